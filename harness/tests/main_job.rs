@@ -94,7 +94,7 @@ fn one_seed_gives_the_same_bytes_and_the_same_matrix() -> TestResult {
             text(&done.stdout)
         );
     }
-    for file in ["samples.parquet", "telemetry.parquet"] {
+    for file in ["samples.parquet", "telemetry.parquet", "latencies.hlog"] {
         let read = |out: &str| std::fs::read(dir.path().join(out).join(file));
         assert!(read("a")? == read("b")?, "{file} differs");
     }

@@ -75,7 +75,7 @@ fn run_on(device: &str, name: &str) -> Result<RunRecord, Error> {
     }
     let shown = said.contains("Service: ");
     assert_eq!(shown, !record.service.is_empty(), "{said}");
-    let shown = said.contains("Most tenants at work with 99 % of requests within 20 ms");
+    let shown = said.contains("active tenants with 99 % of requests within 20 ms");
     assert_eq!(shown, !record.tenant_limits.is_empty(), "{said}");
     Ok(record)
 }

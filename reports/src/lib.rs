@@ -1,8 +1,8 @@
-//! Records on disk and on screen: Parquet, terminal, JSON, and what they are rendered from.
+//! Records on disk and on screen.
 //!
-//! Two rooms. [`store`] keeps the folder of a record: it appends events while a run goes, turns
-//! sample logs into Parquet at its end, and reads all of it back. [`format`](mod@format) renders
-//! a record for people and programs, from the record alone.
+//! Two rooms. [`store`] writes and reads the folder of a record: events during a run, Parquet and
+//! latency histograms at its end. [`format`](mod@format) renders a record for people and programs,
+//! from the record alone.
 
 pub mod format;
 pub mod latency;
@@ -11,5 +11,5 @@ mod sample_records;
 pub mod store;
 
 pub use format::{CATALOGUE, Format, RenderError, RenderOptions};
-pub use latency::{LatencyChart, LatencyCurve};
+pub use latency::{Latencies, LatencyChart, LatencyCurve};
 pub use store::{EventLog, Finished, Record, StoreError, TelemetryLog};

@@ -1,18 +1,23 @@
-//! Records made by hand, one for each situation that a report must tell apart.
+//! Handmade records, one for each situation that a report must distinguish.
+
+mod rows;
+mod setup;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::plan::PlannedMechanism;
-use gpubench_record::run::{Calibration, CalibrationEntry, ProfileRef};
-use gpubench_record::tally::Times;
+use gpubench_record::run::{Calibration, ProfileRef};
 use gpubench_record::{
-    Cell, CellResult, CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, Estimate,
-    FORMAT_VERSION, FaultTally, GateResult, GateScope, GateState, Harm, MatrixRow, MechanismRow,
-    Outcome, OverallRow, Plan, PlannedPair, ProbeFigure, Proof, Provenance, Role, RunRecord, Skip,
-    SubAxis, TenantResult, Thresholds, WorkloadSpec,
+    Cell, CellResult, DeviceKind, FORMAT_VERSION, GateResult, GateScope, GateState, MatrixRow,
+    MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
 };
 
-/// Every sample record with the name of its golden files.
+use rows::{
+    empty_row, estimate, fault_row, fault_tally, jitter_row, mechanism, mig_row, overall,
+    reference_row, slicing_row,
+};
+pub(crate) use setup::{calibration, device, plan, provenance};
+
+/// Every sample record, with the name of its golden files.
 pub(crate) fn all() -> Vec<(&'static str, RunRecord)> {
     vec![
         ("real", real()),
@@ -22,7 +27,7 @@ pub(crate) fn all() -> Vec<(&'static str, RunRecord)> {
     ]
 }
 
-/// A whole run on silicon, with every outcome in it.
+/// A complete run on a real GPU, with every outcome.
 pub(crate) fn real() -> RunRecord {
     let slicing = "time-slicing[slice=default]";
     RunRecord {
@@ -96,7 +101,7 @@ pub(crate) fn real() -> RunRecord {
     }
 }
 
-/// The same on the virtual GPU, with the profile that decides nothing.
+/// The same on the virtual GPU, with a profile that decides nothing.
 pub(crate) fn on_the_virtual_gpu() -> RunRecord {
     let mut record = real();
     record.device = device(DeviceKind::Virtual, "Virtual Turing");
@@ -112,7 +117,7 @@ pub(crate) fn on_the_virtual_gpu() -> RunRecord {
     record
 }
 
-/// A run that was interrupted, and says things that markup and terminals must not obey.
+/// An interrupted run with text that contains markup and escape sequences.
 pub(crate) fn incomplete() -> RunRecord {
     let mut record = real();
     record.complete = false;
@@ -142,306 +147,6 @@ pub(crate) fn all_waived() -> RunRecord {
         row.proof.clear();
     }
     record
-}
-
-/// A plan of two cells, each with a victim and a neighbour.
-pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
-    Plan {
-        profile: if decides { "default" } else { "smoke" }.to_owned(),
-        profile_hash: "5eed".repeat(16),
-        decides,
-        seed: 42,
-        tenants: 2,
-        share: 3.0 / 7.0,
-        load: 0.25,
-        bursts: None,
-        slo_ns: None,
-        slo_share: 0.99,
-        neighbours: Vec::new(),
-        sweep: Vec::new(),
-        service_ns: 1_000_000,
-        telemetry_period_ns: 100_000_000,
-        foreign: None,
-        axes: ["compute", "bandwidth", "jitter", "fault"]
-            .map(str::to_owned)
-            .into(),
-        blocks,
-        durations: Durations {
-            warmup_ns: 1,
-            closed_ns: 2,
-            open_ns: 3,
-            gap_ns: 0,
-        },
-        thresholds: Thresholds::default(),
-        mechanisms: vec![PlannedMechanism {
-            properties: gpubench_record::MechanismProperties::of_format_1_0("time-slicing"),
-            name: "time-slicing".to_owned(),
-            variant: "time-slicing[slice=default]".to_owned(),
-            host_changes: Vec::new(),
-            unprotected: Some("time-slicing[slice=default]".to_owned()),
-        }],
-        cells: ["b00-c000", "b00-c001", "b00-c002", "b01-c003"]
-            .map(cell)
-            .into(),
-        fault_trials: Vec::new(),
-        workloads: BTreeMap::new(),
-        pairs: vec![PlannedPair {
-            sub_axis: SubAxis::Sm,
-            victim: "fma".to_owned(),
-            aggressor: "fma".to_owned(),
-        }],
-        jitter_from: SubAxis::Sm,
-        claimed: Vec::new(),
-        skips: vec![Skip {
-            name: "mps".to_owned(),
-            variant: "mps".to_owned(),
-            axis: Some("power".to_owned()),
-            reason: "NVML reports no power on this board".to_owned(),
-            remedy: None,
-        }],
-    }
-}
-
-fn cell(id: &str) -> Cell {
-    let tenant = |name: &str, role, workload: Option<&str>| CellTenant {
-        tenant: name.to_owned(),
-        role,
-        workload: workload.map(str::to_owned),
-    };
-    Cell {
-        id: id.to_owned(),
-        block: u32::from(id.starts_with("b01")),
-        group: "g0".to_owned(),
-        mechanism: "time-slicing".to_owned(),
-        variant: "time-slicing[slice=default]".to_owned(),
-        sub_axis: SubAxis::Sm,
-        condition: Condition::C,
-        victim: "fma".to_owned(),
-        aggressor: Some("fma".to_owned()),
-        dose: 1.0,
-        tenants: vec![
-            tenant("victim", Role::Victim, Some("fma")),
-            tenant("neighbour-1", Role::Aggressor, Some("fma")),
-        ],
-        schedule_seed: 7,
-        closed_only: false,
-    }
-}
-
-pub(crate) fn device(kind: DeviceKind, name: &str) -> DeviceIdentity {
-    DeviceIdentity {
-        kind,
-        name: name.to_owned(),
-        uuid: "GPU-7a1c0de5-0000-4b1d-8e57-0123456789ab".to_owned(),
-        driver: "550.54.15".to_owned(),
-        cuda: "12.4".to_owned(),
-        compute_capability: "9.0".to_owned(),
-        sm_count: 132,
-        memory_mib: 81_559,
-        l2_kib: 51_200,
-        pci_id: Some("0x233010DE".to_owned()),
-        facts: BTreeMap::from([("ecc".to_owned(), "on".to_owned())]),
-    }
-}
-
-pub(crate) fn provenance(ended_at: Option<&str>) -> Provenance {
-    Provenance {
-        gpubench: "0.1.0".to_owned(),
-        started_at: "2026-03-01T02:00:00Z".to_owned(),
-        ended_at: ended_at.map(str::to_owned),
-        command: vec!["gpubench".to_owned(), "matrix".to_owned()],
-        host: BTreeMap::from([("cpu".to_owned(), "64 cores".to_owned())]),
-        clock: "wall".to_owned(),
-        timer_floor_ns: BTreeMap::from([("clock_read_p50".to_owned(), 21)]),
-    }
-}
-
-pub(crate) fn calibration() -> Calibration {
-    Calibration::new(BTreeMap::from([(
-        "fma".to_owned(),
-        CalibrationEntry {
-            spec: WorkloadSpec {
-                name: "fma".to_owned(),
-                params: BTreeMap::from([("grid".to_owned(), 56)]),
-            },
-            native_rate_per_s: 998.7,
-            service_ns: 1_001_300,
-            work_per_request: 0.1 + 0.2,
-            unit: "GFLOP".to_owned(),
-        },
-    )]))
-}
-
-fn mechanism(name: &str, variant: &str, outcome: Outcome, hardware: bool) -> MechanismRow {
-    let proof = |when: &str, holds| Proof {
-        when: when.to_owned(),
-        check: "compute processes listed by NVML".to_owned(),
-        holds,
-        evidence: "pids 812, 813 on one device".to_owned(),
-        hardware,
-        limiter: name == "mig",
-    };
-    let proof = vec![proof("before", true), proof("during", true)];
-    MechanismRow {
-        name: name.to_owned(),
-        variant: variant.to_owned(),
-        outcome,
-        remedy: None,
-        proof,
-    }
-}
-
-fn estimate(value: f64, lo: f64, hi: f64, n: u32, unit: &str) -> Option<Estimate> {
-    Some(Estimate {
-        value,
-        lo,
-        hi,
-        n,
-        unit: unit.to_owned(),
-    })
-}
-
-fn empty_row(mechanism: &str, variant: &str, axis: &str, sub_axis: Option<&str>) -> MatrixRow {
-    MatrixRow {
-        mechanism: mechanism.to_owned(),
-        variant: variant.to_owned(),
-        axis: axis.to_owned(),
-        sub_axis: sub_axis.map(str::to_owned),
-        victim: None,
-        aggressor: None,
-        outcome: Outcome::measured(),
-        warnings: Vec::new(),
-        level: None,
-        word: None,
-        claimed: Vec::new(),
-        u_kind: None,
-        retention: None,
-        guarantee: None,
-        efficiency: None,
-        effectiveness: None,
-        isolation_index: None,
-        jitter: None,
-        survival: None,
-        overshoot: None,
-        requests: 0,
-    }
-}
-
-fn reference_row() -> MatrixRow {
-    MatrixRow {
-        word: Some("reference".to_owned()),
-        retention: estimate(0.999_8, 0.996_1, 1.003_5, 8, "ratio"),
-        requests: 15_980,
-        ..empty_row("exclusive", "exclusive", "compute", Some("sm"))
-    }
-}
-
-fn slicing_row(axis: &str, sub_axis: Option<&str>, aggressor: &str, retention: f64) -> MatrixRow {
-    let ratio = |value: f64| estimate(value, value - 0.004_2, value + 0.004_2, 8, "ratio");
-    MatrixRow {
-        aggressor: Some(aggressor.to_owned()),
-        level: Some("L0".to_owned()),
-        word: Some("None".to_owned()),
-        claimed: vec!["survey-2024: None".to_owned(), "vendor: Partial".to_owned()],
-        u_kind: Some("time-slicing".to_owned()),
-        retention: ratio(retention),
-        guarantee: ratio(retention - 0.012),
-        efficiency: ratio(0.976),
-        effectiveness: ratio(0.485),
-        isolation_index: estimate(0.003, -0.011_2, 0.017_4, 8, "index"),
-        requests: 24_112,
-        ..empty_row(
-            "time-slicing",
-            "time-slicing[slice=default]",
-            axis,
-            sub_axis,
-        )
-    }
-}
-
-fn jitter_row() -> MatrixRow {
-    MatrixRow {
-        aggressor: Some("fma".to_owned()),
-        level: Some("L0".to_owned()),
-        word: Some("High".to_owned()),
-        warnings: vec!["the p99 of one block rests on 371 requests".to_owned()],
-        jitter: estimate(2.31, 2.174, 2.451, 7, "native medians"),
-        requests: 3_391,
-        ..empty_row(
-            "time-slicing",
-            "time-slicing[slice=default]",
-            "jitter",
-            None,
-        )
-    }
-}
-
-fn mig_row() -> MatrixRow {
-    let why = "interval straddles 0.95: L2 or L3, 14 blocks would decide";
-    MatrixRow {
-        aggressor: Some("stream-copy".to_owned()),
-        outcome: Outcome::inconclusive(why),
-        level: Some("L2..L3".to_owned()),
-        word: Some("Hardware".to_owned()),
-        claimed: vec!["vendor: Hardware".to_owned()],
-        retention: estimate(0.957, 0.949_96, 0.964, 8, "ratio"),
-        guarantee: estimate(0.951, 0.94, 0.962, 6, "ratio"),
-        requests: 22_004,
-        ..empty_row("mig", "mig[3g+3g]", "bandwidth", Some("dram"))
-    }
-}
-
-fn fault_row() -> MatrixRow {
-    MatrixRow {
-        aggressor: Some("illegal-address".to_owned()),
-        level: Some("L3".to_owned()),
-        word: Some("Hardware".to_owned()),
-        survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
-        ..empty_row("mig", "mig[3g+3g]", "fault", None)
-    }
-}
-
-/// Five nights of it.
-fn fault_tally() -> FaultTally {
-    FaultTally {
-        mechanism: "mig".to_owned(),
-        variant: "mig[3g+3g]".to_owned(),
-        fault: "illegal-address".to_owned(),
-        class: "mmu".to_owned(),
-        records: 5,
-        trials: 59,
-        left_out: 1,
-        contained: 59,
-        survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
-        more_for_l2: Some(0),
-        more_for_l3: Some(0),
-        victims: [(Harm::Unharmed, 59)].into(),
-        own_codes: [(700, 59)].into(),
-        xids: [(31, 58), (45, 1)].into(),
-        detected: Times::of([90_000, 110_000, 1_200_000]),
-        next_good: Times::of([800_000, 2_100_000]),
-        new_client: Times::of([120_000_000, 124_000_000]),
-        recovery_before: [(0, 59)].into(),
-        recovery_after: [(0, 59)].into(),
-        left_as_found: 59,
-        ..FaultTally::default()
-    }
-}
-
-fn overall(
-    mechanism: &str,
-    variant: &str,
-    level: Option<&str>,
-    weakest: Option<&str>,
-    unmeasured: &[&str],
-) -> OverallRow {
-    OverallRow {
-        mechanism: mechanism.to_owned(),
-        variant: variant.to_owned(),
-        level: level.map(str::to_owned),
-        weakest_axis: weakest.map(str::to_owned),
-        unmeasured_axes: unmeasured.iter().map(|&axis| axis.to_owned()).collect(),
-    }
 }
 
 fn cells() -> Vec<CellResult> {

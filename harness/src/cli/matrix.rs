@@ -12,7 +12,8 @@ use super::signals::run_until_signal;
 use super::ui::{Progress, Ui};
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, MatrixRequest, conclude, host_facts, matrix_setup, run_folder, verdict,
+    DeviceSession, MatrixRequest, conclude, host_facts, latency_charts, matrix_setup, open,
+    run_folder, verdict,
 };
 use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{Observer, RunEnd, RunPhase};
@@ -165,12 +166,14 @@ fn present(
     (record, warnings): &(RunRecord, Vec<String>),
     end: Result<RunEnd, ExpectedError>,
 ) -> Result<ExitCode, ExpectedError> {
+    let mut warnings = warnings.clone();
+    let latency = latency_charts(&open(out)?, record, &mut warnings);
     let options = RenderOptions {
         color: ui.color_on_stdout(),
         width: ui.width_of_stdout(),
         record_dir: Some(out.display().to_string()),
-        warnings: warnings.clone(),
-        latency: Vec::new(),
+        warnings,
+        latency,
     };
     for (name, to_file) in [("terminal", None), ("html", Some("report.html"))] {
         let mut text = Vec::new();

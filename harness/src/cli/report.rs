@@ -60,8 +60,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         run,
         mut warnings,
     } = newest(&args.records)?;
-    // Curves read every sample of the record, so only the format that draws them loads them.
-    let latency = if format.extension() == "html" {
+    let latency = if format.is_for_people() {
         latency_charts(&record, &run, &mut warnings)
     } else {
         Vec::new()

@@ -1,9 +1,11 @@
-//! The latency curves of a record, for the formats that draw them.
+//! The latency charts of a record, for the formats that show them.
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CellResult, Condition, RunRecord, SampleRow};
-use gpubench_reports::{LatencyChart, LatencyCurve, Record};
+use gpubench_record::{CellResult, Condition, RunRecord};
+use gpubench_reports::{Latencies, LatencyChart, LatencyCurve, Record};
+
+use crate::gate::OPEN_REQUESTS;
 
 /// For each victim, the latencies alone on the GPU and beside a full aggressor.
 #[must_use]
@@ -17,6 +19,10 @@ pub fn latency_charts(
     for cell in run.cells.iter().filter(|cell| is_drawn(cell)) {
         let curves = by_victim.entry(&cell.cell.victim).or_default();
         curves.entry(label(cell)).or_default().push(cell);
+    }
+    if !by_victim.is_empty() && !record.has_latencies() {
+        warnings.push("the record holds no latencies: latencies.hlog is absent".to_owned());
+        return charts;
     }
     for (victim, curves) in by_victim {
         let curves = curves
@@ -49,19 +55,22 @@ fn curve(
     cells: &[&CellResult],
     warnings: &mut Vec<String>,
 ) -> Option<LatencyCurve> {
-    let mut rows: Vec<SampleRow> = Vec::new();
+    let mut requests = 0;
+    let mut sum = Latencies::new().ok()?;
     for cell in cells {
         let Some(victim) = cell.tenant_results.first() else {
             continue;
         };
-        match record.samples(&cell.cell.id, &victim.planned.tenant) {
-            Ok(of_cell) => rows.extend(of_cell),
-            Err(error) => {
-                // A curve over a part of its cells would look complete.
-                warnings.push(format!("no latency curve \"{label}\": {error}"));
-                return None;
-            }
+        let latencies = record.latencies(&cell.cell.id, &victim.planned.tenant);
+        let added = latencies
+            .map_err(|error| error.to_string())
+            .and_then(|latencies| sum.add(&latencies).map_err(|error| error.to_string()));
+        if let Err(error) = added {
+            // A curve over some of its cells would look complete.
+            warnings.push(format!("no latency curve \"{label}\": {error}"));
+            return None;
         }
+        requests += cell.requests.get(OPEN_REQUESTS).copied().unwrap_or(0);
     }
-    LatencyCurve::from_rows(label, &rows)
+    LatencyCurve::new(label, requests, &sum)
 }

@@ -1,7 +1,8 @@
-//! The matrix as comma-separated values (RFC 4180), one line for each row, for a spreadsheet.
+//! The matrix as comma-separated values (RFC 4180), one line per row, for a spreadsheet.
 
 use std::io::Write;
 
+use csv::{Terminator, WriterBuilder};
 use gpubench_record::{DeviceKind, Estimate, MatrixRow, ProbeFigure, RunRecord};
 
 use super::{Format, RenderError, RenderOptions};
@@ -9,7 +10,7 @@ use super::{Format, RenderError, RenderOptions};
 /// The CSV format.
 pub(super) struct Csv;
 
-/// The columns before the figures. They never depend on the record.
+/// The columns before the figures. They do not depend on the record.
 const TEXT_COLUMNS: [&str; 15] = [
     "device_kind",
     "device",
@@ -31,11 +32,11 @@ const TEXT_COLUMNS: [&str; 15] = [
 /// The columns between the text and the figures.
 const VERDICT_COLUMNS: [&str; 5] = ["level", "word", "claimed", "u_kind", "requests"];
 
-/// A figure of a probe has a line of its own: its name, and the figure.
+/// The columns of a probe figure, which has a line of its own.
 const PROBE_COLUMNS: [&str; 2] = ["figure", "figure_value"];
 
-/// What stands beside each value.
-const PARTS: [&str; 4] = ["lo", "hi", "n", "unit"];
+/// Suffixes of the columns beside each value.
+const SUFFIXES: [&str; 4] = ["lo", "hi", "n", "unit"];
 
 impl Format for Csv {
     fn name(&self) -> &'static str {
@@ -47,7 +48,7 @@ impl Format for Csv {
     }
 
     fn summary(&self) -> &'static str {
-        "the matrix and probes, one line a row, every figure with lo, hi, n and unit"
+        "the matrix and probes, one line per row, every figure with lo, hi, n and unit"
     }
 
     fn render(
@@ -61,26 +62,28 @@ impl Format for Csv {
             .chain(&VERDICT_COLUMNS)
             .map(|&name| name.to_owned())
             .collect();
-        // Each with its value, lo, hi, n and unit.
         for figure in MatrixRow::FIGURES {
             header.push(figure.to_owned());
-            header.extend(PARTS.map(|part| format!("{figure}_{part}")));
+            header.extend(SUFFIXES.map(|suffix| format!("{figure}_{suffix}")));
         }
         header.extend(PROBE_COLUMNS.map(str::to_owned));
-        header.extend(PARTS.map(|part| format!("figure_{part}")));
-        write_line(out, &header)?;
+        header.extend(SUFFIXES.map(|suffix| format!("figure_{suffix}")));
+        let mut lines = WriterBuilder::new()
+            .terminator(Terminator::CRLF)
+            .from_writer(out);
+        lines.write_record(&header)?;
         for row in &record.matrix {
-            write_line(out, &fields(record, row))?;
+            lines.write_record(fields(record, row))?;
         }
         for figure in &record.probe_figures {
-            write_line(out, &probe_fields(record, figure, header.len()))?;
+            lines.write_record(probe_fields(record, figure, header.len()))?;
         }
-        Ok(())
+        Ok(lines.flush()?)
     }
 }
 
-/// What every line of a record begins with.
-fn of_record(record: &RunRecord) -> Vec<String> {
+/// The first fields of every line.
+fn record_fields(record: &RunRecord) -> Vec<String> {
     let kind = match record.device.kind {
         DeviceKind::Real => "real",
         DeviceKind::Virtual => "virtual",
@@ -97,7 +100,7 @@ fn of_record(record: &RunRecord) -> Vec<String> {
 
 fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let mut fields = of_record(record);
+    let mut fields = record_fields(record);
     fields.extend([
         row.mechanism.clone(),
         row.variant.clone(),
@@ -115,32 +118,32 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         row.requests.to_string(),
     ]);
     for figure in row.figures() {
-        fields.extend(flattened(figure));
+        fields.extend(estimate_fields(figure));
     }
-    // This line is of no probe's figure.
-    fields.extend(vec![String::new(); PROBE_COLUMNS.len() + PARTS.len()]);
+    // The columns of probe figures are empty.
+    fields.extend(vec![String::new(); PROBE_COLUMNS.len() + SUFFIXES.len()]);
     fields
 }
 
-/// A line of so many columns for the figure of a probe.
+/// The line of a probe figure, with `columns` fields.
 fn probe_fields(record: &RunRecord, one: &ProbeFigure, columns: usize) -> Vec<String> {
-    // A variant is its mechanism's name with what is set.
+    // A variant is the name of its mechanism with options in brackets.
     let mechanism = one.variant.split('[').next().unwrap_or_default();
     let explains = one.explains.as_deref().unwrap_or_default();
     let (axis, sub_axis) = explains.split_once('/').unwrap_or((explains, ""));
-    let mut fields = of_record(record);
+    let mut fields = record_fields(record);
     for text in [mechanism, &one.variant, axis, sub_axis, "probe"] {
         fields.push(text.to_owned());
     }
-    let figure = flattened(Some(&one.estimate));
+    let figure = estimate_fields(Some(&one.estimate));
     fields.resize(columns - 1 - figure.len(), String::new());
     fields.push(one.told());
     fields.extend(figure);
     fields
 }
 
-/// All digits, since a program reads them; empty where the figure is missing.
-fn flattened(estimate: Option<&Estimate>) -> [String; 5] {
+/// All digits, since programs read them; empty where the figure is missing.
+fn estimate_fields(estimate: Option<&Estimate>) -> [String; 5] {
     estimate.map_or_else(Default::default, |e| {
         [
             e.value.to_string(),
@@ -150,28 +153,4 @@ fn flattened(estimate: Option<&Estimate>) -> [String; 5] {
             e.unit.clone(),
         ]
     })
-}
-
-fn write_line(out: &mut dyn Write, fields: &[String]) -> std::io::Result<()> {
-    let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
-    write!(out, "{}\r\n", quoted.join(","))
-}
-
-fn quote(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quote;
-
-    #[test]
-    fn only_what_would_split_a_line_is_quoted() {
-        assert_eq!(quote("mps-quota[pct=50]"), "mps-quota[pct=50]");
-        assert_eq!(quote("a, \"b\"\nc"), "\"a, \"\"b\"\"\nc\"");
-    }
 }

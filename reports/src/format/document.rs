@@ -1,31 +1,31 @@
-//! What every format for people says, once: title, notices, tables, notes and footer.
+//! The content of every report for people: title, notices, tables, notes and footer.
 //!
-//! Formats differ in how they draw a document, not in what it says.
+//! Formats differ in how they draw a document, not in its content.
 
 use gpubench_record::{DeviceKind, RunRecord};
 
 use super::figures::MISSING_TEXT;
 use super::parts::{Notes, Table, clean};
-use super::{RenderOptions, VIRTUAL_TITLE, faults, nothing, service, tables};
+use super::{RenderOptions, VIRTUAL_TITLE, faults, latency, matrix, nothing, service, tables};
 
-/// A report as text and tables, not yet drawn.
+/// A report as text and tables, before it is drawn.
 #[derive(Debug)]
 pub(super) struct Document {
-    /// One line; says first if no GPU was there.
+    /// One line; begins with the mark of a virtual GPU.
     pub(super) title: String,
-    /// What must be read before any figure.
+    /// Statements that a reader needs before any figure.
     pub(super) notices: Vec<String>,
-    /// How many cells ended how.
+    /// The number of cells by outcome, as a sentence.
     pub(super) cells: String,
     /// The tables, the matrix first.
     pub(super) tables: Vec<Table>,
-    /// Numbered from 1: reasons and warnings that the tables refer to.
+    /// Reasons and warnings that tables refer to by number, from 1.
     pub(super) notes: Vec<String>,
-    /// Where the record comes from, as name and text.
+    /// The origin of the record, as name and text.
     pub(super) footer: Vec<(&'static str, String)>,
 }
 
-/// The title: what was measured, and first of all whether it was measured.
+/// The title: the device, behind the mark of a virtual GPU.
 pub(super) fn title(record: &RunRecord) -> String {
     let name = clean(&record.device.name);
     match record.device.kind {
@@ -35,15 +35,16 @@ pub(super) fn title(record: &RunRecord) -> String {
 }
 
 impl Document {
-    /// What there is to say about a record.
+    /// The document of a record.
     pub(super) fn of(record: &RunRecord, options: &RenderOptions) -> Self {
         let mut notes = Notes::default();
         let mut tables = if nothing::has_figures(record) {
             vec![
-                tables::matrix(record, &mut notes),
+                matrix::matrix(record, &mut notes),
+                latency::percentiles(&options.latency),
                 service::service(record, &mut notes),
                 service::tenant_limits(record, &mut notes),
-                tables::more_figures(record),
+                matrix::more_figures(record),
                 tables::mechanisms(record, &mut notes),
             ]
         } else {
@@ -72,33 +73,33 @@ impl Document {
     }
 }
 
-/// What must be known before any figure is read.
+/// Statements that a reader needs before any figure.
 pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String> {
     let mut notices = Vec::new();
     if !record.complete {
         let reason = record
             .incomplete_reason
             .as_deref()
-            .unwrap_or("the record does not say why");
+            .unwrap_or("the record gives no reason");
         notices.push(format!("INCOMPLETE: {}", clean(reason)));
     }
     if let Some(reason) = &record.fault_trials_stopped {
         notices.push(format!("FAULT TRIALS STOPPED: {}", clean(reason)));
     }
-    notices.extend(faults::not_held(record));
+    notices.extend(faults::missing_trials(record));
     if !record.plan.decides {
         notices.push(format!(
-            "DECIDES NOTHING: profile {} is for trying things out, with {} blocks a cell",
+            "DECIDES NOTHING: profile {} is a functional check, with {} blocks per cell",
             clean(&record.profile.name),
             record.plan.blocks
         ));
     }
     if !record.matrix.iter().any(|row| row.outcome.is_measured()) {
-        notices.push("NOTHING MEASURED: no row of the matrix has a figure to trust".to_owned());
+        notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
     notices.extend(record.records_left_out.iter().map(|left_out| {
         let (record, reason) = (clean(&left_out.record), clean(&left_out.reason));
-        format!("LEFT OUT: the fault trials of {record} are not counted: {reason}")
+        format!("LEFT OUT: the fault trials of {record} do not count: {reason}")
     }));
     notices.extend(
         options
@@ -109,7 +110,7 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
     notices
 }
 
-/// The hash of the calibration; `-` if there was none.
+/// The hash of the calibration; `-` without one.
 pub(super) fn calibration(record: &RunRecord) -> String {
     match record.calibration.entries.len() {
         0 => MISSING_TEXT.to_owned(),

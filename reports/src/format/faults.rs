@@ -1,5 +1,5 @@
-//! The table of faults: what each did to victims, and how long everything took to be well again;
-//! and which planned trials are missing from it.
+//! The table of faults: their effect on victims and the times to recovery. Also the notice about
+//! planned trials that did not run.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const COLUMNS: [&str; 10] = [
     "left as found",
 ];
 
-/// Each fault of each mechanism, the controls first. Times are `median / longest`.
+/// One row per fault and mechanism, the controls first. Times are `median / longest`.
 pub(super) fn faults(record: &RunRecord) -> Table {
     let rows = record.fault_tallies.iter().map(|tally| {
         vec![
@@ -36,7 +36,7 @@ pub(super) fn faults(record: &RunRecord) -> Table {
             Cell::text(times(tally.detected)),
             Cell::text(times(tally.next_good)),
             new_client(tally),
-            left(tally),
+            device_left(tally),
         ]
     });
     let columns = COLUMNS.map(str::to_owned).into();
@@ -48,9 +48,9 @@ pub(super) fn faults(record: &RunRecord) -> Table {
     )
 }
 
-/// Which of the planned trials were not held, however it came to that: a row that is missing looks
-/// like one that nobody wanted.
-pub(super) fn not_held(record: &RunRecord) -> Option<String> {
+/// The planned trials that did not run. Without this notice a missing row looks like one that was
+/// never planned.
+pub(super) fn missing_trials(record: &RunRecord) -> Option<String> {
     let mut missing: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
     for trial in record.fault_trials_not_held() {
         let of_variant = missing.entry(&trial.variant).or_default();
@@ -71,7 +71,7 @@ pub(super) fn not_held(record: &RunRecord) -> Option<String> {
     let variants: Vec<String> = variants.collect();
     let planned = record.plan.fault_trials.len();
     Some(format!(
-        "NOT HELD: {count} of {planned} planned fault trials; {}",
+        "NOT RUN: {count} of {planned} planned fault trials; {}",
         variants.join("; ")
     ))
 }
@@ -81,7 +81,7 @@ fn contained(tally: &FaultTally) -> Cell {
     let bounds = tally.survival.as_ref().map(super::figures::interval);
     let records = (tally.records > 1).then(|| format!("{} records", tally.records));
     let left_out = (tally.left_out > 0).then(|| format!("{} left out", tally.left_out));
-    let doubt = tally.doubt.as_ref().map(|_| "not to be trusted".to_owned());
+    let doubt = tally.doubt.as_ref().map(|_| "not trusted".to_owned());
     Cell::lines(
         [Some(of), bounds, records, left_out, doubt]
             .into_iter()
@@ -101,14 +101,14 @@ fn victims(tally: &FaultTally) -> Cell {
     Cell::lines(lines.chain(codes))
 }
 
-/// What NVML reported, and under it whose process each was by the kernel's log.
+/// The Xids that NVML reported, and below them the processes that the kernel log names.
 fn xids(tally: &FaultTally) -> Cell {
-    let owners = tally.xid_owners.iter().map(|(whose, count)| {
-        let whose = clean(whose);
+    let owners = tally.xid_owners.iter().map(|(owner, count)| {
+        let owner = clean(owner);
         if *count == tally.trials {
-            whose
+            owner
         } else {
-            format!("{whose} ({count}x)")
+            format!("{owner} ({count}x)")
         }
     });
     let numbers = numbers(&tally.xids, tally.trials);
@@ -126,12 +126,12 @@ fn new_client(tally: &FaultTally) -> Cell {
     Cell::lines(lines.into_iter().flatten())
 }
 
-/// Whether the device was left as it was found, what NVML says must be done to it, and what error
-/// correction has counted meanwhile.
-fn left(tally: &FaultTally) -> Cell {
-    let told = tally.trials - tally.unknown_if_left;
-    let found = (told > 0).then(|| format!("{} of {told}", tally.left_as_found));
-    let unknown = (tally.unknown_if_left > 0).then(|| format!("{} untold", tally.unknown_if_left));
+/// Trials that left the device as found, the recovery actions that NVML requests, and changes of
+/// ECC counters.
+fn device_left(tally: &FaultTally) -> Cell {
+    let known = tally.trials - tally.unknown_if_left;
+    let found = (known > 0).then(|| format!("{} of {known}", tally.left_as_found));
+    let unknown = (tally.unknown_if_left > 0).then(|| format!("{} unknown", tally.unknown_if_left));
     let actions: Counts<u32> = tally
         .recovery_after
         .iter()
@@ -145,7 +145,7 @@ fn left(tally: &FaultTally) -> Cell {
     Cell::lines([found, unknown, action].into_iter().chain(moved).flatten())
 }
 
-/// Each number, with how often it was seen where that is not every time.
+/// Each number, with its count if that differs from `of`.
 fn numbers<K: std::fmt::Display>(counts: &Counts<K>, of: u32) -> String {
     let text = |(number, count): (&K, &u32)| {
         if *count == of {

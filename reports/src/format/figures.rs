@@ -1,11 +1,11 @@
-//! Figures as text: value, interval, count and unit together, and `-` for what is missing.
+//! Figures as text: value, interval and unit, and `-` for a missing figure.
 
 use gpubench_record::Estimate;
 
-/// Stands for a figure that is missing; never zero.
+/// The text of a missing figure; never zero.
 pub(super) const MISSING_TEXT: &str = "-";
 
-/// The value, to three decimals or three digits, whichever shows more.
+/// The value, to three decimals or three digits, whichever is more precise.
 pub(super) fn value(figure: f64) -> String {
     if !figure.is_finite() {
         return figure.to_string();
@@ -13,8 +13,8 @@ pub(super) fn value(figure: f64) -> String {
     without_minus_zero(format!("{figure:.*}", decimals(figure)))
 }
 
-/// The interval, rounded outwards: what is printed always holds what was computed, so that a bound
-/// just below a threshold never reads as the threshold.
+/// The interval, rounded outwards: the printed interval contains the computed one, so a bound just
+/// below a threshold never reads as the threshold.
 pub(super) fn interval(estimate: &Estimate) -> String {
     format!(
         "[{}, {}]",
@@ -23,13 +23,13 @@ pub(super) fn interval(estimate: &Estimate) -> String {
     )
 }
 
-/// Value and interval on one line, with the unit if the column does not say it.
+/// Value and interval on one line, with a unit if one is given.
 pub(super) fn one_line(estimate: &Estimate, unit: Option<&str>) -> String {
     let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
     format!("{} {}{unit}", value(estimate.value), interval(estimate))
 }
 
-/// A time in the unit in which people read it; every other figure as it is.
+/// A time in s, ms, us or ns by its size; other figures unchanged.
 pub(super) fn readable(estimate: &Estimate) -> Estimate {
     const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     let Estimate { value, lo, hi, .. } = *estimate;
@@ -65,13 +65,13 @@ fn outwards(bound: f64, direction: f64) -> String {
     without_minus_zero(text)
 }
 
-/// Three, or as many as show three digits of a small figure; never more than five.
+/// Three decimals, or as many as three digits of a small figure need; five at most.
 fn decimals(figure: f64) -> usize {
     let size = figure.abs();
     if size >= 0.1 || size == 0.0 {
         return 3;
     }
-    // The position of the first digit: 0.04 has it in the second decimal.
+    // The decimal of the first digit: the second in 0.04.
     let first_digit = (-size.log10()).ceil();
     if first_digit >= 3.0 {
         5
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_in_a_unit_of_their_size_and_nothing_else_changes() {
+    fn times_get_a_unit_by_their_size_and_other_figures_stay() {
         let read = |value, lo, hi, unit: &str| {
             let unit = unit.to_owned();
             let estimate = Estimate {
@@ -160,7 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_printed_interval_holds_the_computed_one(a in -1e3..1e3f64, b in -1e-3..1e-3f64) {
+        fn the_printed_interval_contains_the_computed_one(a in -1e3..1e3f64, b in -1e-3..1e-3f64) {
             for (lo, hi) in [(a.min(b), a.max(b)), (b, b + 1e-7)] {
                 let text = interval(&estimate(lo, lo, hi));
                 let mut ends = text.trim_matches(['[', ']']).split(", ");

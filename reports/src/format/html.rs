@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing beside it: no scripts, no fonts, no network.
+//! The report as one self-contained HTML file, without scripts, fonts or network.
 
 use std::io::Write;
 
@@ -9,9 +9,11 @@ use super::figures::{MISSING_TEXT, interval, value};
 use super::html_charts::{Scale, interval_bar, latency_chart};
 use super::markup::escape;
 use super::parts::{Cell, Table};
-use super::{Format, RenderError, RenderOptions};
+use super::{Format, RenderError, RenderOptions, glossary};
 
 const STYLE: &str = include_str!("style.css");
+const GLOSSARY_LINK: &str = "<p class=\"soft\">The <a href=\"#glossary\">glossary</a> at the end \
+                             defines the words of this page.</p>";
 
 /// The HTML format.
 pub(super) struct Html;
@@ -26,7 +28,11 @@ impl Format for Html {
     }
 
     fn summary(&self) -> &'static str {
-        "one self-contained page with interval bars and latency curves"
+        "one self-contained page with interval bars, latency curves and a glossary"
+    }
+
+    fn is_for_people(&self) -> bool {
+        true
     }
 
     fn render(
@@ -54,6 +60,7 @@ impl Format for Html {
             writeln!(out, "<p class=\"notice\">{}</p>", escape(notice))?;
         }
         writeln!(out, "<p class=\"soft\">{}</p>", escape(&document.cells))?;
+        writeln!(out, "{GLOSSARY_LINK}")?;
         for table in &document.tables {
             write_table(out, table, &document.notes, record)?;
             if table.id == "matrix" {
@@ -66,7 +73,7 @@ impl Format for Html {
         for (name, text) in &document.footer {
             writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(text))?;
         }
-        writeln!(out, "</dl>\n</body>\n</html>")?;
+        writeln!(out, "</dl>\n{}</body>\n</html>", glossary::section())?;
         Ok(())
     }
 }
@@ -112,7 +119,7 @@ fn figures_in(table: &Table, column: usize) -> impl Iterator<Item = &Estimate> {
         })
 }
 
-/// The thresholds that decide a column, drawn as ticks.
+/// The thresholds of a column, drawn as ticks.
 fn ticks(record: &RunRecord, table: &Table, column: usize) -> Vec<f64> {
     let thresholds = &record.plan.thresholds;
     let name = table.columns[column].split(" (").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The drawings of the HTML report, as inline SVG: interval bars and latency curves.
+//! The charts of the HTML report as inline SVG: interval bars and latency curves.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::latency::{LatencyChart, LatencyCurve};
 
 const BAR_WIDTH: f64 = 132.0;
 const BAR_HEIGHT: f64 = 12.0;
-/// Room for the end of a line or a dot at the rim of a bar.
+/// Space for a line end or a dot at the edge of a bar.
 const BAR_MARGIN: f64 = 4.0;
 
 const CHART_WIDTH: f64 = 720.0;
@@ -18,12 +18,12 @@ const CHART_HEIGHT: f64 = 260.0;
 const CHART_LEFT: f64 = 44.0;
 const CHART_BOTTOM: f64 = 30.0;
 const CHART_MARGIN: f64 = 10.0;
-/// Room for half of the last label of the time axis.
+/// Space for half of the last label of the time axis.
 const CHART_RIGHT: f64 = 26.0;
-/// Kinds of line in the style sheet; a further curve begins again with the first.
+/// Line styles in the style sheet; more curves reuse them from the first on.
 const LINE_KINDS: usize = 6;
 
-/// The common scale of the bars of a column, and the thresholds drawn on it.
+/// The common scale of the bars of a column, with its thresholds.
 #[derive(Debug)]
 pub(super) struct Scale {
     lo: f64,
@@ -32,7 +32,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From zero or the least bound to one or the greatest, so that no figure is cut off.
+    /// A scale over zero, one and every bound, so that no figure is cut off.
     pub(super) fn over<'a>(estimates: impl Iterator<Item = &'a Estimate>, ticks: Vec<f64>) -> Self {
         let (mut lo, mut hi) = (0.0f64, 1.0f64);
         for estimate in estimates {
@@ -46,14 +46,14 @@ impl Scale {
         Self { lo, hi, ticks }
     }
 
-    /// Where a figure stands; what is infinite stands at the rim.
+    /// The position of a figure; an infinite one is at the edge.
     fn x(&self, figure: f64) -> f64 {
         let share = ((figure - self.lo) / (self.hi - self.lo)).clamp(0.0, 1.0);
         BAR_MARGIN + share * (BAR_WIDTH - 2.0 * BAR_MARGIN)
     }
 }
 
-/// An estimate as a line from lo to hi with a dot at the value.
+/// An estimate as a line from `lo` to `hi` with a dot at the value.
 pub(super) fn interval_bar(name: &str, estimate: &Estimate, scale: &Scale) -> String {
     if [estimate.lo, estimate.value, estimate.hi]
         .iter()
@@ -104,11 +104,11 @@ pub(super) fn latency_chart(chart: &LatencyChart) -> String {
         .iter()
         .flat_map(|c| &c.points)
         .map(|point| point.0.max(1));
-    let (Some(least), Some(greatest)) = (times.clone().min(), times.max()) else {
+    let (Some(min_ns), Some(max_ns)) = (times.clone().min(), times.max()) else {
         html += "<p class=\"soft\">No request was answered.</p>\n";
         return html;
     };
-    let axis = TimeAxis::over(least, greatest);
+    let axis = TimeAxis::over(min_ns, max_ns);
     let _ = writeln!(
         html,
         "<svg viewBox=\"0 0 {CHART_WIDTH} {CHART_HEIGHT}\" width=\"{CHART_WIDTH}\" role=\"img\" \
@@ -142,9 +142,9 @@ struct TimeAxis {
 }
 
 impl TimeAxis {
-    fn over(least_ns: u64, greatest_ns: u64) -> Self {
-        let first_decade = decade(least_ns);
-        let last_decade = decade(greatest_ns) + 1;
+    fn over(min_ns: u64, max_ns: u64) -> Self {
+        let first_decade = decade(min_ns);
+        let last_decade = decade(max_ns) + 1;
         Self {
             first_decade,
             last_decade,
@@ -195,7 +195,7 @@ fn grid(axis: &TimeAxis) -> String {
     svg
 }
 
-/// A power of ten of nanoseconds, in the unit that people would use.
+/// A power of ten of nanoseconds, in its usual unit.
 fn time_label(decade: i32) -> String {
     let (unit, below) = match decade {
         ..3 => ("ns", 0),
@@ -206,7 +206,7 @@ fn time_label(decade: i32) -> String {
     format!("{} {unit}", 10f64.powi(decade - below))
 }
 
-/// A rising staircase: the share changes only where a request was answered.
+/// A step function: the share rises where a request was answered.
 fn path(curve: &LatencyCurve, axis: &TimeAxis, kind: usize) -> String {
     let Some((first_ns, _)) = curve.points.first() else {
         return String::new();
@@ -225,7 +225,7 @@ mod tests {
     use super::{BAR_MARGIN, BAR_WIDTH, Scale, interval_bar, time_label};
 
     #[test]
-    fn every_figure_stands_on_its_scale() {
+    fn every_figure_lies_on_its_scale() {
         let estimate = |lo, value, hi| Estimate {
             value,
             lo,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn decades_have_the_unit_people_use() {
+    fn decades_have_their_usual_unit() {
         let labels: Vec<String> = [0, 2, 3, 5, 6, 8, 9, 10].map(time_label).into();
         assert_eq!(
             labels,

@@ -20,7 +20,7 @@ impl Format for Json {
     }
 
     fn summary(&self) -> &'static str {
-        "the whole record, for programs; the schema is published and versioned"
+        "the whole record, for programs; its schema is published and versioned"
     }
 
     fn render(

@@ -1,16 +1,17 @@
-//! The matrix as a JUnit report, so that a CI system can show it: one test case for each row.
+//! The matrix as a JUnit report for CI systems, one test case per row.
 //!
-//! Failed rows are failures, waived and inconclusive ones are skipped with their reason: neither
-//! is ever a pass. An incomplete record, and one in which nothing was measured, has a case that
-//! says so, since a report without cases would look like success.
+//! A failed row is a failure. A waived or inconclusive row is skipped with its reason, and never a
+//! pass. The first case stands for the record: it is an error for an incomplete record and skipped
+//! for one without a trusted figure, so a report without rows does not look like success.
 
 use std::io::Write;
 
-use gpubench_record::{DeviceKind, Estimate, MatrixRow, OutcomeKind, RunRecord};
+use gpubench_record::{DeviceKind, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::document::{calibration, notices, title};
 use super::figures::one_line;
-use super::markup::escape;
+use super::parts::clean;
 use super::{Format, RenderError, RenderOptions};
 
 /// The JUnit format.
@@ -26,7 +27,7 @@ impl Format for Junit {
     }
 
     fn summary(&self) -> &'static str {
-        "JUnit XML for CI systems: a case a row; waived and inconclusive are skipped, not passed"
+        "JUnit XML for CI: one case per row; waived and inconclusive are skipped, not passed"
     }
 
     fn render(
@@ -35,83 +36,52 @@ impl Format for Junit {
         options: &RenderOptions,
         out: &mut dyn Write,
     ) -> Result<(), RenderError> {
-        let mut cases = vec![record_case(record, options)];
-        cases.extend(record.matrix.iter().map(row_case));
-        cases.extend(skip_cases(record));
-        let count = |element: &str| {
-            cases
-                .iter()
-                .filter(|case| matches!(&case.verdict, Some((e, _)) if *e == element))
-                .count()
-        };
-        let counts = format!(
-            "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"",
-            cases.len(),
-            count("failure"),
-            count("error"),
-            count("skipped")
-        );
-        let title = escape(&title(record));
-        writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-        writeln!(out, "<testsuites name=\"{title}\" {counts}>")?;
-        writeln!(out, "  <testsuite name=\"{title}\" {counts}>")?;
-        writeln!(out, "    <properties>")?;
-        for (name, value) in properties(record) {
-            let value = escape(&value);
-            writeln!(out, "      <property name=\"{name}\" value=\"{value}\"/>")?;
-        }
-        writeln!(out, "    </properties>")?;
-        for case in &cases {
-            case.write(out)?;
-        }
-        writeln!(out, "  </testsuite>\n</testsuites>")?;
-        Ok(())
+        let title = title(record);
+        let mut suite = TestSuite::new(&title);
+        suite.add_properties(properties(record));
+        suite.add_test_case(record_case(record, options));
+        suite.add_test_cases(record.matrix.iter().map(row_case));
+        suite.add_test_cases(record.plan.skips.iter().map(skip_case));
+        let mut report = Report::new(&title);
+        report.add_test_suite(suite);
+        let text = report.to_string().map_err(|error| RenderError::NotJunit {
+            reason: error.to_string(),
+        })?;
+        Ok(out.write_all(text.as_bytes())?)
     }
 }
 
-/// One test case.
-struct Case {
-    class: String,
-    name: String,
-    /// Element and message of a case that did not pass.
-    verdict: Option<(&'static str, String)>,
-    output: Vec<String>,
-}
-
-impl Case {
-    fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let (class, name) = (escape(&self.class), escape(&self.name));
-        writeln!(out, "    <testcase classname=\"{class}\" name=\"{name}\">")?;
-        if let Some((element, message)) = &self.verdict {
-            writeln!(out, "      <{element} message=\"{}\"/>", escape(message))?;
-        }
-        if !self.output.is_empty() {
-            let lines: Vec<String> = self.output.iter().map(|line| escape(line)).collect();
-            writeln!(out, "      <system-out>{}</system-out>", lines.join("\n"))?;
-        }
-        writeln!(out, "    </testcase>")
+/// A test case with its status and the lines of its output.
+fn case(class: &str, name: &str, status: TestCaseStatus, output: &[String]) -> TestCase {
+    let mut case = TestCase::new(clean(name), status);
+    case.set_classname(clean(class));
+    if !output.is_empty() {
+        let lines: Vec<String> = output.iter().map(|line| clean(line)).collect();
+        case.set_system_out(lines.join("\n"));
     }
+    case
 }
 
-/// Whether the record as a whole can be relied on.
-fn record_case(record: &RunRecord, options: &RenderOptions) -> Case {
-    let said = notices(record, options);
+fn with_message(mut status: TestCaseStatus, message: &str) -> TestCaseStatus {
+    status.set_message(clean(message));
+    status
+}
+
+/// Whether the record as a whole is complete and carries verdicts.
+fn record_case(record: &RunRecord, options: &RenderOptions) -> TestCase {
+    let notices = notices(record, options);
     let measured = record.matrix.iter().any(|row| row.outcome.is_measured());
-    let whole = record.complete && record.fault_trials_stopped.is_none();
-    let verdict = match (whole, measured && record.plan.decides) {
-        (false, _) => Some(("error", said.first().cloned().unwrap_or_default())),
-        (true, false) => Some(("skipped", said.first().cloned().unwrap_or_default())),
-        (true, true) => None,
+    let complete = record.complete && record.fault_trials_stopped.is_none();
+    let first = notices.first().map_or("", String::as_str);
+    let status = match (complete, measured && record.plan.decides) {
+        (false, _) => with_message(TestCaseStatus::non_success(NonSuccessKind::Error), first),
+        (true, false) => with_message(TestCaseStatus::skipped(), first),
+        (true, true) => TestCaseStatus::success(),
     };
-    Case {
-        class: "record".to_owned(),
-        name: "complete and decisive".to_owned(),
-        verdict,
-        output: said,
-    }
+    case("record", "complete and decisive", status, &notices)
 }
 
-fn row_case(row: &MatrixRow) -> Case {
+fn row_case(row: &MatrixRow) -> TestCase {
     let mut name = row.axis.clone();
     if let Some(sub_axis) = &row.sub_axis {
         name = format!("{name}/{sub_axis}");
@@ -123,15 +93,20 @@ fn row_case(row: &MatrixRow) -> Case {
         name = format!("{name} beside {aggressor}");
     }
     let outcome = &row.outcome;
-    let told = format!(
+    let message = format!(
         "{}: {}",
         outcome.outcome.as_str(),
         outcome.reason.as_deref().unwrap_or("-")
     );
-    let verdict = match outcome.outcome {
-        OutcomeKind::Measured => None,
-        OutcomeKind::Failed => Some(("failure", told)),
-        OutcomeKind::Waived | OutcomeKind::Inconclusive => Some(("skipped", told)),
+    let status = match outcome.outcome {
+        OutcomeKind::Measured => TestCaseStatus::success(),
+        OutcomeKind::Failed => with_message(
+            TestCaseStatus::non_success(NonSuccessKind::Failure),
+            &message,
+        ),
+        OutcomeKind::Waived | OutcomeKind::Inconclusive => {
+            with_message(TestCaseStatus::skipped(), &message)
+        }
     };
     let or_missing = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
     let mut output = vec![
@@ -142,17 +117,9 @@ fn row_case(row: &MatrixRow) -> Case {
     output.extend(row.claimed.iter().map(|claim| format!("claimed {claim}")));
     let figures = MatrixRow::FIGURES.into_iter().zip(row.figures());
     output.extend(figures.filter_map(|(name, e)| Some(figure(&name.replace('_', " "), e?))));
-    output.extend(
-        row.warnings
-            .iter()
-            .map(|warning| format!("warning: {warning}")),
-    );
-    Case {
-        class: row.variant.clone(),
-        name,
-        verdict,
-        output,
-    }
+    let warnings = row.warnings.iter();
+    output.extend(warnings.map(|warning| format!("warning: {warning}")));
+    case(&row.variant, &name, status, &output)
 }
 
 fn figure(name: &str, estimate: &Estimate) -> String {
@@ -163,23 +130,19 @@ fn figure(name: &str, estimate: &Estimate) -> String {
     )
 }
 
-fn skip_cases(record: &RunRecord) -> impl Iterator<Item = Case> {
-    record.plan.skips.iter().map(|skip| {
-        let remedy = skip
-            .remedy
-            .as_ref()
-            .map(|r| format!(" (remedy: {r})"))
-            .unwrap_or_default();
-        Case {
-            class: skip.variant.clone(),
-            name: skip.axis.clone().unwrap_or_else(|| "every axis".to_owned()),
-            verdict: Some(("skipped", format!("waived: {}{remedy}", skip.reason))),
-            output: Vec::new(),
-        }
-    })
+fn skip_case(skip: &Skip) -> TestCase {
+    let remedy = skip
+        .remedy
+        .as_ref()
+        .map(|remedy| format!(" (remedy: {remedy})"))
+        .unwrap_or_default();
+    let message = format!("waived: {}{remedy}", skip.reason);
+    let axis = skip.axis.as_deref().unwrap_or("every axis");
+    let status = with_message(TestCaseStatus::skipped(), &message);
+    case(&skip.variant, axis, status, &[])
 }
 
-fn properties(record: &RunRecord) -> [(&'static str, String); 6] {
+fn properties(record: &RunRecord) -> [Property; 6] {
     let kind = match record.device.kind {
         DeviceKind::Real => "real",
         DeviceKind::Virtual => "virtual",
@@ -192,4 +155,5 @@ fn properties(record: &RunRecord) -> [(&'static str, String); 6] {
         ("seed", record.seed.to_string()),
         ("calibration", calibration(record)),
     ]
+    .map(|(name, value)| Property::new(name, clean(&value)))
 }

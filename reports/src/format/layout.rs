@@ -1,10 +1,10 @@
-//! Fits the columns of a table to the width of a terminal by breaking lines inside its cells.
+//! Fits a table to the width of a terminal by breaking lines inside its cells.
 
-/// Narrower than this no column gets, however narrow the terminal.
+/// Minimum width of a column, also in a narrow terminal.
 const COLUMN_MIN: usize = 3;
 
-/// Breaks lines inside the cells so that the columns, with `border` characters for each and one
-/// more, take at most `limit` characters. Rows have a cell for every column.
+/// Breaks lines inside the cells so that a row takes at most `limit` characters, with `border`
+/// characters for each column and one more. Every row has a cell for every column.
 pub(super) fn fit(rows: &mut [Vec<String>], limit: usize, border: usize) {
     let columns = rows.first().map_or(0, Vec::len);
     let natural = widest(rows, columns, |cell| cell.lines().map(width).max());
@@ -42,7 +42,7 @@ fn widest(rows: &[Vec<String>], columns: usize, of: impl Fn(&str) -> Option<usiz
         .collect()
 }
 
-/// Takes from the widest column, a character at a time, until all fit or none may shrink further.
+/// Narrows the widest column by one character until all fit or every column is at its floor.
 fn shrink(widths: &[usize], floors: &[usize], room: usize) -> Vec<usize> {
     let mut widths = widths.to_vec();
     while widths.iter().sum::<usize>() > room {
@@ -55,7 +55,7 @@ fn shrink(widths: &[usize], floors: &[usize], room: usize) -> Vec<usize> {
     widths
 }
 
-/// One line as lines of at most `limit` characters, broken between pieces where that is possible.
+/// Breaks a line into lines of at most `limit` characters, between pieces if possible.
 fn wrap(line: &str, limit: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in pieces(line) {
@@ -83,8 +83,8 @@ fn push(lines: &mut [String], text: &str) {
     }
 }
 
-/// What a line may be broken between: after spaces, slashes, hyphens and commas, and before an
-/// opening bracket that ends a word, so that `time-slicing[slice=default]` breaks at its options.
+/// Splits a line where it may break: after a space, slash, hyphen or comma, and before an opening
+/// bracket that follows a word, so that `time-slicing[slice=default]` breaks at its options.
 fn pieces(line: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut start = 0;
@@ -92,7 +92,7 @@ fn pieces(line: &str) -> Vec<&str> {
     for (at, c) in line.char_indices() {
         let after_break = match before {
             ' ' | '/' | ',' => c != ' ' && at > 0,
-            // Where no word stands before it, it is a minus.
+            // Without a word before it, the hyphen is a minus.
             '-' => c != ' ' && two_before.is_alphanumeric(),
             _ => c == '[' && before.is_alphanumeric(),
         };
@@ -113,7 +113,7 @@ mod tests {
     use super::{fit, pieces, wrap};
 
     #[test]
-    fn names_break_where_they_are_joined_and_figures_between_their_bounds() {
+    fn names_break_at_joints_and_intervals_between_bounds() {
         assert_eq!(
             pieces("time-slicing[slice=default]"),
             ["time-", "slicing", "[slice=default]"]
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_left_alone() {
+    fn leaves_a_table_that_fits_unchanged() {
         let mut rows = vec![vec!["a b c".to_owned(), "x\ny z".to_owned()]];
         let before = rows.clone();
         fit(&mut rows, 5 + 3 + 7, 3);

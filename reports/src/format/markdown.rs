@@ -25,6 +25,10 @@ impl Format for Markdown {
         "Markdown tables, for a pull request or a wiki"
     }
 
+    fn is_for_people(&self) -> bool {
+        true
+    }
+
     fn render(
         &self,
         record: &RunRecord,
@@ -81,7 +85,7 @@ fn text(cell: &Cell) -> String {
     }
 }
 
-/// The text with everything escaped that Markdown would take for markup.
+/// The text with Markdown markup escaped.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

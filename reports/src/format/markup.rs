@@ -1,6 +1,6 @@
-//! Text made safe for XML and HTML.
+//! Escapes text for HTML.
 
-/// The text with markup characters escaped and what XML 1.0 forbids replaced.
+/// The text with markup escaped and characters that XML 1.0 forbids replaced.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -23,7 +23,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn markup_and_forbidden_characters_do_not_get_through() {
+    fn escapes_markup_and_replaces_forbidden_characters() {
         assert_eq!(
             escape("<b a=\"x\">&'"),
             "&lt;b a=&quot;x&quot;&gt;&amp;&#39;"

@@ -1,19 +1,21 @@
-//! The formats in which a record can be rendered. Each is one file and one line of [`CATALOGUE`].
+//! The report formats. Each is one file and one line of [`CATALOGUE`].
 //!
-//! A format is a pure function of the record and the options: no clock, no device, no files but
-//! the one it writes to.
+//! A format is a pure function of the record and the options. It reads no clock, device or file.
 
 mod csv;
 mod document;
 mod faults;
 mod figures;
+mod glossary;
 mod html;
 mod html_charts;
 mod json;
 mod junit;
+mod latency;
 mod layout;
 mod markdown;
 mod markup;
+mod matrix;
 mod nothing;
 mod parts;
 mod service;
@@ -28,25 +30,30 @@ use gpubench_record::RunRecord;
 
 use crate::latency::LatencyChart;
 
-/// Stands in the title of everything that people read, when no GPU was there.
+/// Title of a report for people about a virtual GPU.
 pub const VIRTUAL_TITLE: &str =
     "VIRTUAL GPU: predictions of a model, not measurements of NVIDIA hardware";
 
-/// A way to render a record.
+/// A report format.
 pub trait Format: Sync {
-    /// What `--format` takes.
+    /// Its name, the value of `--format`.
     fn name(&self) -> &'static str;
 
-    /// How the name of a file in this format ends, without the dot.
+    /// The file extension, without the dot.
     fn extension(&self) -> &'static str;
 
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     fn summary(&self) -> &'static str;
+
+    /// Whether it is for people: it then shows [`RenderOptions::latency`].
+    fn is_for_people(&self) -> bool {
+        false
+    }
 
     /// Renders the record.
     ///
     /// # Errors
-    /// When `out` cannot be written, or the record holds what the format cannot.
+    /// When `out` cannot be written, or the format cannot represent the record.
     fn render(
         &self,
         record: &RunRecord,
@@ -55,7 +62,7 @@ pub trait Format: Sync {
     ) -> Result<(), RenderError>;
 }
 
-/// Every format, in the order in which they are listed.
+/// Every format, in listing order.
 pub static CATALOGUE: &[&dyn Format] = &[
     &terminal::Terminal,
     &html::Html,
@@ -65,7 +72,7 @@ pub static CATALOGUE: &[&dyn Format] = &[
     &junit::Junit,
 ];
 
-/// The format of that name.
+/// The format with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Format> {
     CATALOGUE
@@ -74,18 +81,18 @@ pub fn find(name: &str) -> Option<&'static dyn Format> {
         .find(|format| format.name() == name)
 }
 
-/// What a format needs to know beside the record.
+/// What a format uses besides the record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderOptions {
-    /// Whether to colour; the terminal format alone does.
+    /// Whether to colour; only the terminal format does.
     pub color: bool,
-    /// Columns of the terminal; without it tables are as wide as they need.
+    /// Columns of the terminal; without it tables have their natural width.
     pub width: Option<usize>,
     /// The folder of the record, for the footer.
     pub record_dir: Option<String>,
-    /// What opening the record warned of.
+    /// Warnings from opening the record.
     pub warnings: Vec<String>,
-    /// Latency curves for the HTML report, by victim.
+    /// Latency curves and percentiles, by victim; formats for people show them.
     pub latency: Vec<LatencyChart>,
 }
 
@@ -95,10 +102,25 @@ pub enum RenderError {
     /// The output could not be written.
     #[error("cannot write the report: {0}")]
     Write(#[from] io::Error),
-    /// The record holds what JSON cannot.
+    /// JSON cannot represent the record.
     #[error("the record cannot be written as json: {reason}")]
     NotJson {
         /// Why.
         reason: String,
     },
+    /// JUnit XML cannot represent the record.
+    #[error("the record cannot be written as junit: {reason}")]
+    NotJunit {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl From<::csv::Error> for RenderError {
+    fn from(error: ::csv::Error) -> Self {
+        Self::Write(match error.into_kind() {
+            ::csv::ErrorKind::Io(error) => error,
+            other => io::Error::other(format!("{other:?}")),
+        })
+    }
 }

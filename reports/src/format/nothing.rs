@@ -1,12 +1,12 @@
-//! What stands in the place of the matrix where no row of it has a figure: tables of dashes say
-//! nothing, and would hide why there are none.
+//! The table that replaces the matrix if no row has a figure: the reasons why, in place of a table
+//! of dashes.
 
 use gpubench_record::{MatrixRow, Outcome, OutcomeKind, RunRecord, ServiceRow};
 
 use super::parts::{Cell, Table};
 use super::tables::mechanism;
 
-/// Whether any row has anything that was measured or decided.
+/// Whether any row has an outcome `measured` or a figure.
 pub(super) fn has_figures(record: &RunRecord) -> bool {
     let of_service = |row: &ServiceRow| row.retention.is_some() || row.within_slo.is_some();
     let of_matrix = |row: &MatrixRow| {
@@ -15,25 +15,25 @@ pub(super) fn has_figures(record: &RunRecord) -> bool {
     record.matrix.iter().any(of_matrix) || record.service.iter().any(of_service)
 }
 
-/// Why each mechanism that was to run has no figure, and the reasons of rows that have one of their
-/// own, each once with all that it holds for. What was waived as a whole stands among what did not
-/// run, with its remedy.
+/// The reason of each mechanism that failed or is inconclusive, and each other reason of its rows
+/// once, with the rows that have it. A waived mechanism is in the table "Did not run" instead, with
+/// its remedy.
 pub(super) fn reasons(record: &RunRecord) -> Table {
     let mut rows = Vec::new();
     for one in &record.mechanisms {
-        let whole = &one.outcome;
-        let whose = mechanism(&one.name, &one.variant);
+        let overall = &one.outcome;
+        let name = mechanism(&one.name, &one.variant);
         if matches!(
-            whole.outcome,
+            overall.outcome,
             OutcomeKind::Failed | OutcomeKind::Inconclusive
         ) {
-            rows.push(row(whose.clone(), &[], whole));
+            rows.push(row(name.clone(), &[], overall));
         }
         let own = record.matrix.iter().filter(|row| {
-            (&row.mechanism, &row.variant) == (&one.name, &one.variant) && row.outcome != *whole
+            (&row.mechanism, &row.variant) == (&one.name, &one.variant) && row.outcome != *overall
         });
         let mut groups: Vec<(&Outcome, Vec<String>)> = Vec::new();
-        for (outcome, what) in own.map(|row| (&row.outcome, told(row))) {
+        for (outcome, what) in own.map(|row| (&row.outcome, victim_and_axis(row))) {
             match groups.iter_mut().find(|(known, _)| *known == outcome) {
                 Some((_, whats)) if whats.contains(&what) => {}
                 Some((_, whats)) => whats.push(what),
@@ -43,16 +43,16 @@ pub(super) fn reasons(record: &RunRecord) -> Table {
         rows.extend(
             groups
                 .iter()
-                .map(|(outcome, whats)| row(whose.clone(), whats, outcome)),
+                .map(|(outcome, whats)| row(name.clone(), whats, outcome)),
         );
     }
     let columns = ["mechanism", "what", "outcome", "reason"].map(str::to_owned);
     Table::new("reasons", "Why nothing was measured", columns.into(), rows)
 }
 
-fn row(whose: Cell, whats: &[String], outcome: &Outcome) -> Vec<Cell> {
+fn row(name: Cell, whats: &[String], outcome: &Outcome) -> Vec<Cell> {
     vec![
-        whose,
+        name,
         Cell::lines(whats),
         Cell::Outcome {
             kind: outcome.outcome,
@@ -62,8 +62,8 @@ fn row(whose: Cell, whats: &[String], outcome: &Outcome) -> Vec<Cell> {
     ]
 }
 
-/// Victim and sub-axis, as short as they go.
-fn told(row: &MatrixRow) -> String {
+/// Sub-axis and victim of a row.
+fn victim_and_axis(row: &MatrixRow) -> String {
     let axis = match &row.sub_axis {
         Some(sub_axis) => format!("{}/{sub_axis}", row.axis),
         None => row.axis.clone(),

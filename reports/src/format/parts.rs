@@ -1,4 +1,4 @@
-//! The parts that tables are made of: cells, notes and the table itself.
+//! Tables, their cells and their notes.
 
 use gpubench_record::{Estimate, OutcomeKind};
 
@@ -7,17 +7,17 @@ use super::figures::MISSING_TEXT;
 /// One table.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// A word that names it.
+    /// Its id.
     pub(super) id: &'static str,
-    /// What stands above it.
+    /// Its heading.
     pub(super) heading: String,
-    /// What stands above its columns.
+    /// The headings of its columns.
     pub(super) columns: Vec<String>,
     /// Its rows, each with a cell for every column.
     pub(super) rows: Vec<Vec<Cell>>,
-    /// Whether it may be left out where there is little room.
+    /// Whether the terminal format omits it.
     pub(super) detail: bool,
-    /// Whether it is the last that refers to notes: these stand below it.
+    /// Whether it is the last table with notes: the notes follow it.
     pub(super) last_with_notes: bool,
 }
 
@@ -41,7 +41,7 @@ impl Table {
         }
     }
 
-    /// The same, left out where there is little room.
+    /// The same table, omitted by the terminal format.
     pub(super) fn in_detail(self) -> Self {
         Self {
             detail: true,
@@ -62,7 +62,7 @@ pub(super) enum Cell {
     Text(Vec<String>),
     /// A level and its word.
     Level(Vec<String>),
-    /// A figure, with its unit where the column does not say it.
+    /// A figure, with its unit if the heading does not name it.
     Figure {
         /// The figure, if there is one.
         estimate: Option<Estimate>,
@@ -71,25 +71,25 @@ pub(super) enum Cell {
     },
     /// An outcome with the notes that explain it.
     Outcome {
-        /// How the attempt ended.
+        /// The outcome.
         kind: OutcomeKind,
-        /// Numbers of notes.
+        /// Numbers of its notes.
         notes: Vec<usize>,
     },
 }
 
 impl Cell {
-    /// One line of text; `-` if there is none.
+    /// One line of text; `-` if it is empty.
     pub(super) fn text(text: impl AsRef<str>) -> Self {
         Self::lines([text.as_ref()])
     }
 
-    /// Lines of text without the empty ones; `-` if none is left.
+    /// The non-empty lines; `-` if all are empty.
     pub(super) fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Self {
         Self::Text(filled(lines))
     }
 
-    /// A level and its word; `-` if there is neither.
+    /// A level and its word; `-` without both.
     pub(super) fn level(level: Option<&str>, word: Option<&str>) -> Self {
         Self::Level(filled([level, word].into_iter().flatten()))
     }
@@ -104,7 +104,7 @@ fn filled<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Vec<String> {
     lines
 }
 
-/// Notes in the order in which they are first referred to, each once.
+/// Notes in the order of their first reference, each once.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<String>);
 
@@ -127,7 +127,7 @@ impl Notes {
     }
 }
 
-/// Replaces control characters: a record from elsewhere must not steer a terminal.
+/// Replaces control characters, so that text of a record cannot control a terminal.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

@@ -1,11 +1,11 @@
-//! Tables about promised latencies and numbers of tenants.
+//! The tables of promised latencies and tenant counts.
 
 use gpubench_record::{Condition, Estimate, RunRecord};
 
 use super::parts::{Cell, Notes, Table};
 use super::tables::mechanism;
 
-/// What victims got of a promised latency, and at several numbers of tenants.
+/// Requests within the promised latency, and retention by number of tenants.
 pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
     let slo = record.plan.slo_ns;
     let mut columns: Vec<String> = ["mechanism", "victim", "tenants", "retention (ratio)"]
@@ -47,18 +47,18 @@ pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
     });
     let heading = match slo {
         Some(_) => "Service: rate over solo, and requests within the promised latency",
-        None => "Service: rate over solo by number of tenants at work",
+        None => "Service: rate over solo by number of active tenants",
     };
     Table::new("service", heading, columns, rows)
 }
 
-/// How many tenants there may be for a promised latency to be kept.
+/// The maximum number of tenants that keep the promised latency.
 pub(super) fn tenant_limits(record: &RunRecord, notes: &mut Notes) -> Table {
     let columns = [
         "mechanism",
         "victim",
-        "most tenants",
-        "tried",
+        "max tenants",
+        "tested",
         "n",
         "outcome",
     ];
@@ -86,7 +86,8 @@ pub(super) fn tenant_limits(record: &RunRecord, notes: &mut Notes) -> Table {
         .first()
         .map_or(0.0, |row| row.share * 100.0);
     let slo_ms = record.plan.slo_ns.map_or(0.0, |slo_ns| slo_ns as f64 / 1e6);
-    let heading = format!("Most tenants at work with {pct} % of requests within {slo_ms} ms");
+    let heading =
+        format!("Maximum number of active tenants with {pct} % of requests within {slo_ms} ms");
     Table::new(
         "tenant-limits",
         &heading,

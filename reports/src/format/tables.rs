@@ -1,82 +1,13 @@
-//! The tables of a report, made from the record.
+//! The tables about mechanisms, cells, proofs, probes and claims.
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Estimate, MatrixRow, OutcomeKind, Proof, RunRecord};
+use gpubench_record::{OutcomeKind, Proof, RunRecord};
 
 use super::figures::{MISSING_TEXT, readable};
 use super::parts::{Cell, Notes, Table};
 
-/// Which figure of a row a column shows.
-type Pick = fn(&MatrixRow) -> &Option<Estimate>;
-
-/// The matrix: levels, words and claims with the figures that decide them.
-pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
-    let mut figures: Vec<(&str, Pick)> = vec![
-        ("retention", |row| &row.retention),
-        ("guarantee", |row| &row.guarantee),
-        ("jitter", |row| &row.jitter),
-    ];
-    if record.matrix.iter().any(|row| row.survival.is_some()) {
-        figures.push(("survival", |row| &row.survival));
-    }
-    if record.matrix.iter().any(|row| row.overshoot.is_some()) {
-        figures.push(("overshoot", |row| &row.overshoot));
-    }
-    let mut columns: Vec<String> = ["mechanism", "axis", "level", "claimed"]
-        .map(str::to_owned)
-        .into();
-    let units = figure_columns(&record.matrix, &figures, &mut columns);
-    columns.extend(["n".to_owned(), "outcome".to_owned()]);
-    let rows = record.matrix.iter().map(|row| {
-        let mut cells = row_key(row);
-        cells.push(Cell::level(row.level.as_deref(), row.word.as_deref()));
-        cells.push(Cell::lines(&row.claimed));
-        cells.extend(figure_cells(row, &figures, &units));
-        cells.push(counts(row));
-        let reasons = row.outcome.reason.iter().chain(&row.warnings);
-        let notes = reasons.map(|text| notes.number(text)).collect();
-        cells.push(Cell::Outcome {
-            kind: row.outcome.outcome,
-            notes,
-        });
-        cells
-    });
-    Table::new("matrix", "Isolation", columns, rows)
-}
-
-/// The figures beside those that decide.
-pub(super) fn more_figures(record: &RunRecord) -> Table {
-    let figures: [(&str, Pick); 3] = [
-        ("efficiency", |row| &row.efficiency),
-        ("effectiveness", |row| &row.effectiveness),
-        ("isolation index", |row| &row.isolation_index),
-    ];
-    let mut columns = vec!["mechanism".to_owned(), "axis".to_owned()];
-    let units = figure_columns(&record.matrix, &figures, &mut columns);
-    columns.extend([
-        "n".to_owned(),
-        "unprotected form".to_owned(),
-        "outcome".to_owned(),
-    ]);
-    let has_any = |row: &&MatrixRow| figures.iter().any(|(_, pick)| pick(row).is_some());
-    let rows = record.matrix.iter().filter(has_any).map(|row| {
-        let mut cells = row_key(row);
-        cells.extend(figure_cells(row, &figures, &units));
-        cells.push(Cell::text(n_of(
-            figures.iter().map(|(name, pick)| (*name, pick(row))),
-        )));
-        cells.push(Cell::text(row.u_kind.as_deref().unwrap_or_default()));
-        cells.push(Cell::Outcome {
-            kind: row.outcome.outcome,
-            notes: Vec::new(),
-        });
-        cells
-    });
-    Table::new("more-figures", "More figures", columns, rows).in_detail()
-}
-
-/// What probes measured that is no score.
+/// Figures of probes, which are no scores.
 pub(super) fn probe_figures(record: &RunRecord) -> Table {
     let columns = ["mechanism", "explains", "what", "figure", "n"].map(str::to_owned);
     let rows = record.probe_figures.iter().map(|one| {
@@ -94,109 +25,12 @@ pub(super) fn probe_figures(record: &RunRecord) -> Table {
     Table::new("probe-figures", "Probes", columns.into(), rows)
 }
 
-/// Mechanism with variant, and axis with sub-axis, victim and aggressor.
-fn row_key(row: &MatrixRow) -> Vec<Cell> {
-    let axis = match &row.sub_axis {
-        Some(sub_axis) => format!("{}/{sub_axis}", row.axis),
-        None => row.axis.clone(),
-    };
-    let beside = row
-        .aggressor
-        .as_ref()
-        .map(|aggressor| format!("beside {aggressor}"));
-    let who: Vec<String> = row.victim.clone().into_iter().chain(beside).collect();
-    let who = (!who.is_empty()).then(|| who.join(" "));
-    vec![
-        mechanism(&row.mechanism, &row.variant),
-        Cell::lines([Some(axis), who].iter().flatten()),
-    ]
-}
-
-/// A variant as a rule begins with the mechanism's name; where it does not, both are shown.
+/// The variant, with the name of the mechanism if the variant does not begin with it.
 pub(super) fn mechanism(name: &str, variant: &str) -> Cell {
     if variant.starts_with(name) {
         Cell::text(variant)
     } else {
         Cell::lines([name, variant])
-    }
-}
-
-/// Adds a column for each figure. A unit that all rows share stands in the heading; the others are
-/// left to the cells, for which the shared units are returned.
-fn figure_columns<'a>(
-    matrix: &'a [MatrixRow],
-    figures: &[(&str, Pick)],
-    columns: &mut Vec<String>,
-) -> Vec<Option<&'a str>> {
-    let mut shared_units = Vec::new();
-    for (name, pick) in figures {
-        let mut units: Vec<&str> = matrix
-            .iter()
-            .filter_map(|row| pick(row).as_ref())
-            .map(|e| e.unit.as_str())
-            .collect();
-        units.sort_unstable();
-        units.dedup();
-        let shared = if let [unit] = units[..] {
-            Some(unit)
-        } else {
-            None
-        };
-        let heading = match shared {
-            Some(unit) if !name.ends_with(unit) => format!("{name} ({unit})"),
-            _ => (*name).to_owned(),
-        };
-        columns.push(heading);
-        shared_units.push(shared);
-    }
-    shared_units
-}
-
-fn figure_cells(
-    row: &MatrixRow,
-    figures: &[(&str, Pick)],
-    shared_units: &[Option<&str>],
-) -> Vec<Cell> {
-    let cell = |((_, pick), shared): (&(&str, Pick), &Option<&str>)| {
-        let estimate = pick(row).clone();
-        let unit = estimate
-            .as_ref()
-            .map(|e| e.unit.clone())
-            .filter(|_| shared.is_none());
-        Cell::Figure { estimate, unit }
-    };
-    figures.iter().zip(shared_units).map(cell).collect()
-}
-
-/// Blocks or trials behind the figures of a row, and the requests behind these.
-fn counts(row: &MatrixRow) -> Cell {
-    let blocks = n_of([
-        ("retention", &row.retention),
-        ("guarantee", &row.guarantee),
-        ("jitter", &row.jitter),
-        ("survival", &row.survival),
-        ("overshoot", &row.overshoot),
-    ]);
-    let requests = (row.requests > 0).then(|| format!("{} requests", row.requests));
-    Cell::lines([Some(blocks), requests].iter().flatten())
-}
-
-/// The count that all figures share, or each figure's own.
-fn n_of<'a>(figures: impl IntoIterator<Item = (&'a str, &'a Option<Estimate>)>) -> String {
-    let counts: Vec<(&str, u32)> = figures
-        .into_iter()
-        .filter_map(|(name, figure)| figure.as_ref().map(|figure| (name, figure.n)))
-        .collect();
-    match counts.first() {
-        None => String::new(),
-        Some((_, n)) if counts.iter().all(|(_, other)| other == n) => n.to_string(),
-        Some(_) => {
-            let each: Vec<String> = counts
-                .iter()
-                .map(|(name, n)| format!("{name} {n}"))
-                .collect();
-            each.join(", ")
-        }
     }
 }
 
@@ -250,15 +84,15 @@ fn proof_summary(proof: &[Proof]) -> String {
         return String::new();
     }
     let holding = proof.iter().filter(|proof| proof.holds).count();
-    let seen =
+    let shows =
         |what: fn(&&Proof) -> bool| proof.iter().filter(|proof| proof.holds).any(|p| what(&p));
-    let partition = if seen(|proof| proof.hardware) {
-        ", hardware partition seen"
+    let partition = if shows(|proof| proof.hardware) {
+        ", hardware partition observed"
     } else {
         ""
     };
-    let limiter = if seen(|proof| proof.limiter) {
-        ", limiter seen"
+    let limiter = if shows(|proof| proof.limiter) {
+        ", limiter observed"
     } else {
         ""
     };
@@ -268,7 +102,7 @@ fn proof_summary(proof: &[Proof]) -> String {
     )
 }
 
-/// What was asked for and did not run, each with reason and remedy.
+/// Requested mechanisms and axes that did not run, with reason and remedy.
 pub(super) fn skips(record: &RunRecord) -> Table {
     let none = String::new();
     let mut rows: Vec<[&str; 4]> = Vec::new();
@@ -309,7 +143,7 @@ pub(super) fn skips(record: &RunRecord) -> Table {
     )
 }
 
-/// Cells that gave no measurement, counted by outcome, mechanism and condition.
+/// Cells without a measurement, counted by outcome, mechanism and condition.
 pub(super) fn cells(record: &RunRecord) -> Table {
     let mut groups: BTreeMap<(u8, &str, &str), (usize, usize)> = BTreeMap::new();
     for (index, cell) in record.cells.iter().enumerate() {
@@ -355,7 +189,7 @@ pub(super) fn cells(record: &RunRecord) -> Table {
     Table::new("cells", "Cells without a measurement", columns, rows)
 }
 
-/// How many cells ended how.
+/// The number of cells by outcome, as a sentence.
 pub(super) fn cells_in_words(record: &RunRecord) -> String {
     let count = |kind| {
         record
@@ -375,7 +209,7 @@ pub(super) fn cells_in_words(record: &RunRecord) -> String {
     )
 }
 
-/// All evidence about the mechanisms.
+/// The proofs that the mechanisms were in force.
 pub(super) fn proof(record: &RunRecord) -> Table {
     let rows = record.mechanisms.iter().flat_map(|row| {
         row.proof.iter().map(|proof| {
@@ -413,7 +247,7 @@ pub(super) fn proof(record: &RunRecord) -> Table {
     .in_detail()
 }
 
-/// The claims of the literature against the record.
+/// Claims of the literature, with verdicts from the record.
 pub(super) fn claims(record: &RunRecord) -> Table {
     let rows = record.claims.iter();
     let rows = rows.map(|row| {

@@ -1,4 +1,4 @@
-//! The report for a terminal: tables in box-drawing characters, colour only where asked for.
+//! The report for a terminal: tables in box-drawing characters, colour on request.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use super::layout::fit;
 use super::parts::{Cell, Table};
 use super::{Format, RenderError, RenderOptions};
 
-/// What a column takes beside its text: a line and a space on either side.
+/// Characters of a column besides its text: a line and a space on either side.
 const BORDER_CHARS: usize = 3;
 
 /// The terminal format.
@@ -30,7 +30,11 @@ impl Format for Terminal {
     }
 
     fn summary(&self) -> &'static str {
-        "tables for a terminal; its text is for people, not for programs"
+        "tables for a terminal; for people, not for programs"
+    }
+
+    fn is_for_people(&self) -> bool {
+        true
     }
 
     fn render(
@@ -67,9 +71,8 @@ impl Format for Terminal {
 }
 
 fn draw(table: &Table, options: &RenderOptions) -> Drawn {
-    // The mechanism in the first column is long and says the same in many rows: it becomes a line
-    // above these.
-    let grouped = usize::from(matches!(table.id, "matrix" | "faults"));
+    // The first column is long and repeats in many rows: it becomes a line above them.
+    let grouped = usize::from(matches!(table.id, "matrix" | "faults" | "latency"));
     let mut rows = vec![table.columns[grouped..].to_vec()];
     rows.extend(
         table

@@ -1,8 +1,9 @@
-//! `checksums.b3`: BLAKE3 of the Parquet files, in the form that `b3sum --check` reads.
+//! `checksums.b3`: BLAKE3 of the Parquet files and the latency log, in the form that
+//! `b3sum --check` reads.
 //!
-//! A decoder trusts the lengths in a file: one flipped bit can make it ask for more memory than
-//! there is, which ends the process and no error can be made of. So a file is held against its
-//! checksum before it is decoded.
+//! A decoder trusts the lengths in a file: one flipped bit can make it allocate more memory than
+//! the host has, which ends the process without an error. So the checksum of a file is verified
+//! before the file is decoded.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,10 +16,10 @@ use super::replace::replace;
 /// The file with the checksums.
 pub const CHECKSUMS_FILE: &str = "checksums.b3";
 
-/// Notes the checksum of the file `name` in `dir`.
-pub(super) fn note(dir: &Path, name: &str) -> Result<(), StoreError> {
+/// Stores the checksum of the file `name` in `dir`.
+pub(super) fn store(dir: &Path, name: &str) -> Result<(), StoreError> {
     let path = dir.join(CHECKSUMS_FILE);
-    let mut lines: Vec<String> = noted(dir)?
+    let mut lines: Vec<String> = read_checksums(dir)?
         .lines()
         .filter(|line| name_in(line) != Some(name))
         .map(str::to_owned)
@@ -36,7 +37,7 @@ pub(super) fn note(dir: &Path, name: &str) -> Result<(), StoreError> {
     )
 }
 
-/// Holds a file against its checksum, if one was noted beside it.
+/// Compares a file with its checksum. A file without a checksum passes.
 pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
     let (Some(dir), Some(name)) = (
         path.parent(),
@@ -44,8 +45,8 @@ pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
     ) else {
         return Ok(());
     };
-    let noted = noted(dir)?;
-    let Some(line) = noted.lines().find(|line| name_in(line) == Some(name)) else {
+    let checksums = read_checksums(dir)?;
+    let Some(line) = checksums.lines().find(|line| name_in(line) == Some(name)) else {
         return Ok(());
     };
     if line.split(' ').next() == Some(&checksum(path)?) {
@@ -56,7 +57,7 @@ pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-fn noted(dir: &Path) -> Result<String, StoreError> {
+fn read_checksums(dir: &Path) -> Result<String, StoreError> {
     let path = dir.join(CHECKSUMS_FILE);
     if !path.exists() {
         return Ok(String::new());

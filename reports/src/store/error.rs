@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a record on disk, each naming the file and what is accepted.
+//! Errors about a record on disk. Each names the file and what is accepted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use gpubench_record::version::UnreadableVersion;
 /// A record that could not be written, read or finished.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         action: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// Its answer.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The folder holds nothing that a run leaves.
-    #[error("{} holds no record: neither record.json nor events.jsonl is there", dir.display())]
+    /// The folder holds neither of the files that make a record.
+    #[error("{} holds no record: it has neither record.json nor events.jsonl", dir.display())]
     NoRecord {
         /// The folder.
         dir: PathBuf,
     },
-    /// A new record would be written over an old one.
-    #[error("{} already holds a record; give another --out, or remove it", dir.display())]
+    /// A new record would overwrite an old one.
+    #[error("{} already holds a record; choose another --out or remove the folder", dir.display())]
     Occupied {
         /// The folder.
         dir: PathBuf,
     },
     /// Another process writes or finishes the record.
-    #[error("{} is still being written by a run; wait until it ends", dir.display())]
+    #[error("a run is still writing {}; wait until it ends", dir.display())]
     InUse {
         /// The folder.
         dir: PathBuf,
@@ -42,19 +42,19 @@ pub enum StoreError {
     Version {
         /// The file.
         path: PathBuf,
-        /// Which versions meet.
+        /// The version of the file and those that can be read.
         source: UnreadableVersion,
     },
-    /// A record of an older format lacks something.
+    /// A record of an older format lacks a field.
     #[error("{} of format {major}.{minor}: {reason}", path.display())]
     OldRecord {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Major version of its format.
         major: u32,
-        /// Its format.
+        /// Minor version of its format.
         minor: u32,
-        /// What it lacks.
+        /// The parser's message.
         reason: String,
     },
     /// `record.json` cannot be read.
@@ -66,7 +66,7 @@ pub enum StoreError {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What the parser expected.
+        /// The parser's message.
         reason: String,
     },
     /// A line of `events.jsonl` or `telemetry.jsonl` cannot be read.
@@ -76,17 +76,17 @@ pub enum StoreError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What was expected.
+        /// The parser's message.
         reason: String,
     },
-    /// Something that is not to be stored, because it could not be read again.
+    /// A value that is not stored, because it could not be read again.
     #[error("cannot store {what} in {}: {reason}", path.display())]
     Unstorable {
-        /// What it was.
+        /// The kind of value.
         what: &'static str,
-        /// Where it was to go.
+        /// The file.
         path: PathBuf,
-        /// Why it cannot be read again.
+        /// Why the value cannot be read again.
         reason: String,
     },
     /// A sample log cannot be read.
@@ -94,7 +94,7 @@ pub enum StoreError {
     Log {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         source: LogError,
     },
     /// A Parquet file cannot be written or read.
@@ -102,16 +102,24 @@ pub enum StoreError {
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What polars said.
+        /// The message of the Parquet library.
         reason: String,
     },
-    /// A file is not what its checksum was taken of.
-    #[error("{} is damaged: it is not the file of which checksums.b3 was taken", path.display())]
+    /// A latency log cannot be written or read.
+    #[error("latency log {}: {reason}", path.display())]
+    Latencies {
+        /// The file.
+        path: PathBuf,
+        /// The message of the histogram library.
+        reason: String,
+    },
+    /// A file does not match its checksum.
+    #[error("{} is damaged: it does not match its checksum in checksums.b3", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
-    /// A Parquet file does not hold what was written to it.
+    /// A file does not read back as it was written.
     #[error("{} read back differs from the logs: {reason}", path.display())]
     Differs {
         /// The file.
@@ -119,59 +127,59 @@ pub enum StoreError {
         /// Where and how.
         reason: String,
     },
-    /// A cell id or tenant name that would leave the record's folder.
-    #[error("\"{name}\" is no file name: cell ids and tenant names are plain, without slashes")]
+    /// A cell id or tenant name that is no plain file name.
+    #[error("\"{name}\" is no plain name: cell ids and tenant names have no slash, comma or space")]
     Name {
         /// The name.
         name: String,
     },
-    /// Nobody logged samples under that name.
+    /// No samples of that tenant in that cell.
     #[error("{} has no samples of tenant \"{tenant}\" in cell \"{cell}\"", dir.display())]
     NoSamples {
         /// The folder.
         dir: PathBuf,
-        /// The cell asked for.
+        /// The cell.
         cell: String,
-        /// The tenant asked for.
+        /// The tenant.
         tenant: String,
     },
-    /// The events speak of samples, and neither logs nor Parquet are there.
+    /// The events report samples, but neither sample logs nor a Parquet file exist.
     #[error(
         "{} has lost its samples: its events count {rows} rows, \
-         and neither cells/ nor samples.parquet is there", dir.display()
+         but it has neither cells/ nor samples.parquet", dir.display()
     )]
     SamplesLost {
         /// The folder.
         dir: PathBuf,
-        /// Rows that the events count.
+        /// Rows that the events report.
         rows: u64,
     },
 }
 
-/// What is wrong with the bytes of a sample log.
+/// Damage of a sample log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// Too short for its header.
-    #[error("{bytes} bytes, and the header alone takes 64")]
+    #[error("the file has {bytes} bytes, but the header takes 64")]
     NoHeader {
         /// Length of the file.
         bytes: u64,
     },
-    /// Does not begin as a log does.
-    #[error("does not begin with GPBSAMP1, so it is no sample log of this version")]
+    /// Does not begin with the magic bytes.
+    #[error("the file does not begin with GPBSAMP1, so it is no sample log of this version")]
     Magic,
-    /// Claims more rows than it was made for.
-    #[error("{committed} rows committed in a log made for {capacity}")]
+    /// Counts more rows than its capacity.
+    #[error("{committed} rows committed in a log with a capacity of {capacity}")]
     Capacity {
-        /// Rows said to be committed.
+        /// The committed count in the header.
         committed: u64,
-        /// Rows that it was made for.
+        /// The capacity in the header.
         capacity: u64,
     },
     /// Ends before its last committed row.
-    #[error("{committed} rows committed, and its {bytes} bytes end before the last of them")]
+    #[error("{committed} rows committed, but its {bytes} bytes end before the last of them")]
     Truncated {
-        /// Rows said to be committed.
+        /// The committed count in the header.
         committed: u64,
         /// Length of the file.
         bytes: u64,
@@ -181,21 +189,21 @@ pub enum LogError {
     Row {
         /// Number of the row, from 0.
         row: u64,
-        /// What is wrong with it.
+        /// The damage.
         source: RowError,
     },
-    /// The operating system refused to read on.
+    /// The operating system reported an error.
     #[error("row {row}: {source}")]
     Io {
         /// Number of the row, from 0.
         row: u64,
-        /// Its answer.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// Makes an I/O error a typed one: `.map_err(StoreError::io("write", path))`.
+    /// Wraps an I/O error: `.map_err(StoreError::io("write", path))`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io {
@@ -205,7 +213,7 @@ impl StoreError {
         }
     }
 
-    /// A parser's complaint about the whole file at `path`.
+    /// A parser's error about the file at `path`.
     pub(crate) fn json(path: &Path, error: &serde_json::Error) -> Self {
         Self::Json {
             path: path.to_path_buf(),
@@ -215,7 +223,7 @@ impl StoreError {
         }
     }
 
-    /// A complaint about one line of the file at `path`.
+    /// An error about one line of the file at `path`.
     pub(crate) fn line(path: &Path, line: usize, reason: impl Into<String>) -> Self {
         Self::Line {
             path: path.to_path_buf(),

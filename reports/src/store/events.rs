@@ -1,4 +1,4 @@
-//! `events.jsonl` and `telemetry.jsonl`: written as a run goes, read after its end or its death.
+//! `events.jsonl` and `telemetry.jsonl`: written during a run, read after it ended or crashed.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -9,8 +9,8 @@ use super::error::StoreError;
 use super::json_lines::{JsonLines, parse, parse_upgraded, read_bytes};
 use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, upgrade};
 
-/// The events of a run being written. Holds a lock on them, so that nobody takes a living run for
-/// a crashed one and clears its logs away.
+/// The events of a run being written. A lock on the file shows that the run is alive, so that no
+/// other process finishes the record as that of a crashed run.
 #[derive(Debug)]
 pub struct EventLog {
     lines: JsonLines<RunEvent>,
@@ -18,10 +18,10 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Begins a record in `dir`, which is made if it is not there.
+    /// Begins a record in `dir`, which is created if it does not exist.
     ///
     /// # Errors
-    /// When `dir` holds a record already, or cannot be written.
+    /// When `dir` already holds a record, or cannot be written.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
         std::fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
         let path = dir.join(EVENTS_FILE);
@@ -37,19 +37,19 @@ impl EventLog {
         Ok(Self { lines, _lock: lock })
     }
 
-    /// Appends one event; it has reached the system when this returns.
+    /// Appends one event. It is written to the system when this returns.
     ///
     /// # Errors
-    /// When it cannot be written (the file then ends with the event before it), or could not be
-    /// read again.
+    /// When it cannot be written (the file then ends with the event before it), or does not parse
+    /// back.
     pub fn append(&mut self, event: &RunEvent) -> Result<(), StoreError> {
         self.lines.append("an event", event)
     }
 
-    /// Ends the file: waits until it is on the disk, and gives up the lock.
+    /// Syncs the file to disk and releases the lock.
     ///
     /// # Errors
-    /// When the system cannot say that it is on the disk.
+    /// When the sync fails.
     pub fn close(self) -> Result<(), StoreError> {
         self.lines.sync()
     }
@@ -65,14 +65,14 @@ impl TelemetryLog {
     /// Begins the telemetry of the record in `dir`.
     ///
     /// # Errors
-    /// When it is there already, or cannot be written.
+    /// When it already exists, or cannot be written.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
         Ok(Self {
             lines: JsonLines::create(&dir.join(TELEMETRY_LOG_FILE))?,
         })
     }
 
-    /// Appends one reading; it has reached the system when this returns.
+    /// Appends one reading. It is written to the system when this returns.
     ///
     /// # Errors
     /// When it cannot be written, or its value is not finite.
@@ -80,10 +80,10 @@ impl TelemetryLog {
         self.lines.append("a reading", row)
     }
 
-    /// Ends the file: waits until it is on the disk.
+    /// Syncs the file to disk.
     ///
     /// # Errors
-    /// When the system cannot say that it is on the disk.
+    /// When the sync fails.
     pub fn close(self) -> Result<(), StoreError> {
         self.lines.sync()
     }
@@ -92,9 +92,9 @@ impl TelemetryLog {
 /// The events of a run, as far as they can be read.
 #[derive(Debug)]
 pub struct Events {
-    /// In the order in which they happened; the first is `Began`.
+    /// In the order of their writing; the first is `Began`.
     pub events: Vec<RunEvent>,
-    /// What the reader should know about the file.
+    /// Warnings about the file.
     pub warnings: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
     let mut warnings = Vec::new();
     if let Some(line) = lines.torn_line {
         warnings.push(format!(
-            "the last event (line {line}) was torn off while it was written and is left out"
+            "the last event (line {line}) is incomplete and is left out"
         ));
     }
     if !matches!(lines.values.first(), Some(RunEvent::Began { .. })) {
@@ -150,13 +150,13 @@ pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
     })
 }
 
-/// Whether a living process still appends to the events in `dir`.
+/// Whether a live process still appends to the events in `dir`.
 pub(super) fn is_being_written(dir: &Path) -> bool {
     let file = File::open(dir.join(EVENTS_FILE));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Keeps others from finishing the record in `dir` for as long as it lives.
+/// Locks the events in `dir`: until the lock drops, no other process can finish the record.
 pub(super) fn lock_events(dir: &Path) -> Result<EventLock, StoreError> {
     let path = dir.join(EVENTS_FILE);
     let file = File::open(&path).map_err(StoreError::io("read", &path))?;
@@ -173,7 +173,7 @@ impl EventLock {
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
                 dir: dir.to_path_buf(),
             }),
-            // Some network file systems have no locks; a record there is written all the same.
+            // Some network file systems have no locks; a record there is written without one.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(Self(file)),
         }
     }
@@ -181,13 +181,13 @@ impl EventLock {
 
 impl Drop for EventLock {
     fn drop(&mut self) {
-        // Closing is not enough: a process being started at this moment still holds a copy of the
-        // file until it has become another program. Where unlocking fails, closing is all there is.
+        // Closing alone is not enough: a child that has forked but not yet called exec still holds
+        // a copy of the descriptor. If unlocking fails, only closing is left.
         let _ = self.0.unlock();
     }
 }
 
-/// Looks at the version before anything else: another one may not even parse.
+/// Checks the version first: the events of an unknown version may not parse.
 fn check_version(path: &Path, bytes: &[u8]) -> Result<FormatVersion, StoreError> {
     let first = bytes
         .split_inclusive(|&byte| byte == b'\n')
@@ -206,7 +206,7 @@ fn check_version(path: &Path, bytes: &[u8]) -> Result<FormatVersion, StoreError>
         None => Err(StoreError::line(
             path,
             1,
-            "no event with a format_version stands first, so there is no plan to read the rest by",
+            "the first event has no format_version, so the file has no plan",
         )),
     }
 }

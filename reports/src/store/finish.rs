@@ -1,8 +1,8 @@
-//! The end of a record's logs: samples and telemetry into Parquet, compared, and only then cleared.
+//! Converts the logs of a run to Parquet and a latency log, compares them, and removes the logs.
 //!
-//! The steps can be broken off anywhere and begun again. While `cells/` is there it is whole and
-//! the Parquet file is made from it anew; it is renamed before it is deleted, so that half of it
-//! is never taken for all of it. What cannot be read is set aside, never deleted.
+//! The steps can be interrupted anywhere and repeated. While `cells/` exists it is complete, and
+//! the files are made from it again. It is renamed before it is deleted, so that a half-deleted
+//! folder is never read as a complete one. An unreadable log is moved aside and never deleted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,36 +13,39 @@ use super::checksums;
 use super::error::StoreError;
 use super::events::{lock_events, read_events};
 use super::json_lines::{parse, read_bytes};
+use super::latencies::write_latencies;
 use super::replace::sync_folder_of;
-use super::sample_columns::StretchKey;
+use super::sample_columns::SegmentKey;
 use super::sample_log::SampleLog;
 use super::samples::{StoredLog, write_samples};
 use super::telemetry::write_telemetry;
-use super::{CELLS_FOLDER, SAMPLES_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, log_path};
+use super::{
+    CELLS_FOLDER, LATENCIES_FILE, SAMPLES_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, log_path,
+};
 
-/// `cells/` under its last name, once its rows are stored.
+/// New name of `cells/` once its rows are stored, until it is deleted.
 const STORED_FOLDER: &str = "cells.stored";
-/// Where files go that could not be stored.
+/// Folder for logs that cannot be stored.
 const ASIDE_FOLDER: &str = "unreadable";
 
 /// What [`finish`] did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Finished {
-    /// Rows now in `samples.parquet`, if it was written; absent if it stood there already.
+    /// Rows in `samples.parquet`; absent if the file existed before.
     pub sample_rows: Option<u64>,
-    /// Rows now in `telemetry.parquet`, if it was written; absent if it stood there already.
+    /// Rows in `telemetry.parquet`; absent if the file existed before.
     pub telemetry_rows: Option<u64>,
-    /// What the reader should know: logs that are unreadable, missing or shorter than reported.
+    /// Logs that are unreadable, missing or shorter than reported.
     pub warnings: Vec<String>,
 }
 
-/// Turns the logs of the record in `dir` into `samples.parquet` and `telemetry.parquet`, compares
-/// these with the logs row by row, and then removes the logs. Does what is left to do: a second
-/// call, or one after a crash, is fine.
+/// Converts the logs of the record in `dir` to `samples.parquet`, `latencies.hlog` and
+/// `telemetry.parquet`, compares these with the logs, and then removes the logs. A repeated call
+/// does the steps that are left.
 ///
 /// # Errors
 /// When a run still writes the record, when its events cannot be read, or when a file cannot be
-/// written or does not read back. Whatever was not stored is still there.
+/// written or does not read back. The logs then stay.
 pub fn finish(dir: &Path) -> Result<Finished, StoreError> {
     let _lock = lock_events(dir)?;
     let events = read_events(dir)?.events;
@@ -74,7 +77,9 @@ fn finish_samples(dir: &Path, events: &[RunEvent], done: &mut Finished) -> Resul
     };
     let (logs, aside) = sort_logs(dir, plan, &reported, &mut done.warnings)?;
     done.sample_rows = Some(write_samples(&samples, &logs)?);
-    checksums::note(dir, SAMPLES_FILE)?;
+    write_latencies(&dir.join(LATENCIES_FILE), &logs)?;
+    checksums::store(dir, SAMPLES_FILE)?;
+    checksums::store(dir, LATENCIES_FILE)?;
     for path in aside {
         set_aside(dir, &path)?;
     }
@@ -98,13 +103,13 @@ fn finish_telemetry(dir: &Path, done: &mut Finished) -> Result<(), StoreError> {
         let lines = parse::<TelemetryRow>(&log, &read_bytes(&log)?)?;
         if let Some(line) = lines.torn_line {
             done.warnings.push(format!(
-                "the last telemetry reading (line {line}) was torn off"
+                "the last telemetry reading (line {line}) is incomplete and is left out"
             ));
         }
         rows = lines.values;
     }
     write_telemetry(&target, &rows)?;
-    checksums::note(dir, TELEMETRY_FILE)?;
+    checksums::store(dir, TELEMETRY_FILE)?;
     if log.exists() {
         std::fs::remove_file(&log).map_err(StoreError::io("remove", &log))?;
     }
@@ -119,7 +124,7 @@ fn plan_of(events: &[RunEvent]) -> Option<&Plan> {
     }
 }
 
-/// What the tenants said that they had logged, by cell and tenant.
+/// The rows that each tenant reported, by cell and tenant.
 fn reported_rows(events: &[RunEvent]) -> BTreeMap<(&str, &str), u64> {
     let mut reported = BTreeMap::new();
     for event in events {
@@ -132,7 +137,7 @@ fn reported_rows(events: &[RunEvent]) -> BTreeMap<(&str, &str), u64> {
     reported
 }
 
-/// The logs that can be read, in plan order, and the files that cannot be stored.
+/// The readable logs, in plan order, and the files that cannot be stored.
 fn sort_logs(
     dir: &Path,
     plan: &Plan,
@@ -144,31 +149,31 @@ fn sort_logs(
     let mut found = files_below(&dir.join(CELLS_FOLDER))?;
     let cells = plan.cells.iter();
     let cells = cells.map(|cell| (cell.block, &cell.id, &cell.tenants));
-    // After the last block, so that a reader who groups by block finds no trial in one.
+    // Trials get the block after the last, so that no block of cells contains one.
     let trials = plan.fault_trials.iter();
     let trials = trials.map(|trial| (plan.blocks, &trial.id, &trial.tenants));
     for (block, id, tenants) in cells.chain(trials) {
         for tenant in tenants {
             let name = &tenant.tenant;
             let path = log_path(dir, id, name)?;
-            let said = reported
+            let expected = reported
                 .get(&(id.as_str(), name.as_str()))
                 .copied()
                 .unwrap_or(0);
-            let whose = format!("{name} in cell {id}");
+            let log_name = format!("the log of {name} in cell {id}");
             if !path.exists() {
-                if said > 0 {
-                    warnings.push(format!("the log of {whose} is gone, with its {said} rows"));
+                if expected > 0 {
+                    warnings.push(format!("{log_name} is missing, with {expected} rows"));
                 }
                 continue;
             }
             match readable_rows(&path) {
                 Ok(rows) => {
-                    if rows < said {
-                        warnings.push(format!("the log of {whose} has {rows} of {said} rows"));
+                    if rows < expected {
+                        warnings.push(format!("{log_name} has {rows} of {expected} rows"));
                     }
                     found.retain(|file| *file != path);
-                    let key = StretchKey {
+                    let key = SegmentKey {
                         session: 0,
                         block,
                         cell: id.clone(),
@@ -177,7 +182,7 @@ fn sort_logs(
                     logs.push(StoredLog { key, path });
                 }
                 Err(error) => {
-                    warnings.push(format!("{error}; set aside in {ASIDE_FOLDER}/"));
+                    warnings.push(format!("{error}; moved to {ASIDE_FOLDER}/"));
                     found.retain(|file| *file != path);
                     aside.push(path);
                 }
@@ -187,14 +192,14 @@ fn sort_logs(
     for stray in found {
         let stray_name = stray.display();
         warnings.push(format!(
-            "{stray_name} is no planned log; set aside in {ASIDE_FOLDER}/"
+            "{stray_name} is no planned log; moved to {ASIDE_FOLDER}/"
         ));
         aside.push(stray);
     }
     Ok((logs, aside))
 }
 
-/// Reads a log to its end, and says how many rows it has.
+/// Reads a log to its end and returns the number of its rows.
 fn readable_rows(path: &Path) -> Result<u64, StoreError> {
     let mut log = SampleLog::open(path)?;
     loop {
@@ -208,7 +213,7 @@ fn readable_rows(path: &Path) -> Result<u64, StoreError> {
     }
 }
 
-/// Every file below a folder, sorted; none if the folder is not there.
+/// Every file below a folder, sorted; none if the folder does not exist.
 fn files_below(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -230,14 +235,14 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(files)
 }
 
-/// Moves a file from `cells/` to the folder for what could not be stored.
+/// Moves a file from `cells/` to [`ASIDE_FOLDER`].
 fn set_aside(dir: &Path, path: &Path) -> Result<(), StoreError> {
     let below = path.strip_prefix(dir.join(CELLS_FOLDER)).unwrap_or(path);
     let target = dir.join(ASIDE_FOLDER).join(below);
     if let Some(folder) = target.parent() {
         std::fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
     }
-    std::fs::rename(path, &target).map_err(StoreError::io("set aside", path))
+    std::fs::rename(path, &target).map_err(StoreError::io("move", path))
 }
 
 fn remove_stored(dir: &Path) -> Result<(), StoreError> {

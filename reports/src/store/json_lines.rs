@@ -1,4 +1,4 @@
-//! Files of one JSON value a line: appended whole, read back with a torn last line tolerated.
+//! Files with one JSON value per line. Lines are appended whole; readers accept a torn last line.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::{StoreError, without_position};
 
-/// An append-only file of JSON lines. Every line reaches the system before `append` returns.
+/// An append-only file of JSON lines. Every line is written to the system before `append` returns.
 #[derive(Debug)]
 pub(super) struct JsonLines<T> {
     file: File,
@@ -20,7 +20,7 @@ pub(super) struct JsonLines<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> JsonLines<T> {
-    /// Makes the file, which must not be there yet.
+    /// Creates the file, which must not exist yet.
     pub(super) fn create(path: &Path) -> Result<Self, StoreError> {
         let file = OpenOptions::new()
             .append(true)
@@ -35,7 +35,7 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
         })
     }
 
-    /// The same open file once more, for locking.
+    /// A second handle of the open file, for locking.
     pub(super) fn second_handle(&self) -> Result<File, StoreError> {
         self.file
             .try_clone()
@@ -47,8 +47,8 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
         let mut line = self.storable(what, value)?;
         line.push(b'\n');
         if let Err(source) = self.file.write_all(&line) {
-            // A full disk may have taken half of the line. Without it the next line, should
-            // there be room again, is a line of its own.
+            // A full disk may have stored half of the line. It is cut off, so that a later line
+            // starts at the beginning of a line.
             self.file
                 .set_len(self.whole_bytes)
                 .map_err(StoreError::io("shorten", &self.path))?;
@@ -69,8 +69,8 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
             .map_err(StoreError::io("sync", &self.path))
     }
 
-    /// The value as JSON, refused if it could not be read again: JSON has no infinity and no NaN,
-    /// and what writes them as null makes a line that no reader takes.
+    /// The value as JSON. A value that does not parse back is an error: JSON has no infinity and no
+    /// NaN, and serde_json writes them as null.
     fn storable(&self, what: &'static str, value: &T) -> Result<Vec<u8>, StoreError> {
         let json = serde_json::to_vec(value);
         let checked = json.and_then(|json| serde_json::from_slice::<T>(&json).map(|_| json));
@@ -87,17 +87,17 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
 pub(super) struct Lines<T> {
     /// The values, in order.
     pub(super) values: Vec<T>,
-    /// Number of the torn last line, from 1.
+    /// Number of the torn last line, from 1, if there is one.
     pub(super) torn_line: Option<usize>,
 }
 
-/// Reads the file at `path` whole.
+/// Reads the whole file at `path`.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
     std::fs::read(path).map_err(StoreError::io("read", path))
 }
 
-/// Parses JSON lines. A last line without its line feed that cannot be read was being written when
-/// the writer died; any other line that cannot be read is an error.
+/// Parses JSON lines. An unreadable last line without a line feed is torn: the writer died while it
+/// wrote. Any other unreadable line is an error.
 pub(super) fn parse<T: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
@@ -105,7 +105,7 @@ pub(super) fn parse<T: DeserializeOwned>(
     parse_with(path, bytes, |line| serde_json::from_slice(line))
 }
 
-/// [`parse`] for lines of an older version, each changed before it is read as a value of today's.
+/// [`parse`] for lines of an older format; `upgrade` brings each to the current format.
 pub(super) fn parse_upgraded<T: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_json_cannot_hold_is_refused_and_leaves_no_trace() {
+    fn refuses_a_figure_that_json_cannot_hold_and_writes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.jsonl");
         let mut lines = JsonLines::create(&path).unwrap();
@@ -197,7 +197,7 @@ mod tests {
             let whole = line.repeat(n);
             let bytes = &whole.as_bytes()[..cut.index(whole.len() + 1)];
             let read = parse::<TelemetryRow>(Path::new("t"), bytes).unwrap();
-            // A line is whole when only its line feed is missing.
+            // A line that lacks only its line feed counts.
             prop_assert_eq!(read.values.len(), (bytes.len() + 1) / line.len());
         }
 

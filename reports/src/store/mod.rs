@@ -1,14 +1,15 @@
-//! The folder of a record: what lies in it, and opening one whatever became of its run.
+//! The folder of a record: its files, and how a record is opened.
 //!
-//! While a run goes: `events.jsonl`, `telemetry.jsonl` and `cells/<id>/<tenant>.samples`. At its
-//! end: `record.json`, `samples.parquet`, `telemetry.parquet`, `checksums.b3`. Anything between is
-//! readable too.
+//! During a run: `events.jsonl`, `telemetry.jsonl` and `cells/<id>/<tenant>.samples`. After it:
+//! `record.json`, `samples.parquet`, `latencies.hlog`, `telemetry.parquet`, `checksums.b3`. Every
+//! state between the two can be opened, also that of a crashed run.
 
 mod checksums;
 mod error;
 mod events;
 mod finish;
 mod json_lines;
+mod latencies;
 mod parquet;
 mod rebuild;
 mod record_json;
@@ -28,37 +29,42 @@ use std::path::{Path, PathBuf};
 
 use gpubench_record::{RunRecord, SampleRow, TelemetryRow};
 
+use crate::latency::Latencies;
+
 pub use checksums::CHECKSUMS_FILE;
 pub use error::{LogError, StoreError};
 pub use events::{EventLog, Events, TelemetryLog, parse_events, read_events};
 pub use finish::{Finished, finish};
+use latencies::LatencyFile;
 pub use rebuild::UNSCORED;
 pub(crate) use record_json::to_json;
 pub use record_json::write_record_json;
-pub use sample_columns::StretchKey;
+pub use sample_columns::SegmentKey;
 pub use sample_log::{SampleLog, read_log};
-pub use samples::{SampleFile, Stretch};
+pub use samples::{SampleFile, Segment};
 pub use telemetry::{read_telemetry, write_telemetry};
 
-/// The record itself.
+/// The record.
 pub const RECORD_FILE: &str = "record.json";
-/// What happened, line by line.
+/// The events of the run, one per line.
 pub const EVENTS_FILE: &str = "events.jsonl";
-/// Telemetry while the run goes.
+/// Telemetry, during the run.
 pub const TELEMETRY_LOG_FILE: &str = "telemetry.jsonl";
 /// All samples, after the run.
 pub const SAMPLES_FILE: &str = "samples.parquet";
+/// Latency histograms by cell and tenant, after the run.
+pub const LATENCIES_FILE: &str = "latencies.hlog";
 /// All telemetry, after the run.
 pub const TELEMETRY_FILE: &str = "telemetry.parquet";
-/// The sample logs while the run goes.
+/// The sample logs, during the run.
 pub const CELLS_FOLDER: &str = "cells";
-/// How the name of a sample log ends.
+/// Extension of a sample log.
 pub const LOG_EXTENSION: &str = "samples";
 
-/// Where a tenant logs its samples of a cell.
+/// The path of the sample log of a tenant in a cell.
 ///
 /// # Errors
-/// When a name would lead out of the folder.
+/// When a name leads out of the folder.
 pub fn log_path(dir: &Path, cell: &str, tenant: &str) -> Result<PathBuf, StoreError> {
     for name in [cell, tenant] {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
@@ -81,14 +87,15 @@ pub struct Record {
     warnings: Vec<String>,
     rebuilt: bool,
     samples: OnceCell<SampleFile>,
+    latencies: OnceCell<LatencyFile>,
 }
 
 impl Record {
-    /// Opens the record in `dir`: its `record.json`, or, if the run left none, what its events and
-    /// logs tell, then marked incomplete and not scored. Writes nothing.
+    /// Opens the record in `dir`: its `record.json`, or without that file an incomplete, unscored
+    /// record from events and logs. Writes nothing.
     ///
     /// # Errors
-    /// When there is no record, it is of another major version, or it cannot be read.
+    /// When there is no record, it has another major version, or it cannot be read.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let record_json = dir.join(RECORD_FILE);
         let (run, warnings, rebuilt) = if record_json.exists() {
@@ -112,6 +119,7 @@ impl Record {
             warnings,
             rebuilt,
             samples: OnceCell::new(),
+            latencies: OnceCell::new(),
         })
     }
 
@@ -125,17 +133,17 @@ impl Record {
         &self.dir
     }
 
-    /// What the reader should know about the files that it was read from.
+    /// Warnings about its files.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Whether it was put together from events, and so has no scores.
+    /// Whether it was rebuilt from events, and so has no scores.
     pub fn is_rebuilt(&self) -> bool {
         self.rebuilt
     }
 
-    /// The samples of one tenant in one cell: from its log while there is one, else from Parquet.
+    /// The samples of one tenant in one cell: from its log if that exists, else from Parquet.
     ///
     /// # Errors
     /// When there are none, or they cannot be read.
@@ -159,7 +167,31 @@ impl Record {
         Ok(rows)
     }
 
-    /// The telemetry: from its log while there is one, else from Parquet; empty without either.
+    /// The latencies of one tenant in one cell: from `latencies.hlog`, or without that file from
+    /// the samples.
+    ///
+    /// # Errors
+    /// When they cannot be read, or there are neither.
+    pub fn latencies(&self, cell: &str, tenant: &str) -> Result<Latencies, StoreError> {
+        let path = self.dir.join(LATENCIES_FILE);
+        if !path.exists() {
+            let rows = self.samples(cell, tenant)?;
+            return Latencies::of(&rows).map_err(|error| latencies::unusable(&path, &error));
+        }
+        if let Some(file) = self.latencies.get() {
+            return file.load(cell, tenant);
+        }
+        let file = LatencyFile::open(&path)?;
+        self.latencies.get_or_init(|| file).load(cell, tenant)
+    }
+
+    /// Whether the folder holds samples or latencies.
+    pub fn has_latencies(&self) -> bool {
+        let names = [LATENCIES_FILE, SAMPLES_FILE, CELLS_FOLDER];
+        names.iter().any(|name| self.dir.join(name).exists())
+    }
+
+    /// The telemetry: from its log if that exists, else from Parquet; empty without either.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -176,7 +208,7 @@ impl Record {
         }
     }
 
-    /// Whether the record says that the tenant was there and logged no row, as an idle one does.
+    /// Whether the record lists the tenant with no row, as an idle tenant has.
     fn logged_nothing(&self, cell: &str, tenant: &str) -> bool {
         let mut cells = self.run.cells.iter().filter(|one| one.cell.id == cell);
         cells.any(|cell| {

@@ -1,7 +1,7 @@
-//! The record of a run that left no `record.json`, put together from its events and logs.
+//! Rebuilds the record of a run that left no `record.json` from its events and logs.
 //!
-//! Nothing is scored here: figures stay absent, and every cell says why. Whoever can score has the
-//! plan, the events and the samples, and may score again.
+//! Nothing is scored here: figures are absent and every cell states why. `judge` scores the record
+//! from its plan, events and samples.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::error::StoreError;
 use super::sample_log::SampleLog;
 use super::{Events, log_path};
 
-/// What stands in `scoring` of a record that nobody scored.
+/// Value of `scoring` in an unscored record.
 pub const UNSCORED: &str = "none";
 
 /// Builds the record and adds to the warnings of `events`.
@@ -43,7 +43,7 @@ pub(super) fn rebuild(
     let mut open_cell = None;
     for event in events {
         match event {
-            // Trials are judged from their events and samples, like cells.
+            // `judge` reads trials from the events.
             RunEvent::Began { .. }
             | RunEvent::TenantStarted { .. }
             | RunEvent::TenantEnded { .. }
@@ -64,7 +64,9 @@ pub(super) fn rebuild(
                 match run.mechanisms.iter_mut().find(|row| row.variant == variant) {
                     Some(row) if row.proof.contains(&proof) => {}
                     Some(row) => row.proof.push(proof),
-                    None => warnings.push(format!("a proof speaks of {variant}, never set up")),
+                    None => warnings.push(format!(
+                        "an event has a proof of {variant}, which was never set up"
+                    )),
                 }
             }
             RunEvent::CellBegan { id } => open_cell = Some(id),
@@ -87,7 +89,7 @@ pub(super) fn rebuild(
     }
     if let Some(cell) = open_cell.and_then(|id| find_cell(&run.plan, &id).cloned()) {
         let tenants = tenants_from_logs(dir, &cell, &mut warnings)?;
-        let outcome = Outcome::inconclusive("the run ended in the middle of this cell");
+        let outcome = Outcome::inconclusive("the run ended during this cell");
         run.cells.push(result(&cell, tenants, outcome));
     }
     add_mechanisms_never_set_up(&mut run);
@@ -95,7 +97,7 @@ pub(super) fn rebuild(
     Ok((run, warnings))
 }
 
-/// A record in which nothing has happened yet.
+/// The record of a run without events.
 fn unscored(
     format_version: FormatVersion,
     plan: Plan,
@@ -135,14 +137,14 @@ fn unscored(
 fn why_incomplete(run: &RunRecord, end: Option<Option<String>>, being_written: bool) -> String {
     let ran = format!("{} of {} cells ran", run.cells.len(), run.plan.cells.len());
     match end {
-        _ if being_written => format!("the run is still going; {ran}, nothing is scored yet"),
-        None => format!("the run died before its end; {ran}, nothing is scored"),
+        _ if being_written => format!("the run has not ended; {ran}, nothing is scored yet"),
+        None => format!("the run crashed; {ran}, nothing is scored"),
         Some(None) => format!("the run ended but left no scores; {ran}"),
         Some(Some(reason)) => format!("{reason}; {ran}, nothing is scored"),
     }
 }
 
-/// The later row of a variant replaces the earlier, and keeps proofs that it does not repeat.
+/// Replaces an earlier row of the same variant and keeps its other proofs.
 fn upsert(rows: &mut Vec<MechanismRow>, mut row: MechanismRow) {
     let Some(known) = rows.iter_mut().find(|known| known.variant == row.variant) else {
         rows.push(row);
@@ -181,7 +183,7 @@ fn end_cell(
 ) {
     let Some(cell) = find_cell(&run.plan, id) else {
         warnings.push(format!(
-            "an event speaks of cell {id}, which is not in the plan"
+            "an event names cell {id}, which is not in the plan"
         ));
         return;
     };

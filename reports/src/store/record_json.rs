@@ -1,4 +1,4 @@
-//! `record.json`: the record as one JSON value, its version looked at first.
+//! `record.json`: the record as one JSON value. Its version is checked before the rest is parsed.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::json_lines::read_bytes;
 use super::replace::replace;
 use super::upgrade;
 
-/// Writes `record.json` into `dir`, as a whole or not at all.
+/// Writes `record.json` into `dir`, whole or not at all.
 ///
 /// # Errors
 /// When it cannot be written, or the record could not be read again (a figure is not finite).
@@ -45,12 +45,12 @@ pub fn write_record_json(dir: &Path, record: &RunRecord) -> Result<(), StoreErro
 pub(crate) fn to_json(record: &RunRecord) -> Result<String, String> {
     let mut json = serde_json::to_string_pretty(record).map_err(|e| without_position(&e))?;
     json.push('\n');
-    let again: RunRecord = serde_json::from_str(&json)
+    let reparsed: RunRecord = serde_json::from_str(&json)
         .map_err(|e| format!("line {} of its JSON: {}", e.line(), without_position(&e)))?;
-    if again == *record {
+    if reparsed == *record {
         Ok(json)
     } else {
-        Err("its JSON reads back as another record".to_owned())
+        Err("its JSON reads back as a different record".to_owned())
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     }
     let mut record = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
     upgrade::record(&mut record);
-    // A value that was changed has no line to point at.
+    // An upgraded value has no line in the file.
     serde_json::from_value(record).map_err(|error| StoreError::OldRecord {
         path: path.to_path_buf(),
         major: head.format_version.major,

@@ -1,12 +1,12 @@
-//! Puts a file in place as a whole or not at all: written beside it, synced, checked, renamed.
+//! Writes a file as a whole or not at all: a temporary file beside it, synced, checked, renamed.
 
 use std::fs::File;
 use std::path::Path;
 
 use super::error::StoreError;
 
-/// Writes a file at `path` by way of a temporary one in the same folder. `check` sees the finished
-/// temporary file before it takes the place of an older one. On any error nothing changes.
+/// Writes a file at `path` through a temporary file in the same folder. `check` gets the finished
+/// temporary file before that replaces an older file. On any error nothing changes.
 pub(super) fn replace(
     path: &Path,
     write: impl FnOnce(&File, &Path) -> Result<(), StoreError>,
@@ -24,14 +24,14 @@ pub(super) fn replace(
         .and_then(|()| check(&part))
         .and_then(|()| std::fs::rename(&part, path).map_err(StoreError::io("replace", path)));
     if written.is_err() {
-        // The first error is the one to tell; a left-over `.part` is overwritten next time.
+        // The first error is the one to report; the next call overwrites a left-over `.part`.
         let _ = std::fs::remove_file(&part);
     }
     written?;
     sync_folder_of(path)
 }
 
-/// Makes a rename in the folder of `path` last.
+/// Syncs the folder of `path`, so that a rename in it survives a power loss.
 pub(super) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -1,51 +1,36 @@
-//! The columns of `samples.parquet`, and sample rows as columns and back.
-
-use std::path::Path;
+//! The columns of `samples.parquet`, and the conversion of sample rows to columns and back.
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
-use polars::prelude::{
-    Column, DataFrame, DataType, IntoColumn, NamedFrom, PlSmallStr, PolarsError, PolarsResult,
-    Schema, Series,
-};
 
 use super::error::StoreError;
-use super::parquet::parquet_error;
+use super::parquet::{Kind, Rows, Values};
 
-/// Every column with its type, in file order. Stamps that were never taken are null.
-/// `issuer_idle` tells lateness that is the harness's own from lateness that is the system's.
-pub(super) const COLUMNS: [(&str, DataType); 14] = [
-    ("session", DataType::UInt32),
-    ("block", DataType::UInt32),
-    ("cell", DataType::String),
-    ("tenant", DataType::String),
-    ("seq", DataType::UInt64),
-    ("phase", DataType::UInt8),
-    ("status", DataType::UInt8),
-    ("error", DataType::Int32),
-    ("t_sched_ns", DataType::UInt64),
-    ("t_issue_ns", DataType::UInt64),
-    ("t_ret_ns", DataType::UInt64),
-    ("t_done_ns", DataType::UInt64),
-    ("gpu_ns", DataType::UInt64),
-    ("issuer_idle", DataType::Boolean),
+/// Every column with its type, in file order. A timestamp that was never taken is null.
+/// `issuer_idle` separates lateness of the harness from lateness of the system.
+pub(super) const COLUMNS: [(&str, Kind); 14] = [
+    ("session", Kind::U32),
+    ("block", Kind::U32),
+    ("cell", Kind::Text),
+    ("tenant", Kind::Text),
+    ("seq", Kind::U64),
+    ("phase", Kind::U8),
+    ("status", Kind::U8),
+    ("error", Kind::I32),
+    ("t_sched_ns", Kind::U64),
+    ("t_issue_ns", Kind::U64),
+    ("t_ret_ns", Kind::U64),
+    ("t_done_ns", Kind::U64),
+    ("gpu_ns", Kind::U64),
+    ("issuer_idle", Kind::Bool),
 ];
 
-/// The columns that say whose a row is.
+/// The columns that identify the tenant and cell of a row.
 pub(super) const KEY_COLUMNS: [&str; 4] = ["session", "block", "cell", "tenant"];
 
-/// Columns of the stamps, in the order of [`stamps`].
-const STAMPS: [&str; 5] = [
-    "t_sched_ns",
-    "t_issue_ns",
-    "t_ret_ns",
-    "t_done_ns",
-    "gpu_ns",
-];
-
-/// Whose samples a stretch of rows holds.
+/// The tenant and cell of consecutive rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StretchKey {
+pub struct SegmentKey {
     /// Number of the session in the record, from 0. A run is one session.
     pub session: u32,
     /// The cell's block.
@@ -56,207 +41,132 @@ pub struct StretchKey {
     pub tenant: String,
 }
 
-/// The schema of the file.
-pub(super) fn schema() -> Schema {
-    COLUMNS
-        .iter()
-        .map(|(name, dtype)| (PlSmallStr::from_static(name), dtype.clone()))
-        .collect()
-}
-
-/// Rows being gathered for one row group.
+/// Rows collected for one row group.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
-    stretches: Vec<(StretchKey, usize)>,
+pub(super) struct RowGroup {
+    segments: Vec<(SegmentKey, usize)>,
     rows: Vec<SampleRow>,
 }
 
-impl Gathered {
-    /// The rows gathered so far.
+impl RowGroup {
+    /// The rows collected so far.
     pub(super) fn rows(&self) -> &[SampleRow] {
         &self.rows
     }
 
-    /// Whose they are, and how many in a row.
-    pub(super) fn stretches(&self) -> &[(StretchKey, usize)] {
-        &self.stretches
+    /// The key of each segment of the rows, with its length.
+    pub(super) fn segments(&self) -> &[(SegmentKey, usize)] {
+        &self.segments
     }
 
-    /// Forgets the rows and keeps their memory.
+    /// Drops the rows and keeps the allocation.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
-        self.stretches.clear();
+        self.segments.clear();
     }
 
     /// Adds rows of one tenant in one cell.
-    pub(super) fn push(&mut self, key: &StretchKey, rows: &[SampleRow]) {
+    pub(super) fn push(&mut self, key: &SegmentKey, rows: &[SampleRow]) {
         self.rows.extend_from_slice(rows);
-        match self.stretches.last_mut() {
+        match self.segments.last_mut() {
             Some((last, count)) if last == key => *count += rows.len(),
-            _ => self.stretches.push((key.clone(), rows.len())),
+            _ => self.segments.push((key.clone(), rows.len())),
         }
     }
 
-    /// The rows as a frame.
-    pub(super) fn to_frame(&self) -> PolarsResult<DataFrame> {
+    /// The rows by column.
+    pub(super) fn to_columns(&self) -> Vec<(&'static str, Values<'_>)> {
         let rows = &self.rows;
-        let mut columns = vec![
-            column("session", self.per_row(|key| key.session)),
-            column("block", self.per_row(|key| key.block)),
-            column("cell", self.per_row(|key| key.cell.as_str())),
-            column("tenant", self.per_row(|key| key.tenant.as_str())),
-            column("seq", rows.iter().map(|r| r.seq).collect::<Vec<_>>()),
-            column(
-                "phase",
-                rows.iter().map(|r| r.phase as u8).collect::<Vec<_>>(),
-            ),
-            column(
-                "status",
-                rows.iter().map(|r| r.status as u8).collect::<Vec<_>>(),
-            ),
-            column("error", rows.iter().map(|r| r.error).collect::<Vec<_>>()),
-        ];
-        for (index, name) in STAMPS.into_iter().enumerate() {
-            let stamp = |row: &SampleRow| {
-                let ns = stamps(row)[index];
-                (ns != MISSING).then_some(ns)
-            };
-            columns.push(column(name, rows.iter().map(stamp).collect::<Vec<_>>()));
-        }
-        columns.push(column(
-            "issuer_idle",
-            rows.iter().map(|r| r.issuer_idle).collect::<Vec<_>>(),
-        ));
-        DataFrame::new(rows.len(), columns)
+        let timestamp = |of: fn(&SampleRow) -> u64| {
+            let values = rows.iter().map(of);
+            Values::OptionalU64(values.map(|ns| (ns != MISSING).then_some(ns)).collect())
+        };
+        let phase = rows.iter().map(|row| row.phase as u8);
+        let status = rows.iter().map(|row| row.status as u8);
+        let idle = rows.iter().map(|row| row.issuer_idle);
+        vec![
+            ("session", Values::U32(self.per_row(|key| key.session))),
+            ("block", Values::U32(self.per_row(|key| key.block))),
+            ("cell", Values::Text(self.per_row(|key| &*key.cell))),
+            ("tenant", Values::Text(self.per_row(|key| &*key.tenant))),
+            ("seq", Values::U64(rows.iter().map(|r| r.seq).collect())),
+            ("phase", Values::U8(phase.collect())),
+            ("status", Values::U8(status.collect())),
+            ("error", Values::I32(rows.iter().map(|r| r.error).collect())),
+            ("t_sched_ns", timestamp(|row| row.t_sched_ns)),
+            ("t_issue_ns", timestamp(|row| row.t_issue_ns)),
+            ("t_ret_ns", timestamp(|row| row.t_ret_ns)),
+            ("t_done_ns", timestamp(|row| row.t_done_ns)),
+            ("gpu_ns", timestamp(|row| row.gpu_ns)),
+            ("issuer_idle", Values::Bool(idle.collect())),
+        ]
     }
 
-    fn per_row<'a, T: Clone>(&'a self, value: impl Fn(&'a StretchKey) -> T) -> Vec<T> {
-        let stretches = self.stretches.iter();
-        stretches
+    fn per_row<'a, T: Clone>(&'a self, value: impl Fn(&'a SegmentKey) -> T) -> Vec<T> {
+        let segments = self.segments.iter();
+        segments
             .flat_map(|(key, count)| std::iter::repeat_n(value(key), *count))
             .collect()
     }
 }
 
-fn stamps(row: &SampleRow) -> [u64; 5] {
-    [
-        row.t_sched_ns,
-        row.t_issue_ns,
-        row.t_ret_ns,
-        row.t_done_ns,
-        row.gpu_ns,
-    ]
-}
-
-fn column<T, P: ?Sized>(name: &'static str, values: T) -> Column
-where
-    Series: NamedFrom<T, P>,
-{
-    Series::new(PlSmallStr::from_static(name), values).into_column()
-}
-
-/// The rows of a frame that holds all columns but the keys.
-pub(super) fn rows_of(path: &Path, frame: &DataFrame) -> Result<Vec<SampleRow>, StoreError> {
-    let failed = |error: PolarsError| parquet_error(path, &error);
-    let seq = frame.column("seq").and_then(Column::u64).map_err(failed)?;
-    let phase = frame.column("phase").and_then(Column::u8).map_err(failed)?;
-    let status = frame
-        .column("status")
-        .and_then(Column::u8)
-        .map_err(failed)?;
-    let error = frame
-        .column("error")
-        .and_then(Column::i32)
-        .map_err(failed)?;
-    let idle = frame
-        .column("issuer_idle")
-        .and_then(Column::bool)
-        .map_err(failed)?;
-    let mut stamps = Vec::with_capacity(STAMPS.len());
-    for name in STAMPS {
-        stamps.push(frame.column(name).and_then(Column::u64).map_err(failed)?);
-    }
-    let bad = |index: usize, reason: &str| StoreError::Parquet {
-        path: path.to_path_buf(),
-        reason: format!("row {index}: {reason}"),
-    };
-    let stamp = |column: usize, index| stamps[column].get(index).unwrap_or(MISSING);
-    (0..frame.height())
+/// The sample rows in columns that include all but the keys.
+pub(super) fn rows_of(rows: &Rows<'_>) -> Result<Vec<SampleRow>, StoreError> {
+    let (seq, error) = (rows.u64("seq")?, rows.i32("error")?);
+    let (phase, status) = (rows.u8("phase")?, rows.u8("status")?);
+    let idle = rows.bool("issuer_idle")?;
+    let (sched, issue) = (
+        rows.optional_u64("t_sched_ns")?,
+        rows.optional_u64("t_issue_ns")?,
+    );
+    let (ret, done) = (
+        rows.optional_u64("t_ret_ns")?,
+        rows.optional_u64("t_done_ns")?,
+    );
+    let gpu = rows.optional_u64("gpu_ns")?;
+    let unknown = |row: usize, name: &str| rows.error(format!("row {row}: {name} is not 0 to 3"));
+    (0..rows.count())
         .map(|i| {
-            let null = || bad(i, "a figure that is never missing is missing");
             Ok(SampleRow {
-                seq: seq.get(i).ok_or_else(null)?,
-                t_sched_ns: stamp(0, i),
-                t_issue_ns: stamp(1, i),
-                t_ret_ns: stamp(2, i),
-                t_done_ns: stamp(3, i),
-                gpu_ns: stamp(4, i),
-                error: error.get(i).ok_or_else(null)?,
-                phase: phase
-                    .get(i)
-                    .and_then(Phase::from_u8)
-                    .ok_or_else(|| bad(i, "phase is not one of 0 to 3"))?,
-                status: status
-                    .get(i)
-                    .and_then(SampleStatus::from_u8)
-                    .ok_or_else(|| bad(i, "status is not one of 0 to 3"))?,
-                issuer_idle: idle.get(i).ok_or_else(null)?,
+                seq: seq[i],
+                t_sched_ns: sched[i].unwrap_or(MISSING),
+                t_issue_ns: issue[i].unwrap_or(MISSING),
+                t_ret_ns: ret[i].unwrap_or(MISSING),
+                t_done_ns: done[i].unwrap_or(MISSING),
+                gpu_ns: gpu[i].unwrap_or(MISSING),
+                error: error[i],
+                phase: Phase::from_u8(phase[i]).ok_or_else(|| unknown(i, "phase"))?,
+                status: SampleStatus::from_u8(status[i]).ok_or_else(|| unknown(i, "status"))?,
+                issuer_idle: idle[i],
             })
         })
         .collect()
 }
 
-/// The stretches of a frame that holds the key columns, with the rows of each.
-pub(super) fn stretches_of(
-    path: &Path,
-    frame: &DataFrame,
-) -> Result<Vec<(StretchKey, usize)>, StoreError> {
-    let failed = |error: PolarsError| parquet_error(path, &error);
-    let session = frame
-        .column("session")
-        .and_then(Column::u32)
-        .map_err(failed)?;
-    let block = frame
-        .column("block")
-        .and_then(Column::u32)
-        .map_err(failed)?;
-    let cell = frame.column("cell").and_then(Column::str).map_err(failed)?;
-    let tenant = frame
-        .column("tenant")
-        .and_then(Column::str)
-        .map_err(failed)?;
-    let mut stretches: Vec<(StretchKey, usize)> = Vec::new();
-    for i in 0..frame.height() {
-        let (Some(session), Some(block), Some(cell), Some(tenant)) =
-            (session.get(i), block.get(i), cell.get(i), tenant.get(i))
-        else {
-            let reason = format!("row {i}: does not say whose it is");
-            return Err(StoreError::Parquet {
-                path: path.to_path_buf(),
-                reason,
-            });
-        };
-        match stretches.last_mut() {
+/// The segments in columns that include the keys, each with its length.
+pub(super) fn segments_of(rows: &Rows<'_>) -> Result<Vec<(SegmentKey, usize)>, StoreError> {
+    let (session, block) = (rows.u32("session")?, rows.u32("block")?);
+    let (cell, tenant) = (rows.text("cell")?, rows.text("tenant")?);
+    let mut segments: Vec<(SegmentKey, usize)> = Vec::new();
+    for i in 0..rows.count() {
+        match segments.last_mut() {
             Some((key, count))
-                if key.tenant == tenant
-                    && key.cell == cell
-                    && (key.session, key.block) == (session, block) =>
+                if key.tenant == tenant[i]
+                    && key.cell == cell[i]
+                    && (key.session, key.block) == (session[i], block[i]) =>
             {
                 *count += 1;
             }
             _ => {
-                let (cell, tenant) = (cell.to_owned(), tenant.to_owned());
-                stretches.push((
-                    StretchKey {
-                        session,
-                        block,
-                        cell,
-                        tenant,
-                    },
-                    1,
-                ));
+                let key = SegmentKey {
+                    session: session[i],
+                    block: block[i],
+                    cell: cell[i].to_owned(),
+                    tenant: tenant[i].to_owned(),
+                };
+                segments.push((key, 1));
             }
         }
     }
-    Ok(stretches)
+    Ok(segments)
 }

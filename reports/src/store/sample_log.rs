@@ -1,7 +1,6 @@
-//! Reads the fixed-row sample logs that tenants map into memory, as far as they were committed.
+//! Reads the committed rows of the sample logs that tenants map into memory.
 //!
-//! The layout is `gpubench_record::sample`'s. A log is read through any [`Read`], so that bytes
-//! from a killed tenant, a torn disk or a test all take the same path.
+//! The layout is defined in `gpubench_record::sample`. A log is read through any [`Read`].
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -26,7 +25,7 @@ impl SampleLog<BufReader<File>> {
     /// Opens the log at `path` and reads its header.
     ///
     /// # Errors
-    /// When the file cannot be read or its header does not describe it.
+    /// When the file cannot be read or contradicts its header.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(StoreError::io("read", path))?;
         let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
@@ -43,7 +42,7 @@ impl<R: Read> SampleLog<R> {
     /// A log of `bytes` bytes, read from `source`.
     ///
     /// # Errors
-    /// When the header does not describe what follows it.
+    /// When the log contradicts its header.
     pub fn new(mut source: R, bytes: u64) -> Result<Self, LogError> {
         let mut header = [0u8; HEADER_BYTES];
         source
@@ -76,7 +75,7 @@ impl<R: Read> SampleLog<R> {
         self.committed
     }
 
-    /// The next rows, at most `limit` of them; none at the end of the log.
+    /// The next rows, `limit` at most; none at the end of the log.
     ///
     /// # Errors
     /// At the first row that this version cannot read.
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_uncommitted_row_does_not_count() {
+    fn ignores_an_uncommitted_row() {
         let rows = vec![crate::store::samples_for_tests::row(0), row_with_seq(1)];
         let mut bytes = log_bytes(&rows, 4);
         bytes[COMMITTED_OFFSET] = 1;
@@ -170,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_logged_is_read(
+        fn logged_rows_are_read_back(
             rows in prop::collection::vec(any_row(), 0..40),
             spare in 0..9_u64,
         ) {

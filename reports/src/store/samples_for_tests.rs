@@ -1,4 +1,4 @@
-//! Rows and logs that the tests of this room are made of.
+//! Rows and logs for the tests of this room.
 
 use gpubench_record::sample::{
     CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, MISSING, ROW_BYTES,
@@ -6,7 +6,7 @@ use gpubench_record::sample::{
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 use proptest::prelude::*;
 
-/// A plain completed open-loop request.
+/// A completed open-loop request.
 pub fn row(seq: u64) -> SampleRow {
     SampleRow {
         seq,
@@ -22,7 +22,7 @@ pub fn row(seq: u64) -> SampleRow {
     }
 }
 
-/// The bytes of a log made for `capacity` rows that holds `rows`.
+/// The bytes of a log with a capacity of `capacity` rows that holds `rows`.
 pub fn log_bytes(rows: &[SampleRow], capacity: u64) -> Vec<u8> {
     let mut bytes = vec![0u8; HEADER_BYTES + usize::try_from(capacity).unwrap() * ROW_BYTES];
     bytes[..8].copy_from_slice(&LOG_MAGIC);
@@ -35,7 +35,7 @@ pub fn log_bytes(rows: &[SampleRow], capacity: u64) -> Vec<u8> {
     bytes
 }
 
-/// Any row whatever, missing stamps and the ends of the range included.
+/// Any row, with missing timestamps and the ends of the range.
 pub fn any_row() -> impl Strategy<Value = SampleRow> {
     let stamp = || prop_oneof![3 => any::<u64>(), 1 => Just(MISSING), 1 => Just(0)];
     let stamps = (any::<u64>(), stamp(), stamp(), stamp(), stamp(), stamp());

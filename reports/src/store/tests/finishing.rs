@@ -1,4 +1,4 @@
-//! Finishing a record: what is stored, what is kept, and what happens when it cannot be.
+//! Finishing a record: stored files, kept logs, and errors.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,12 +9,12 @@ use super::{began, crashed_run, victim_rows, write_log};
 use crate::sample_records;
 use crate::store::samples_for_tests::row;
 use crate::store::{
-    CELLS_FOLDER, EVENTS_FILE, EventLog, Record, SAMPLES_FILE, StoreError, TELEMETRY_FILE, finish,
-    log_path, write_record_json,
+    CELLS_FOLDER, EVENTS_FILE, EventLog, LATENCIES_FILE, Record, SAMPLES_FILE, StoreError,
+    TELEMETRY_FILE, finish, log_path, write_record_json,
 };
 
 #[test]
-fn a_run_that_still_writes_is_not_finished_by_anyone_else() {
+fn refuses_to_finish_the_record_of_a_live_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = EventLog::create(dir.path()).unwrap();
     events.append(&began()).unwrap();
@@ -27,7 +27,7 @@ fn a_run_that_still_writes_is_not_finished_by_anyone_else() {
         .incomplete_reason
         .clone()
         .unwrap();
-    assert!(reason.starts_with("the run is still going"), "{reason}");
+    assert!(reason.starts_with("the run has not ended"), "{reason}");
     assert!(matches!(
         EventLog::create(dir.path()),
         Err(StoreError::Occupied { .. })
@@ -37,19 +37,20 @@ fn a_run_that_still_writes_is_not_finished_by_anyone_else() {
 }
 
 #[test]
-fn two_writes_of_the_same_logs_give_the_same_bytes() {
+fn the_same_logs_give_the_same_bytes() {
     let bytes = || {
         let dir = crashed_run();
         finish(dir.path()).unwrap();
-        [SAMPLES_FILE, TELEMETRY_FILE].map(|name| std::fs::read(dir.path().join(name)).unwrap())
+        let names = [SAMPLES_FILE, TELEMETRY_FILE, LATENCIES_FILE];
+        names.map(|name| std::fs::read(dir.path().join(name)).unwrap())
     };
     let first = bytes();
     assert_eq!(first, bytes());
-    assert!(first[0].len() > 1000 && first[1].len() > 500);
+    assert!(first[0].len() > 1000 && first[1].len() > 500 && first[2].len() > 300);
 }
 
 #[test]
-fn what_cannot_be_stored_is_set_aside_and_never_deleted() {
+fn moves_logs_that_cannot_be_stored_aside() {
     let dir = crashed_run();
     let torn = log_path(dir.path(), "b00-c001", "victim").unwrap();
     let half = std::fs::read(&torn).unwrap();
@@ -61,10 +62,10 @@ fn what_cannot_be_stored_is_set_aside_and_never_deleted() {
     assert_eq!(done.sample_rows, Some(4));
     let text = done.warnings.join("\n");
     assert!(
-        text.contains("end before the last of them; set aside"),
+        text.contains("end before the last of them; moved to unreadable/"),
         "{text}"
     );
-    assert!(text.contains("the log of neighbour-1 in cell b00-c000 is gone, with its 7 rows"));
+    assert!(text.contains("the log of neighbour-1 in cell b00-c000 is missing, with 7 rows"));
     assert!(text.contains("the log of victim in cell b00-c000 has 4 of 7 rows"));
     assert!(text.contains("stray.txt is no planned log"));
     let aside = |name: &str| std::fs::read(dir.path().join("unreadable").join(name)).unwrap();
@@ -74,9 +75,9 @@ fn what_cannot_be_stored_is_set_aside_and_never_deleted() {
 }
 
 #[test]
-fn a_finish_that_was_broken_off_loses_nothing() {
+fn an_interrupted_finish_loses_nothing() {
     let dir = crashed_run();
-    // Broken off while the stored logs were being removed.
+    // Interrupted while it removed the stored logs.
     finish(dir.path()).unwrap();
     let stored = std::fs::read(dir.path().join(SAMPLES_FILE)).unwrap();
     write_log(dir.path(), "b00-c000", "victim", &victim_rows()[..1]);
@@ -91,7 +92,7 @@ fn a_finish_that_was_broken_off_loses_nothing() {
         stored
     );
     assert!(!dir.path().join("cells.stored").exists());
-    // And with both gone there is nothing to make a file of.
+    // Without logs and without a Parquet file the samples are lost.
     std::fs::remove_file(dir.path().join(SAMPLES_FILE)).unwrap();
     assert!(matches!(
         finish(dir.path()),
@@ -102,7 +103,7 @@ fn a_finish_that_was_broken_off_loses_nothing() {
 #[test]
 fn an_output_that_cannot_be_written_leaves_the_logs() {
     let dir = crashed_run();
-    // Holds for every user: a folder with something in it cannot be replaced by a file.
+    // Also root cannot replace a folder that is not empty by a file.
     std::fs::create_dir_all(dir.path().join(SAMPLES_FILE).join("in the way")).unwrap();
     let error = finish(dir.path()).unwrap_err();
     assert!(
@@ -133,8 +134,8 @@ fn an_output_that_cannot_be_written_leaves_the_logs() {
     ));
 }
 
-/// Runs itself again under a limit on the size of files, which a write meets as it meets a full
-/// disk: part of it is taken and the rest refused.
+/// Runs itself again under a limit on the file size. Like a full disk, the limit accepts part of a
+/// write and refuses the rest.
 #[test]
 fn a_full_disk_is_a_typed_error_and_leaves_the_logs() {
     const FOLDER: &str = "GPUBENCH_TEST_FULL_DISK";
@@ -188,8 +189,8 @@ fn fill_the_disk(dir: &Path) {
     let other = dir.join("other");
     let mut events = EventLog::create(&other).unwrap();
     events.append(&began()).unwrap();
-    let refused = (0..2_000).find_map(|_| events.append(&began()).err());
-    let error = refused.expect("the limit never came");
+    let error = (0..2_000).find_map(|_| events.append(&began()).err());
+    let error = error.expect("no write reached the limit");
     assert!(
         matches!(
             error,
@@ -200,7 +201,7 @@ fn fill_the_disk(dir: &Path) {
         ),
         "{error}"
     );
-    // The half line is gone: the file ends with the last whole one.
+    // The half line is cut off: the file ends with a whole line.
     let bytes = std::fs::read(other.join(EVENTS_FILE)).unwrap();
     assert!(bytes.ends_with(b"}\n"));
 }

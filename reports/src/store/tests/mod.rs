@@ -1,6 +1,7 @@
-//! Folders of records as a run leaves them, whole or broken, for the tests of this room.
+//! Record folders for the tests of this room: finished, crashed and damaged.
 
 mod finishing;
+mod latencies;
 mod opening;
 mod properties;
 
@@ -73,7 +74,7 @@ pub(super) fn victim_rows() -> Vec<SampleRow> {
     (0..200).map(row).collect()
 }
 
-/// A run whose coordinator died in its second cell.
+/// A run that crashed in its second cell.
 pub(super) fn crashed_run() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut events = EventLog::create(dir.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Opening a record: whole, crashed, of another version, or broken.
+//! Opening a record: finished, crashed, of another version, or damaged.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use gpubench_record::{FORMAT_VERSION, FormatVersion, MechanismRow, Outcome, Proo
 use super::{append_bytes, began, cell_ended, crashed_run, reading, victim_rows};
 use crate::sample_records;
 use crate::store::{
-    CELLS_FOLDER, CHECKSUMS_FILE, EVENTS_FILE, EventLog, Finished, RECORD_FILE, Record,
-    SAMPLES_FILE, StoreError, TELEMETRY_LOG_FILE, finish, write_record_json,
+    CELLS_FOLDER, EVENTS_FILE, EventLog, Finished, RECORD_FILE, Record, StoreError,
+    TELEMETRY_LOG_FILE, finish, write_record_json,
 };
 
 #[test]
-fn a_written_record_is_the_record_that_is_opened() {
+fn a_written_record_reads_back_equal() {
     let dir = tempfile::tempdir().unwrap();
     for (_, record) in sample_records::all() {
         write_record_json(dir.path(), &record).unwrap();
@@ -21,11 +21,11 @@ fn a_written_record_is_the_record_that_is_opened() {
         assert!(!opened.is_rebuilt());
     }
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "a temporary file was left: {left:?}");
+    assert_eq!(left.len(), 1, "a temporary file is left: {left:?}");
 }
 
 #[test]
-fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
+fn a_crashed_run_opens_as_an_incomplete_record_with_all_its_samples() {
     let dir = crashed_run();
     append_bytes(&dir.path().join(EVENTS_FILE), b"{\"event\":\"cell-en");
     let record = Record::open(dir.path()).unwrap();
@@ -33,11 +33,11 @@ fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
     let reason = record.run().incomplete_reason.as_deref();
     assert_eq!(
         reason,
-        Some("the run died before its end; 2 of 4 cells ran, nothing is scored")
+        Some("the run crashed; 2 of 4 cells ran, nothing is scored")
     );
     assert_eq!(
         record.warnings(),
-        ["the last event (line 6) was torn off while it was written and is left out"]
+        ["the last event (line 6) is incomplete and is left out"]
     );
     assert_eq!(record.run().calibration, sample_records::calibration());
     let outcomes: Vec<_> = record
@@ -50,7 +50,7 @@ fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
         outcomes,
         [
             "not scored: the run left no record.json",
-            "the run ended in the middle of this cell"
+            "the run ended during this cell"
         ]
     );
     assert_eq!(record.run().cells[1].tenant_results[0].rows, 3);
@@ -91,12 +91,12 @@ fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
     assert_eq!(
         finish(dir.path()).unwrap(),
         Finished::default(),
-        "a second call does nothing"
+        "a second call changes nothing"
     );
 }
 
 #[test]
-fn what_events_say_about_mechanisms_is_gathered() {
+fn merges_the_mechanism_rows_and_proofs_of_events() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = EventLog::create(dir.path()).unwrap();
     let variant = "time-slicing[slice=default]".to_owned();
@@ -159,19 +159,18 @@ fn what_events_say_about_mechanisms_is_gathered() {
 }
 
 #[test]
-fn each_unreadable_record_says_what_is_wrong_and_where() {
+fn each_unreadable_record_names_the_file_line_and_problem() {
     let dir = tempfile::tempdir().unwrap();
-    let said = || Record::open(dir.path()).unwrap_err().to_string();
+    let error = || Record::open(dir.path()).unwrap_err().to_string();
     let shown = dir.path().display().to_string();
     assert_eq!(
-        said(),
-        format!("{shown} holds no record: neither record.json nor events.jsonl is there")
+        error(),
+        format!("{shown} holds no record: it has neither record.json nor events.jsonl")
     );
     let events = dir.path().join(EVENTS_FILE);
     let first = serde_json::to_string(&began()).unwrap();
     let head = format!("{shown}/events.jsonl line");
-    let no_plan = "1: no event with a format_version stands first, \
-                   so there is no plan to read the rest by";
+    let no_plan = "1: the first event has no format_version, so the file has no plan";
     for (text, ending) in [
         (String::new(), no_plan),
         (
@@ -185,16 +184,16 @@ fn each_unreadable_record_says_what_is_wrong_and_where() {
         (format!("{first}\n\n"), "2: EOF while parsing a value"),
     ] {
         std::fs::write(&events, text).unwrap();
-        assert_eq!(said(), format!("{head} {ending}"));
+        assert_eq!(error(), format!("{head} {ending}"));
     }
     std::fs::write(&events, format!("{first}\n{{\"event\":\"beamed-up\"}}\n")).unwrap();
-    let unknown = said();
+    let unknown = error();
     assert!(unknown.starts_with(&format!(
         "{head} 2: unknown variant `beamed-up`, expected one of"
     )));
     std::fs::write(&events, first.replacen("\"major\":2", "\"major\":3", 1)).unwrap();
     assert!(
-        said()
+        error()
             .ends_with("record format 3.0 cannot be read by this gpubench, which reads 1.x to 2.x")
     );
     let record_json = dir.path().join(RECORD_FILE);
@@ -204,7 +203,7 @@ fn each_unreadable_record_says_what_is_wrong_and_where() {
     )
     .unwrap();
     assert!(
-        said()
+        error()
             .ends_with("record format 9.1 cannot be read by this gpubench, which reads 1.x to 2.x")
     );
     std::fs::write(
@@ -213,7 +212,7 @@ fn each_unreadable_record_says_what_is_wrong_and_where() {
     )
     .unwrap();
     assert_eq!(
-        said(),
+        error(),
         format!("{shown}/record.json line 2 column 9: missing field `scoring`")
     );
     std::fs::write(
@@ -222,38 +221,9 @@ fn each_unreadable_record_says_what_is_wrong_and_where() {
     )
     .unwrap();
     assert_eq!(
-        said(),
+        error(),
         format!("{shown}/record.json of format 1.0: missing field `scoring`")
     );
-}
-
-#[test]
-fn without_a_checksum_what_is_no_parquet_is_still_an_error() {
-    let dir = crashed_run();
-    finish(dir.path()).unwrap();
-    std::fs::remove_file(dir.path().join(CHECKSUMS_FILE)).unwrap();
-    let path = dir.path().join(SAMPLES_FILE);
-    let bytes = std::fs::read(&path).unwrap();
-    let read = || {
-        Record::open(dir.path())
-            .unwrap()
-            .samples("b00-c000", "victim")
-    };
-    assert_eq!(read().unwrap(), victim_rows());
-    for part in [
-        &bytes[..0],
-        &bytes[..10],
-        &bytes[..bytes.len() - 1],
-        &bytes[9..],
-    ] {
-        std::fs::write(&path, part).unwrap();
-        let error = read().unwrap_err();
-        assert!(
-            matches!(error, StoreError::Parquet { .. } | StoreError::Io { .. }),
-            "{error}"
-        );
-        assert_eq!(error.to_string().lines().count(), 1, "{error}");
-    }
 }
 
 #[test]
@@ -272,7 +242,7 @@ fn a_later_minor_version_is_read() {
 }
 
 #[test]
-fn a_figure_that_json_cannot_hold_never_replaces_a_good_record() {
+fn refuses_a_figure_that_json_cannot_hold_and_keeps_the_old_record() {
     let dir = tempfile::tempdir().unwrap();
     let good = sample_records::real();
     write_record_json(dir.path(), &good).unwrap();
@@ -295,7 +265,7 @@ fn a_figure_that_json_cannot_hold_never_replaces_a_good_record() {
 }
 
 #[test]
-fn a_record_of_the_first_format_is_read_as_one_of_todays() {
+fn reads_format_1_0_as_the_current_format() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
     for (name, today) in [
         ("real", sample_records::real()),
@@ -310,7 +280,7 @@ fn a_record_of_the_first_format_is_read_as_one_of_todays() {
         assert_eq!(read.cells, today.cells, "{name}");
         assert_eq!(read.matrix, today.matrix, "{name}");
         assert_eq!(read.plan.skips, today.plan.skips, "{name}");
-        // From the table of that format.
+        // From the table of format 1 facts.
         assert_eq!(read.plan.workloads["reserve"].answering_codes, [2]);
         assert!(read.plan.claimed.iter().any(|one| one.mechanism == "mig"));
     }

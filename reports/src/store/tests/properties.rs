@@ -1,20 +1,50 @@
-//! Properties: any rows survive, any damage is an error.
+//! Properties: any rows read back, any damage is an error.
 
 use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::{began, cell_ended, crashed_run, write_log};
+use super::{began, cell_ended, crashed_run, victim_rows, write_log};
 use crate::store::samples_for_tests::any_row;
 use crate::store::{
-    EventLog, Record, SAMPLES_FILE, SampleFile, StoreError, TELEMETRY_FILE, finish, parse_events,
+    CHECKSUMS_FILE, EventLog, LATENCIES_FILE, Record, SAMPLES_FILE, SampleFile, StoreError,
+    TELEMETRY_FILE, finish, parse_events,
 };
+
+#[test]
+fn a_damaged_parquet_file_without_a_checksum_is_an_error() {
+    let dir = crashed_run();
+    finish(dir.path()).unwrap();
+    std::fs::remove_file(dir.path().join(CHECKSUMS_FILE)).unwrap();
+    let path = dir.path().join(SAMPLES_FILE);
+    let bytes = std::fs::read(&path).unwrap();
+    let read = || {
+        Record::open(dir.path())
+            .unwrap()
+            .samples("b00-c000", "victim")
+    };
+    assert_eq!(read().unwrap(), victim_rows());
+    for damaged in [
+        &bytes[..0],
+        &bytes[..10],
+        &bytes[..bytes.len() - 1],
+        &bytes[9..],
+    ] {
+        std::fs::write(&path, damaged).unwrap();
+        let error = read().unwrap_err();
+        assert!(
+            matches!(error, StoreError::Parquet { .. } | StoreError::Io { .. }),
+            "{error}"
+        );
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_rows_survive_parquet(
+    fn any_rows_read_back_from_parquet(
         victim in prop::collection::vec(any_row(), 0..60),
         neighbour in prop::collection::vec(any_row(), 0..60),
     ) {
@@ -29,9 +59,9 @@ proptest! {
         let file = SampleFile::open(&dir.path().join(SAMPLES_FILE)).unwrap();
         prop_assert_eq!(file.load("b00-c001", "victim").unwrap(), victim);
         prop_assert_eq!(file.load("b01-c003", "neighbour-1").unwrap(), neighbour);
-        for stretch in file.stretches() {
-            let block = u32::from(stretch.key.cell == "b01-c003");
-            prop_assert_eq!((stretch.key.block, stretch.key.session), (block, 0));
+        for segment in file.segments() {
+            let block = u32::from(segment.key.cell == "b01-c003");
+            prop_assert_eq!((segment.key.block, segment.key.session), (block, 0));
         }
     }
 
@@ -55,14 +85,14 @@ proptest! {
     }
 
     #[test]
-    fn damaged_parquet_is_never_decoded(
+    fn damaged_files_are_not_decoded(
         at in any::<prop::sample::Index>(),
         flip in 1..=255u8,
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let dir = crashed_run();
         finish(dir.path()).unwrap();
-        for name in [SAMPLES_FILE, TELEMETRY_FILE] {
+        for name in [SAMPLES_FILE, TELEMETRY_FILE, LATENCIES_FILE] {
             let path = dir.path().join(name);
             let mut bytes = std::fs::read(&path).unwrap();
             let at = at.index(bytes.len());
@@ -73,8 +103,9 @@ proptest! {
             std::fs::write(&path, bytes).unwrap();
         }
         let record = Record::open(dir.path()).unwrap();
-        let damaged = |error| matches!(error, StoreError::Damaged { .. });
+        let damaged = |error: StoreError| matches!(error, StoreError::Damaged { .. });
         prop_assert!(record.samples("b00-c000", "victim").is_err_and(damaged));
         prop_assert!(record.telemetry().is_err_and(damaged));
+        prop_assert!(record.latencies("b00-c000", "victim").is_err_and(damaged));
     }
 }

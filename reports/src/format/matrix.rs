@@ -1,0 +1,172 @@
+//! The matrix and the table of further figures.
+
+use gpubench_record::{Estimate, MatrixRow, RunRecord};
+
+use super::parts::{Cell, Notes, Table};
+use super::tables::mechanism;
+
+/// Selects the figure of a row that a column shows.
+type Pick = fn(&MatrixRow) -> &Option<Estimate>;
+
+/// The matrix: levels, words and claims with the deciding figures.
+pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
+    let mut figures: Vec<(&str, Pick)> = vec![
+        ("retention", |row| &row.retention),
+        ("guarantee", |row| &row.guarantee),
+        ("jitter", |row| &row.jitter),
+    ];
+    if record.matrix.iter().any(|row| row.survival.is_some()) {
+        figures.push(("survival", |row| &row.survival));
+    }
+    if record.matrix.iter().any(|row| row.overshoot.is_some()) {
+        figures.push(("overshoot", |row| &row.overshoot));
+    }
+    let mut columns: Vec<String> = ["mechanism", "axis", "level", "claimed"]
+        .map(str::to_owned)
+        .into();
+    let units = figure_columns(&record.matrix, &figures, &mut columns);
+    columns.extend(["n".to_owned(), "outcome".to_owned()]);
+    let rows = record.matrix.iter().map(|row| {
+        let mut cells = row_key(row);
+        cells.push(Cell::level(row.level.as_deref(), row.word.as_deref()));
+        cells.push(Cell::lines(&row.claimed));
+        cells.extend(figure_cells(row, &figures, &units));
+        cells.push(counts(row));
+        let reasons = row.outcome.reason.iter().chain(&row.warnings);
+        let notes = reasons.map(|text| notes.number(text)).collect();
+        cells.push(Cell::Outcome {
+            kind: row.outcome.outcome,
+            notes,
+        });
+        cells
+    });
+    Table::new("matrix", "Isolation", columns, rows)
+}
+
+/// Figures that decide no level.
+pub(super) fn more_figures(record: &RunRecord) -> Table {
+    let figures: [(&str, Pick); 3] = [
+        ("efficiency", |row| &row.efficiency),
+        ("effectiveness", |row| &row.effectiveness),
+        ("isolation index", |row| &row.isolation_index),
+    ];
+    let mut columns = vec!["mechanism".to_owned(), "axis".to_owned()];
+    let units = figure_columns(&record.matrix, &figures, &mut columns);
+    columns.extend([
+        "n".to_owned(),
+        "unprotected form".to_owned(),
+        "outcome".to_owned(),
+    ]);
+    let has_any = |row: &&MatrixRow| figures.iter().any(|(_, pick)| pick(row).is_some());
+    let rows = record.matrix.iter().filter(has_any).map(|row| {
+        let mut cells = row_key(row);
+        cells.extend(figure_cells(row, &figures, &units));
+        cells.push(Cell::text(n_of(
+            figures.iter().map(|(name, pick)| (*name, pick(row))),
+        )));
+        cells.push(Cell::text(row.u_kind.as_deref().unwrap_or_default()));
+        cells.push(Cell::Outcome {
+            kind: row.outcome.outcome,
+            notes: Vec::new(),
+        });
+        cells
+    });
+    Table::new("more-figures", "More figures", columns, rows).in_detail()
+}
+
+/// Mechanism with variant, and axis with sub-axis, victim and aggressor.
+fn row_key(row: &MatrixRow) -> Vec<Cell> {
+    let axis = match &row.sub_axis {
+        Some(sub_axis) => format!("{}/{sub_axis}", row.axis),
+        None => row.axis.clone(),
+    };
+    let beside = row
+        .aggressor
+        .as_ref()
+        .map(|aggressor| format!("beside {aggressor}"));
+    let who: Vec<String> = row.victim.clone().into_iter().chain(beside).collect();
+    let who = (!who.is_empty()).then(|| who.join(" "));
+    vec![
+        mechanism(&row.mechanism, &row.variant),
+        Cell::lines([Some(axis), who].iter().flatten()),
+    ]
+}
+
+/// Adds a column for each figure and returns the unit that all its rows share, if there is one. The
+/// heading names a shared unit; otherwise each cell has its own.
+fn figure_columns<'a>(
+    matrix: &'a [MatrixRow],
+    figures: &[(&str, Pick)],
+    columns: &mut Vec<String>,
+) -> Vec<Option<&'a str>> {
+    let mut shared_units = Vec::new();
+    for (name, pick) in figures {
+        let mut units: Vec<&str> = matrix
+            .iter()
+            .filter_map(|row| pick(row).as_ref())
+            .map(|e| e.unit.as_str())
+            .collect();
+        units.sort_unstable();
+        units.dedup();
+        let shared = if let [unit] = units[..] {
+            Some(unit)
+        } else {
+            None
+        };
+        let heading = match shared {
+            Some(unit) if !name.ends_with(unit) => format!("{name} ({unit})"),
+            _ => (*name).to_owned(),
+        };
+        columns.push(heading);
+        shared_units.push(shared);
+    }
+    shared_units
+}
+
+fn figure_cells(
+    row: &MatrixRow,
+    figures: &[(&str, Pick)],
+    shared_units: &[Option<&str>],
+) -> Vec<Cell> {
+    let cell = |((_, pick), shared): (&(&str, Pick), &Option<&str>)| {
+        let estimate = pick(row).clone();
+        let unit = estimate
+            .as_ref()
+            .map(|e| e.unit.clone())
+            .filter(|_| shared.is_none());
+        Cell::Figure { estimate, unit }
+    };
+    figures.iter().zip(shared_units).map(cell).collect()
+}
+
+/// The number of blocks or trials of a row, and of requests.
+fn counts(row: &MatrixRow) -> Cell {
+    let blocks = n_of([
+        ("retention", &row.retention),
+        ("guarantee", &row.guarantee),
+        ("jitter", &row.jitter),
+        ("survival", &row.survival),
+        ("overshoot", &row.overshoot),
+    ]);
+    let requests = (row.requests > 0).then(|| format!("{} requests", row.requests));
+    Cell::lines([Some(blocks), requests].iter().flatten())
+}
+
+/// The count that all figures share, or the count of each.
+fn n_of<'a>(figures: impl IntoIterator<Item = (&'a str, &'a Option<Estimate>)>) -> String {
+    let counts: Vec<(&str, u32)> = figures
+        .into_iter()
+        .filter_map(|(name, figure)| figure.as_ref().map(|figure| (name, figure.n)))
+        .collect();
+    match counts.first() {
+        None => String::new(),
+        Some((_, n)) if counts.iter().all(|(_, other)| other == n) => n.to_string(),
+        Some(_) => {
+            let each: Vec<String> = counts
+                .iter()
+                .map(|(name, n)| format!("{name} {n}"))
+                .collect();
+            each.join(", ")
+        }
+    }
+}

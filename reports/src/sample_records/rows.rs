@@ -1,0 +1,193 @@
+//! Rows of the sample records: mechanisms, matrix, overall levels and fault tallies.
+
+use gpubench_record::tally::Times;
+use gpubench_record::{
+    Estimate, FaultTally, Harm, MatrixRow, MechanismRow, Outcome, OverallRow, Proof,
+};
+
+pub(super) fn mechanism(
+    name: &str,
+    variant: &str,
+    outcome: Outcome,
+    hardware: bool,
+) -> MechanismRow {
+    let proof = |when: &str, holds| Proof {
+        when: when.to_owned(),
+        check: "compute processes listed by NVML".to_owned(),
+        holds,
+        evidence: "pids 812, 813 on one device".to_owned(),
+        hardware,
+        limiter: name == "mig",
+    };
+    let proof = vec![proof("before", true), proof("during", true)];
+    MechanismRow {
+        name: name.to_owned(),
+        variant: variant.to_owned(),
+        outcome,
+        remedy: None,
+        proof,
+    }
+}
+
+pub(super) fn estimate(value: f64, lo: f64, hi: f64, n: u32, unit: &str) -> Option<Estimate> {
+    Some(Estimate {
+        value,
+        lo,
+        hi,
+        n,
+        unit: unit.to_owned(),
+    })
+}
+
+pub(super) fn empty_row(
+    mechanism: &str,
+    variant: &str,
+    axis: &str,
+    sub_axis: Option<&str>,
+) -> MatrixRow {
+    MatrixRow {
+        mechanism: mechanism.to_owned(),
+        variant: variant.to_owned(),
+        axis: axis.to_owned(),
+        sub_axis: sub_axis.map(str::to_owned),
+        victim: None,
+        aggressor: None,
+        outcome: Outcome::measured(),
+        warnings: Vec::new(),
+        level: None,
+        word: None,
+        claimed: Vec::new(),
+        u_kind: None,
+        retention: None,
+        guarantee: None,
+        efficiency: None,
+        effectiveness: None,
+        isolation_index: None,
+        jitter: None,
+        survival: None,
+        overshoot: None,
+        requests: 0,
+    }
+}
+
+pub(super) fn reference_row() -> MatrixRow {
+    MatrixRow {
+        word: Some("reference".to_owned()),
+        retention: estimate(0.999_8, 0.996_1, 1.003_5, 8, "ratio"),
+        requests: 15_980,
+        ..empty_row("exclusive", "exclusive", "compute", Some("sm"))
+    }
+}
+
+pub(super) fn slicing_row(
+    axis: &str,
+    sub_axis: Option<&str>,
+    aggressor: &str,
+    retention: f64,
+) -> MatrixRow {
+    let ratio = |value: f64| estimate(value, value - 0.004_2, value + 0.004_2, 8, "ratio");
+    MatrixRow {
+        aggressor: Some(aggressor.to_owned()),
+        level: Some("L0".to_owned()),
+        word: Some("None".to_owned()),
+        claimed: vec!["survey-2024: None".to_owned(), "vendor: Partial".to_owned()],
+        u_kind: Some("time-slicing".to_owned()),
+        retention: ratio(retention),
+        guarantee: ratio(retention - 0.012),
+        efficiency: ratio(0.976),
+        effectiveness: ratio(0.485),
+        isolation_index: estimate(0.003, -0.011_2, 0.017_4, 8, "index"),
+        requests: 24_112,
+        ..empty_row(
+            "time-slicing",
+            "time-slicing[slice=default]",
+            axis,
+            sub_axis,
+        )
+    }
+}
+
+pub(super) fn jitter_row() -> MatrixRow {
+    MatrixRow {
+        aggressor: Some("fma".to_owned()),
+        level: Some("L0".to_owned()),
+        word: Some("High".to_owned()),
+        warnings: vec!["the p99 of one block rests on 371 requests".to_owned()],
+        jitter: estimate(2.31, 2.174, 2.451, 7, "native medians"),
+        requests: 3_391,
+        ..empty_row(
+            "time-slicing",
+            "time-slicing[slice=default]",
+            "jitter",
+            None,
+        )
+    }
+}
+
+pub(super) fn mig_row() -> MatrixRow {
+    let why = "interval straddles 0.95: L2 or L3, 14 blocks would decide";
+    MatrixRow {
+        aggressor: Some("stream-copy".to_owned()),
+        outcome: Outcome::inconclusive(why),
+        level: Some("L2..L3".to_owned()),
+        word: Some("Hardware".to_owned()),
+        claimed: vec!["vendor: Hardware".to_owned()],
+        retention: estimate(0.957, 0.949_96, 0.964, 8, "ratio"),
+        guarantee: estimate(0.951, 0.94, 0.962, 6, "ratio"),
+        requests: 22_004,
+        ..empty_row("mig", "mig[3g+3g]", "bandwidth", Some("dram"))
+    }
+}
+
+pub(super) fn fault_row() -> MatrixRow {
+    MatrixRow {
+        aggressor: Some("illegal-address".to_owned()),
+        level: Some("L3".to_owned()),
+        word: Some("Hardware".to_owned()),
+        survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
+        ..empty_row("mig", "mig[3g+3g]", "fault", None)
+    }
+}
+
+/// The trials of five records.
+pub(super) fn fault_tally() -> FaultTally {
+    FaultTally {
+        mechanism: "mig".to_owned(),
+        variant: "mig[3g+3g]".to_owned(),
+        fault: "illegal-address".to_owned(),
+        class: "mmu".to_owned(),
+        records: 5,
+        trials: 59,
+        left_out: 1,
+        contained: 59,
+        survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
+        more_for_l2: Some(0),
+        more_for_l3: Some(0),
+        victims: [(Harm::Unharmed, 59)].into(),
+        own_codes: [(700, 59)].into(),
+        xids: [(31, 58), (45, 1)].into(),
+        detected: Times::of([90_000, 110_000, 1_200_000]),
+        next_good: Times::of([800_000, 2_100_000]),
+        new_client: Times::of([120_000_000, 124_000_000]),
+        recovery_before: [(0, 59)].into(),
+        recovery_after: [(0, 59)].into(),
+        left_as_found: 59,
+        ..FaultTally::default()
+    }
+}
+
+pub(super) fn overall(
+    mechanism: &str,
+    variant: &str,
+    level: Option<&str>,
+    weakest: Option<&str>,
+    unmeasured: &[&str],
+) -> OverallRow {
+    OverallRow {
+        mechanism: mechanism.to_owned(),
+        variant: variant.to_owned(),
+        level: level.map(str::to_owned),
+        weakest_axis: weakest.map(str::to_owned),
+        unmeasured_axes: unmeasured.iter().map(|&axis| axis.to_owned()).collect(),
+    }
+}
