@@ -2,7 +2,7 @@
 
 use super::Stream;
 use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 
 /// xoshiro256++ (Blackman and Vigna 2021), seeded through SplitMix64 as its authors advise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,12 +30,9 @@ impl FastRng {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+/// One step of SplitMix64 (Steele, Lea and Flood 2014).
 fn split_mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    SplitMix64::seed_from_u64(word).next_u64()
 }
 
 impl Stream for FastRng {
