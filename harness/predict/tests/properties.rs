@@ -2,7 +2,6 @@
 
 use gpubench_predict::percentile::percentiles;
 use gpubench_predict::rng::{FastRng, RngKind, Stream};
-use gpubench_predict::simulate::event::fifo::lindley_waits;
 use gpubench_predict::simulate::event::slicing::{Turn, run};
 use gpubench_predict::simulate::event::{self, EventOptions, traffic};
 use gpubench_predict::simulate::{Mode, Scenario, arrivals, reference};
@@ -35,6 +34,19 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 ..Scenario::default()
             },
         )
+}
+
+/// Waits in one first-come queue, by Lindley's recursion (1952). Each step is a monotone function of
+/// the step before, so rounding never turns more load into less waiting.
+fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
+    let mut wait_s = 0.0_f64;
+    let mut last_work_s = 0.0_f64;
+    let step = |(gap_s, work_s): (&f64, &f64)| {
+        wait_s = (wait_s + last_work_s - gap_s).max(0.0);
+        last_work_s = *work_s;
+        wait_s
+    };
+    gaps_s.iter().zip(works_s).map(step).collect()
 }
 
 proptest! {

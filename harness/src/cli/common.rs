@@ -32,7 +32,7 @@ pub struct ProfileFlags {
     #[arg(long, value_name = "NAME|PATH", default_value = "default")]
     pub profile: String,
     /// Seed of all random choices, in place of the profile's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     pub seed: Option<u64>,
     /// Only these mechanisms (repeat, or separate by commas)
     #[arg(
@@ -101,6 +101,23 @@ impl ProfileFlags {
     }
 }
 
+/// A parser of whole numbers from `min` to `max`; `u64::MAX` means no limit.
+pub(super) fn whole<T: TryFrom<u64>>(
+    min: u64,
+    max: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.trim().parse().ok();
+        let number = number.filter(|number| (min..=max).contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| match max {
+                u64::MAX => format!("accepted: a whole number of at least {min}"),
+                max => format!("accepted: a whole number from {min} to {max}"),
+            })
+    }
+}
+
 /// In a profile an empty text means no program; an empty flag is a mistake.
 fn command(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
@@ -155,4 +172,24 @@ pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
         what: error.to_string(),
     })?;
     Ok(text + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+
+    #[test]
+    fn a_whole_number_is_refused_with_the_accepted_ones() {
+        let limited = whole::<u32>(1, 14);
+        assert_eq!(limited("14"), Ok(14));
+        for text in ["0", "15", "-1", "1.5", "x", ""] {
+            let accepted = "accepted: a whole number from 1 to 14";
+            assert_eq!(limited(text), Err(accepted.to_owned()), "{text}");
+        }
+        let open = whole::<u32>(2, u64::MAX);
+        for text in ["1", "4294967296"] {
+            let accepted = "accepted: a whole number of at least 2";
+            assert_eq!(open(text), Err(accepted.to_owned()), "{text}");
+        }
+    }
 }

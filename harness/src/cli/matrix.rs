@@ -7,7 +7,7 @@ use gpubench_record::{Cell, ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, format};
 use gpubench_workloads::fault;
 
-use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help, whole};
 use super::signals::run_until_signal;
 use super::ui::{Progress, Ui};
 use crate::error::ExpectedError;
@@ -88,7 +88,7 @@ pub struct Args {
         long,
         value_name = "N",
         requires = "faults",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(TRIALS_MAX)),
+        value_parser = whole::<u32>(1, TRIALS_MAX.into()),
     )]
     fault_trials: Option<u32>,
     /// End with exit code 10 if any row is inconclusive

@@ -16,7 +16,7 @@ mod predicting;
 pub mod report;
 mod signals;
 pub mod simulate;
-mod simulate_event;
+mod simulate_models;
 pub mod stand_in;
 pub mod tenant_entry;
 pub mod ui;

@@ -11,7 +11,7 @@ use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 use serde_json::json;
 
-use super::common::{TextFormat, exit_codes_help};
+use super::common::{TextFormat, exit_codes_help, whole};
 use super::ui::{Ui, table};
 use crate::device::VirtualGpu;
 use crate::error::ExpectedError;
@@ -79,7 +79,7 @@ struct MachineFlag {
     #[arg(long, value_name = "NAME|PATH", default_value = machine::DEFAULT)]
     machine: String,
     /// Seed of the simulated noise
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     seed: u64,
 }
 

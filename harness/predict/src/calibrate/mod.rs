@@ -13,7 +13,7 @@ pub mod output;
 pub use compare::{Comparison, Miss};
 pub use parameters::{Basis, Parameters};
 
-use crate::error::PredictError;
+use crate::error::{POSITIVE, PredictError};
 use crate::simulate::scenario::Scenario;
 use gpubench_record::run::RunRecord;
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub struct Calibrated {
 
 /// Calibrates the model with a record and compares the two.
 pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, PredictError> {
-    crate::error::positive("slice_ms", choices.slice_ms)?;
+    POSITIVE.check("slice_ms", choices.slice_ms)?;
     let victim = victim(record, choices)?;
     let rows = figures::shared(record, &victim);
     let solo = figures::solo(record, &victim);
@@ -84,7 +84,7 @@ fn victim(record: &RunRecord, choices: &Choices) -> Result<String, PredictError>
         Some(name) if victims.contains(name) => Ok(name.clone()),
         Some(name) => Err(PredictError::Unknown {
             what: "victim",
-            given: name.clone(),
+            name: name.clone(),
             known: victims.join(", "),
         }),
         None => victims

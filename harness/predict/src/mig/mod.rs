@@ -5,7 +5,7 @@
 
 pub mod placement;
 
-use crate::error::{PredictError, from_toml};
+use crate::error::PredictError;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
@@ -105,7 +105,7 @@ impl Table {
             .find(|profile| profile.name.eq_ignore_ascii_case(name));
         found.ok_or_else(|| PredictError::Unknown {
             what: "MIG profile",
-            given: name.to_owned(),
+            name: name.to_owned(),
             known: format!("on {}: {}", self.name, self.profile_names()),
         })
     }
@@ -156,25 +156,21 @@ pub fn table(name: &str) -> Result<&'static Table, PredictError> {
         let names: Vec<&str> = tables().iter().map(|table| table.name.as_str()).collect();
         PredictError::Unknown {
             what: "MIG-capable GPU",
-            given: name.to_owned(),
+            name: name.to_owned(),
             known: names.join(", "),
         }
     })
 }
 
-/// Reads a table that the user wrote.
-pub fn table_from_toml(text: &str) -> Result<Table, PredictError> {
-    from_toml("MIG table", text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::from_toml;
 
     #[test]
     fn every_table_reads_and_is_consistent() {
         for text in FILES {
-            let table = table_from_toml(text).expect("an embedded table");
+            let table: Table = from_toml("MIG table", text).expect("an embedded table");
             for profile in &table.profiles {
                 let context = format!("{} {}", table.name, profile.name);
                 assert!(profile.slices <= table.slices, "{context}");

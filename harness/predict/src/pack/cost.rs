@@ -1,6 +1,6 @@
 //! Fleet size at a target utilisation, and what of its price is paid for idle time.
 
-use crate::error::{PredictError, not_negative, positive};
+use crate::error::{NOT_NEGATIVE, POSITIVE, PredictError};
 use serde::{Deserialize, Serialize};
 
 /// 365 days of 24 hours.
@@ -30,15 +30,15 @@ impl Price {
     /// Says what is wrong with the figures.
     pub fn check(&self) -> Result<(), PredictError> {
         match self {
-            Self::Rent { per_hour } => not_negative("price.per_hour", *per_hour),
+            Self::Rent { per_hour } => NOT_NEGATIVE.check("price.per_hour", *per_hour),
             Self::Own {
                 purchase,
                 per_year,
                 years,
             } => {
-                not_negative("price.purchase", *purchase)?;
-                not_negative("price.per_year", *per_year)?;
-                positive("price.years", *years)
+                NOT_NEGATIVE.check("price.purchase", *purchase)?;
+                NOT_NEGATIVE.check("price.per_year", *per_year)?;
+                POSITIVE.check("price.years", *years)
             }
         }
     }

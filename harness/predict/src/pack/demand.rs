@@ -1,13 +1,13 @@
 //! Input of the packing: tenants, the GPU, the target and the price, as the user writes them.
 
 use super::cost::Price;
-use crate::error::{PredictError, from_toml, positive, share};
+use crate::error::{POSITIVE, PredictError, SHARE, from_toml};
 use crate::mig;
 use gpubench_record::run::RunRecord;
 use serde::{Deserialize, Serialize};
 
 /// More tenants than any fleet plan needs, and few enough to pack one by one.
-const MOST_TENANTS: u64 = 100_000;
+pub const MAX_TENANTS: u64 = 100_000;
 
 /// Tenants and the GPU that they should share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl Demand {
 
     /// Says what is wrong with the values, the first of them.
     pub fn check(&self) -> Result<(), PredictError> {
-        share("target", self.target)?;
+        SHARE.check("target", self.target)?;
         self.mig_table()?;
         self.gpu_memory_gb()?;
         if self.mps_clients == 0 {
@@ -100,8 +100,8 @@ impl Demand {
             .tenant
             .iter()
             .fold(0_u64, |sum, kind| sum.saturating_add(kind.count));
-        if total > MOST_TENANTS {
-            let accepted = format!("at most {MOST_TENANTS} tenants");
+        if total > MAX_TENANTS {
+            let accepted = format!("at most {MAX_TENANTS} tenants");
             return Err(PredictError::value("count", total, &accepted));
         }
         Ok(())
@@ -122,11 +122,25 @@ impl Demand {
                 what: "the memory of the GPU".to_owned(),
                 remedy: "name the GPU with gpu, or give its memory_gb".to_owned(),
             })?;
-        positive("memory_gb", found).map(|()| found)
+        POSITIVE.check("memory_gb", found).map(|()| found)
     }
 }
 
 impl Kind {
+    /// One tenant with this memory and share of the compute.
+    pub fn new(name: &str, memory_gb: f64, compute: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            count: 1,
+            memory_gb: Some(memory_gb),
+            parameters_billion: None,
+            bytes_per_parameter: None,
+            cache_gb: None,
+            compute,
+            utilisation: None,
+        }
+    }
+
     /// Memory of one tenant.
     pub fn memory_gb(&self) -> Result<f64, PredictError> {
         let weights_gb = self.parameters_billion.zip(self.bytes_per_parameter);
@@ -160,10 +174,9 @@ impl Kind {
                 "a whole number of at least 1",
             ));
         }
-        positive(&named("memory_gb"), self.memory_gb()?)?;
-        share(&named("compute"), self.compute)?;
-        self.utilisation
-            .map_or(Ok(()), |given| share(&named("utilisation"), given))
+        POSITIVE.check(&named("memory_gb"), self.memory_gb()?)?;
+        SHARE.check(&named("compute"), self.compute)?;
+        SHARE.check_set(&named("utilisation"), self.utilisation)
     }
 }
 
@@ -183,16 +196,7 @@ pub fn kinds_of_record(record: &RunRecord, memory_gb: f64) -> Result<Vec<Kind>, 
             continue;
         };
         let compute = per_s * entry.service_ns as f64 / 1e9;
-        kinds.push(Kind {
-            name: name.clone(),
-            count: 1,
-            memory_gb: Some(memory_gb),
-            parameters_billion: None,
-            bytes_per_parameter: None,
-            cache_gb: None,
-            compute,
-            utilisation: None,
-        });
+        kinds.push(Kind::new(name, memory_gb, compute));
     }
     if kinds.is_empty() {
         return Err(PredictError::Missing {

@@ -1,14 +1,14 @@
 //! What is simulated: tenants, load and device, as the user writes it in TOML or flags.
 
 use super::event::options::EventOptions;
-use crate::error::{PredictError, from_toml, not_negative, positive};
+use crate::error::{NOT_NEGATIVE, POSITIVE, PredictError, SHARE, from_toml};
 use crate::rng::RngKind;
 use serde::{Deserialize, Serialize};
 
 /// More requests than this would not fit the memory of a laptop.
-const MOST_REQUESTS: f64 = 2e8;
-/// More tenants than any mechanism takes, and few enough to count in a loop.
-const MOST_TENANTS: u32 = 1024;
+const MAX_REQUESTS: f64 = 2e8;
+/// More tenants than any mechanism serves, and few enough to count in a loop.
+pub const MAX_TENANTS: u32 = 1024;
 
 /// Tenants, load and device. Defaults are those of the published table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,15 +123,15 @@ impl Scenario {
 
     /// Says what is wrong with the values, the first of them.
     pub fn check(&self) -> Result<(), PredictError> {
-        if self.tenants == 0 || self.tenants > MOST_TENANTS {
-            let accepted = format!("a whole number from 1 to {MOST_TENANTS}");
+        if self.tenants == 0 || self.tenants > MAX_TENANTS {
+            let accepted = format!("a whole number from 1 to {MAX_TENANTS}");
             return Err(PredictError::value("tenants", self.tenants, &accepted));
         }
-        positive("service_ms", self.service_ms)?;
-        positive("rate_per_s", self.rate_per_s)?;
-        positive("duration_s", self.duration_s)?;
-        not_negative("contention", self.contention)?;
-        not_negative("switch_ms", self.switch_ms)?;
+        POSITIVE.check("service_ms", self.service_ms)?;
+        POSITIVE.check("rate_per_s", self.rate_per_s)?;
+        POSITIVE.check("duration_s", self.duration_s)?;
+        NOT_NEGATIVE.check("contention", self.contention)?;
+        NOT_NEGATIVE.check("switch_ms", self.switch_ms)?;
         if self.slices == Some(0) {
             return Err(PredictError::value(
                 "slices",
@@ -140,7 +140,7 @@ impl Scenario {
             ));
         }
         if let Some(speed) = self.slice_speed {
-            crate::error::share("slice_speed", speed)?;
+            SHARE.check("slice_speed", speed)?;
         }
         self.check_tenants()?;
         self.check_size()?;
@@ -166,28 +166,24 @@ impl Scenario {
                 let accepted = "each tenant once";
                 return Err(PredictError::value("tenant.index", change.index, accepted));
             }
-            change
-                .service_ms
-                .map_or(Ok(()), |given| positive("tenant.service_ms", given))?;
-            change
-                .rate_per_s
-                .map_or(Ok(()), |given| positive("tenant.rate_per_s", given))?;
+            POSITIVE.check_set("tenant.service_ms", change.service_ms)?;
+            POSITIVE.check_set("tenant.rate_per_s", change.rate_per_s)?;
         }
         let Some(hostile) = &self.hostile else {
             return Ok(());
         };
         known("hostile.tenant", hostile.tenant)?;
-        positive("hostile.service_factor", hostile.service_factor)?;
-        positive("hostile.rate_factor", hostile.rate_factor)?;
-        not_negative("hostile.contention", hostile.contention)
+        POSITIVE.check("hostile.service_factor", hostile.service_factor)?;
+        POSITIVE.check("hostile.rate_factor", hostile.rate_factor)?;
+        NOT_NEGATIVE.check("hostile.contention", hostile.contention)
     }
 
     fn check_size(&self) -> Result<(), PredictError> {
         let requests = self.offered_per_s() * self.duration_s;
-        if requests <= MOST_REQUESTS {
+        if requests <= MAX_REQUESTS {
             return Ok(());
         }
-        let accepted = format!("at most {MOST_REQUESTS:.0} requests (rate times duration)");
+        let accepted = format!("at most {MAX_REQUESTS:.0} requests (rate times duration)");
         Err(PredictError::value(
             "the load",
             format!("{requests:.0} requests"),

@@ -3,13 +3,17 @@
 use super::replicate::{Intervals, ReplicatedMode, one, together};
 use super::scenario::Scenario;
 use super::summary::{Mode, Prediction};
-use crate::error::{PredictError, positive};
+use crate::error::{POSITIVE, PredictError};
 use crate::parallel;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
-/// Most points of a sweep.
-const MOST_POINTS: usize = 1000;
+const MAX_POINTS: usize = 1000;
+
+/// The loads of a plot without its own: 0.05 to 1.2.
+pub fn default_loads() -> Vec<f64> {
+    (1..=24).map(|step| f64::from(step) * 0.05).collect()
+}
 
 /// One load of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -96,8 +100,8 @@ pub fn sweep(
 }
 
 fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, PredictError> {
-    if plan.loads.is_empty() || plan.loads.len() > MOST_POINTS {
-        let accepted = format!("1 to {MOST_POINTS} loads");
+    if plan.loads.is_empty() || plan.loads.len() > MAX_POINTS {
+        let accepted = format!("1 to {MAX_POINTS} loads");
         return Err(PredictError::value("loads", plan.loads.len(), &accepted));
     }
     if plan.replications < 2 {
@@ -111,7 +115,7 @@ fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, Pre
     let mut loads = plan.loads.clone();
     loads.sort_by(f64::total_cmp);
     let at_load = |load: f64| {
-        positive("loads", load)?;
+        POSITIVE.check("loads", load)?;
         let scaled = scenario.at_device_load(load);
         scaled.check().map(|()| scaled)
     };

@@ -9,7 +9,7 @@ use crate::mig::{Profile, Table};
 pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictError> {
     let table = super::table_of(options)?.ok_or_else(|| PredictError::Missing {
         what: "the GPU".to_owned(),
-        remedy: "name it with --gpu: MIG profiles differ from GPU to GPU".to_owned(),
+        remedy: "name it with --gpu, because each GPU has its own MIG profiles".to_owned(),
     })?;
     let layout = layout(options, table)?;
     let parted = mig_parted(&layout);

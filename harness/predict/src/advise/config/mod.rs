@@ -11,9 +11,10 @@ mod mig_layout;
 mod mps;
 
 use super::tree::Leaf;
-use crate::error::{PredictError, positive};
+use crate::error::{POSITIVE, PredictError};
 use crate::mig;
 use serde::Serialize;
+use std::ops::RangeInclusive;
 
 /// One file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,17 +57,17 @@ impl Default for ConfigOptions {
     }
 }
 
+/// Accepted numbers of tenants: the device plugin refuses fewer than two replicas
+/// (api/config/v1/replicas.go), and an MPS server serves 48 clients.
+pub const TENANTS: RangeInclusive<u32> = 2..=48;
+
 impl ConfigOptions {
     fn check(&self) -> Result<(), PredictError> {
-        // The device plugin refuses fewer than two replicas (api/config/v1/replicas.go).
-        if !(2..=48).contains(&self.tenants) {
-            return Err(PredictError::value(
-                "tenants",
-                self.tenants,
-                "a number from 2 to 48",
-            ));
+        if !TENANTS.contains(&self.tenants) {
+            let accepted = format!("a number from {} to {}", TENANTS.start(), TENANTS.end());
+            return Err(PredictError::value("tenants", self.tenants, &accepted));
         }
-        positive("memory_mib", f64::from(self.memory_mib))?;
+        POSITIVE.check("memory_mib", f64::from(self.memory_mib))?;
         let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_label = !self.namespace.is_empty()
             && self.namespace.len() <= 63

@@ -29,18 +29,3 @@ pub fn one_queue(requests: &[Request], switch_s: f64) -> Vec<f64> {
     };
     requests.iter().map(end).collect()
 }
-
-/// Waits in one queue from gaps between arrivals and from work, by Lindley's recursion (1952).
-///
-/// It adds nothing but what the queue is made of, so a rounding error never turns more load into
-/// less waiting: each step is a monotone function of the one before.
-pub fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
-    let mut wait_s = 0.0_f64;
-    let mut last_work_s = 0.0_f64;
-    let step = |(gap_s, work_s): (&f64, &f64)| {
-        wait_s = (wait_s + last_work_s - gap_s).max(0.0);
-        last_work_s = *work_s;
-        wait_s
-    };
-    gaps_s.iter().zip(works_s).map(step).collect()
-}

@@ -1,7 +1,7 @@
 //! What the discrete-event form adds to a scenario, as the user writes it.
 
 use super::variates::{ArrivalKind, ServiceKind};
-use crate::error::{PredictError, not_negative, positive, share};
+use crate::error::{NOT_NEGATIVE, PERCENT, POSITIVE, PredictError, SHARE};
 use crate::mig;
 use serde::{Deserialize, Serialize};
 
@@ -77,9 +77,8 @@ impl EventOptions {
     pub fn check(&self, tenants: u32, duration_s: f64) -> Result<(), PredictError> {
         self.service.check()?;
         self.arrivals.check()?;
-        self.quantum_ms
-            .map_or(Ok(()), |given| positive("event.quantum_ms", given))?;
-        not_negative("event.warmup_s", self.warmup_s)?;
+        POSITIVE.check_set("event.quantum_ms", self.quantum_ms)?;
+        NOT_NEGATIVE.check("event.warmup_s", self.warmup_s)?;
         if self.warmup_s >= duration_s {
             let accepted = format!("less than the duration of {duration_s} s");
             return Err(PredictError::value(
@@ -88,14 +87,11 @@ impl EventOptions {
                 &accepted,
             ));
         }
-        self.width
-            .map_or(Ok(()), |given| share("event.width", given))?;
-        percent("event.mps_percent", self.mps_percent)?;
-        self.hami_percent
-            .map_or(Ok(()), |given| percent("event.hami_percent", given))?;
-        positive("event.hami_refill_ms", self.hami_refill_ms)?;
-        self.hami_bucket_ms
-            .map_or(Ok(()), |given| positive("event.hami_bucket_ms", given))?;
+        SHARE.check_set("event.width", self.width)?;
+        PERCENT.check("event.mps_percent", self.mps_percent)?;
+        PERCENT.check_set("event.hami_percent", self.hami_percent)?;
+        POSITIVE.check("event.hami_refill_ms", self.hami_refill_ms)?;
+        POSITIVE.check_set("event.hami_bucket_ms", self.hami_bucket_ms)?;
         for change in &self.tenant {
             change.check(tenants)?;
         }
@@ -151,22 +147,8 @@ impl EventTenant {
                 &accepted,
             ));
         }
-        self.width
-            .map_or(Ok(()), |given| share("event.tenant.width", given))?;
-        self.mps_percent
-            .map_or(Ok(()), |given| percent("event.tenant.mps_percent", given))?;
-        self.hami_percent
-            .map_or(Ok(()), |given| percent("event.tenant.hami_percent", given))
+        SHARE.check_set("event.tenant.width", self.width)?;
+        PERCENT.check_set("event.tenant.mps_percent", self.mps_percent)?;
+        PERCENT.check_set("event.tenant.hami_percent", self.hami_percent)
     }
-}
-
-fn percent(name: &str, given: f64) -> Result<(), PredictError> {
-    if given > 0.0 && given <= 100.0 {
-        return Ok(());
-    }
-    Err(PredictError::value(
-        name,
-        given,
-        "a number above 0 and at most 100",
-    ))
 }

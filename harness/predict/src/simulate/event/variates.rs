@@ -1,6 +1,6 @@
 //! How service times and arrivals vary, all with the mean that the scenario names.
 
-use crate::error::{PredictError, positive};
+use crate::error::{POSITIVE, PredictError};
 use crate::rng::{FastRng, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ impl ServiceKind {
                 stages,
                 "a number from 1 to 1000",
             )),
-            Self::LogNormal { cv } => positive("service.cv", cv),
+            Self::LogNormal { cv } => POSITIVE.check("service.cv", cv),
             Self::HyperExponential { cv } if cv.is_finite() && cv >= 1.0 => Ok(()),
             Self::HyperExponential { cv } => Err(PredictError::value(
                 "service.cv",
@@ -101,8 +101,8 @@ impl ArrivalKind {
         let Self::Bursts { on_ms, off_ms } = self else {
             return Ok(());
         };
-        positive("arrivals.on_ms", on_ms)?;
-        positive("arrivals.off_ms", off_ms)
+        POSITIVE.check("arrivals.on_ms", on_ms)?;
+        POSITIVE.check("arrivals.off_ms", off_ms)
     }
 }
 
