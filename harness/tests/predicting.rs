@@ -168,7 +168,15 @@ fn all_missing_flags_are_named_at_once() -> TestResult {
     let advise = NODES.map(|node| format!("--{} <", node.flag));
     for (line, flags) in [
         ("pack", &pack[..]),
-        ("pack --memory-gb 24 --purchase 9000", &["--tenant-memory-gb", "--tenant-compute", "--price-per-year", "--years"]),
+        (
+            "pack --memory-gb 24 --purchase 9000",
+            &[
+                "--tenant-memory-gb",
+                "--tenant-compute",
+                "--price-per-year",
+                "--years",
+            ],
+        ),
         ("pack --chargeback", &["--from"]),
         ("advise", &advise.each_ref().map(String::as_str)),
         ("advise --isolation hard", &["--mig <yes|no>"]),

@@ -158,7 +158,10 @@ fn a_missing_answer_is_an_error_that_names_every_flag_still_needed() {
         "an answer is missing: give --mig <yes|no>"
     );
     let all = missing(&[]);
-    assert!(NODES.iter().all(|node| all.contains(&node.usage())), "{all}");
+    assert!(
+        NODES.iter().all(|node| all.contains(&node.usage())),
+        "{all}"
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 /// Answer its questions by flags or by a record (--from). On a terminal the remaining questions are
 /// asked.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES), allow_negative_numbers = true)]
 pub struct Args {
     #[command(flatten, next_help_heading = "Questions")]
     questions: QuestionFlags,
@@ -76,23 +76,21 @@ struct ConfigArgs {
         value_name = "N",
         requires = "config",
         value_parser = whole::<u32>((*TENANTS.start()).into(), (*TENANTS.end()).into()),
-        allow_negative_numbers = true,
     )]
     tenants: Option<u32>,
     /// MIG: GPU that defines the profiles, for example A100-80 [default: that of the record]
     #[arg(long, value_name = "GPU", requires = "config")]
     gpu: Option<String>,
     /// MIG: profiles of the instances (separate by commas) [default: equal ones]
-    #[arg(long, value_name = "PROFILE", value_delimiter = ',', requires = "config")]
-    layout: Vec<String>,
-    /// HAMi: memory of one tenant in MiB, at least 1 [default: 8000]
     #[arg(
         long,
-        value_name = "MIB",
-        requires = "config",
-        value_parser = whole::<u32>(1, u64::MAX),
-        allow_negative_numbers = true,
+        value_name = "PROFILE",
+        value_delimiter = ',',
+        requires = "config"
     )]
+    layout: Vec<String>,
+    /// HAMi: memory of one tenant in MiB, at least 1 [default: 8000]
+    #[arg(long, value_name = "MIB", requires = "config", value_parser = whole::<u32>(1, u64::MAX))]
     memory_mib: Option<u32>,
     /// Kubernetes namespace of the tenants [default: gpu-tenants]
     #[arg(long, value_name = "NAME", requires = "config")]
@@ -135,8 +133,7 @@ impl clap::Args for QuestionFlags {
     fn augment_args(command: Command) -> Command {
         command.args(NODES.iter().map(|node| {
             let values = node.choices.iter();
-            let values =
-                values.map(|choice| PossibleValue::new(choice.value).help(choice.meaning));
+            let values = values.map(|choice| PossibleValue::new(choice.value).help(choice.meaning));
             Arg::new(node.flag)
                 .long(node.flag)
                 .value_name("ANSWER")
@@ -202,11 +199,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 }
 
 /// Asks the open questions on the way to a leaf, until the input ends.
-fn ask_all(
-    answers: &mut Answers,
-    input: &mut impl BufRead,
-    ui: &Ui,
-) -> Result<(), ExpectedError> {
+fn ask_all(answers: &mut Answers, input: &mut impl BufRead, ui: &Ui) -> Result<(), ExpectedError> {
     while let End::Open(node) = walk(answers).end {
         let Some(value) = ask(node, input, ui)? else {
             return Ok(());
@@ -262,7 +255,10 @@ mod tests {
         let mut input = "maybe\nhard\n no \nunread\n".as_bytes();
         let asked = ask_all(&mut answers, &mut input, &Ui::from_environment());
         assert!(asked.is_ok());
-        assert_eq!((answers.value(1), answers.value(2)), (Some("hard"), Some("no")));
+        assert_eq!(
+            (answers.value(1), answers.value(2)),
+            (Some("hard"), Some("no"))
+        );
         assert_eq!(input, b"unread\n");
     }
 

@@ -31,7 +31,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 /// Needs the GPU (--gpu or --memory-gb), and memory and compute of a tenant (--tenant-memory-gb
 /// with --tenant-compute or --from), or all of them in a file (--config).
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES), allow_negative_numbers = true)]
 pub struct Args {
     /// Demand file in TOML, also for several kinds of tenants; flags override its values
     #[arg(long, value_name = "FILE")]
@@ -45,22 +45,16 @@ pub struct Args {
     )]
     gpu: Option<String>,
     /// Memory of one GPU, above 0; for other models than those of --gpu
-    #[arg(long, value_name = "GB", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "GB", value_parser = positive)]
     memory_gb: Option<f64>,
     /// Number of tenants, 1 to 100000 [default: 1]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = whole::<u64>(1, MAX_TENANTS),
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, MAX_TENANTS))]
     tenants: Option<u64>,
     /// Memory of one tenant, above 0
     #[arg(
         long,
         value_name = "GB",
         value_parser = positive,
-        allow_negative_numbers = true,
         required_unless_present_any = ["config", "chargeback"],
     )]
     tenant_memory_gb: Option<f64>,
@@ -69,14 +63,13 @@ pub struct Args {
         long,
         value_name = "SHARE",
         value_parser = share,
-        allow_negative_numbers = true,
         required_unless_present_any = ["config", "from", "chargeback"],
         conflicts_with = "from",
         requires = "tenant_memory_gb",
     )]
     tenant_compute: Option<f64>,
     /// Planned utilisation of a GPU, up to 1 [default: 0.75]
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     target: Option<f64>,
     /// Take the compute demand of the victims from a record; needs --tenant-memory-gb
     #[arg(long, value_name = "RECORD")]
@@ -106,7 +99,6 @@ struct PriceArgs {
         long,
         value_name = "MONEY",
         value_parser = not_negative,
-        allow_negative_numbers = true,
         conflicts_with_all = ["purchase", "price_per_year", "years"],
     )]
     price_per_hour: Option<f64>,
@@ -115,27 +107,14 @@ struct PriceArgs {
         long,
         value_name = "MONEY",
         value_parser = not_negative,
-        allow_negative_numbers = true,
         requires_all = ["price_per_year", "years"],
     )]
     purchase: Option<f64>,
     /// Running costs of a purchased GPU per year
-    #[arg(
-        long,
-        value_name = "MONEY",
-        value_parser = not_negative,
-        allow_negative_numbers = true,
-        requires = "purchase",
-    )]
+    #[arg(long, value_name = "MONEY", value_parser = not_negative, requires = "purchase")]
     price_per_year: Option<f64>,
     /// Depreciation period of the purchase in years, above 0
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = positive,
-        allow_negative_numbers = true,
-        requires = "purchase",
-    )]
+    #[arg(long, value_name = "N", value_parser = positive, requires = "purchase")]
     years: Option<f64>,
 }
 

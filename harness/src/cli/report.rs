@@ -1,4 +1,4 @@
-//! `gpubench report`: renders a record, whole or left behind by a crash.
+//! `gpubench report`: renders a record, also an incomplete one.
 
 use std::path::PathBuf;
 
@@ -19,11 +19,11 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::OutputFailed,
 ];
 
-/// Renders a record as text, a page or data
+/// Renders a record as text, HTML page or data
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Folder of the record (`--out` of the run); of several, the newest is rendered
+    /// Folder of the record (--out of the run); of several, the newest is rendered
     ///
     /// With several records, the fault rows count the trials of all records of the same device and
     /// driver. With 14 contained trials a night, the first night is evidence for L2 and the fifth
@@ -60,7 +60,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         run,
         mut warnings,
     } = newest(&args.records)?;
-    // Curves read every sample of the record, so only the format that draws them loads them.
+    // Curves need every sample of the record, so they are computed only for the format that has them.
     let latency = if format.extension() == "html" {
         latency_charts(&record, &run, &mut warnings)
     } else {

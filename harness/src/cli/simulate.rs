@@ -37,67 +37,40 @@ pub const EXIT_CODES: &[ExitCode] = &[
 /// Every flag has a default, here the load of a published example. The figures are predictions of
 /// a model; --calibrate compares them with the measurements of a record.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES), allow_negative_numbers = true)]
 pub struct Args {
     /// Scenario file in TOML; flags override its values
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Number of tenants, 1 to 1024 [default: 7]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = whole::<u32>(1, MAX_TENANTS.into()),
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, MAX_TENANTS.into()))]
     tenants: Option<u32>,
     /// Service time of a request on the whole device, above 0 [default: 10]
-    #[arg(long, value_name = "MS", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", value_parser = positive)]
     service_ms: Option<f64>,
     /// Requests per second of each tenant, above 0 [default: 12]
-    #[arg(
-        long,
-        value_name = "PER_S",
-        visible_alias = "rate",
-        value_parser = positive,
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "PER_S", visible_alias = "rate", value_parser = positive)]
     rate_per_s: Option<f64>,
     /// Simulated time, above 0 [default: 60]
-    #[arg(
-        long,
-        value_name = "S",
-        visible_alias = "duration",
-        value_parser = positive,
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "S", visible_alias = "duration", value_parser = positive)]
     duration_s: Option<f64>,
     /// Values of one tenant, INDEX:service-ms=MS,rate-per-s=R (repeatable)
     #[arg(long, value_name = "TENANT")]
     tenant: Vec<TenantOverride>,
     /// MPS: factor by which each other busy tenant lengthens a request [default: 0.18]
-    #[arg(long, value_name = "X", value_parser = not_negative, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = not_negative)]
     contention: Option<f64>,
     /// Time-slicing: cost of a context switch [default: 0.8]
-    #[arg(long, value_name = "MS", value_parser = not_negative, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", value_parser = not_negative)]
     switch_ms: Option<f64>,
     /// MIG: number of equal instances, at least 1 [default: one per tenant]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = whole::<u32>(1, u64::MAX),
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::MAX))]
     slices: Option<u32>,
     /// Random generator; numpy draws the numbers of NumPy's `default_rng` [default: fast]
     #[arg(long, value_name = "RNG", value_parser = one_of(RNGS))]
     rng: Option<RngKind>,
     /// Seed of the random generator [default: 7]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = whole::<u64>(0, u64::MAX),
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     seed: Option<u64>,
     #[command(flatten)]
     hostile: Option<HostileArgs>,
@@ -112,33 +85,16 @@ pub struct Args {
 #[command(next_help_heading = "Run and output")]
 struct RunArgs {
     /// Number of replications; 2 or more give intervals
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = whole::<u32>(1, u64::MAX),
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1, u64::MAX))]
     replications: u32,
     /// Confidence of the intervals, above 0 and below 1
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.95,
-        value_parser = confidence,
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = confidence)]
     confidence: f64,
     /// Device loads to sweep: a list such as 0.1,0.5, or FROM..TO:COUNT
     #[arg(long, value_name = "LOADS", allow_hyphen_values = true)]
     loads: Option<Loads>,
     /// Worker threads, at least 1 [default: one per core]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = whole::<usize>(1, u64::MAX),
-        allow_negative_numbers = true,
-    )]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, u64::MAX))]
     threads: Option<usize>,
     /// Take the parameters from a record, and compare prediction and measurement
     #[arg(long, value_name = "RECORD")]
@@ -277,7 +233,11 @@ impl Args {
             replications: self.run.replications,
             coverage: self.run.confidence,
             loads,
-            threads: self.run.threads.and_then(NonZeroUsize::new).unwrap_or(cores),
+            threads: self
+                .run
+                .threads
+                .and_then(NonZeroUsize::new)
+                .unwrap_or(cores),
         }
     }
 }
@@ -307,7 +267,10 @@ mod tests {
             let arg = command.get_arguments().find(|arg| arg.get_id() == flag);
             let help = arg.and_then(clap::Arg::get_help).map(ToString::to_string);
             let wanted = format!("[default: {default}]");
-            assert!(help.is_some_and(|help| help.ends_with(&wanted)), "{flag}: {wanted}");
+            assert!(
+                help.is_some_and(|help| help.ends_with(&wanted)),
+                "{flag}: {wanted}"
+            );
         }
     }
 }

@@ -17,13 +17,13 @@ pub(super) struct HostileArgs {
     #[arg(long, value_name = "INDEX")]
     hostile_tenant: Option<u32>,
     /// Factor on its service time, above 0 [default: 10]
-    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = positive)]
     hostile_service: Option<f64>,
     /// Factor on its request rate, above 0 [default: 2]
-    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = positive)]
     hostile_rate: Option<f64>,
     /// MPS: contention factor of the other tenants while it is busy [default: 1.8]
-    #[arg(long, value_name = "X", value_parser = not_negative, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = not_negative)]
     hostile_contention: Option<f64>,
 }
 
@@ -52,10 +52,10 @@ pub(super) struct EventArgs {
     #[arg(long, value_name = "ON_MS:OFF_MS", value_parser = ArrivalKind::bursts)]
     bursts: Option<ArrivalKind>,
     /// Time-slicing and HAMi: longest time slice [default: until the request ends]
-    #[arg(long, value_name = "MS", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", value_parser = positive)]
     pub(super) quantum_ms: Option<f64>,
     /// Warm-up time, excluded from the figures [default: 0]
-    #[arg(long, value_name = "S", value_parser = not_negative, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", value_parser = not_negative)]
     warmup_s: Option<f64>,
     /// GPU that defines the MIG profiles, for example A100-80
     #[arg(long, value_name = "GPU", value_parser = mig_gpu)]
@@ -64,13 +64,13 @@ pub(super) struct EventArgs {
     #[arg(long, value_name = "PROFILE", value_delimiter = ',')]
     mig: Vec<String>,
     /// MPS: share of the SMs that one request occupies, up to 1 [default: 1 / tenants]
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     width: Option<f64>,
     /// MPS: active-thread percentage of each tenant, up to 100 [default: 100]
-    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     mps_percent: Option<f64>,
     /// HAMi: share of device time of each tenant, up to 100 [default: 100 / tenants]
-    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     hami_percent: Option<f64>,
 }
 

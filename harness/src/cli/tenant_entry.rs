@@ -1,5 +1,5 @@
-//! The hidden entry of a tenant: the coordinator starts this same binary, so versions cannot
-//! drift. It speaks the wire messages over its pipes and parses no command line.
+//! The hidden entry of a tenant: the coordinator starts this binary, so both have the same version.
+//! A tenant exchanges wire messages over its pipes and parses no command line.
 #![expect(unsafe_code, reason = "descriptors are moved by number")]
 
 use std::ffi::OsString;
@@ -13,17 +13,17 @@ use gpubench_workloads::user_victim::process_tree;
 
 use crate::tenant::{TENANT_ARG, USER_VICTIM_ARG};
 
-/// Serves the coordinator until it ends the tenant; `None` if this process is no tenant.
+/// Serves the coordinator until it ends the tenant; `None` if this process is not a tenant.
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
     let verb = argv.get(1)?;
     if verb == USER_VICTIM_ARG {
-        return Some(foreign(&argv[2..]));
+        return Some(user_victim(&argv[2..]));
     }
     if verb != TENANT_ARG {
         return None;
     }
-    // Some mechanisms share inside a process: its other tenants are on a socket.
+    // Under some mechanisms tenants share a process; the other tenants use sockets.
     if let (Some(path), Some(count)) = (argv.get(2), argv.get(3)) {
         let count = count
             .to_str()
@@ -36,14 +36,14 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
     let stdin = std::io::stdin().lock();
     let status = match replies() {
         Ok(replies) => gpubench_workloads::child::tenant_main(stdin, replies),
-        // Without a pipe for answers the exit code is the only report.
+        // Without a pipe for replies the exit code is the only report.
         Err(_) => return Some(ExitCode::Internal.code()),
     };
     Some(u8::try_from(status).unwrap_or(ExitCode::Internal.code()))
 }
 
-/// A tenant that has its work done by a program of the user's.
-fn foreign(arguments: &[OsString]) -> u8 {
+/// A tenant that runs a program of the user.
+fn user_victim(arguments: &[OsString]) -> u8 {
     let internal = ExitCode::Internal.code();
     let (Some(victim), Ok(replies)) = (program(arguments), replies()) else {
         return internal;
@@ -56,7 +56,7 @@ fn foreign(arguments: &[OsString]) -> u8 {
     u8::try_from(status).unwrap_or(internal)
 }
 
-/// The program that the coordinator's arguments name; `None` if these are not its own.
+/// The program in the coordinator's arguments; `None` for other arguments.
 fn program(arguments: &[OsString]) -> Option<UserVictim> {
     let [reports, ready_ns, command] = arguments else {
         return None;
@@ -68,14 +68,14 @@ fn program(arguments: &[OsString]) -> Option<UserVictim> {
     })
 }
 
-/// The pipe to the coordinator, moved away from standard output: what kernels print goes there,
-/// and must neither be taken for an answer nor flood the user.
+/// The pipe to the coordinator, moved away from standard output. Output of kernels goes to standard
+/// output, which is discarded: it must not be read as a reply.
 fn replies() -> std::io::Result<File> {
     let stdout = std::io::stdout();
     let replies = File::from(stdout.as_fd().try_clone_to_owned()?);
-    let nowhere = File::options().write(true).open("/dev/null")?;
-    // SAFETY: both descriptors are open; the first stays open for as long as the process lives.
-    let moved = unsafe { libc::dup2(nowhere.as_raw_fd(), stdout.as_raw_fd()) };
+    let null = File::options().write(true).open("/dev/null")?;
+    // SAFETY: both descriptors are open; standard output stays open until the process ends.
+    let moved = unsafe { libc::dup2(null.as_raw_fd(), stdout.as_raw_fd()) };
     if moved < 0 {
         return Err(std::io::Error::last_os_error());
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::run;
 
     #[test]
-    fn only_the_first_argument_makes_a_tenant() {
+    fn only_the_first_argument_selects_a_tenant() {
         for line in [&["gpubench"][..], &["gpubench", "list", "__tenant"], &[]] {
             let argv: Vec<OsString> = line.iter().map(OsString::from).collect();
             assert_eq!(run(&argv), None);

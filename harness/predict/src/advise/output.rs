@@ -33,7 +33,11 @@ pub fn text(advice: &Advice) -> String {
             .map(|policy| format!("mixed policy: {policy}")),
     );
     for answer in &advice.second {
-        let names: Vec<&str> = answer.recommendations.iter().map(|one| name(*one)).collect();
+        let names: Vec<&str> = answer
+            .recommendations
+            .iter()
+            .map(|one| name(*one))
+            .collect();
         let verdict = if answer.agrees { "agrees" } else { "disagrees" };
         lines.push(format!(
             "the second tree {verdict} ({}): {}",

@@ -84,7 +84,10 @@ pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<Secon
         // Without sharing the second tree has no question.
         Some("single") | None => Vec::new(),
         Some("hard") => vec![match answers.value(2) {
-            Some("no") => answer_with("hard isolation, MIG does not fit", &[Recommendation::SeparateGpus]),
+            Some("no") => answer_with(
+                "hard isolation, MIG does not fit",
+                &[Recommendation::SeparateGpus],
+            ),
             _ => answer_with("hard isolation, MIG fits", &[Recommendation::Mig]),
         }],
         Some(_) => {
@@ -94,7 +97,10 @@ pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<Secon
             });
             let by_memory = second.is_memory_bound.map(|is_bound| {
                 if is_bound {
-                    answer_with("memory is the constraint", &[Recommendation::Mig, Recommendation::TimeSlicing])
+                    answer_with(
+                        "memory is the constraint",
+                        &[Recommendation::Mig, Recommendation::TimeSlicing],
+                    )
                 } else {
                     answer_with(
                         "memory is not the constraint",
@@ -130,7 +136,10 @@ fn agrees(leaf: Leaf, recommendation: Recommendation) -> bool {
         (leaf, recommendation),
         (Leaf::Mig, Recommendation::Mig)
             | (Leaf::Mps, Recommendation::Mps)
-            | (Leaf::NoSharing | Leaf::NoSharingNoMig, Recommendation::SeparateGpus)
+            | (
+                Leaf::NoSharing | Leaf::NoSharingNoMig,
+                Recommendation::SeparateGpus
+            )
             | (
                 Leaf::TimeSlicingOperator | Leaf::TimeSlicingDirect,
                 Recommendation::TimeSlicing

@@ -149,8 +149,16 @@ pub const NODES: [Node; 8] = [
         flag: "isolation",
         question: "Which isolation between tenants is required?",
         choices: &[
-            end("single", "no sharing, each tenant has a GPU", Leaf::NoSharing),
-            to("hard", "required by regulation, compliance or between companies", 2),
+            end(
+                "single",
+                "no sharing, each tenant has a GPU",
+                Leaf::NoSharing,
+            ),
+            to(
+                "hard",
+                "required by regulation, compliance or between companies",
+                2,
+            ),
             to("shared", "not required, tenants may share a GPU", 3),
         ],
     },
@@ -168,16 +176,8 @@ pub const NODES: [Node; 8] = [
         flag: "workload",
         question: "Which figure counts for the workloads?",
         choices: &[
-            to(
-                "throughput",
-                "training, preprocessing, batches",
-                5,
-            ),
-            to(
-                "latency",
-                "inference for several tenants",
-                4,
-            ),
+            to("throughput", "training, preprocessing, batches", 5),
+            to("latency", "inference for several tenants", 4),
         ],
     },
     Node {
@@ -186,7 +186,11 @@ pub const NODES: [Node; 8] = [
         question: "Must the memory of a tenant be protected from the other tenants?",
         choices: &[
             to("yes", "memory must be protected", 7),
-            to("no", "no protection needed, and some jitter is acceptable", 5),
+            to(
+                "no",
+                "no protection needed, and some jitter is acceptable",
+                5,
+            ),
         ],
     },
     Node {
@@ -222,7 +226,11 @@ pub const NODES: [Node; 8] = [
         question: "May a fault of one tenant reach the other tenants?",
         choices: &[
             end("yes", "it may reach them", Leaf::Mps),
-            end("no", "it must stay with its tenant", Leaf::TimeSlicingOperator),
+            end(
+                "no",
+                "it must stay with its tenant",
+                Leaf::TimeSlicingOperator,
+            ),
         ],
     },
 ];

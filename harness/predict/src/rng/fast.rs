@@ -1,4 +1,4 @@
-//! The fast generator: xoshiro256++, one independent stream for every (seed, stream number).
+//! The fast generator: xoshiro256++, one independent stream for each seed and stream number.
 
 use super::Stream;
 use rand_core::{Rng, SeedableRng};
@@ -14,8 +14,8 @@ impl FastRng {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// The generator of one of many streams of a seed. Streams that differ in any of the three
-    /// numbers start at unrelated places of a period of 2^256.
+    /// The generator of one stream of a seed. Streams that differ in one of the three numbers start
+    /// at unrelated points of a period of 2^256.
     pub fn stream(seed: u64, replication: u64, stream: u64) -> Self {
         let mut bytes = [0_u8; 32];
         let mut word = seed;
@@ -48,7 +48,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn streams_differ_in_each_number() {
+    fn streams_differ_if_one_number_differs() {
         let mut first_words = HashSet::new();
         for seed in 0..8 {
             for replication in 0..8 {

@@ -42,7 +42,11 @@ impl FromStr for Loads {
         const ACCEPTED: &str = "accepted: a list such as 0.1,0.5, or FROM..TO:COUNT";
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| ACCEPTED);
         let Some((range, count)) = text.split_once(':') else {
-            return text.split(',').map(number).collect::<Result<_, _>>().map(Self);
+            return text
+                .split(',')
+                .map(number)
+                .collect::<Result<_, _>>()
+                .map(Self);
         };
         let (from, to) = range.split_once("..").ok_or(ACCEPTED)?;
         let (from, to) = (number(from)?, number(to)?);
@@ -85,7 +89,8 @@ impl ArrivalKind {
         let lengths = text
             .split_once(':')
             .and_then(|(on, off)| Some((on.parse().ok()?, off.parse().ok()?)));
-        let (on_ms, off_ms) = lengths.ok_or("accepted: two lengths in milliseconds, ON_MS:OFF_MS")?;
+        let (on_ms, off_ms) =
+            lengths.ok_or("accepted: two lengths in milliseconds, ON_MS:OFF_MS")?;
         let kind = Self::Bursts { on_ms, off_ms };
         kind.check().map_err(|error| error.to_string())?;
         Ok(kind)
