@@ -1,4 +1,4 @@
-//! Import circles: sets of files each of which leads to every other along imports.
+//! Import circles: sets of files that import each other, directly or through other files.
 
 use crate::imports::{Graph, graph};
 use crate::package::Package;
@@ -23,7 +23,7 @@ pub fn circles<'a>(package: &Package<'a>) -> Vec<Vec<&'a str>> {
     found
 }
 
-/// Strongly connected components, after Tarjan.
+/// Strongly connected components by Tarjan's algorithm.
 fn components(graph: &Graph) -> Vec<Vec<usize>> {
     let mut search = Search {
         graph,

@@ -1,4 +1,4 @@
-//! What can go wrong in a task: one line that says what, where and what is accepted.
+//! Errors of the tasks: one line with the problem, the place and what is accepted.
 
 /// Why a task stopped or failed.
 #[derive(Debug, thiserror::Error)]
@@ -8,7 +8,7 @@ pub enum CiError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A file could not be written.
@@ -16,7 +16,7 @@ pub enum CiError {
     Write {
         /// The file.
         path: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A program could not be started.
@@ -24,28 +24,28 @@ pub enum CiError {
     Start {
         /// The program.
         program: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A program ended badly.
+    /// A program failed.
     #[error("{program} failed ({status}): {message}")]
     Command {
         /// The program.
         program: String,
         /// Its exit status.
         status: String,
-        /// What it said on standard error.
+        /// Its standard error.
         message: String,
     },
-    /// A manifest is not as expected.
+    /// A manifest is malformed.
     #[error("{path}: {message}")]
     Manifest {
         /// The manifest.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
-    /// A check found something; the findings have been printed.
+    /// A check has findings.
     #[error("{0}")]
     Found(String),
 }

@@ -1,5 +1,4 @@
-//! Figures of the code itself: lines per package, long files, import circles and public functions
-//! without a caller.
+//! Figures of the code: lines per package, long files, import circles and uncalled public functions.
 
 use std::fmt::Write;
 
@@ -10,7 +9,7 @@ use crate::tree::Tree;
 
 const LONG_FILE: usize = 300;
 
-/// The figures as Markdown tables. With `all` every file and function is named.
+/// The figures as Markdown tables. With `all` each long file, circle and function is named.
 pub fn table(tree: &Tree, all: bool) -> String {
     let packages = packages(tree);
     let dead = uncalled(&packages);
@@ -22,12 +21,14 @@ pub fn table(tree: &Tree, all: bool) -> String {
     let mut circle_sizes = Vec::new();
     for package in &packages {
         let sizes: Vec<usize> = circles(package).iter().map(Vec::len).collect();
-        let ours = |path: &str| path.starts_with(&package.source);
+        let is_in_package = |path: &str| path.starts_with(&package.source);
         let counts = [
             package.lines(),
             package.files.len(),
             long_files(package).count(),
-            dead.iter().filter(|(file, _)| ours(&file.path)).count(),
+            dead.iter()
+                .filter(|(file, _)| is_in_package(&file.path))
+                .count(),
         ];
         row(&mut text, &package.name, counts, &sizes);
         for (sum, count) in sums.iter_mut().zip(counts) {
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_count_what_they_name() {
+    fn figures_have_their_details() {
         let long = "\n".repeat(301);
         let tree = Tree::of(&[
             ("p/Cargo.toml", "[package]\nname = \"p\""),

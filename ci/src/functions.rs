@@ -1,6 +1,6 @@
-//! Public functions and what product code names: which functions have no caller outside tests.
+//! Public functions without a caller outside tests.
 //!
-//! Callers are found by name, so a function that shares its name with a used one counts as used.
+//! Callers are found by name: a function with the name of a used function counts as used.
 
 use std::collections::BTreeSet;
 
@@ -8,31 +8,31 @@ use crate::package::{Package, item_end, product_tokens};
 use crate::scan::{Kind, Token, reads};
 use crate::tree::SourceFile;
 
-/// One function with a body, outside tests.
+/// A function with a body, outside tests.
 #[derive(Debug)]
 pub struct Function<'a> {
     /// Its name.
     pub name: &'a str,
     /// The line of `fn`, from 1.
     pub line: usize,
-    /// Who may call it.
+    /// Its possible callers.
     pub reach: Reach,
-    /// What its body names.
+    /// Names in its body.
     pub names: BTreeSet<&'a str>,
 }
 
-/// Who may call a function.
+/// Possible callers of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// `pub`: any package.
     Public,
-    /// Callers that the scan does not see: a trait's user, a foreign program.
-    Unseen,
-    /// Less than `pub`: the compiler reports it where nobody calls it.
+    /// Callers outside the scan: users of a trait, C programs.
+    External,
+    /// Less than `pub`: the compiler reports it if it has no caller.
     Private,
 }
 
-/// The functions of a file and what it names outside their bodies and outside `use`.
+/// The functions of a file, and the names outside their bodies and outside `use`.
 pub fn functions(file: &SourceFile) -> (Vec<Function<'_>>, BTreeSet<&str>) {
     let scanned = product_tokens(&file.text);
     let (mut found, mut outside) = (Vec::new(), BTreeSet::new());
@@ -47,8 +47,8 @@ pub fn functions(file: &SourceFile) -> (Vec<Function<'_>>, BTreeSet<&str>) {
             trait_end = item_end(&scanned, at);
         } else if is_item && token.text == "fn" && next_is_word(&scanned, at) {
             let end = item_end(&scanned, at + 2).min(scanned.len() - 1);
-            let reach = if at < trait_end || is_foreign(&scanned, at) {
-                Reach::Unseen
+            let reach = if at < trait_end || is_exported(&scanned, at) {
+                Reach::External
             } else if is_public(&scanned, at) {
                 Reach::Public
             } else {
@@ -69,7 +69,7 @@ pub fn functions(file: &SourceFile) -> (Vec<Function<'_>>, BTreeSet<&str>) {
     (found, outside)
 }
 
-/// Every name that product code of a package says outside `use`, definitions left out.
+/// Every name in product code of a package, without `use` and definitions.
 pub fn named_in<'a>(package: &Package<'a>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     for file in &package.files {
@@ -101,11 +101,11 @@ fn is_trait_impl(scanned: &[Token<'_>], at: usize) -> bool {
 }
 
 /// Whether the function is exported to C.
-fn is_foreign(scanned: &[Token<'_>], at: usize) -> bool {
+fn is_exported(scanned: &[Token<'_>], at: usize) -> bool {
     at >= 2 && reads(scanned, at - 2, "extern")
 }
 
-/// Whether `pub` without a restriction stands before `const`, `async` or `unsafe` and `fn`.
+/// Whether an unrestricted `pub` precedes `fn`, with `const`, `async` or `unsafe` between them.
 fn is_public(scanned: &[Token<'_>], at: usize) -> bool {
     let before = scanned[..at].iter().rev();
     let mut words = before.skip_while(|token| ["const", "async", "unsafe"].contains(&token.text));
@@ -128,7 +128,7 @@ mod tests {
     use crate::tree::Tree;
 
     #[test]
-    fn functions_know_who_may_call_them() {
+    fn functions_have_the_callers_that_their_visibility_allows() {
         let source = "pub fn a() { b(); } fn c() {} pub(crate) fn d() {} \
             pub unsafe extern \"C\" fn e() {} impl T for U { fn f() {} } pub const fn g() {} \
             impl U { pub fn h() {} } #[cfg(test)] mod t { pub fn i() {} }";
@@ -144,8 +144,8 @@ mod tests {
                 ("a", Reach::Public),
                 ("c", Reach::Private),
                 ("d", Reach::Private),
-                ("e", Reach::Unseen),
-                ("f", Reach::Unseen),
+                ("e", Reach::External),
+                ("f", Reach::External),
                 ("g", Reach::Public),
                 ("h", Reach::Public),
             ]
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_and_tests_are_no_callers() {
+    fn imports_and_tests_do_not_count_as_callers() {
         let tree = Tree::of(&[
             ("p/Cargo.toml", "[package]\nname = \"p\""),
             (

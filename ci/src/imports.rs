@@ -1,16 +1,14 @@
-//! Which file of a package imports which: `use` declarations whose path begins with `crate`,
-//! `super` or `self`.
+//! Imports between the files of a package: `use` declarations of paths in the crate.
 //!
-//! A name that a module only re-exports is traced to the file that defines it, so that a module of
-//! re-exports neither hides an import nor adds one. The path from a module to its own child
-//! (`child::f`) is no import. Paths inside expressions and test code are left out.
+//! A re-exported name counts as an import of the file that defines it. A path from a module to its
+//! own child (`child::f`) does not count. Paths in expressions and test code are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::package::{Package, product_tokens};
 use crate::scan::{Kind, Token, closing, reads};
 
-/// How many re-exports are followed before the search gives up.
+/// Limit of followed re-exports.
 const MAX_HOPS: usize = 8;
 
 /// For each file (by index in the package) the files that it imports from.
@@ -30,7 +28,7 @@ pub fn graph(package: &Package<'_>) -> Graph {
 /// Absolute path inside the crate.
 type ModulePath = Vec<String>;
 
-/// One file as a module: the paths that it uses and the names that it imports.
+/// One file as a module, with its used paths and imported names.
 struct Module<'a> {
     used: Vec<ModulePath>,
     imported: BTreeMap<&'a str, ModulePath>,
@@ -63,17 +61,17 @@ impl<'a> Modules<'a> {
         Self { all, by_path }
     }
 
-    /// The file in which the item at `path` is defined.
+    /// The file that defines the item at `path`.
     fn resolve(&self, path: &[String], hops: usize) -> Option<usize> {
         let prefixes = (0..=path.len()).rev();
         let (length, file) = prefixes
             .filter_map(|length| Some((length, *self.by_path.get(&path[..length])?)))
             .next()?;
-        let passed_on = path
+        let reexported = path
             .get(length)
             .and_then(|name| self.all[file].imported.get(name.as_str()))
             .filter(|_| hops < MAX_HOPS);
-        match passed_on {
+        match reexported {
             Some(origin) => {
                 let mut full = origin.clone();
                 full.extend_from_slice(&path[length + 1..]);
@@ -84,7 +82,7 @@ impl<'a> Modules<'a> {
     }
 }
 
-/// The module path of a file; beside a library the program's root is a module of its own.
+/// The module path of a file. In a package with a library, `main.rs` is a separate module.
 fn module_path(inside: &str, has_library: bool) -> ModulePath {
     let stem = inside.strip_suffix(".rs").unwrap_or(inside);
     let stem = stem.strip_suffix("/mod").unwrap_or(stem);
@@ -169,8 +167,8 @@ fn branches<'a>(
     at
 }
 
-/// The path from the crate's root; `None` where it leads out of the crate. With `by_path` the
-/// name of a child module counts as a path, too.
+/// The path from the crate's root; `None` for other crates. With `by_path` the name of a child module
+/// counts as a path too.
 fn absolute(
     segments: &[&str],
     base: &[String],

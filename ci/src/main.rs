@@ -41,39 +41,39 @@ struct Arguments {
 enum Task {
     /// Check the house rules on every tracked file.
     Tidy,
-    /// Write the exact numbers of ci/long.txt, ci/circles.txt and ci/lines.txt anew.
+    /// Update the numbers in ci/long.txt, ci/circles.txt and ci/lines.txt.
     Lists,
     /// Print figures of the code: lines, long files, import circles, functions without a caller.
     Figures {
-        /// Name every file and function behind the figures.
+        /// Name each long file, circle and uncalled function.
         #[arg(long)]
         all: bool,
-        /// Another checkout to measure.
+        /// Repository root of another checkout.
         #[arg(long)]
         root: Option<PathBuf>,
     },
-    /// Add a dummy of each kind by the table of harness/ARCHITECTURE.md, and compile.
+    /// Add a dummy entry of each kind by the table of harness/ARCHITECTURE.md, and compile.
     Dummies,
     /// Check that rustfmt would change no tracked file.
     Fmt,
     /// Check that the compiler in use is the one that Cargo.toml pins.
     Msrv {
-        /// Accept a newer compiler, and say that the pinned one is then not tested.
+        /// Accept a newer compiler, and report that the pinned one is not tested.
         #[arg(long)]
         or_newer: bool,
     },
-    /// Compile the device code to PTX again and assemble it for every target.
+    /// Compile the device code to PTX and assemble it for every target.
     Ptx {
-        /// Fail where the checked-in PTX differs, and write nothing.
+        /// Fail if the checked-in PTX differs, and write nothing.
         #[arg(long)]
         check: bool,
     },
     /// List the symbols of a driver library from C headers and from bindings.
     Symbols {
-        /// What every symbol of the library starts with: cu or nvml.
+        /// Prefix of the symbols: cu or nvml.
         #[arg(long)]
         prefix: String,
-        /// The list to write.
+        /// File of the list.
         #[arg(long)]
         out: PathBuf,
         /// Headers (*.h), and bindings in Rust, Cython (*.pxd) or Python.
@@ -106,7 +106,7 @@ fn run(task: Task) -> Result<String, CiError> {
                     source,
                 })?;
             }
-            Ok("the lists hold the numbers of the tree: read the difference".to_owned())
+            Ok("the lists have the numbers of the tree; review the difference".to_owned())
         }
         Task::Figures { all, root: other } => {
             let tree = Tree::read(other.as_deref().unwrap_or(&root))?;
@@ -117,7 +117,7 @@ fn run(task: Task) -> Result<String, CiError> {
         Task::Msrv { or_newer: true } => toolchain::msrv(&root, Pin::AtLeast),
         Task::Msrv { or_newer: false } => toolchain::msrv(&root, Pin::Exact),
         Task::Ptx { check } => ptx::run(check)
-            .map(|()| "the PTX is that of its sources".to_owned())
+            .map(|()| "the PTX matches its sources".to_owned())
             .map_err(CiError::Found),
         Task::Symbols {
             prefix,

@@ -1,4 +1,4 @@
-//! The packages of the workspace and their product code: what is under `src` and is not a test.
+//! The packages of the workspace and their product code: files under `src`, without tests.
 
 use toml::{Table, Value};
 
@@ -49,7 +49,7 @@ pub fn manifest(file: &SourceFile) -> Option<(String, Table)> {
         .then(|| (folder.to_owned(), manifest))
 }
 
-/// Name of the package, or nothing where the manifest gives none.
+/// Name of the package; empty without one.
 pub fn package_name(manifest: &Table) -> &str {
     let name = manifest
         .get("package")
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn product_tokens_leave_test_items_out() {
+    fn product_tokens_exclude_tests() {
         let source = "fn a() {} #[cfg(test)] mod t { fn b() {} } #[cfg(test)] mod c; fn d() {}";
         let found = product_tokens(source);
         let words = found.iter().filter(|token| token.kind == Kind::Word);

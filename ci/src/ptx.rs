@@ -1,7 +1,7 @@
-//! The checked-in PTX: made from its CUDA sources by one compiler, the same byte for byte, and
-//! assembled for every architecture that gpubench runs on without a single spilled register.
+//! The checked-in PTX: compiled from its CUDA sources by one compiler version, byte for byte, and
+//! assembled for every supported architecture without spilled registers.
 //!
-//! Needs what `ci/install-cuda-wheels.sh` installs; needs neither a GPU nor a toolkit.
+//! Needs `ci/install-cuda-wheels.sh`, but neither a GPU nor a toolkit.
 #![expect(unsafe_code, reason = "calls NVRTC through its C interface")]
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
@@ -13,26 +13,26 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, Symbol};
 
 use crate::tree::repository_root;
 
-/// The release whose PTX (`.version 7.8`) the oldest supported driver still takes.
+/// The NVRTC release. The oldest supported driver accepts its PTX (`.version 7.8`).
 const NVRTC_RELEASE: (c_int, c_int) = (11, 8);
 
 /// The virtual architecture of every kernel.
 const ARCHITECTURE: &str = "--gpu-architecture=compute_70";
 
-/// Assemblers by folder, each with the targets that it is asked for. The newest knows everything
-/// from Turing on; the oldest stands for the compiler inside the oldest driver.
+/// Assemblers by folder, with their targets. The newest supports Turing and later; the oldest
+/// represents the compiler in the oldest supported driver.
 const ASSEMBLERS: &[(&str, &[u32])] = &[
     ("ptxas-newest", &[75, 80, 86, 89, 90, 100, 103, 120, 121]),
     ("ptxas-oldest", &[70, 75, 80, 86, 89, 90]),
 ];
 
-/// Kernels that may spill, each with the reason. One that is listed and does not spill is an error.
+/// Kernels that may spill, with the reason. A listed kernel without spills is an error.
 const SPILLING: &[(&str, &str)] = &[(
     "fault_stack",
-    "a function that calls itself has to save registers on the stack that it is there to overflow",
+    "a recursive function saves registers on the stack, which it overflows on purpose",
 )];
 
-/// Regenerates every PTX file, or with `check` fails on any difference; assembles all of it.
+/// Regenerates every PTX file, or with `check` fails on a difference; then assembles all files.
 pub fn run(check: bool) -> Result<(), String> {
     let root = repository_root();
     let wheels = root.join("target/cuda-wheels");
@@ -47,7 +47,7 @@ pub fn run(check: bool) -> Result<(), String> {
         return Err(format!("PTX without a CUDA source: {}", strays.join(", ")));
     }
     let mut differing = Vec::new();
-    // In the order of their names: NVRTC goes on numbering calls from one program to the next.
+    // In the order of names: NVRTC numbers calls across programs.
     for name in &names {
         let source = read(&sources.join(format!("{name}.cu")))?;
         let made = nvrtc.compile(name, &source)?;
@@ -60,14 +60,14 @@ pub fn run(check: bool) -> Result<(), String> {
     }
     if !differing.is_empty() {
         return Err(format!(
-            "PTX that its source does not give: {} (run `gpubench-ci ptx` and commit)",
+            "PTX differs from its source: {} (run `gpubench-ci ptx` and commit)",
             differing.join(", ")
         ));
     }
     assemble_all(&wheels, &texts, &names)
 }
 
-/// Assembles every file for every target, the files dealt out to the cores.
+/// Assembles every file for every target, distributed over the cores.
 fn assemble_all(wheels: &Path, texts: &Path, names: &[String]) -> Result<(), String> {
     let assemblers = ASSEMBLERS
         .iter()
@@ -97,19 +97,19 @@ fn assemble_all(wheels: &Path, texts: &Path, names: &[String]) -> Result<(), Str
 }
 
 fn assemble(ptxas: &Path, text: &Path, target: u32) -> Result<(), String> {
-    let answer = Command::new(ptxas)
+    let done = Command::new(ptxas)
         .arg(format!("-arch=sm_{target}"))
         .args(["-v", "-o", "/dev/null"])
         .arg(text)
         .output()
         .map_err(|e| format!("cannot start {}: {e}", ptxas.display()))?;
-    let output = String::from_utf8_lossy(&answer.stderr).into_owned()
-        + &String::from_utf8_lossy(&answer.stdout);
+    let output =
+        String::from_utf8_lossy(&done.stderr).into_owned() + &String::from_utf8_lossy(&done.stdout);
     let what = format!("{} for sm_{target}", text.display());
-    if !answer.status.success() {
+    if !done.status.success() {
         return Err(format!(
             "{what}: ptxas failed ({}): {}",
-            answer.status,
+            done.status,
             output.trim()
         ));
     }
@@ -117,20 +117,20 @@ fn assemble(ptxas: &Path, text: &Path, target: u32) -> Result<(), String> {
         .file_stem()
         .map(OsStr::to_string_lossy)
         .unwrap_or_default();
-    let excused = SPILLING.iter().any(|(kernel, _)| *kernel == stem);
+    let may_spill = SPILLING.iter().any(|(kernel, _)| *kernel == stem);
     match spilled_bytes(&output) {
-        Some(0) if excused => Err(format!("{what}: no spills, so it needs no excuse any more")),
+        Some(0) if may_spill => Err(format!("{what}: no spills, so remove it from SPILLING")),
         Some(0) => Ok(()),
-        Some(_) if excused => Ok(()),
+        Some(_) if may_spill => Ok(()),
         Some(bytes) => Err(format!("{what}: {bytes} bytes of spills, none are allowed")),
         None => Err(format!(
-            "{what}: ptxas says nothing about spills: {}",
+            "{what}: ptxas reports no spills: {}",
             output.trim()
         )),
     }
 }
 
-/// The sum of spill stores and loads in what `ptxas -v` prints, or `None` where it names none.
+/// The sum of spill stores and loads in the output of `ptxas -v`; `None` without such a line.
 fn spilled_bytes(output: &str) -> Option<u64> {
     let words: Vec<&str> = output.split_whitespace().collect();
     let spills = words.windows(4).filter_map(|w| match *w {
@@ -140,7 +140,7 @@ fn spilled_bytes(output: &str) -> Option<u64> {
     spills.fold(None, |sum, bytes| Some(sum.unwrap_or(0) + bytes))
 }
 
-/// The names of the files of a folder with an extension, without it, in order.
+/// Stems of the files with an extension in a folder, in order.
 fn stems(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
     let unreadable = |e| format!("cannot read {}: {e}", folder.display());
     let mut names = Vec::new();
@@ -161,7 +161,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
 }
 
-/// The file of a wheel whose name starts with `start`: versions differ in how they lay out folders.
+/// The file of a wheel with this prefix. Folders differ between versions.
 fn find(wheels: &Path, wheel: &str, start: &str) -> Result<PathBuf, String> {
     let mut folders = vec![wheels.join(wheel)];
     while let Some(folder) = folders.pop() {
@@ -200,7 +200,7 @@ struct Nvrtc {
     log_size: Symbol<unsafe extern "C" fn(Program, *mut usize) -> c_int>,
     log: Symbol<unsafe extern "C" fn(Program, *mut c_char) -> c_int>,
     destroy: Symbol<unsafe extern "C" fn(*mut Program) -> c_int>,
-    /// NVRTC opens it by its bare name, which finds it only while it is loaded.
+    /// NVRTC opens it by its bare name, which works only while it is loaded.
     _builtins: Library,
     _library: Library,
 }
@@ -241,15 +241,15 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles one source to PTX; warnings are errors, so that none is ever overlooked.
+    /// Compiles one source to PTX; warnings are errors.
     fn compile(&self, name: &str, source: &str) -> Result<String, String> {
-        let nul = |_| format!("{name}.cu holds a NUL byte");
+        let nul = |_| format!("{name}.cu contains a NUL byte");
         let text = CString::new(source).map_err(nul)?;
         let file = CString::new(format!("{name}.cu")).map_err(nul)?;
         let option = CString::new(ARCHITECTURE).map_err(nul)?;
         let none = std::ptr::null();
         let mut program: Program = std::ptr::null_mut();
-        // SAFETY: two texts that end in NUL, and no headers.
+        // SAFETY: two NUL-terminated texts, and no headers.
         let created = unsafe {
             (self.create)(
                 &raw mut program,
@@ -266,7 +266,7 @@ impl Nvrtc {
             ));
         }
         let options = [option.as_ptr()];
-        // SAFETY: the program was just created; one option, a text that ends in NUL.
+        // SAFETY: the program was created above; one option, a NUL-terminated text.
         let compiled = unsafe { (self.compile)(program, 1, options.as_ptr()) };
         let log = text_of(program, &self.log_size, &self.log);
         let ptx = text_of(program, &self.ptx_size, &self.ptx);
@@ -289,12 +289,12 @@ impl Nvrtc {
 }
 
 fn open_library(path: &Path) -> Result<Library, String> {
-    // SAFETY: runs the initialisers of a library of the wheels that this task installed.
+    // SAFETY: runs the initialisers of a library from the wheels of this repository.
     unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_GLOBAL) }
         .map_err(|e| format!("cannot load {}: {e}", path.display()))
 }
 
-/// A text of a program: NVRTC says its size with the NUL, then writes it.
+/// A text of a program: NVRTC reports its size with the NUL, then writes it.
 fn text_of(
     program: Program,
     size: &Symbol<unsafe extern "C" fn(Program, *mut usize) -> c_int>,
@@ -307,7 +307,7 @@ fn text_of(
         code => return Err(code),
     }
     let mut text = vec![0_u8; bytes + 1];
-    // SAFETY: room for the size that was announced, and one NUL more.
+    // SAFETY: the buffer has the reported size and one byte more.
     match unsafe { get(program, text.as_mut_ptr().cast()) } {
         0 => {}
         code => return Err(code),

@@ -1,11 +1,9 @@
 //! A scanner of Rust source: words, punctuation, literals and comments with their lines.
 //!
-//! The house rules match tokens, never text, so that a banned call inside a string or a comment
-//! is not taken for a call. Nothing is parsed: the rules match short runs of tokens. Source that
-//! does not compile yields tokens up to the point where it stops making sense; the compiler
-//! reports the rest.
+//! The house rules match tokens and not text: a banned call in a string or a comment is not a call.
+//! There is no parser; rules match short sequences of tokens. The compiler reports malformed source.
 
-/// What sort of token it is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An identifier or keyword.
@@ -23,22 +21,22 @@ pub enum Kind {
 /// One token of a source file.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
-    /// Its text as written, quotes included.
+    /// Its text, with quotes.
     pub text: &'a str,
-    /// The line it starts on, from 1.
+    /// Its first line, from 1.
     pub line: usize,
-    /// Its sort.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// Splits `source` into tokens and leaves comments out.
+/// The tokens of `source` without comments.
 pub fn tokens(source: &str) -> Vec<Token<'_>> {
     let mut found = with_comments(source);
     found.retain(|token| token.kind != Kind::Comment);
     found
 }
 
-/// Splits `source` into tokens, comments included.
+/// The tokens of `source` with comments.
 pub fn with_comments(source: &str) -> Vec<Token<'_>> {
     let mut scanner = Scanner {
         source,
@@ -186,7 +184,7 @@ fn string(rest: &str) -> Option<usize> {
     Some(prefix + 1 + escaped_until(inside, b'"'))
 }
 
-/// Bytes up to and with the first `end` that no backslash escapes.
+/// Bytes up to and including the first unescaped `end`.
 fn escaped_until(inside: &str, end: u8) -> usize {
     let mut escaped = false;
     for (index, byte) in inside.bytes().enumerate() {
@@ -201,7 +199,7 @@ fn escaped_until(inside: &str, end: u8) -> usize {
     inside.len()
 }
 
-/// A character literal or a lifetime: only the former is closed by a second quote.
+/// A character literal or a lifetime: only a literal has a second quote.
 fn quote(rest: &str) -> (usize, Kind) {
     let inside = &rest[1..];
     let first = inside.chars().next().unwrap_or(' ');
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_strings_hide_what_they_hold() {
+    fn comments_and_strings_hide_their_content() {
         let cases: [(&str, &[&str]); 8] = [
             ("a // b\nc", &["a", "c"]),
             ("a /* b /* c */ d */ e", &["a", "e"]),
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_source_ends_quietly() {
+    fn unfinished_source_does_not_panic() {
         for source in ["\"abc", "r##\"abc", "/* abc", "'", "'\\", "b", "r#", "é'é"] {
             tokens(source);
         }

@@ -1,10 +1,9 @@
-//! The lists of symbols that the vendor's driver libraries export, taken from public sources.
+//! Lists of the symbols that the vendor's driver libraries export, from public sources.
 //!
-//! Programs call what they find in a library, so a stand-in for one has to export every name, also
-//! those it does not implement. C headers give the declarations and the tables of `#define`s that
-//! redirect a name to a version (`_v2`) or to its per-thread-stream form (`_ptds`, `_ptsz`).
-//! Bindings in other languages give older and newer names. Nothing is
-//! preprocessed: both sides of every `#if` count, since some driver exported each.
+//! A stand-in for a library must export every name, also those that it does not implement. C headers
+//! give the declarations and the `#define`s that redirect a name to a version (`_v2`) or to its
+//! per-thread-stream form (`_ptds`, `_ptsz`). Bindings in other languages give older and newer names.
+//! Both sides of every `#if` count, because drivers export both.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -56,14 +55,14 @@ fn in_header(text: &str, prefix: &str) -> BTreeSet<String> {
     let redirected: Vec<Vec<String>> = directives
         .iter()
         .filter_map(|directive| redirection(directive, prefix))
-        // Types are redirected in the same way: only what is somewhere called counts.
+        // Types have the same redirections: only declared functions count.
         .filter(|names| names.iter().any(|name| declared.contains(name)))
         .collect();
     declared.extend(redirected.into_iter().flatten());
     declared
 }
 
-/// The function that the statement declares; definitions of inline helpers are no exports.
+/// The function that the statement declares; inline definitions are not exported.
 fn declaration<'a>(statement: &'a str, prefix: &str) -> Option<&'a str> {
     let open = statement.find('(')?;
     let mut before = statement[..open].split(|c: char| c.is_whitespace() || c == '*');
@@ -117,7 +116,7 @@ fn in_bindings(text: &str, prefix: &str) -> BTreeSet<String> {
     symbols.map(str::to_owned).collect()
 }
 
-/// Whether this is a function's name: prefix, capital, and not a type (`_t`, `_st`).
+/// Whether this is the name of a function: prefix, capital letter, and not a type (`_t`, `_st`).
 fn is_symbol(name: &str, prefix: &str) -> bool {
     let Some(rest) = name.strip_prefix(prefix) else {
         return false;
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checked_in_lists_are_sorted_and_hold_every_form() {
+    fn the_checked_in_lists_are_sorted_and_have_every_form() {
         let folder = crate::tree::repository_root().join("harness/virtual-gpu/abi/src/stubs");
         let landmarks: [(&str, &str, &[&str]); 2] = [
             (

@@ -6,12 +6,12 @@
 use crate::scan::{Kind, with_comments};
 use crate::tree::SourceFile;
 
-/// One word in lower case and its line, from 1. An empty word ends a sentence.
+/// One word and its line, from 1. An empty word ends a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The word in lower case.
     pub text: String,
-    /// Where it stands.
+    /// Its line.
     pub line: usize,
 }
 
@@ -28,7 +28,7 @@ pub fn words(file: &SourceFile) -> Vec<Word> {
     found
 }
 
-/// Comments that follow each other are one text; every other token stands alone.
+/// Consecutive comments are one text; every other token is separate.
 fn add_rust(source: &str, found: &mut Vec<Word>) {
     let scanned = with_comments(source);
     let mut last = (0, Kind::Punct);
@@ -40,8 +40,8 @@ fn add_rust(source: &str, found: &mut Vec<Word>) {
         if token.kind == Kind::Punct || is_old_name {
             continue;
         }
-        let goes_on = token.kind == Kind::Comment && last == (token.line - 1, Kind::Comment);
-        if !goes_on {
+        let continues = token.kind == Kind::Comment && last == (token.line - 1, Kind::Comment);
+        if !continues {
             end_sentence(found);
         }
         add(token.text, token.line, found);

@@ -1,8 +1,7 @@
-//! The house rules: each is one entry here, one function in a file below, and its own test.
+//! The house rules: each is an entry here, a function in a file of this module, and a test.
 //!
-//! A rule is a pure function of the checked-in text. Exceptions live beside this package in
-//! `ci/*.txt` with their reasons, and an exception that nothing needs any more is a finding too,
-//! so that the lists can only shrink.
+//! A rule is a pure function of the tracked files. Exceptions are in `ci/*.txt` with their reasons.
+//! An exception that is not needed is a finding too, so the lists can only shrink.
 
 mod callers;
 mod calls;
@@ -23,14 +22,14 @@ use std::fmt;
 
 use crate::tree::Tree;
 
-/// One place that breaks a rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The file.
     pub path: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong and what to do instead.
+    /// The problem and its fix.
     pub message: String,
 }
 
@@ -56,7 +55,7 @@ pub struct Rule {
     pub name: &'static str,
     /// The demand in one sentence.
     pub demand: &'static str,
-    /// Every place that breaks it.
+    /// Finds every violation.
     pub check: fn(&Tree) -> Vec<Finding>,
 }
 
@@ -64,7 +63,7 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     Rule {
         name: "module-doc",
-        demand: "every Rust file opens with a //! comment that says its job",
+        demand: "every Rust file starts with a //! comment that describes it",
         check: text::module_doc,
     },
     Rule {
@@ -79,7 +78,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "machine-path",
-        demand: "no path of one particular machine",
+        demand: "no absolute path of a particular machine",
         check: text::machine_paths,
     },
     Rule {
@@ -109,12 +108,12 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "banned-call",
-        demand: "banned calls have a named replacement",
+        demand: "no banned call; each has a replacement",
         check: calls::banned,
     },
     Rule {
         name: "clock",
-        demand: "wall clocks are read only in files that stand in ci/clock.txt",
+        demand: "only files listed in ci/clock.txt read a wall clock",
         check: calls::clock,
     },
     Rule {
@@ -149,7 +148,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "record-alone",
-        demand: "gates and scores take what they need from the record, not from a catalogue",
+        demand: "gates and scores use the record and no catalogue",
         check: flow::scores_need_no_catalogue,
     },
     Rule {
@@ -159,7 +158,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "crates",
-        demand: "packages depend only on the packages named for them",
+        demand: "packages depend only on their allowed packages",
         check: crates::dependencies,
     },
     Rule {
@@ -169,12 +168,12 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "links",
-        demand: "links of documents and paths of the map lead to files of the tree",
+        demand: "links of documents and paths of the map exist",
         check: documents::links,
     },
     Rule {
         name: "invariants",
-        demand: "each invariant of the map names the test or the rule that holds it",
+        demand: "each invariant of the map names its test or rule",
         check: documents::invariants,
     },
 ];
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_names_its_place() {
+    fn a_finding_has_its_path_and_line() {
         let finding = Finding::new("a.rs", 3, "too long");
         assert_eq!(finding.to_string(), "a.rs:3: too long");
     }

@@ -1,4 +1,4 @@
-//! Questions about the toolchain: is everything formatted, and is this the pinned compiler?
+//! Checks of the toolchain: formatted files and the pinned compiler.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -8,10 +8,9 @@ use std::process::Command;
 use crate::error::CiError;
 use crate::tree::{output, tracked};
 
-/// Whether rustfmt would change any tracked file.
+/// Fails if rustfmt would change a tracked file.
 ///
-/// Files are named one by one: rustfmt started from a package's root does not see files that a
-/// macro declares.
+/// rustfmt gets every file as an argument, because it does not find files that a macro declares.
 pub fn fmt(root: &Path) -> Result<(), CiError> {
     let manifest = read_workspace(root)?;
     let edition = workspace_value(&manifest, "edition")?;
@@ -34,7 +33,7 @@ pub fn fmt(root: &Path) -> Result<(), CiError> {
     )))
 }
 
-/// The lines of both streams once each: rustfmt reports a module again for each of its parents.
+/// The lines of both streams without duplicates: rustfmt reports a module for each of its parents.
 fn distinct_lines(root: &Path, streams: &[Vec<u8>]) -> String {
     let text = streams.iter().map(|bytes| String::from_utf8_lossy(bytes));
     let shorten = |line: &str| line.replace(&format!("{}/", root.display()), "");
@@ -53,7 +52,7 @@ pub enum Pin {
     AtLeast,
 }
 
-/// Compares the compiler in use with the workspace's `rust-version` and says what it found.
+/// Compares the compiler in use with the workspace's `rust-version`.
 pub fn msrv(root: &Path, pin: Pin) -> Result<String, CiError> {
     let manifest = read_workspace(root)?;
     let pinned = workspace_value(&manifest, "rust-version")?;
@@ -73,11 +72,11 @@ fn judge(pinned: &str, printed: &str, pin: Pin) -> Result<String, CiError> {
     }
     if found > wanted && pin == Pin::AtLeast {
         return Ok(format!(
-            "rustc {used} is newer than the pinned {pinned}: this run says nothing about {pinned}"
+            "rustc {used} is newer than the pinned {pinned}: this run does not test {pinned}"
         ));
     }
     Err(CiError::Found(format!(
-        "rustc {used} is in use and Cargo.toml pins {pinned}: use `cargo +{pinned}` or change \
+        "rustc {used} is in use, but Cargo.toml pins {pinned}: use `cargo +{pinned}` or change \
          rust-version"
     )))
 }
@@ -149,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_compiler_is_said_to_prove_nothing_about_the_pin() {
+    fn a_newer_compiler_is_reported_as_no_test_of_the_pin() {
         let output = judge("1.95", "rustc 2.0.0", Pin::AtLeast).unwrap();
-        assert!(output.contains("says nothing about 1.95"), "{output}");
+        assert!(output.contains("does not test 1.95"), "{output}");
     }
 
     #[test]
-    fn the_manifest_must_hold_the_key() {
+    fn the_manifest_must_have_the_key() {
         let manifest: toml::Table = "[workspace.package]\nedition = 2024".parse().unwrap();
         let error = workspace_value(&manifest, "edition")
             .unwrap_err()

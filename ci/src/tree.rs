@@ -1,4 +1,4 @@
-//! The checked-in files as text: what every rule reads, and all that it reads.
+//! The tracked files as text: the only input of the rules.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,12 @@ use crate::error::CiError;
 pub struct SourceFile {
     /// Path from the repository root, with `/`.
     pub path: String,
-    /// The whole text.
+    /// Its text.
     pub text: String,
 }
 
 impl SourceFile {
-    /// Whether the file says of itself that a program wrote it.
+    /// Whether the file has the mark of generated files.
     pub fn is_generated(&self) -> bool {
         let mark = concat!("@", "generated");
         self.text.lines().take(3).any(|line| line.contains(mark))
@@ -35,13 +35,13 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads every tracked file below `root`; what is not UTF-8 text holds no rule's subject.
+    /// Reads every tracked file below `root` that is UTF-8 text.
     pub fn read(root: &Path) -> Result<Self, CiError> {
         let mut files = Vec::new();
         for path in tracked(root, "*")? {
             let bytes = match std::fs::read(root.join(&path)) {
                 Ok(bytes) => bytes,
-                // Deleted in the working tree and not yet in the index, or a link to a folder.
+                // Deleted in the working tree but not in the index, or a link to a folder.
                 Err(_) if !root.join(&path).is_file() => continue,
                 Err(source) => return Err(CiError::Read { path, source }),
             };
@@ -108,7 +108,7 @@ pub fn output(command: &mut Command) -> Result<String, CiError> {
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// The repository root: where the workspace manifest of this package stands.
+/// The repository root: the folder of the workspace manifest.
 pub fn repository_root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_owned()
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_command_reports_its_status_and_words() {
+    fn a_failing_command_reports_its_status() {
         let mut command = Command::new("git");
         command.arg("no-such-command");
         let error = output(&mut command).unwrap_err().to_string();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_files_say_so_at_the_top() {
+    fn generated_files_have_a_mark_at_the_top() {
         let mark = concat!("// @", "generated");
         let late = format!("\n\n\n{mark}");
         let tree = Tree::of(&[("a.rs", mark), ("b.rs", &late)]);

@@ -1,5 +1,5 @@
-//! Every public function of the statistics has a product caller, or a tag that names the verb
-//! that will call it.
+//! Every public function of the statistics has a product caller, or a tag with the verb that will
+//! call it.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::tree::{SourceFile, Tree};
 const PACKAGE: &str = "gpubench-stats";
 const TAG: &str = "/// Wanted by: ";
 
-/// Public functions that no product code reaches from outside the package.
+/// Public functions without a product caller outside the package.
 pub fn statistics(tree: &Tree) -> Vec<Finding> {
     let all = packages(tree);
     let (own, others): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.name == PACKAGE);
@@ -23,11 +23,11 @@ pub fn statistics(tree: &Tree) -> Vec<Finding> {
         reached.extend(outside);
         waiting.extend(functions.into_iter().map(|function| (file, function)));
     }
-    // A function that is reached reaches what its body names.
+    // A reached function reaches the names in its body.
     loop {
         let before = waiting.len();
         waiting.retain(|(_, function)| {
-            let is_reached = reached.contains(function.name) || function.reach == Reach::Unseen;
+            let is_reached = reached.contains(function.name) || function.reach == Reach::External;
             if is_reached {
                 reached.extend(&function.names);
             }
@@ -42,7 +42,7 @@ pub fn statistics(tree: &Tree) -> Vec<Finding> {
         .filter(|(file, one)| one.reach == Reach::Public && !is_tagged(file, one.line));
     dead.map(|(file, one)| {
         let message = format!(
-            "nothing calls {}: delete it, or write \"{TAG}VERB\" above it",
+            "{} has no caller: delete it, or write \"{TAG}VERB\" above it",
             one.name
         );
         Finding::new(&file.path, one.line, message)
@@ -50,7 +50,7 @@ pub fn statistics(tree: &Tree) -> Vec<Finding> {
     .collect()
 }
 
-/// Whether the documentation above `line` says which verb will call the function.
+/// Whether the documentation above `line` has the tag.
 fn is_tagged(file: &SourceFile, line: usize) -> bool {
     let above: Vec<&str> = file.text.lines().take(line - 1).collect();
     let mut heads = above.iter().rev().map(|line| line.trim());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn called_and_wanted_functions_stay() {
+    fn functions_with_a_caller_or_a_tag_pass() {
         for (stats, user) in [
             ("pub fn a() {}", "fn f() { s::a() }"),
             ("pub fn a() { b() } pub fn b() {}", "fn f() { s::a() }"),
@@ -100,7 +100,7 @@ mod tests {
         }
         let pair = findings("pub fn a() { b() }\npub fn b() {}", "");
         assert!(
-            pair[1].starts_with("s/src/lib.rs:2: nothing calls b"),
+            pair[1].starts_with("s/src/lib.rs:2: b has no caller"),
             "{pair:?}"
         );
     }

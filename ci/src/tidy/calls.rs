@@ -1,4 +1,4 @@
-//! Rules about single calls: what is banned and what to use instead, and where `unsafe` may be.
+//! Rules about calls: banned calls with replacements, wall clocks, and `unsafe` code.
 
 use crate::scan::{Token, reads, tokens};
 use crate::tidy::{Finding, list};
@@ -8,10 +8,10 @@ const CLOCK_LIST: &str = "ci/clock.txt";
 const UNSAFE_LIST: &str = "ci/unsafe.txt";
 
 const UNFINISHED: &str = "write it, or return a typed error";
-const PRINT: &str = "return the text or write to a given writer; the command line prints";
-const CLOCK: &str = "ask the clock seam, or list the file with its reason in ci/clock.txt";
+const PRINT: &str = "return the text or take a writer; only the command line prints";
+const CLOCK: &str = "use workloads/src/clock.rs, or list the file with a reason in ci/clock.txt";
 
-/// A call (tokens, separated by spaces), what to do instead, and the paths where it is at home.
+/// A call (tokens, separated by spaces), its replacement, and the paths where it is allowed.
 struct Banned(&'static str, &'static str, fn(&str) -> bool);
 
 const BANNED: &[Banned] = &[
@@ -50,23 +50,23 @@ fn exits(path: &str) -> bool {
 }
 
 fn prints(path: &str) -> bool {
-    let rooms = ["harness/src/cli/", "harness/src/cli.rs", "ci/src/"];
-    is_main(path) || is_program(path) || rooms.iter().any(|room| path.starts_with(room))
+    let folders = ["harness/src/cli/", "harness/src/cli.rs", "ci/src/"];
+    is_main(path) || is_program(path) || folders.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Build scripts, tests, benches and examples: programs of their own, not part of the product.
+/// Build scripts, tests, benches and examples, which are not part of the product.
 fn is_program(path: &str) -> bool {
     let folders = ["/tests/", "/benches/", "/examples/"];
     path.ends_with("/build.rs") || folders.iter().any(|folder| path.contains(folder))
 }
 
-/// Banned calls away from home.
+/// Banned calls outside their allowed paths.
 pub fn banned(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.rust() {
         let scanned = tokens(&file.text);
-        for Banned(call, instead, at_home) in BANNED {
-            if at_home(&file.path) {
+        for Banned(call, instead, is_allowed) in BANNED {
+            if is_allowed(&file.path) {
                 continue;
             }
             for line in lines_of(&scanned, call) {
@@ -78,7 +78,7 @@ pub fn banned(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Time is read through the clock seam, or virtual time would not be the only time.
+/// Product code reads time through `workloads/src/clock.rs`, so that virtual time works.
 pub fn clock(tree: &Tree) -> Vec<Finding> {
     let listed = list::entries(tree, CLOCK_LIST);
     let (mut users, mut found) = (Vec::new(), Vec::new());

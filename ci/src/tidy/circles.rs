@@ -1,5 +1,5 @@
-//! No import circle of more than three files; what is larger stands in `ci/circles.txt` with its
-//! exact size, so that it can only get smaller.
+//! Import circles have at most three files. Larger ones are listed in `ci/circles.txt` with their
+//! exact size, which can only decrease.
 
 use crate::circles::circles;
 use crate::package::packages;

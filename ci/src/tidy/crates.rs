@@ -1,4 +1,4 @@
-//! The graph of packages: who may depend on whom, and who alone may use a heavy library.
+//! The graph of packages: allowed dependencies, and libraries with a single user.
 
 use toml::{Table, Value};
 
@@ -6,7 +6,7 @@ use crate::package::{manifest, package_name};
 use crate::tidy::Finding;
 use crate::tree::Tree;
 
-/// What each package may use of the workspace. A package that is not named here is a finding.
+/// Packages of the workspace that each package may use. An unlisted package is a finding.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-record", &[]),
     ("gpubench-stats", &[]),
@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "gpubench-virtual-gpu-vendor-tools",
         ],
     ),
-    // Answers for the symbols of the virtual GPU, so it must not link it.
+    // Exports the same symbols as the virtual GPU, so it must not link it.
     ("gpubench-virtual-gpu-hami", &[]),
     ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-reports", &["gpubench-record", "gpubench-stats"]),
@@ -63,13 +63,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-ci", &[]),
 ];
 
-/// Libraries that one room wraps for all others.
+/// Libraries that only one package uses.
 const WRAPPED: &[(&str, &[&str])] = &[
     ("cudarc", &["gpubench-kernels"]),
     ("polars", &["gpubench-reports"]),
 ];
 
-/// Packages depend only on what is allowed for them; tests may use more.
+/// Dependencies outside the allowed ones; tests may use more.
 pub fn dependencies(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.files() {
@@ -78,14 +78,14 @@ pub fn dependencies(tree: &Tree) -> Vec<Finding> {
         };
         let name = package_name(&manifest);
         let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
-            let message = format!("package {name:?} has no place in the graph of packages");
+            let message = format!("package {name:?} is not in the graph of packages");
             found.push(Finding::new(&file.path, 1, message));
             continue;
         };
         for used in used_packages(&manifest) {
             let line = line_of(&file.text, &used);
-            let is_ours = ALLOWED.iter().any(|(known, _)| *known == used);
-            if is_ours && !allowed.contains(&used.as_str()) {
+            let is_member = ALLOWED.iter().any(|(known, _)| *known == used);
+            if is_member && !allowed.contains(&used.as_str()) {
                 let message = format!("{name} may not use {used} (may use: {})", names(allowed));
                 found.push(Finding::new(&file.path, line, message));
             }
@@ -114,7 +114,7 @@ pub fn target_paths(manifest: &Table) -> Vec<String> {
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Real names of what the package needs to build or run, on any platform.
+/// Names of the dependencies and build dependencies, on all platforms.
 fn used_packages(manifest: &Table) -> Vec<String> {
     let platforms = manifest.get("target").and_then(Value::as_table);
     let platform_tables = platforms.into_iter().flat_map(|all| all.values());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_graph_points_one_way() {
+    fn only_allowed_dependencies_pass() {
         let good = [
             (
                 "gpubench-reports",
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_says_what_is_allowed() {
+    fn a_finding_names_the_allowed_packages() {
         let manifest = package(
             "gpubench-reports",
             "[dependencies]\ngpubench-kernels.workspace = true",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_root_is_no_package() {
+    fn the_workspace_root_is_not_a_package() {
         assert!(findings("[workspace]\nmembers = []\n").is_empty());
     }
 }

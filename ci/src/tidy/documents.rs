@@ -1,5 +1,4 @@
-//! Documents stay true: links lead to files, the map names files that exist, and each invariant
-//! names the test or the rule that holds it.
+//! Documents: links and paths of the map exist, and each invariant names its test or rule.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +8,7 @@ use crate::tree::Tree;
 
 const MAP: &str = "harness/ARCHITECTURE.md";
 const INVARIANTS: &str = "## Invariants";
-/// Folders from which the paths of the map are seen.
+/// Base folders of the paths of the map.
 const BASES: &[&str] = &[".", "harness", "harness/src"];
 const ENDINGS: &[&str] = &[".rs", ".toml", ".md", ".sh", ".txt", ".json"];
 
@@ -37,7 +36,7 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
                     .iter()
                     .any(|base| known.contains(join(base, path).as_str()))
                 {
-                    let message = format!("{path}: no such place (seen from {})", BASES.join(", "));
+                    let message = format!("{path}: not found below {}", BASES.join(", "));
                     found.push(Finding::new(&file.path, index + 1, message));
                 }
             }
@@ -46,21 +45,21 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The first page fits a sitting, and the glossary holds what a user meets and no more.
+/// Sizes of the README and the glossary.
 pub fn sizes(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (path, most, counts) in [
+    for (path, max, prefix) in [
         ("README.md", 150, "" /* every line */),
         (
             "harness/GLOSSARY.md",
             42,
-            "|", /* head and rule of the table, and 40 entries */
+            "|", /* header, separator and 40 entries */
         ),
     ] {
         let text = tree.get(path).map_or("", |file| file.text.as_str());
-        let count = text.lines().filter(|line| line.starts_with(counts)).count();
-        if count > most {
-            let message = format!("{count} lines, at most {most}: move what few readers need");
+        let count = text.lines().filter(|line| line.starts_with(prefix)).count();
+        if count > max {
+            let message = format!("{count} lines, at most {max}: move details to another document");
             found.push(Finding::new(path, 1, message));
         }
     }
@@ -79,28 +78,28 @@ pub fn invariants(tree: &Tree) -> Vec<Finding> {
         .filter(|(_, line)| line.starts_with("| ") && !line.starts_with("| invariant"));
     let mut found = Vec::new();
     for (index, row) in rows {
-        let holders: Vec<&str> = quoted(row).filter(|text| is_holder(text)).collect();
-        if holders.is_empty() {
-            let message = "name the test (`file.rs::test`) or the rule (`tidy NAME`) that holds it";
+        let guards: Vec<&str> = quoted(row).filter(|text| is_guard(text)).collect();
+        if guards.is_empty() {
+            let message = "name its test (`file.rs::test`) or rule (`tidy NAME`)";
             found.push(Finding::new(MAP, index + 1, message));
         }
-        for holder in holders.into_iter().filter(|holder| !exists(tree, holder)) {
-            let message = format!("{holder}: no such test or rule");
+        for guard in guards.into_iter().filter(|guard| !exists(tree, guard)) {
+            let message = format!("{guard}: no such test or rule");
             found.push(Finding::new(MAP, index + 1, message));
         }
     }
     found
 }
 
-fn is_holder(text: &str) -> bool {
+fn is_guard(text: &str) -> bool {
     text.starts_with("tidy ") || text.contains(".rs::")
 }
 
-fn exists(tree: &Tree, holder: &str) -> bool {
-    if let Some(rule) = holder.strip_prefix("tidy ") {
+fn exists(tree: &Tree, guard: &str) -> bool {
+    if let Some(rule) = guard.strip_prefix("tidy ") {
         return RULES.iter().any(|known| known.name == rule);
     }
-    let Some((path, test)) = holder.split_once("::") else {
+    let Some((path, test)) = guard.split_once("::") else {
         return false;
     };
     let file = tree
@@ -142,9 +141,9 @@ fn is_path(text: &str) -> bool {
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
     let stem = path.rsplit('/').next().unwrap_or(path);
-    let names_place = ENDINGS.iter().any(|ending| path.ends_with(ending)) || path.ends_with('/');
+    let names_file = ENDINGS.iter().any(|ending| path.ends_with(ending)) || path.ends_with('/');
     is_plain
-        && names_place
+        && names_file
         && path.contains('/')
         && !stem.starts_with("x.")
         && !path.starts_with('/')
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_to_files() {
+    fn links_must_exist() {
         for good in [
             "[a](src/a.rs)",
             "[a](../reports/README.md#top) [b](#here) [c](https://example.org/x.md)",
@@ -192,18 +191,18 @@ mod tests {
     }
 
     #[test]
-    fn the_first_page_and_the_glossary_stay_short() {
-        for (path, line, most) in [
+    fn the_readme_and_the_glossary_stay_short() {
+        for (path, line, max) in [
             ("README.md", "a\n", 150),
             ("harness/GLOSSARY.md", "| a |\n", 42),
         ] {
-            assert!(findings(sizes, path, &line.repeat(most)).is_empty());
-            assert_eq!(findings(sizes, path, &line.repeat(most + 1)).len(), 1);
+            assert!(findings(sizes, path, &line.repeat(max)).is_empty());
+            assert_eq!(findings(sizes, path, &line.repeat(max + 1)).len(), 1);
         }
     }
 
     #[test]
-    fn an_invariant_names_what_holds_it() {
+    fn an_invariant_names_its_test_or_rule() {
         let rows =
             |row: &str| format!("{INVARIANTS}\n\n| invariant | held by |\n|---|---|\n{row}\n");
         for good in ["| one | `src/a.rs::b` |", "| one | `tidy flow` |", "text"] {

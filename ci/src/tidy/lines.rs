@@ -1,6 +1,6 @@
-//! Lines per package, as a ratchet: the packages in `ci/lines.txt` grow only with a reason.
+//! Lines per package: the packages in `ci/lines.txt` grow only with a reason.
 //!
-//! A line of the list is: package, lines under `src`, the reason for the number.
+//! A line of the list has the package, its lines under `src`, and the reason.
 
 use crate::package::packages;
 use crate::tidy::{Finding, list};
@@ -9,13 +9,13 @@ use crate::tree::Tree;
 /// The list.
 pub const LIST: &str = "ci/lines.txt";
 
-/// Packages below this folder must stand in the list.
+/// Packages below this folder must be in the list.
 pub const BOUND: &str = "harness/virtual-gpu/";
 
-/// A package may be this much shorter than its number before the number has to come down.
+/// A package can be this number of lines shorter than its entry.
 const SLACK: usize = 200;
 
-/// Packages that have grown, or whose number is too high.
+/// Packages with more lines than listed, or with a listed number that is too high.
 pub fn package_lines(tree: &Tree) -> Vec<Finding> {
     let listed = list::entries(tree, LIST);
     let all = packages(tree);

@@ -1,4 +1,4 @@
-//! The checked-in lists of exceptions: one `key value` per line, `#` for comments.
+//! Lists of exceptions: one `key value` per line, `#` for comments.
 
 use crate::tidy::Finding;
 use crate::tree::Tree;
@@ -6,7 +6,7 @@ use crate::tree::Tree;
 /// One line of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What is excepted: a path, or `path::function`.
+    /// The exception: a path, or `path::function`.
     pub key: &'a str,
     /// The reason or number.
     pub value: &'a str,
@@ -14,7 +14,7 @@ pub struct Entry<'a> {
     pub line: usize,
 }
 
-/// The entries of the list at `path`; a list that is not there excepts nothing.
+/// The entries of the list at `path`; empty without the file.
 pub fn entries<'a>(tree: &'a Tree, path: &str) -> Vec<Entry<'a>> {
     let text = tree.get(path).map_or("", |file| file.text.as_str());
     let lines = text.lines().enumerate();
@@ -30,12 +30,12 @@ pub fn entries<'a>(tree: &'a Tree, path: &str) -> Vec<Entry<'a>> {
     .collect()
 }
 
-/// Findings for entries without a value and for entries that nothing needs any more.
+/// Findings for entries without a value and for unneeded entries.
 pub fn stale(path: &str, entries: &[Entry<'_>], needed: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut found = Vec::new();
     for entry in entries {
         if entry.value.is_empty() {
-            let message = format!("{} stands here without a reason: add one", entry.key);
+            let message = format!("{} has no reason: add one", entry.key);
             found.push(Finding::new(path, entry.line, message));
         }
         if !needed(entry.key) {

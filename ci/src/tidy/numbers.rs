@@ -1,5 +1,4 @@
-//! Writes the lists of exact numbers anew: long files and functions, import circles, lines of
-//! packages. The difference in version control then shows what fell and what rose.
+//! Updates the lists of exact numbers: long files and functions, import circles, lines of packages.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Dead files: every Rust source is a cargo target or is declared by a module that is reached.
+//! Dead files: every Rust file is a cargo target or a module of one.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::scan::{Kind, Token, closing, reads, tokens};
 use crate::tidy::{Finding, crates};
 use crate::tree::{SourceFile, Tree};
 
-/// A file that no module declares is never compiled.
+/// Files that are never compiled.
 pub fn dead_files(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
     let mut waiting = targets(tree);
@@ -19,7 +19,7 @@ pub fn dead_files(tree: &Tree) -> Vec<Finding> {
         waiting.extend(declared(file));
     }
     let dead = tree.rust().filter(|file| !reached.contains(&file.path));
-    let message = "no module declares this file and it is no target: declare it or delete it";
+    let message = "no module declares this file, and it is not a target: declare it or delete it";
     dead.map(|file| Finding::new(&file.path, 1, message))
         .collect()
 }
@@ -40,7 +40,7 @@ fn targets(tree: &Tree) -> Vec<String> {
     roots
 }
 
-/// Whether cargo takes the path, seen from the package, for the root of a target by its place.
+/// Whether cargo finds a target at this path of a package.
 fn is_found_by_cargo(path: &str) -> bool {
     if ["build.rs", "src/lib.rs", "src/main.rs"].contains(&path) {
         return true;
@@ -74,7 +74,7 @@ fn declared(file: &SourceFile) -> Vec<String> {
     found
 }
 
-/// Modules declared in `scanned`, whose files lie in `folder`; inline modules nest folders.
+/// Modules declared in `scanned`, with files in `folder`; inline modules add a folder.
 fn walk(scanned: &[Token<'_>], folder: &str, found: &mut Vec<String>) {
     let mut at = 0;
     while at < scanned.len() {
@@ -86,7 +86,7 @@ fn walk(scanned: &[Token<'_>], folder: &str, found: &mut Vec<String>) {
         } else if reads(scanned, at, "mod") && reads(scanned, at + 2, ";") {
             declare(name, folder, found);
         } else if reads(scanned, at, "catalogue ! {") || reads(scanned, at, "catalogue ! (") {
-            // The macro of the registries declares every module that it lists.
+            // The macro of catalogues declares every module in its list.
             let end = closing(scanned, at + 2);
             let words = scanned[at + 3..end].iter();
             for word in words.filter(|token| token.kind == Kind::Word) {
@@ -103,13 +103,13 @@ fn declare(name: &str, folder: &str, found: &mut Vec<String>) {
     found.push(format!("{folder}{name}/mod.rs"));
 }
 
-/// The folder where the modules of this file lie.
+/// The folder of the modules of this file.
 fn children_folder(path: &str) -> String {
     let (folder, file) = split(path);
     let in_source = folder.contains("src/") && !folder.ends_with("src/bin/");
     match file.trim_end_matches(".rs") {
         "mod" | "lib" | "main" => folder.to_owned(),
-        // Targets outside `src`, build scripts included, have their modules beside them.
+        // Targets outside `src` and build scripts have modules in their own folder.
         _ if !in_source => folder.to_owned(),
         name => format!("{folder}{name}/"),
     }

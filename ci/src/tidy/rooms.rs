@@ -1,4 +1,4 @@
-//! What a room must not reach: the coordinator no CUDA context, the pure rooms no outside world.
+//! Limits of rooms: the coordinator has no CUDA context, the pure rooms do no I/O.
 
 use crate::package::product_tokens;
 use crate::scan::{Kind, Token, closing, reads};
@@ -8,20 +8,20 @@ use crate::tree::Tree;
 /// The coordinator's product code.
 const COORDINATOR: &str = "harness/src/";
 
-/// What the coordinator may take from the driver layer: names and data, nothing that calls.
+/// Items of the driver layer for the coordinator: names and data, no calls.
 const DRIVER_DATA: &[&str] = &["CATALOGUE", "AllocKind", "LOOKUP_ENV", "Lookup", "driver"];
 
-/// Rooms whose result follows from their arguments alone.
+/// Rooms of pure functions.
 const PURE: &[&str] = &[
     "harness/src/plan/",
     "harness/src/gate/",
     "harness/src/score/",
 ];
 
-/// Modules of `std` through which the outside world comes in.
-const OUTSIDE: &[&str] = &["env", "fs", "io", "net", "process", "thread"];
+/// Modules of `std` that do I/O.
+const IO_MODULES: &[&str] = &["env", "fs", "io", "net", "process", "thread"];
 
-/// Only tenants open a CUDA context: the coordinator uses data of the driver layer alone.
+/// Only tenants open a CUDA context: the coordinator uses only data of the driver layer.
 pub fn coordinator(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree
@@ -41,7 +41,7 @@ pub fn coordinator(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Pure rooms do no I/O; the rule `clock` keeps clocks out.
+/// Pure rooms do no I/O; the rule `clock` covers clocks.
 pub fn pure(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let is_pure = |path: &str| PURE.iter().any(|room| path.starts_with(room));
@@ -49,7 +49,7 @@ pub fn pure(tree: &Tree) -> Vec<Finding> {
         let scanned = product_tokens(&file.text);
         for at in (0..scanned.len()).filter(|at| reads(&scanned, *at, "std ::")) {
             for name in path_names(&scanned, at + 2).take(1) {
-                if OUTSIDE.contains(&name.text) {
+                if IO_MODULES.contains(&name.text) {
                     let message = format!("std::{}: pass the value in", name.text);
                     found.push(Finding::new(&file.path, name.line, message));
                 }
@@ -59,7 +59,7 @@ pub fn pure(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Names of the path at `at`, with those of its braces.
+/// Names of the path at `at`, including names in braces.
 fn path_names<'t, 'a>(scanned: &'t [Token<'a>], at: usize) -> impl Iterator<Item = &'t Token<'a>> {
     let mut end = at;
     while let Some(token) = scanned.get(end) {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn pure_rooms_take_values() {
+    fn pure_rooms_do_no_io() {
         let path = "harness/src/score/a.rs";
         for good in ["use std::collections::BTreeMap;", "use std::fmt; mod io;"] {
             assert_eq!(count(pure, path, good), 0, "{good}");

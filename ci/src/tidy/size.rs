@@ -1,5 +1,5 @@
-//! Length of files and functions, as a ratchet: what is longer stands in `ci/long.txt` with its
-//! exact length, so that it can only get shorter.
+//! Length of files and functions. Longer ones are listed in `ci/long.txt` with their exact length,
+//! which can only decrease.
 
 use crate::scan::{Kind, Token, closing, reads, tokens};
 use crate::tidy::{Finding, list};
@@ -10,13 +10,13 @@ const MAX_FUNCTION_LINES: usize = 80;
 /// The list of exceptions.
 pub const LIST: &str = "ci/long.txt";
 
-/// A file fits a sitting.
+/// Files over the limit.
 pub fn file_length(tree: &Tree) -> Vec<Finding> {
     let is_file = |key: &str| !key.contains("::");
     ratchet(tree, &files(tree), MAX_FILE_LINES, is_file)
 }
 
-/// A function fits a screen or two.
+/// Functions over the limit.
 pub fn function_length(tree: &Tree) -> Vec<Finding> {
     let is_function = |key: &str| key.contains("::");
     ratchet(
@@ -27,7 +27,7 @@ pub fn function_length(tree: &Tree) -> Vec<Finding> {
     )
 }
 
-/// What is longer than it may be, with its length: files, then functions.
+/// Files and functions over the limit, with their lengths.
 pub fn long(tree: &Tree) -> Vec<(String, usize)> {
     let files = files(tree)
         .into_iter()
@@ -78,10 +78,10 @@ fn ratchet(
     tree: &Tree,
     measured: &[Measured],
     limit: usize,
-    is_mine: impl Fn(&str) -> bool,
+    is_covered: impl Fn(&str) -> bool,
 ) -> Vec<Finding> {
     let mut listed = list::entries(tree, LIST);
-    listed.retain(|entry| is_mine(entry.key));
+    listed.retain(|entry| is_covered(entry.key));
     let long = |key: &str| {
         let mut found = measured.iter();
         found.any(|one| one.key == key && one.length > limit)
@@ -108,7 +108,7 @@ fn ratchet(
 fn functions<'a>(found: &[Token<'a>]) -> Vec<(&'a str, usize, usize)> {
     let mut functions = Vec::new();
     for at in 0..found.len() {
-        // A word after `fn` makes it a definition; a bracket makes it a pointer type.
+        // `fn` and a word are a definition; `fn` and a bracket are a pointer type.
         let Some(name) = found.get(at + 1).filter(|next| next.kind == Kind::Word) else {
             continue;
         };
@@ -123,7 +123,7 @@ fn functions<'a>(found: &[Token<'a>]) -> Vec<(&'a str, usize, usize)> {
     functions
 }
 
-/// Index of the brace that ends the body of a function whose signature goes on at `at`.
+/// Index of the closing brace of a function; `at` is in its signature.
 fn body_end(found: &[Token<'_>], mut at: usize) -> Option<usize> {
     while let Some(token) = found.get(at) {
         match token.text {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn declarations_and_pointer_types_are_no_functions() {
+    fn declarations_and_pointer_types_are_not_functions() {
         let source = "trait T { fn a(); fn b() { let c: fn(u8) = d; } } const E: fn() = f;";
         let found = tokens(source);
         let names: Vec<&str> = functions(&found).iter().map(|one| one.0).collect();

@@ -5,13 +5,13 @@ use crate::tree::{SourceFile, Tree};
 
 const MAX_COLUMNS: usize = 100;
 
-/// What people write by hand and read in an editor; manifests and prose wrap as they please.
+/// Extensions of source files; manifests and prose may have longer lines.
 const SOURCE_EXTENSIONS: &[&str] = &["rs", "cu", "cuh", "h", "c", "sh", "py"];
 
-/// Marks of unfinished work. Written in halves, so that this file does not hold them.
+/// Marks of unfinished work, in halves, so that this file does not contain them.
 const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("X", "XX")];
 
-/// First folders that only a person's machine or a build machine has.
+/// Top folders of developer and build machines.
 const MACHINE_ROOTS: &[&str] = &[
     "home",
     "Users",
@@ -22,7 +22,7 @@ const MACHINE_ROOTS: &[&str] = &[
     "builds",
 ];
 
-/// Registries are the user's own setting (a mirror, a proxy): naming one overrides it.
+/// Names that would override the registry in the user's configuration.
 const REGISTRY_HOSTS: &[&str] = &[
     concat!("index.", "crates.io"),
     concat!("static.", "crates.io"),
@@ -33,10 +33,10 @@ const REGISTRY_HOSTS: &[&str] = &[
     concat!("--extra-index", "-url"),
 ];
 
-/// Every Rust file opens with a `//!` comment; inner attributes may stand before it.
+/// Every Rust file starts with a `//!` comment; inner attributes may precede it.
 pub fn module_doc(tree: &Tree) -> Vec<Finding> {
     let undocumented = tree.rust().filter(|file| !opens_with_doc(&file.text));
-    let message = "open the file with a //! comment that says its job";
+    let message = "start the file with a //! comment that describes it";
     undocumented
         .map(|file| Finding::new(&file.path, 1, message))
         .collect()
@@ -68,7 +68,7 @@ pub fn columns(tree: &Tree) -> Vec<Finding> {
     })
 }
 
-/// Unfinished work is finished, or described where the user sees it.
+/// No marks of unfinished work.
 pub fn marks(tree: &Tree) -> Vec<Finding> {
     let sources = tree
         .files()
@@ -76,13 +76,11 @@ pub fn marks(tree: &Tree) -> Vec<Finding> {
     by_line(sources, |line| {
         let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
         let mark = words.find(|word| MARKS.contains(word))?;
-        Some(format!(
-            "{mark}: finish it, or state the limit in the documentation"
-        ))
+        Some(format!("{mark}: finish it, or document the limit"))
     })
 }
 
-/// Paths of one machine mean nothing on the next.
+/// No absolute path of a particular machine.
 pub fn machine_paths(tree: &Tree) -> Vec<Finding> {
     by_line(checked_text(tree), |line| {
         let root = MACHINE_ROOTS.iter().find(|root| names_root(line, root))?;
@@ -96,7 +94,7 @@ fn names_root(line: &str, root: &str) -> bool {
     let needle = format!("/{root}/");
     line.match_indices(&needle).any(|(at, _)| {
         let before = line[..at].chars().next_back();
-        // A word before it makes it the middle of a longer, relative path.
+        // After a word it is part of a relative path.
         before.is_none_or(|c| !c.is_ascii_alphanumeric() && !"_.}~-*".contains(c))
     })
 }
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn files_open_with_their_job() {
+    fn files_start_with_a_description() {
         let good = [
             "//! Job.\nfn a() {}",
             "#![expect(\n    x,\n    y\n)]\n//! Job.",
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_words_of_their_own() {
+    fn marks_are_whole_words() {
         for mark in MARKS {
             assert_eq!(lines(marks, "a.rs", &format!("\n// {mark}: later")), [2]);
             assert!(lines(marks, "a.sh", &format!("mktemp a.{mark}{mark}")).is_empty());
@@ -177,7 +175,7 @@ mod tests {
     #[test]
     fn machine_paths_begin_at_the_root() {
         for root in MACHINE_ROOTS {
-            let path = format!("/{root}/someone/file");
+            let path = format!("/{root}/user/file");
             assert_eq!(lines(machine_paths, "a.md", &path), [1]);
             assert_eq!(
                 lines(machine_paths, "a.toml", &format!("p = \"{path}\"")),

@@ -19,12 +19,12 @@ use crate::tree::{SourceFile, Tree};
 
 const LIST: &str = "ci/retired-words.txt";
 
-/// What people write: code, scripts and prose. Records, snapshots and compiled files are data.
+/// Extensions of code, scripts and prose; records, snapshots and compiled files are data.
 const WRITTEN: &[&str] = &[
     "rs", "md", "toml", "txt", "sh", "py", "cu", "c", "h", "css", "js",
 ];
 
-/// Files that name the old words because that is their job.
+/// Files that must contain the old words.
 const NAMES_OLD_WORDS: &[&str] = &[LIST, "CHANGELOG.md"];
 
 /// Uses of retired words.
@@ -54,10 +54,10 @@ fn is_checked(file: &SourceFile) -> bool {
         && !NAMES_OLD_WORDS.contains(&file.path.as_str())
 }
 
-/// What an entry matches.
+/// Target of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sort {
-    /// Words in a row.
+enum Target {
+    /// Consecutive words.
     Words,
     /// Identifiers and paths.
     Name,
@@ -66,7 +66,7 @@ enum Sort {
 }
 
 struct Entry<'a> {
-    sort: Sort,
+    target: Target,
     forms: Vec<Vec<&'a str>>,
     instead: &'a str,
     only_in: Vec<&'a str>,
@@ -116,19 +116,19 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     }
     let (mut only_in, mut except) = (Vec::new(), Vec::new());
     if let Some(scope) = scope.first() {
-        let (sort, paths) = scope.split_once(' ')?;
+        let (relation, paths) = scope.split_once(' ')?;
         let paths = paths.split(',').map(str::trim);
-        match sort {
+        match relation {
             "in" => only_in.extend(paths),
             "except" => except.extend(paths),
             _ => return None,
         }
     }
     Some(Entry {
-        sort: match *kind {
-            "name" => Sort::Name,
-            "module" => Sort::Module,
-            _ => Sort::Words,
+        target: match *kind {
+            "name" => Target::Name,
+            "module" => Target::Module,
+            _ => Target::Words,
         },
         forms,
         instead,
@@ -141,7 +141,7 @@ type ByFirst<'a> = BTreeMap<&'a str, Vec<(&'a [&'a str], &'a Entry<'a>)>>;
 
 fn by_first_word<'a>(entries: &'a [Entry<'a>]) -> ByFirst<'a> {
     let mut found: ByFirst<'a> = BTreeMap::new();
-    for entry in entries.iter().filter(|one| one.sort == Sort::Words) {
+    for entry in entries.iter().filter(|one| one.target == Target::Words) {
         for form in &entry.forms {
             found.entry(form[0]).or_default().push((form, entry));
         }
@@ -167,9 +167,9 @@ fn find_names(file: &SourceFile, here: &[&Entry<'_>], found: &mut Vec<Finding>) 
         return;
     }
     let mut report = |name: &str, line: usize, is_module: bool| {
-        let sorts = |sort| sort == Sort::Name || (is_module && sort == Sort::Module);
-        let meant = here.iter().filter(|entry| sorts(entry.sort));
-        for entry in meant.filter(|entry| entry.forms.iter().any(|form| form[0] == name)) {
+        let covers = |target| target == Target::Name || (is_module && target == Target::Module);
+        let matching = here.iter().filter(|entry| covers(entry.target));
+        for entry in matching.filter(|entry| entry.forms.iter().any(|form| form[0] == name)) {
             let message = format!("`{name}`: {}", entry.instead);
             found.push(Finding::new(&file.path, line, message));
         }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_and_places_are_free() {
+    fn other_words_and_paths_pass() {
         let good = [
             ("a.rs", "// Know the old. Phrase here; cart"),
             ("a.rs", "let old = phrase;"),

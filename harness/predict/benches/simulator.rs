@@ -1,4 +1,4 @@
-//! What the simulator costs: the reference model by generator, the disciplines, percentiles.
+//! Run time of the simulator: the reference model by generator, the disciplines, percentiles.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gpubench_predict::percentile::percentiles;

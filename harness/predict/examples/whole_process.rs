@@ -1,9 +1,9 @@
-//! The reference model as a whole process, which `ci/check_speed.py` times.
+//! The reference model as a process, for the run times of `ci/check_speed.py`.
 //!
 //!     cargo run --release -p gpubench-predict --example whole_process -- 11905
 //!
-//! prints what `ci/oracle_numpy.py table --format json --duration-s 11905` prints, every bit of
-//! every figure. With a second argument it sweeps loads on so many threads instead.
+//! prints the output of `ci/oracle_numpy.py table --format json --duration-s 11905`, equal to the
+//! last bit. With a second argument it sweeps loads on this number of threads.
 
 use gpubench_predict::PredictError;
 use gpubench_predict::rng::RngKind;
@@ -16,9 +16,12 @@ use std::num::NonZeroUsize;
 
 #[expect(clippy::print_stdout, reason = "printing is what an example is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut given = std::env::args().skip(1);
-    let duration_s = given.next().ok_or("give a duration in seconds")?.parse()?;
-    let threads: Option<NonZeroUsize> = given.next().map(|text| text.parse()).transpose()?;
+    let mut arguments = std::env::args().skip(1);
+    let duration_s = arguments
+        .next()
+        .ok_or("the argument is missing: a duration in seconds")?
+        .parse()?;
+    let threads: Option<NonZeroUsize> = arguments.next().map(|text| text.parse()).transpose()?;
     let scenario = Scenario {
         rng: RngKind::Numpy,
         duration_s,

@@ -1,63 +1,124 @@
-//! What can be wrong with an input: each answer one line that names the value and what is accepted.
+//! Refused inputs: one line that names the value, its place and what is accepted.
 
 use thiserror::Error;
 
 /// A refused input.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PredictError {
-    /// A value outside of its range.
-    #[error("{name} is {}: accepted is {accepted}", one_line(given))]
+    /// A value outside its range.
+    #[error("{name} is {}: accepted is {accepted}", one_line(value))]
     Value {
-        /// The key or flag, as the user writes it.
+        /// The key, as the user writes it.
         name: String,
-        /// What was given.
-        given: String,
+        /// The refused value.
+        value: String,
         /// What is accepted.
         accepted: String,
     },
     /// A name that is in no list.
-    #[error("unknown {what} \"{}\" (known: {known})", one_line(given))]
+    #[error("unknown {what} \"{}\" (known: {known})", one_line(name))]
     Unknown {
-        /// What the name should have named.
+        /// Kind of name.
         what: &'static str,
-        /// What was given.
-        given: String,
-        /// All names that are known.
+        /// The unknown name.
+        name: String,
+        /// All known names.
         known: String,
     },
-    /// A file that is not of its form.
+    /// A malformed file.
     #[error("{what}, {place}: {detail}")]
     Form {
-        /// What kind of input.
+        /// Kind of input.
         what: &'static str,
-        /// Where in it.
+        /// Position in the input.
         place: String,
         /// What is wrong, on one line.
         detail: String,
     },
-    /// Something needed was not given.
+    /// A required input is missing.
     #[error("{what} is missing: {remedy}")]
     Missing {
         /// What is missing.
         what: String,
-        /// How to give it.
+        /// How to provide it.
         remedy: String,
     },
 }
 
 impl PredictError {
-    /// A value outside of its range.
-    pub fn value(name: impl Into<String>, given: impl ToString, accepted: &str) -> Self {
+    /// A value outside its range.
+    pub fn value(name: impl Into<String>, value: impl ToString, accepted: &str) -> Self {
         Self::Value {
             name: name.into(),
-            given: given.to_string(),
+            value: value.to_string(),
             accepted: accepted.to_owned(),
         }
     }
 }
 
-/// What a user wrote, on one line whatever it holds.
-fn one_line(given: &str) -> String {
+/// A set of accepted numbers, for keys of files and for flags.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    accepted: &'static str,
+    contains: fn(f64) -> bool,
+}
+
+/// Finite numbers above zero.
+pub const POSITIVE: Range = Range {
+    accepted: "a number above 0",
+    contains: |value| value.is_finite() && value > 0.0,
+};
+
+/// Finite numbers of at least zero.
+pub const NOT_NEGATIVE: Range = Range {
+    accepted: "a number of at least 0",
+    contains: |value| value.is_finite() && value >= 0.0,
+};
+
+/// Shares of a whole.
+pub const SHARE: Range = Range {
+    accepted: "a number above 0 and at most 1",
+    contains: |value| value > 0.0 && value <= 1.0,
+};
+
+/// Percentages.
+pub const PERCENT: Range = Range {
+    accepted: "a number above 0 and at most 100",
+    contains: |value| value > 0.0 && value <= 100.0,
+};
+
+/// Confidence of an interval.
+pub const CONFIDENCE: Range = Range {
+    accepted: "a number above 0 and below 1",
+    contains: |value| value > 0.0 && value < 1.0,
+};
+
+impl Range {
+    /// Checks the value of a key.
+    pub fn check(self, name: &str, value: f64) -> Result<(), PredictError> {
+        if (self.contains)(value) {
+            Ok(())
+        } else {
+            Err(PredictError::value(name, value, self.accepted))
+        }
+    }
+
+    /// Checks a value that may be unset.
+    pub fn check_set(self, name: &str, value: Option<f64>) -> Result<(), PredictError> {
+        value.map_or(Ok(()), |value| self.check(name, value))
+    }
+
+    /// Reads the value of a flag. The error says what is accepted.
+    pub fn parse(self, text: &str) -> Result<f64, String> {
+        let value = text.trim().parse().ok();
+        value
+            .filter(|value| (self.contains)(*value))
+            .ok_or_else(|| format!("accepted: {}", self.accepted))
+    }
+}
+
+/// Text of the user on one line: control characters are escaped.
+fn one_line(text: &str) -> String {
     let shown = |c: char| {
         if c.is_control() {
             c.escape_default().to_string()
@@ -65,10 +126,10 @@ fn one_line(given: &str) -> String {
             c.to_string()
         }
     };
-    given.chars().map(shown).collect()
+    text.chars().map(shown).collect()
 }
 
-/// Reads TOML of a known form; what is wrong comes back as one line with its line number.
+/// Reads TOML of a known form. An error is one line with the line number of the problem.
 pub fn from_toml<T: serde::de::DeserializeOwned>(
     what: &'static str,
     text: &str,
@@ -88,40 +149,24 @@ pub fn from_toml<T: serde::de::DeserializeOwned>(
     })
 }
 
-/// Checks that a number is finite and above zero.
-pub fn positive(name: &str, given: f64) -> Result<(), PredictError> {
-    within(
-        name,
-        given,
-        given.is_finite() && given > 0.0,
-        "a number above 0",
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::{CONFIDENCE, NOT_NEGATIVE, PERCENT, POSITIVE, SHARE};
 
-/// Checks that a number is finite and not below zero.
-pub fn not_negative(name: &str, given: f64) -> Result<(), PredictError> {
-    within(
-        name,
-        given,
-        given.is_finite() && given >= 0.0,
-        "a number of at least 0",
-    )
-}
-
-/// Checks that a number lies in (0, 1].
-pub fn share(name: &str, given: f64) -> Result<(), PredictError> {
-    within(
-        name,
-        given,
-        given > 0.0 && given <= 1.0,
-        "a number above 0 and at most 1",
-    )
-}
-
-fn within(name: &str, given: f64, is_fine: bool, accepted: &str) -> Result<(), PredictError> {
-    if is_fine {
-        Ok(())
-    } else {
-        Err(PredictError::value(name, given, accepted))
+    #[test]
+    fn a_range_accepts_its_numbers_only() {
+        for (range, accepted, refused) in [
+            (POSITIVE, "0.5", ["0", "-1", "inf", "nan", "x"]),
+            (NOT_NEGATIVE, " 0 ", ["-0.1", "-inf", "inf", "nan", ""]),
+            (SHARE, "1", ["0", "1.01", "-1", "nan", "1/2"]),
+            (PERCENT, "100", ["0", "101", "-1", "nan", "5%"]),
+            (CONFIDENCE, "0.95", ["0", "1", "1.5", "nan", "-1"]),
+        ] {
+            assert!(range.parse(accepted).is_ok(), "{accepted}");
+            for text in refused {
+                let error = range.parse(text).expect_err(text);
+                assert_eq!(error, format!("accepted: {}", range.accepted), "{text}");
+            }
+        }
     }
 }

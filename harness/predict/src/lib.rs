@@ -1,7 +1,7 @@
 //! Prediction without a device: the queueing simulation, the packing rule and the decision tree.
 //!
-//! Pure functions of what the caller read: nothing here opens a device, reads a clock or a file,
-//! or prints. Figures from this package are predictions and say so.
+//! Pure functions of their arguments: this package opens no device, reads no clock or file, and
+//! does not print. Its figures are predictions, and its output says so.
 
 pub mod advise;
 pub mod calibrate;

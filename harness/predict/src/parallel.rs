@@ -1,10 +1,10 @@
-//! Independent jobs on several threads, with the results in the order of the jobs.
+//! Independent jobs on several threads; results are in the order of the jobs.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Runs every job once and returns the results in the order of the jobs, whatever the threads.
+/// Runs every job once. The results do not depend on the number of threads.
 pub fn map<T: Sync, R: Send>(
     jobs: &[T],
     threads: NonZeroUsize,
@@ -13,16 +13,16 @@ pub fn map<T: Sync, R: Send>(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let keep = |result| {
-        // A panic elsewhere ends the scope anyway, so a poisoned lock never gives a wrong answer.
+        // A panic in another thread ends the scope, so a poisoned lock is never read.
         done.lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .push(result);
     };
     let worker = || {
         loop {
-            let place = next.fetch_add(1, Relaxed);
-            let Some(job) = jobs.get(place) else { return };
-            keep((place, work(job)));
+            let index = next.fetch_add(1, Relaxed);
+            let Some(job) = jobs.get(index) else { return };
+            keep((index, work(job)));
         }
     };
     std::thread::scope(|scope| {
@@ -33,7 +33,7 @@ pub fn map<T: Sync, R: Send>(
     let mut done = done
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(place, _)| *place);
+    done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, result)| result).collect()
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_stand_in_the_order_of_jobs() {
+    fn results_are_in_the_order_of_jobs() {
         let jobs: Vec<u64> = (0..100).collect();
         for threads in [1, 3, 200] {
             let threads = NonZeroUsize::new(threads).expect("not zero");

@@ -1,30 +1,27 @@
 //! Percentiles by linear interpolation between order statistics, equal to NumPy's to the last bit.
 //!
-//! Hyndman and Fan (1996), definition 7. NumPy interpolates from the nearer side (`_lerp` in
-//! `numpy/lib/_function_base_impl.py`), which decides the last bit; so does this.
+//! Hyndman and Fan (1996), definition 7. NumPy interpolates from the nearer order statistic (`_lerp`
+//! in `numpy/lib/_function_base_impl.py`), which decides the last bit; this file does the same.
 
-/// The percentiles of the values, asked in rising order, or nothing where there are no values.
-/// Reorders the values, and needs no full sort.
+/// Percentiles of the values, in rising order of the percents; `None` without values. Reorders the
+/// values by selection, without a full sort.
 pub fn percentiles<const N: usize>(values: &mut [f64], percents: [f64; N]) -> Option<[f64; N]> {
-    debug_assert!(
-        percents.is_sorted(),
-        "percentiles are asked in rising order"
-    );
+    debug_assert!(percents.is_sorted(), "percents must rise");
     if values.is_empty() {
         return None;
     }
     let last = values.len() - 1;
-    // All that stands before this place is smaller than all behind it.
-    let mut settled = 0;
+    // Values before this index are smaller than all values after it.
+    let mut selected = 0;
     Some(percents.map(|percent| {
         let virtual_index = last as f64 * (percent / 100.0);
         let below = (virtual_index.floor() as usize).min(last);
         let gamma = virtual_index - below as f64;
-        let open = &mut values[settled..];
-        let (_, low, above) = open.select_nth_unstable_by(below - settled, f64::total_cmp);
+        let rest = &mut values[selected..];
+        let (_, low, above) = rest.select_nth_unstable_by(below - selected, f64::total_cmp);
         let low = *low;
         let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
-        settled = below;
+        selected = below;
         let step = high - low;
         if gamma >= 0.5 {
             high - step * (1.0 - gamma)
@@ -34,7 +31,7 @@ pub fn percentiles<const N: usize>(values: &mut [f64], percents: [f64; N]) -> Op
     }))
 }
 
-/// The mean, or nothing where there are no values.
+/// The mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -56,8 +53,8 @@ mod tests {
     }
 
     #[test]
-    fn last_bit_is_numpys() {
-        // numpy.percentile([4.5, 5.0, 6.5, 7.9], 99), where low + step * gamma ends in another bit.
+    fn the_last_bit_equals_numpy() {
+        // numpy.percentile([4.5, 5.0, 6.5, 7.9], 99); low + step * gamma would differ in the last bit.
         let found = percentiles(&mut [4.5, 5.0, 6.5, 7.9], [99.0]).map(|[value]| value.to_bits());
         assert_eq!(found, Some(LAST));
         let from_below = 6.5 + (7.9 - 6.5) * (3.0 * 0.99_f64 - 2.0);

@@ -1,11 +1,11 @@
-//! Text that several commands print alike: tables, JSON, and names with their numbers.
+//! Text that several commands print: tables, JSON, and counted names.
 
 use crate::error::PredictError;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify, Style};
 
-/// A table with a header line, its first column to the left and the others to the right.
+/// A table with a header line. The first column is left-aligned, the others right-aligned.
 pub fn draw(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut builder = Builder::default();
     builder.push_record(header.iter().copied());
@@ -32,7 +32,7 @@ pub fn json_text(value: &impl serde::Serialize) -> Result<String, PredictError> 
     Ok(text + "\n")
 }
 
-/// Names with how often each stands in a row, as `3x chat, web`.
+/// Names in order, each with its count, such as `3x chat, web`.
 pub fn counted(names: &[&str]) -> String {
     let mut sorted = names.to_vec();
     sorted.sort_unstable();

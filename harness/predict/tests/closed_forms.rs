@@ -1,4 +1,4 @@
-//! The discrete-event form against queues whose answer is known, and against the reference model.
+//! The discrete-event model against queues with known waits, and against the reference model.
 
 use gpubench_predict::simulate::event::traffic::{Request, requests};
 use gpubench_predict::simulate::event::variates::ServiceKind;
@@ -37,7 +37,7 @@ fn mean_wait_s(scenario: &Scenario, options: &EventOptions, replication: u64) ->
     waits_s.iter().sum::<f64>() / waits_s.len() as f64
 }
 
-/// Intervals of the mean wait at every load, all of both laws covering together at 99 %.
+/// Intervals of the mean wait at each load, with 99 % simultaneous coverage over both distributions.
 fn waits_s(service: ServiceKind) -> Vec<Estimate> {
     let confidence = Confidence::simultaneous(0.01, 2 * LOADS.len() as u32).expect("a level");
     // Eight relaxation times at a load of 0.9, which is 1 / (mu (1 - sqrt(rho))^2) or 3.8 s.
@@ -73,20 +73,20 @@ fn waits_of_known_queues_lie_in_the_simultaneous_intervals() {
             let known_s = known_wait_s(load, squared_cv);
             assert!(
                 found.contains(known_s),
-                "{law:?} at {load}: {known_s} not in {found:?}"
+                "{law:?} at {load}: {known_s} is not in {found:?}"
             );
-            // Intervals wide enough to hold any answer would prove nothing.
+            // An interval that contains the other wait too would prove nothing.
             let other_s = known_wait_s(load, other);
             assert!(
                 !found.contains(other_s),
-                "{law:?} at {load}: {found:?} holds {other_s} too"
+                "{law:?} at {load}: {found:?} contains {other_s} too"
             );
         }
     }
 }
 
 #[test]
-fn other_laws_have_the_mean_and_spread_that_they_name() {
+fn other_distributions_have_their_mean_and_spread() {
     let laws = [
         (ServiceKind::Erlang { stages: 4 }, 0.25),
         (ServiceKind::LogNormal { cv: 0.7 }, 0.49),
@@ -114,7 +114,7 @@ fn other_laws_have_the_mean_and_spread_that_they_name() {
 }
 
 #[test]
-fn overload_is_named_with_its_growth_and_has_no_mean() {
+fn overload_is_reported_with_its_growth_and_has_no_mean() {
     let scenario = Scenario {
         duration_s: 200.0,
         ..one_server(1.25)
@@ -138,7 +138,7 @@ fn overload_is_named_with_its_growth_and_has_no_mean() {
     );
 }
 
-/// With deterministic service, no quantum and equal slices both forms are the same two queues.
+/// With deterministic service, no quantum and equal slices both models are the same queues.
 #[test]
 fn disciplines_agree_with_the_reference_model() {
     let scenario = Scenario::default();
@@ -175,7 +175,7 @@ fn disciplines_agree_with_the_reference_model() {
 }
 
 #[test]
-fn what_the_reference_leaves_out_changes_what_it_should() {
+fn each_refinement_changes_its_mode() {
     let scenario = Scenario {
         duration_s: 120.0,
         ..Scenario::default()
@@ -186,8 +186,8 @@ fn what_the_reference_leaves_out_changes_what_it_should() {
             .expect("requests")
     };
     let plain = EventOptions::default;
-    // A short turn costs more changes; half of the SMs halve the speed of a wide kernel; a bucket
-    // of a seventh holds back what time-slicing lets through; a large slice is faster.
+    // A short slice costs more switches; half of the SMs halve the speed of a wide kernel; a bucket
+    // of a seventh delays launches that time-slicing admits; a large MIG instance is faster.
     let short = EventOptions {
         quantum_ms: Some(5.0),
         ..plain()

@@ -1,10 +1,10 @@
-//! The configurations that `advise` prints, against published schemas and readers' own rules.
+//! The configurations of `advise`, against published schemas and the rules of their readers.
 //!
-//! Kubernetes objects are read into the types generated from Kubernetes' published OpenAPI document
-//! and written back: a field that it does not have would be missing then. The GPU Operator's patch
-//! and values are held against its published schema (`schemas/`). The device plugin and mig-parted
-//! publish none; the structs below hold the rules of their readers (k8s-device-plugin
-//! api/config/v1, mig-parted api/spec/v1).
+//! Kubernetes objects are read into types generated from the published OpenAPI document and written
+//! back: an unknown field would be missing. The patch and the values of the GPU Operator are checked
+//! against its published schema (`schemas/`). The device plugin and mig-parted publish no schema; the
+//! structs below have the rules of their readers (k8s-device-plugin api/config/v1, mig-parted
+//! api/spec/v1).
 
 mod schemas;
 
@@ -89,7 +89,7 @@ fn check_object(object: Value, context: &str) {
     }
 }
 
-/// Reads an object into its published type and compares what the type kept of it.
+/// Reads an object into its published type and compares the result with the object.
 fn same<T: DeserializeOwned + Serialize>(object: Value, context: &str) {
     let typed: T = serde_yaml_ng::from_value(object.clone()).expect(context);
     let kept = serde_yaml_ng::to_value(typed).expect(context);
@@ -100,7 +100,7 @@ fn same<T: DeserializeOwned + Serialize>(object: Value, context: &str) {
     );
 }
 
-/// Quantities may be written as numbers; the types keep them as text.
+/// Quantities can be written as numbers; the types have them as text.
 fn plain(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::String(number.to_string()),
@@ -171,7 +171,7 @@ fn check_plugin(text: &str, context: &str) {
         "{context}"
     );
     let replicated = sharing.mps.or(sharing.time_slicing).expect(context);
-    // The plugin rejects a rename together with the default name, and fewer than two replicas.
+    // The plugin refuses a rename together with the default name, and fewer than two replicas.
     assert!(!replicated.rename_by_default && replicated.fail_requests_greater_than_one);
     let [resource] = replicated.resources.as_slice() else {
         panic!("{context}")
@@ -203,7 +203,7 @@ fn check_parted(text: &str, context: &str) {
     assert_eq!(parted.version, "v1", "{context}");
     for entry in parted.mig_configs.values().flatten() {
         assert_eq!(entry.devices, "all", "{context}");
-        // The reader demands devices exactly where MIG is enabled.
+        // The reader requires devices if, and only if, MIG is enabled.
         assert_eq!(entry.mig_enabled, entry.mig_devices.is_some(), "{context}");
     }
     let tenants = parted.mig_configs["tenants"][0]
@@ -230,9 +230,8 @@ struct PluginConfig {
     map: BTreeMap<String, String>,
 }
 
-/// Helm takes values that no template reads without a word. The template copies these parts into
-/// the ClusterPolicy as they are (deployments/gpu-operator/templates/clusterpolicy.yaml), so both
-/// schemas hold.
+/// Helm accepts values that no template reads. The template copies these parts into the ClusterPolicy
+/// (deployments/gpu-operator/templates/clusterpolicy.yaml), so both schemas apply.
 fn check_operator_values(text: &str, context: &str) {
     let values: Value = strict(text, context);
     let schema = Schema::gpu_operator();
@@ -252,12 +251,12 @@ fn check_policy_patch(file: &ConfigFile, context: &str) {
     assert_eq!(parts.len(), 1, "a patch changes the spec alone: {context}");
     let problem = schema.problem("ClusterPolicy.spec", &patch["spec"]);
     assert_eq!(problem, None, "{context}");
-    // The chart names the one object so.
+    // The name of the object in the chart.
     let command = format!("kubectl patch {}/cluster-policy ", schema.resource());
     assert!(file.purpose.contains(&command), "{}", file.purpose);
 }
 
-/// The shell reads the script without running it.
+/// The shell parses the script without running it.
 fn check_script(text: &str, context: &str) {
     let mut shell = Command::new("sh")
         .arg("-n")
@@ -269,14 +268,14 @@ fn check_script(text: &str, context: &str) {
     drop(stdin);
     assert!(shell.wait().expect("the shell ends").success(), "{context}");
     assert!(text.starts_with("#!/bin/sh\nset -eu\n"), "{context}");
-    // Recipes that do not exist, in circulation all the same.
+    // Commands that appear in guides but do not exist.
     for invented in ["nvidia-smi -mps", "-cip ", "-server -get"] {
         assert!(!text.contains(invented), "{invented} in {context}");
     }
 }
 
 #[test]
-fn the_checks_refuse_what_is_wrong() {
+fn the_checks_refuse_wrong_files() {
     let broken = |file: &ConfigFile, from: &str, to: &str| {
         assert!(file.text.contains(from), "{from} is not in {}", file.text);
         let mut file = file.clone();
@@ -313,7 +312,7 @@ fn the_checks_refuse_what_is_wrong() {
 }
 
 #[test]
-fn values_are_in_the_files() {
+fn the_files_contain_the_options() {
     let text = |leaf: Leaf, options: &ConfigOptions| {
         let files = files(leaf, options).expect("a configuration");
         files.into_iter().map(|file| file.text).collect::<String>()
@@ -350,9 +349,9 @@ fn wrong_values_are_refused_on_one_line() {
     let refused = |leaf: Leaf, change: fn(&mut ConfigOptions)| {
         let mut options = options();
         change(&mut options);
-        let said = files(leaf, &options).expect_err("refused").to_string();
-        assert!(!said.contains('\n'), "{said}");
-        said
+        let error = files(leaf, &options).expect_err("refused").to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error
     };
     assert!(refused(Leaf::Mps, |o| o.tenants = 1).contains("tenants is 1"));
     assert!(refused(Leaf::Mig, |o| o.tenants = 9).contains("at most 7"));

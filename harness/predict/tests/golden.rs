@@ -1,7 +1,7 @@
-//! The published table of the reference model, to the digit, and the exercise that goes with it.
+//! The published table of the reference model, to the digit, and the cost of a hostile tenant.
 
 use gpubench_predict::rng::RngKind;
-use gpubench_predict::simulate::hostile::exercise;
+use gpubench_predict::simulate::hostile::cost_of_hostile;
 use gpubench_predict::simulate::scenario::Hostile;
 use gpubench_predict::simulate::summary::{State, predict};
 use gpubench_predict::simulate::{Mode, Scenario};
@@ -15,7 +15,7 @@ fn published() -> Scenario {
 }
 
 #[test]
-fn published_table_to_the_digit() {
+fn the_published_table_is_equal_to_the_digit() {
     let found = predict(&published());
     assert_eq!(found.offered, 5067);
     let rows: Vec<String> = found
@@ -43,9 +43,9 @@ fn published_table_to_the_digit() {
 }
 
 #[test]
-fn overload_is_named_with_its_growth() {
+fn overload_is_reported_with_its_growth() {
     // Seven slices of a seventh: 20 requests per second of 70 ms each are a load of 1.4, and 20
-    // less 1/0.07 pile up per second and tenant.
+    // minus 1/0.07 accumulate per second and tenant.
     let scenario = Scenario {
         rate_per_s: 20.0,
         ..published()
@@ -72,8 +72,8 @@ fn overload_is_named_with_its_growth() {
 }
 
 #[test]
-fn hostile_tenant_costs_nothing_behind_the_wall() {
-    let report = exercise(&published(), &Hostile::default());
+fn a_hostile_tenant_costs_nothing_under_mig() {
+    let report = cost_of_hostile(&published(), &Hostile::default());
     let gap = |index: usize| report[index].gap_to_mig_ms.unwrap_or(f64::NAN);
     assert_eq!(
         report.iter().map(|row| row.mode).collect::<Vec<_>>(),
@@ -83,6 +83,6 @@ fn hostile_tenant_costs_nothing_behind_the_wall() {
     assert!(gap(1) > 100.0, "MPS {report:?}");
     assert!(
         gap(2) > gap(1),
-        "a queue that is overloaded by the hostile tenant: {report:?}"
+        "the hostile tenant overloads the queue: {report:?}"
     );
 }

@@ -1,7 +1,7 @@
-//! Equality, bit for bit, with the NumPy program: streams, arrivals and figures of many seeds.
+//! Equality with the NumPy program to the last bit: streams, arrivals and figures of many seeds.
 //!
-//! `ci/install-oracles.sh` makes the interpreter. Without it the test says so and ends, unless
-//! GPUBENCH_REQUIRE_ORACLES is 1, as it is in CI: then its absence is a failure.
+//! `ci/install-oracles.sh` installs the interpreter. Without it the test prints a line and passes,
+//! unless GPUBENCH_REQUIRE_ORACLES is 1, as in CI.
 
 use gpubench_predict::rng::{Pcg64, RngKind, Stream};
 use gpubench_predict::simulate::Scenario;
@@ -16,10 +16,10 @@ use std::process::{Command, Stdio};
 const SEEDS: u64 = 100;
 const RAW: usize = 64;
 const UNIFORM: usize = 500;
-// Of these draws about 1.1 % take the unlikely way, and the tail is met about six times a seed.
+// About 1.1 % of these draws need more than one word; about six a seed are in the tail.
 const EXPONENTIAL: usize = 12_000;
 
-/// Five parameter sets that differ in everything the model has.
+/// Five parameter sets that cover every parameter of the model.
 fn parameter_sets() -> [Scenario; 5] {
     let base = Scenario {
         rng: RngKind::Numpy,
@@ -64,7 +64,7 @@ fn parameter_sets() -> [Scenario; 5] {
     ]
 }
 
-/// Seeds of one word, of two, and the edges of both.
+/// Seeds of one word and of two, with the limits of both.
 fn seed(number: u64) -> u64 {
     match number {
         97 => u64::from(u32::MAX),
@@ -75,7 +75,7 @@ fn seed(number: u64) -> u64 {
 }
 
 fn job(scenario: &Scenario, seed: u64) -> Value {
-    // The program takes milliseconds and rates; factors of the hostile tenant are already in them.
+    // The program has milliseconds and rates as input; they include the factors of the hostile tenant.
     let hostile = scenario.hostile.as_ref();
     let loads: Vec<[f64; 2]> = (0..scenario.tenants)
         .map(|index| {
@@ -114,28 +114,28 @@ fn every_bit_equals_the_numpy_program() {
         compare_streams(&mut words, seed);
         compare_model(&mut words, scenario, seed);
     }
-    assert_eq!(words.left(), 0, "the program wrote more than was compared");
+    assert_eq!(words.left(), 0, "the program wrote more than expected");
 }
 
 fn compare_streams(words: &mut Words, seed: u64) {
     let mut generator = Pcg64::new(seed);
-    for place in 0..RAW {
+    for index in 0..RAW {
         assert_eq!(
             words.next(),
             generator.next_bits(),
-            "seed {seed}, word {place}"
+            "seed {seed}, word {index}"
         );
     }
-    for place in 0..UNIFORM {
+    for index in 0..UNIFORM {
         assert_eq!(
             words.next(),
             generator.uniform().to_bits(),
-            "seed {seed}, uniform {place}"
+            "seed {seed}, uniform {index}"
         );
     }
-    for place in 0..EXPONENTIAL {
+    for index in 0..EXPONENTIAL {
         let drawn = generator.standard_exponential().to_bits();
-        assert_eq!(words.next(), drawn, "seed {seed}, exponential {place}");
+        assert_eq!(words.next(), drawn, "seed {seed}, exponential {index}");
     }
 }
 
@@ -169,7 +169,7 @@ fn compare_model(words: &mut Words, scenario: &Scenario, seed: u64) {
 /// The 64-bit words that the program wrote, in order.
 struct Words {
     bytes: Vec<u8>,
-    place: usize,
+    position: usize,
 }
 
 impl Words {
@@ -182,7 +182,7 @@ impl Words {
             .arg(file.path())
             .stdin(Stdio::piped())
             .spawn()
-            .expect("the oracle's interpreter starts");
+            .expect("the interpreter of the oracle starts");
         let mut stdin = child.stdin.take().expect("stdin was piped");
         stdin
             .write_all(jobs.to_string().as_bytes())
@@ -193,21 +193,21 @@ impl Words {
             "the oracle failed"
         );
         let bytes = std::fs::read(file.path()).expect("the oracle wrote its file");
-        Self { bytes, place: 0 }
+        Self { bytes, position: 0 }
     }
 
     fn next(&mut self) -> u64 {
-        let end = self.place + 8;
+        let end = self.position + 8;
         let word = self
             .bytes
-            .get(self.place..end)
-            .expect("the program wrote too little");
-        self.place = end;
+            .get(self.position..end)
+            .expect("the program wrote less than expected");
+        self.position = end;
         u64::from_le_bytes(word.try_into().expect("eight bytes"))
     }
 
     fn left(&self) -> usize {
-        self.bytes.len() - self.place
+        self.bytes.len() - self.position
     }
 }
 
@@ -215,7 +215,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-#[expect(clippy::print_stderr, reason = "a test that cannot run must say so")]
+#[expect(clippy::print_stderr, reason = "a test that cannot run prints it")]
 fn interpreter() -> Option<PathBuf> {
     let python = root().join("target/oracles/bin/python");
     if python.exists() {
@@ -226,6 +226,6 @@ fn interpreter() -> Option<PathBuf> {
         !is_required,
         "target/oracles is missing: run ci/install-oracles.sh"
     );
-    eprintln!("not compared to numpy: target/oracles is missing, run ci/install-oracles.sh");
+    eprintln!("not compared with NumPy: target/oracles is missing; run ci/install-oracles.sh");
     None
 }

@@ -1,4 +1,4 @@
-//! The packing rule: the worked case, layouts against a count by hand, and what is refused.
+//! The packing rule: a worked case, layouts against counts by hand, and refused input.
 
 use gpubench_predict::pack::output::{json, table};
 use gpubench_predict::pack::{Demand, report};
@@ -23,7 +23,7 @@ fn demand(text: &str) -> Demand {
 }
 
 #[test]
-fn worked_case() {
+fn the_worked_case_has_its_published_figures() {
     let found = report(&demand(WORKED)).expect("a report");
     let kind = &found.kinds[0];
     assert_eq!(kind.memory_gb, 6.0);
@@ -48,7 +48,7 @@ fn worked_case() {
     assert!((cost.idle_per_year - 2.5 * 8760.0 * 5.0).abs() < 1e-6);
     let text = table(&found);
     assert!(
-        text.contains("MIG holds 7; 1 more fit by MPS or time-slicing"),
+        text.contains("MIG holds 7; 1 more fit under MPS or time-slicing"),
         "{text}"
     );
     assert!(json(&found).is_ok_and(|text| text.contains("\"binding\": \"compute\"")));
@@ -72,7 +72,7 @@ compute = 0.1
     ))
     .expect("a report");
     let best = &found.layouts.as_ref().expect("an A100 has MIG")[0];
-    // 4g has 56 of 108 SMs; 3g has 42, too few for half. Three small ones fill the slots left.
+    // 4g has 56 of 108 SMs; 3g has 42, too few for half. Three small ones fill the remaining slots.
     assert_eq!((best.name.as_str(), best.held), ("3x1g.5gb + 4g.20gb", 4));
     assert_eq!(best.outside_sm, Some(108 - 56 - 3 * 14));
     assert!((best.spare_sm.expect("known") - (98.0 - 0.8 * 108.0)).abs() < 1e-9);
@@ -87,7 +87,7 @@ compute = 0.1
 }
 
 #[test]
-fn nothing_fits_where_nothing_fits() {
+fn a_tenant_larger_than_the_gpu_fits_nowhere() {
     let text = "gpu = \"A30\"\n[[tenant]]\nname = \"x\"\nmemory_gb = 20\ncompute = 1.0\n";
     let found = report(&demand(text)).expect("a report");
     assert_eq!(found.kinds[0].by_mig, Some(1));
@@ -153,10 +153,10 @@ fn wrong_values_are_refused_on_one_line() {
     ];
     for (text, expected) in cases {
         let refused = Demand::from_toml(&text).and_then(|demand| report(&demand).map(|_| ()));
-        let said = refused.expect_err(&text).to_string();
+        let error = refused.expect_err(&text).to_string();
         assert!(
-            said.contains(expected) && !said.contains('\n'),
-            "{text}: {said}"
+            error.contains(expected) && !error.contains('\n'),
+            "{text}: {error}"
         );
     }
 }
@@ -164,8 +164,8 @@ fn wrong_values_are_refused_on_one_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The bound is the largest number that fits: n does, n + 1 does not; and first fit never uses
-    /// fewer GPUs than the fuller resource demands, nor loses a tenant.
+    /// The bound is the largest number that fits: n fits, n + 1 does not. First fit uses at least the
+    /// GPUs of the larger demand and places every tenant.
     #[test]
     fn the_bound_is_tight(
         memory_gb in 0.5..79.0_f64,
@@ -186,7 +186,7 @@ proptest! {
         prop_assert_eq!(fill.unplaceable, 0);
     }
 
-    /// Every layout that is shown is legal and holds one fitting tenant per instance.
+    /// Every layout is legal and has one fitting tenant per instance.
     #[test]
     fn layouts_hold_what_they_say(memory_gb in 1.0..40.0_f64, compute in 0.02..0.9_f64) {
         let text = format!(

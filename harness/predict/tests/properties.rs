@@ -2,8 +2,7 @@
 
 use gpubench_predict::percentile::percentiles;
 use gpubench_predict::rng::{FastRng, RngKind, Stream};
-use gpubench_predict::simulate::event::fifo::lindley_waits;
-use gpubench_predict::simulate::event::slicing::{Turn, run};
+use gpubench_predict::simulate::event::slicing::{TimeSlice, run};
 use gpubench_predict::simulate::event::{self, EventOptions, traffic};
 use gpubench_predict::simulate::{Mode, Scenario, arrivals, reference};
 use proptest::prelude::*;
@@ -37,11 +36,24 @@ fn scenario() -> impl Strategy<Value = Scenario> {
         )
 }
 
+/// Waits in one first-come queue, by Lindley's recursion (1952). Each step is a monotone function of
+/// the step before, so rounding never turns more load into less waiting.
+fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
+    let mut wait_s = 0.0_f64;
+    let mut last_work_s = 0.0_f64;
+    let step = |(gap_s, work_s): (&f64, &f64)| {
+        wait_s = (wait_s + last_work_s - gap_s).max(0.0);
+        last_work_s = *work_s;
+        wait_s
+    };
+    gaps_s.iter().zip(works_s).map(step).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Common random numbers, one first-come server, a fixed number of requests: more load never
-    /// lowers any request's wait. Exact, because every step of the recursion is monotone.
+    /// lowers the wait of a request. Exact, because each step of the recursion is monotone.
     #[test]
     fn more_load_never_lowers_waiting(
         seed in any::<u64>(),
@@ -62,7 +74,7 @@ proptest! {
         }
     }
 
-    /// The recursion and the queue with clock times are the same queue.
+    /// The recursion gives the waits of the simulated queue.
     #[test]
     fn recursion_equals_the_queue(scenario in scenario(), replication in 0_u64..1000) {
         let one = Scenario { tenants: 1, slices: Some(1), ..scenario };
@@ -93,7 +105,7 @@ proptest! {
         prop_assert_eq!(found, arrivals::arrivals(&scenario, scenario.seed));
     }
 
-    /// No mode makes a request faster than the device is, and each serves in its own order.
+    /// No mode is faster than the device, and each serves in its own order.
     #[test]
     fn nothing_is_faster_than_the_device(scenario in scenario()) {
         let arrivals = arrivals::arrivals(&scenario, scenario.seed);
@@ -109,14 +121,14 @@ proptest! {
         });
     }
 
-    /// Turns conserve work: whatever the quantum, the device is done with everything at the same
-    /// time if changes cost nothing, and no request ends before it could.
+    /// Time slices conserve work: if changes have no cost, the last end does not depend on the
+    /// quantum, and no request is shorter than its work.
     #[test]
-    fn turns_conserve_work(scenario in scenario(), quantum_ms in 0.3..20.0_f64) {
+    fn time_slices_conserve_work(scenario in scenario(), quantum_ms in 0.3..20.0_f64) {
         let options = EventOptions::default();
         let requests = traffic::requests(&scenario, &options, 0);
-        let turn = Turn::new(quantum_ms, 0.0);
-        let sliced_s = run(&requests, scenario.tenants as usize, turn, None);
+        let time_slice = TimeSlice::new(quantum_ms, 0.0);
+        let sliced_s = run(&requests, scenario.tenants as usize, time_slice, None);
         let free = Scenario { switch_ms: 0.0, ..scenario };
         let queued_s = event::ends(&free, &options, Mode::TimeSlice, &requests);
         let last = |ends_s: &[f64]| ends_s.iter().copied().fold(0.0, f64::max);
@@ -137,9 +149,9 @@ proptest! {
             let high = sorted[(low + 1).min(sorted.len() - 1)];
             sorted[low] + (high - sorted[low]) * gamma
         };
-        let asked = [0.0, 3.0, 50.0, 50.0, 99.0, 100.0];
-        let found = percentiles(&mut values, asked).expect("values");
-        for (percent, found) in asked.into_iter().zip(found) {
+        let percents = [0.0, 3.0, 50.0, 50.0, 99.0, 100.0];
+        let found = percentiles(&mut values, percents).expect("values");
+        for (percent, found) in percents.into_iter().zip(found) {
             prop_assert!((found - by_sorting(percent)).abs() < 1e-9, "{percent}");
         }
     }

@@ -1,4 +1,4 @@
-//! Records as input: calibration against figures worked out by hand, evidence for the tree.
+//! Records as input: calibration against figures computed by hand, and evidence for the tree.
 
 use gpubench_predict::advise::evidence::{mig_capable, sm_bound};
 use gpubench_predict::advise::second::SecondAnswers;
@@ -82,9 +82,9 @@ fn near(found: Option<f64>, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn side_by_side_a_neighbour_stretches_the_service() {
+fn a_neighbour_under_mps_lengthens_the_service_time() {
     // 2 ms alone, 2.6 ms beside: contention 0.3. A load of 0.26 as an M/D/1 queue: more than half
-    // of the requests find it idle, so the median is the service itself.
+    // of the requests find it idle, so the median is the service time.
     let rates = json!({
         "closed_service_p50_ns": 2_600_000, "closed_rate_per_s": 384.6, "offered_per_s": 100.0,
         "open_latency_p50_ns": 2_600_000, "open_latency_p99_ns": 5_000_000,
@@ -110,7 +110,7 @@ fn side_by_side_a_neighbour_stretches_the_service() {
 }
 
 #[test]
-fn in_turns_a_request_waits_for_the_rest_of_a_turn() {
+fn under_time_slicing_a_request_waits_for_the_rest_of_a_slice() {
     // Slice 2 ms, change 0.1 ms: 2 + 2 + 2 * 0.1 = 4.2 ms in the closed loop. The victim has
     // 2 / 4.2 of the time, the neighbour as much, the changes the rest.
     let per_s = 1000.0 / 4.2;
@@ -122,9 +122,9 @@ fn in_turns_a_request_waits_for_the_rest_of_a_turn() {
     let found = calibrated(vec![shared("time-slicing", "fma-hog", &rates)]);
     let row = &found.comparisons[0];
     near(row.switch_ms, 0.1, 1e-6);
-    near(row.turn_ms, 2.0, 1e-6);
+    near(row.time_slice_ms, 2.0, 1e-6);
     assert_eq!(row.contention, None);
-    // Hardly any load: half a turn, one change, the service; at worst nearly a whole turn.
+    // Low load: half a slice, one switch, the service; at most nearly a whole slice.
     near(row.p50.predicted_ms, 3.1, 0.03);
     near(row.p99.predicted_ms, 4.08, 0.03);
     near(row.p50.miss_percent, 0.0, 1.0);
@@ -136,9 +136,9 @@ fn in_turns_a_request_waits_for_the_rest_of_a_turn() {
 }
 
 #[test]
-fn what_the_host_adds_takes_no_turn_of_the_gpu() {
-    // As above, but 0.1 ms of the victim's 2.1 ms is the host's, in the neighbour's turn: the cycle
-    // is 4.2 ms still.
+fn host_time_of_a_request_overlaps_the_slices_of_the_neighbour() {
+    // As above, but 0.1 ms of the victim's 2.1 ms is host time, in the neighbour's slice: the cycle
+    // is still 4.2 ms.
     let native = |service_ns: u64, gpu_ns: u64| {
         let rates = json!({"closed_service_p50_ns": service_ns, "gpu_p50_ns": gpu_ns});
         vec![cell(0, "exclusive", "N", None, rates)]
@@ -153,12 +153,12 @@ fn what_the_host_adds_takes_no_turn_of_the_gpu() {
     let row = &found.comparisons[0];
     assert_eq!(found.parameters.service_ms.value, 2.1);
     near(row.switch_ms, 0.1, 1e-6);
-    near(row.turn_ms, 2.0, 1e-6);
+    near(row.time_slice_ms, 2.0, 1e-6);
     near(row.p50.predicted_ms, 3.2, 0.03);
 }
 
 #[test]
-fn slices_overloads_and_gaps_are_told() {
+fn slices_overload_and_gaps_are_reported() {
     let alone = vec![cell(
         0,
         "mig",
@@ -178,7 +178,7 @@ fn slices_overloads_and_gaps_are_told() {
     )];
     let cells = vec![native, alone, shared("mig", "fma-hog", &overloaded)];
     let found = calibrated(cells);
-    // Measured natively, so the calibration's own 2 ms do not count.
+    // Measured natively, so the 2 ms of the calibration are not used.
     assert_eq!(found.parameters.service_ms.value, 2.5);
     near(
         found
@@ -228,9 +228,9 @@ fn row(mechanism: &str, axis: &str, sub: Option<&str>, level: &str, kept: [f64; 
     })
 }
 
-fn user(given: &[(&str, &str)]) -> Answers {
+fn user(flags: &[(&str, &str)]) -> Answers {
     let mut answers = Answers::default();
-    for (flag, value) in given {
+    for (flag, value) in flags {
         answers
             .answer(flag, value, Source::User)
             .expect("an answer");
@@ -239,7 +239,7 @@ fn user(given: &[(&str, &str)]) -> Answers {
 }
 
 #[test]
-fn a_record_answers_what_it_measured() {
+fn a_record_answers_the_questions_that_it_measured() {
     let sm = |mechanism: &str, kept: [f64; 3]| row(mechanism, "compute", Some("sm"), "L0", kept);
     let with = |mps: [f64; 3], slicing: [f64; 3]| {
         let matrix = json!([sm("mps", mps), sm("time-slicing", slicing)]);
@@ -275,7 +275,7 @@ fn a_record_answers_what_it_measured() {
 }
 
 #[test]
-fn the_way_is_walked_with_the_record_and_against_it() {
+fn a_record_answers_questions_and_contradicts_the_user() {
     let matrix = json!([
         row("mps", "compute", Some("sm"), "L1", [0.8, 0.7, 0.9]),
         row(
@@ -291,7 +291,7 @@ fn the_way_is_walked_with_the_record_and_against_it() {
     let mechanisms = json!([{"name": "mig", "variant": "mig[3g+3g]", "outcome": "measured"}]);
     let record = record(&json!([]), &matrix, &mechanisms);
     let plain = SecondAnswers::default();
-    // Question 6 is the record's to answer: small kernels fit side by side.
+    // The record answers question 6: small kernels fit side by side.
     let given = [
         ("isolation", "shared"),
         ("workload", "throughput"),
@@ -319,19 +319,19 @@ fn the_way_is_walked_with_the_record_and_against_it() {
         eight.measured[0].contains("mps[x] fault: L3, retention 1.000"),
         "{eight:?}"
     );
-    // MPS was ruled out for its faults, yet every victim lived.
+    // The answer rules MPS out for its faults, but every victim survived.
     assert_eq!(found.contradictions.len(), 1, "{found:?}");
     assert!(found.contradictions[0].contains("question 8 rules out mps"));
-    // The user's word stands, and is contradicted.
+    // The user's answer is used, and contradicted.
     let given = [("isolation", "hard"), ("mig", "no")];
     let found = advise(&user(&given), plain, Some(&record)).expect("advice");
     assert_eq!(found.leaf, Leaf::NoSharingNoMig);
     assert!(found.contradictions[0].contains("question 2 is answered no, but the record says yes"));
-    // The leaf itself promises more than was measured.
+    // The leaf assumes a higher level than measured.
     let found = advise(&user(&[("isolation", "hard")]), plain, Some(&record)).expect("advice");
     assert_eq!(found.leaf, Leaf::Mig);
     assert!(
-        found.contradictions[0].contains("counts on L3 for mig bandwidth"),
+        found.contradictions[0].contains("assumes L3 for mig bandwidth"),
         "{found:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! What `simulate` prints in every format, over sweeps and threads, and what it refuses.
+//! Output of `simulate` in each format, sweeps, threads, and refused input.
 
 use gpubench_predict::simulate::event::EventOptions;
 use gpubench_predict::simulate::output::{csv, html, json, svg, table};
@@ -26,9 +26,9 @@ fn swept() -> Report {
 }
 
 #[test]
-fn replications_are_counted_where_one_mode_is_overloaded() {
+fn replications_are_counted_if_a_mode_is_overloaded() {
     let mut request = request();
-    // MIG, which stands first, has no interval at this rate.
+    // MIG, the first mode, has no interval at this rate.
     (request.scenario.rate_per_s, request.loads) = (15.0, Vec::new());
     let text = table(&report(&request).expect("a report"));
     assert!(text.contains("mean over 4 replications"), "{text}");
@@ -36,7 +36,7 @@ fn replications_are_counted_where_one_mode_is_overloaded() {
 }
 
 #[test]
-fn threads_change_nothing() {
+fn the_result_does_not_depend_on_threads() {
     let one = Request {
         threads: NonZeroUsize::MIN,
         ..request()
@@ -52,7 +52,7 @@ fn threads_change_nothing() {
 }
 
 #[test]
-fn json_has_the_promised_keys() {
+fn json_has_its_documented_keys() {
     let text = json(&swept()).expect("json");
     let value: Value = serde_json::from_str(&text).expect("json");
     assert_eq!(value["kind"], "prediction");
@@ -76,7 +76,7 @@ fn json_has_the_promised_keys() {
 }
 
 #[test]
-fn a_sweep_rises_and_names_its_overload() {
+fn a_sweep_rises_and_reports_overload() {
     let report = swept();
     let sweep = report.sweep.as_ref().expect("a sweep");
     assert!(
@@ -87,7 +87,7 @@ fn a_sweep_rises_and_names_its_overload() {
     let slice = |place: usize| &sweep.points[place].modes[2];
     let p99_ms = |place: usize| slice(place).p99_ms.expect("stable").value;
     assert!(p99_ms(0) < p99_ms(2) && p99_ms(2) < p99_ms(4));
-    // 1.3 of the device's work arrives: no latency, only growth.
+    // A load of 1.3: no latency, only growth.
     let last = slice(5);
     assert_eq!(
         (last.p99_ms, last.mean_ms, last.overloaded),
@@ -132,7 +132,7 @@ fn plot_and_page_are_well_formed_and_mark_the_knee() {
     assert_eq!(plot.matches("class=\"knee\"").count(), sweep.knees.len());
     assert!(!sweep.knees.is_empty());
     assert_eq!(plot.matches("<polyline").count(), 6);
-    assert!(plot.contains('×'), "the overload is marked");
+    assert!(plot.contains('×'), "the overload has a mark");
     assert!(!plot.contains("NaN") && !plot.contains("inf"), "{plot}");
     let opened = plot.matches("<text").count();
     assert_eq!(opened, plot.matches("</text>").count());
@@ -141,7 +141,7 @@ fn plot_and_page_are_well_formed_and_mark_the_knee() {
 }
 
 #[test]
-fn table_says_prediction_intervals_and_overload() {
+fn the_table_names_prediction_intervals_and_overload() {
     let mut request = request();
     request.scenario.hostile = Some(Hostile::default());
     let text = table(&report(&request).expect("a report"));
@@ -251,7 +251,7 @@ fn wrong_requests_are_refused() {
 }
 
 #[test]
-fn scenario_survives_its_own_json() {
+fn a_scenario_is_equal_after_json() {
     let scenario = Scenario {
         event: Some(EventOptions::default()),
         ..Scenario::default()
@@ -261,6 +261,6 @@ fn scenario_survives_its_own_json() {
         serde_json::from_str::<Scenario>(&text).expect("a scenario"),
         scenario
     );
-    let named = event::MODES.map(Mode::name);
-    assert_eq!(named, ["MIG", "MPS", "time-slice", "HAMi"]);
+    let names = event::MODES.map(Mode::name);
+    assert_eq!(names, ["MIG", "MPS", "time-slice", "HAMi"]);
 }

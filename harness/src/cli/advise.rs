@@ -1,19 +1,22 @@
-//! `gpubench advise`: the decision tree, from flags, from questions, or from a record.
+//! `gpubench advise`: the decision tree, from flags, from a dialog, or from a record.
 
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
-use gpubench_predict::PredictError;
-use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, files};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command, FromArgMatches, ValueEnum};
+use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, TENANTS, files};
 use gpubench_predict::advise::evidence;
 use gpubench_predict::advise::second::{Kind, SecondAnswers};
 use gpubench_predict::advise::walk::{End, Source};
-use gpubench_predict::advise::{Advice, Answers, Node, advise, output, walk};
+use gpubench_predict::advise::{Advice, Answers, NODES, Node, advise, output, walk};
 use gpubench_predict::text::json_text;
 use gpubench_record::{ExitCode, RunRecord};
 
-use super::common::exit_codes_help;
-use super::predicting::{read_record, set, unknown, write};
+use super::common::{exit_codes_help, whole};
+use super::predicting::{OutputFlag, one_of, read_record};
+use super::simulate_models::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -26,69 +29,141 @@ pub const EXIT_CODES: &[ExitCode] = &[
 ];
 
 /// Recommends a sharing mechanism by a decision tree
+///
+/// Answer its questions by flags or by a record (--from). On a terminal the remaining questions are
+/// asked.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES), allow_negative_numbers = true)]
 pub struct Args {
-    /// Isolation between tenants: single (no sharing), hard, shared
-    #[arg(long, value_name = "ANSWER")]
-    isolation: Option<String>,
-    /// The GPU has MIG: yes, no
-    #[arg(long, value_name = "ANSWER")]
-    mig: Option<String>,
-    /// What the tenants run: throughput, latency
-    #[arg(long, value_name = "ANSWER")]
-    workload: Option<String>,
-    /// Memory must be protected from the other tenants: yes, no
-    #[arg(long, value_name = "ANSWER")]
-    memory_isolation: Option<String>,
-    /// Who installs and upgrades the driver: platform, cloud
-    #[arg(long, value_name = "ANSWER")]
-    driver: Option<String>,
-    /// Many small kernels leave SMs idle: yes, no
-    #[arg(long, value_name = "ANSWER")]
-    sm_bound: Option<String>,
-    /// A compute cap that bursts can exceed is enough: yes, no
-    #[arg(long, value_name = "ANSWER")]
-    soft_compute: Option<String>,
-    /// A fault of one tenant may reach the others: yes, no
-    #[arg(long, value_name = "ANSWER")]
-    reduced_fault_isolation: Option<String>,
-    /// Second tree, kind of workload: training, real-time, batch, notebooks
-    #[arg(long, value_name = "KIND")]
-    kind: Option<String>,
-    /// Second tree, memory is the constraint: yes, no
-    #[arg(long, value_name = "ANSWER")]
-    memory_bound: Option<String>,
-    /// Answer from the figures of this record where it has them
-    #[arg(long, value_name = "RECORD")]
+    #[command(flatten, next_help_heading = "Questions")]
+    questions: QuestionFlags,
+    /// Answer open questions from the figures of this record
+    #[arg(long, value_name = "RECORD", help_heading = "Questions")]
     from: Option<PathBuf>,
-    /// Also print the configuration for the recommended mechanism
+    #[command(flatten)]
+    second: SecondArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Output format
+    #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
+    format: Format,
+    #[command(flatten, next_help_heading = "Output")]
+    output: OutputFlag,
+}
+
+/// Answers for the second tree.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Second tree (compared with the first)")]
+struct SecondArgs {
+    /// Kind of workload [default: derived from --workload]
+    #[arg(long, value_name = "KIND", value_parser = one_of(&Kind::NAMES))]
+    kind: Option<Kind>,
+    /// Is memory the constraint?
+    #[arg(long, value_name = "ANSWER", value_parser = one_of(&[("yes", true), ("no", false)]))]
+    memory_bound: Option<bool>,
+}
+
+/// What the configuration is made for.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Configuration of the recommended mechanism")]
+struct ConfigArgs {
+    /// Also print the configuration files
     #[arg(long)]
     config: bool,
-    /// Tenants of one GPU, for the configuration
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    tenants: Option<String>,
-    /// GPU whose MIG profiles the configuration uses, for example A100-80
-    #[arg(long, value_name = "GPU")]
+    /// Tenants of one GPU, 2 to 48 [default: 4]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "config",
+        value_parser = whole::<u32>((*TENANTS.start()).into(), (*TENANTS.end()).into()),
+    )]
+    tenants: Option<u32>,
+    /// MIG: GPU that defines the profiles, for example A100-80 [default: that of the record]
+    #[arg(long, value_name = "GPU", requires = "config")]
     gpu: Option<String>,
-    /// MIG profiles of the configuration
-    #[arg(long, value_name = "PROFILE", value_delimiter = ',')]
+    /// MIG: profiles of the instances (separate by commas) [default: equal ones]
+    #[arg(
+        long,
+        value_name = "PROFILE",
+        value_delimiter = ',',
+        requires = "config"
+    )]
     layout: Vec<String>,
-    /// Memory of one tenant in MiB, for the configuration of HAMi
-    #[arg(long, value_name = "MIB", allow_hyphen_values = true)]
-    memory_mib: Option<String>,
-    /// Namespace of the tenants, for the configuration
-    #[arg(long, value_name = "NAME")]
+    /// HAMi: memory of one tenant in MiB, at least 1 [default: 8000]
+    #[arg(long, value_name = "MIB", requires = "config", value_parser = whole::<u32>(1, u64::MAX))]
+    memory_mib: Option<u32>,
+    /// Kubernetes namespace of the tenants [default: gpu-tenants]
+    #[arg(long, value_name = "NAME", requires = "config")]
     namespace: Option<String>,
     /// Image of the example pod
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", requires = "config")]
     image: Option<String>,
-    /// Output format: text, json, mermaid
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: String,
-    /// Write to this file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    fn options(&self, record: Option<&RunRecord>) -> ConfigOptions {
+        let mut options = ConfigOptions::default();
+        set(&mut options.tenants, self.tenants);
+        set(&mut options.memory_mib, self.memory_mib);
+        set(&mut options.namespace, self.namespace.clone());
+        set(&mut options.image, self.image.clone());
+        options.gpu = self
+            .gpu
+            .clone()
+            .or_else(|| record.map(|run| run.device.name.clone()));
+        options.layout.clone_from(&self.layout);
+        options
+    }
+}
+
+/// The output formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    #[value(alias = "table")]
+    Text,
+    Json,
+    Mermaid,
+}
+
+/// A flag for each question of the tree: its help is the question, its values are the answers.
+#[derive(Debug)]
+struct QuestionFlags(Answers);
+
+impl clap::Args for QuestionFlags {
+    fn augment_args(command: Command) -> Command {
+        command.args(NODES.iter().map(|node| {
+            let values = node.choices.iter();
+            let values = values.map(|choice| PossibleValue::new(choice.value).help(choice.meaning));
+            Arg::new(node.flag)
+                .long(node.flag)
+                .value_name("ANSWER")
+                .help(node.question)
+                .value_parser(PossibleValuesParser::new(values))
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for QuestionFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Self(Answers::default());
+        flags.update_from_arg_matches(matches)?;
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for node in &NODES {
+            if let Some(value) = matches.get_one::<String>(node.flag) {
+                self.0
+                    .answer(node.flag, value, Source::User)
+                    .map_err(|error| clap::Error::raw(ErrorKind::InvalidValue, error))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Advises and prints.
@@ -96,70 +171,67 @@ pub struct Args {
 /// # Errors
 /// When an answer is wrong or missing, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    if !["text", "table", "json", "mermaid"].contains(&args.format.as_str()) {
-        return Err(unknown("format", &args.format, "text, json, mermaid").into());
-    }
-    let second = args.second()?;
     let record = args.from.as_deref().map(read_record).transpose()?;
-    let answers = complete(args.answers()?, record.as_ref(), ui)?;
+    let mut answers = args.questions.0.clone();
+    if let Some(record) = &record {
+        evidence::answer(&mut answers, record)?;
+    }
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        ask_all(&mut answers, &mut std::io::stdin().lock(), ui)?;
+    }
+    let second = SecondAnswers {
+        kind: args.second.kind,
+        is_memory_bound: args.second.memory_bound,
+    };
     let advice = advise(&answers, second, record.as_ref())?;
-    let files = if args.config {
-        files(advice.leaf, &args.options(record.as_ref())?)?
+    let files = if args.config.config {
+        files(advice.leaf, &args.config.options(record.as_ref()))?
     } else {
         Vec::new()
     };
-    let text = match args.format.as_str() {
-        "json" => json(&advice, &files)?,
-        "mermaid" => output::mermaid(&advice),
-        _ => output::text(&advice) + &config_text(&files),
+    let text = match args.format {
+        Format::Json => json(&advice, &files)?,
+        Format::Mermaid => output::mermaid(&advice),
+        Format::Text => output::text(&advice) + &config_text(&files),
     };
-    write(args.output.as_deref(), &text, ui)?;
+    args.output.write(&text, ui)?;
     Ok(ExitCode::Done)
 }
 
-/// Asks for the missing answers on a terminal; without one a missing answer is an error.
-fn complete(
-    mut answers: Answers,
-    record: Option<&RunRecord>,
-    ui: &Ui,
-) -> Result<Answers, ExpectedError> {
-    if let Some(record) = record {
-        evidence::answer(&mut answers, record)?;
-    }
-    if !std::io::stdin().is_terminal() {
-        return Ok(answers);
-    }
-    while let End::Open(node) = walk(&answers).end {
-        let Some(value) = ask(node, ui)? else { break };
-        if let Err(error) = answers.answer(node.flag, &value, Source::User) {
-            ui.note(&error.to_string());
+/// Asks the open questions on the way to a leaf, until the input ends.
+fn ask_all(answers: &mut Answers, input: &mut impl BufRead, ui: &Ui) -> Result<(), ExpectedError> {
+    while let End::Open(node) = walk(answers).end {
+        let Some(value) = ask(node, input, ui)? else {
+            return Ok(());
+        };
+        if answers.answer(node.flag, &value, Source::User).is_err() {
+            ui.note(&format!("   accepted: {}", node.values(", ")));
         }
     }
-    Ok(answers)
+    Ok(())
 }
 
-/// Asks one question; `None` at the end of input.
-fn ask(node: &Node, ui: &Ui) -> Result<Option<String>, ExpectedError> {
+/// Asks one question; `None` at the end of the input.
+fn ask(node: &Node, input: &mut impl BufRead, ui: &Ui) -> Result<Option<String>, ExpectedError> {
     ui.note(&format!("{}. {}", node.number, node.question));
     for choice in node.choices {
         ui.note(&format!("   {}: {}", choice.value, choice.meaning));
     }
     let mut line = String::new();
-    let read =
-        std::io::stdin()
-            .read_line(&mut line)
-            .map_err(|source| ExpectedError::Unreadable {
-                what: "answer",
-                path: PathBuf::from("(standard input)"),
-                source,
-            })?;
+    let read = input
+        .read_line(&mut line)
+        .map_err(|source| ExpectedError::Unreadable {
+            what: "answer",
+            path: PathBuf::from("(standard input)"),
+            source,
+        })?;
     Ok((read > 0).then(|| line.trim().to_owned()))
 }
 
 fn config_text(files: &[ConfigFile]) -> String {
-    let part =
+    let section =
         |file: &ConfigFile| format!("\n--- {}\n{}\n\n{}", file.name, file.purpose, file.text);
-    files.iter().map(part).collect()
+    files.iter().map(section).collect()
 }
 
 fn json(advice: &Advice, files: &[ConfigFile]) -> Result<String, ExpectedError> {
@@ -171,67 +243,31 @@ fn json(advice: &Advice, files: &[ConfigFile]) -> Result<String, ExpectedError> 
     )?)
 }
 
-impl Args {
-    fn answers(&self) -> Result<Answers, PredictError> {
-        let given = [
-            ("isolation", &self.isolation),
-            ("mig", &self.mig),
-            ("workload", &self.workload),
-            ("memory-isolation", &self.memory_isolation),
-            ("driver", &self.driver),
-            ("sm-bound", &self.sm_bound),
-            ("soft-compute", &self.soft_compute),
-            ("reduced-fault-isolation", &self.reduced_fault_isolation),
-        ];
+#[cfg(test)]
+mod tests {
+    use gpubench_predict::advise::Answers;
+
+    use super::{Ui, ask_all};
+
+    #[test]
+    fn a_dialog_repeats_a_question_until_its_answer_is_accepted() {
         let mut answers = Answers::default();
-        for (flag, value) in given {
-            if let Some(value) = value {
-                answers.answer(flag, value, Source::User)?;
-            }
-        }
-        Ok(answers)
+        let mut input = "maybe\nhard\n no \nunread\n".as_bytes();
+        let asked = ask_all(&mut answers, &mut input, &Ui::from_environment());
+        assert!(asked.is_ok());
+        assert_eq!(
+            (answers.value(1), answers.value(2)),
+            (Some("hard"), Some("no"))
+        );
+        assert_eq!(input, b"unread\n");
     }
 
-    fn second(&self) -> Result<SecondAnswers, PredictError> {
-        let is_memory_bound = match self.memory_bound.as_deref() {
-            None => None,
-            Some("yes") => Some(true),
-            Some("no") => Some(false),
-            Some(other) => {
-                return Err(PredictError::value("memory-bound", other, "one of yes, no"));
-            }
-        };
-        Ok(SecondAnswers {
-            kind: self.kind.as_deref().map(Kind::parse).transpose()?,
-            is_memory_bound,
-        })
-    }
-
-    fn options(&self, record: Option<&RunRecord>) -> Result<ConfigOptions, PredictError> {
-        let mut options = ConfigOptions::default();
-        set(
-            &mut options.tenants,
-            "tenants",
-            &self.tenants,
-            "a whole number",
-        )?;
-        set(
-            &mut options.memory_mib,
-            "memory_mib",
-            &self.memory_mib,
-            "a whole number",
-        )?;
-        options.gpu = self
-            .gpu
-            .clone()
-            .or_else(|| record.map(|run| run.device.name.clone()));
-        options.layout.clone_from(&self.layout);
-        if let Some(namespace) = &self.namespace {
-            options.namespace.clone_from(namespace);
-        }
-        if let Some(image) = &self.image {
-            options.image.clone_from(image);
-        }
-        Ok(options)
+    #[test]
+    fn a_dialog_ends_with_its_input() {
+        let mut answers = Answers::default();
+        let mut input = "shared\n".as_bytes();
+        let asked = ask_all(&mut answers, &mut input, &Ui::from_environment());
+        assert!(asked.is_ok());
+        assert_eq!((answers.value(1), answers.value(3)), (Some("shared"), None));
     }
 }

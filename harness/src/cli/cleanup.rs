@@ -1,4 +1,4 @@
-//! `gpubench cleanup`: undoes the host changes that a run left when it died.
+//! `gpubench cleanup`: undoes host changes of runs that ended without undoing them.
 
 use gpubench_record::ExitCode;
 
@@ -18,19 +18,19 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::NotRestored,
 ];
 
-/// Undoes the host changes of runs that died
+/// Undoes host changes that a killed run left behind
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Only after runs on this GPU
+    /// Only changes of runs on this GPU [default: all GPUs]
     #[arg(long, value_name = "GPU-UUID")]
     device: Option<String>,
 }
 
-/// Cleans up and prints what was undone.
+/// Undoes the changes and prints them.
 ///
 /// # Errors
-/// When something could not be undone, or the GPU is in use.
+/// When a change could not be undone, or the GPU is in use.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let dir = state_dir().map_err(expected::from_journal)?;
     let left = leftovers(&dir, args.device.as_deref()).map_err(expected::from_journal)?;
@@ -38,7 +38,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         ui.print("nothing to clean up\n")?;
         return Ok(ExitCode::Done);
     }
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     for (journal, left) in left {
         let gpu = left.gpu.clone();
         match journal::undo(journal, &left) {
@@ -47,13 +47,13 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
                     ui.print(&format!("{gpu}: undone: {}\n", change.describe()))?;
                 }
             }
-            Err(error) => wrong.push(format!("{gpu}: {error}")),
+            Err(error) => failures.push(format!("{gpu}: {error}")),
         }
     }
-    if wrong.is_empty() {
+    if failures.is_empty() {
         return Ok(ExitCode::Done);
     }
     Err(ExpectedError::NotRestored {
-        what: wrong.join("; "),
+        what: failures.join("; "),
     })
 }

@@ -17,22 +17,22 @@ use crate::{axis, catalogue};
 /// Which GPU.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct DeviceFlag {
-    /// GPU to use: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID
+    /// GPU to use: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID [default: first GPU]
     ///
-    /// Default: the first GPU of the host. `virtual` is a GPU simulated in software; its figures
-    /// are predictions of a model, and every report marks them as virtual.
+    /// `virtual` is a GPU simulated in software. Its figures are predictions of a model, and every
+    /// report marks them as virtual. `gpubench virtual-gpu list` prints the machines.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<DeviceSelector>,
 }
 
-/// What to measure: the profile, and what the command line sets in it.
+/// What to measure: the profile, and its values from the command line.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ProfileFlags {
-    /// Built-in profile, or a path to one
+    /// Built-in profile, or path of a profile file
     #[arg(long, value_name = "NAME|PATH", default_value = "default")]
     pub profile: String,
-    /// Seed of all random choices, in place of the profile's
-    #[arg(long, value_name = "N")]
+    /// Seed of all random choices [default: that of the profile]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     pub seed: Option<u64>,
     /// Only these mechanisms (repeat, or separate by commas)
     #[arg(
@@ -50,26 +50,26 @@ pub struct ProfileFlags {
         value_parser = PossibleValuesParser::new(axis::known_names()),
     )]
     pub axis: Vec<String>,
-    /// Measure this program instead of the profile's victims; a shell command
+    /// Measure this shell command instead of the profile's victims
     ///
     /// It runs as a tenant under each mechanism and writes its requests to the file descriptor in
-    /// GPUBENCH_VICTIM_FD (workloads/README.md). The run uses the wall clock, on the
-    /// virtual GPU too.
+    /// GPUBENCH_VICTIM_FD (workloads/README.md). The run uses the wall clock, also on the virtual
+    /// GPU.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub victim_cmd: Option<String>,
-    /// What counts as a request of that program: requests (that it reports), lines (that it prints)
+    /// Request of that program: requests (it reports them), lines (each printed line is one)
     #[arg(long, value_name = "HOW", value_parser = reports)]
     pub victim_reports: Option<Reports>,
-    /// Time limit for that program to become ready after each start: 1s to 1h
+    /// Time limit for the start of that program, 1s to 1h
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub victim_ready: Option<Span>,
-    /// Allow changes of device settings (MIG, compute mode, time slice); they are undone afterwards
+    /// Allow changes of device settings (MIG, compute mode, time slice), undone after the run
     #[arg(long)]
     pub allow_reconfigure: bool,
-    /// HAMi library to preload, in place of /usr/local/vgpu/libvgpu.so
+    /// HAMi library to preload [default: /usr/local/vgpu/libvgpu.so]
     ///
-    /// With a library of your own the run uses the wall clock, on the virtual GPU too, because the
-    /// threads of the library cannot follow virtual time.
+    /// With this flag the run uses the wall clock, also on the virtual GPU, because the threads of
+    /// the library cannot follow virtual time.
     #[arg(long, value_name = "PATH")]
     pub hami_lib: Option<PathBuf>,
 }
@@ -78,7 +78,7 @@ impl ProfileFlags {
     /// Loads the profile and applies the flags to it.
     ///
     /// # Errors
-    /// When there is no such profile, or it is wrong.
+    /// When the profile does not exist, or is wrong.
     pub fn load(&self) -> Result<Profile, ExpectedError> {
         let overrides = Overrides {
             seed: self.seed,
@@ -91,7 +91,7 @@ impl ProfileFlags {
         profile::load(&self.profile, &overrides)
     }
 
-    /// What the command line says about the host.
+    /// The options of the host.
     #[must_use]
     pub fn host_options(&self) -> HostOptions {
         HostOptions {
@@ -101,7 +101,24 @@ impl ProfileFlags {
     }
 }
 
-/// In a profile an empty text means no program; an empty flag is a mistake.
+/// A parser of whole numbers from `min` to `max`; `u64::MAX` means no limit.
+pub(super) fn whole<T: TryFrom<u64>>(
+    min: u64,
+    max: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.trim().parse().ok();
+        let number = number.filter(|number| (min..=max).contains(number));
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| match max {
+                u64::MAX => format!("accepted: a whole number of at least {min}"),
+                max => format!("accepted: a whole number from {min} to {max}"),
+            })
+    }
+}
+
+/// An empty command in a profile means no program; an empty flag is an error.
 fn command(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         return Err("it is empty (accepted: a shell command)".to_owned());
@@ -117,10 +134,10 @@ fn reports(word: &str) -> Result<Reports, String> {
     Reports::find(word).ok_or_else(|| "accepted: requests, lines".to_owned())
 }
 
-/// Where output goes.
+/// Folder of the record.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OutFlag {
-    /// Folder for the record
+    /// Folder for the record [default: a new one in gpubench-out]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -128,9 +145,9 @@ pub struct OutFlag {
 /// Text or JSON, for verbs that print a list or a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum TextFormat {
-    /// For people; may change between versions.
+    /// Text for people; may change between versions.
     Table,
-    /// For programs.
+    /// Data for programs.
     Json,
 }
 
@@ -149,10 +166,30 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
 /// A value as indented JSON with a newline at the end.
 ///
 /// # Errors
-/// When it has no JSON form, which is a bug.
+/// When the value has no JSON form, which is a bug.
 pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
     let text = serde_json::to_string_pretty(value).map_err(|error| ExpectedError::Internal {
         what: error.to_string(),
     })?;
     Ok(text + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+
+    #[test]
+    fn a_whole_number_is_refused_with_the_accepted_ones() {
+        let limited = whole::<u32>(1, 14);
+        assert_eq!(limited("14"), Ok(14));
+        for text in ["0", "15", "-1", "1.5", "x", ""] {
+            let accepted = "accepted: a whole number from 1 to 14";
+            assert_eq!(limited(text), Err(accepted.to_owned()), "{text}");
+        }
+        let open = whole::<u32>(2, u64::MAX);
+        for text in ["1", "4294967296"] {
+            let accepted = "accepted: a whole number of at least 2";
+            assert_eq!(open(text), Err(accepted.to_owned()), "{text}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `gpubench doctor`: what this host can do, before anything is measured on it.
+//! `gpubench doctor`: checks of this host before a measurement.
 
 use gpubench_record::{ExitCode, Verification};
 use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality};
@@ -35,11 +35,10 @@ pub struct Args {
     format: TextFormat,
 }
 
-/// Checks this host and prints the report. Without a device the report says so, and the exit code
-/// is 3.
+/// Checks this host and prints the report. Without a device the exit code is 3.
 ///
 /// # Errors
-/// When the profile is wrong, nothing can run here, or the output cannot be written.
+/// When the profile is wrong, nothing can run on this host, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
@@ -93,10 +92,10 @@ fn device_text(report: &HostReport) -> String {
     }
 }
 
-/// A figure that only a tenant with the whole device can find.
+/// A figure that only a tenant with the whole device can read.
 fn or_unknown(figure: u64, unit: &str) -> String {
     match figure {
-        0 => "unknown: no tenant can have the whole device".to_owned(),
+        0 => "unknown: no tenant can use the whole device".to_owned(),
         known => format!("{known}{unit}"),
     }
 }
@@ -192,7 +191,7 @@ fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [
     }
 }
 
-/// The cause of lateness: a thread that the host stops while it spins is late in any case.
+/// The causes of lateness. A thread that the host stops while it spins is always late.
 fn stops_line(class: &str, found: &Punctuality) -> String {
     format!(
         "{class}: wake-ups are set {:.0} us early; of {} wake-ups {} overslept and {} were stopped \

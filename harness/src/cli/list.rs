@@ -1,4 +1,4 @@
-//! `gpubench list`: the contents of the catalogues.
+//! `gpubench list`: the entries of the catalogues.
 
 use clap::ValueEnum;
 use gpubench_record::ExitCode;
@@ -11,7 +11,7 @@ use crate::error::ExpectedError;
 use crate::judge::listing::{self as catalogues, Row};
 use crate::judge::measured_faults::{self, MEASURED};
 
-/// Columns of a line without a terminal.
+/// Columns without a terminal.
 const WIDTH: usize = 120;
 /// The indentation of a paragraph, and the separator within its lines.
 const INDENT: &str = "    ";
@@ -29,7 +29,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// What to list
+    /// Catalogue to list
     what: What,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
@@ -39,9 +39,9 @@ pub struct Args {
 /// The catalogues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Ways to share a GPU
+    /// Sharing mechanisms
     Mechanisms,
-    /// What tenants do: victims (measured) and aggressors
+    /// Workloads of tenants: victims (measured) and aggressors
     Workloads,
     /// Faults that a tenant can inject
     Faults,
@@ -49,9 +49,9 @@ enum What {
     Axes,
     /// Checks that do not produce a throughput
     Probes,
-    /// Run profiles inside the binary
+    /// Built-in profiles
     Profiles,
-    /// Ways to render a record
+    /// Report formats
     Formats,
 }
 
@@ -87,7 +87,7 @@ fn rows(what: What) -> Vec<Row> {
     }
 }
 
-/// Entries that a catalogue lacks on purpose. In JSON they are entries with the key `left_out`.
+/// Entries that a catalogue omits on purpose. In JSON they have the key `left_out`.
 fn left_out(what: What) -> Vec<Row> {
     match what {
         What::Faults => catalogues::faults_left_out(),
@@ -169,12 +169,12 @@ fn render(rows: &[Row], width: usize) -> String {
 /// The details of a row for tables and paragraphs.
 fn details(row: &Row) -> Vec<String> {
     let details = row.details.iter();
-    // The first is printed once below the rows, the second has its own lines.
+    // `NOT_UNDER` is printed once below the rows, `MEASURED` has its own lines.
     let details = details.filter(|(key, _)| ![catalogues::NOT_UNDER, MEASURED].contains(key));
     details.filter_map(detail).collect()
 }
 
-/// The measured answers of a row, one line each.
+/// The measured results of a row, one line each.
 fn measured(row: &Row) -> Vec<String> {
     let found = row.details.iter().filter(|(key, _)| *key == MEASURED);
     let entries = found.filter_map(|(_, value)| value.as_array()).flatten();
@@ -182,15 +182,15 @@ fn measured(row: &Row) -> Vec<String> {
     lines.map(|line| format!("{MEASURED} {line}")).collect()
 }
 
-/// The name on its own line, and the details below it in lines of this width. A longer detail stays
-/// on one line, so that a search finds it.
+/// The name on its own line, and the details below in lines of this width. A longer detail is not
+/// wrapped, so a search finds it.
 fn paragraph(row: &Row, width: usize) -> String {
-    let room = width.saturating_sub(INDENT.len());
+    let columns = width.saturating_sub(INDENT.len());
     let mut lines = vec![row.summary.clone(), String::new()];
     for one in details(row) {
         match lines.last_mut() {
             Some(line) if line.is_empty() => *line = one,
-            Some(line) if line.chars().count() + 3 + one.chars().count() <= room => {
+            Some(line) if line.chars().count() + 3 + one.chars().count() <= columns => {
                 line.push_str(BETWEEN);
                 line.push_str(&one);
             }
@@ -257,8 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_catalogue_prints_an_array_of_named_entries() -> Result<(), Box<dyn std::error::Error>>
-    {
+    fn every_catalogue_prints_an_array_of_unique_names() -> Result<(), Box<dyn std::error::Error>> {
         for &what in What::value_variants() {
             let rows = rows(what);
             let read: Vec<serde_json::Value> = serde_json::from_str(&render_json(&rows)?)?;

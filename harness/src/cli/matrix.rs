@@ -7,7 +7,7 @@ use gpubench_record::{Cell, ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, format};
 use gpubench_workloads::fault;
 
-use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help, whole};
 use super::signals::run_until_signal;
 use super::ui::{Progress, Ui};
 use crate::error::ExpectedError;
@@ -18,7 +18,7 @@ use crate::judge::{
 use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{Observer, RunEnd, RunPhase};
 
-/// When a mechanism leads to exit code 3 or 4.
+/// When a mechanism ends the run with exit code 3 or 4.
 const MECHANISM_CODES: &str = "\n\nA mechanism fails (4) if it cannot be set up or its proof does \
 not hold. A mechanism that cannot run on this host is waived: the run ends with 3 if --mechanism \
 names it or no other mechanism could run, else with 0.";
@@ -48,8 +48,8 @@ pub struct Args {
     out: OutFlag,
     /// Reuse the calibration of this record or file
     ///
-    /// Records are comparable only if their victims do the same work. Give the first record of a
-    /// GPU to its later runs.
+    /// Records are comparable only if their victims do the same work. Pass the first record of a GPU
+    /// to its later runs.
     #[arg(long, value_name = "RECORD|FILE")]
     calibration: Option<PathBuf>,
     /// After the cells, probe each mechanism (`gpubench list probes`)
@@ -70,8 +70,8 @@ pub struct Args {
     /// After the cells, inject faults: all, or only these (separate by commas)
     ///
     /// Each fault is injected in its own process while victims run, from benign to severe. The GPU
-    /// must recover within a time limit. If it asks for a reset, the trials stop and the exit code
-    /// is 4. Do not use on a GPU with other users.
+    /// must recover within a time limit. If it requires a reset, the trials stop and the exit code is
+    /// 4. Do not use on a GPU with other users.
     #[arg(
         long,
         value_name = "NAME",
@@ -81,7 +81,7 @@ pub struct Args {
         value_parser = PossibleValuesParser::new(fault_names()),
     )]
     faults: Option<Vec<String>>,
-    /// Trials of each fault under each mechanism, in place of the profile's number
+    /// Trials of each fault under each mechanism [default: that of the profile]
     ///
     /// 14 contained trials without a failure are evidence for L2, 59 for L3. Trials of several
     /// records of one device and driver add up: `gpubench report NIGHT1 NIGHT2...`.
@@ -89,7 +89,7 @@ pub struct Args {
         long,
         value_name = "N",
         requires = "faults",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(TRIALS_MAX)),
+        value_parser = whole::<u32>(1, TRIALS_MAX.into()),
     )]
     fault_trials: Option<u32>,
     /// End with exit code 10 if any row is inconclusive
@@ -102,14 +102,14 @@ fn fault_names() -> Vec<&'static str> {
 }
 
 impl Args {
-    /// Whether the flags fit the profile.
+    /// Refuses flags that contradict the profile.
     fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
-        let wants_more = self.probes || self.escape || self.faults.is_some();
-        if wants_more && profile.foreign.victim().is_some() {
+        let has_extras = self.probes || self.escape || self.faults.is_some();
+        if has_extras && profile.foreign.victim().is_some() {
             return Err(ExpectedError::Usage {
                 problem:
                     "--probes, --escape and --faults need built-in victims, and the victim is \
-                          a program of yours"
+                          a user program"
                         .to_owned(),
                 remedy: Some(
                     "leave out --probes, --escape and --faults, or --victim-cmd".to_owned(),
@@ -133,22 +133,22 @@ impl Args {
 /// Runs the matrix and prints its report.
 ///
 /// # Errors
-/// When nothing could run or be written; the record keeps everything measured until then.
+/// When nothing could run or be written. The record has all measurements until then.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     args.check(&profile)?;
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let time = host_facts::time_mode(device, &options, &profile);
     let session = DeviceSession::open(device, profile.seed, time)?;
-    let given = args.out.out.clone();
-    let out = given.unwrap_or_else(|| run_folder::default_path(&profile.name));
+    let out = args.out.out.clone();
+    let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
     let (setup, kernel_log) = matrix_setup(&session, &options, profile, &args.request(), &out)?;
     let mut progress = ProgressObserver {
         progress: ui.progress(setup.plan.cells.len() as u64, setup.plan.blocks),
     };
     let end = run_until_signal(setup, kernel_log, &mut progress);
     progress.progress.finish();
-    // The error of the run comes first: on a full disk the scores cannot be written either.
+    // The error of the run has priority: on a full disk the scores cannot be written either.
     let judged = match (conclude(&out), end) {
         (Ok(judged), end) => (judged, end),
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),

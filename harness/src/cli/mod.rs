@@ -1,7 +1,7 @@
 //! The command line: one file per verb, each with its arguments and its `run`.
 //!
-//! To add a verb, add its file, its `mod` line, its line in [`Verb`] and in [`exit_codes`]. A verb
-//! is listed once it works.
+//! To add a verb, add its file, its `mod` line, and its lines in [`Verb`], [`Verb::run`] and
+//! [`exit_codes`].
 
 pub mod advise;
 pub mod cleanup;
@@ -16,7 +16,7 @@ mod predicting;
 pub mod report;
 mod signals;
 pub mod simulate;
-mod simulate_event;
+mod simulate_models;
 pub mod stand_in;
 pub mod tenant_entry;
 pub mod ui;
@@ -41,10 +41,6 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one value per process: a box saves nothing"
-)]
 enum Verb {
     Matrix(matrix::Args),
     Doctor(doctor::Args),
@@ -127,14 +123,14 @@ fn exit_codes() -> Vec<ExitCode> {
 }
 
 fn print_usage(error: &clap::Error) -> ExitCode {
-    // Help and version are results and go to stdout; a reader that left is not an error.
-    let shown = matches!(
+    // Help and version are results and go to stdout; a closed pipe is not an error.
+    let is_result = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
     match error.print() {
         Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::OutputFailed,
-        _ if shown => ExitCode::Done,
+        _ if is_result => ExitCode::Done,
         _ => ExitCode::Usage,
     }
 }
@@ -187,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_unknown_value_lists_the_accepted_ones() {
-        let refused = try_parse("gpubench list gadgets");
-        assert!(refused.is_err_and(|text| text.contains("mechanisms") && text.contains("axes")));
+        let result = try_parse("gpubench list gadgets");
+        assert!(result.is_err_and(|text| text.contains("mechanisms") && text.contains("axes")));
     }
 }

@@ -1,19 +1,20 @@
-//! `gpubench pack`: how many tenants fit, which resource binds, what the fleet costs and idles.
+//! `gpubench pack`: tenants per GPU, the binding resource, and the cost of a fleet.
 
 use std::path::PathBuf;
 
 use gpubench_predict::PredictError;
 use gpubench_predict::pack::chargeback::{Charge, Used, chargeback};
 use gpubench_predict::pack::cost::Price;
-use gpubench_predict::pack::demand::{Kind, kinds_of_record};
+use gpubench_predict::pack::demand::{Kind, MAX_TENANTS, kinds_of_record};
 use gpubench_predict::pack::{Demand, output, report};
 use gpubench_predict::text::json_text;
 use gpubench_record::ExitCode;
-use gpubench_record::sample::MISSING;
 use gpubench_reports::Record;
 
-use super::common::exit_codes_help;
-use super::predicting::{NUMBER, number, parse, read_record, read_text, unknown, write};
+use super::common::{TextFormat, exit_codes_help, whole};
+use super::predicting::{
+    OutputFlag, mig_gpu, not_negative, positive, read_record, read_text, share,
+};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -26,54 +27,108 @@ pub const EXIT_CODES: &[ExitCode] = &[
 ];
 
 /// Computes how many tenants fit on a GPU by mechanism, and the cost of a fleet
+///
+/// Needs the GPU (--gpu or --memory-gb), and memory and compute of a tenant (--tenant-memory-gb
+/// with --tenant-compute or --from), or all of them in a file (--config).
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES), allow_negative_numbers = true)]
 pub struct Args {
-    /// Demand file in TOML; flags override its values
+    /// Demand file in TOML, also for several kinds of tenants; flags override its values
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// GPU model, for example A100-80 or H200-141
-    #[arg(long, value_name = "GPU")]
+    /// GPU model with MIG, for example A100-80 or H200-141
+    #[arg(
+        long,
+        value_name = "GPU",
+        value_parser = mig_gpu,
+        required_unless_present_any = ["memory_gb", "config", "chargeback"],
+    )]
     gpu: Option<String>,
-    /// Memory of one GPU, for a model that the MIG tables lack
-    #[arg(long, value_name = "GB", allow_hyphen_values = true)]
-    memory_gb: Option<String>,
-    /// Number of tenants
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    tenants: Option<String>,
-    /// Memory of one tenant
-    #[arg(long, value_name = "GB", allow_hyphen_values = true)]
-    tenant_memory_gb: Option<String>,
-    /// Share of the GPU's compute that one tenant needs
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    tenant_compute: Option<String>,
-    /// Planned utilisation of a GPU
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    target: Option<String>,
-    /// Rental price of one GPU per hour
-    #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
-    price_per_hour: Option<String>,
-    /// Purchase price of one GPU; needs --price-per-year and --years
-    #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
-    purchase: Option<String>,
-    /// Running costs of a purchased GPU per year
-    #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
-    price_per_year: Option<String>,
-    /// Depreciation period of the purchase in years
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    years: Option<String>,
-    /// Take the compute demand from a record; needs --tenant-memory-gb
+    /// Memory of one GPU, above 0; for other models than those of --gpu
+    #[arg(long, value_name = "GB", value_parser = positive)]
+    memory_gb: Option<f64>,
+    /// Number of tenants, 1 to 100000 [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, MAX_TENANTS))]
+    tenants: Option<u64>,
+    /// Memory of one tenant, above 0
+    #[arg(
+        long,
+        value_name = "GB",
+        value_parser = positive,
+        required_unless_present_any = ["config", "chargeback"],
+    )]
+    tenant_memory_gb: Option<f64>,
+    /// Share of the GPU's compute that one tenant needs, up to 1
+    #[arg(
+        long,
+        value_name = "SHARE",
+        value_parser = share,
+        required_unless_present_any = ["config", "from", "chargeback"],
+        conflicts_with = "from",
+        requires = "tenant_memory_gb",
+    )]
+    tenant_compute: Option<f64>,
+    /// Planned utilisation of a GPU, up to 1 [default: 0.75]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    target: Option<f64>,
+    /// Take the compute demand of the victims from a record; needs --tenant-memory-gb
     #[arg(long, value_name = "RECORD")]
     from: Option<PathBuf>,
     /// Bill the tenants of the record for their measured GPU time
-    #[arg(long, requires = "from")]
+    #[arg(
+        long,
+        requires = "from",
+        conflicts_with_all = ["config", "gpu", "memory_gb", "tenants", "tenant_memory_gb", "target"],
+    )]
     chargeback: bool,
-    /// Output format: table, json
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: String,
-    /// Write to this file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    price: PriceArgs,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table", help_heading = "Output")]
+    format: TextFormat,
+    #[command(flatten, next_help_heading = "Output")]
+    output: OutputFlag,
+}
+
+/// The price of a GPU: rented or purchased.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Price (rented or purchased)")]
+struct PriceArgs {
+    /// Rent of one GPU per hour
+    #[arg(
+        long,
+        value_name = "MONEY",
+        value_parser = not_negative,
+        conflicts_with_all = ["purchase", "price_per_year", "years"],
+    )]
+    price_per_hour: Option<f64>,
+    /// Purchase price of one GPU; needs --price-per-year and --years
+    #[arg(
+        long,
+        value_name = "MONEY",
+        value_parser = not_negative,
+        requires_all = ["price_per_year", "years"],
+    )]
+    purchase: Option<f64>,
+    /// Running costs of a purchased GPU per year
+    #[arg(long, value_name = "MONEY", value_parser = not_negative, requires = "purchase")]
+    price_per_year: Option<f64>,
+    /// Depreciation period of the purchase in years, above 0
+    #[arg(long, value_name = "N", value_parser = positive, requires = "purchase")]
+    years: Option<f64>,
+}
+
+impl PriceArgs {
+    fn price(&self) -> Option<Price> {
+        if let Some(per_hour) = self.price_per_hour {
+            return Some(Price::Rent { per_hour });
+        }
+        Some(Price::Own {
+            purchase: self.purchase?,
+            per_year: self.price_per_year?,
+            years: self.years?,
+        })
+    }
 }
 
 /// Packs and prints.
@@ -81,11 +136,7 @@ pub struct Args {
 /// # Errors
 /// When an input is wrong, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let is_json = match args.format.as_str() {
-        "json" => true,
-        "table" => false,
-        other => return Err(unknown("format", other, "table, json").into()),
-    };
+    let is_json = args.format == TextFormat::Json;
     let text = if args.chargeback {
         let bill = args.bill()?;
         if is_json {
@@ -101,72 +152,38 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             output::table(&found)
         }
     };
-    write(args.output.as_deref(), &text, ui)?;
+    args.output.write(&text, ui)?;
     Ok(ExitCode::Done)
 }
 
 impl Args {
+    /// The file or the defaults, with the flags applied.
     fn demand(&self) -> Result<Demand, ExpectedError> {
         let mut demand = match &self.config {
             None => Demand::default(),
             Some(path) => Demand::from_toml(&read_text("demand", path)?)?,
         };
         demand.gpu = self.gpu.clone().or(demand.gpu);
-        demand.memory_gb = parse("memory_gb", &self.memory_gb, NUMBER)?.or(demand.memory_gb);
-        number(&mut demand.target, "target", &self.target)?;
-        demand.price = self.price()?.or(demand.price);
-        if let Some(path) = &self.from {
-            let memory_gb = self.needed("tenant_memory_gb", &self.tenant_memory_gb)?;
-            demand.tenant = kinds_of_record(&read_record(path)?, memory_gb)?;
-        } else if self.tenant_memory_gb.is_some() || self.tenant_compute.is_some() {
-            demand.tenant = vec![self.kind()?];
+        demand.memory_gb = self.memory_gb.or(demand.memory_gb);
+        demand.target = self.target.unwrap_or(demand.target);
+        demand.price = self.price.price().or(demand.price);
+        match (&self.from, self.tenant_memory_gb, self.tenant_compute) {
+            (Some(path), Some(memory_gb), _) => {
+                demand.tenant = kinds_of_record(&read_record(path)?, memory_gb)?;
+            }
+            (None, Some(memory_gb), Some(compute)) => {
+                demand.tenant = vec![Kind::new("tenant", memory_gb, compute)];
+            }
+            (None, None, None) => {}
+            (Some(_), None, _) => return Err(missing("--tenant-memory-gb").into()),
+            (None, _, _) => return Err(missing("--tenant-compute").into()),
         }
-        if let Some(count) = parse("tenants", &self.tenants, "a whole number of at least 1")? {
+        if let Some(count) = self.tenants {
             for kind in &mut demand.tenant {
                 kind.count = count;
             }
         }
         Ok(demand)
-    }
-
-    fn kind(&self) -> Result<Kind, PredictError> {
-        Ok(Kind {
-            name: "tenant".to_owned(),
-            count: 1,
-            memory_gb: Some(self.needed("tenant_memory_gb", &self.tenant_memory_gb)?),
-            parameters_billion: None,
-            bytes_per_parameter: None,
-            cache_gb: None,
-            compute: self.needed("tenant_compute", &self.tenant_compute)?,
-            utilisation: None,
-        })
-    }
-
-    fn price(&self) -> Result<Option<Price>, PredictError> {
-        let rent = parse("price_per_hour", &self.price_per_hour, NUMBER)?;
-        let owned = [&self.purchase, &self.price_per_year, &self.years];
-        let is_owned = owned.iter().any(|flag| flag.is_some());
-        match rent {
-            Some(_) if is_owned => Err(PredictError::value(
-                "price_per_hour",
-                "given beside a purchase",
-                "either --price-per-hour, or --purchase, --price-per-year and --years",
-            )),
-            Some(per_hour) => Ok(Some(Price::Rent { per_hour })),
-            None if is_owned => Ok(Some(Price::Own {
-                purchase: self.needed("purchase", &self.purchase)?,
-                per_year: self.needed("price_per_year", &self.price_per_year)?,
-                years: self.needed("years", &self.years)?,
-            })),
-            None => Ok(None),
-        }
-    }
-
-    fn needed(&self, name: &str, given: &Option<String>) -> Result<f64, PredictError> {
-        parse(name, given, NUMBER)?.ok_or_else(|| PredictError::Missing {
-            what: name.to_owned(),
-            remedy: format!("give --{}", name.replace('_', "-")),
-        })
     }
 
     /// GPU time of every tenant's requests, from the samples of the record.
@@ -180,28 +197,26 @@ impl Args {
         };
         let record = Record::open(path).map_err(|error| unreadable(error.to_string()))?;
         let mut used = Vec::new();
-        let mut without = 0_u64;
         for cell in &record.run().cells {
             for tenant in &cell.tenant_results {
                 let rows = record.samples(&cell.cell.id, &tenant.planned.tenant);
                 let rows = rows.map_err(|error| unreadable(error.to_string()))?;
-                let timed = rows
-                    .iter()
-                    .map(|row| row.gpu_ns)
-                    .filter(|ns| *ns != MISSING);
-                without += rows.iter().filter(|row| row.gpu_ns == MISSING).count() as u64;
                 let workload = tenant.planned.workload.as_deref().unwrap_or("idle");
-                used.push(Used {
-                    tenant: format!("{} ({workload})", tenant.planned.tenant),
-                    gpu_time_s: timed.map(|ns| ns as f64 / 1e9).sum(),
-                });
+                let name = format!("{} ({workload})", tenant.planned.tenant);
+                used.push(Used::of_requests(name, rows.iter().map(|row| row.gpu_ns)));
             }
         }
         if used.iter().all(|used| used.gpu_time_s == 0.0) {
-            return Err(unreadable(format!(
-                "no request has a measured GPU time ({without} have none)"
-            )));
+            return Err(unreadable("no request has a measured GPU time".to_owned()));
         }
-        Ok(chargeback(&used, self.price()?.as_ref()))
+        Ok(chargeback(&used, self.price.price().as_ref()))
+    }
+}
+
+/// A flag that is needed beside the others although there is a file.
+fn missing(flag: &str) -> PredictError {
+    PredictError::Missing {
+        what: "a value of the tenant".to_owned(),
+        remedy: format!("give {flag}"),
     }
 }

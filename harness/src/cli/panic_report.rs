@@ -1,19 +1,19 @@
-//! A panic is reported in one line with its source location, and never as exit code 101.
+//! A panic is reported in one line with its source location, and ends with exit code 1.
 
 use std::io::Write;
 use std::panic::{PanicHookInfo, UnwindSafe, catch_unwind};
 
 use gpubench_record::ExitCode;
 
-/// Makes every later panic print its one line on stderr.
+/// Installs the hook that prints a panic as one line on stderr.
 pub fn install() {
     std::panic::set_hook(Box::new(|info| {
-        // A closed stderr is no error.
+        // A closed stderr is not an error.
         let _ = writeln!(std::io::stderr(), "{}", report(info));
     }));
 }
 
-/// Runs `work`; a panic becomes the documented exit code, after the hook has printed it.
+/// Runs `work`. After a panic the exit code is that of an internal error.
 pub fn guard(work: impl FnOnce() -> u8 + UnwindSafe) -> u8 {
     catch_unwind(work).unwrap_or(ExitCode::Internal.code())
 }
@@ -25,16 +25,16 @@ fn report(info: &PanicHookInfo<'_>) -> String {
         .map(|text| (*text).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned());
-    let place = info
+    let location = info
         .location()
-        .map_or_else(String::new, |place| format!(" at {place}"));
-    line(&what, &place)
+        .map_or_else(String::new, |location| format!(" at {location}"));
+    line(&what, &location)
 }
 
-fn line(what: &str, place: &str) -> String {
+fn line(what: &str, location: &str) -> String {
     let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
     let version = env!("CARGO_PKG_VERSION");
-    format!("internal error: {what}{place} (gpubench {version}); please report this")
+    format!("internal error: {what}{location} (gpubench {version}); please report this")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! `gpubench plan`: the cells of a run, their order and duration, and the changes on the host. Runs
-//! nothing; with `--rehearse` it makes the changes and undoes them.
+//! no cell; `--rehearse` makes and undoes the changes.
 
 use gpubench_record::{Cell, ExitCode, Plan};
 use gpubench_virtual_gpu::session::TimeMode;
@@ -27,7 +27,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::NotRestored,
 ];
 
-/// Prints the plan of a matrix: cells, order, duration, skips, host changes; runs nothing
+/// Prints the plan of a matrix (cells, order, duration, skips, host changes) without running it
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
@@ -35,9 +35,9 @@ pub struct Args {
     device: DeviceFlag,
     #[command(flatten)]
     profile: ProfileFlags,
-    /// Set up and undo each mechanism on the host; measure nothing
+    /// Set up and undo each mechanism on the host, without measuring
     ///
-    /// Shows what the driver refuses before a long run. Device settings change only with
+    /// Shows before a long run what the driver refuses. Device settings change only with
     /// --allow-reconfigure.
     #[arg(long)]
     rehearse: bool,
@@ -123,14 +123,14 @@ fn render_text(plan: &Plan, notes: &[String]) -> String {
 
 fn summary(plan: &Plan) -> String {
     let d = &plan.durations;
-    let part = |ns: u64| Span::from_ns(ns);
+    let span = Span::from_ns;
     let (cells, per_block) = (
         plan.cells.len(),
         plan.cells.len() / plan.blocks.max(1) as usize,
     );
     let victim = plan.foreign.as_ref().map_or_else(String::new, |victim| {
         let (command, reports) = (&victim.command, victim.reports.as_str());
-        let ready = part(victim.ready_ns);
+        let ready = span(victim.ready_ns);
         format!(
             "\nvictim: {command} (measured by its {reports}), restarted for most cells, ready \
              within {ready}"
@@ -140,7 +140,7 @@ fn summary(plan: &Plan) -> String {
     let where_open = if open == cells {
         String::new()
     } else {
-        format!(" (in the {open} cells that jitter is scored from)")
+        format!(" (only in the {open} cells for jitter)")
     };
     format!(
         "profile {} ({}), seed {}, {} tenants{}\n\
@@ -154,11 +154,11 @@ fn summary(plan: &Plan) -> String {
         plan.tenants,
         victim,
         plan.blocks,
-        part(d.cell_ns()),
-        part(d.warmup_ns),
-        part(d.closed_ns),
-        part(d.gap_ns),
-        part(d.open_ns),
+        span(d.cell_ns()),
+        span(d.warmup_ns),
+        span(d.closed_ns),
+        span(d.gap_ns),
+        span(d.open_ns),
         in_minutes(plan.device_time_ns()),
     )
 }
@@ -193,7 +193,7 @@ fn mechanisms(plan: &Plan) -> String {
             [mechanism.variant.clone(), cells, changes]
         })
         .collect();
-    // Native cells run as the reference of the other mechanisms, requested or not.
+    // Native cells always run: they are the reference of the other mechanisms.
     if !plan
         .mechanisms
         .iter()

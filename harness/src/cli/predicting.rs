@@ -1,20 +1,15 @@
-//! Input of `simulate`, `pack` and `advise`: values of flags, records and files.
-//!
-//! Numbers and names are parsed here and not by the argument parser, so that an error is one line,
-//! the same for a flag and for a file.
+//! Input and output of `simulate`, `pack` and `advise`: values of flags, records and files.
 
-use std::path::Path;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 
-use gpubench_predict::PredictError;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gpubench_predict::error::{CONFIDENCE, NOT_NEGATIVE, PERCENT, POSITIVE, SHARE};
+use gpubench_predict::{PredictError, mig};
 use gpubench_record::RunRecord;
 use gpubench_reports::Record;
 
 use super::ui::Ui;
 use crate::error::ExpectedError;
-
-/// The accepted values of a flag that takes any number.
-pub(super) const NUMBER: &str = "a number";
 
 impl From<PredictError> for ExpectedError {
     fn from(error: PredictError) -> Self {
@@ -25,49 +20,45 @@ impl From<PredictError> for ExpectedError {
     }
 }
 
-/// An unknown name.
-pub(super) fn unknown(what: &'static str, given: &str, known: impl Into<String>) -> PredictError {
-    PredictError::Unknown {
-        what,
-        given: given.to_owned(),
-        known: known.into(),
-    }
+/// A number above 0.
+pub(super) fn positive(text: &str) -> Result<f64, String> {
+    POSITIVE.parse(text)
 }
 
-/// Parses the value of a flag, if it was given.
-pub(super) fn parse<T: FromStr>(
-    name: &str,
-    given: &Option<String>,
-    accepted: &str,
-) -> Result<Option<T>, PredictError> {
-    let read = |text: &String| {
-        text.trim()
-            .parse()
-            .map_err(|_| PredictError::value(name, format!("\"{text}\""), accepted))
-    };
-    given.as_ref().map(read).transpose()
+/// A number of at least 0.
+pub(super) fn not_negative(text: &str) -> Result<f64, String> {
+    NOT_NEGATIVE.parse(text)
 }
 
-/// Sets a value from a flag, if it was given.
-pub(super) fn set<T: FromStr>(
-    into: &mut T,
-    name: &str,
-    given: &Option<String>,
-    accepted: &str,
-) -> Result<(), PredictError> {
-    if let Some(value) = parse(name, given, accepted)? {
-        *into = value;
-    }
-    Ok(())
+/// A number above 0 and at most 1.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    SHARE.parse(text)
 }
 
-/// Sets a value from a flag that takes any number, if it was given.
-pub(super) fn number(
-    into: &mut f64,
-    name: &str,
-    given: &Option<String>,
-) -> Result<(), PredictError> {
-    set(into, name, given, NUMBER)
+/// A number above 0 and at most 100.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    PERCENT.parse(text)
+}
+
+/// A number above 0 and below 1.
+pub(super) fn confidence(text: &str) -> Result<f64, String> {
+    CONFIDENCE.parse(text)
+}
+
+/// A GPU of the MIG tables.
+pub(super) fn mig_gpu(name: &str) -> Result<String, PredictError> {
+    mig::table(name).map(|_| name.to_owned())
+}
+
+/// One of several names, each of which stands for a value.
+pub(super) fn one_of<T: Copy + Send + Sync>(
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = values.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(names).try_map(|name| {
+        let found = values.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value).ok_or("unknown name")
+    })
 }
 
 /// Reads a file that the user named.
@@ -79,7 +70,7 @@ pub(super) fn read_text(what: &'static str, path: &Path) -> Result<String, Expec
     })
 }
 
-/// Opens a record's folder, or reads the JSON that `report --format json` printed of one.
+/// Reads the folder of a record, or the output of `report --format json`.
 pub(super) fn read_record(path: &Path) -> Result<RunRecord, ExpectedError> {
     let unreadable = |problem: String| ExpectedError::RecordUnreadable {
         path: path.to_owned(),
@@ -93,12 +84,22 @@ pub(super) fn read_record(path: &Path) -> Result<RunRecord, ExpectedError> {
     Ok(record.run().clone())
 }
 
-/// Prints, or writes the file that the user named.
-pub(super) fn write(output: Option<&Path>, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
-    match output {
-        None => ui.print(text),
-        Some(path) => {
-            std::fs::write(path, text).map_err(|error| ExpectedError::from_write(path, error))
+/// Where the result goes.
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputFlag {
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl OutputFlag {
+    /// Writes the file, or prints without one.
+    pub(super) fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
+        match &self.output {
+            None => ui.print(text),
+            Some(path) => {
+                std::fs::write(path, text).map_err(|error| ExpectedError::from_write(path, error))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `gpubench report`: renders a record, whole or left behind by a crash.
+//! `gpubench report`: renders a record, also an incomplete one.
 
 use std::path::PathBuf;
 
@@ -19,11 +19,11 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::OutputFailed,
 ];
 
-/// Renders a record as text, a page or data
+/// Renders a record as text, HTML page or data
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Folder of the record (`--out` of the run); of several, the newest is rendered
+    /// Folder of the record (--out of the run); of several, the newest is rendered
     ///
     /// With several records, the fault rows count the trials of all records of the same device and
     /// driver. With 14 contained trials a night, the first night is evidence for L2 and the fifth

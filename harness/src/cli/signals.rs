@@ -10,7 +10,7 @@ use crate::run::{self, KernelLog, Observer, RunEnd, RunError, Setup};
 /// Runs the plan.
 ///
 /// # Errors
-/// When it could not run to its end for another reason than a signal.
+/// When the run fails for a reason other than a signal.
 pub fn run_until_signal(
     setup: Setup,
     kernel_log: Option<KernelLog>,
@@ -25,14 +25,14 @@ pub fn run_until_signal(
     let out = setup.out.clone();
     let has_user_victim = setup.plan.foreign.is_some();
     runtime.block_on(async move {
-        // Installed before the first file of the record exists, so a record always has its end.
+        // Installed before the record is created, so every record has an end.
         let wanted = Signals::catch()?;
         let (stop, stopped) = watch::channel(false);
         let signals = tokio::spawn(async move {
             wanted.wait().await;
             // The receiver lives as long as the run.
             let _ = stop.send(true);
-            // Kept until the run is over: a dropped sender would look like a signal.
+            // The sender lives until the run ends: a dropped sender counts as a signal.
             std::future::pending::<()>().await;
         });
         let end = run::run(setup, kernel_log, stopped, observer).await;
@@ -51,7 +51,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers; from here on the signals do not end the process.
+    /// Installs the handlers, which replace the default action (end of the process).
     fn catch() -> Result<Self, ExpectedError> {
         let catch = |kind| {
             signal(kind).map_err(|error| ExpectedError::Internal {

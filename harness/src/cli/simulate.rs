@@ -5,18 +5,22 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use gpubench_predict::calibrate::{self, Choices};
 use gpubench_predict::rng::RngKind;
-use gpubench_predict::simulate::from_text;
+use gpubench_predict::simulate::from_text::Loads;
 use gpubench_predict::simulate::output::{csv, html, json, svg, table};
 use gpubench_predict::simulate::report::{Report, Request, report};
-use gpubench_predict::simulate::scenario::Scenario;
-use gpubench_predict::{PredictError, text};
+use gpubench_predict::simulate::scenario::{MAX_TENANTS, Scenario, TenantOverride};
+use gpubench_predict::simulate::sweep::default_loads;
+use gpubench_predict::text;
 use gpubench_record::ExitCode;
 
-use super::common::exit_codes_help;
-use super::predicting::{NUMBER, number, parse, read_record, read_text, set, unknown, write};
-use super::simulate_event::EventArgs;
+use super::common::{exit_codes_help, whole};
+use super::predicting::{
+    OutputFlag, confidence, not_negative, one_of, positive, read_record, read_text,
+};
+use super::simulate_models::{EventArgs, HostileArgs, set};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -29,103 +33,93 @@ pub const EXIT_CODES: &[ExitCode] = &[
 ];
 
 /// Predicts latencies of tenants that share a GPU, by a queueing model
+///
+/// Every flag has a default, here the load of a published example. The figures are predictions of
+/// a model; --calibrate compares them with the measurements of a record.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES), allow_negative_numbers = true)]
 pub struct Args {
     /// Scenario file in TOML; flags override its values
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Number of tenants
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    tenants: Option<String>,
-    /// Service time of a request on the whole device
-    #[arg(long, value_name = "MS", allow_hyphen_values = true)]
-    service_ms: Option<String>,
-    /// Requests per second of each tenant
-    #[arg(
-        long,
-        value_name = "PER_S",
-        visible_alias = "rate",
-        allow_hyphen_values = true
-    )]
-    rate_per_s: Option<String>,
-    /// Simulated time
-    #[arg(
-        long,
-        value_name = "S",
-        visible_alias = "duration",
-        allow_hyphen_values = true
-    )]
-    duration_s: Option<String>,
-    /// MPS: factor by which each other busy tenant lengthens a request
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
-    contention: Option<String>,
-    /// Time-slicing: cost of a context switch
-    #[arg(long, value_name = "MS", allow_hyphen_values = true)]
-    switch_ms: Option<String>,
-    /// MIG: number of equal instances (default: one per tenant)
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    slices: Option<String>,
-    /// Values of one tenant: INDEX:service-ms=MS,rate-per-s=R (repeatable)
+    /// Number of tenants, 1 to 1024 [default: 7]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, MAX_TENANTS.into()))]
+    tenants: Option<u32>,
+    /// Service time of a request on the whole device, above 0 [default: 10]
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    service_ms: Option<f64>,
+    /// Requests per second of each tenant, above 0 [default: 12]
+    #[arg(long, value_name = "PER_S", visible_alias = "rate", value_parser = positive)]
+    rate_per_s: Option<f64>,
+    /// Simulated time, above 0 [default: 60]
+    #[arg(long, value_name = "S", visible_alias = "duration", value_parser = positive)]
+    duration_s: Option<f64>,
+    /// Values of one tenant, INDEX:service-ms=MS,rate-per-s=R (repeatable)
     #[arg(long, value_name = "TENANT")]
-    tenant: Vec<String>,
-    /// One tenant exceeds its share
-    #[arg(long)]
-    hostile: bool,
-    /// Index of the hostile tenant
-    #[arg(long, value_name = "INDEX", allow_hyphen_values = true)]
-    hostile_tenant: Option<String>,
-    /// Factor on its service time
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
-    hostile_service: Option<String>,
-    /// Factor on its request rate
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
-    hostile_rate: Option<String>,
-    /// MPS: contention factor of the other tenants while it is busy
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
-    hostile_contention: Option<String>,
-    /// Random generator: fast, or numpy (the numbers of NumPy's `default_rng`)
-    #[arg(long, value_name = "RNG")]
-    rng: Option<String>,
-    /// Seed of the random generator
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    seed: Option<String>,
+    tenant: Vec<TenantOverride>,
+    /// MPS: factor by which each other busy tenant lengthens a request [default: 0.18]
+    #[arg(long, value_name = "X", value_parser = not_negative)]
+    contention: Option<f64>,
+    /// Time-slicing: cost of a context switch [default: 0.8]
+    #[arg(long, value_name = "MS", value_parser = not_negative)]
+    switch_ms: Option<f64>,
+    /// MIG: number of equal instances, at least 1 [default: one per tenant]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::MAX))]
+    slices: Option<u32>,
+    /// Random generator; numpy draws the numbers of NumPy's `default_rng` [default: fast]
+    #[arg(long, value_name = "RNG", value_parser = one_of(RNGS))]
+    rng: Option<RngKind>,
+    /// Seed of the random generator [default: 7]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
+    seed: Option<u64>,
     #[command(flatten)]
-    event: EventArgs,
-    /// Number of replications; two or more give intervals
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        allow_hyphen_values = true
-    )]
-    replications: String,
-    /// Confidence of the intervals, between 0 and 1
-    #[arg(
-        long,
-        value_name = "P",
-        default_value = "0.95",
-        allow_hyphen_values = true
-    )]
-    confidence: String,
-    /// Device loads to sweep: a list, or FROM..TO:COUNT
+    hostile: Option<HostileArgs>,
+    #[command(flatten)]
+    event: Option<EventArgs>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// How the scenario is simulated and printed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Run and output")]
+struct RunArgs {
+    /// Number of replications; 2 or more give intervals
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1, u64::MAX))]
+    replications: u32,
+    /// Confidence of the intervals, above 0 and below 1
+    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = confidence)]
+    confidence: f64,
+    /// Device loads to sweep: a list such as 0.1,0.5, or FROM..TO:COUNT
     #[arg(long, value_name = "LOADS", allow_hyphen_values = true)]
-    loads: Option<String>,
-    /// Worker threads (default: one per core)
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    threads: Option<String>,
-    /// Take the parameters from a record and print prediction beside measurement
+    loads: Option<Loads>,
+    /// Worker threads, at least 1 [default: one per core]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, u64::MAX))]
+    threads: Option<usize>,
+    /// Take the parameters from a record, and compare prediction and measurement
     #[arg(long, value_name = "RECORD")]
     calibrate: Option<PathBuf>,
-    /// Victim of the record that gives the parameters
-    #[arg(long, value_name = "NAME")]
+    /// Victim of the record that gives the parameters [default: its first]
+    #[arg(long, value_name = "NAME", requires = "calibrate")]
     victim: Option<String>,
-    /// Output format: table, json, csv, svg, html
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: String,
-    /// Write to this file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    /// Output format; svg and html plot a sweep
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+/// The generators by name.
+const RNGS: &[(&str, RngKind)] = &[("fast", RngKind::Fast), ("numpy", RngKind::Numpy)];
+
+/// The output formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Csv,
+    Svg,
+    Html,
 }
 
 /// Simulates and prints.
@@ -133,42 +127,37 @@ pub struct Args {
 /// # Errors
 /// When an input is wrong, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let formats = ["table", "json", "csv", "svg", "html"];
-    if !formats.contains(&args.format.as_str()) {
-        let known = formats.join(", ");
-        return Err(unknown("format", &args.format, known).into());
-    }
-    let flagged = args.scenario()?;
-    let calibrated = match &args.calibrate {
+    let with_flags = args.scenario()?;
+    let calibrated = match &args.run.calibrate {
         None => None,
         Some(path) => Some(calibrate::calibrate(
             &read_record(path)?,
-            &args.choices(&flagged)?,
+            &args.choices(&with_flags),
         )?),
     };
     // Flags override the record.
     let scenario = match &calibrated {
-        None => flagged,
-        Some(calibrated) => args.flags_over(calibrated.applied(&flagged))?,
+        None => with_flags,
+        Some(calibrated) => args.apply(calibrated.applied(&with_flags)),
     };
-    let found = report(&args.request(scenario)?)?;
-    let text = match args.format.as_str() {
-        "json" => match &calibrated {
+    let found = report(&args.request(scenario))?;
+    let text = match args.run.format {
+        Format::Json => match &calibrated {
             None => json(&found)?,
             Some(calibrated) => {
                 let both = serde_json::json!({ "calibrated": calibrated });
                 merged_json(&found, both)?
             }
         },
-        "csv" => csv(&found),
-        "svg" => found.sweep.as_ref().map(svg).unwrap_or_default(),
-        "html" => html(&found),
-        _ => {
+        Format::Csv => csv(&found),
+        Format::Svg => found.sweep.as_ref().map(svg).unwrap_or_default(),
+        Format::Html => html(&found),
+        Format::Table => {
             let above = calibrated.as_ref().map(calibrate::output::table);
             above.map(|text| text + "\n").unwrap_or_default() + &table(&found)
         }
     };
-    write(args.output.as_deref(), &text, ui)?;
+    args.run.output.write(&text, ui)?;
     Ok(ExitCode::Done)
 }
 
@@ -184,102 +173,104 @@ fn merged_json(found: &Report, more: serde_json::Value) -> Result<String, Expect
 }
 
 impl Args {
+    /// The file or the defaults, with the flags applied.
     fn scenario(&self) -> Result<Scenario, ExpectedError> {
         let scenario = match &self.config {
             None => Scenario::default(),
             Some(path) => Scenario::from_toml(&read_text("scenario", path)?)?,
         };
-        let scenario = self.flags_over(scenario)?;
+        let scenario = self.apply(scenario);
         scenario.check()?;
         Ok(scenario)
     }
 
-    fn flags_over(&self, mut scenario: Scenario) -> Result<Scenario, ExpectedError> {
-        let natural = "a whole number";
-        set(&mut scenario.tenants, "tenants", &self.tenants, natural)?;
-        number(&mut scenario.service_ms, "service_ms", &self.service_ms)?;
-        number(&mut scenario.rate_per_s, "rate_per_s", &self.rate_per_s)?;
-        number(&mut scenario.duration_s, "duration_s", &self.duration_s)?;
-        number(&mut scenario.contention, "contention", &self.contention)?;
-        number(&mut scenario.switch_ms, "switch_ms", &self.switch_ms)?;
-        set(&mut scenario.seed, "seed", &self.seed, natural)?;
-        if let Some(slices) = parse("slices", &self.slices, natural)? {
-            (scenario.slices, scenario.slice_speed) = (Some(slices), None);
+    fn apply(&self, mut scenario: Scenario) -> Scenario {
+        set(&mut scenario.tenants, self.tenants);
+        set(&mut scenario.service_ms, self.service_ms);
+        set(&mut scenario.rate_per_s, self.rate_per_s);
+        set(&mut scenario.duration_s, self.duration_s);
+        set(&mut scenario.contention, self.contention);
+        set(&mut scenario.switch_ms, self.switch_ms);
+        set(&mut scenario.seed, self.seed);
+        set(&mut scenario.rng, self.rng);
+        if self.slices.is_some() {
+            (scenario.slices, scenario.slice_speed) = (self.slices, None);
         }
-        scenario.rng = match self.rng.as_deref() {
-            None => scenario.rng,
-            Some("fast") => RngKind::Fast,
-            Some("numpy") => RngKind::Numpy,
-            Some(other) => return Err(unknown("generator", other, "fast, numpy").into()),
-        };
-        for given in &self.tenant {
-            let change = from_text::tenant_override(given)?;
+        for change in &self.tenant {
             scenario.tenant.retain(|other| other.index != change.index);
-            scenario.tenant.push(change);
+            scenario.tenant.push(change.clone());
         }
-        self.hostile_over(&mut scenario)?;
-        self.event.over(&mut scenario)?;
-        Ok(scenario)
+        if let Some(flags) = &self.hostile {
+            flags.apply(scenario.hostile.get_or_insert_default());
+        }
+        if let Some(flags) = &self.event {
+            flags.apply(scenario.event.get_or_insert_default());
+        }
+        scenario
     }
 
-    fn hostile_over(&self, scenario: &mut Scenario) -> Result<(), PredictError> {
-        let flags = [
-            &self.hostile_tenant,
-            &self.hostile_service,
-            &self.hostile_rate,
-            &self.hostile_contention,
-        ];
-        if !self.hostile && flags.iter().all(|flag| flag.is_none()) {
-            return Ok(());
-        }
-        let mut hostile = scenario.hostile.take().unwrap_or_default();
-        set(
-            &mut hostile.tenant,
-            "hostile_tenant",
-            &self.hostile_tenant,
-            "a whole number",
-        )?;
-        number(
-            &mut hostile.service_factor,
-            "hostile_service",
-            &self.hostile_service,
-        )?;
-        number(&mut hostile.rate_factor, "hostile_rate", &self.hostile_rate)?;
-        number(
-            &mut hostile.contention,
-            "hostile_contention",
-            &self.hostile_contention,
-        )?;
-        scenario.hostile = Some(hostile);
-        Ok(())
-    }
-
-    fn choices(&self, scenario: &Scenario) -> Result<Choices, PredictError> {
+    fn choices(&self, scenario: &Scenario) -> Choices {
         let mut choices = Choices {
-            victim: self.victim.clone(),
+            victim: self.run.victim.clone(),
+            seed: scenario.seed,
             ..Choices::default()
         };
-        choices.seed = scenario.seed;
-        number(&mut choices.slice_ms, "quantum_ms", &self.event.quantum_ms)?;
-        Ok(choices)
+        let quantum_ms = self.event.as_ref().and_then(|event| event.quantum_ms);
+        set(&mut choices.slice_ms, quantum_ms);
+        choices
     }
 
-    fn request(&self, scenario: Scenario) -> Result<Request, PredictError> {
-        let needs_sweep = ["svg", "html"].contains(&self.format.as_str());
-        let loads = match &self.loads {
-            Some(given) => from_text::loads(given)?,
-            None if needs_sweep => (1..=24).map(|step| f64::from(step) * 0.05).collect(),
+    fn request(&self, scenario: Scenario) -> Request {
+        let plots_sweep = [Format::Svg, Format::Html].contains(&self.run.format);
+        let loads = match &self.run.loads {
+            Some(Loads(loads)) => loads.clone(),
+            None if plots_sweep => default_loads(),
             None => Vec::new(),
         };
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let natural = "a whole number of at least 1";
-        let replications = Some(self.replications.clone());
-        Ok(Request {
+        Request {
             scenario,
-            replications: parse("replications", &replications, natural)?.unwrap_or(1),
-            coverage: parse("confidence", &Some(self.confidence.clone()), NUMBER)?.unwrap_or(0.95),
+            replications: self.run.replications,
+            coverage: self.run.confidence,
             loads,
-            threads: parse("threads", &self.threads, natural)?.unwrap_or(cores),
-        })
+            threads: self
+                .run
+                .threads
+                .and_then(NonZeroUsize::new)
+                .unwrap_or(cores),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+    use gpubench_predict::simulate::scenario::{Hostile, Scenario};
+
+    #[test]
+    fn help_names_the_defaults_of_a_scenario() {
+        let command = super::Args::augment_args(clap::Command::new("simulate"));
+        let (scenario, hostile) = (Scenario::default(), Hostile::default());
+        for (flag, default) in [
+            ("tenants", f64::from(scenario.tenants)),
+            ("service_ms", scenario.service_ms),
+            ("rate_per_s", scenario.rate_per_s),
+            ("duration_s", scenario.duration_s),
+            ("contention", scenario.contention),
+            ("switch_ms", scenario.switch_ms),
+            ("seed", scenario.seed as f64),
+            ("hostile_tenant", f64::from(hostile.tenant)),
+            ("hostile_service", hostile.service_factor),
+            ("hostile_rate", hostile.rate_factor),
+            ("hostile_contention", hostile.contention),
+        ] {
+            let arg = command.get_arguments().find(|arg| arg.get_id() == flag);
+            let help = arg.and_then(clap::Arg::get_help).map(ToString::to_string);
+            let wanted = format!("[default: {default}]");
+            assert!(
+                help.is_some_and(|help| help.ends_with(&wanted)),
+                "{flag}: {wanted}"
+            );
+        }
     }
 }

@@ -1,7 +1,6 @@
-//! Vendor commands that gpubench stands in for when a link with their name starts it.
+//! Stand-ins for vendor commands: a link with the name of the command starts gpubench.
 //!
-//! The virtual GPU puts such links first on PATH, so that its programs find the vendor commands.
-//! To add one, add its line to [`STAND_INS`].
+//! The virtual GPU puts these links first on PATH. To add a command, add its line to [`STAND_INS`].
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -11,10 +10,10 @@ use std::process::Command;
 use gpubench_virtual_gpu::nvidia_cuda_mps::{self, Programs};
 use gpubench_virtual_gpu::nvidia_smi;
 
-/// A command to stand in for: its file name, and what to run with its whole argument vector.
+/// A stand-in: file name of the command, and the function that gets its argument vector.
 pub type StandIn = (&'static str, fn(&[OsString]) -> u8);
 
-/// Every command that can be stood in for.
+/// Every stand-in.
 pub const STAND_INS: &[StandIn] = &[
     (nvidia_cuda_mps::CONTROL, |argv| {
         nvidia_cuda_mps::control(argv, &PROGRAMS)
@@ -23,20 +22,20 @@ pub const STAND_INS: &[StandIn] = &[
     (nvidia_smi::NAME, nvidia_smi::run),
 ];
 
-/// How the commands of MPS start each other.
+/// How the MPS commands start each other.
 const PROGRAMS: Programs = Programs {
     control: || this_program(nvidia_cuda_mps::CONTROL),
     server: || this_program(nvidia_cuda_mps::SERVER),
 };
 
-/// This program under another name. /proc/self/exe stays valid when its file is replaced.
+/// This program under another name. /proc/self/exe stays valid if its file is replaced.
 fn this_program(name: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(name);
     command
 }
 
-/// Runs the stand-in with the file name of `argv[0]`; `None` if there is none.
+/// Runs the stand-in with the file name of `argv[0]`; `None` if the name is not one of them.
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
     find(STAND_INS, argv).map(|command| command(argv))
@@ -78,8 +77,8 @@ mod tests {
     }
 
     #[test]
-    fn the_virtual_gpu_links_every_stand_in_and_nothing_else() {
-        let played: Vec<&str> = STAND_INS.iter().map(|(name, _)| *name).collect();
-        assert_eq!(played, crate::device::virtual_gpu::COMMANDS);
+    fn the_virtual_gpu_links_exactly_the_stand_ins() {
+        let names: Vec<&str> = STAND_INS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, crate::device::virtual_gpu::COMMANDS);
     }
 }

@@ -1,5 +1,5 @@
-//! The hidden entry of a tenant: the coordinator starts this same binary, so versions cannot
-//! drift. It speaks the wire messages over its pipes and parses no command line.
+//! The hidden entry of a tenant: the coordinator starts this binary, so both have the same version.
+//! A tenant exchanges wire messages over its pipes and parses no command line.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,7 +13,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::tenant::{TENANT_ARG, USER_VICTIM_ARG};
 
-/// Serves the coordinator until it ends the tenant; `None` if this process is no tenant.
+/// Serves the coordinator until it ends the tenant; `None` if this process is not a tenant.
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
     let verb = argv.get(1)?;
@@ -24,9 +24,9 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
     // call, or a kernel that refuses it, leaves the end of standard input to end the tenant.
     let _refused = set_parent_process_death_signal(Some(Signal::KILL));
     if verb == USER_VICTIM_ARG {
-        return Some(foreign(&argv[2..]));
+        return Some(user_victim(&argv[2..]));
     }
-    // Some mechanisms share inside a process: its other tenants are on a socket.
+    // Under some mechanisms tenants share a process; the other tenants use sockets.
     if let (Some(path), Some(count)) = (argv.get(2), argv.get(3)) {
         let count = count
             .to_str()
@@ -39,14 +39,14 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
     let stdin = std::io::stdin().lock();
     let status = match replies() {
         Ok(replies) => gpubench_workloads::child::tenant_main(stdin, replies),
-        // Without a pipe for answers the exit code is the only report.
+        // Without a pipe for replies the exit code is the only report.
         Err(_) => return Some(ExitCode::Internal.code()),
     };
     Some(u8::try_from(status).unwrap_or(ExitCode::Internal.code()))
 }
 
-/// A tenant that has its work done by a program of the user's.
-fn foreign(arguments: &[OsString]) -> u8 {
+/// A tenant that runs a program of the user.
+fn user_victim(arguments: &[OsString]) -> u8 {
     let internal = ExitCode::Internal.code();
     let (Some(victim), Ok(replies)) = (program(arguments), replies()) else {
         return internal;
@@ -59,7 +59,7 @@ fn foreign(arguments: &[OsString]) -> u8 {
     u8::try_from(status).unwrap_or(internal)
 }
 
-/// The program that the coordinator's arguments name; `None` if these are not its own.
+/// The program in the coordinator's arguments; `None` for other arguments.
 fn program(arguments: &[OsString]) -> Option<UserVictim> {
     let [reports, ready_ns, command] = arguments else {
         return None;
@@ -71,8 +71,8 @@ fn program(arguments: &[OsString]) -> Option<UserVictim> {
     })
 }
 
-/// The pipe to the coordinator, moved away from standard output: what kernels print goes there,
-/// and must neither be taken for an answer nor flood the user.
+/// The pipe to the coordinator, moved away from standard output. Output of kernels goes to standard
+/// output, which is discarded: it must not be read as a reply.
 fn replies() -> std::io::Result<File> {
     let stdout = std::io::stdout();
     let replies = File::from(stdout.as_fd().try_clone_to_owned()?);
@@ -87,7 +87,7 @@ mod tests {
     use super::run;
 
     #[test]
-    fn only_the_first_argument_makes_a_tenant() {
+    fn only_the_first_argument_selects_a_tenant() {
         for line in [&["gpubench"][..], &["gpubench", "list", "__tenant"], &[]] {
             let argv: Vec<OsString> = line.iter().map(OsString::from).collect();
             assert_eq!(run(&argv), None);

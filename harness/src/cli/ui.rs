@@ -47,25 +47,25 @@ impl Ui {
         AutoStream::choice(&std::io::stdout()) != ColorChoice::Never
     }
 
-    /// Columns of the terminal that results go to; `None` where they go elsewhere.
+    /// Columns of the terminal on stdout; `None` if stdout is not a terminal.
     #[must_use]
     pub fn width_of_stdout(&self) -> Option<usize> {
         let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
         Some(usize::from(width.0))
     }
 
-    /// Prints a result. A reader that closes the pipe early, as `| head` does, is no error.
+    /// Prints a result. A pipe closed by its reader, such as `| head`, is not an error.
     ///
     /// # Errors
-    /// When stdout cannot be written for another reason, such as a full disk.
+    /// When stdout cannot be written, for example to a full disk.
     pub fn print(&self, text: &str) -> Result<(), ExpectedError> {
         self.print_bytes(text.as_bytes())
     }
 
-    /// Prints a rendered result under the same rules.
+    /// Prints a rendered result, as `print` does.
     ///
     /// # Errors
-    /// When stdout cannot be written for another reason than a closed pipe.
+    /// When stdout cannot be written for a reason other than a closed pipe.
     pub fn print_bytes(&self, text: &[u8]) -> Result<(), ExpectedError> {
         let mut out = anstream::stdout().lock();
         match out.write_all(text).and_then(|()| out.flush()) {
@@ -78,7 +78,7 @@ impl Ui {
 
     /// Prints a line that is not a result.
     pub fn note(&self, line: &str) {
-        // A closed stderr is no error.
+        // A closed stderr is not an error.
         let _ = writeln!(anstream::stderr(), "{line}");
     }
 
@@ -106,7 +106,7 @@ impl Ui {
 
 fn bar(cells: u64) -> ProgressBar {
     let bar = ProgressBar::new(cells);
-    // With a template that does not parse, the default bar remains.
+    // Without a valid template the default bar is used.
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {eta} left  {msg}") {
         bar.set_style(style);
     }
@@ -137,7 +137,7 @@ impl Progress {
         self.block = Some(block);
     }
 
-    /// A cell is over.
+    /// A cell ends.
     pub fn cell_ends(&mut self) {
         self.done += 1;
         if let Some(bar) = &self.bar {

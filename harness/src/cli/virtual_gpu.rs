@@ -1,4 +1,4 @@
-//! `gpubench virtual-gpu`: the virtual GPU for any program that uses the driver API.
+//! `gpubench virtual-gpu`: the virtual GPU for any program of the driver API.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,7 @@ use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 use serde_json::json;
 
-use super::common::{TextFormat, exit_codes_help};
+use super::common::{TextFormat, exit_codes_help, whole};
 use super::ui::{Ui, table};
 use crate::device::VirtualGpu;
 use crate::error::ExpectedError;
@@ -36,15 +36,15 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Run a program on a virtual GPU in wall time and end with its exit code
+    /// Run a program on a virtual GPU in wall time, and end with its exit code
     ///
-    /// Works for programs that use the CUDA driver API or NVML. Programs on the CUDA runtime do not
-    /// work: the runtime needs an undocumented table of the driver.
+    /// The program must use the CUDA driver API or NVML. Programs of the CUDA runtime do not work,
+    /// because the runtime needs an undocumented table of the driver.
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
     ]))]
     Exec(Exec),
-    /// Start a virtual GPU that stays, and print the variables that select it
+    /// Start a virtual GPU, and print the environment variables that select it
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
         ExitCode::OutputFailed,
@@ -68,18 +68,18 @@ enum What {
         ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
     ]))]
     Show {
-        /// Name of the machine
+        /// Built-in machine [default: the running virtual GPU]
         name: Option<String>,
     },
 }
 
 #[derive(Debug, clap::Args)]
 struct MachineFlag {
-    /// Built-in machine, or a path to a machine file
+    /// Built-in machine, or path of a machine file
     #[arg(long, value_name = "NAME|PATH", default_value = machine::DEFAULT)]
     machine: String,
     /// Seed of the simulated noise
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     seed: u64,
 }
 
@@ -95,7 +95,7 @@ struct Exec {
 /// The exit code of this process: its own, or that of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// One of the documented ones.
+    /// A documented exit code.
     Own(ExitCode),
     /// The exit code of the program that `exec` ran.
     Child(u8),
@@ -104,7 +104,7 @@ pub enum Status {
 /// Runs the sub-verb.
 ///
 /// # Errors
-/// When no virtual GPU can be started, or the program cannot be.
+/// When the virtual GPU or the program cannot be started.
 pub fn run(args: &Args, ui: &Ui) -> Result<Status, ExpectedError> {
     match &args.what {
         What::Exec(exec) => run_program(exec).map(Status::Child),
@@ -136,7 +136,7 @@ fn machine_file(name: &str) -> Result<&'static str, ExpectedError> {
 /// The virtual GPU in the environment: its machine, folder and kernel log.
 fn running() -> Result<String, ExpectedError> {
     let folder = std::env::var_os(ENV).ok_or_else(|| ExpectedError::Usage {
-        problem: "no machine is named, and no virtual GPU is in the environment".to_owned(),
+        problem: "no machine name, and no virtual GPU in the environment".to_owned(),
         remedy: Some("virtual-gpu show NAME, or virtual-gpu exec -- gpubench ...".to_owned()),
     })?;
     let folder = PathBuf::from(folder);

@@ -1,46 +1,39 @@
-//! The random generator for schedules, orders and resampling: PCG64, written out in this file.
+//! The random generator behind schedules, orders and resampling: PCG64, with its own seeding.
 //!
 //! O'Neill, "PCG: a family of simple fast space-efficient statistically good algorithms for
 //! random number generation", HMC-CS-2014-0905: 128-bit linear congruential state, output XSL-RR.
-//! A library's generator may change with its version. A seed must give the same arrivals for years
-//! and on every platform, so the generator is part of this package. Not for cryptography.
+//! A seed must give the same arrivals for years and on every platform: the tests compare the
+//! stream of `rand_pcg` with NumPy's, so a version that changes it fails here. Not for secrets.
 
-/// Multiplier of the 128-bit congruence (pcg-cpp, `pcg128`).
-const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use rand_xoshiro::SplitMix64;
 
 /// 2^-53, the distance between neighbouring doubles in `[0.5, 1)`.
 const ULP_OF_UNIT: f64 = 1.0 / (1_u64 << 53) as f64;
 
 /// PCG64 with the distributions that the harness needs, equal bit for bit on every platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScheduleRng {
-    state: u128,
-    increment: u128,
-}
+pub struct ScheduleRng(Pcg64);
 
 impl ScheduleRng {
     /// Spreads a seed over state and stream with SplitMix64 (Steele, Lea and Flood, OOPSLA 2014),
     /// so that neighbouring seeds give unrelated sequences.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut mix = SplitMix64 { state: seed };
-        let mut wide = || (u128::from(mix.next()) << 64) | u128::from(mix.next());
+        let mut mix = SplitMix64::seed_from_u64(seed);
+        let mut wide = || (u128::from(mix.next_u64()) << 64) | u128::from(mix.next_u64());
         let (state, stream) = (wide(), wide());
-        // The increment must be odd for the congruence to have its full period.
-        Self {
-            state,
-            increment: stream | 1,
-        }
+        // `Pcg64::new` adds the increment, which is odd, and makes one step. Undone here: `state`
+        // is the state before the first draw.
+        let mut generator = Pcg64::new(state.wrapping_sub(stream | 1), stream >> 1);
+        generator.advance(u128::MAX);
+        Self(generator)
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.state = self
-            .state
-            .wrapping_mul(MULTIPLIER)
-            .wrapping_add(self.increment);
-        let folded = (self.state >> 64) as u64 ^ self.state as u64;
-        folded.rotate_right((self.state >> 122) as u32)
+        self.0.next_u64()
     }
 
     /// Uniform on `[0, 1)` with 53 bits.
@@ -77,41 +70,9 @@ impl ScheduleRng {
     }
 }
 
-/// SplitMix64, which expands a seed.
-struct SplitMix64 {
-    state: u64,
-}
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The published first outputs for seed 1234567 (Vigna's splitmix64.c, as in many ports).
-    #[test]
-    fn the_seed_expander_equals_its_reference() {
-        let mut mix = SplitMix64 { state: 1_234_567 };
-        let actual: Vec<u64> = (0..5).map(|_| mix.next()).collect();
-        assert_eq!(
-            actual,
-            [
-                0x599e_d017_fb08_fc85,
-                0x2c73_f084_5854_0fa5,
-                0x883e_bce5_a3f2_7c77,
-                0x3fbe_f740_e917_7b3f,
-                0xe3b8_3467_08cb_5ecd
-            ]
-        );
-    }
 
     /// NumPy 2.4.6: `g = numpy.random.PCG64(); s = g.state; s['state'] = {'state': S, 'inc': I};
     /// g.state = s; g.random_raw(6)`, with S and I from SplitMix64 of the seed.

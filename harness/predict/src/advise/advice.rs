@@ -1,15 +1,15 @@
-//! The whole advice: path, leaf, trade-off, traps, second opinion, figures and contradictions.
+//! The complete advice: path, leaf, drawbacks, traps, second tree, figures and contradictions.
 
 use super::evidence;
 use super::second::{SecondAnswer, SecondAnswers, second};
 use super::traps;
-use super::tree::Leaf;
-use super::walk::{Answers, End, Source, walk};
+use super::tree::{Leaf, Node};
+use super::walk::{Answers, End, Source, Step, open_questions, walk};
 use crate::error::PredictError;
 use gpubench_record::run::RunRecord;
 use serde::Serialize;
 
-/// One step of the path, with what belongs beside it.
+/// One step of the path, with its measurements and traps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdviceStep {
     /// Number of the question.
@@ -20,37 +20,38 @@ pub struct AdviceStep {
     pub answer: &'static str,
     /// What the answer means.
     pub meaning: &'static str,
-    /// Who gave it.
+    /// Its source.
     pub source: Source,
-    /// What a record measured here.
+    /// Figures of the record for this question.
     pub measured: Vec<String>,
-    /// Mistakes that are near.
+    /// Common mistakes at this step.
     pub traps: Vec<&'static str>,
 }
 
 /// The advice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// The way through the tree.
+    /// The path through the tree.
     pub path: Vec<AdviceStep>,
-    /// Its end.
+    /// The recommendation.
     pub leaf: Leaf,
-    /// What one accepts with it.
+    /// Its drawbacks.
     pub trade_off: &'static str,
-    /// What the second tree says.
+    /// Recommendations of the second tree.
     pub second: Vec<SecondAnswer>,
-    /// Whether it says something else.
+    /// Whether the second tree recommends something else.
     pub second_disagrees: bool,
-    /// Where the record and the tree part.
+    /// Contradictions between the record and the tree.
     pub contradictions: Vec<String>,
-    /// How tiers of different strictness share a fleet.
+    /// How tenants with and without strict isolation share a fleet.
     pub mixed_policy: Option<&'static str>,
 }
 
-const MIXED_POLICY: &str = "tenants of a strict tier go on MIG instances; a scavenger tier shares \
-                            what is left by MPS or time-slicing";
+const MIXED_POLICY: &str = "tenants that need strict isolation run on MIG instances; the others \
+                            share the remaining GPUs by MPS or time-slicing";
 
-/// Walks the tree to its end; a question without an answer is an error that names its flag.
+/// Walks through the tree to a leaf. An open question is an error that names all flags that may
+/// still be needed.
 pub fn advise(
     answers: &Answers,
     second_answers: SecondAnswers,
@@ -63,17 +64,9 @@ pub fn advise(
     let walk = walk(&answers);
     let leaf = match walk.end {
         End::Leaf(leaf) => leaf,
-        End::Open(node) => {
-            return Err(PredictError::Missing {
-                what: format!(
-                    "the answer to question {}, \"{}\"",
-                    node.number, node.question
-                ),
-                remedy: format!("give --{} with one of {}", node.flag, node.values()),
-            });
-        }
+        End::Open(node) => return Err(missing(node, &answers)),
     };
-    let step = |step: &super::walk::Step| AdviceStep {
+    let step = |step: &Step| AdviceStep {
         node: step.node.number,
         question: step.node.question,
         answer: step.choice.value,
@@ -82,18 +75,34 @@ pub fn advise(
         measured: record
             .map(|r| evidence::beside(step.node.number, r))
             .unwrap_or_default(),
-        traps: traps::near(step),
+        traps: traps::at(step),
     };
-    let second_answers_given = second(&answers, second_answers, leaf);
+    let second_answers = second(&answers, second_answers, leaf);
     Ok(Advice {
         path: walk.path.iter().map(step).collect(),
         leaf,
         trade_off: leaf.trade_off(),
-        second_disagrees: second_answers_given.iter().any(|answer| !answer.agrees),
-        second: second_answers_given,
+        second_disagrees: second_answers.iter().any(|answer| !answer.agrees),
+        second: second_answers,
         contradictions: record
             .map(|record| evidence::contradictions(&walk, leaf, record))
             .unwrap_or_default(),
         mixed_policy: (leaf == Leaf::Mig).then_some(MIXED_POLICY),
     })
+}
+
+fn missing(first: &Node, answers: &Answers) -> PredictError {
+    let later: Vec<String> = open_questions(answers)
+        .into_iter()
+        .filter(|node| *node != first)
+        .map(Node::usage)
+        .collect();
+    let mut remedy = format!("give {}", first.usage());
+    if !later.is_empty() {
+        remedy += &format!("; depending on the answers also {}", later.join(", "));
+    }
+    PredictError::Missing {
+        what: "an answer".to_owned(),
+        remedy,
+    }
 }

@@ -1,4 +1,4 @@
-//! What a record says beside the tree: answers to two questions, figures, and contradictions.
+//! Evidence from a record: answers to two questions, figures, and contradictions to the tree.
 
 use super::tree::Leaf;
 use super::walk::{Answers, Source, Walk};
@@ -9,7 +9,7 @@ use gpubench_record::outcome::OutcomeKind;
 use gpubench_record::provenance::DeviceKind;
 use gpubench_record::run::RunRecord;
 
-/// An answer that measurements give, with the figures that gave it.
+/// An answer from measurements, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
     /// `yes` or `no`.
@@ -18,7 +18,7 @@ pub struct Measured {
     pub because: String,
 }
 
-/// Whether the device of a record can do MIG (question 2).
+/// Whether the device of a record supports MIG (question 2).
 pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     let measured = |value, because: String| Some(Measured { value, because });
     let rows = record.mechanisms.iter().filter(|row| row.name == "mig");
@@ -28,7 +28,7 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     if mig::table(&record.device.name).is_ok() {
         return measured("yes", format!("{} has MIG profiles", record.device.name));
     }
-    // No GPU before the Ampere architecture has it (MIG User Guide, "Supported GPUs").
+    // GPUs before the Ampere architecture do not support MIG (MIG User Guide, "Supported GPUs").
     let capability = &record.device.compute_capability;
     let major = capability
         .split('.')
@@ -37,7 +37,7 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     if major.is_some_and(|major: u32| major < 8) {
         return measured(
             "no",
-            format!("MIG begins with compute capability 8.0, this is {capability}"),
+            format!("MIG needs compute capability 8.0, the device has {capability}"),
         );
     }
     let reason = rows.filter_map(|row| row.outcome.reason.clone()).next()?;
@@ -55,10 +55,10 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     None
 }
 
-/// Whether small kernels leave SMs idle (question 6): under MPS a victim keeps more of its rate
-/// beside a busy neighbour than under time-slicing only if kernels of both fit side by side.
+/// Whether small kernels leave SMs idle (question 6). If kernels of both tenants fit side by side, a
+/// victim beside a busy neighbour keeps more of its rate under MPS than under time-slicing.
 pub fn sm_bound(record: &RunRecord) -> Option<Measured> {
-    let kept = |mechanism: &str| {
+    let retention = |mechanism: &str| {
         let mut rows = record.matrix.iter().filter(|row| {
             row.mechanism == mechanism
                 && row.axis == "compute"
@@ -67,7 +67,7 @@ pub fn sm_bound(record: &RunRecord) -> Option<Measured> {
         });
         rows.find_map(|row| row.retention.clone())
     };
-    let (mps, slicing) = (kept("mps")?, kept("time-slicing")?);
+    let (mps, slicing) = (retention("mps")?, retention("time-slicing")?);
     let because = format!(
         "beside a busy neighbour a victim keeps {} under mps and {} under time-slicing",
         figure(&mps),
@@ -79,14 +79,14 @@ pub fn sm_bound(record: &RunRecord) -> Option<Measured> {
             because,
         });
     }
-    // Intervals that overlap answer nothing.
+    // Overlapping intervals give no answer.
     (mps.hi <= slicing.lo).then_some(Measured {
         value: "no",
         because,
     })
 }
 
-/// Answers the questions that a record can, unless the user did.
+/// Answers the open questions that the record can answer.
 pub fn answer(answers: &mut Answers, record: &RunRecord) -> Result<(), PredictError> {
     for (number, flag, found) in [
         (2, "mig", mig_capable(record)),
@@ -99,7 +99,7 @@ pub fn answer(answers: &mut Answers, record: &RunRecord) -> Result<(), PredictEr
     Ok(())
 }
 
-/// The figures that belong beside a question, one line each; none where nothing was measured.
+/// Figures for a question, one line each; empty without measurements.
 pub fn beside(number: u8, record: &RunRecord) -> Vec<String> {
     let rows = |axis: &str, mechanisms: &[&str]| -> Vec<String> {
         let fits =
@@ -151,10 +151,10 @@ fn line(row: &MatrixRow) -> String {
         .as_ref()
         .map(|name| format!(" beside {name}"))
         .unwrap_or_default();
-    let place = format!("{} {}{sub}{beside}", row.variant, row.axis);
+    let name = format!("{} {}{sub}{beside}", row.variant, row.axis);
     if row.outcome.outcome != OutcomeKind::Measured {
         let reason = row.outcome.reason.as_deref().unwrap_or("no reason given");
-        return format!("{place}: {}, {reason}", row.outcome.outcome.as_str());
+        return format!("{name}: {}, {reason}", row.outcome.outcome.as_str());
     }
     let level = row.level.as_deref().unwrap_or("no level");
     let figures = [
@@ -167,7 +167,7 @@ fn line(row: &MatrixRow) -> String {
             .as_ref()
             .map(|found| format!(", {name} {}", figure(found)))
     });
-    format!("{place}: {level}{}", figures.collect::<String>())
+    format!("{name}: {level}{}", figures.collect::<String>())
 }
 
 fn figure(found: &Estimate) -> String {
@@ -181,7 +181,7 @@ fn figure(found: &Estimate) -> String {
     format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n={n}")
 }
 
-/// Levels that a word of S1 stands for at the least: 3 for hardware or hard, 1 for partial or soft.
+/// Lowest levels for the words of the overview S1: 3 for hardware or hard, 1 for partial or soft.
 const PROMISED: [(&str, &str, u8); 7] = [
     ("mig", "memory", 3),
     ("mig", "compute", 3),
@@ -192,8 +192,8 @@ const PROMISED: [(&str, &str, u8); 7] = [
     ("mps", "memory", 1),
 ];
 
-/// What an answer at a node rules out, and on which axis: if measurement gives that mechanism the
-/// highest level there, the answer rested on a belief that this device does not share.
+/// Mechanisms and axes that an answer rules out. If the record has the highest level for the
+/// mechanism on this axis, it contradicts the answer.
 const RULED_OUT: [(u8, &str, &str, &str); 4] = [
     (4, "yes", "time-slicing", "memory"),
     (4, "yes", "mps", "memory"),
@@ -201,7 +201,7 @@ const RULED_OUT: [(u8, &str, &str, &str); 4] = [
     (8, "no", "mps", "fault"),
 ];
 
-/// Where the record and the tree part.
+/// Contradictions between the record and the tree.
 pub fn contradictions(walk: &Walk, leaf: Leaf, record: &RunRecord) -> Vec<String> {
     let mut found = Vec::new();
     for (number, measured) in [(2, mig_capable(record)), (6, sm_bound(record))] {
@@ -220,7 +220,7 @@ pub fn contradictions(walk: &Walk, leaf: Leaf, record: &RunRecord) -> Vec<String
         let below = rows.filter(|row| highest(row).is_some_and(|level| level < promised));
         found.extend(below.map(|row| {
             format!(
-                "the tree counts on L{promised} for {mechanism} {axis}, but {}",
+                "the tree assumes L{promised} for {mechanism} {axis}, but {}",
                 line(row)
             )
         }));
@@ -256,7 +256,7 @@ fn rows_of<'a>(
     })
 }
 
-/// Levels are written `L2`, or `L1-L2` where the interval straddles a boundary.
+/// Digits of a level: `L2`, or `L1-L2` if the interval crosses a boundary.
 fn digits(row: &MatrixRow) -> impl Iterator<Item = u8> {
     let digit = |c: char| c.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
     row.level

@@ -1,7 +1,7 @@
-//! What `advise` prints: text, JSON, and the path drawn in the whole tree as Mermaid.
+//! Output of `advise`: text, JSON, and the path through the tree as a Mermaid flow chart.
 
 use super::advice::Advice;
-use super::second::Way;
+use super::second::Recommendation;
 use super::tree::{Leaf, NODES, Next};
 use super::walk::Source;
 use crate::error::PredictError;
@@ -33,25 +33,29 @@ pub fn text(advice: &Advice) -> String {
             .map(|policy| format!("mixed policy: {policy}")),
     );
     for answer in &advice.second {
-        let ways: Vec<&str> = answer.ways.iter().map(|way| way_name(*way)).collect();
+        let names: Vec<&str> = answer
+            .recommendations
+            .iter()
+            .map(|one| name(*one))
+            .collect();
         let verdict = if answer.agrees { "agrees" } else { "disagrees" };
-        let ways = ways.join(" or ");
         lines.push(format!(
-            "the second tree {verdict} ({}): {ways}",
-            answer.because
+            "the second tree {verdict} ({}): {}",
+            answer.because,
+            names.join(" or ")
         ));
     }
     let contradictions = advice.contradictions.iter();
-    lines.extend(contradictions.map(|found| format!("measurement contradicts the tree: {found}")));
+    lines.extend(contradictions.map(|one| format!("measurement contradicts the tree: {one}")));
     lines.join("\n") + "\n"
 }
 
-fn way_name(way: Way) -> &'static str {
-    match way {
-        Way::Mig => "MIG",
-        Way::SeparateGpus => "separate GPUs",
-        Way::Mps => "MPS",
-        Way::TimeSlicing => "time-slicing",
+fn name(recommendation: Recommendation) -> &'static str {
+    match recommendation {
+        Recommendation::Mig => "MIG",
+        Recommendation::SeparateGpus => "separate GPUs",
+        Recommendation::Mps => "MPS",
+        Recommendation::TimeSlicing => "time-slicing",
     }
 }
 
@@ -71,7 +75,7 @@ pub fn mermaid(advice: &Advice) -> String {
     let edges = NODES
         .iter()
         .flat_map(|node| node.choices.iter().map(move |choice| (node, choice)));
-    for (place, (node, choice)) in edges.enumerate() {
+    for (edge, (node, choice)) in edges.enumerate() {
         let target = match choice.next {
             Next::Node(number) => format!("n{number}"),
             Next::Leaf(leaf) => leaf_id(leaf),
@@ -82,7 +86,7 @@ pub fn mermaid(advice: &Advice) -> String {
             .iter()
             .any(|step| step.node == node.number && step.answer == choice.value);
         if is_walked {
-            walked.push(place.to_string());
+            walked.push(edge.to_string());
         }
     }
     lines.push("  classDef walked stroke-width:4px".to_owned());

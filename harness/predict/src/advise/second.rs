@@ -1,37 +1,36 @@
-//! The smaller tree of S3, and whether it agrees with the first one's leaf.
+//! A second, smaller published tree (overview S3), and whether it agrees with the first tree's leaf.
 //!
-//! Its question about the workload and its question about memory stand side by side, so it can give
-//! two answers; each is kept as it is.
+//! Its questions about the workload and about memory are independent, so it can give two
+//! recommendations. Both are kept.
 
 use super::tree::Leaf;
 use super::walk::Answers;
-use crate::error::PredictError;
 use serde::Serialize;
 
-/// What S3 knows to recommend.
+/// A recommendation of the second tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// A MIG instance each.
+pub enum Recommendation {
+    /// A MIG instance for each tenant.
     Mig,
-    /// A GPU each.
+    /// A GPU for each tenant.
     SeparateGpus,
-    /// MPS, with care where latency matters.
+    /// MPS, with care if latency matters.
     Mps,
     /// Time-slicing.
     TimeSlicing,
 }
 
-/// What S3 asks and S1 does not.
+/// Answers to the questions that only the second tree has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SecondAnswers {
-    /// The kind of workload; without it, what the first tree knows.
+    /// The kind of workload; `None`: derived from the answers to the first tree.
     pub kind: Option<Kind>,
     /// Whether memory is the constraint.
     pub is_memory_bound: Option<bool>,
 }
 
-/// Kinds of workload in S3.
+/// Kinds of workload in the second tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Training.
@@ -53,64 +52,59 @@ impl Kind {
         ("notebooks", Self::Notebooks),
     ];
 
-    /// The kind of a name.
-    pub fn parse(name: &str) -> Result<Self, PredictError> {
-        let found = Self::NAMES.iter().find(|(known, _)| *known == name);
-        found
-            .map(|(_, kind)| *kind)
-            .ok_or_else(|| PredictError::Unknown {
-                what: "kind of workload",
-                given: name.to_owned(),
-                known: Self::NAMES.map(|(known, _)| known).join(", "),
-            })
-    }
-
-    fn ways(self) -> &'static [Way] {
+    fn recommendations(self) -> &'static [Recommendation] {
         match self {
-            Self::Training => &[Way::SeparateGpus],
-            Self::RealTime => &[Way::Mps, Way::Mig],
-            Self::Batch | Self::Notebooks => &[Way::TimeSlicing],
+            Self::Training => &[Recommendation::SeparateGpus],
+            Self::RealTime => &[Recommendation::Mps, Recommendation::Mig],
+            Self::Batch | Self::Notebooks => &[Recommendation::TimeSlicing],
         }
     }
 }
 
-/// One answer of the second tree.
+/// Recommendations of the second tree for one question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SecondAnswer {
-    /// The question that gave it.
+    /// The answer that they follow from.
     pub because: &'static str,
-    /// What it recommends, any of them.
-    pub ways: Vec<Way>,
-    /// Whether the first tree's leaf is among them.
+    /// The recommendations, all equally good.
+    #[serde(rename = "ways")]
+    pub recommendations: Vec<Recommendation>,
+    /// Whether the first tree's leaf is one of them.
     pub agrees: bool,
 }
 
-/// What the second tree says to the same answers.
+/// The recommendations of the second tree for the same answers.
 pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<SecondAnswer> {
-    let answer_with = |because, ways: &[Way]| SecondAnswer {
+    let answer_with = |because, recommended: &[Recommendation]| SecondAnswer {
         because,
-        ways: ways.to_vec(),
-        agrees: ways.iter().any(|way| is_way_of(leaf, *way)),
+        recommendations: recommended.to_vec(),
+        agrees: recommended.iter().any(|one| agrees(leaf, *one)),
     };
     match answers.value(1) {
-        // One tenant alone: S3 asks nothing.
+        // Without sharing the second tree has no question.
         Some("single") | None => Vec::new(),
         Some("hard") => vec![match answers.value(2) {
-            Some("no") => answer_with("hard isolation, MIG does not fit", &[Way::SeparateGpus]),
-            _ => answer_with("hard isolation, MIG fits", &[Way::Mig]),
+            Some("no") => answer_with(
+                "hard isolation, MIG does not fit",
+                &[Recommendation::SeparateGpus],
+            ),
+            _ => answer_with("hard isolation, MIG fits", &[Recommendation::Mig]),
         }],
         Some(_) => {
             let by_kind = kind(answers, second).map(|(because, kinds)| {
-                let ways: Vec<Way> = kinds.iter().flat_map(|kind| kind.ways()).copied().collect();
-                answer_with(because, &ways)
+                let all = kinds.iter().flat_map(|kind| kind.recommendations());
+                answer_with(because, &all.copied().collect::<Vec<_>>())
             });
             let by_memory = second.is_memory_bound.map(|is_bound| {
                 if is_bound {
-                    answer_with("memory is the constraint", &[Way::Mig, Way::TimeSlicing])
+                    answer_with(
+                        "memory is the constraint",
+                        &[Recommendation::Mig, Recommendation::TimeSlicing],
+                    )
                 } else {
                     answer_with(
                         "memory is not the constraint",
-                        &[Way::Mps, Way::TimeSlicing],
+                        &[Recommendation::Mps, Recommendation::TimeSlicing],
                     )
                 }
             });
@@ -131,21 +125,24 @@ fn kind(answers: &Answers, second: SecondAnswers) -> Option<(&'static str, Vec<K
             vec![kind],
         )),
         (None, Some("latency")) => Some(("real-time", vec![Kind::RealTime])),
-        // The first tree does not tell training from batch.
+        // The first tree does not distinguish training from batch work.
         (None, Some(_)) => Some(("training or batch", vec![Kind::Training, Kind::Batch])),
         (None, None) => None,
     }
 }
 
-fn is_way_of(leaf: Leaf, way: Way) -> bool {
+fn agrees(leaf: Leaf, recommendation: Recommendation) -> bool {
     matches!(
-        (leaf, way),
-        (Leaf::Mig, Way::Mig)
-            | (Leaf::Mps, Way::Mps)
-            | (Leaf::NoSharing | Leaf::NoSharingNoMig, Way::SeparateGpus)
+        (leaf, recommendation),
+        (Leaf::Mig, Recommendation::Mig)
+            | (Leaf::Mps, Recommendation::Mps)
+            | (
+                Leaf::NoSharing | Leaf::NoSharingNoMig,
+                Recommendation::SeparateGpus
+            )
             | (
                 Leaf::TimeSlicingOperator | Leaf::TimeSlicingDirect,
-                Way::TimeSlicing
+                Recommendation::TimeSlicing
             )
     )
 }

@@ -1,4 +1,4 @@
-//! The decision tree of S1 as data: eight questions, seven leaves.
+//! The decision tree of the overview S1 as data: eight questions, seven leaves.
 
 use serde::Serialize;
 
@@ -7,14 +7,14 @@ use serde::Serialize;
 pub enum Next {
     /// To another question.
     Node(u8),
-    /// To the end.
+    /// To a leaf.
     Leaf(Leaf),
 }
 
-/// One possible answer.
+/// One answer of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// As the user writes it.
+    /// The value that the user writes.
     pub value: &'static str,
     /// What it means.
     pub meaning: &'static str,
@@ -22,12 +22,12 @@ pub struct Choice {
     pub next: Next,
 }
 
-/// One question.
+/// One question, which is also the help of its flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
     /// Its number.
     pub number: u8,
-    /// The flag that answers it, without dashes.
+    /// Name of its flag, without the leading dashes.
     pub flag: &'static str,
     /// The question.
     pub question: &'static str,
@@ -36,31 +36,36 @@ pub struct Node {
 }
 
 impl Node {
-    /// The answer of a value.
+    /// The answer with this value.
     pub fn choice(&self, value: &str) -> Option<&'static Choice> {
         self.choices.iter().find(|choice| choice.value == value)
     }
 
-    /// All values, separated by commas.
-    pub fn values(&self) -> String {
+    /// All values, with a separator between them.
+    pub fn values(&self, separator: &str) -> String {
         let values: Vec<&str> = self.choices.iter().map(|choice| choice.value).collect();
-        values.join(", ")
+        values.join(separator)
+    }
+
+    /// The flag with its values, as usage lines show it.
+    pub fn usage(&self) -> String {
+        format!("--{} <{}>", self.flag, self.values("|"))
     }
 }
 
-/// An end of the tree.
+/// A recommendation, where a path through the tree ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING-KEBAB-CASE")]
 pub enum Leaf {
-    /// One tenant has the GPU.
+    /// One tenant per GPU.
     NoSharing,
     /// Hard isolation on a GPU without MIG.
     NoSharingNoMig,
-    /// Hardware partitions.
+    /// MIG: hardware partitions.
     Mig,
-    /// Side by side.
+    /// MPS: kernels of several tenants side by side.
     Mps,
-    /// Intercepted calls.
+    /// HAMi: limits by intercepted driver calls.
     Hami,
     /// Time-slicing, set up by the GPU Operator.
     TimeSlicingOperator,
@@ -80,7 +85,7 @@ impl Leaf {
         Self::TimeSlicingDirect,
     ];
 
-    /// The name that is printed.
+    /// The printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoSharing => "NO-SHARING",
@@ -93,23 +98,23 @@ impl Leaf {
         }
     }
 
-    /// What one accepts with it.
+    /// The drawbacks of this leaf.
     pub fn trade_off(self) -> &'static str {
         match self {
-            Self::NoSharing => "capacity is reserved, and there is no noisy neighbour",
+            Self::NoSharing => "the capacity is reserved, and there is no noisy neighbour",
             Self::NoSharingNoMig => {
-                "without MIG only single tenancy isolates: one workload per GPU, kept apart by \
-                 taints and RBAC"
+                "without MIG only single tenancy isolates: one workload per GPU, enforced by taints \
+                 and RBAC"
             }
-            Self::Mig => "profile sizes are fixed, and nodes are drained to change them",
-            Self::Mps => "faults are not fully isolated, and a control daemon has to run",
-            Self::Hami => "the compute cap is soft, and the ecosystem is smaller",
-            Self::TimeSlicingOperator => "no isolation at all; upgrades need drained nodes",
-            Self::TimeSlicingDirect => "no isolation at all; DCGM is not bundled",
+            Self::Mig => "profile sizes are fixed, and changing them requires a drained node",
+            Self::Mps => "faults are not fully isolated, and a control daemon must run",
+            Self::Hami => "the compute limit is soft, and the ecosystem is smaller",
+            Self::TimeSlicingOperator => "no isolation; upgrades require drained nodes",
+            Self::TimeSlicingDirect => "no isolation; DCGM is not included",
         }
     }
 
-    /// The mechanism that a record knows it by; nothing for the leaves that share nothing.
+    /// Name of the mechanism in records; `None` for the leaves without sharing.
     pub fn mechanism(self) -> Option<&'static str> {
         match self {
             Self::NoSharing | Self::NoSharingNoMig => None,
@@ -137,84 +142,95 @@ const fn end(value: &'static str, meaning: &'static str, leaf: Leaf) -> Choice {
     }
 }
 
-/// The questions, by number: the first has number 1.
+/// The questions in order of their numbers, from 1.
 pub const NODES: [Node; 8] = [
     Node {
         number: 1,
         flag: "isolation",
-        question: "must a wall stand between tenants: a regulator, compliance, other companies?",
+        question: "Which isolation between tenants is required?",
         choices: &[
-            end("single", "there is one tenant only", Leaf::NoSharing),
-            to("hard", "the wall must be hard", 2),
-            to("shared", "nothing mandates it, tenants may share", 3),
+            end(
+                "single",
+                "no sharing, each tenant has a GPU",
+                Leaf::NoSharing,
+            ),
+            to(
+                "hard",
+                "required by regulation, compliance or between companies",
+                2,
+            ),
+            to("shared", "not required, tenants may share a GPU", 3),
         ],
     },
     Node {
         number: 2,
         flag: "mig",
-        question: "does the GPU have MIG, as A100, A30, H100, H200, B200 and GB200 do?",
+        question: "Does the GPU support MIG (A30, A100, H100, H200, B200, GB200 and others do)?",
         choices: &[
-            end("yes", "it has", Leaf::Mig),
-            end("no", "it has not", Leaf::NoSharingNoMig),
+            end("yes", "it supports MIG", Leaf::Mig),
+            end("no", "it does not support MIG", Leaf::NoSharingNoMig),
         ],
     },
     Node {
         number: 3,
         flag: "workload",
-        question: "what do the tenants run?",
+        question: "Which figure counts for the workloads?",
         choices: &[
-            to(
-                "throughput",
-                "batches, where throughput counts: training or preprocessing",
-                5,
-            ),
-            to(
-                "latency",
-                "inference for several tenants, where latency counts",
-                4,
-            ),
+            to("throughput", "training, preprocessing, batches", 5),
+            to("latency", "inference for several tenants", 4),
         ],
     },
     Node {
         number: 4,
         flag: "memory-isolation",
-        question: "must every tenant's memory be safe from the others?",
+        question: "Must the memory of a tenant be protected from the other tenants?",
         choices: &[
-            to("yes", "it must", 7),
-            to("no", "it need not, and some jitter is fine", 5),
+            to("yes", "memory must be protected", 7),
+            to(
+                "no",
+                "no protection needed, and some jitter is acceptable",
+                5,
+            ),
         ],
     },
     Node {
         number: 5,
         flag: "driver",
-        question: "who installs and upgrades the GPU driver?",
+        question: "Who installs and upgrades the GPU driver?",
         choices: &[
-            to("platform", "the platform team, on machines of its own", 6),
+            to("platform", "the platform team, on its own machines", 6),
             end("cloud", "the cloud provider", Leaf::TimeSlicingDirect),
         ],
     },
     Node {
         number: 6,
         flag: "sm-bound",
-        question: "do SMs stand idle under many small kernels, as in batched inference?",
+        question: "Do many small kernels leave SMs idle, as in batched inference?",
         choices: &[
-            to("yes", "they do", 8),
-            end("no", "they do not", Leaf::TimeSlicingOperator),
+            to("yes", "SMs are idle", 8),
+            end("no", "kernels fill the SMs", Leaf::TimeSlicingOperator),
         ],
     },
     Node {
         number: 7,
         flag: "soft-compute",
-        question: "is a compute cap enough that bursts can exceed?",
-        choices: &[end("yes", "it is", Leaf::Hami), to("no", "it is not", 2)],
+        question: "Is a compute limit that bursts can exceed enough?",
+        choices: &[
+            end("yes", "a soft limit is enough", Leaf::Hami),
+            to("no", "the limit must be hard", 2),
+        ],
     },
     Node {
         number: 8,
         flag: "reduced-fault-isolation",
-        question: "may a fault of one tenant reach the others?",
+        question: "May a fault of one tenant reach the other tenants?",
         choices: &[
-            end("yes", "it may", Leaf::Mps),
-            end("no", "it may not", Leaf::TimeSlicingOperator),
+            end("yes", "it may reach them", Leaf::Mps),
+            end(
+                "no",
+                "it must stay with its tenant",
+                Leaf::TimeSlicingOperator,
+            ),
         ],
     },
 ];

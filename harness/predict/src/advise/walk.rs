@@ -1,33 +1,33 @@
-//! Walks the tree as far as the answers go.
+//! Walks through the tree as far as the answers lead.
 
 use super::tree::{Choice, Leaf, NODES, Next, Node};
 use crate::error::PredictError;
 
-/// The answers that are known, by question.
+/// The known answers, by question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answers {
     values: [Option<(&'static str, Source)>; NODES.len()],
 }
 
-/// Who gave an answer.
+/// Source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The user.
     User,
-    /// A record's measurements.
+    /// The measurements of a record.
     Record,
 }
 
 impl Answers {
-    /// Notes an answer to the question of a flag.
+    /// Sets the answer to the question of a flag.
     pub fn answer(&mut self, flag: &str, value: &str, source: Source) -> Result<(), PredictError> {
         let node = node_of(flag)?;
         let choice = node.choice(value).ok_or_else(|| {
             PredictError::value(
                 flag,
                 format!("\"{value}\""),
-                &format!("one of {}", node.values()),
+                &format!("one of {}", node.values(", ")),
             )
         })?;
         self.values[usize::from(node.number) - 1] = Some((choice.value, source));
@@ -55,7 +55,7 @@ pub fn node_of(flag: &str) -> Result<&'static Node, PredictError> {
         .find(|node| node.flag == flag)
         .ok_or_else(|| PredictError::Unknown {
             what: "question",
-            given: flag.to_owned(),
+            name: flag.to_owned(),
             known: NODES.map(|node| node.flag).join(", "),
         })
 }
@@ -67,25 +67,25 @@ pub struct Step {
     pub node: &'static Node,
     /// The answer.
     pub choice: &'static Choice,
-    /// Who gave it.
+    /// Its source.
     pub source: Source,
 }
 
-/// How far the answers led.
+/// A path through the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Walk {
-    /// The questions that were answered, in order.
+    /// The answered questions, in order.
     pub path: Vec<Step>,
-    /// Where the path ends.
+    /// The end of the path.
     pub end: End,
 }
 
-/// Where a path ends.
+/// The end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// At a leaf.
+    /// A leaf.
     Leaf(Leaf),
-    /// At a question without an answer.
+    /// A question without an answer.
     Open(&'static Node),
 }
 
@@ -94,8 +94,8 @@ pub fn walk(answers: &Answers) -> Walk {
     let mut path = Vec::new();
     let mut node = &NODES[0];
     loop {
-        let given = answers.get(node.number);
-        let found = given.and_then(|(value, source)| Some((node.choice(value)?, source)));
+        let answer = answers.get(node.number);
+        let found = answer.and_then(|(value, source)| Some((node.choice(value)?, source)));
         let Some((choice, source)) = found else {
             return Walk {
                 path,
@@ -117,4 +117,29 @@ pub fn walk(answers: &Answers) -> Walk {
             Next::Node(number) => node = &NODES[usize::from(number) - 1],
         }
     }
+}
+
+/// All questions without an answer that a path can still reach, in order of their numbers.
+pub fn open_questions(answers: &Answers) -> Vec<&'static Node> {
+    let mut reached = [false; NODES.len()];
+    let mut pending = vec![&NODES[0]];
+    while let Some(node) = pending.pop() {
+        let is_first_visit = !std::mem::replace(&mut reached[usize::from(node.number) - 1], true);
+        let answer = answers.value(node.number);
+        let possible = node
+            .choices
+            .iter()
+            .filter(|choice| answer.is_none_or(|value| value == choice.value));
+        pending.extend(possible.filter(|_| is_first_visit).filter_map(
+            |choice| match choice.next {
+                Next::Node(number) => Some(&NODES[usize::from(number) - 1]),
+                Next::Leaf(_) => None,
+            },
+        ));
+    }
+    NODES
+        .iter()
+        .filter(|node| reached[usize::from(node.number) - 1])
+        .filter(|node| answers.value(node.number).is_none())
+        .collect()
 }

@@ -1,28 +1,28 @@
-//! The open loop of a shared victim, predicted from its closed loop, beside what was measured.
+//! The open loop of a shared victim, predicted from its closed loop, beside the measurement.
 //!
-//! Where tenants run side by side the victim is one queue whose service time is the contended one.
-//! Where they take turns, a request that finds the victim idle waits only for what is left of the
-//! neighbour's turn, so the turns themselves are simulated.
+//! If tenants run side by side, the victim is one queue with the contended service time. Under
+//! time-slicing, a request of an idle victim waits for the rest of the neighbour's time slice, so the
+//! time slices are simulated.
 
 use super::Choices;
 use super::figures::{Native, Shared, aggressor_native_per_s, median};
-use super::link::{Neighbour, Parts};
+use super::link::{Copies, Neighbour};
 use crate::percentile::percentiles;
 use crate::rng::{FastRng, Stream};
 use crate::simulate::event::fifo;
-use crate::simulate::event::slicing::{Turn, run_until};
+use crate::simulate::event::slicing::{TimeSlice, run_until};
 use crate::simulate::event::traffic::Request;
 use gpubench_record::condition::SubAxis;
 use gpubench_record::run::RunRecord;
 use gpubench_stats::{Confidence, Effect};
 use serde::Serialize;
 
-/// Requests of the simulated open loop: a p99 of so many is far surer than any measured one.
+/// Requests of the simulated open loop, many more than in a measurement.
 const REQUESTS: usize = 60_000;
-/// Parts of a request that are distinguished; with so many, one more or less makes no difference.
-const MOST_PARTS: u32 = 1000;
-/// Mechanisms under which tenants take turns.
-const TURNS: [&str; 2] = ["time-slicing", "hami"];
+/// Limit of the copies of a request; above it, one more makes no difference.
+const MAX_COPIES: u32 = 1000;
+/// Mechanisms with time slices.
+const TIME_SLICED: [&str; 2] = ["time-slicing", "hami"];
 
 /// A predicted figure beside a measured one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -31,13 +31,13 @@ pub struct Miss {
     pub predicted_ms: Option<f64>,
     /// Measured: the mean over blocks.
     pub measured_ms: Option<f64>,
-    /// Lower end of its 95 % t interval; nothing for fewer than two blocks.
+    /// Lower bound of its 95 % t interval; `None` for fewer than two blocks.
     pub measured_lo_ms: Option<f64>,
-    /// Upper end.
+    /// Upper bound.
     pub measured_hi_ms: Option<f64>,
-    /// Blocks behind it.
+    /// Number of blocks.
     pub blocks: u32,
-    /// By how much the prediction is too high (above zero) or too low.
+    /// Error of the prediction: above zero if it is too high.
     pub miss_percent: Option<f64>,
 }
 
@@ -52,23 +52,24 @@ pub struct Comparison {
     pub aggressor: String,
     /// Service time beside the aggressor, in the closed loop.
     pub contended_ms: Option<f64>,
-    /// How much one busy neighbour stretches a request; only where tenants run side by side.
+    /// Factor by which one busy neighbour lengthens a request, if tenants run side by side.
     pub contention: Option<f64>,
-    /// What a change of tenant costs; only where they take turns.
+    /// Cost of a context switch, under time-slicing.
     pub switch_ms: Option<f64>,
-    /// Length of the neighbour's turn; only where they take turns.
-    pub turn_ms: Option<f64>,
-    /// Work that the open loop brings, in seconds of the victim's own server.
+    /// Length of the neighbour's time slice, under time-slicing.
+    #[serde(rename = "turn_ms")]
+    pub time_slice_ms: Option<f64>,
+    /// Load of the open loop on the victim's queue.
     pub load: Option<f64>,
     /// The median.
     pub p50: Miss,
     /// The 99th percentile.
     pub p99: Miss,
-    /// What there is to know about the row.
+    /// Remark on the row.
     pub note: Option<String>,
 }
 
-/// Predicts one row and puts it beside its measurement.
+/// Predicts one row and compares it with its measurement.
 pub(super) fn compare(
     record: &RunRecord,
     victim: &str,
@@ -79,9 +80,9 @@ pub(super) fn compare(
     let native_ms = native.service_ms;
     let contended_ms = median(&row.closed_ms);
     let neighbours = f64::from(record.plan.tenants.saturating_sub(1).max(1));
-    let has_turns = TURNS.contains(&row.mechanism.as_str());
-    let turns = contended_ms.filter(|_| has_turns).map(|contended_ms| {
-        turns(
+    let is_sliced = TIME_SLICED.contains(&row.mechanism.as_str());
+    let slices = contended_ms.filter(|_| is_sliced).map(|contended_ms| {
+        time_slices(
             record,
             row,
             native,
@@ -98,22 +99,24 @@ pub(super) fn compare(
         .zip(offered_per_s)
         .filter(|_| load.is_some_and(|l| l < 1.0));
     let link = contended_ms.and_then(|ms| on_the_link(record, victim, row, native_ms, ms));
-    let latencies_ms = latencies_ms.map(|(contended_ms, offered_per_s)| match (&turns, link) {
+    let latencies_ms = latencies_ms.map(|(contended_ms, offered_per_s)| match (&slices, link) {
         (_, Some(link)) => on_link_ms(link, native_ms, offered_per_s, choices.seed),
-        (Some(turns), None) => turns.open_loop_ms(native, offered_per_s, neighbours, choices.seed),
+        (Some(slices), None) => {
+            slices.open_loop_ms(native, offered_per_s, neighbours, choices.seed)
+        }
         (None, None) => open_loop_ms(contended_ms, offered_per_s, choices.seed),
     });
     let predicted =
         latencies_ms.and_then(|mut latencies_ms| percentiles(&mut latencies_ms, [50.0, 99.0]));
-    let side_by_side = contended_ms.filter(|_| !has_turns);
+    let side_by_side = contended_ms.filter(|_| !is_sliced);
     Comparison {
         mechanism: row.mechanism.clone(),
         variant: row.variant.clone(),
         aggressor: row.aggressor.clone(),
         contended_ms,
         contention: side_by_side.map(|ms| (ms / native_ms - 1.0) / neighbours),
-        switch_ms: turns.as_ref().and_then(|turns| turns.switch_ms),
-        turn_ms: turns.as_ref().map(|turns| turns.turn_ms),
+        switch_ms: slices.as_ref().and_then(|slices| slices.switch_ms),
+        time_slice_ms: slices.as_ref().map(|slices| slices.neighbour_ms),
         load,
         p50: miss(predicted.map(|[p50_ms, _]| p50_ms), &row.p50_ms),
         p99: miss(predicted.map(|[_, p99_ms]| p99_ms), &row.p99_ms),
@@ -121,15 +124,15 @@ pub(super) fn compare(
     }
 }
 
-/// The victim's and the neighbour's copies, where the row's resource is the host link, which does
-/// not take turns.
+/// The copies of the victim and the neighbour, if the resource is the host link, which has no time
+/// slices.
 fn on_the_link(
     record: &RunRecord,
     victim: &str,
     row: &Shared,
     native_ms: f64,
     contended_ms: f64,
-) -> Option<(Parts, Neighbour)> {
+) -> Option<(Copies, Neighbour)> {
     let is_link = record.plan.cells.iter().any(|cell| {
         cell.sub_axis == SubAxis::Pcie && cell.aggressor.as_ref() == Some(&row.aggressor)
     });
@@ -137,17 +140,17 @@ fn on_the_link(
         return None;
     }
     let entries = &record.calibration.entries;
-    let (copies, own) = (entries.get(&row.aggressor)?, entries.get(victim)?);
+    let (aggressor, own) = (entries.get(&row.aggressor)?, entries.get(victim)?);
     let count = own.spec.params.get("parts").copied().unwrap_or(1);
-    let parts = Parts::new(
-        u32::try_from(count).unwrap_or(MOST_PARTS).min(MOST_PARTS),
+    let copies = Copies::new(
+        u32::try_from(count).unwrap_or(MAX_COPIES).min(MAX_COPIES),
         native_ms / 1000.0,
         own.work_per_request,
-        copies.work_per_request * copies.native_rate_per_s,
+        aggressor.work_per_request * aggressor.native_rate_per_s,
     );
-    let copy_s = 1.0 / copies.native_rate_per_s;
-    let neighbour = Neighbour::from_closed_loop(parts, contended_ms / 1000.0, copy_s)?;
-    Some((parts, neighbour))
+    let copy_s = 1.0 / aggressor.native_rate_per_s;
+    let neighbour = Neighbour::from_closed_loop(copies, contended_ms / 1000.0, copy_s)?;
+    Some((copies, neighbour))
 }
 
 fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
@@ -155,7 +158,7 @@ fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
     match load {
         None => Some("the record lacks the closed loop or the offered rate".to_owned()),
         Some(load) if load >= 1.0 => Some(format!(
-            "overloaded at a load of {load:.2}: latency grows without end"
+            "overloaded at a load of {load:.2}: latency grows without limit"
         )),
         Some(_) if is_link => Some("copies queue for the link, first come first served".to_owned()),
         Some(_) if missing > 0 => Some(format!("{missing} blocks have no open-loop latency")),
@@ -163,20 +166,20 @@ fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
     }
 }
 
-/// The turns of a victim and its busy neighbours.
+/// The time slices of a victim and its busy neighbours.
 struct TimeSlices {
-    /// Length of one neighbour's turn.
-    turn_ms: f64,
-    /// Price of a change, where the record can tell it.
+    /// Length of one neighbour's time slice.
+    neighbour_ms: f64,
+    /// Cost of a context switch, if the record has the figures for it.
     switch_ms: Option<f64>,
 }
 
-/// In the closed loop a request of the victim takes its own time on the GPU and, before each of its
-/// turns, a turn of every neighbour and the changes. What the host does around a request happens in
-/// the neighbours' turns, so the whole cycle counts and not the service time alone. The share of
-/// time that is in nobody's work is the changes'. How many turns a request needs follows from the
-/// slice.
-fn turns(
+/// Time slices from the closed loop.
+///
+/// A request of the victim takes its own GPU time and, before each of its slices, a slice of each
+/// neighbour and the context switches. Host time of a request overlaps the neighbours' slices, so
+/// the whole cycle counts. The share of time without work of any tenant is the cost of switches.
+fn time_slices(
     record: &RunRecord,
     row: &Shared,
     native: Native,
@@ -186,8 +189,8 @@ fn turns(
 ) -> TimeSlices {
     let per_s = median(&row.rate_per_s);
     let cycle_ms = per_s.map_or(contended_ms, |per_s| contended_ms.max(1000.0 / per_s));
-    let own_turns = (native.gpu_ms / slice_ms).ceil().max(1.0);
-    let others_ms = (cycle_ms - native.gpu_ms).max(0.0) / own_turns;
+    let own_slices = (native.gpu_ms / slice_ms).ceil().max(1.0);
+    let others_ms = (cycle_ms - native.gpu_ms).max(0.0) / own_slices;
     let changes = neighbours + 1.0;
     let victim_share = native.gpu_ms / cycle_ms;
     let aggressor_share = median(&row.aggressor_rate_per_s)
@@ -197,10 +200,13 @@ fn turns(
         .filter(|_| per_s.is_some())
         .map(|aggressor| {
             let lost = (1.0 - victim_share - aggressor).max(0.0);
-            (lost * cycle_ms / own_turns / changes).min(others_ms / changes)
+            (lost * cycle_ms / own_slices / changes).min(others_ms / changes)
         });
-    let turn_ms = (others_ms - changes * switch_ms.unwrap_or(0.0)).max(0.0) / neighbours;
-    TimeSlices { turn_ms, switch_ms }
+    let neighbour_ms = (others_ms - changes * switch_ms.unwrap_or(0.0)).max(0.0) / neighbours;
+    TimeSlices {
+        neighbour_ms,
+        switch_ms,
+    }
 }
 
 impl TimeSlices {
@@ -211,12 +217,12 @@ impl TimeSlices {
         neighbours: f64,
         seed: u64,
     ) -> Vec<f64> {
-        if self.turn_ms <= 0.0 {
+        if self.neighbour_ms <= 0.0 {
             return open_loop_ms(native.service_ms, offered_per_s, seed);
         }
         let mut requests = poisson(native.gpu_ms, offered_per_s, seed);
         let last_s = requests.last().map_or(0.0, |request| request.arrival_s);
-        // A neighbour that is always busy: one request, longer than everything together.
+        // A neighbour that is always busy: one request, longer than the whole run.
         let endless = |tenant: usize| Request {
             arrival_s: 0.0,
             work_s: 100.0 * (last_s + native.gpu_ms * REQUESTS as f64),
@@ -224,9 +230,9 @@ impl TimeSlices {
         };
         let neighbours = neighbours as usize;
         requests.splice(0..0, (1..=neighbours).map(endless));
-        let turn = Turn::new(self.turn_ms, self.switch_ms.unwrap_or(0.0));
+        let time_slice = TimeSlice::new(self.neighbour_ms, self.switch_ms.unwrap_or(0.0));
         let until = |request: &Request| request.tenant == 0;
-        let ends_s = run_until(&requests, neighbours + 1, turn, until);
+        let ends_s = run_until(&requests, neighbours + 1, time_slice, until);
         let host_ms = native.service_ms - native.gpu_ms;
         let mut found_ms = latencies_ms(&requests[neighbours..], &ends_s[neighbours..]);
         found_ms
@@ -236,16 +242,16 @@ impl TimeSlices {
     }
 }
 
-/// A queue shared with a neighbour whose copies never end.
+/// A queue shared with a neighbour that always has copies outstanding.
 fn on_link_ms(
-    (parts, neighbour): (Parts, Neighbour),
+    (copies, neighbour): (Copies, Neighbour),
     native_ms: f64,
     offered_per_s: f64,
     seed: u64,
 ) -> Vec<f64> {
     let requests = poisson(native_ms, offered_per_s, seed);
     let arrivals_s: Vec<f64> = requests.iter().map(|r| r.arrival_s).collect();
-    latencies_ms(&requests, &neighbour.ends_s(parts, &arrivals_s))
+    latencies_ms(&requests, &neighbour.ends_s(copies, &arrivals_s))
 }
 
 /// One queue with a fixed service time.

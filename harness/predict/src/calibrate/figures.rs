@@ -1,6 +1,6 @@
-//! What the cells of a record measured: one value per block, gathered by mechanism and aggressor.
+//! Figures of the cells of a record: one value per block, by mechanism and aggressor.
 //!
-//! The only file that knows which keys of a record hold which figure.
+//! This file alone contains the keys of these figures in a record.
 
 use gpubench_record::cell::CellResult;
 use gpubench_record::condition::Condition;
@@ -14,7 +14,7 @@ const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
 const OPEN_LATENCY_P99_NS: &str = "open_latency_p99_ns";
 const OFFERED_PER_S: &str = "offered_per_s";
 
-/// One victim beside one aggressor under one mechanism; a value per block in every list.
+/// One victim beside one aggressor under one mechanism; each list has a value per block.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shared {
     pub mechanism: String,
@@ -26,16 +26,16 @@ pub(super) struct Shared {
     pub offered_per_s: Vec<f64>,
     pub p50_ms: Vec<f64>,
     pub p99_ms: Vec<f64>,
-    /// Blocks in which the open loop gave no latency.
+    /// Blocks without a latency of the open loop.
     pub without_latency: u32,
 }
 
-/// What a request of a victim takes alone on the GPU.
+/// Durations of a victim's request alone on the GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Native {
     /// From issue to end.
     pub service_ms: f64,
-    /// What of it the GPU is busy with; the rest is the host's. All of it where that is unknown.
+    /// Busy time of the GPU; the rest is host time. Equal to `service_ms` if unknown.
     pub gpu_ms: f64,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Solo {
     pub closed_ms: Vec<f64>,
 }
 
-/// Victims that were measured beside a full aggressor, in the order of the record.
+/// Victims with a cell beside a full aggressor, in the order of the record.
 pub(super) fn victims(record: &RunRecord) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for cell in record.cells.iter().filter(|cell| is_shared(cell)) {
@@ -58,7 +58,7 @@ pub(super) fn victims(record: &RunRecord) -> Vec<String> {
     names
 }
 
-/// A victim alone on the GPU: measured in native cells, else as calibrated.
+/// A victim alone on the GPU: from native cells, else from the calibration.
 pub(super) fn native(record: &RunRecord, victim: &str) -> Option<Native> {
     let measured = |key| median(&ms_of(native_cells(record, victim), key));
     let calibrated = || {
@@ -76,7 +76,7 @@ fn native_cells<'a>(record: &'a RunRecord, victim: &str) -> impl Iterator<Item =
     })
 }
 
-/// What one request of an aggressor takes alone on the GPU.
+/// Rate of an aggressor alone on the GPU.
 pub(super) fn aggressor_native_per_s(record: &RunRecord, aggressor: &str) -> Option<f64> {
     record
         .calibration
@@ -97,7 +97,7 @@ pub(super) fn shared(record: &RunRecord, victim: &str) -> Vec<Shared> {
         let known = rows
             .iter()
             .position(|row| row.variant == cell.cell.variant && row.aggressor == aggressor);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             rows.push(Shared {
                 mechanism: cell.cell.mechanism.clone(),
                 variant: cell.cell.variant.clone(),
@@ -112,7 +112,7 @@ pub(super) fn shared(record: &RunRecord, victim: &str) -> Vec<Shared> {
             });
             rows.len() - 1
         });
-        add(&mut rows[place], cell);
+        add(&mut rows[index], cell);
     }
     rows
 }
@@ -144,7 +144,7 @@ pub(super) fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
     let mut rows: Vec<Solo> = Vec::new();
     for cell in record.cells.iter().filter(is_solo) {
         let known = rows.iter().position(|row| row.variant == cell.cell.variant);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             let (mechanism, variant) = (cell.cell.mechanism.clone(), cell.cell.variant.clone());
             rows.push(Solo {
                 mechanism,
@@ -153,7 +153,7 @@ pub(super) fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
             });
             rows.len() - 1
         });
-        rows[place]
+        rows[index]
             .closed_ms
             .extend(ms_of(std::iter::once(cell), CLOSED_SERVICE_P50_NS));
     }
@@ -174,7 +174,7 @@ fn ms_of<'a>(cells: impl Iterator<Item = &'a CellResult>, key: &str) -> Vec<f64>
         .collect()
 }
 
-/// The median, or nothing where there are no values.
+/// The median; `None` without values.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     crate::percentile::percentiles(&mut values.to_vec(), [50.0]).map(|[median]| median)
 }

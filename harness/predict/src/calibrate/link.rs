@@ -1,40 +1,39 @@
-//! The host link: one queue, first submitted first served, that a busy neighbour never lets run
-//! empty.
+//! The host link: one queue in order of submission, which a busy neighbour keeps filled.
 //!
-//! A copy engine serves copies in the order of their submission, of any tenant, and does
-//! not preempt. A neighbour that keeps `depth` copies outstanding has one under way and the others
-//! queued at every instant: a request of the victim that finds them there waits for all of them. A
-//! request may be cut into parts, submitted together, each of which waits for the one before it and
-//! lasts its pace at least: while it waits, the neighbour's copies pass.
+//! A copy engine serves the copies of all tenants in order of submission and does not preempt. A
+//! neighbour with `depth` outstanding copies has one in service and the others queued at every
+//! instant; a request of the victim waits for all of them. A request can consist of several copies,
+//! submitted together. Each copy starts after the one before and lasts at least its pace; copies of
+//! the neighbour are served in between.
 
 use std::collections::VecDeque;
 
-/// Requests of the closed loop from which the depth is found.
+/// Simulated requests of the closed loop for one depth.
 const CLOSED_REQUESTS: usize = 400;
-/// The deepest queue of a neighbour that is looked for.
-const DEEPEST: u32 = 64;
-/// By how much the closed loop of the depth may differ from the measured one.
+/// The largest depth that is tried.
+const MAX_DEPTH: u32 = 64;
+/// Accepted relative difference between the simulated and the measured closed loop.
 const TOLERANCE: f64 = 0.1;
 
-/// A request of the victim.
+/// The copies of a request of the victim.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Parts {
-    /// How many copies it is.
+pub(super) struct Copies {
+    /// Number of copies.
     pub count: u32,
-    /// How long one of them takes.
+    /// Duration of one copy.
     pub copy_s: f64,
-    /// How long a part lasts at least, from its beginning.
+    /// Shortest time between the starts of two copies.
     pub pace_s: f64,
 }
 
-impl Parts {
-    /// Natively a request of `service_s` is its parts, one after another; they move `work` at the
-    /// link's `work_per_s`.
+impl Copies {
+    /// Copies of a request that natively takes `service_s` and moves `work` at the link's
+    /// `work_per_s`.
     pub fn new(count: u32, service_s: f64, work: f64, work_per_s: f64) -> Self {
         let count = count.max(1);
         let pace_s = service_s / f64::from(count);
         let copy_s = work / work_per_s / f64::from(count);
-        // A part natively is at least its copy, so a longer one is a link in other units.
+        // A copy is natively no longer than its pace; a longer one has other units than the link.
         let copy_s = if copy_s > 0.0 {
             copy_s.min(pace_s)
         } else {
@@ -48,64 +47,68 @@ impl Parts {
     }
 }
 
-/// A neighbour's copies.
+/// The copies of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Neighbour {
-    /// How long one copy takes.
+    /// Duration of one copy.
     pub copy_s: f64,
-    /// How many it keeps outstanding.
+    /// Number of outstanding copies.
     pub depth: u32,
 }
 
 impl Neighbour {
-    /// Finds the depth whose closed loop is nearest to the measured one, if any comes near it.
-    pub fn from_closed_loop(parts: Parts, contended_s: f64, copy_s: f64) -> Option<Self> {
+    /// Finds the depth with the closed loop nearest to the measured one; `None` if none is within
+    /// the tolerance.
+    pub fn from_closed_loop(copies: Copies, contended_s: f64, copy_s: f64) -> Option<Self> {
         if !(copy_s > 0.0 && contended_s.is_finite()) {
             return None;
         }
         let miss = |depth: u32| {
             let neighbour = Self { copy_s, depth };
             let mut begun_s = 0.0;
-            let mut took_s = Vec::with_capacity(CLOSED_REQUESTS);
+            let mut cycles_s = Vec::with_capacity(CLOSED_REQUESTS);
             let mut issue = |_, ended_s: f64| {
                 begun_s = ended_s;
                 begun_s
             };
-            let ends_s = neighbour.run(parts, CLOSED_REQUESTS, &mut issue);
-            took_s.extend(ends_s.windows(2).map(|pair| pair[1] - pair[0]));
-            let median = crate::percentile::percentiles(&mut took_s, [50.0]);
-            median.map_or(f64::INFINITY, |[took_s]| (took_s / contended_s - 1.0).abs())
+            let ends_s = neighbour.run(copies, CLOSED_REQUESTS, &mut issue);
+            cycles_s.extend(ends_s.windows(2).map(|pair| pair[1] - pair[0]));
+            let median = crate::percentile::percentiles(&mut cycles_s, [50.0]);
+            median.map_or(f64::INFINITY, |[median_s]| {
+                (median_s / contended_s - 1.0).abs()
+            })
         };
-        let depths = (1..=DEEPEST).map(|depth| (miss(depth), depth));
+        let depths = (1..=MAX_DEPTH).map(|depth| (miss(depth), depth));
         let (miss, depth) = depths.min_by(|a, b| a.0.total_cmp(&b.0))?;
         (miss <= TOLERANCE).then_some(Self { copy_s, depth })
     }
 
-    /// When each of the victim's requests ends. Arrivals are in order.
-    pub fn ends_s(&self, parts: Parts, arrivals_s: &[f64]) -> Vec<f64> {
-        self.run(parts, arrivals_s.len(), &mut |place, _| arrivals_s[place])
+    /// The end of each request of the victim. Arrivals are in order.
+    pub fn ends_s(&self, copies: Copies, arrivals_s: &[f64]) -> Vec<f64> {
+        self.run(copies, arrivals_s.len(), &mut |index, _| arrivals_s[index])
     }
 
-    /// The same, with arrivals that may follow from the end of the request before.
+    /// As `ends_s`, with arrivals that can depend on the end of the request before.
     fn run(
         &self,
-        parts: Parts,
+        copies: Copies,
         requests: usize,
         arrival_s: &mut impl FnMut(usize, f64) -> f64,
     ) -> Vec<f64> {
-        let mut line = Line {
+        let mut engine = Engine {
             copy_s: self.copy_s,
             submitted_s: (0..self.depth).map(|_| 0.0).collect(),
             now_s: 0.0,
         };
         let mut ends_s = Vec::with_capacity(requests);
         let mut ended_s = 0.0_f64;
-        for place in 0..requests {
-            let submitted_s = arrival_s(place, ended_s);
-            for _ in 0..parts.count {
+        for index in 0..requests {
+            let submitted_s = arrival_s(index, ended_s);
+            for _ in 0..copies.count {
                 let begins_s = ended_s.max(submitted_s);
-                let copied_s = line.serve(submitted_s, begins_s, parts.copy_s);
-                ended_s = copied_s.max(begins_s + if parts.count > 1 { parts.pace_s } else { 0.0 });
+                let copied_s = engine.serve(submitted_s, begins_s, copies.copy_s);
+                ended_s =
+                    copied_s.max(begins_s + if copies.count > 1 { copies.pace_s } else { 0.0 });
             }
             ends_s.push(ended_s);
         }
@@ -113,17 +116,17 @@ impl Neighbour {
     }
 }
 
-/// The engine, and when the neighbour submitted the copies that wait for it.
-struct Line {
+/// The copy engine, and the submission times of the queued copies of the neighbour.
+struct Engine {
     copy_s: f64,
     submitted_s: VecDeque<f64>,
     now_s: f64,
 }
 
-impl Line {
-    /// When a copy of the victim ends that may begin at a time.
+impl Engine {
+    /// The end of a copy of the victim that can start at `ready_s`.
     fn serve(&mut self, submitted_s: f64, ready_s: f64, copy_s: f64) -> f64 {
-        // The neighbour's go first until the victim's is there, and those submitted before it.
+        // The neighbour's copies go first until `ready_s`, and those submitted before this copy.
         while let Some(&first_s) = self.submitted_s.front()
             && (self.now_s < ready_s || first_s < submitted_s)
         {
@@ -138,14 +141,14 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::{Neighbour, Parts};
+    use super::{Copies, Neighbour};
 
-    fn whole() -> Parts {
-        Parts::new(1, 1.0, 1.0, 1.0)
+    fn whole() -> Copies {
+        Copies::new(1, 1.0, 1.0, 1.0)
     }
 
     #[test]
-    fn a_request_waits_for_what_is_outstanding() {
+    fn a_request_waits_for_outstanding_copies() {
         let neighbour = Neighbour {
             copy_s: 1.0,
             depth: 2,
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_pass_while_a_part_keeps_its_pace() {
+    fn copies_of_the_neighbour_pass_while_a_copy_keeps_its_pace() {
         let neighbour = Neighbour {
             copy_s: 1.0,
             depth: 2,
@@ -167,9 +170,9 @@ mod tests {
         // and ends at 3.125; the second, submitted with it, follows at once and ends at 3.25, but
         // lasts until 3.375. A copy passes; the third ends at 4.375 and the fourth right behind it,
         // at 4.5, and lasts until 4.625.
-        let parts = Parts::new(4, 1.0, 0.5, 1.0);
-        assert_eq!((parts.copy_s, parts.pace_s), (0.125, 0.25));
-        assert_eq!(neighbour.ends_s(parts, &[1.5]), [4.625]);
+        let copies = Copies::new(4, 1.0, 0.5, 1.0);
+        assert_eq!((copies.copy_s, copies.pace_s), (0.125, 0.25));
+        assert_eq!(neighbour.ends_s(copies, &[1.5]), [4.625]);
     }
 
     #[test]

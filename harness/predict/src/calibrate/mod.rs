@@ -1,7 +1,7 @@
-//! `simulate --calibrate`: the model's parameters from a record, prediction beside measurement.
+//! `simulate --calibrate`: parameters of the model from a record, and prediction beside measurement.
 //!
-//! figures (medians over blocks of what cells measured) -> parameters (from the closed loop alone)
-//! -> compare (the open loop predicted from them). What is compared was not used to calibrate.
+//! figures (medians of cells over blocks) -> parameters (from closed loops only) -> compare (open
+//! loops predicted from them). The compared figures are not used for the calibration.
 
 mod compare;
 mod figures;
@@ -13,19 +13,19 @@ pub mod output;
 pub use compare::{Comparison, Miss};
 pub use parameters::{Basis, Parameters};
 
-use crate::error::PredictError;
+use crate::error::{POSITIVE, PredictError};
 use crate::simulate::scenario::Scenario;
 use gpubench_record::run::RunRecord;
 use serde::Serialize;
 
-/// The driver's own default time slice: 128 << 3 microseconds, as open-gpu-kernel-modules 595 sets
-/// it in kernel_fifo_gv100.c. An assumption wherever the device's slice was not measured.
+/// Default time slice of the driver: 128 << 3 microseconds (kernel_fifo_gv100.c of
+/// open-gpu-kernel-modules 595). An assumption if the time slice of the device was not measured.
 pub const DEFAULT_SLICE_MS: f64 = 1.024;
 
-/// What the user chooses.
+/// Choices of the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
-    /// Whose figures are taken; the first victim of the record by default.
+    /// Victim that gives the figures; the first victim of the record by default.
     pub victim: Option<String>,
     /// Time slice of the device.
     pub slice_ms: f64,
@@ -43,12 +43,12 @@ impl Default for Choices {
     }
 }
 
-/// What a record says to the model, and how well the model says what the record has.
+/// The calibration from a record, and the error of its predictions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibrated {
-    /// The record's device, and whether it is real.
+    /// Device of the record, real or virtual.
     pub device: String,
-    /// The victim whose figures were taken.
+    /// The victim that gave the figures.
     pub victim: String,
     /// The model's parameters.
     pub parameters: Parameters,
@@ -56,9 +56,9 @@ pub struct Calibrated {
     pub comparisons: Vec<Comparison>,
 }
 
-/// Calibrates the model with a record and compares the two.
+/// Calibrates the model with a record and compares predictions with measurements.
 pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, PredictError> {
-    crate::error::positive("slice_ms", choices.slice_ms)?;
+    POSITIVE.check("slice_ms", choices.slice_ms)?;
     let victim = victim(record, choices)?;
     let rows = figures::shared(record, &victim);
     let solo = figures::solo(record, &victim);
@@ -84,7 +84,7 @@ fn victim(record: &RunRecord, choices: &Choices) -> Result<String, PredictError>
         Some(name) if victims.contains(name) => Ok(name.clone()),
         Some(name) => Err(PredictError::Unknown {
             what: "victim",
-            given: name.clone(),
+            name: name.clone(),
             known: victims.join(", "),
         }),
         None => victims
@@ -92,25 +92,25 @@ fn victim(record: &RunRecord, choices: &Choices) -> Result<String, PredictError>
             .next()
             .ok_or_else(|| PredictError::Missing {
                 what: "a measured contended cell".to_owned(),
-                remedy: "calibrate from a record of `matrix` in which one was measured".to_owned(),
+                remedy: "use a record of `matrix` with a measured contended cell".to_owned(),
             }),
     }
 }
 
 impl Calibrated {
-    /// The scenario with what the record measured, where it measured it.
+    /// The scenario with the parameters that the record measured.
     pub fn applied(&self, scenario: &Scenario) -> Scenario {
         let mut changed = scenario.clone();
-        let take = |basis: &Option<Basis>, into: &mut f64| {
+        let set = |basis: &Option<Basis>, into: &mut f64| {
             if let Some(basis) = basis {
                 *into = basis.value;
             }
         };
         changed.service_ms = self.parameters.service_ms.value;
-        take(&self.parameters.contention, &mut changed.contention);
-        take(&self.parameters.switch_ms, &mut changed.switch_ms);
+        set(&self.parameters.contention, &mut changed.contention);
+        set(&self.parameters.switch_ms, &mut changed.switch_ms);
         if let Some(speed) = &self.parameters.slice_speed {
-            // A speed above one would be noise of a slice as fast as the whole device.
+            // A speed above 1 is noise of an instance as fast as the whole device.
             changed.slice_speed = Some(speed.value.min(1.0));
         }
         changed

@@ -1,4 +1,4 @@
-//! What `simulate --calibrate` prints: the parameters, and prediction beside measurement.
+//! Output of `simulate --calibrate`: the parameters, and prediction beside measurement.
 
 use super::{Basis, Calibrated, Miss};
 use crate::text::draw;
@@ -14,12 +14,7 @@ pub fn table(calibrated: &Calibrated) -> String {
     ];
     let rows = rows.into_iter().map(|(name, basis)| {
         let (value, from) = basis.map_or_else(
-            || {
-                (
-                    "-".to_owned(),
-                    "not in the record: the scenario's own".to_owned(),
-                )
-            },
+            || ("-".to_owned(), "the scenario; not in the record".to_owned()),
             |Basis { value, from }| (format!("{value:.4}"), from.clone()),
         );
         vec![name.to_owned(), value, from]
@@ -60,7 +55,7 @@ fn comparisons(calibrated: &Calibrated) -> String {
             row.note.clone().unwrap_or_default(),
         ]
     });
-    let title = "open loop: predicted from the closed loop, beside what was measured (ms)";
+    let title = "open loop in ms: predicted from the closed loop, and measured";
     format!("{title}\n{}", draw(&header, rows))
 }
 

@@ -1,32 +1,32 @@
-//! The model's parameters as a record gives them, each with the figures that it stands on.
+//! Parameters of the model from a record, each with its source.
 
 use super::compare::Comparison;
 use super::figures::{Solo, median};
 use serde::Serialize;
 
-/// A parameter with where it comes from.
+/// A parameter with its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Basis {
     /// The value.
     pub value: f64,
-    /// What it was computed from.
+    /// Figures that it was computed from.
     pub from: String,
 }
 
-/// What the reference model can be fed with.
+/// Parameters of the reference model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
     /// Service time on the whole device.
     pub service_ms: Basis,
-    /// How much one busy neighbour stretches a request under MPS.
+    /// MPS: factor by which one busy neighbour lengthens a request.
     pub contention: Option<Basis>,
-    /// What a change of tenant costs under time-slicing.
+    /// Time-slicing: cost of a context switch between tenants.
     pub switch_ms: Option<Basis>,
-    /// Speed of a MIG slice relative to the whole device.
+    /// Speed of a MIG instance relative to the whole device.
     pub slice_speed: Option<Basis>,
 }
 
-/// The parameters of a victim whose native service time is known.
+/// The parameters from a victim with a known native service time.
 pub(super) fn parameters(native_ms: f64, solo: &[Solo], comparisons: &[Comparison]) -> Parameters {
     let of = |mechanism: &str, figure: fn(&Comparison) -> Option<f64>| {
         let rows = comparisons.iter().filter(|row| row.mechanism == mechanism);

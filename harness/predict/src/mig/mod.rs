@@ -1,15 +1,15 @@
-//! MIG profile tables of the GPUs that have MIG: data under `profiles/mig`, one file per GPU.
+//! MIG profile tables: data under `profiles/mig`, one file per GPU.
 //!
-//! For planning without a device. What a real device offers is asked through NVML; a cell that no
-//! source states is absent here and is never guessed.
+//! For planning without a device; a real device reports its profiles through NVML. A value without
+//! a source is absent and never guessed.
 
 pub mod placement;
 
-use crate::error::{PredictError, from_toml};
+use crate::error::PredictError;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// The tables, in the order in which they are listed.
+/// The tables, in the printed order.
 const FILES: [&str; 14] = [
     include_str!("../../../../profiles/mig/a100_40.toml"),
     include_str!("../../../../profiles/mig/a100_80.toml"),
@@ -27,40 +27,40 @@ const FILES: [&str; 14] = [
     include_str!("../../../../profiles/mig/rtx_pro_4500.toml"),
 ];
 
-/// What MIG offers on one GPU.
+/// MIG on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Short name, as users write it.
+    /// Short name, as in flags.
     pub name: String,
-    /// Product names, as the driver prints them.
+    /// Product names, as reported by the driver.
     pub products: Vec<String>,
-    /// Memory of the whole GPU, as it is sold.
+    /// Nominal memory of the GPU.
     pub memory_gb: f64,
     /// SMs of the whole GPU.
     pub sm: Option<u32>,
-    /// Places that instances take in memory.
+    /// Memory slots of the GPU.
     pub memory_slots: u32,
     /// Compute slices.
     pub slices: u32,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
-    /// Where the placements come from, where that is another source.
+    /// Source of the placements, if it is another one.
     pub placement_source: Option<String>,
     /// The profiles.
     #[serde(rename = "profile")]
     pub profiles: Vec<Profile>,
 }
 
-/// One size of instance.
+/// One instance profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Id that `nvidia-smi mig -lgip` prints.
+    /// Id in `nvidia-smi mig -lgip`.
     pub id: Option<u32>,
     /// Name, for example `1g.10gb`.
     pub name: String,
-    /// Most instances of it on one GPU.
+    /// Limit of instances on one GPU.
     pub max: u32,
     /// Its SMs.
     pub sm: Option<u32>,
@@ -68,17 +68,17 @@ pub struct Profile {
     pub memory_gib: Option<f64>,
     /// Its compute slices.
     pub slices: u32,
-    /// Its places in memory.
+    /// Its memory slots.
     pub memory_slots: u32,
-    /// Where it can begin.
+    /// Possible first memory slots.
     pub starts: Vec<u32>,
 }
 
-/// How many decimal gigabytes a binary one has.
+/// Decimal gigabytes of a binary one.
 const GB_PER_GIB: f64 = 1.073_741_824;
 
 impl Profile {
-    /// Memory that a tenant finds: usable where a source states it, else as the name has it.
+    /// Usable memory, or the figure in the name if no source states it.
     pub fn memory_gb(&self) -> f64 {
         self.memory_gib
             .map_or_else(|| self.nominal_gb(), |gib| gib * GB_PER_GIB)
@@ -90,14 +90,14 @@ impl Profile {
         digits.parse().unwrap_or(0.0)
     }
 
-    /// Whether it differs from a plain size in its media or graphics engines only.
+    /// Whether it differs from a plain profile only in media or graphics engines.
     pub fn is_variant(&self) -> bool {
         self.name.contains(['+', '-'])
     }
 }
 
 impl Table {
-    /// The profile of a name.
+    /// The profile with this name.
     pub fn profile(&self, name: &str) -> Result<&Profile, PredictError> {
         let found = self
             .profiles
@@ -105,7 +105,7 @@ impl Table {
             .find(|profile| profile.name.eq_ignore_ascii_case(name));
         found.ok_or_else(|| PredictError::Unknown {
             what: "MIG profile",
-            given: name.to_owned(),
+            name: name.to_owned(),
             known: format!("on {}: {}", self.name, self.profile_names()),
         })
     }
@@ -119,13 +119,13 @@ impl Table {
         names.join(", ")
     }
 
-    /// Speed of an instance relative to the whole GPU, by SMs; nothing where they are not known.
+    /// Speed of an instance relative to the whole GPU, by SMs; `None` if a count is unknown.
     pub fn speed(&self, profile: &Profile) -> Option<f64> {
         Some(f64::from(profile.sm?) / f64::from(self.sm?))
     }
 }
 
-/// All tables. The files are embedded and a test reads them all, so none can be malformed.
+/// All tables. The files are embedded, and a test reads all of them.
 pub fn tables() -> &'static [Table] {
     static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
     TABLES.get_or_init(|| {
@@ -136,8 +136,8 @@ pub fn tables() -> &'static [Table] {
     })
 }
 
-/// The table of a GPU, by its short name, by the beginning of it where no other GPU begins so, or
-/// by a product name.
+/// The table of a GPU, by its short name, by an unambiguous prefix of the short name, or by a product
+/// name.
 pub fn table(name: &str) -> Result<&'static Table, PredictError> {
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
     let is_exact =
@@ -156,25 +156,21 @@ pub fn table(name: &str) -> Result<&'static Table, PredictError> {
         let names: Vec<&str> = tables().iter().map(|table| table.name.as_str()).collect();
         PredictError::Unknown {
             what: "MIG-capable GPU",
-            given: name.to_owned(),
+            name: name.to_owned(),
             known: names.join(", "),
         }
     })
 }
 
-/// Reads a table that the user wrote.
-pub fn table_from_toml(text: &str) -> Result<Table, PredictError> {
-    from_toml("MIG table", text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::from_toml;
 
     #[test]
     fn every_table_reads_and_is_consistent() {
         for text in FILES {
-            let table = table_from_toml(text).expect("an embedded table");
+            let table: Table = from_toml("MIG table", text).expect("an embedded table");
             for profile in &table.profiles {
                 let context = format!("{} {}", table.name, profile.name);
                 assert!(profile.slices <= table.slices, "{context}");
@@ -186,7 +182,7 @@ mod tests {
                     "{context}"
                 );
                 assert!(profile.memory_gb() > 0.0, "{context}");
-                // Names count in decimal or in binary gigabytes, as the vendor pleased.
+                // Names have decimal or binary gigabytes, depending on the profile.
                 assert!(
                     profile.memory_gb() <= profile.nominal_gb() * GB_PER_GIB,
                     "{context}"

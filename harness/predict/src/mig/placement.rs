@@ -1,17 +1,17 @@
-//! Which mixes of MIG instances fit: memory places must not overlap, compute slices must suffice.
+//! Placement of MIG instances: memory slots must not overlap, compute slices must suffice.
 
 use super::{Profile, Table};
 
-/// One instance at its place.
+/// One placed instance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placed<'a> {
-    /// Its size.
+    /// Its profile.
     pub profile: &'a Profile,
-    /// Where it begins in memory.
+    /// First memory slot.
     pub start: u32,
 }
 
-/// Places the profiles, each at one of its starts, or says that they do not fit together.
+/// Places each profile at one of its starts; `None` if they do not fit together.
 pub fn place<'a>(table: &Table, profiles: &[&'a Profile]) -> Option<Vec<Placed<'a>>> {
     let slices: u32 = profiles.iter().map(|profile| profile.slices).sum();
     let is_within_max = |profile: &&&Profile| {
@@ -24,24 +24,24 @@ pub fn place<'a>(table: &Table, profiles: &[&'a Profile]) -> Option<Vec<Placed<'
     if slices > table.slices || !profiles.iter().all(|profile| is_within_max(&profile)) {
         return None;
     }
-    // The largest first: it has the fewest places to begin.
+    // The largest first: it has the fewest starts.
     let mut order: Vec<&Profile> = profiles.to_vec();
     order.sort_by_key(|profile| std::cmp::Reverse(profile.memory_slots));
     let mut placed = Vec::with_capacity(order.len());
     place_next(&order, 0, &mut placed).then_some(placed)
 }
 
-fn place_next<'a>(order: &[&'a Profile], taken: u64, placed: &mut Vec<Placed<'a>>) -> bool {
+fn place_next<'a>(order: &[&'a Profile], used: u64, placed: &mut Vec<Placed<'a>>) -> bool {
     let Some((&profile, rest)) = order.split_first() else {
         return true;
     };
     for &start in &profile.starts {
         let mask = ((1_u64 << profile.memory_slots) - 1) << start;
-        if taken & mask != 0 {
+        if used & mask != 0 {
             continue;
         }
         placed.push(Placed { profile, start });
-        if place_next(rest, taken | mask, placed) {
+        if place_next(rest, used | mask, placed) {
             return true;
         }
         placed.pop();
@@ -49,7 +49,7 @@ fn place_next<'a>(order: &[&'a Profile], taken: u64, placed: &mut Vec<Placed<'a>
     false
 }
 
-/// Every legal mix of plain sizes, each as a count per profile, none of them empty.
+/// Every legal mix of plain profiles, none of them empty.
 pub fn mixes(table: &Table) -> Vec<Vec<&Profile>> {
     let plain: Vec<&Profile> = table
         .profiles
@@ -67,12 +67,12 @@ fn extend<'a>(
     mix: &mut Vec<&'a Profile>,
     found: &mut Vec<Vec<&'a Profile>>,
 ) {
-    for (place_in_choices, profile) in choices.iter().enumerate() {
+    for (index, profile) in choices.iter().enumerate() {
         mix.push(profile);
-        // A mix that does not fit has no extension that does.
+        // No extension of a mix that does not fit can fit.
         if place(table, mix).is_some() {
             found.push(mix.clone());
-            extend(table, &choices[place_in_choices..], mix, found);
+            extend(table, &choices[index..], mix, found);
         }
         mix.pop();
     }
@@ -102,14 +102,14 @@ mod tests {
         assert!(!fits("A100-40", &["1g.5gb"; 8]));
         assert!(!fits("A100-40", &["3g.20gb"; 3]));
         assert!(!fits("A100-40", &["4g.20gb", "4g.20gb"]));
-        // Two 3g take all of memory although a slice is left.
+        // Two 3g use all memory slots, although a compute slice is left.
         assert!(!fits("A100-40", &["3g.20gb", "3g.20gb", "1g.5gb"]));
         assert!(fits("A100-40", &["1g.10gb"; 4]));
         assert!(!fits("A100-40", &["7g.40gb", "1g.5gb"]));
     }
 
     #[test]
-    fn every_mix_is_legal_and_there_once() {
+    fn every_mix_is_legal_and_listed_once() {
         let table = table("A100-40").expect("known");
         let mixes = mixes(table);
         let mut names: Vec<Vec<&str>> = mixes

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Which resource runs out first.
+/// The resource that limits the number of tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
@@ -10,26 +10,26 @@ pub enum Binding {
     Memory,
     /// Compute.
     Compute,
-    /// Both at the same number of tenants.
+    /// Both, at the same number of tenants.
     Both,
 }
 
-/// How many equal tenants one GPU takes.
+/// Number of equal tenants on one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bound {
-    /// As far as memory goes.
+    /// Limit by memory.
     pub by_memory: u64,
-    /// As far as compute goes.
+    /// Limit by compute.
     pub by_compute: u64,
     /// The smaller of the two.
     pub tenants: u64,
-    /// Which resource that was.
+    /// The limiting resource.
     pub binding: Binding,
-    /// Most utilisation that so many tenants cause: min(1, n u1).
+    /// Largest utilisation by this number of tenants: min(1, n u1).
     pub utilisation: f64,
 }
 
-/// The bound for tenants that are all alike.
+/// The bound for equal tenants.
 pub fn bound(gpu_memory_gb: f64, memory_gb: f64, compute: f64, utilisation: f64) -> Bound {
     let by_memory = whole(gpu_memory_gb / memory_gb);
     let by_compute = whole(1.0 / compute);
@@ -49,25 +49,25 @@ pub fn bound(gpu_memory_gb: f64, memory_gb: f64, compute: f64, utilisation: f64)
     }
 }
 
-/// The whole part; a quotient that misses a whole number by rounding alone counts as that number.
+/// The whole part; a quotient within rounding of a whole number counts as that number.
 fn whole(quotient: f64) -> u64 {
     let nearest = quotient.round();
     let is_whole = (quotient - nearest).abs() <= 1e-9 * nearest.max(1.0);
     (if is_whole { nearest } else { quotient.floor() }) as u64
 }
 
-/// GPUs that tenants of several kinds need at least, and which resource says so.
+/// GPUs needed by tenants of several kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fill {
-    /// GPUs' worth of memory that all tenants want.
+    /// Memory of all tenants, in GPUs.
     pub memory: f64,
-    /// GPUs' worth of compute.
+    /// Compute of all tenants, in GPUs.
     pub compute: f64,
-    /// The resource of which more is wanted.
+    /// The resource with the larger demand.
     pub binding: Binding,
-    /// GPUs on which first fit, the most demanding first, places them all.
+    /// GPUs after first fit, in order of falling demand.
     pub gpus_by_first_fit: u64,
-    /// Tenants that fit on no GPU at all.
+    /// Tenants that are too large for a GPU.
     pub unplaceable: u64,
 }
 
@@ -80,17 +80,17 @@ pub struct Shares {
     pub compute: f64,
 }
 
-/// Fills GPUs with tenants of any kinds: one after another, the most demanding first, each on the
-/// first GPU with room in both resources.
+/// Fills GPUs by first fit in order of falling demand: each tenant on the first GPU with enough
+/// memory and compute.
 pub fn fill(tenants: &[Shares]) -> Fill {
     let memory: f64 = tenants.iter().map(|tenant| tenant.memory).sum();
     let compute: f64 = tenants.iter().map(|tenant| tenant.compute).sum();
     let mut order = tenants.to_vec();
-    let most = |tenant: &Shares| tenant.memory.max(tenant.compute);
-    order.sort_by(|a, b| most(b).total_cmp(&most(a)));
+    let larger = |tenant: &Shares| tenant.memory.max(tenant.compute);
+    order.sort_by(|a, b| larger(b).total_cmp(&larger(a)));
     let mut gpus: Vec<Shares> = Vec::new();
     let mut unplaceable = 0;
-    let fits = |used: f64, wanted: f64| used + wanted <= 1.0 + 1e-9;
+    let fits = |used: f64, needed: f64| used + needed <= 1.0 + 1e-9;
     for tenant in order {
         let room = gpus
             .iter_mut()
@@ -100,7 +100,7 @@ pub fn fill(tenants: &[Shares]) -> Fill {
                 used.memory += tenant.memory;
                 used.compute += tenant.compute;
             }
-            None if most(&tenant) > 1.0 => unplaceable += 1,
+            None if larger(&tenant) > 1.0 => unplaceable += 1,
             None => gpus.push(tenant),
         }
     }

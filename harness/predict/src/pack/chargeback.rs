@@ -1,15 +1,25 @@
-//! Who pays what: GPU time as it was measured for each tenant, never as it was requested.
+//! Chargeback: bills each tenant for its measured GPU time.
 
 use super::cost::Price;
+use gpubench_record::sample::MISSING;
 use serde::Serialize;
 
-/// GPU time that one tenant was measured to use.
+/// Measured GPU time of one tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Used {
     /// The tenant.
     pub tenant: String,
     /// Its GPU time.
     pub gpu_time_s: f64,
+}
+
+impl Used {
+    /// The GPU time of a tenant's requests in nanoseconds; requests without a measurement add 0.
+    pub fn of_requests(tenant: String, gpu_ns: impl Iterator<Item = u64>) -> Self {
+        let measured = gpu_ns.filter(|ns| *ns != MISSING);
+        let gpu_time_s = measured.map(|ns| ns as f64 / 1e9).sum();
+        Self { tenant, gpu_time_s }
+    }
 }
 
 /// One line of the bill.
@@ -21,18 +31,19 @@ pub struct Charge {
     pub gpu_time_s: f64,
     /// Its share of the GPU time of all tenants.
     pub share: f64,
-    /// What that time costs; nothing where no price was given.
+    /// The cost of that time; `None` without a price.
     pub charge: Option<f64>,
 }
 
-/// Bills every tenant for its own GPU time, the largest first; lines of one tenant are added up.
+/// The bill, largest first. Entries of one tenant are added up.
 pub fn chargeback(used: &[Used], price: Option<&Price>) -> Vec<Charge> {
     let total_s: f64 = used.iter().map(|used| used.gpu_time_s).sum();
     let mut sums: Vec<(String, f64)> = Vec::new();
     for used in used {
         match sums.iter_mut().find(|(tenant, _)| *tenant == used.tenant) {
             Some((_, sum_s)) => *sum_s += used.gpu_time_s,
-            // Zero added: the sum of no requests is a negative zero, and would be printed as one.
+            // The sum of no requests is -0.0, which would be printed with its sign; adding 0.0
+            // makes it positive.
             None => sums.push((used.tenant.clone(), used.gpu_time_s + 0.0)),
         }
     }
@@ -55,11 +66,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_used_nothing_pays_nothing() {
-        let idle = Used {
-            tenant: "idle".to_owned(),
-            gpu_time_s: std::iter::empty::<f64>().sum(),
-        };
+    fn an_idle_tenant_pays_nothing() {
+        let idle = Used::of_requests("idle".to_owned(), [MISSING].into_iter());
         let bill = chargeback(&[idle], Some(&Price::Rent { per_hour: 2.0 }));
         let line = &bill[0];
         let figures = [Some(line.gpu_time_s), Some(line.share), line.charge];
@@ -67,7 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn everybody_pays_for_its_own_time() {
+    fn requests_without_a_gpu_time_add_nothing() {
+        let used = Used::of_requests("a".to_owned(), [2_000_000_000, MISSING].into_iter());
+        assert_eq!(used.gpu_time_s, 2.0);
+    }
+
+    #[test]
+    fn each_tenant_pays_for_its_own_time() {
         let used = |tenant: &str, gpu_time_s| Used {
             tenant: tenant.to_owned(),
             gpu_time_s,

@@ -1,12 +1,12 @@
-//! Fleet size at a target utilisation, and what of its price is paid for idle time.
+//! Fleet size at a target utilisation, and the share of its cost for idle time.
 
-use crate::error::{PredictError, not_negative, positive};
+use crate::error::{NOT_NEGATIVE, POSITIVE, PredictError};
 use serde::{Deserialize, Serialize};
 
 /// 365 days of 24 hours.
 const HOURS_PER_YEAR: f64 = 8760.0;
 
-/// What a GPU costs: rented by the hour, or bought and run.
+/// Price of a GPU: rented by the hour, or purchased.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Price {
@@ -15,30 +15,30 @@ pub enum Price {
         /// Per GPU-hour.
         per_hour: f64,
     },
-    /// Bought.
+    /// Purchased.
     Own {
-        /// Paid once.
+        /// Purchase price.
         purchase: f64,
-        /// Paid every year to run it.
+        /// Running costs per year.
         per_year: f64,
-        /// Over how many years the purchase is spread.
+        /// Depreciation period of the purchase.
         years: f64,
     },
 }
 
 impl Price {
-    /// Says what is wrong with the figures.
+    /// Checks the figures.
     pub fn check(&self) -> Result<(), PredictError> {
         match self {
-            Self::Rent { per_hour } => not_negative("price.per_hour", *per_hour),
+            Self::Rent { per_hour } => NOT_NEGATIVE.check("price.per_hour", *per_hour),
             Self::Own {
                 purchase,
                 per_year,
                 years,
             } => {
-                not_negative("price.purchase", *purchase)?;
-                not_negative("price.per_year", *per_year)?;
-                positive("price.years", *years)
+                NOT_NEGATIVE.check("price.purchase", *purchase)?;
+                NOT_NEGATIVE.check("price.per_year", *per_year)?;
+                POSITIVE.check("price.years", *years)
             }
         }
     }
@@ -56,30 +56,30 @@ impl Price {
     }
 }
 
-/// What a fleet costs, in the currency of the price.
+/// Cost of a fleet, in the currency of the price.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
     /// One GPU for an hour.
     pub per_gpu_hour: f64,
-    /// Share of the time that is paid for and not used.
+    /// Share of idle time.
     pub idle_share: f64,
-    /// Paid for idle time, per GPU-hour.
+    /// Cost of idle time per GPU-hour.
     pub idle_per_gpu_hour: f64,
     /// The fleet for a year.
     pub fleet_per_year: f64,
-    /// Of that, paid for idle time.
+    /// Cost of idle time per year.
     pub idle_per_year: f64,
 }
 
-/// GPUs for a demand: ceil(demand / (n target)), where the demand is counted in GPUs that are full
-/// to the bound, which is tenants over n.
+/// GPUs for a demand at a target utilisation: ceil(full_gpus / target). `full_gpus` is the number of
+/// GPUs filled to the bound, tenants / n.
 pub fn fleet(full_gpus: f64, target: f64) -> u64 {
     let gpus = full_gpus / target;
-    // A quotient that misses a whole number by rounding alone needs no further GPU.
+    // A quotient above a whole number by rounding only needs no further GPU.
     (gpus - 1e-9 * gpus.max(1.0)).ceil().max(0.0) as u64
 }
 
-/// The cost of a fleet that is used to a share.
+/// The cost of a fleet with this utilisation.
 pub fn cost(price: &Price, gpus: u64, utilisation: f64) -> Cost {
     let per_gpu_hour = price.per_hour();
     let idle_share = (1.0 - utilisation).max(0.0);

@@ -1,27 +1,27 @@
-//! Input of the packing: tenants, the GPU, the target and the price, as the user writes them.
+//! Input of `pack`: tenants, GPU, target and price, as written in TOML or flags.
 
 use super::cost::Price;
-use crate::error::{PredictError, from_toml, positive, share};
+use crate::error::{POSITIVE, PredictError, SHARE, from_toml};
 use crate::mig;
 use gpubench_record::run::RunRecord;
 use serde::{Deserialize, Serialize};
 
-/// More tenants than any fleet plan needs, and few enough to pack one by one.
-const MOST_TENANTS: u64 = 100_000;
+/// Limit of tenants, for the run time of the packing.
+pub const MAX_TENANTS: u64 = 100_000;
 
-/// Tenants and the GPU that they should share.
+/// Tenants and the GPU that they share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Demand {
-    /// A GPU of the MIG tables; it gives the memory and the profiles.
+    /// A GPU of the MIG tables, which gives memory and profiles.
     pub gpu: Option<String>,
-    /// Memory of one GPU, where `gpu` does not give it.
+    /// Memory of one GPU, in place of that of `gpu`.
     pub memory_gb: Option<f64>,
-    /// Share of the compute that is planned to be used.
+    /// Planned utilisation of the compute.
     pub target: f64,
-    /// Most clients of one MPS server.
+    /// Limit of clients of one MPS server.
     pub mps_clients: u32,
-    /// What a GPU costs.
+    /// Price of a GPU.
     pub price: Option<Price>,
     /// The tenants.
     pub tenant: Vec<Kind>,
@@ -31,22 +31,22 @@ pub struct Demand {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// How many there are.
+    /// Number of tenants.
     #[serde(default = "one")]
     pub count: u64,
-    /// Memory of one; or else `parameters_billion` and `bytes_per_parameter`, and `cache_gb`.
+    /// Memory of one tenant; alternatively `parameters_billion`, `bytes_per_parameter`, `cache_gb`.
     pub memory_gb: Option<f64>,
     /// Parameters of its model, in billions.
     pub parameters_billion: Option<f64>,
     /// Bytes of one parameter: 1 for INT8, 2 for FP16.
     pub bytes_per_parameter: Option<f64>,
-    /// What it keeps beside its weights.
+    /// Memory besides the weights.
     pub cache_gb: Option<f64>,
-    /// Share of the whole GPU's compute that it needs.
+    /// Share of the GPU's compute that one tenant needs.
     pub compute: f64,
-    /// Utilisation that it causes alone; as much as `compute` by default.
+    /// Utilisation by one tenant alone; `compute` by default.
     pub utilisation: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ impl Default for Demand {
         Self {
             gpu: None,
             memory_gb: None,
-            // The middle of the 70 to 80 % that S0 and S3 call sustainable.
+            // The middle of the 70 to 80 % that the overviews S0 and S3 call sustainable.
             target: 0.75,
             // Up to CUDA 13.0; later documentation says 60 (MPS guide, when-to-use-mps).
             mps_clients: 48,
@@ -70,14 +70,14 @@ impl Default for Demand {
 }
 
 impl Demand {
-    /// Reads a demand from TOML; keys that are left out have their defaults.
+    /// Reads a demand from TOML; missing keys have their defaults.
     pub fn from_toml(text: &str) -> Result<Self, PredictError> {
         from_toml("demand", text)
     }
 
-    /// Says what is wrong with the values, the first of them.
+    /// Checks the values and returns the first problem.
     pub fn check(&self) -> Result<(), PredictError> {
-        share("target", self.target)?;
+        SHARE.check("target", self.target)?;
         self.mig_table()?;
         self.gpu_memory_gb()?;
         if self.mps_clients == 0 {
@@ -91,8 +91,10 @@ impl Demand {
         if self.tenant.is_empty() {
             return Err(PredictError::Missing {
                 what: "a tenant".to_owned(),
-                remedy: "give --tenant-memory-gb and --tenant-compute, a file, or --from"
-                    .to_owned(),
+                remedy:
+                    "give --tenant-memory-gb with --tenant-compute or --from, or add it to the \
+                         file of --config"
+                        .to_owned(),
             });
         }
         self.tenant.iter().try_for_each(Kind::check)?;
@@ -100,14 +102,14 @@ impl Demand {
             .tenant
             .iter()
             .fold(0_u64, |sum, kind| sum.saturating_add(kind.count));
-        if total > MOST_TENANTS {
-            let accepted = format!("at most {MOST_TENANTS} tenants");
+        if total > MAX_TENANTS {
+            let accepted = format!("at most {MAX_TENANTS} tenants");
             return Err(PredictError::value("count", total, &accepted));
         }
         Ok(())
     }
 
-    /// The MIG profiles of the GPU, where one is named.
+    /// The MIG profiles of the GPU, if `gpu` is set.
     pub fn mig_table(&self) -> Result<Option<&'static mig::Table>, PredictError> {
         self.gpu.as_deref().map(mig::table).transpose()
     }
@@ -120,13 +122,27 @@ impl Demand {
             .or(of_table)
             .ok_or_else(|| PredictError::Missing {
                 what: "the memory of the GPU".to_owned(),
-                remedy: "name the GPU with gpu, or give its memory_gb".to_owned(),
+                remedy: "set gpu or memory_gb".to_owned(),
             })?;
-        positive("memory_gb", found).map(|()| found)
+        POSITIVE.check("memory_gb", found).map(|()| found)
     }
 }
 
 impl Kind {
+    /// One tenant with this memory and share of the compute.
+    pub fn new(name: &str, memory_gb: f64, compute: f64) -> Self {
+        Self {
+            name: name.to_owned(),
+            count: 1,
+            memory_gb: Some(memory_gb),
+            parameters_billion: None,
+            bytes_per_parameter: None,
+            cache_gb: None,
+            compute,
+            utilisation: None,
+        }
+    }
+
     /// Memory of one tenant.
     pub fn memory_gb(&self) -> Result<f64, PredictError> {
         let weights_gb = self.parameters_billion.zip(self.bytes_per_parameter);
@@ -135,18 +151,18 @@ impl Kind {
         match (self.memory_gb, parts_gb) {
             (Some(_), Some(_)) => Err(PredictError::value(
                 format!("memory_gb of {}", self.name),
-                "given twice",
+                "set twice",
                 "memory_gb, or parameters_billion with bytes_per_parameter",
             )),
             (Some(memory_gb), None) | (None, Some(memory_gb)) => Ok(memory_gb),
             (None, None) => Err(PredictError::Missing {
                 what: format!("the memory of {}", self.name),
-                remedy: "give memory_gb, or parameters_billion with bytes_per_parameter".to_owned(),
+                remedy: "set memory_gb, or parameters_billion with bytes_per_parameter".to_owned(),
             }),
         }
     }
 
-    /// Utilisation that one tenant causes alone.
+    /// Utilisation by one tenant alone.
     pub fn utilisation(&self) -> f64 {
         self.utilisation.unwrap_or(self.compute)
     }
@@ -160,16 +176,14 @@ impl Kind {
                 "a whole number of at least 1",
             ));
         }
-        positive(&named("memory_gb"), self.memory_gb()?)?;
-        share(&named("compute"), self.compute)?;
-        self.utilisation
-            .map_or(Ok(()), |given| share(&named("utilisation"), given))
+        POSITIVE.check(&named("memory_gb"), self.memory_gb()?)?;
+        SHARE.check(&named("compute"), self.compute)?;
+        SHARE.check_set(&named("utilisation"), self.utilisation)
     }
 }
 
-/// Tenants as a record measured them: each victim's share of the device is the rate at which it was
-/// offered requests, times the native service time of one. Memory is not in the record's figures,
-/// so it is the user's to give.
+/// Tenants from a record: the compute share of each victim is its offered rate times its native
+/// service time. The record has no memory demand, so the user provides it.
 pub fn kinds_of_record(record: &RunRecord, memory_gb: f64) -> Result<Vec<Kind>, PredictError> {
     let mut kinds: Vec<Kind> = Vec::new();
     for (name, entry) in &record.calibration.entries {
@@ -183,21 +197,12 @@ pub fn kinds_of_record(record: &RunRecord, memory_gb: f64) -> Result<Vec<Kind>, 
             continue;
         };
         let compute = per_s * entry.service_ns as f64 / 1e9;
-        kinds.push(Kind {
-            name: name.clone(),
-            count: 1,
-            memory_gb: Some(memory_gb),
-            parameters_billion: None,
-            bytes_per_parameter: None,
-            cache_gb: None,
-            compute,
-            utilisation: None,
-        });
+        kinds.push(Kind::new(name, memory_gb, compute));
     }
     if kinds.is_empty() {
         return Err(PredictError::Missing {
             what: "a measured victim with an offered rate".to_owned(),
-            remedy: "take a record of `matrix` in which one was measured".to_owned(),
+            remedy: "use a record of `matrix` with a measured victim".to_owned(),
         });
     }
     Ok(kinds)

@@ -1,14 +1,14 @@
-//! Which MIG layouts hold the tenants: every legal mix, one tenant per instance, best first.
+//! MIG layouts for the tenants: every legal mix, one tenant per instance, best first.
 
 use super::bound::Shares;
 use crate::mig::placement::{mixes, place};
 use crate::mig::{Profile, Table};
 use serde::Serialize;
 
-/// A tenant that wants an instance.
+/// A tenant that needs an instance.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
-    /// What kind of tenant.
+pub struct Tenant {
+    /// Its kind.
     pub name: String,
     /// Memory that it needs.
     pub memory_gb: f64,
@@ -16,39 +16,39 @@ pub struct Wanted {
     pub shares: Shares,
 }
 
-/// One instance of a layout, and who is in it.
+/// One instance of a layout with its tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Instance {
     /// Its profile.
     pub profile: String,
-    /// Where it begins in memory.
+    /// First memory slot.
     pub start: u32,
-    /// The tenant in it.
+    /// Its tenant.
     pub tenant: Option<String>,
 }
 
 /// One layout.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Layout {
-    /// Profiles with their numbers, as `7x1g.10gb`.
+    /// Profiles with their counts, such as `7x1g.10gb`.
     pub name: String,
-    /// Tenants that it holds.
+    /// Number of tenants.
     pub held: u64,
-    /// Memory that instances have beyond what their tenants need.
+    /// Memory of the instances that their tenants do not need.
     pub spare_memory_gb: f64,
-    /// SMs that instances have beyond what their tenants need; nothing where a count is not known.
+    /// SMs of the instances that their tenants do not need; `None` if a count is unknown.
     pub spare_sm: Option<f64>,
-    /// SMs that belong to no instance; nothing where a count is not known.
+    /// SMs outside all instances; `None` if a count is unknown.
     pub outside_sm: Option<u32>,
-    /// Memory that belongs to no instance.
+    /// Memory outside all instances.
     pub outside_memory_gb: f64,
     /// The instances.
     pub instances: Vec<Instance>,
 }
 
-/// Every legal layout in which each instance has a tenant, the best first: the most tenants, then
-/// the least memory and SMs beyond what they need.
-pub fn layouts(table: &Table, tenants: &[Wanted]) -> Vec<Layout> {
+/// Every legal layout with a tenant in each instance, best first: by number of tenants, then by
+/// unneeded SMs and memory.
+pub fn layouts(table: &Table, tenants: &[Tenant]) -> Vec<Layout> {
     let of_mix = |mix: Vec<&Profile>| {
         let matched = matching(table, &mix, tenants);
         let is_full = matched.iter().all(Option::is_some);
@@ -70,19 +70,26 @@ pub fn layouts(table: &Table, tenants: &[Wanted]) -> Vec<Layout> {
     found
 }
 
-/// Whether a tenant fits an instance. Where SMs are not known, slices stand for them.
-fn fits(table: &Table, profile: &Profile, tenant: &Wanted) -> bool {
+/// Whether a tenant fits an instance. If SM counts are unknown, compute slices are used.
+fn fits(table: &Table, profile: &Profile, tenant: &Tenant) -> bool {
     let by_slices = f64::from(profile.slices) / f64::from(table.slices);
     let speed = table.speed(profile).unwrap_or(by_slices);
     tenant.memory_gb <= profile.memory_gb() && tenant.shares.compute <= speed + 1e-9
 }
 
-/// The greatest matching of instances to tenants (augmenting paths); the tenant of each instance.
-fn matching(table: &Table, mix: &[&Profile], tenants: &[Wanted]) -> Vec<Option<usize>> {
+/// A maximum matching of instances and tenants by augmenting paths: the tenant of each instance.
+fn matching(table: &Table, mix: &[&Profile], tenants: &[Tenant]) -> Vec<Option<usize>> {
     let mut instance_of = vec![None; tenants.len()];
     for instance in 0..mix.len() {
-        let mut seen = vec![false; tenants.len()];
-        augment(table, mix, tenants, instance, &mut seen, &mut instance_of);
+        let mut visited = vec![false; tenants.len()];
+        augment(
+            table,
+            mix,
+            tenants,
+            instance,
+            &mut visited,
+            &mut instance_of,
+        );
     }
     let mut tenant_of = vec![None; mix.len()];
     for (tenant, instance) in instance_of.iter().enumerate() {
@@ -96,19 +103,19 @@ fn matching(table: &Table, mix: &[&Profile], tenants: &[Wanted]) -> Vec<Option<u
 fn augment(
     table: &Table,
     mix: &[&Profile],
-    tenants: &[Wanted],
+    tenants: &[Tenant],
     instance: usize,
-    seen: &mut [bool],
+    visited: &mut [bool],
     instance_of: &mut [Option<usize>],
 ) -> bool {
     for tenant in 0..tenants.len() {
-        if seen[tenant] || !fits(table, mix[instance], &tenants[tenant]) {
+        if visited[tenant] || !fits(table, mix[instance], &tenants[tenant]) {
             continue;
         }
-        seen[tenant] = true;
+        visited[tenant] = true;
         let is_free = match instance_of[tenant] {
             None => true,
-            Some(other) => augment(table, mix, tenants, other, seen, instance_of),
+            Some(other) => augment(table, mix, tenants, other, visited, instance_of),
         };
         if is_free {
             instance_of[tenant] = Some(instance);
@@ -122,26 +129,26 @@ fn describe(
     table: &Table,
     mix: &[&Profile],
     matched: &[Option<usize>],
-    tenants: &[Wanted],
+    tenants: &[Tenant],
 ) -> Option<Layout> {
     let placed = place(table, mix)?;
-    // `place` reorders, so tenants go to instances of the same profile in turn.
-    let mut waiting: Vec<(&str, &Wanted)> = mix
+    // `place` reorders, so tenants are assigned to instances of the same profile again.
+    let mut waiting: Vec<(&str, &Tenant)> = mix
         .iter()
         .zip(matched)
         .filter_map(|(profile, tenant)| Some((profile.name.as_str(), &tenants[(*tenant)?])))
         .collect();
-    let mut take = |profile: &str| {
-        let place = waiting.iter().position(|(name, _)| *name == profile)?;
-        Some(waiting.remove(place).1.name.clone())
+    let mut next_tenant = |profile: &str| {
+        let index = waiting.iter().position(|(name, _)| *name == profile)?;
+        Some(waiting.remove(index).1.name.clone())
     };
     let instances = placed.iter().map(|placed| Instance {
         profile: placed.profile.name.clone(),
         start: placed.start,
-        tenant: take(&placed.profile.name),
+        tenant: next_tenant(&placed.profile.name),
     });
     let instances: Vec<Instance> = instances.collect();
-    let held: Vec<&Wanted> = matched
+    let held: Vec<&Tenant> = matched
         .iter()
         .flatten()
         .map(|tenant| &tenants[*tenant])

@@ -1,7 +1,7 @@
-//! `pack`: how many tenants fit on a GPU, which resource binds, what a fleet costs and idles.
+//! `pack`: tenants per GPU, the binding resource, and the cost of a fleet.
 //!
-//! demand -> bound (memory and compute) -> layout (MIG) -> fleet and cost -> output. Every price is
-//! the user's: none is built in.
+//! demand -> bound (memory and compute) -> layout (MIG) -> fleet and cost -> output. Prices come from
+//! the user; none is built in.
 
 pub mod bound;
 pub mod chargeback;

@@ -1,4 +1,4 @@
-//! What `pack` prints: tables for people, JSON for programs.
+//! Output of `pack`: tables and JSON.
 
 use super::bound::Binding;
 use super::chargeback::Charge;
@@ -6,7 +6,7 @@ use super::report::Report;
 use crate::error::PredictError;
 use crate::text::{draw, json_text};
 
-/// Layouts that are printed for people; JSON has them all.
+/// Layouts in the table; JSON has all.
 const SHOWN: usize = 12;
 
 /// The report as JSON.
@@ -65,7 +65,7 @@ fn kinds(report: &Report) -> String {
             .checked_sub(by_mig)
             .filter(|more| *more > 0)?;
         Some(format!(
-            "{}: MIG holds {by_mig}; {more} more fit by MPS or time-slicing, without its walls\n",
+            "{}: MIG holds {by_mig}; {more} more fit under MPS or time-slicing, with less isolation\n",
             kind.name
         ))
     });
@@ -86,8 +86,8 @@ fn binding(binding: Binding) -> &'static str {
 
 fn fleet(report: &Report) -> String {
     let mut text = format!(
-        "all tenants want {:.2} GPUs of memory and {:.2} of compute ({} binds); first fit places \
-         them on {}\nfleet at {:.0} % target: {} GPUs, used to {:.1} %\n",
+        "all tenants need {:.2} GPUs of memory and {:.2} of compute ({} binds); first fit places \
+         them on {}\nfleet at {:.0} % target: {} GPUs, utilisation {:.1} %\n",
         report.fill.memory,
         report.fill.compute,
         binding(report.fill.binding),

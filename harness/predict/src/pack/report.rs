@@ -1,54 +1,54 @@
-//! Everything that one call of `pack` found, in the form in which it is printed as JSON.
+//! The result of one call of `pack`, in the form of its JSON output.
 
 use super::bound::{Bound, Fill, Shares, bound, fill};
 use super::cost::{Cost, cost, fleet};
 use super::demand::{Demand, Kind};
-use super::layout::{Layout, Wanted, layouts};
+use super::layout::{Layout, Tenant, layouts};
 use crate::error::PredictError;
 use crate::mig;
 use serde::Serialize;
 
-/// What `pack` found: the bound of a model, not a measurement.
+/// The result of `pack`: the bound of a model, not a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Always `prediction`.
     pub kind: &'static str,
-    /// What was asked.
+    /// The input.
     pub demand: Demand,
     /// Memory of one GPU.
     pub gpu_memory_gb: f64,
-    /// How many of each kind one GPU takes if all its tenants are of that kind.
+    /// Tenants per GPU for each kind, if all tenants of the GPU are of that kind.
     pub kinds: Vec<KindReport>,
-    /// All tenants together, on as many GPUs as they need.
+    /// All tenants on shared GPUs.
     pub fill: Fill,
     /// GPUs at the target utilisation.
     pub fleet_gpus: u64,
     /// Mean utilisation of that fleet.
     pub fleet_utilisation: f64,
-    /// What it costs, where a price was given.
+    /// Its cost; `None` without a price.
     pub cost: Option<Cost>,
-    /// MIG layouts of one GPU, the best first, where the GPU has MIG.
+    /// MIG layouts of one GPU, best first; `None` without MIG.
     pub layouts: Option<Vec<Layout>>,
 }
 
-/// What one kind of tenant can do on one GPU.
+/// One kind of tenant on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KindReport {
     /// Its name.
     pub name: String,
     /// Tenants of this kind.
     pub count: u64,
-    /// Memory of one.
+    /// Memory of one tenant.
     pub memory_gb: f64,
     /// The bound.
     pub bound: Bound,
-    /// How many by MPS: the bound, and no more than a server has clients.
+    /// Tenants under MPS: the bound, limited by the clients of a server.
     pub by_mps: u64,
-    /// How many by time-slicing: the bound, because all of them stay in memory.
+    /// Tenants under time-slicing: the bound, because all tenants stay in memory.
     pub by_time_slicing: u64,
-    /// How many by MIG, one per instance; nothing where the GPU has no table.
+    /// Tenants under MIG, one per instance; `None` without a MIG table.
     pub by_mig: Option<u64>,
-    /// The layout that holds so many.
+    /// The layout with this number of tenants.
     pub mig_layout: Option<String>,
 }
 
@@ -63,8 +63,8 @@ pub fn report(demand: &Demand) -> Result<Report, PredictError> {
         .map(|kind| kind_report(demand, kind, gpu_memory_gb, table))
         .collect();
     let kinds = kinds?;
-    let wanted = all_wanted(demand, gpu_memory_gb)?;
-    let shares: Vec<Shares> = wanted.iter().map(|tenant| tenant.shares).collect();
+    let tenants = all_tenants(demand, gpu_memory_gb)?;
+    let shares: Vec<Shares> = tenants.iter().map(|tenant| tenant.shares).collect();
     let full_gpus: f64 = kinds
         .iter()
         .map(|kind| full_gpus(kind.count, kind.bound))
@@ -90,7 +90,7 @@ pub fn report(demand: &Demand) -> Result<Report, PredictError> {
             .price
             .as_ref()
             .map(|price| cost(price, fleet_gpus, fleet_utilisation)),
-        layouts: table.map(|table| layouts(table, &few_of_each(table, &wanted))),
+        layouts: table.map(|table| layouts(table, &few_of_each(table, &tenants))),
         kinds,
     })
 }
@@ -120,7 +120,7 @@ fn kind_report(
         memory: memory_gb / gpu_memory_gb,
         compute: kind.compute,
     };
-    let one = Wanted {
+    let one = Tenant {
         name: kind.name.clone(),
         memory_gb,
         shares,
@@ -143,7 +143,7 @@ fn kind_report(
     })
 }
 
-fn all_wanted(demand: &Demand, gpu_memory_gb: f64) -> Result<Vec<Wanted>, PredictError> {
+fn all_tenants(demand: &Demand, gpu_memory_gb: f64) -> Result<Vec<Tenant>, PredictError> {
     let mut all = Vec::new();
     for kind in &demand.tenant {
         let memory_gb = kind.memory_gb()?;
@@ -151,7 +151,7 @@ fn all_wanted(demand: &Demand, gpu_memory_gb: f64) -> Result<Vec<Wanted>, Predic
             memory: memory_gb / gpu_memory_gb,
             compute: kind.compute,
         };
-        let one = Wanted {
+        let one = Tenant {
             name: kind.name.clone(),
             memory_gb,
             shares,
@@ -161,9 +161,10 @@ fn all_wanted(demand: &Demand, gpu_memory_gb: f64) -> Result<Vec<Wanted>, Predic
     Ok(all)
 }
 
-/// No GPU holds more tenants of a kind than it has slices, so no more need to be matched.
-fn few_of_each(table: &mig::Table, wanted: &[Wanted]) -> Vec<Wanted> {
-    let kinds = wanted.chunk_by(|a, b| a.name == b.name);
+/// A GPU has at most as many instances as compute slices, so the matching needs no more tenants of
+/// a kind.
+fn few_of_each(table: &mig::Table, tenants: &[Tenant]) -> Vec<Tenant> {
+    let kinds = tenants.chunk_by(|a, b| a.name == b.name);
     kinds
         .flat_map(|kind| kind.iter().take(table.slices as usize))
         .cloned()

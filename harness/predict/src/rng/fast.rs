@@ -1,8 +1,8 @@
-//! The fast generator: xoshiro256++, one independent stream for every (seed, stream number).
+//! The fast generator: xoshiro256++, one independent stream for each seed and stream number.
 
 use super::Stream;
 use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 
 /// xoshiro256++ (Blackman and Vigna 2021), seeded through SplitMix64 as its authors advise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +14,8 @@ impl FastRng {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// The generator of one of many streams of a seed. Streams that differ in any of the three
-    /// numbers start at unrelated places of a period of 2^256.
+    /// The generator of one stream of a seed. Streams that differ in one of the three numbers start
+    /// at unrelated points of a period of 2^256.
     pub fn stream(seed: u64, replication: u64, stream: u64) -> Self {
         let mut bytes = [0_u8; 32];
         let mut word = seed;
@@ -30,12 +30,9 @@ impl FastRng {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+/// One step of SplitMix64 (Steele, Lea and Flood 2014).
 fn split_mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    SplitMix64::seed_from_u64(word).next_u64()
 }
 
 impl Stream for FastRng {
@@ -51,7 +48,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn streams_differ_in_each_number() {
+    fn streams_differ_if_one_number_differs() {
         let mut first_words = HashSet::new();
         for seed in 0..8 {
             for replication in 0..8 {

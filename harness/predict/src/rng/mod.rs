@@ -1,4 +1,4 @@
-//! Random streams: NumPy's own, reproduced bit for bit, and a faster one; both exponential-capable.
+//! Random streams: NumPy's, equal to the last bit, and a faster one.
 
 mod fast;
 mod pcg64;
@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RngKind {
-    /// NumPy's `default_rng(seed)`, so that a NumPy program prints the same figures.
+    /// NumPy's `default_rng(seed)`: a NumPy program gives the same figures.
     Numpy,
-    /// xoshiro256++, for speed; same distributions, other draws.
+    /// xoshiro256++, for speed: the same distributions with other draws.
     #[default]
     Fast,
 }
 
-/// A source of 64 uniform bits, and what the models draw from it.
+/// A source of 64 uniform bits, and the draws of the models.
 pub trait Stream {
     /// The next 64 uniform bits.
     fn next_bits(&mut self) -> u64;
 
-    /// A uniform number in [0, 1) of 53 bits, as NumPy forms it.
+    /// A uniform number in [0, 1) with 53 bits, as in NumPy.
     fn uniform(&mut self) -> f64 {
         (self.next_bits() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
@@ -46,7 +46,7 @@ pub trait Stream {
     where
         Self: Sized,
     {
-        // 1 - u lies in (0, 1], so that the logarithm is finite.
+        // 1 - u lies in (0, 1], so the logarithm is finite.
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }

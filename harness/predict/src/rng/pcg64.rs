@@ -1,49 +1,26 @@
 //! PCG64 (XSL-RR 128/64), seeded as `numpy.random.default_rng(seed)` seeds it.
-//!
-//! M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for
-//! Random Number Generation", HMC-CS-2014-0905: a 128-bit linear congruence, folded and rotated.
 
 use super::{SeedSequence, Stream};
-
-const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
+use rand_core::Rng;
 
 /// NumPy's default bit generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pcg64 {
-    state: u128,
-    increment: u128,
-}
+pub struct Pcg64(rand_pcg::Pcg64);
 
 impl Pcg64 {
     /// The generator of `numpy.random.default_rng(seed)`.
     pub fn new(seed: u64) -> Self {
         let words: [u64; 4] = SeedSequence::new(seed).generate_state();
         let wide = |high: u64, low: u64| (u128::from(high) << 64) | u128::from(low);
-        let increment = (wide(words[2], words[3]) << 1) | 1;
-        let mut generator = Self {
-            state: 0,
-            increment,
-        };
-        generator.step();
-        generator.state = generator.state.wrapping_add(wide(words[0], words[1]));
-        generator.step();
-        generator
-    }
-
-    fn step(&mut self) {
-        self.state = self
-            .state
-            .wrapping_mul(MULTIPLIER)
-            .wrapping_add(self.increment);
+        let [state, stream] = [wide(words[0], words[1]), wide(words[2], words[3])];
+        Self(rand_pcg::Pcg64::new(state, stream))
     }
 }
 
 impl Stream for Pcg64 {
     #[inline]
     fn next_bits(&mut self) -> u64 {
-        self.step();
-        let folded = (self.state >> 64) as u64 ^ self.state as u64;
-        folded.rotate_right((self.state >> 122) as u32)
+        self.0.next_u64()
     }
 }
 

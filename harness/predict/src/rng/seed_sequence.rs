@@ -1,4 +1,4 @@
-//! NumPy's SeedSequence: spreads a small seed over a pool of four words and expands it again.
+//! NumPy's SeedSequence: mixes a small seed into a pool of four words and expands the pool.
 //!
 //! The algorithm is M. E. O'Neill's `seed_seq_fe` (pcg-random.org, "Developing a seed_seq
 //! Alternative", 2015) with the constants that NumPy documents as stable (NEP 19).
@@ -18,7 +18,7 @@ pub struct SeedSequence {
     pool: [u32; POOL_WORDS],
 }
 
-/// A hash whose constant moves on with every word that passes.
+/// A hash with a constant that changes with each hashed word.
 struct Hash {
     constant: u32,
     multiplier: u32,
@@ -43,7 +43,7 @@ fn mix(x: u32, y: u32) -> u32 {
 impl SeedSequence {
     /// The pool of a non-negative integer seed, as `numpy.random.SeedSequence(seed)`.
     pub fn new(seed: u64) -> Self {
-        // At most two words of entropy, so the pool holds them all; missing words count as zero.
+        // A seed has two words of entropy. The pool holds them all; missing words count as zero.
         let entropy = [seed as u32, (seed >> 32) as u32, 0, 0];
         let mut hash = Hash {
             constant: INIT_A,
@@ -67,7 +67,7 @@ impl SeedSequence {
             multiplier: MULT_B,
         };
         let mut words = self.pool.iter().cycle().map(|word| hash.word(*word));
-        // `cycle` over four words never ends, so the fallback is never taken.
+        // `cycle` over four words never ends, so the default is never used.
         let mut next = || u64::from(words.next().unwrap_or_default());
         std::array::from_fn(|_| next() | (next() << 32))
     }

@@ -1,7 +1,7 @@
-//! The exponential ziggurat in the very order of draws in which NumPy makes it.
+//! The exponential ziggurat, with the draws in the order of NumPy.
 //!
-//! One word decides nearly always: 8 bits choose the layer, 53 bits the place in it. Otherwise the
-//! tail (layer 0) or the wedge under the curve needs a second, and a rejected wedge starts afresh.
+//! About 99 % of the numbers need one word: 8 bits choose the layer, 53 bits the position in it. The
+//! tail (layer 0) and the wedge under the curve need a second one; a rejected wedge starts again.
 
 use super::Stream;
 use super::ziggurat_tables::{ACCEPT_BELOW, HEIGHT_BITS, RIGHT_EDGE_BITS, WIDTH_BITS};
@@ -12,9 +12,9 @@ pub(super) fn standard_exponential<S: Stream>(stream: &mut S) -> f64 {
     loop {
         let word = stream.next_bits() >> 3;
         let layer = (word & 0xFF) as usize;
-        let place = word >> 8;
-        let x = place as f64 * f64::from_bits(WIDTH_BITS[layer]);
-        if place < ACCEPT_BELOW[layer] {
+        let position = word >> 8;
+        let x = position as f64 * f64::from_bits(WIDTH_BITS[layer]);
+        if position < ACCEPT_BELOW[layer] {
             return x;
         }
         if let Some(x) = unlikely(stream, layer, x) {

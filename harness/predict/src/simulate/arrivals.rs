@@ -1,9 +1,9 @@
-//! The arrivals of the reference model: Poisson streams, drawn tenant by tenant, merged by time.
+//! Arrivals of the reference model: Poisson streams, drawn by tenant, merged by time.
 
 use super::scenario::Scenario;
 use crate::rng::{FastRng, Pcg64, RngKind, Stream};
 
-/// Requests that reach the device, in order of time; equal times in order of tenant.
+/// Requests in order of time; equal times in order of tenant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arrivals {
     times_s: Vec<f64>,
@@ -11,17 +11,17 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// How many there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.times_s.len()
     }
 
-    /// Whether nothing arrives at all.
+    /// Whether no request arrives.
     pub fn is_empty(&self) -> bool {
         self.times_s.is_empty()
     }
 
-    /// Arrival time of each request since the start, and its tenant.
+    /// Arrival time since the start and tenant of each request.
     pub fn iter(&self) -> impl Iterator<Item = (f64, usize)> + '_ {
         self.times_s
             .iter()
@@ -35,8 +35,8 @@ pub fn arrivals(scenario: &Scenario, seed: u64) -> Arrivals {
     arrivals_and_buffer(scenario, seed).0
 }
 
-/// All arrivals, and the buffer in which they were drawn: as large as the latencies will be, and
-/// its pages are there already. Fresh pages cost more than the model itself.
+/// All arrivals, and the buffer in which they were drawn. The caller reuses it for latencies:
+/// page faults of a new buffer cost more than the model itself.
 pub(super) fn arrivals_and_buffer(scenario: &Scenario, seed: u64) -> (Arrivals, Vec<f64>) {
     let streams = match scenario.rng {
         RngKind::Numpy => draw(scenario, &mut Pcg64::new(seed)),
@@ -45,23 +45,23 @@ pub(super) fn arrivals_and_buffer(scenario: &Scenario, seed: u64) -> (Arrivals, 
     (streams.merge(), streams.times_s)
 }
 
-/// The streams of all tenants, one behind the other.
+/// The streams of all tenants, concatenated.
 struct Streams {
     times_s: Vec<f64>,
-    /// Where each tenant's stream ends.
+    /// End index of each tenant's stream.
     ends: Vec<usize>,
 }
 
 fn draw<S: Stream>(scenario: &Scenario, stream: &mut S) -> Streams {
     let expected = scenario.offered_per_s() * scenario.duration_s;
-    // Six standard deviations of a Poisson count above its mean: hardly ever grown.
+    // Six standard deviations of a Poisson count above its mean: almost never reallocated.
     let mut times_s = Vec::with_capacity((expected + 6.0 * expected.sqrt()) as usize + 16);
     let mut ends = Vec::with_capacity(scenario.tenants as usize);
     for load in scenario.loads() {
         let mut time_s = 0.0;
         loop {
             time_s += load.mean_gap_s * stream.standard_exponential();
-            // The draw that ends a tenant's stream is consumed: the next tenant's begins after it.
+            // The draw past the end is consumed: the next tenant draws the number after it.
             if time_s >= scenario.duration_s {
                 break;
             }
@@ -72,7 +72,7 @@ fn draw<S: Stream>(scenario: &Scenario, stream: &mut S) -> Streams {
     Streams { times_s, ends }
 }
 
-/// Up to this many streams, a fixed tournament among the heads is faster than a general sort.
+/// Up to this number of streams, a fixed tournament of the heads is faster than a general sort.
 const FEW: usize = 8;
 
 impl Streams {
@@ -110,10 +110,9 @@ impl Streams {
         merged
     }
 
-    fn head(&self, tenant: usize, place: usize) -> u64 {
-        let is_there = place < self.ends[tenant];
-        if is_there {
-            self.times_s[place]
+    fn head(&self, tenant: usize, index: usize) -> u64 {
+        if index < self.ends[tenant] {
+            self.times_s[index]
         } else {
             f64::INFINITY
         }
@@ -131,16 +130,15 @@ impl Streams {
             );
             start = *end;
         }
-        // Stable, so that equal times stay in tenant order; and it merges the runs it finds.
+        // The sort is stable, so equal times stay in tenant order, and it merges sorted runs.
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (times_s, tenants) = all.into_iter().unzip();
         Arrivals { times_s, tenants }
     }
 }
 
-/// The smallest head and its place, the first of equal ones. Bits of floats that are not negative
-/// order as the floats do. Which stream is next is as good as random, so every match is decided by
-/// a select and none by a branch.
+/// The smallest head and its index, the first of equal ones. Bits of non-negative floats are ordered
+/// like the floats. The next stream is unpredictable, so each match is a select and not a branch.
 #[inline]
 fn earliest(heads: &[u64; FEW]) -> (u64, usize) {
     let earlier = |a: (u64, usize), b: (u64, usize)| {
@@ -152,8 +150,8 @@ fn earliest(heads: &[u64; FEW]) -> (u64, usize) {
         )
     };
     let first_round: [(u64, usize); FEW / 2] = std::array::from_fn(|pair| {
-        let place = 2 * pair;
-        earlier((heads[place], place), (heads[place + 1], place + 1))
+        let index = 2 * pair;
+        earlier((heads[index], index), (heads[index + 1], index + 1))
     });
     let [a, b, c, d] = first_round;
     earlier(earlier(a, b), earlier(c, d))

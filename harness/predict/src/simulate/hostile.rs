@@ -1,4 +1,4 @@
-//! The exercise of the hostile tenant: what its neighbours pay, and what a wall would have saved.
+//! The cost of a hostile tenant to its neighbours, compared with MIG.
 
 use super::arrivals::arrivals;
 use super::scenario::{Hostile, Scenario};
@@ -6,51 +6,51 @@ use super::summary::{Collected, Mode};
 use crate::percentile::percentiles;
 use serde::Serialize;
 
-/// What the well-behaved tenants of one mode see.
+/// Latency of the other tenants in one mode.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostileMode {
-    /// Which mode.
+    /// The mode.
     pub mode: Mode,
-    /// Their 99th percentile while the hostile tenant behaves as the others do.
+    /// 99th percentile while the hostile tenant behaves like the others.
     pub p99_without_ms: Option<f64>,
-    /// Their 99th percentile beside it.
+    /// 99th percentile beside the hostile tenant.
     pub p99_with_ms: Option<f64>,
-    /// What it adds.
+    /// The difference.
     pub added_ms: Option<f64>,
-    /// What it adds here and does not add behind MIG's wall: the price of the missing wall.
+    /// The difference above that of MIG: the cost of the missing isolation.
     pub gap_to_mig_ms: Option<f64>,
 }
 
-/// Compares the well-behaved tenants with and without the hostile one, under one seed.
+/// Compares the other tenants with and without the hostile one, under one seed.
 ///
-/// "Without" is the same scenario in which that tenant behaves; its own requests never count. All
-/// tenants draw from one generator, so the neighbours' arrivals are other draws of the same law.
-pub fn exercise(scenario: &Scenario, hostile: &Hostile) -> Vec<HostileMode> {
-    let calm = Scenario {
+/// "Without" is the same scenario with normal behaviour of that tenant. Its own requests never
+/// count. All tenants draw from one generator, so the arrivals of the others differ between the two.
+pub fn cost_of_hostile(scenario: &Scenario, hostile: &Hostile) -> Vec<HostileMode> {
+    let without_hostile = Scenario {
         hostile: None,
         ..scenario.clone()
     };
-    let stormy = Scenario {
+    let with_hostile = Scenario {
         hostile: Some(hostile.clone()),
         ..scenario.clone()
     };
-    let without = neighbours_p99_ms(&calm, hostile.tenant);
-    let with = neighbours_p99_ms(&stormy, hostile.tenant);
+    let without = neighbours_p99_ms(&without_hostile, hostile.tenant);
+    let with = neighbours_p99_ms(&with_hostile, hostile.tenant);
     let added = |mode: usize| {
         with[mode]
             .zip(without[mode])
             .map(|(with, without)| with - without)
     };
     // MIG is the first mode of the reference model.
-    let behind_the_wall = added(0);
+    let added_by_mig = added(0);
     let of_mode = |(index, mode): (usize, Mode)| HostileMode {
         mode,
         p99_without_ms: without[index],
         p99_with_ms: with[index],
         added_ms: added(index),
         gap_to_mig_ms: added(index)
-            .zip(behind_the_wall)
-            .map(|(here, there)| here - there),
+            .zip(added_by_mig)
+            .map(|(added, by_mig)| added - by_mig),
     };
     Mode::REFERENCE
         .into_iter()

@@ -1,8 +1,8 @@
-//! `simulate`: what each sharing mechanism does to a given load, before anyone buys or partitions.
+//! `simulate`: latencies of a given load under each sharing mechanism, without a device.
 //!
-//! scenario -> arrivals -> reference (three queues) or event (what the reference leaves out)
+//! scenario -> arrivals -> reference (three queues) or event (the discrete-event model)
 //! -> summary -> replicate, sweep -> output. The reference model is fixed: golden tables and a
-//! NumPy program hold it to the last bit, so refinements go into `event`.
+//! NumPy program pin it to the last bit. Refinements go into `event`.
 
 pub mod arrivals;
 pub mod event;

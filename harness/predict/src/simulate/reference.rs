@@ -1,27 +1,28 @@
-//! The reference model: three queues over the same arrivals, with no refinement ever added.
+//! The reference model: three queues over the same arrivals. It is fixed and gets no refinements.
 //!
-//! MIG is a queue per tenant on a slower device; MPS a queue per tenant whose service stretches
-//! with every tenant busy at the arrival, itself included; time-slicing one queue that pays for
-//! every change of tenant. The order of the floating-point operations is part of the model.
+//! MIG has a queue per tenant on a slower device. MPS has a queue per tenant; each tenant that is
+//! busy at an arrival, the own one included, lengthens the service time. Time-slicing has one queue,
+//! with a cost for each change of tenant. The order of floating-point operations is part of the
+//! model.
 
 use super::arrivals::Arrivals;
 use super::scenario::Scenario;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One request, served.
+/// One served request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Service {
-    /// Whose.
+    /// Its tenant.
     pub tenant: usize,
     /// From arrival to end.
     pub latency_s: f64,
     /// Time in service, the change of tenant included.
     pub busy_s: f64,
-    /// When it ended.
+    /// Time of its end.
     pub end_s: f64,
 }
 
-/// MIG: every tenant on a slice of its own.
+/// MIG: each tenant on its own instance.
 pub fn mig(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Service)) {
     let loads = scenario.loads();
     let service_s: Vec<f64> = loads
@@ -43,26 +44,26 @@ pub fn mig(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
     }
 }
 
-/// MPS: tenants side by side, each stretched by those that are busy when its request arrives.
+/// MPS: tenants side by side, slowed by the tenants that are busy at the arrival of a request.
 pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Service)) {
     let loads = scenario.loads();
     let hostile = scenario.hostile.as_ref();
     let hostile = hostile.map(|hostile| (hostile.tenant as usize, hostile.contention));
-    // How much a request is stretched, by the number of busy tenants: looked up, as each request
-    // waits for the end of the one before it, and every operation in between is waited for as well.
+    // Factors by number of busy tenants, from a table: each request depends on the end of the one
+    // before, so every operation in between adds to the run time.
     let stretches = |contention: f64| -> Vec<f64> {
         (0..=loads.len())
             .map(|concurrent| 1.0 + contention * concurrent as f64)
             .collect()
     };
     let beside_normal = stretches(scenario.contention);
-    let beside_hostile = hostile.map(|(who, contention)| (who, stretches(contention)));
+    let beside_hostile = hostile.map(|(index, contention)| (index, stretches(contention)));
     let last_end_bits: Vec<AtomicU64> = loads.iter().map(|_| AtomicU64::new(0)).collect();
     let last_end_s = |tenant: usize| f64::from_bits(last_end_bits[tenant].load(Relaxed));
     for (now_s, tenant) in arrivals.iter() {
         let concurrent = busy_after(&last_end_bits, now_s);
         let stretch = match &beside_hostile {
-            Some((who, stretch)) if *who != tenant && last_end_s(*who) > now_s => stretch,
+            Some((index, stretch)) if *index != tenant && last_end_s(*index) > now_s => stretch,
             _ => &beside_normal,
         };
         let service_s = loads[tenant].service_s * stretch[concurrent];
@@ -79,18 +80,17 @@ pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
     }
 }
 
-/// The later of two times. One instruction; `f64::max` asks first whether either is no number, and
-/// every request waits for it.
+/// The later of two times, in one instruction; `f64::max` has an additional check for NaN.
 #[inline]
 fn later(a_s: f64, b_s: f64) -> f64 {
     if b_s > a_s { b_s } else { a_s }
 }
 
-/// How many of the ends lie after a time. The loads are atomic so that they stay single: a vector
-/// load right behind the narrower store of an end waits for it, which costs more than the count.
+/// The number of ends after a time. The loads are atomic to prevent vector loads: a vector load
+/// right after the narrower store of an end stalls, which costs more than the count.
 #[inline]
 fn busy_after(end_bits: &[AtomicU64], now_s: f64) -> usize {
-    // Bits of floats that are not negative order as the floats do.
+    // Bits of non-negative floats are ordered like the floats.
     let now_bits = now_s.to_bits();
     end_bits
         .iter()
@@ -98,7 +98,7 @@ fn busy_after(end_bits: &[AtomicU64], now_s: f64) -> usize {
         .sum()
 }
 
-/// Time-slicing: one queue for all, and a price for every change of tenant.
+/// Time-slicing: one queue for all tenants, with a cost for each change of tenant.
 pub fn time_slice(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Service)) {
     let loads = scenario.loads();
     let switch_s = scenario.switch_ms / 1000.0;
@@ -106,7 +106,7 @@ pub fn time_slice(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut
     let mut last = arrivals.iter().next().map_or(0, |(_, tenant)| tenant);
     for (now_s, tenant) in arrivals.iter() {
         let service_s = loads[tenant].service_s;
-        // Adding zero changes no bit, and no branch depends on the tenant that is served.
+        // A select instead of a branch; adding zero changes no bit.
         let is_change = tenant != last;
         let paid_s = std::hint::select_unpredictable(is_change, switch_s, 0.0);
         let start_s = later(now_s, free_s) + paid_s;

@@ -1,4 +1,4 @@
-//! Replications of a scenario, and what they say together: t intervals, never over an overload.
+//! Replications of a scenario and their t intervals; an overloaded mode has none.
 
 use super::event;
 use super::scenario::Scenario;
@@ -9,8 +9,8 @@ use gpubench_stats::{Confidence, Effect};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
-/// One replication: of the discrete-event form where the scenario asks for it, else of the
-/// reference model, whose seeds follow one another.
+/// One replication of the discrete-event model if the scenario selects it, else of the reference
+/// model, with consecutive seeds.
 pub fn one(scenario: &Scenario, replication: u64) -> Prediction {
     match &scenario.event {
         Some(options) => event::predict(scenario, options, replication),
@@ -23,46 +23,46 @@ pub fn one(scenario: &Scenario, replication: u64) -> Prediction {
 pub struct Interval {
     /// The mean.
     pub value: f64,
-    /// Lower end.
+    /// Lower bound.
     pub lo: f64,
-    /// Upper end.
+    /// Upper bound.
     pub hi: f64,
-    /// Replications behind it.
+    /// Number of replications.
     pub n: u32,
 }
 
-/// What the replications of one mode say together.
+/// Figures of one mode over all replications.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplicatedMode {
-    /// Which mode.
+    /// The mode.
     pub mode: Mode,
-    /// Median latency; nothing where a replication was overloaded, or there was only one.
+    /// Median latency; `None` if a replication was overloaded or there was only one.
     pub p50_ms: Option<Interval>,
-    /// 99th percentile, likewise.
+    /// 99th percentile, as for the median.
     pub p99_ms: Option<Interval>,
-    /// Mean latency, likewise.
+    /// Mean latency, as for the median.
     pub mean_ms: Option<Interval>,
-    /// Share served, likewise.
+    /// Share of served requests, as for the median.
     pub served_percent: Option<Interval>,
     /// Mean load of the busiest queue.
     pub load: f64,
-    /// Replications in which the queue grew.
+    /// Replications with overload.
     pub overloaded: u32,
-    /// By how many requests the queues grew per second, on average over those replications.
+    /// Mean growth of the queues in these replications, in requests per second.
     pub growth_per_s: Option<f64>,
 }
 
-/// How intervals are formed.
+/// Coverage of intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Intervals {
-    /// What each figure's interval covers; a whole sweep's intervals cover together.
+    /// Coverage of each interval; in a sweep, of all intervals together.
     pub coverage: f64,
-    /// How many figures cover together.
+    /// Number of intervals with simultaneous coverage.
     pub family: u32,
 }
 
 impl Intervals {
-    /// What a single interval has to cover for all to cover together.
+    /// Confidence of each interval for the simultaneous coverage.
     pub(super) fn confidence(self) -> Result<Confidence, PredictError> {
         Confidence::simultaneous(1.0 - self.coverage, self.family).map_err(|_| {
             PredictError::value("confidence", self.coverage, "a number above 0 and below 1")
@@ -70,27 +70,27 @@ impl Intervals {
     }
 }
 
-/// Runs replications on several threads; the result does not depend on how many.
+/// Runs replications on several threads. The result does not depend on the number of threads.
 pub fn replications(scenario: &Scenario, count: u32, threads: NonZeroUsize) -> Vec<Prediction> {
     let numbers: Vec<u64> = (0..u64::from(count)).collect();
     parallel::map(&numbers, threads, |number| one(scenario, *number))
 }
 
-/// Puts replications together, mode by mode.
-pub fn together(
+/// Figures over all replications, by mode.
+pub fn summarize(
     runs: &[Prediction],
     intervals: Intervals,
 ) -> Result<Vec<ReplicatedMode>, PredictError> {
     let confidence = intervals.confidence()?;
     let modes = runs.first().map_or(0, |run| run.modes.len());
-    let of_mode = |place: usize| {
-        let rows: Vec<&ModeSummary> = runs.iter().map(|run| &run.modes[place]).collect();
-        mode_together(&rows, confidence)
+    let of_mode = |mode: usize| {
+        let rows: Vec<&ModeSummary> = runs.iter().map(|run| &run.modes[mode]).collect();
+        summarize_mode(&rows, confidence)
     };
     Ok((0..modes).map(of_mode).collect())
 }
 
-fn mode_together(rows: &[&ModeSummary], confidence: Confidence) -> ReplicatedMode {
+fn summarize_mode(rows: &[&ModeSummary], confidence: Confidence) -> ReplicatedMode {
     let growths: Vec<f64> = rows
         .iter()
         .filter_map(|row| growth_per_s(row.state))
@@ -98,7 +98,7 @@ fn mode_together(rows: &[&ModeSummary], confidence: Confidence) -> ReplicatedMod
     let interval = |figure: fn(&ModeSummary) -> Option<f64>| {
         let values: Option<Vec<f64>> = rows.iter().map(|row| figure(row)).collect();
         let values = values.filter(|_| growths.is_empty())?;
-        // Fewer than two replications have no interval: nothing is printed in its place.
+        // Fewer than two replications have no interval.
         let found = Effect::of_mean(&values)
             .and_then(|effect| effect.interval(confidence))
             .ok()?;

@@ -1,7 +1,7 @@
-//! Everything that one call of `simulate` found, in the form in which it is printed as JSON.
+//! The result of one call of `simulate`, in the form of its JSON output.
 
-use super::hostile::{HostileMode, exercise};
-use super::replicate::{Intervals, ReplicatedMode, replications, together};
+use super::hostile::{HostileMode, cost_of_hostile};
+use super::replicate::{Intervals, ReplicatedMode, replications, summarize};
 use super::scenario::Scenario;
 use super::summary::{ModeSummary, Prediction};
 use super::sweep::{Sweep, SweepPlan, sweep};
@@ -9,38 +9,38 @@ use crate::error::PredictError;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
-/// What `simulate` is asked for.
+/// Input of `simulate`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Tenants, load and device.
     pub scenario: Scenario,
     /// Replications; one gives no interval.
     pub replications: u32,
-    /// What intervals cover.
+    /// Coverage of the intervals.
     pub coverage: f64,
-    /// Device loads to sweep; none for no sweep.
+    /// Device loads to sweep; empty for no sweep.
     pub loads: Vec<f64>,
     /// Threads for replications and sweeps.
     pub threads: NonZeroUsize,
 }
 
-/// What `simulate` found: predictions of a model, which it says of itself.
+/// Predictions of `simulate`, marked as such.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Always `prediction`.
     pub kind: &'static str,
     /// `reference` or `event`.
     pub model: &'static str,
-    /// What was simulated.
+    /// The simulated scenario.
     pub scenario: Scenario,
     /// Requests that arrived in the first replication.
     pub offered: u64,
     /// The modes in the first replication.
     pub modes: Vec<ModeSummary>,
-    /// All replications together.
+    /// Figures over all replications.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicated: Option<Replicated>,
-    /// What the hostile tenant costs its neighbours.
+    /// The cost of the hostile tenant to the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostile: Option<Vec<HostileMode>>,
     /// Latency against load.
@@ -48,18 +48,18 @@ pub struct Report {
     pub sweep: Option<Sweep>,
 }
 
-/// All replications together.
+/// Figures over all replications.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replicated {
-    /// How many there were.
+    /// Number of replications.
     pub replications: u32,
-    /// How the intervals are formed.
+    /// Coverage of the intervals.
     pub intervals: Intervals,
     /// The modes.
     pub modes: Vec<ReplicatedMode>,
 }
 
-/// Simulates what is asked for.
+/// Simulates a request.
 pub fn report(request: &Request) -> Result<Report, PredictError> {
     let scenario = &request.scenario;
     scenario.check()?;
@@ -75,14 +75,14 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
         coverage: request.coverage,
         family: 1,
     };
-    // Asked of one run as well, which has no interval: a wrong value is never passed over.
+    // Checked for one run too, which has no interval: a wrong value is always refused.
     intervals.confidence()?;
     let runs = replications(scenario, count, request.threads);
     let replicated = if count > 1 {
         Some(Replicated {
             replications: count,
             intervals,
-            modes: together(&runs, intervals)?,
+            modes: summarize(&runs, intervals)?,
         })
     } else {
         None
@@ -117,7 +117,7 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
         hostile: scenario
             .hostile
             .as_ref()
-            .map(|hostile| exercise(scenario, hostile)),
+            .map(|hostile| cost_of_hostile(scenario, hostile)),
         sweep: swept,
     })
 }

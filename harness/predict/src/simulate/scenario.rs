@@ -1,52 +1,52 @@
-//! What is simulated: tenants, load and device, as the user writes it in TOML or flags.
+//! The simulated scenario: tenants, load and device, as written in TOML or flags.
 
 use super::event::options::EventOptions;
-use crate::error::{PredictError, from_toml, not_negative, positive};
+use crate::error::{NOT_NEGATIVE, POSITIVE, PredictError, SHARE, from_toml};
 use crate::rng::RngKind;
 use serde::{Deserialize, Serialize};
 
-/// More requests than this would not fit the memory of a laptop.
-const MOST_REQUESTS: f64 = 2e8;
-/// More tenants than any mechanism takes, and few enough to count in a loop.
-const MOST_TENANTS: u32 = 1024;
+/// Limit of simulated requests, for the memory of a laptop.
+const MAX_REQUESTS: f64 = 2e8;
+/// Limit of tenants, above that of every mechanism.
+pub const MAX_TENANTS: u32 = 1024;
 
-/// Tenants, load and device. Defaults are those of the published table.
+/// Tenants, load and device. The defaults are those of the published table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
-    /// How many tenants share the device.
+    /// Number of tenants that share the device.
     pub tenants: u32,
     /// Service time of one request on the whole device.
     pub service_ms: f64,
-    /// Requests that each tenant sends, per second.
+    /// Requests of each tenant per second.
     pub rate_per_s: f64,
-    /// How long requests arrive.
+    /// Simulated time in which requests arrive.
     pub duration_s: f64,
-    /// Under MPS, how much every busy tenant stretches a service time.
+    /// MPS: factor by which each other busy tenant lengthens a service time.
     pub contention: f64,
-    /// Under time-slicing, what it costs to change from one tenant to another.
+    /// Time-slicing: cost of a context switch between tenants.
     pub switch_ms: f64,
-    /// Into how many equal parts MIG cuts the device; as many as there are tenants by default.
+    /// MIG: number of equal instances; one per tenant by default.
     pub slices: Option<u32>,
-    /// Measured speed of one MIG slice relative to the whole device, in place of one over `slices`.
+    /// Measured speed of one MIG instance relative to the whole device, in place of 1 / `slices`.
     pub slice_speed: Option<f64>,
     /// Seed of the generator.
     pub seed: u64,
-    /// Which generator.
+    /// The random generator.
     pub rng: RngKind,
-    /// Tenants that differ from the rest.
+    /// Tenants with their own values.
     pub tenant: Vec<TenantOverride>,
-    /// A tenant that takes more than its share.
+    /// A tenant that exceeds its share.
     pub hostile: Option<Hostile>,
-    /// What the discrete-event form adds; with it, that form is simulated.
+    /// Options of the discrete-event model; `Some` selects this model.
     pub event: Option<EventOptions>,
 }
 
-/// What one tenant does differently.
+/// Own values of one tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantOverride {
-    /// Which tenant, counted from 0.
+    /// Index of the tenant, from 0.
     pub index: u32,
     /// Its service time on the whole device.
     pub service_ms: Option<f64>,
@@ -54,17 +54,17 @@ pub struct TenantOverride {
     pub rate_per_s: Option<f64>,
 }
 
-/// A tenant that takes more than its share.
+/// A tenant that exceeds its share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hostile {
-    /// Which tenant, counted from 0.
+    /// Index of the tenant, from 0.
     pub tenant: u32,
-    /// By how much its requests are longer.
+    /// Factor on its service time.
     pub service_factor: f64,
-    /// By how much its requests are more frequent.
+    /// Factor on its request rate.
     pub rate_factor: f64,
-    /// Contention that its co-residents feel under MPS while it is busy.
+    /// MPS: contention factor of the other tenants while it is busy.
     pub contention: f64,
 }
 
@@ -99,12 +99,12 @@ impl Default for Scenario {
     }
 }
 
-/// What one tenant asks of the device.
+/// The load of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TenantLoad {
     /// Service time on the whole device.
     pub service_s: f64,
-    /// Mean of the times between arrivals.
+    /// Mean time between arrivals.
     pub mean_gap_s: f64,
 }
 
@@ -116,22 +116,22 @@ impl TenantLoad {
 }
 
 impl Scenario {
-    /// Reads a scenario from TOML; keys that are left out have their defaults.
+    /// Reads a scenario from TOML; missing keys have their defaults.
     pub fn from_toml(text: &str) -> Result<Self, PredictError> {
         from_toml("scenario", text)
     }
 
-    /// Says what is wrong with the values, the first of them.
+    /// Checks the values and returns the first problem.
     pub fn check(&self) -> Result<(), PredictError> {
-        if self.tenants == 0 || self.tenants > MOST_TENANTS {
-            let accepted = format!("a whole number from 1 to {MOST_TENANTS}");
+        if self.tenants == 0 || self.tenants > MAX_TENANTS {
+            let accepted = format!("a whole number from 1 to {MAX_TENANTS}");
             return Err(PredictError::value("tenants", self.tenants, &accepted));
         }
-        positive("service_ms", self.service_ms)?;
-        positive("rate_per_s", self.rate_per_s)?;
-        positive("duration_s", self.duration_s)?;
-        not_negative("contention", self.contention)?;
-        not_negative("switch_ms", self.switch_ms)?;
+        POSITIVE.check("service_ms", self.service_ms)?;
+        POSITIVE.check("rate_per_s", self.rate_per_s)?;
+        POSITIVE.check("duration_s", self.duration_s)?;
+        NOT_NEGATIVE.check("contention", self.contention)?;
+        NOT_NEGATIVE.check("switch_ms", self.switch_ms)?;
         if self.slices == Some(0) {
             return Err(PredictError::value(
                 "slices",
@@ -140,7 +140,7 @@ impl Scenario {
             ));
         }
         if let Some(speed) = self.slice_speed {
-            crate::error::share("slice_speed", speed)?;
+            SHARE.check("slice_speed", speed)?;
         }
         self.check_tenants()?;
         self.check_size()?;
@@ -157,37 +157,33 @@ impl Scenario {
             let accepted = format!("a tenant from 0 to {}", self.tenants - 1);
             Err(PredictError::value(name, index, &accepted))
         };
-        for (place, change) in self.tenant.iter().enumerate() {
+        for (index, change) in self.tenant.iter().enumerate() {
             known("tenant.index", change.index)?;
-            if self.tenant[..place]
+            if self.tenant[..index]
                 .iter()
                 .any(|other| other.index == change.index)
             {
                 let accepted = "each tenant once";
                 return Err(PredictError::value("tenant.index", change.index, accepted));
             }
-            change
-                .service_ms
-                .map_or(Ok(()), |given| positive("tenant.service_ms", given))?;
-            change
-                .rate_per_s
-                .map_or(Ok(()), |given| positive("tenant.rate_per_s", given))?;
+            POSITIVE.check_set("tenant.service_ms", change.service_ms)?;
+            POSITIVE.check_set("tenant.rate_per_s", change.rate_per_s)?;
         }
         let Some(hostile) = &self.hostile else {
             return Ok(());
         };
         known("hostile.tenant", hostile.tenant)?;
-        positive("hostile.service_factor", hostile.service_factor)?;
-        positive("hostile.rate_factor", hostile.rate_factor)?;
-        not_negative("hostile.contention", hostile.contention)
+        POSITIVE.check("hostile.service_factor", hostile.service_factor)?;
+        POSITIVE.check("hostile.rate_factor", hostile.rate_factor)?;
+        NOT_NEGATIVE.check("hostile.contention", hostile.contention)
     }
 
     fn check_size(&self) -> Result<(), PredictError> {
         let requests = self.offered_per_s() * self.duration_s;
-        if requests <= MOST_REQUESTS {
+        if requests <= MAX_REQUESTS {
             return Ok(());
         }
-        let accepted = format!("at most {MOST_REQUESTS:.0} requests (rate times duration)");
+        let accepted = format!("at most {MAX_REQUESTS:.0} requests (rate times duration)");
         Err(PredictError::value(
             "the load",
             format!("{requests:.0} requests"),
@@ -195,7 +191,7 @@ impl Scenario {
         ))
     }
 
-    /// What each tenant asks, overrides and the hostile tenant included.
+    /// The load of each tenant, with own values and the hostile tenant applied.
     pub fn loads(&self) -> Vec<TenantLoad> {
         (0..self.tenants).map(|index| self.load_of(index)).collect()
     }
@@ -223,7 +219,7 @@ impl Scenario {
         self.loads().iter().map(TenantLoad::rate_per_s).sum()
     }
 
-    /// Work that arrives per second, in seconds of the whole device.
+    /// Work that arrives per second, in seconds of the whole device: 1 is a full device.
     pub fn device_load(&self) -> f64 {
         self.loads()
             .iter()
@@ -231,7 +227,7 @@ impl Scenario {
             .sum()
     }
 
-    /// The same scenario with every tenant's rate scaled so that the device load is the given one.
+    /// The scenario with all rates scaled to this device load.
     pub fn at_device_load(&self, load: f64) -> Self {
         let factor = load / self.device_load();
         let mut scaled = self.clone();

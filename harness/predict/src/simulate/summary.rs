@@ -1,4 +1,4 @@
-//! What a simulated mode did, in the figures that are printed; overload is named, never averaged.
+//! Printed figures of a simulated mode. Overload is reported and never averaged.
 
 use super::arrivals::{Arrivals, arrivals_and_buffer};
 use super::reference::{self, Service};
@@ -6,19 +6,19 @@ use super::scenario::Scenario;
 use crate::percentile::{mean, percentiles};
 use serde::Serialize;
 
-/// A sharing mechanism, as the simulation knows it.
+/// A simulated sharing mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Mode {
-    /// A slice per tenant.
+    /// One instance per tenant.
     #[serde(rename = "MIG")]
     Mig,
-    /// Side by side, stretched by neighbours.
+    /// Side by side, slowed by neighbours.
     #[serde(rename = "MPS")]
     Mps,
-    /// One after another.
+    /// One tenant after another.
     #[serde(rename = "time-slice")]
     TimeSlice,
-    /// One after another, each tenant's launches held back by a token bucket.
+    /// One tenant after another, with launches limited by a token bucket per tenant.
     #[serde(rename = "HAMi")]
     Hami,
 }
@@ -27,7 +27,7 @@ impl Mode {
     /// The modes of the reference model, in the order of its table.
     pub const REFERENCE: [Self; 3] = [Self::Mig, Self::Mps, Self::TimeSlice];
 
-    /// The name that is printed.
+    /// The printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mig => "MIG",
@@ -38,38 +38,38 @@ impl Mode {
     }
 }
 
-/// Whether the queue settles.
+/// Whether the queues stay bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum State {
-    /// Less work arrives than can be done.
+    /// The load is below 1.
     Stable,
-    /// More work arrives than can be done: figures depend on how long one watches.
+    /// The load is at least 1: figures depend on the simulated time.
     Overloaded {
-        /// By how many requests the queue grows per second.
+        /// Growth of the queues, in requests per second.
         growth_per_s: f64,
-        /// By how much the wait of the next request grows per second, in the worst queue.
+        /// Growth of the wait in the worst queue.
         delay_growth_ms_per_s: f64,
     },
 }
 
-/// One queue: what arrives in it, and how fast it is served.
+/// One queue: its arrival rate and service time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Queue {
     /// Requests that arrive per second.
     pub rate_per_s: f64,
-    /// Mean time that the server spends on one.
+    /// Mean service time of a request.
     pub busy_s: f64,
 }
 
 impl Queue {
-    /// Work that arrives per second, in seconds of this server.
+    /// Work that arrives per second, in seconds of its server.
     pub fn load(self) -> f64 {
         self.rate_per_s * self.busy_s
     }
 }
 
-/// The load of the busiest queue, and whether all of them settle.
+/// The load of the busiest queue, and the state of all queues.
 pub fn judge(queues: &[Queue]) -> (f64, State) {
     let load = queues.iter().map(|queue| queue.load()).fold(0.0, f64::max);
     if load < 1.0 {
@@ -93,26 +93,26 @@ pub fn judge(queues: &[Queue]) -> (f64, State) {
 /// One mode of one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModeSummary {
-    /// Which mode.
+    /// The mode.
     pub mode: Mode,
     /// Requests that ended within the duration.
     pub served: u64,
-    /// Their share of those offered; nothing where none was offered.
+    /// Share of the offered requests; `None` without requests.
     pub served_percent: Option<f64>,
-    /// Median latency of the served.
+    /// Median latency of served requests.
     pub p50_ms: Option<f64>,
     /// 99th percentile of their latency.
     pub p99_ms: Option<f64>,
-    /// Mean of their latency; nothing where the queues grow without end.
+    /// Mean of their latency; `None` in overload.
     pub mean_ms: Option<f64>,
     /// Work that arrives per second in the busiest queue, in seconds of its server.
     pub load: f64,
-    /// Whether the queues settle.
+    /// Whether the queues stay bounded.
     #[serde(flatten)]
     pub state: State,
 }
 
-/// What a scenario gives in every mode of the reference model. A prediction, not a measurement.
+/// Figures of a scenario in each mode. A prediction, not a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
     /// Requests that arrived.
@@ -131,8 +131,8 @@ pub fn predict_seed(scenario: &Scenario, seed: u64) -> Prediction {
     let (arrivals, mut buffer) = arrivals_and_buffer(scenario, seed);
     let offered = arrivals.len() as u64;
     let modes = Mode::REFERENCE.map(|mode| {
-        let taken = std::mem::take(&mut buffer);
-        let mut run = Collected::run(scenario, &arrivals, mode, taken, |_| true);
+        let reused = std::mem::take(&mut buffer);
+        let mut run = Collected::run(scenario, &arrivals, mode, reused, |_| true);
         let summary = run.summary(scenario, offered);
         buffer = run.latencies_s;
         summary
@@ -143,7 +143,7 @@ pub fn predict_seed(scenario: &Scenario, seed: u64) -> Prediction {
     }
 }
 
-/// What the sink keeps of a run: latencies of the served, and time in service for every tenant.
+/// Collected figures of a run: latencies of served requests, and time in service of each tenant.
 pub(super) struct Collected {
     mode: Mode,
     pub(super) latencies_s: Vec<f64>,
@@ -151,8 +151,8 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    /// Runs one mode; latencies are kept of the served requests whose tenant counts, in a buffer
-    /// that the caller may hand from mode to mode.
+    /// Runs one mode. Keeps the latencies of served requests of the tenants that `counts` selects,
+    /// in a buffer that the caller can reuse.
     pub(super) fn run(
         scenario: &Scenario,
         arrivals: &Arrivals,
@@ -184,7 +184,7 @@ impl Collected {
         }
     }
 
-    /// The queues of the mode: one for all under time-slicing, else one per tenant.
+    /// The queues of the mode: one under time-slicing, else one per tenant.
     fn queues(&self, scenario: &Scenario) -> Vec<Queue> {
         let mean = |(count, sum_s): (u64, f64)| {
             if count == 0 {

@@ -1,15 +1,19 @@
-//! Latency against load: the same scenario at several loads, and where each mode's knee is.
+//! Latency against load: the same scenario at several loads, and the knee of each mode.
 
-use super::replicate::{Intervals, ReplicatedMode, one, together};
+use super::replicate::{Intervals, ReplicatedMode, one, summarize};
 use super::scenario::Scenario;
 use super::summary::{Mode, Prediction};
-use crate::error::{PredictError, positive};
+use crate::error::{POSITIVE, PredictError};
 use crate::parallel;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
-/// Most points of a sweep.
-const MOST_POINTS: usize = 1000;
+const MAX_POINTS: usize = 1000;
+
+/// Loads of a plot by default: 0.05 to 1.2.
+pub fn default_loads() -> Vec<f64> {
+    (1..=24).map(|step| f64::from(step) * 0.05).collect()
+}
 
 /// One load of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,22 +22,22 @@ pub struct Point {
     pub device_load: f64,
     /// Requests of all tenants per second.
     pub offered_per_s: f64,
-    /// What the modes do.
+    /// The figures of each mode.
     pub modes: Vec<ReplicatedMode>,
 }
 
-/// Where a mode's latency begins to outrun its throughput.
+/// The load above which the latency of a mode grows faster than its throughput.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Knee {
-    /// Which mode.
+    /// The mode.
     pub mode: Mode,
     /// The device load of the point.
     pub device_load: f64,
-    /// 99th percentile there.
+    /// 99th percentile at this load.
     pub p99_ms: f64,
 }
 
-/// A whole sweep.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
     /// How its intervals are formed.
@@ -44,19 +48,19 @@ pub struct Sweep {
     pub knees: Vec<Knee>,
 }
 
-/// What a sweep is made of.
+/// The parameters of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPlan {
     /// Device loads.
     pub loads: Vec<f64>,
-    /// Replications at each load; two at least, for an interval.
+    /// Replications at each load; at least 2, because one has no interval.
     pub replications: u32,
-    /// What all intervals cover together.
+    /// Simultaneous coverage of all intervals.
     pub coverage: f64,
 }
 
-/// Simulates a scenario at several loads on several threads. Equal replication numbers share their
-/// random numbers over all loads, so that the curve is smoother than its points are certain.
+/// Simulates a scenario at several loads on several threads. Replications with the same number use
+/// the same random numbers at all loads, so the curve is smoother than its intervals suggest.
 pub fn sweep(
     scenario: &Scenario,
     plan: &SweepPlan,
@@ -64,12 +68,12 @@ pub fn sweep(
 ) -> Result<Sweep, PredictError> {
     let scenarios = scenarios(scenario, plan)?;
     let jobs: Vec<(usize, u64)> = (0..scenarios.len())
-        .flat_map(|place| (0..u64::from(plan.replications)).map(move |number| (place, number)))
+        .flat_map(|load| (0..u64::from(plan.replications)).map(move |number| (load, number)))
         .collect();
-    let runs = parallel::map(&jobs, threads, |(place, number)| {
-        one(&scenarios[*place], *number)
+    let runs = parallel::map(&jobs, threads, |(load, number)| {
+        one(&scenarios[*load], *number)
     });
-    // Two percentiles of each mode at each load are read off the plot together.
+    // The plot shows two percentiles of each mode at each load; their intervals hold together.
     let modes = runs.first().map_or(0, |run| run.modes.len());
     let family = (scenarios.len() * modes * 2) as u32;
     let intervals = Intervals {
@@ -80,7 +84,7 @@ pub fn sweep(
         Ok(Point {
             device_load: scenario.device_load(),
             offered_per_s: scenario.offered_per_s(),
-            modes: together(runs, intervals)?,
+            modes: summarize(runs, intervals)?,
         })
     };
     let runs = runs.chunks(plan.replications as usize);
@@ -96,8 +100,8 @@ pub fn sweep(
 }
 
 fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, PredictError> {
-    if plan.loads.is_empty() || plan.loads.len() > MOST_POINTS {
-        let accepted = format!("1 to {MOST_POINTS} loads");
+    if plan.loads.is_empty() || plan.loads.len() > MAX_POINTS {
+        let accepted = format!("1 to {MAX_POINTS} loads");
         return Err(PredictError::value("loads", plan.loads.len(), &accepted));
     }
     if plan.replications < 2 {
@@ -111,21 +115,21 @@ fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, Pre
     let mut loads = plan.loads.clone();
     loads.sort_by(f64::total_cmp);
     let at_load = |load: f64| {
-        positive("loads", load)?;
+        POSITIVE.check("loads", load)?;
         let scaled = scenario.at_device_load(load);
         scaled.check().map(|()| scaled)
     };
     loads.into_iter().map(at_load).collect()
 }
 
-/// The knee of a latency curve is the load of greatest power, throughput over latency: there a ray
-/// from the origin touches the curve (Kleinrock, "Power and deterministic rules of thumb for
+/// The knee of a latency curve is the load with the largest power, throughput over latency; a ray
+/// from the origin is tangent to the curve there (Kleinrock, "Power and deterministic rules of thumb for
 /// probabilistic problems in computer communications", ICC 1979). Latency is the p99 here.
 fn knees(points: &[Point]) -> Vec<Knee> {
     let modes = points.first().map_or(0, |point| point.modes.len());
-    let knee = |place: usize| {
+    let knee = |mode: usize| {
         let settled = points.iter().filter_map(|point| {
-            let row = &point.modes[place];
+            let row = &point.modes[mode];
             let p99_ms = row.p99_ms?.value;
             Some(Knee {
                 mode: row.mode,
@@ -138,7 +142,7 @@ fn knees(points: &[Point]) -> Vec<Knee> {
         let best = settled
             .iter()
             .max_by(|a, b| power(a).total_cmp(&power(b)))?;
-        // At either end of the swept loads the greatest power may lie outside of them.
+        // At an end of the swept loads the largest power may lie outside them.
         let is_inside = settled.first() != Some(best)
             && (settled.last() != Some(best) || settled.len() < points.len());
         is_inside.then(|| best.clone())

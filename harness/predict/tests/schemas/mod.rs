@@ -1,15 +1,15 @@
-//! The GPU Operator's schema as `ci/operator_schema.py` derived it, and a check against it.
+//! The schema of the GPU Operator, derived by `ci/operator_schema.py`, and a check against it.
 //!
-//! `gpu-operator.tsv` has a line for every property: path, type, accepted values. `required` is
-//! not in it: a merge patch and a file of values may leave out whatever they do not change.
+//! `gpu-operator.tsv` has a line for each property: path, type, accepted values. It lacks
+//! `required`, because a merge patch and a file of values can leave out keys.
 
 use serde_yaml_ng::{Mapping, Value};
 use std::collections::BTreeMap;
 
-/// What may stand at one path.
+/// The accepted values at one path.
 struct Property {
     kind: &'static str,
-    /// Accepted values, where they are listed.
+    /// Accepted values, if they are listed.
     accepted: Option<Vec<String>>,
 }
 
@@ -33,12 +33,12 @@ impl Schema {
         (path, Property { kind, accepted })
     }
 
-    /// The name under which `kubectl` knows the kind of object.
+    /// Name of the kind of object in `kubectl`.
     pub fn resource(&self) -> &str {
         self.0["ClusterPolicy"].kind
     }
 
-    /// The first thing in the value that the schema does not have at the path.
+    /// The first difference between the value and the schema at the path.
     pub fn problem(&self, path: &str, value: &Value) -> Option<String> {
         let Some(property) = self.0.get(path) else {
             return Some(format!("{path} is not in the schema"));
@@ -50,7 +50,11 @@ impl Schema {
             "boolean" => value.is_bool(),
             "integer" => value.is_i64() || value.is_u64(),
             "int-or-string" => value.is_i64() || value.is_u64() || value.is_string(),
-            other => return Some(format!("{path} has the type {other}, which is not checked")),
+            other => {
+                return Some(format!(
+                    "{path} has the type {other}, which this check does not know"
+                ));
+            }
         };
         if !fits {
             return Some(format!(
@@ -78,13 +82,13 @@ impl Schema {
     fn problem_in_object(&self, path: &str, map: &Mapping) -> Option<String> {
         map.iter().find_map(|(key, value)| {
             let Some(key) = key.as_str() else {
-                return Some(format!("{path} has the key {key:?}, which is no text"));
+                return Some(format!("{path} has the key {key:?}, which is not a string"));
             };
             let any = format!("{path}.*");
             if self.0.contains_key(any.as_str()) {
                 return self.problem(&any, value);
             }
-            // A dot inside a key must not be taken for a step down.
+            // A dot in a key is not a step into an object.
             if key.contains('.') {
                 return Some(format!("{path} has no key \"{key}\""));
             }

@@ -1,9 +1,9 @@
-//! Time-slicing in a cluster: by the GPU Operator, or by the device plugin alone.
+//! Time-slicing in a cluster: by the GPU Operator, or by the device plugin only.
 
 use super::{ConfigFile, ConfigOptions};
 
-/// The device plugin's own file. Two keys are easy to miss: `resources` is not optional, and a
-/// request for more than one replica buys nothing, so it is refused.
+/// The file of the device plugin. `resources` is required. A request for more than one replica gives
+/// no more compute, so it is refused.
 pub(super) fn plugin_time_slicing(tenants: u32) -> String {
     format!(
         "version: v1\nflags:\n  migStrategy: none\nsharing:\n  timeSlicing:\n    \
@@ -12,7 +12,7 @@ pub(super) fn plugin_time_slicing(tenants: u32) -> String {
     )
 }
 
-/// The ConfigMap from which the GPU Operator's device plugin takes its file.
+/// The ConfigMap with the file of the GPU Operator's device plugin.
 pub(super) fn operator_config_map(plugin: &str) -> ConfigFile {
     ConfigFile {
         name: "device-plugin-config.yaml",
@@ -26,11 +26,11 @@ pub(super) fn operator_config_map(plugin: &str) -> ConfigFile {
     }
 }
 
-/// The part of the ClusterPolicy that names the ConfigMap.
+/// The patch of the ClusterPolicy that selects the ConfigMap.
 pub(super) fn operator_patch() -> ConfigFile {
     ConfigFile {
         name: "cluster-policy-patch.yaml",
-        purpose: "points the GPU Operator at it: kubectl patch \
+        purpose: "selects it in the GPU Operator: kubectl patch \
                   clusterpolicies.nvidia.com/cluster-policy --type merge --patch-file \
                   cluster-policy-patch.yaml"
             .to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn operator_patch() -> ConfigFile {
     }
 }
 
-/// Time-slicing where the platform owns the driver.
+/// Time-slicing if the platform team manages the driver.
 pub(super) fn operator_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> {
     vec![
         operator_config_map(&plugin_time_slicing(options.tenants)),
@@ -49,7 +49,7 @@ pub(super) fn operator_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> 
     ]
 }
 
-/// Time-slicing where the cloud owns the driver.
+/// Time-slicing if the cloud provider manages the driver.
 pub(super) fn direct_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> {
     let plugin = plugin_time_slicing(options.tenants);
     let values = format!(
@@ -59,14 +59,14 @@ pub(super) fn direct_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> {
     vec![
         ConfigFile {
             name: "device-plugin-values.yaml",
-            purpose: "the device plugin alone: helm upgrade --install nvdp \
+            purpose: "the device plugin only: helm upgrade --install nvdp \
                       nvdp/nvidia-device-plugin --values device-plugin-values.yaml"
                 .to_owned(),
             text: values,
         },
         ConfigFile {
             name: "gpu-operator-values.yaml",
-            purpose: "only if the GPU Operator is wanted beside a driver that the cloud manages: \
+            purpose: "only if the GPU Operator runs beside a driver of the cloud provider: \
                       helm upgrade --install gpu-operator nvidia/gpu-operator --values \
                       gpu-operator-values.yaml"
                 .to_owned(),
@@ -79,13 +79,13 @@ pub(super) fn direct_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> {
 fn tenant(options: &ConfigOptions) -> ConfigFile {
     ConfigFile {
         name: "pod.yaml",
-        purpose: "a tenant with one turn among its neighbours: kubectl apply -f pod.yaml"
+        purpose: "a tenant with one of the time-sliced replicas: kubectl apply -f pod.yaml"
             .to_owned(),
         text: super::pod(options, "nvidia.com/gpu", ""),
     }
 }
 
-/// Every line moved to the right.
+/// The text with each line indented.
 pub(super) fn indented(text: &str, spaces: usize) -> String {
     let margin = " ".repeat(spaces);
     text.lines()

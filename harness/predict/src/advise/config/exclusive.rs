@@ -1,4 +1,4 @@
-//! One tenant per GPU: a whole GPU for a pod, and what keeps other pods away from it.
+//! One tenant per GPU: a pod with a whole GPU, and access rules that exclude other pods.
 
 use super::{ConfigFile, ConfigOptions};
 
@@ -11,7 +11,7 @@ pub(super) fn pod(options: &ConfigOptions) -> ConfigFile {
     }
 }
 
-/// Single tenancy where isolation is demanded and MIG is missing.
+/// Single tenancy: hard isolation without MIG.
 pub(super) fn single_tenancy(options: &ConfigOptions) -> Vec<ConfigFile> {
     let namespace = &options.namespace;
     let access = format!(
@@ -37,7 +37,7 @@ pub(super) fn single_tenancy(options: &ConfigOptions) -> Vec<ConfigFile> {
         },
         ConfigFile {
             name: "access.yaml",
-            purpose: "one GPU for the tenant's namespace, and nobody else in it: \
+            purpose: "one GPU for the tenant's namespace, which only the tenant can use: \
                       kubectl apply -f access.yaml"
                 .to_owned(),
             text: access,

@@ -1,4 +1,4 @@
-//! HAMi: a pod with its caps in a cluster, and the same caps for a program on a host.
+//! HAMi: a pod with limits in a cluster, and the same limits for a program on a host.
 
 use super::{ConfigFile, ConfigOptions};
 
@@ -10,19 +10,19 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     vec![
         ConfigFile {
             name: "label.sh",
-            purpose: "lets HAMi's device plugin onto the node: sh label.sh NODE".to_owned(),
+            purpose: "enables HAMi's device plugin on the node: sh label.sh NODE".to_owned(),
             text: "#!/bin/sh\nset -eu\nkubectl label nodes \"$1\" gpu=on\n".to_owned(),
         },
         ConfigFile {
             name: "pod.yaml",
-            purpose: "a tenant with a memory cap in MiB and a rate limit in percent: \
+            purpose: "a tenant with a memory limit in MiB and a rate limit in percent: \
                       kubectl apply -f pod.yaml"
                 .to_owned(),
             text: super::pod(options, "nvidia.com/gpu", &limits),
         },
         ConfigFile {
             name: "hami-run.sh",
-            purpose: "the same caps for a program on a host: sh hami-run.sh /path/libvgpu.so \
+            purpose: "the same limits for a program on a host: sh hami-run.sh /path/libvgpu.so \
                       COMMAND; start one tenant after another, and no static binaries"
                 .to_owned(),
             text: host(memory_mib, percent),
@@ -30,7 +30,7 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     ]
 }
 
-/// A cache file per tenant: the process that creates a shared one fixes the limits of all.
+/// Each tenant has its own cache file: with a shared one the first process sets the limits of all.
 fn host(memory_mib: u32, percent: u32) -> String {
     format!(
         "#!/bin/sh\nset -eu\nlibrary=$1\nshift\nmkdir -p /tmp/vgpulock\n\

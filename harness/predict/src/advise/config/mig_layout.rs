@@ -1,4 +1,4 @@
-//! MIG: a layout for mig-parted, the strategy that names mixed instances, and a pod that asks.
+//! MIG: a layout for mig-parted, the mixed strategy of the device plugin, and a pod.
 
 use super::cluster::{indented, operator_config_map, operator_patch};
 use super::{ConfigFile, ConfigOptions};
@@ -9,7 +9,7 @@ use crate::mig::{Profile, Table};
 pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictError> {
     let table = super::table_of(options)?.ok_or_else(|| PredictError::Missing {
         what: "the GPU".to_owned(),
-        remedy: "name it with --gpu: MIG profiles differ from GPU to GPU".to_owned(),
+        remedy: "name it with --gpu, because each GPU has its own MIG profiles".to_owned(),
     })?;
     let layout = layout(options, table)?;
     let parted = mig_parted(&layout);
@@ -28,7 +28,7 @@ pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictE
         },
         ConfigFile {
             name: "mig.sh",
-            purpose: "the same with nvidia-smi alone: sh mig.sh INDEX".to_owned(),
+            purpose: "the same with nvidia-smi only: sh mig.sh INDEX".to_owned(),
             text: nvidia_smi(table, &layout),
         },
         ConfigFile {
@@ -42,9 +42,10 @@ pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictE
         operator_patch(),
         ConfigFile {
             name: "gpu-operator-values.yaml",
-            purpose: "for the GPU Operator's own MIG manager: helm upgrade --install gpu-operator \
+            purpose:
+                "for the MIG manager of the GPU Operator: helm upgrade --install gpu-operator \
                       nvidia/gpu-operator --values gpu-operator-values.yaml"
-                .to_owned(),
+                    .to_owned(),
             text: "mig:\n  strategy: mixed\nmigManager:\n  config:\n    name: \
                    mig-parted-config\n    default: all-disabled\n"
                 .to_owned(),
@@ -57,7 +58,7 @@ pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictE
     ])
 }
 
-/// The named profiles, or as many of the largest equal ones as there are tenants.
+/// The named profiles, or one instance per tenant of the largest equal profile that fits.
 fn layout<'a>(options: &ConfigOptions, table: &'a Table) -> Result<Vec<&'a Profile>, PredictError> {
     if !options.layout.is_empty() {
         let named: Result<Vec<&Profile>, PredictError> = options
@@ -84,13 +85,13 @@ fn layout<'a>(options: &ConfigOptions, table: &'a Table) -> Result<Vec<&'a Profi
     let fitting = plain.map(equal).filter(|mix| place(table, mix).is_some());
     let largest = fitting.max_by(|a, b| a[0].memory_gb().total_cmp(&b[0].memory_gb()));
     largest.ok_or_else(|| {
-        let most = table
+        let max = table
             .profiles
             .iter()
             .map(|profile| profile.max)
             .max()
             .unwrap_or(0);
-        let accepted = format!("at most {most}, the instances that {} has", table.name);
+        let accepted = format!("at most {max}, the instances of {}", table.name);
         PredictError::value("tenants", options.tenants, &accepted)
     })
 }
@@ -111,7 +112,7 @@ fn mig_parted(layout: &[&Profile]) -> String {
         .iter()
         .map(|(name, count)| format!("        \"{name}\": {count}\n"))
         .collect();
-    // The operator's default layout must be in the file that replaces its own.
+    // This file replaces that of the operator, so it must contain the default layout too.
     format!(
         "version: v1\nmig-configs:\n  all-disabled:\n    - devices: all\n      mig-enabled: \
          false\n  tenants:\n    - devices: all\n      mig-enabled: true\n      \
@@ -119,7 +120,7 @@ fn mig_parted(layout: &[&Profile]) -> String {
     )
 }
 
-/// The largest first: the driver refuses the rest if small ones took their places.
+/// Largest first: the driver refuses a large instance if small ones occupy its slots.
 fn nvidia_smi(table: &Table, layout: &[&Profile]) -> String {
     let placed = place(table, layout).unwrap_or_default();
     let names: Vec<&str> = placed
@@ -133,7 +134,7 @@ fn nvidia_smi(table: &Table, layout: &[&Profile]) -> String {
     )
 }
 
-/// The name under which the mixed strategy offers a profile; a plus sign is not allowed in one.
+/// Resource name of a profile in the mixed strategy; a plus sign is not allowed in it.
 fn resource_name(profile: &str) -> String {
     format!("nvidia.com/mig-{}", profile.replace('+', "."))
 }

@@ -1,8 +1,7 @@
-//! Working configuration for a leaf: the files to apply, with what each is for.
+//! Configuration files for a leaf, with the purpose of each.
 //!
-//! Checked in `tests/config.rs`: Kubernetes objects and the GPU Operator's against their published
-//! schemas, mig-parted and device-plugin files against the rules of their readers, scripts by a
-//! shell.
+//! `tests/config.rs` checks Kubernetes and GPU Operator objects against their published schemas,
+//! mig-parted and device-plugin files against the rules of their readers, and scripts by a shell.
 
 mod cluster;
 mod exclusive;
@@ -11,35 +10,36 @@ mod mig_layout;
 mod mps;
 
 use super::tree::Leaf;
-use crate::error::{PredictError, positive};
+use crate::error::{POSITIVE, PredictError};
 use crate::mig;
 use serde::Serialize;
+use std::ops::RangeInclusive;
 
 /// One file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigFile {
-    /// Its name.
+    /// File name.
     pub name: &'static str,
-    /// What it is for, and how to apply it.
+    /// Purpose, and the command that applies it.
     pub purpose: String,
-    /// Its text.
+    /// Content.
     pub text: String,
 }
 
-/// What the configuration is made for.
+/// Parameters of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigOptions {
-    /// Tenants that share one GPU.
+    /// Tenants of one GPU.
     pub tenants: u32,
-    /// The GPU, where its MIG profiles matter.
+    /// GPU that defines the MIG profiles.
     pub gpu: Option<String>,
-    /// MIG profiles of the instances of one GPU.
+    /// MIG profiles of the instances; empty: equal ones.
     pub layout: Vec<String>,
-    /// Memory that HAMi grants a tenant, in MiB.
+    /// HAMi: memory limit of a tenant, in MiB.
     pub memory_mib: u32,
     /// Namespace of the tenants.
     pub namespace: String,
-    /// Image of the tenants' example pod.
+    /// Image of the example pod.
     pub image: String,
 }
 
@@ -56,17 +56,17 @@ impl Default for ConfigOptions {
     }
 }
 
+/// Accepted numbers of tenants: the device plugin refuses fewer than two replicas
+/// (api/config/v1/replicas.go), and an MPS server serves 48 clients.
+pub const TENANTS: RangeInclusive<u32> = 2..=48;
+
 impl ConfigOptions {
     fn check(&self) -> Result<(), PredictError> {
-        // The device plugin refuses fewer than two replicas (api/config/v1/replicas.go).
-        if !(2..=48).contains(&self.tenants) {
-            return Err(PredictError::value(
-                "tenants",
-                self.tenants,
-                "a number from 2 to 48",
-            ));
+        if !TENANTS.contains(&self.tenants) {
+            let accepted = format!("a number from {} to {}", TENANTS.start(), TENANTS.end());
+            return Err(PredictError::value("tenants", self.tenants, &accepted));
         }
-        positive("memory_mib", f64::from(self.memory_mib))?;
+        POSITIVE.check("memory_mib", f64::from(self.memory_mib))?;
         let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_label = !self.namespace.is_empty()
             && self.namespace.len() <= 63
@@ -88,7 +88,7 @@ impl ConfigOptions {
         Ok(())
     }
 
-    /// Share of a GPU for each tenant, in whole percent.
+    /// Share of the GPU for each tenant, in whole percent.
     fn percent(&self) -> u32 {
         100 / self.tenants
     }
@@ -108,7 +108,7 @@ pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, Pre
     })
 }
 
-/// A pod that asks for one unit of a resource, and other limits.
+/// A pod that requests one unit of a resource, with other limits.
 fn pod(options: &ConfigOptions, resource: &str, more_limits: &str) -> String {
     let ConfigOptions {
         namespace, image, ..

@@ -1,4 +1,4 @@
-//! MPS: the control daemon on a host, or the device plugin's in a cluster.
+//! MPS: the control daemon on a host, or the device plugin in a cluster.
 
 use super::cluster::{operator_config_map, operator_patch};
 use super::{ConfigFile, ConfigOptions};
@@ -15,7 +15,7 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
             name: "mps-start.sh",
             purpose:
                 "on a host without Kubernetes: sh mps-start.sh GPU-UUID; tenants set the same \
-                      CUDA_MPS_PIPE_DIRECTORY, or they silently run without MPS"
+                      CUDA_MPS_PIPE_DIRECTORY, otherwise they run without MPS"
                     .to_owned(),
             text: start(options),
         },
@@ -28,15 +28,15 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
         operator_patch(),
         ConfigFile {
             name: "pod.yaml",
-            purpose: "a tenant in the cluster; the device plugin caps its threads and memory at \
-                      one over the replicas: kubectl apply -f pod.yaml"
+            purpose: "a tenant in the cluster; the device plugin limits its threads and memory to \
+                      1 / replicas: kubectl apply -f pod.yaml"
                 .to_owned(),
             text: super::pod(options, "nvidia.com/gpu", ""),
         },
     ]
 }
 
-/// One daemon per GPU, with folders of its own: a daemon over two GPUs takes both down.
+/// One daemon per GPU, with its own folders: a fault under a daemon of two GPUs ends both.
 const HEAD: &str = "#!/bin/sh\nset -eu\ngpu=$1\nexport CUDA_VISIBLE_DEVICES=\"$gpu\"\n\
                     export CUDA_MPS_PIPE_DIRECTORY=\"/tmp/mps-$gpu/pipe\"\n\
                     export CUDA_MPS_LOG_DIRECTORY=\"/tmp/mps-$gpu/log\"\n";

@@ -1,8 +1,8 @@
-//! First come, first served: one server per tenant, or one for all that pays for changes.
+//! First come, first served: one server per tenant, or one for all with a cost per change.
 
 use super::traffic::Request;
 
-/// A server per tenant, each with its speed: MIG instances of any sizes.
+/// One server per tenant, each with its own speed: MIG instances of any size.
 pub fn slices(requests: &[Request], speeds: &[f64]) -> Vec<f64> {
     let mut free_s = vec![0.0_f64; speeds.len()];
     let end = |request: &Request| {
@@ -13,34 +13,19 @@ pub fn slices(requests: &[Request], speeds: &[f64]) -> Vec<f64> {
     requests.iter().map(end).collect()
 }
 
-/// One server for all, which pays for every change of tenant.
+/// One server for all tenants, with a cost for each change of tenant.
 pub fn one_queue(requests: &[Request], switch_s: f64) -> Vec<f64> {
     let mut free_s = 0.0_f64;
     let mut last = requests.first().map_or(0, |request| request.tenant);
     let end = |request: &Request| {
-        let paid_s = if request.tenant == last {
+        let cost_s = if request.tenant == last {
             0.0
         } else {
             switch_s
         };
         last = request.tenant;
-        free_s = request.arrival_s.max(free_s) + paid_s + request.work_s;
+        free_s = request.arrival_s.max(free_s) + cost_s + request.work_s;
         free_s
     };
     requests.iter().map(end).collect()
-}
-
-/// Waits in one queue from gaps between arrivals and from work, by Lindley's recursion (1952).
-///
-/// It adds nothing but what the queue is made of, so a rounding error never turns more load into
-/// less waiting: each step is a monotone function of the one before.
-pub fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
-    let mut wait_s = 0.0_f64;
-    let mut last_work_s = 0.0_f64;
-    let step = |(gap_s, work_s): (&f64, &f64)| {
-        wait_s = (wait_s + last_work_s - gap_s).max(0.0);
-        last_work_s = *work_s;
-        wait_s
-    };
-    gaps_s.iter().zip(works_s).map(step).collect()
 }

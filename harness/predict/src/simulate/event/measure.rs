@@ -1,4 +1,4 @@
-//! The figures of one discrete-event run: latencies of all that arrived after the warm-up.
+//! Figures of one discrete-event run: latencies of the requests after the warm-up.
 
 use super::options::EventOptions;
 use super::traffic::Request;
@@ -41,17 +41,18 @@ pub(super) fn summary(
     }
 }
 
-/// What arrived in each queue, and how long it had work for each request that it finished.
+/// Arrival rate of each queue, and its busy time per finished request.
 fn queues(scenario: &Scenario, mode: Mode, requests: &[Request], ends_s: &[f64]) -> Vec<Queue> {
-    let tenants = scenario.tenants as usize;
-    let each = || (0..tenants).map(Some).collect::<Vec<_>>();
-    let who = match mode {
+    let count = scenario.tenants as usize;
+    let each = || (0..count).map(Some).collect::<Vec<_>>();
+    let tenants = match mode {
         Mode::Mig | Mode::Mps => each(),
         Mode::TimeSlice => vec![None],
-        // A tenant without tokens waits although the device is free.
+        // A tenant without tokens waits, even for a free device.
         Mode::Hami => each().into_iter().chain([None]).collect(),
     };
-    who.into_iter()
+    tenants
+        .into_iter()
         .map(|tenant| queue(scenario.duration_s, tenant, requests, ends_s))
         .collect()
 }

@@ -1,10 +1,10 @@
-//! The discrete-event form: what the reference model leaves out.
+//! The discrete-event model, with refinements that the reference model lacks.
 //!
-//! options -> traffic (requests with their own service times) and shares (what each tenant is
-//! granted) -> a discipline (fifo, slicing, sharing) that says when each request ends -> measure.
-//! Every request runs to its end, so nothing is truncated; requests of the warm-up count for
-//! nothing. Arrivals and service times of every tenant come from streams of their own: two
-//! scenarios under one seed share their random numbers.
+//! options -> traffic (requests with their own service times) and shares (limits of each tenant)
+//! -> a discipline (fifo, slicing, sharing), which computes the end of each request -> measure.
+//! Every request runs to its end, so no latency is truncated. Requests of the warm-up do not count.
+//! Each tenant has its own streams for arrivals and service times: two scenarios under one seed
+//! share their random numbers.
 
 pub mod fifo;
 pub mod measure;
@@ -12,6 +12,7 @@ pub mod options;
 pub mod shares;
 pub mod sharing;
 pub mod slicing;
+pub mod token_bucket;
 pub mod traffic;
 pub mod variates;
 
@@ -21,10 +22,10 @@ use super::scenario::Scenario;
 use super::summary::{Mode, Prediction};
 use traffic::Request;
 
-/// The modes that the discrete-event form knows, in the order in which they are shown.
+/// The modes of the discrete-event model, in the printed order.
 pub const MODES: [Mode; 4] = [Mode::Mig, Mode::Mps, Mode::TimeSlice, Mode::Hami];
 
-/// Simulates one replication of a scenario in the modes of the discrete-event form.
+/// Simulates one replication of a scenario in each mode.
 pub fn predict(scenario: &Scenario, options: &EventOptions, replication: u64) -> Prediction {
     let requests = traffic::requests(scenario, options, replication);
     let modes = MODES.map(|mode| {
@@ -37,7 +38,7 @@ pub fn predict(scenario: &Scenario, options: &EventOptions, replication: u64) ->
     }
 }
 
-/// When each request ends under a mode.
+/// The end of each request under a mode.
 pub fn ends(
     scenario: &Scenario,
     options: &EventOptions,
@@ -51,17 +52,17 @@ pub fn ends(
         Mode::TimeSlice => match options.quantum_ms {
             None => fifo::one_queue(requests, scenario.switch_ms / 1000.0),
             Some(quantum_ms) => {
-                let turn = slicing::Turn::new(quantum_ms, scenario.switch_ms);
-                slicing::run(requests, tenants, turn, None)
+                let time_slice = slicing::TimeSlice::new(quantum_ms, scenario.switch_ms);
+                slicing::run(requests, tenants, time_slice, None)
             }
         },
         Mode::Hami => {
             let quantum_ms = options.quantum_ms.unwrap_or(f64::INFINITY);
-            let turn = slicing::Turn::new(quantum_ms, scenario.switch_ms);
+            let time_slice = slicing::TimeSlice::new(quantum_ms, scenario.switch_ms);
             slicing::run(
                 requests,
                 tenants,
-                turn,
+                time_slice,
                 Some(shares::buckets(options, scenario)),
             )
         }

@@ -1,54 +1,54 @@
-//! What the discrete-event form adds to a scenario, as the user writes it.
+//! Options of the discrete-event model, as written in TOML or flags.
 
 use super::variates::{ArrivalKind, ServiceKind};
-use crate::error::{PredictError, not_negative, positive, share};
+use crate::error::{NOT_NEGATIVE, PERCENT, POSITIVE, PredictError, SHARE};
 use crate::mig;
 use serde::{Deserialize, Serialize};
 
 /// HAMi-core refills its tokens every 120 ms (multiprocess_utilization_watcher.c, 8f3a89c).
 const HAMI_REFILL_MS: f64 = 120.0;
 
-/// What the discrete-event form adds. Left out, each addition changes nothing.
+/// Options of the discrete-event model. Each default is the behaviour of the reference model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EventOptions {
-    /// How service times vary.
+    /// Distribution of service times.
     pub service: ServiceKind,
-    /// How requests arrive.
+    /// Distribution of arrivals.
     pub arrivals: ArrivalKind,
-    /// Longest turn of a tenant under time-slicing and HAMi; without it a request runs to its end.
+    /// Time-slicing and HAMi: longest time slice; `None`: a request runs to its end.
     pub quantum_ms: Option<f64>,
-    /// Beginning of the run that counts for nothing, so that the queues settle.
+    /// Warm-up at the start, excluded from the figures, in which the queues fill.
     pub warmup_s: f64,
-    /// The GPU whose MIG profiles `mig` names.
+    /// GPU that defines the MIG profiles of `mig`.
     pub gpu: Option<String>,
     /// One MIG profile per tenant, in place of equal slices.
     pub mig: Vec<String>,
-    /// Share of the SMs that one request can keep busy; one over the tenants by default.
+    /// MPS: share of the SMs that one request occupies; 1 / tenants by default.
     pub width: Option<f64>,
-    /// Active-thread percentage of every tenant under MPS.
+    /// MPS: active-thread percentage of each tenant.
     pub mps_percent: f64,
-    /// Share of the device's time that HAMi grants every tenant; equal shares by default.
+    /// HAMi: percentage of device time of each tenant; equal shares by default.
     pub hami_percent: Option<f64>,
-    /// How often HAMi refills the tokens.
+    /// HAMi: time between refills of the tokens.
     pub hami_refill_ms: f64,
-    /// Most tokens that a tenant can save up; one refill by default.
+    /// HAMi: capacity of the token bucket; one refill by default.
     pub hami_bucket_ms: Option<f64>,
-    /// Tenants that differ from the rest.
+    /// Tenants with their own values.
     pub tenant: Vec<EventTenant>,
 }
 
-/// What one tenant does differently in the discrete-event form.
+/// Own values of one tenant in the discrete-event model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventTenant {
-    /// Which tenant, counted from 0.
+    /// Index of the tenant, from 0.
     pub index: u32,
-    /// Share of the SMs that one of its requests can keep busy.
+    /// Share of the SMs that one of its requests occupies.
     pub width: Option<f64>,
-    /// Its active-thread percentage under MPS.
+    /// MPS: its active-thread percentage.
     pub mps_percent: Option<f64>,
-    /// Share of the device's time that HAMi grants it.
+    /// HAMi: its percentage of device time.
     pub hami_percent: Option<f64>,
 }
 
@@ -72,14 +72,12 @@ impl Default for EventOptions {
 }
 
 impl EventOptions {
-    /// Says what is wrong with the values, the first of them, for so many tenants and so long a
-    /// run.
+    /// Checks the values for a number of tenants and a duration, and returns the first problem.
     pub fn check(&self, tenants: u32, duration_s: f64) -> Result<(), PredictError> {
         self.service.check()?;
         self.arrivals.check()?;
-        self.quantum_ms
-            .map_or(Ok(()), |given| positive("event.quantum_ms", given))?;
-        not_negative("event.warmup_s", self.warmup_s)?;
+        POSITIVE.check_set("event.quantum_ms", self.quantum_ms)?;
+        NOT_NEGATIVE.check("event.warmup_s", self.warmup_s)?;
         if self.warmup_s >= duration_s {
             let accepted = format!("less than the duration of {duration_s} s");
             return Err(PredictError::value(
@@ -88,14 +86,11 @@ impl EventOptions {
                 &accepted,
             ));
         }
-        self.width
-            .map_or(Ok(()), |given| share("event.width", given))?;
-        percent("event.mps_percent", self.mps_percent)?;
-        self.hami_percent
-            .map_or(Ok(()), |given| percent("event.hami_percent", given))?;
-        positive("event.hami_refill_ms", self.hami_refill_ms)?;
-        self.hami_bucket_ms
-            .map_or(Ok(()), |given| positive("event.hami_bucket_ms", given))?;
+        SHARE.check_set("event.width", self.width)?;
+        PERCENT.check("event.mps_percent", self.mps_percent)?;
+        PERCENT.check_set("event.hami_percent", self.hami_percent)?;
+        POSITIVE.check("event.hami_refill_ms", self.hami_refill_ms)?;
+        POSITIVE.check_set("event.hami_bucket_ms", self.hami_bucket_ms)?;
         for change in &self.tenant {
             change.check(tenants)?;
         }
@@ -131,11 +126,11 @@ impl EventOptions {
             })
     }
 
-    /// The MIG profiles of the GPU that is named.
+    /// The MIG profiles of the GPU.
     pub(super) fn mig_table(&self) -> Result<&'static mig::Table, PredictError> {
         let name = self.gpu.as_deref().ok_or_else(|| PredictError::Missing {
             what: "event.gpu".to_owned(),
-            remedy: "name the GPU whose MIG profiles are meant".to_owned(),
+            remedy: "name the GPU that defines the MIG profiles".to_owned(),
         })?;
         mig::table(name)
     }
@@ -151,22 +146,8 @@ impl EventTenant {
                 &accepted,
             ));
         }
-        self.width
-            .map_or(Ok(()), |given| share("event.tenant.width", given))?;
-        self.mps_percent
-            .map_or(Ok(()), |given| percent("event.tenant.mps_percent", given))?;
-        self.hami_percent
-            .map_or(Ok(()), |given| percent("event.tenant.hami_percent", given))
+        SHARE.check_set("event.tenant.width", self.width)?;
+        PERCENT.check_set("event.tenant.mps_percent", self.mps_percent)?;
+        PERCENT.check_set("event.tenant.hami_percent", self.hami_percent)
     }
-}
-
-fn percent(name: &str, given: f64) -> Result<(), PredictError> {
-    if given > 0.0 && given <= 100.0 {
-        return Ok(());
-    }
-    Err(PredictError::value(
-        name,
-        given,
-        "a number above 0 and at most 100",
-    ))
 }

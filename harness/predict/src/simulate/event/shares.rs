@@ -1,11 +1,11 @@
-//! What each tenant of a scenario is granted by the options, in the terms of the disciplines.
+//! Limits of each tenant in the units of the disciplines.
 
 use super::options::EventOptions;
 use super::sharing::Width;
-use super::slicing::Bucket;
+use super::token_bucket::Bucket;
 use crate::simulate::scenario::Scenario;
 
-/// The speed of every tenant's MIG instance, relative to the whole device.
+/// Speed of each tenant's MIG instance, relative to the whole device.
 pub fn slice_speeds(options: &EventOptions, scenario: &Scenario) -> Vec<f64> {
     let of_layout = layout_speeds(options);
     let equal = 1.0 / scenario.slice_service_s(1.0);
@@ -22,7 +22,7 @@ fn layout_speeds(options: &EventOptions) -> Vec<f64> {
     options.mig.iter().filter_map(speed).collect()
 }
 
-/// The SMs that a request of every tenant wants and may have under MPS.
+/// MPS: SMs that a request of each tenant requests and gets.
 pub fn widths(options: &EventOptions, scenario: &Scenario) -> Vec<Width> {
     let equal = options.width.unwrap_or(1.0 / f64::from(scenario.tenants));
     let of_tenant = |index| {
@@ -39,7 +39,7 @@ pub fn widths(options: &EventOptions, scenario: &Scenario) -> Vec<Width> {
     (0..scenario.tenants).map(of_tenant).collect()
 }
 
-/// The tokens that HAMi gives every tenant.
+/// HAMi: the token bucket of each tenant.
 pub fn buckets(options: &EventOptions, scenario: &Scenario) -> Vec<Bucket> {
     let equal = options
         .hami_percent
@@ -49,11 +49,11 @@ pub fn buckets(options: &EventOptions, scenario: &Scenario) -> Vec<Bucket> {
         let percent = change.and_then(|c| c.hami_percent).unwrap_or(equal);
         let refill_s = options.hami_refill_ms / 1000.0;
         let added_s = refill_s * percent / 100.0;
-        let most_s = options.hami_bucket_ms.map_or(added_s, |ms| ms / 1000.0);
+        let max_s = options.hami_bucket_ms.map_or(added_s, |ms| ms / 1000.0);
         Bucket {
             refill_s,
             added_s,
-            most_s,
+            max_s,
         }
     };
     (0..scenario.tenants).map(of_tenant).collect()

@@ -1,28 +1,28 @@
-//! MPS with caps: tenants side by side, squeezed where together they want more than the device has.
+//! MPS with active-thread percentages: tenants run side by side.
 //!
-//! A request keeps a share of the SMs busy (its width), less where the tenant's active-thread
-//! percentage is lower. While the widths add up to less than the device, only contention slows
-//! anybody; beyond, all are squeezed alike. Speeds change with every arrival and end, unlike in the
-//! reference model, which fixes a request's service time when it arrives.
+//! A request occupies a share of the SMs (its width), at most the active-thread percentage of its
+//! tenant. If the widths add up to more than the device, all requests slow down by the same factor;
+//! below, only contention slows them. Speeds change with every arrival and end; the reference model
+//! fixes a service time at the arrival.
 
 use super::traffic::Request;
 use crate::simulate::scenario::{Hostile, Scenario};
 use std::collections::VecDeque;
 
-/// How much of the device one tenant's request can use.
+/// Share of the device for one request of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Width {
-    /// The share that it could keep busy.
+    /// The share that it can occupy.
     pub wanted: f64,
-    /// The share that the cap leaves it.
+    /// The share within the active-thread percentage.
     pub granted: f64,
 }
 
-/// When each request ends.
+/// The end of each request.
 pub fn run(requests: &[Request], widths: &[Width], scenario: &Scenario) -> Vec<f64> {
     let mut ends_s = vec![f64::INFINITY; requests.len()];
     let mut queues: Vec<VecDeque<usize>> = vec![VecDeque::new(); widths.len()];
-    // Work left of every tenant's request in service, at the speed that it would have alone.
+    // Remaining work of each tenant's request in service, at full speed.
     let mut left_s = vec![0.0_f64; widths.len()];
     let mut arrivals = requests.iter().enumerate().peekable();
     let mut now_s = 0.0_f64;
@@ -49,26 +49,26 @@ pub fn run(requests: &[Request], widths: &[Width], scenario: &Scenario) -> Vec<f
                 queues[tenant].front().copied()
             })
         } else {
-            arrivals.next().and_then(|(place, request)| {
-                queues[request.tenant].push_back(place);
-                (queues[request.tenant].len() == 1).then_some(place)
+            arrivals.next().and_then(|(index, request)| {
+                queues[request.tenant].push_back(index);
+                (queues[request.tenant].len() == 1).then_some(index)
             })
         };
-        if let Some(place) = begun {
-            left_s[requests[place].tenant] = requests[place].work_s;
+        if let Some(index) = begun {
+            left_s[requests[index].tenant] = requests[index].work_s;
         }
     }
 }
 
-/// How fast every tenant's request goes; zero for a tenant without one.
+/// Speed of each tenant's request in service; 0 without one.
 fn speeds(widths: &[Width], scenario: &Scenario, is_busy: impl Fn(usize) -> bool) -> Vec<f64> {
     let busy: Vec<bool> = (0..widths.len()).map(is_busy).collect();
     let count = busy.iter().filter(|is_busy| **is_busy).count();
     let wanted = widths.iter().zip(&busy).filter(|(_, is_busy)| **is_busy);
     let total: f64 = wanted.map(|(width, _)| width.granted).sum();
-    let squeeze = if total > 1.0 { 1.0 / total } else { 1.0 };
-    let loud = |hostile: &&Hostile| busy[hostile.tenant as usize];
-    let hostile = scenario.hostile.as_ref().filter(loud);
+    let slowdown = if total > 1.0 { 1.0 / total } else { 1.0 };
+    let is_busy = |hostile: &&Hostile| busy[hostile.tenant as usize];
+    let hostile = scenario.hostile.as_ref().filter(is_busy);
     let speed = |(tenant, width): (usize, &Width)| {
         if !busy[tenant] {
             return 0.0;
@@ -78,7 +78,7 @@ fn speeds(widths: &[Width], scenario: &Scenario, is_busy: impl Fn(usize) -> bool
             _ => scenario.contention,
         };
         let stretch = 1.0 + contention * (count - 1) as f64;
-        width.granted / width.wanted * squeeze / stretch
+        width.granted / width.wanted * slowdown / stretch
     };
     widths.iter().enumerate().map(speed).collect()
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn small_kernels_only_contend_and_wide_ones_are_squeezed() {
+    fn narrow_requests_contend_and_wide_ones_share_the_sms() {
         let requests = [request(0.0, 10.0, 0), request(0.0, 10.0, 1)];
         let width = |wanted: f64, granted: f64| vec![Width { wanted, granted }; 2];
         assert_eq!(ends_ms(&requests, &width(0.5, 0.5), 0.0), [10.0, 10.0]);
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn speeds_follow_who_is_busy() {
-        // Half speed from 5 to 15 ms, in which the second does its 5 ms.
+    fn speeds_change_with_the_busy_tenants() {
+        // Half speed from 5 to 15 ms, while the second tenant runs its 5 ms.
         let requests = [
             request(0.0, 20.0, 0),
             request(5.0, 5.0, 1),

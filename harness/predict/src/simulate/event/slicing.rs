@@ -1,21 +1,22 @@
-//! Time-slicing with turns of finite length, and HAMi's token bucket in front of it.
+//! Time-slicing with slices of finite length, and HAMi's token bucket in front of it.
 //!
-//! Tenants with work take turns in a ring; a change of tenant costs its price; within a turn a
-//! tenant works through its own queue. HAMi lets a launch through only while the tenant's tokens
-//! are not below zero, and takes the whole cost at once: one launch can overshoot without bound.
+//! Tenants with work run in round-robin order. A change of tenant has a cost. In its time slice a
+//! tenant serves its own queue. HAMi admits a launch if the tenant's tokens are not below zero, and
+//! charges the whole cost at once: one launch can overshoot without bound.
 
+use super::token_bucket::{Bucket, Gate};
 use super::traffic::Request;
 use std::collections::VecDeque;
 
-/// How turns go.
+/// Length of time slices and cost of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Turn {
+pub struct TimeSlice {
     quantum_s: f64,
     switch_s: f64,
 }
 
-impl Turn {
-    /// Turns of a length (infinite: each runs one request to its end), and the price of a change.
+impl TimeSlice {
+    /// Time slices of a length (infinite: each runs one request to its end), and the cost of a change.
     pub fn new(quantum_ms: f64, switch_ms: f64) -> Self {
         Self {
             quantum_s: quantum_ms / 1000.0,
@@ -24,55 +25,44 @@ impl Turn {
     }
 }
 
-/// One tenant's tokens, counted in seconds of the whole device.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bucket {
-    /// Time between refills.
-    pub refill_s: f64,
-    /// What a refill adds.
-    pub added_s: f64,
-    /// The most that can be saved up.
-    pub most_s: f64,
-}
-
-/// When each request ends.
+/// The end of each request.
 pub fn run(
     requests: &[Request],
     tenants: usize,
-    turn: Turn,
+    time_slice: TimeSlice,
     buckets: Option<Vec<Bucket>>,
 ) -> Vec<f64> {
-    let mut ring = Ring::new(requests, tenants, turn, buckets);
+    let mut ring = Ring::new(requests, tenants, time_slice, buckets);
     while ring.step() {}
     ring.ends_s
 }
 
-/// When each request ends that is watched; the run stops when all of those have. Requests that
-/// have not ended by then end at infinity.
+/// The end of each watched request. The run stops at the last of them; requests that have not ended
+/// by then end at infinity.
 pub fn run_until(
     requests: &[Request],
     tenants: usize,
-    turn: Turn,
+    time_slice: TimeSlice,
     is_watched: impl Fn(&Request) -> bool,
 ) -> Vec<f64> {
-    let mut ring = Ring::new(requests, tenants, turn, None);
-    // Requests of one tenant end in order, so only the last watched of each has to be looked at.
+    let mut ring = Ring::new(requests, tenants, time_slice, None);
+    // Requests of one tenant end in order, so the last watched request of each is sufficient.
     let mut last: Vec<Option<usize>> = vec![None; tenants];
-    for (place, request) in requests
+    for (index, request) in requests
         .iter()
         .enumerate()
         .filter(|(_, request)| is_watched(request))
     {
-        last[request.tenant] = Some(place);
+        last[request.tenant] = Some(index);
     }
     let last: Vec<usize> = last.into_iter().flatten().collect();
-    while last.iter().any(|place| ring.ends_s[*place].is_infinite()) && ring.step() {}
+    while last.iter().any(|index| ring.ends_s[*index].is_infinite()) && ring.step() {}
     ring.ends_s
 }
 
 struct Ring<'a> {
     requests: &'a [Request],
-    turn: Turn,
+    time_slice: TimeSlice,
     left_s: Vec<f64>,
     ends_s: Vec<f64>,
     queues: Vec<VecDeque<usize>>,
@@ -86,12 +76,12 @@ impl<'a> Ring<'a> {
     fn new(
         requests: &'a [Request],
         tenants: usize,
-        turn: Turn,
+        time_slice: TimeSlice,
         buckets: Option<Vec<Bucket>>,
     ) -> Self {
         Self {
             requests,
-            turn,
+            time_slice,
             left_s: requests.iter().map(|request| request.work_s).collect(),
             ends_s: vec![f64::INFINITY; requests.len()],
             queues: vec![VecDeque::new(); tenants],
@@ -102,12 +92,12 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// One turn, or one wait; false once everything has ended.
+    /// One time slice or one wait; false after the last request.
     fn step(&mut self) -> bool {
         self.admit();
         self.gate.refill(self.now_s);
         if let Some(tenant) = self.next_tenant() {
-            self.take_turn(tenant);
+            self.run_slice(tenant);
             return true;
         }
         let arrival_s = self
@@ -141,7 +131,7 @@ impl<'a> Ring<'a> {
         let count = self.queues.len();
         let first = self.current.map_or(0, |current| current + 1);
         (first..first + count)
-            .map(|place| place % count)
+            .map(|index| index % count)
             .find(|tenant| self.may_run(*tenant))
     }
 
@@ -149,27 +139,27 @@ impl<'a> Ring<'a> {
         let Some(&head) = self.queues[tenant].front() else {
             return false;
         };
-        // What has begun was launched already; only a launch asks for tokens.
+        // A request that has begun was launched before; only a launch needs tokens.
         self.left_s[head] < self.requests[head].work_s || self.gate.is_open(tenant)
     }
 
-    /// Slices that a tenant runs in a row because no other tenant has work before the next arrival.
-    fn turns_alone(&self) -> f64 {
+    /// Slices in a row of a tenant while no other tenant has work before the next arrival.
+    fn slices_in_a_row(&self) -> f64 {
         let with_work = self.queues.iter().filter(|queue| !queue.is_empty()).count();
-        if with_work > 1 || self.turn.quantum_s.is_infinite() {
+        if with_work > 1 || self.time_slice.quantum_s.is_infinite() {
             return 1.0;
         }
         let next = self.requests.get(self.arrived);
         let gap_s = next.map_or(f64::INFINITY, |request| request.arrival_s - self.now_s);
-        (gap_s / self.turn.quantum_s).floor().max(1.0)
+        (gap_s / self.time_slice.quantum_s).floor().max(1.0)
     }
 
-    fn take_turn(&mut self, tenant: usize) {
+    fn run_slice(&mut self, tenant: usize) {
         if self.current.is_some_and(|current| current != tenant) {
-            self.now_s += self.turn.switch_s;
+            self.now_s += self.time_slice.switch_s;
         }
         self.current = Some(tenant);
-        let mut budget_s = self.turn.quantum_s * self.turns_alone();
+        let mut budget_s = self.time_slice.quantum_s * self.slices_in_a_row();
         while budget_s > 0.0 && self.may_run(tenant) {
             let Some(&head) = self.queues[tenant].front() else {
                 return;
@@ -182,67 +172,15 @@ impl<'a> Ring<'a> {
             self.now_s += spent_s;
             budget_s -= spent_s;
             self.left_s[head] -= spent_s;
-            // What arrives meanwhile is in time for this turn, if it is the tenant's own.
+            // Requests of this tenant that arrive meanwhile are served in this slice.
             self.admit();
             if self.left_s[head] <= 0.0 {
                 self.ends_s[head] = self.now_s;
                 self.queues[tenant].pop_front();
-                if self.turn.quantum_s.is_infinite() {
+                if self.time_slice.quantum_s.is_infinite() {
                     return;
                 }
             }
-        }
-    }
-}
-
-/// The tenants that may launch: all of them, or those with tokens.
-struct Gate {
-    buckets: Vec<Bucket>,
-    tokens_s: Vec<f64>,
-    refills: f64,
-}
-
-impl Gate {
-    fn new(buckets: Option<Vec<Bucket>>) -> Self {
-        let buckets = buckets.unwrap_or_default();
-        let tokens_s = buckets.iter().map(|bucket| bucket.most_s).collect();
-        Self {
-            buckets,
-            tokens_s,
-            refills: 0.0,
-        }
-    }
-
-    fn is_open(&self, tenant: usize) -> bool {
-        self.tokens_s
-            .get(tenant)
-            .is_none_or(|tokens_s| *tokens_s >= 0.0)
-    }
-
-    fn launch(&mut self, tenant: usize, work_s: f64) {
-        if let Some(tokens_s) = self.tokens_s.get_mut(tenant) {
-            *tokens_s -= work_s;
-        }
-    }
-
-    fn next_refill_s(&self) -> f64 {
-        self.buckets
-            .first()
-            .map_or(0.0, |bucket| (self.refills + 1.0) * bucket.refill_s)
-    }
-
-    fn refill(&mut self, now_s: f64) {
-        let Some(refill_s) = self.buckets.first().map(|bucket| bucket.refill_s) else {
-            return;
-        };
-        // The next tick is waited for exactly, so the comparison must use the same product.
-        let mut passed = 0.0;
-        while (self.refills + passed + 1.0) * refill_s <= now_s {
-            passed += 1.0;
-        }
-        self.refills += passed;
-        for (tokens_s, bucket) in self.tokens_s.iter_mut().zip(&self.buckets) {
-            *tokens_s = (*tokens_s + passed * bucket.added_s).min(bucket.most_s);
         }
     }
 }
@@ -259,8 +197,12 @@ mod tests {
         }
     }
 
-    fn ends_ms(requests: &[Request], turn: Turn, buckets: Option<Vec<Bucket>>) -> Vec<f64> {
-        let ends_s = run(requests, 2, turn, buckets);
+    fn ends_ms(
+        requests: &[Request],
+        time_slice: TimeSlice,
+        buckets: Option<Vec<Bucket>>,
+    ) -> Vec<f64> {
+        let ends_s = run(requests, 2, time_slice, buckets);
         ends_s
             .into_iter()
             .map(|end_s| (end_s * 1e6).round() / 1000.0)
@@ -268,47 +210,50 @@ mod tests {
     }
 
     #[test]
-    fn turns_alternate_and_changes_are_paid() {
+    fn slices_alternate_and_changes_have_a_cost() {
         // 2 ms each for A, B, A, B with 1 ms before every change: A ends at 8, B at 11.
         let requests = [request(0.0, 4.0, 0), request(0.0, 4.0, 1)];
-        assert_eq!(ends_ms(&requests, Turn::new(2.0, 1.0), None), [8.0, 11.0]);
-        // Alone, a tenant keeps the device and pays nothing.
-        let alone = [request(0.0, 4.0, 0), request(1.0, 4.0, 0)];
-        assert_eq!(ends_ms(&alone, Turn::new(2.0, 1.0), None), [4.0, 8.0]);
-        // Turns without end run one request each.
         assert_eq!(
-            ends_ms(&requests, Turn::new(f64::INFINITY, 1.0), None),
+            ends_ms(&requests, TimeSlice::new(2.0, 1.0), None),
+            [8.0, 11.0]
+        );
+        // A single tenant keeps the device without cost.
+        let alone = [request(0.0, 4.0, 0), request(1.0, 4.0, 0)];
+        assert_eq!(ends_ms(&alone, TimeSlice::new(2.0, 1.0), None), [4.0, 8.0]);
+        // Infinite slices run one request each.
+        assert_eq!(
+            ends_ms(&requests, TimeSlice::new(f64::INFINITY, 1.0), None),
             [4.0, 9.0]
         );
     }
 
     #[test]
-    fn a_turn_serves_what_arrives_during_it() {
-        // B has 4 ms to do. A's second request arrives in A's turn of 2 ms, and ends in it.
+    fn a_slice_serves_requests_that_arrive_in_it() {
+        // B has 4 ms of work. A's second request arrives in A's slice of 2 ms and ends in it.
         let requests = [
             request(0.0, 1.0, 0),
             request(0.0, 4.0, 1),
             request(0.5, 1.0, 0),
         ];
         assert_eq!(
-            ends_ms(&requests, Turn::new(2.0, 0.0), None),
+            ends_ms(&requests, TimeSlice::new(2.0, 0.0), None),
             [1.0, 6.0, 2.0]
         );
     }
 
     #[test]
-    fn tokens_hold_a_launch_back_until_they_are_repaid() {
+    fn a_launch_waits_until_the_tokens_are_repaid() {
         // 50 ms at the start and 50 ms every 100 ms. The first launch overshoots to -70 ms, so the
         // second waits for two refills and starts at 200 ms.
         let bucket = Bucket {
             refill_s: 0.1,
             added_s: 0.05,
-            most_s: 0.05,
+            max_s: 0.05,
         };
         let requests = [request(0.0, 120.0, 0), request(1.0, 10.0, 0)];
         let found = ends_ms(
             &requests,
-            Turn::new(f64::INFINITY, 0.0),
+            TimeSlice::new(f64::INFINITY, 0.0),
             Some(vec![bucket; 2]),
         );
         assert_eq!(found, [120.0, 210.0]);

@@ -1,4 +1,4 @@
-//! The requests of a replication: arrival time, tenant and amount of work of each.
+//! The requests of a replication: arrival time, tenant and work of each.
 
 use super::options::EventOptions;
 use super::variates::ArrivalTimes;
@@ -8,18 +8,18 @@ use crate::simulate::scenario::Scenario;
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
-    /// When it arrives.
+    /// Arrival time.
     pub arrival_s: f64,
-    /// Its service time on the whole device.
+    /// Service time on the whole device.
     pub work_s: f64,
-    /// Whose it is.
+    /// Index of its tenant.
     pub tenant: usize,
 }
 
-/// Streams that each tenant has: gaps, bursts, work.
+/// Streams of each tenant: gaps, bursts, work.
 const STREAMS: u64 = 3;
 
-/// All requests of a replication that arrive within the duration, in order of time, then tenant.
+/// The requests of a replication within the duration, in order of time, then of tenant.
 pub fn requests(scenario: &Scenario, options: &EventOptions, replication: u64) -> Vec<Request> {
     let mut all = Vec::new();
     for (tenant, load) in scenario.loads().into_iter().enumerate() {
@@ -35,7 +35,7 @@ pub fn requests(scenario: &Scenario, options: &EventOptions, replication: u64) -
             tenant,
         }));
     }
-    // Stable: equal times stay in tenant order.
+    // The sort is stable: equal times stay in tenant order.
     all.sort_by(|a, b| a.arrival_s.total_cmp(&b.arrival_s));
     all
 }

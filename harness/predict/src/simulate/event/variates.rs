@@ -1,24 +1,24 @@
-//! How service times and arrivals vary, all with the mean that the scenario names.
+//! Distributions of service times and arrivals, with the means of the scenario.
 
-use crate::error::{PredictError, positive};
+use crate::error::{POSITIVE, PredictError};
 use crate::rng::{FastRng, Stream};
 use serde::{Deserialize, Serialize};
 
-/// The law of service times. `cv` is the standard deviation over the mean.
+/// Distribution of service times. `cv` is the standard deviation over the mean.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ServiceKind {
-    /// Always the same.
+    /// Constant.
     #[default]
     Deterministic,
     /// Exponential: cv 1.
     Exponential,
     /// A sum of exponentials: cv below 1.
     Erlang {
-        /// How many.
+        /// Number of exponentials.
         stages: u32,
     },
-    /// Log-normal: skewed, as many kernels with data-dependent lengths are.
+    /// Log-normal: skewed, like kernels with data-dependent run times.
     LogNormal {
         /// Standard deviation over mean.
         cv: f64,
@@ -31,7 +31,7 @@ pub enum ServiceKind {
 }
 
 impl ServiceKind {
-    /// Says what is wrong with the parameters.
+    /// Checks the parameters.
     pub fn check(self) -> Result<(), PredictError> {
         match self {
             Self::Deterministic | Self::Exponential => Ok(()),
@@ -41,7 +41,7 @@ impl ServiceKind {
                 stages,
                 "a number from 1 to 1000",
             )),
-            Self::LogNormal { cv } => positive("service.cv", cv),
+            Self::LogNormal { cv } => POSITIVE.check("service.cv", cv),
             Self::HyperExponential { cv } if cv.is_finite() && cv >= 1.0 => Ok(()),
             Self::HyperExponential { cv } => Err(PredictError::value(
                 "service.cv",
@@ -65,13 +65,13 @@ impl ServiceKind {
                 (variance.sqrt() * stream.standard_normal() - variance / 2.0).exp()
             }
             Self::HyperExponential { cv } => {
-                // Balanced means (Whitt 1982): each branch brings half of the work.
-                let lean = ((cv * cv - 1.0) / (cv * cv + 1.0)).sqrt();
-                let often = (1.0 + lean) / 2.0;
-                let branch = if stream.uniform() < often {
-                    often
+                // Balanced means (Whitt 1982): each branch contributes half of the work.
+                let imbalance = ((cv * cv - 1.0) / (cv * cv + 1.0)).sqrt();
+                let probability = (1.0 + imbalance) / 2.0;
+                let branch = if stream.uniform() < probability {
+                    probability
                 } else {
-                    1.0 - often
+                    1.0 - probability
                 };
                 stream.standard_exponential() / (2.0 * branch)
             }
@@ -79,34 +79,34 @@ impl ServiceKind {
     }
 }
 
-/// The law of arrivals.
+/// Distribution of arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ArrivalKind {
     /// Poisson.
     #[default]
     Poisson,
-    /// Poisson in bursts, silent between them; the mean rate is the scenario's.
+    /// Poisson in bursts with pauses between them, at the mean rate of the scenario.
     Bursts {
         /// Mean length of a burst.
         on_ms: f64,
-        /// Mean length of a silence.
+        /// Mean length of a pause.
         off_ms: f64,
     },
 }
 
 impl ArrivalKind {
-    /// Says what is wrong with the parameters.
+    /// Checks the parameters.
     pub fn check(self) -> Result<(), PredictError> {
         let Self::Bursts { on_ms, off_ms } = self else {
             return Ok(());
         };
-        positive("arrivals.on_ms", on_ms)?;
-        positive("arrivals.off_ms", off_ms)
+        POSITIVE.check("arrivals.on_ms", on_ms)?;
+        POSITIVE.check("arrivals.off_ms", off_ms)
     }
 }
 
-/// The arrival times of one tenant, one after the other.
+/// The arrival times of one tenant, in order.
 #[derive(Debug)]
 pub struct ArrivalTimes {
     kind: ArrivalKind,
@@ -114,12 +114,12 @@ pub struct ArrivalTimes {
     phases: FastRng,
     mean_gap_s: f64,
     now_s: f64,
-    /// What is left of the burst.
+    /// Rest of the burst.
     on_left_s: f64,
 }
 
 impl ArrivalTimes {
-    /// Arrivals of a mean rate, with one stream for the gaps and one for the bursts.
+    /// Arrivals with a mean gap, with one stream for gaps and one for bursts.
     pub fn new(kind: ArrivalKind, mean_gap_s: f64, gaps: FastRng, phases: FastRng) -> Self {
         Self {
             kind,
@@ -134,8 +134,8 @@ impl ArrivalTimes {
     fn pass_bursts(&mut self, mut active_s: f64, on_ms: f64, off_ms: f64) {
         while active_s > self.on_left_s {
             active_s -= self.on_left_s;
-            let silence_s = off_ms / 1000.0 * self.phases.standard_exponential();
-            self.now_s += self.on_left_s + silence_s;
+            let pause_s = off_ms / 1000.0 * self.phases.standard_exponential();
+            self.now_s += self.on_left_s + pause_s;
             self.on_left_s = on_ms / 1000.0 * self.phases.standard_exponential();
         }
         self.on_left_s -= active_s;
@@ -151,7 +151,7 @@ impl Iterator for ArrivalTimes {
         match self.kind {
             ArrivalKind::Poisson => self.now_s += gap_s,
             ArrivalKind::Bursts { on_ms, off_ms } => {
-                // In a burst the rate is higher by the share of time that is silent.
+                // The rate in a burst is higher, so that the mean rate over bursts and pauses holds.
                 self.pass_bursts(gap_s * on_ms / (on_ms + off_ms), on_ms, off_ms);
             }
         }

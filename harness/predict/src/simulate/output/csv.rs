@@ -1,4 +1,4 @@
-//! The report as CSV, one row per mode, or per load and mode where loads were swept.
+//! The report as CSV: one row per mode, or per load and mode for a sweep.
 
 use crate::simulate::replicate::{Interval, ReplicatedMode};
 use crate::simulate::report::Report;

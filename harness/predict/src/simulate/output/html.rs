@@ -1,4 +1,4 @@
-//! The report as one HTML page that needs nothing beside it: the tables, and the plot.
+//! The report as a self-contained HTML page: tables and plot.
 
 use super::svg::svg;
 use super::table::table;

@@ -1,4 +1,4 @@
-//! What `simulate` prints: a table for people, JSON and CSV for programs, SVG and HTML to look at.
+//! Output of `simulate`: table, JSON, CSV, SVG and HTML.
 
 mod csv;
 mod html;
@@ -14,12 +14,12 @@ use super::report::Report;
 use crate::error::PredictError;
 use crate::text::json_text;
 
-/// The report as JSON; the parts that were not asked for are left out.
+/// The report as JSON, without the parts that were not requested.
 pub fn json(report: &Report) -> Result<String, PredictError> {
     json_text(report)
 }
 
-/// A figure with two digits behind the point, or a dash where there is none.
+/// A figure with two decimals, or a dash for `None`.
 fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }

@@ -1,7 +1,7 @@
 //! Latency against load as SVG: p50 dashed and p99 solid on a logarithmic axis, knees marked.
 //!
-//! A mode's line ends where it is overloaded; a cross at the top of the plot marks every load at
-//! which its queues grow, because such a load has no latency, only a growth rate.
+//! The line of a mode ends at its overload. A cross at the top marks each overloaded load, because
+//! it has no latency, only a growth rate.
 
 use crate::simulate::replicate::{Interval, ReplicatedMode};
 use crate::simulate::summary::Mode;
@@ -15,14 +15,14 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 55.0;
 
-/// The plot of a sweep, a whole SVG document.
+/// The plot of a sweep as an SVG document.
 pub fn svg(sweep: &Sweep) -> String {
     let scale = Scale::of(sweep);
     let mut body = String::new();
     axes(&mut body, &scale);
     let modes = sweep.points.first().map_or(0, |point| point.modes.len());
-    for place in 0..modes {
-        mode_lines(&mut body, &scale, sweep, place);
+    for mode in 0..modes {
+        mode_lines(&mut body, &scale, sweep, mode);
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
@@ -32,9 +32,9 @@ pub fn svg(sweep: &Sweep) -> String {
     )
 }
 
-/// Where a figure lies on the paper.
+/// Scales from figures to coordinates.
 struct Scale {
-    most_load: f64,
+    max_load: f64,
     /// Decimal exponents of the lowest and highest line of the grid.
     low: i32,
     high: i32,
@@ -53,28 +53,28 @@ impl Scale {
                     .flatten()
                     .flat_map(ends)
             });
-        let (least, most) = figures
+        let (min_ms, max_ms) = figures
             .filter(|figure_ms| *figure_ms > 0.0)
-            .fold((f64::INFINITY, 0.0_f64), |(least, most), ms| {
-                (least.min(ms), most.max(ms))
+            .fold((f64::INFINITY, 0.0_f64), |(min_ms, max_ms), ms| {
+                (min_ms.min(ms), max_ms.max(ms))
             });
-        let (least, most) = if most > 0.0 {
-            (least, most)
+        let (min_ms, max_ms) = if max_ms > 0.0 {
+            (min_ms, max_ms)
         } else {
             (1.0, 1.0)
         };
-        let low = least.log10().floor() as i32;
-        let high = (most.log10().ceil() as i32).max(low + 1);
+        let low = min_ms.log10().floor() as i32;
+        let high = (max_ms.log10().ceil() as i32).max(low + 1);
         let loads = sweep.points.iter().map(|point| point.device_load);
         Self {
-            most_load: loads.fold(1.0, f64::max),
+            max_load: loads.fold(1.0, f64::max),
             low,
             high,
         }
     }
 
     fn x(&self, load: f64) -> f64 {
-        LEFT + (WIDTH - LEFT - RIGHT) * load / self.most_load
+        LEFT + (WIDTH - LEFT - RIGHT) * load / self.max_load
     }
 
     fn y(&self, latency_ms: f64) -> f64 {
@@ -91,7 +91,7 @@ fn axes(body: &mut String, scale: &Scale) {
         line(body, (LEFT, y), (right, y), "#ddd");
         text(body, LEFT - 8.0, y + 4.0, "end", &format!("{latency_ms}"));
     }
-    for tenth in 0..=(scale.most_load * 10.0).floor() as u32 {
+    for tenth in 0..=(scale.max_load * 10.0).floor() as u32 {
         let load = f64::from(tenth) / 10.0;
         let x = scale.x(load);
         line(
@@ -136,7 +136,7 @@ fn axes(body: &mut String, scale: &Scale) {
 }
 
 fn colour(mode: Mode) -> &'static str {
-    // Okabe and Ito's palette, told apart with any colour vision.
+    // Okabe and Ito's palette, distinguishable with any colour vision.
     match mode {
         Mode::Mig => "#0072b2",
         Mode::Mps => "#d55e00",
@@ -145,28 +145,28 @@ fn colour(mode: Mode) -> &'static str {
     }
 }
 
-fn mode_lines(body: &mut String, scale: &Scale, sweep: &Sweep, place: usize) {
+fn mode_lines(body: &mut String, scale: &Scale, sweep: &Sweep, index: usize) {
     let rows: Vec<(&Point, &ReplicatedMode)> = sweep
         .points
         .iter()
-        .map(|point| (point, &point.modes[place]))
+        .map(|point| (point, &point.modes[index]))
         .collect();
     let Some((_, first)) = rows.first() else {
         return;
     };
     let (mode, paint) = (first.mode, colour(first.mode));
-    let label_y = TOP + 16.0 + 22.0 * place as f64;
+    let label_y = TOP + 16.0 + 22.0 * index as f64;
     text_in(body, WIDTH - RIGHT + 16.0, label_y, paint, mode.name());
     polyline(body, scale, &rows, |row| row.p50_ms, paint, "4 4");
     polyline(body, scale, &rows, |row| row.p99_ms, paint, "none");
     for (point, row) in &rows {
         let x = scale.x(point.device_load);
         if let Some(p99) = row.p99_ms {
-            // The interval of the p99; its half-width is all that replications can promise.
+            // The interval of the p99.
             let (low, high) = (scale.y(p99.lo.max(1e-9)), scale.y(p99.hi));
             line(body, (x, low), (x, high), paint);
         } else if row.overloaded > 0 {
-            text_in(body, x - 4.0, TOP + 4.0 + 10.0 * place as f64, paint, "×");
+            text_in(body, x - 4.0, TOP + 4.0 + 10.0 * index as f64, paint, "×");
         }
     }
     for knee in sweep.knees.iter().filter(|knee| knee.mode == mode) {
@@ -191,7 +191,7 @@ fn polyline(
     paint: &str,
     dashes: &str,
 ) {
-    let place = |(point, row): &(&Point, &ReplicatedMode)| {
+    let coordinates = |(point, row): &(&Point, &ReplicatedMode)| {
         let found = figure(row)?;
         Some(format!(
             "{:.1},{:.1}",
@@ -199,12 +199,12 @@ fn polyline(
             scale.y(found.value)
         ))
     };
-    let places: Vec<String> = rows.iter().filter_map(place).collect();
+    let points: Vec<String> = rows.iter().filter_map(coordinates).collect();
     let _ = writeln!(
         body,
         "<polyline points=\"{}\" fill=\"none\" stroke=\"{paint}\" stroke-width=\"2\" \
          stroke-dasharray=\"{dashes}\"/>",
-        places.join(" ")
+        points.join(" ")
     );
 }
 

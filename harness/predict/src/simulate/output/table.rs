@@ -1,4 +1,4 @@
-//! The report for people: one table for each question that was asked.
+//! The report as text: one table for each part.
 
 use super::figure;
 use crate::simulate::replicate::{Interval, ReplicatedMode};
@@ -109,7 +109,7 @@ fn hostile(report: &Report) -> String {
             figure(row.gap_to_mig_ms),
         ]
     });
-    let title = "well-behaved tenants beside the hostile one (the gap is the price of no wall)";
+    let title = "other tenants beside the hostile one (gap: added ms above that of MIG)";
     format!("{title}\n{}", draw(&header, rows))
 }
 
@@ -121,13 +121,14 @@ fn sweep_table(sweep: &Sweep) -> String {
                 .knees
                 .iter()
                 .find(|knee| knee.mode == mode.mode && knee.device_load == point.device_load);
-            let calm = if knee.is_some() { "knee" } else { "stable" };
+            let bounded = if knee.is_some() { "knee" } else { "stable" };
             vec![
                 format!("{:.3}", point.device_load),
                 mode.mode.name().to_owned(),
                 interval(mode.p50_ms),
                 interval(mode.p99_ms),
-                mode.growth_per_s.map_or_else(|| calm.to_owned(), growing),
+                mode.growth_per_s
+                    .map_or_else(|| bounded.to_owned(), growing),
             ]
         })
     });
