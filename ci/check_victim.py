@@ -1,4 +1,4 @@
-"""Holds a record whose victim was a foreign program against what it must say:
+"""Checks a record of a run with a user's program as the victim:
 python3 THIS RECORD CATALOGUE
 
 CATALOGUE is what `gpubench list mechanisms --format json` prints. Only what holds on a busy machine
@@ -24,13 +24,13 @@ def wrong(record, mechanisms=()):
     >>> cell = {"id": "0", "requests": {"open": 1},
     ...         "tenant_results": [{"rows": 1, "schedule_hash": "x"}],
     ...         "outcome": "measured", "mechanism": "hami"}
-    >>> wrong({"plan": {"foreign": {}}, "cells": [cell], "mechanisms": [row]}, ["hami", "mps"])
+    >>> wrong({"plan": {"user_victim": {}}, "cells": [cell], "mechanisms": [row]}, ["hami", "mps"])
     ['hami: failed, not in force', 'hami: mapped: not into 7', 'mps has no row', 'mps has no cell']
     """
     found = []
     for name in mechanisms:
         found += waived(record, name) if name in WAIVED else in_force(record, name)
-    if "foreign" not in record["plan"]:
+    if "user_victim" not in record["plan"]:
         found.append("the plan names no program")
     if not record["cells"]:
         found.append("no cell")
@@ -93,7 +93,7 @@ def main():
     for line in found:
         print(line)
     rows = sum(cell["tenant_results"][0]["rows"] for cell in record["cells"])
-    total = f"{len(record['cells'])} cells, {rows} requests of a foreign program"
+    total = f"{len(record['cells'])} cells, {rows} requests of a user's program"
     print(f"{total}, {len(mechanisms)} mechanisms, {len(found)} wrong")
     sys.exit(1 if found or not mechanisms else 0)
 

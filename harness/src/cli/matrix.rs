@@ -104,7 +104,7 @@ impl Args {
     /// Whether the flags fit the profile.
     fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
         let wants_more = self.probes || self.escape || self.faults.is_some();
-        if wants_more && profile.foreign.victim().is_some() {
+        if wants_more && profile.user_victim.victim().is_some() {
             return Err(ExpectedError::Usage {
                 problem:
                     "--probes, --escape and --faults need built-in victims, and the victim is \

@@ -128,7 +128,7 @@ fn summary(plan: &Plan) -> String {
         plan.cells.len(),
         plan.cells.len() / plan.blocks.max(1) as usize,
     );
-    let victim = plan.foreign.as_ref().map_or_else(String::new, |victim| {
+    let victim = plan.user_victim.as_ref().map_or_else(String::new, |victim| {
         let (command, reports) = (&victim.command, victim.reports.as_str());
         let ready = part(victim.ready_ns);
         format!(

@@ -36,7 +36,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         }
         tenants.open_only(slot).await?;
         // What a program of the user's computes is its own affair.
-        if slot != 0 || tenants.handles().setup.plan.foreign.is_none() {
+        if slot != 0 || tenants.handles().setup.plan.user_victim.is_none() {
             waived.extend(verify(tenants, slot, &names).await?);
         }
         let mut found = BTreeMap::new();

@@ -8,7 +8,7 @@ use gpubench_record::{Calibration, Cell, FORMAT_VERSION, RunEvent};
 use tokio::sync::watch;
 
 use super::cores::Placement;
-use super::host_session::{HostSession, Under};
+use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
 use super::recorder::Recorder;
 use super::tenant_set::TenantSet;
@@ -145,7 +145,7 @@ impl Coordinator {
         }
         match self
             .session
-            .ready(&Under::from(cell), &mut self.ledger)
+            .ready(&MechanismKey::from(cell), &mut self.ledger)
             .await?
         {
             Ok(tenants) => {
@@ -161,7 +161,7 @@ impl Coordinator {
 async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let setup = Arc::clone(&tenants.handles().setup);
     // A user's program reports nothing about the device; a neighbour does.
-    let reporter = usize::from(setup.plan.foreign.is_some());
+    let reporter = usize::from(setup.plan.user_victim.is_some());
     if reporter > 0 || setup.calibration.is_some() {
         // A tenant that has the device reports what it looks like.
         tenants.open_only(reporter).await?;
@@ -175,7 +175,7 @@ async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration,
 /// The phase in which the victim is calibrated. A user's program may have much to load before it
 /// reports anything.
 fn calibration_phase(setup: &Setup) -> RunPhase {
-    let program = setup.plan.foreign.as_ref();
+    let program = setup.plan.user_victim.as_ref();
     let Some(program) = program.filter(|_| setup.calibration.is_none()) else {
         return RunPhase::Calibrating;
     };

@@ -31,7 +31,7 @@ impl Placement {
             found: None,
         };
         // A program of the user's has the whole host, as it would have without us.
-        if setup.clock.is_virtual() || setup.plan.foreign.is_some() {
+        if setup.clock.is_virtual() || setup.plan.user_victim.is_some() {
             return Ok(unplaced);
         }
         let found = Cores::of_this_thread()?;

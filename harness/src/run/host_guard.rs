@@ -47,7 +47,7 @@ impl HostGuard {
         let setup = Arc::clone(&self.handles.setup);
         let doing = format!("setting up {}", mechanism.name());
         let mut call = BlockingCall::start(doing, move || {
-            let entered = mechanism.enter(&setup.host.asked(), &mut guard);
+            let entered = mechanism.enter(&setup.host.context(), &mut guard);
             (guard, entered)
         })?;
         let waits = self.handles.waits.clone();

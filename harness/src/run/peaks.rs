@@ -78,7 +78,7 @@ fn hold(alone: &[Reached], canaries: &[Reached]) -> BTreeMap<String, PeakEntry> 
         let entry = PeakEntry {
             alone_per_s: one.per_s,
             peak_per_s: best.per_s,
-            canary: best.who.clone(),
+            detector: best.who.clone(),
             unit: one.unit.clone(),
         };
         Some((one.who.clone(), entry))
@@ -112,7 +112,7 @@ mod tests {
         let held = hold(&alone, &canaries);
         let told = |name: &str| {
             held.get(name)
-                .map(|peak| (peak.alone_per_s, peak.peak_per_s, peak.canary.as_str()))
+                .map(|peak| (peak.alone_per_s, peak.peak_per_s, peak.detector.as_str()))
         };
         assert_eq!(told("copy"), Some((280.0, 300.0, "copy, 4x")));
         assert_eq!(told("slow-copy"), Some((100.0, 300.0, "copy, 4x")));

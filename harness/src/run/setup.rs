@@ -120,7 +120,7 @@ impl std::fmt::Display for RunPhase {
             Self::StartingProgram { limit_s, sign } => write!(
                 f,
                 "calibrating: the victim's program is given {limit_s} s {sign} (--victim-ready, \
-                 foreign.ready)"
+                 user-victim.ready)"
             ),
             Self::ProbingDevice => f.write_str("probing the device alone"),
             Self::Probing(variant) => write!(f, "probing {variant}"),

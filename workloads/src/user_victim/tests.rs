@@ -82,7 +82,7 @@ fn cell(log: &Path) -> [ToTenant; 2] {
 fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
     let end_ns = ms * 1_000_000;
     let prepare = ToTenant::Prepare {
-        cell: "0".to_owned(),
+        id: "0".to_owned(),
         workload: None,
         load: LoadSpec::Victim {
             warmup_end_ns: 10_000_000,
@@ -239,8 +239,8 @@ fn an_order_that_nobody_reads_is_not_waited_for_for_ever() {
         *rate_per_s = 1e6;
     }
     let prepare = match prepare {
-        ToTenant::Prepare { cell, log, .. } => ToTenant::Prepare {
-            cell,
+        ToTenant::Prepare { id, log, .. } => ToTenant::Prepare {
+            id,
             workload: None,
             load,
             log,

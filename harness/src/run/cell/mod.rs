@@ -166,7 +166,7 @@ async fn prepare(
         let load = load::load(&setup.plan, calibration, cell, slot);
         let rate = entry.map_or(0.0, |entry| entry.native_rate_per_s);
         let message = ToTenant::Prepare {
-            cell: cell.id.clone(),
+            id: cell.id.clone(),
             workload: entry.map(|entry| entry.spec.clone()),
             capacity_rows: load::capacity(&setup.plan, &load, rate),
             load,

@@ -41,7 +41,7 @@ pub fn prove(
         return Ok(());
     };
     let host = &handles.setup.host;
-    let asked = host.asked_of(&cell.mechanism, &cell.variant);
+    let asked = host.context_of(&cell.mechanism, &cell.variant);
     let is_set_up = mechanism.configuration(&asked).stage.is_some();
     for mut proof in mechanism.prove(&asked, seen) {
         when.clone_into(&mut proof.when);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::wire::FaultPart;
+use gpubench_record::wire::FaultRole;
 use gpubench_record::{FaultObservation, FromTenant, NewClient, ToTenant};
 
 use super::LIMIT;
@@ -33,14 +33,14 @@ pub async fn arm(
     let arm = ToTenant::Arm {
         fault: fault.to_owned(),
         budget_ns: 0,
-        part: FaultPart::Helper,
+        role: FaultRole::Helper,
     };
     match ask(handles, tenant, &open, CONTEXT).await? {
         FromTenant::Opened { .. } => {}
         other => return Err(tenant.unexpected(&other).into()),
     }
     match ask(handles, tenant, &arm, LIMIT).await? {
-        FromTenant::Armed { given } => Ok(given),
+        FromTenant::Armed { helper_data } => Ok(helper_data),
         other => Err(tenant.unexpected(&other).into()),
     }
 }
@@ -51,7 +51,7 @@ pub async fn arrive(
     mut client: Tenant,
     seen: &mut FaultObservation,
 ) -> Result<Option<NewClient>, RunError> {
-    let message = ToTenant::Arrive {
+    let message = ToTenant::AcquireDevice {
         ordinal: 0,
         participants: client.participants(),
         every_ns: EVERY_NS,
@@ -62,7 +62,7 @@ pub async fn arrive(
         answer => Ok(answer?),
     };
     let wrong = match &answer {
-        Ok(FromTenant::Arrived { .. }) => None,
+        Ok(FromTenant::DeviceAcquired { .. }) => None,
         Ok(other) => Some(client.unexpected(other)),
         Err(error) => Some(error.clone()),
     };
@@ -71,7 +71,7 @@ pub async fn arrive(
         seen.failure = Some(wrong.to_string());
     }
     match answer {
-        Ok(FromTenant::Arrived {
+        Ok(FromTenant::DeviceAcquired {
             accepted_after_ns,
             tries,
             refused_with,

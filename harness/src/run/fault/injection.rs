@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::wire::FaultPart;
+use gpubench_record::wire::FaultRole;
 use gpubench_record::{
     Calibration, Condition, FaultObservation, FaultTrial, FromTenant, LoadSpec, Role, TenantResult,
     ToTenant,
@@ -45,15 +45,15 @@ pub async fn prepare(
 ) -> Result<(), RunError> {
     tenants.renew(last(trial)).await?;
     tenants.arrange(Condition::C).await?;
-    let part = match fault::find(&trial.fault) {
+    let role = match fault::find(&trial.fault) {
         Some(fault) if fault.has_helper() => {
             let tenant = auxiliaries
                 .helper
                 .insert(tenants.start_auxiliary("helper", 1).await?);
-            let given = auxiliary::arm(tenants.handles(), tenant, &trial.fault).await?;
-            FaultPart::Helped { given }
+            let helper_data = auxiliary::arm(tenants.handles(), tenant, &trial.fault).await?;
+            FaultRole::HelpedInjector { helper_data }
         }
-        _ => FaultPart::Alone,
+        _ => FaultRole::Injector,
     };
     for (slot, tenant) in trial.tenants.iter().enumerate() {
         let message = if tenant.role == Role::Victim {
@@ -62,7 +62,7 @@ pub async fn prepare(
             ToTenant::Arm {
                 fault: trial.fault.clone(),
                 budget_ns: trial.until_ns - trial.at_ns,
-                part: part.clone(),
+                role: role.clone(),
             }
         };
         match tenants.ask(slot, &message, "getting ready", LIMIT).await? {
@@ -91,7 +91,7 @@ fn prepare_victim(
     let rate_per_s = entry.map_or(0.0, |entry| entry.native_rate_per_s);
     let window_ns = trial.window_ns;
     Ok(ToTenant::Prepare {
-        cell: trial.id.clone(),
+        id: trial.id.clone(),
         workload: entry.map(|entry| entry.spec.clone()),
         load: LoadSpec::Victim {
             warmup_end_ns: trial.from_ns,

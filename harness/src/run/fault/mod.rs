@@ -16,7 +16,7 @@ use std::time::Duration;
 use gpubench_record::{Calibration, Condition, EccCounts, FaultObservation, FaultTrial, RunEvent};
 
 use super::device_processes::DeviceProcesses;
-use super::host_session::{HostSession, Under};
+use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
 use super::observe::{self, Serving};
 use super::tenant_set::{TenantSet, name_of};
@@ -68,7 +68,7 @@ pub async fn campaign(
             return Ok(());
         }
         recorder.event(&RunEvent::FaultTrialBegan { id: id.clone() })?;
-        let seen = match session.ready(&Under::from(trial), ledger).await? {
+        let seen = match session.ready(&MechanismKey::from(trial), ledger).await? {
             Ok(tenants) => one(tenants, xids, calibration, trial).await?,
             Err(reason) => FaultObservation {
                 failure: Some(reason),
@@ -79,7 +79,7 @@ pub async fn campaign(
         let service_gone = seen.service_gone == Some(true);
         recorder.event(&RunEvent::FaultTrialEnded {
             id: id.clone(),
-            seen: Box::new(seen),
+            observed: Box::new(seen),
         })?;
         if let Some(reason) = ends {
             recorder.event(&RunEvent::FaultTrialsStopped { id, reason })?;
@@ -191,7 +191,7 @@ async fn not_in_force(tenants: &TenantSet) -> Result<Option<String>, RunError> {
     let on_device = handles.nvml(doing, DeviceProcesses::now).await?;
     let serving = Serving::now(tenants).await?;
     let around = observe::seen(tenants, Condition::C, &on_device, &serving);
-    let proofs = mechanism.prove(&handles.setup.host.asked(), &around);
+    let proofs = mechanism.prove(&handles.setup.host.context(), &around);
     let broken = proofs.into_iter().find(|proof| !proof.holds);
     Ok(broken.map(|broken| format!("not in force: {}: {}", broken.check, broken.evidence)))
 }

@@ -129,7 +129,7 @@ impl TenantSet {
         self.handles
             .setup
             .plan
-            .foreign
+            .user_victim
             .as_ref()
             .filter(|_| slot == 0)
     }
