@@ -1,7 +1,7 @@
 //! `events.jsonl`: what happened, one JSON line each, flushed as it happens.
 //!
-//! The first line has the plan and the provenance, so that everything measured before a crash can be
-//! read.
+//! The first line has the plan and the provenance, so that everything measured before a crash can
+//! be read.
 
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +84,8 @@ pub enum RunEvent {
         /// answer.
         #[serde(alias = "foreign_processes")]
         other_processes: Option<Vec<u32>>,
-        /// Reasons for throttling while it ran, as NVML's bit mask; absent where NVML did not answer.
+        /// Reasons for throttling while it ran, as NVML's bit mask; absent where NVML did not
+        /// answer.
         throttle_reasons: Option<u64>,
         /// Xids that the device reported from the end of the last cell to the end of this one;
         /// absent without NVML events.

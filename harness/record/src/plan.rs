@@ -118,8 +118,8 @@ const fn jitter_from() -> SubAxis {
 /// Facts of one workload that gates and scores need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadFacts {
-    /// `CUresult`s of refusals that answer a request: the workload measures how many of its requests
-    /// are refused.
+    /// `CUresult`s of refusals that answer a request: the workload measures how many of its
+    /// requests are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answering_codes: Vec<i32>,
 }

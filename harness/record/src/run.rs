@@ -17,7 +17,8 @@ use crate::tally::FaultTally;
 use crate::version::FormatVersion;
 use crate::workload::WorkloadSpec;
 
-/// Everything that a run leaves but its samples and telemetry, which are in Parquet files beside it.
+/// Everything that a run leaves but its samples and telemetry, which are in Parquet files beside
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     /// Format of this file.
@@ -47,8 +48,8 @@ pub struct RunRecord {
     pub matrix: Vec<MatrixRow>,
     /// The overall levels.
     pub overall: Vec<OverallRow>,
-    /// How victims kept a promised latency, and their rates at several numbers of tenants, where the
-    /// profile sets either.
+    /// How victims kept a promised latency, and their rates at several numbers of tenants, where
+    /// the profile sets either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub service: Vec<ServiceRow>,
     /// The largest number of tenants that keeps a promised latency, where the profile has both a

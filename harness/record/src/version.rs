@@ -11,19 +11,21 @@ use serde::{Deserialize, Serialize};
 ///   tenants under `tenant_results`; a gate has a scope; a mechanism has its properties in place of
 ///   `turns_away`; a skip has the `name` of its mechanism.
 ///   Fault trials: `struck` is `injector`, `fate` is `harm`, `seen` is `observed`.
-/// - 2.1: new names for keys; the meaning of values is that of 2.0. Plan: `foreign` is `user_victim`,
-///   and so is the name of its workload. Calibration: `canary` is `detector`. Probes: each finding
-///   has the name of its probe, and `given_up`, `hogged_bytes`, `kept_out`, `looks`, `seen_in_free`,
-///   `seen_in_nvml`, `seen_ns`, `ways`, `way` have new names. Events: `seen` is `observed`.
-///   Host: `seen` is `observed`.
+/// - 2.1: new names for keys; the meaning of values is that of 2.0. Plan: `foreign` is
+///   `user_victim`, and so is the name of its workload. Calibration: `canary` is `detector`.
+///   Probes: each finding has the name of its probe, and `given_up`, `hogged_bytes`, `kept_out`,
+///   `looks`, `seen_in_free`, `seen_in_nvml`, `seen_ns`, `ways`, `way` have new names. Events:
+///   `seen` is `observed`. Host: `seen` is `observed`. Tallies: `xids_unheard`, `ecc_untold` end in
+///   `unobserved`.
 pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 1 };
 
 /// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are
 /// brought up to date when they are read.
 pub const OLDEST_MAJOR: u32 = 1;
 
-/// `major.minor`: a higher major version changes what fields mean, a higher minor one adds or renames
-/// fields. Readers of an older minor version fail on a renamed field; they never misread it.
+/// `major.minor`: a higher major version changes what fields mean, a higher minor one adds or
+/// renames fields. Readers of an older minor version fail on a renamed field; they never misread
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FormatVersion {
     /// Changes when old readers would misread.

@@ -178,7 +178,8 @@ pub enum FromTenant {
     },
     /// The context is open.
     Opened {
-        /// Facts of the device as the tenant sees it, by name (`sm_count`, `memory_bytes`, `uuid`...).
+        /// Facts of the device as the tenant sees it, by name (`sm_count`, `memory_bytes`,
+        /// `uuid`...).
         facts: BTreeMap<String, String>,
     },
     /// The context is destroyed.

@@ -26,7 +26,7 @@ macro_rules! mechanisms {
 }
 pub(crate) use mechanisms;
 
-/// The name under which native cells run. Its mechanism is the one whose tenants share nothing
+/// The mechanism of native cells. Its tenants share nothing
 /// ([`Sharing::Reference`](gpubench_record::Sharing::Reference)).
 pub const REFERENCE: &str = "exclusive";
 

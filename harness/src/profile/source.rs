@@ -54,8 +54,7 @@ impl<'a> Source<'a> {
         };
         let table = self.located.get_ref();
         let old = RENAMED.iter().find(|(_, new)| new == first);
-        let start = place_in(table, first, rest)
-            .or_else(|| place_in(table, old?.0, rest))?;
+        let start = place_in(table, first, rest).or_else(|| place_in(table, old?.0, rest))?;
         Some(line_at(self.text, start))
     }
 

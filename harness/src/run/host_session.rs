@@ -1,7 +1,7 @@
 //! The state of the host between cells, and its tenants.
 //!
-//! The plan orders cells so that the state of the host changes seldom. On a switch every tenant ends,
-//! every change is restored and checked, and the next state is entered. Within one state each
+//! The plan orders cells so that the state of the host changes seldom. On a switch every tenant
+//! ends, every change is restored and checked, and the next state is entered. Within one state each
 //! mechanism has a tenant set, and only one set has open contexts.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,10 +129,10 @@ impl HostSession {
         self.of(set).map(Ok)
     }
 
-    /// The tenants that calibrate workloads, and the victim's share of the device that they see: the
-    /// tenants without a mechanism. While MIG mode is on these do not exist, and the tenants of the
-    /// first mechanism that can be set up calibrate, in their instances. `None` if no mechanism can
-    /// be set up.
+    /// The tenants that calibrate workloads, and the victim's share of the device that they see:
+    /// the tenants without a mechanism. While MIG mode is on these do not exist, and the tenants of
+    /// the first mechanism that can be set up calibrate, in their instances. `None` if no mechanism
+    /// can be set up.
     pub async fn calibrating(
         &mut self,
         ledger: &mut MechanismLedger,
@@ -146,7 +146,8 @@ impl HostSession {
         let mut tried = BTreeSet::new();
         let mut found = None;
         for cell in &setup.plan.cells {
-            if tried.insert(&cell.variant) && self.ready(&MechanismKey::from(cell), ledger).await?.is_ok()
+            if tried.insert(&cell.variant)
+                && self.ready(&MechanismKey::from(cell), ledger).await?.is_ok()
             {
                 found = Some(cell);
                 break;

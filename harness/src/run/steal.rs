@@ -1,6 +1,6 @@
 //! CPU time that a hypervisor took from this host while a cell ran.
 
-/// Where the kernel counts it.
+/// The kernel's counters.
 const STAT: &str = "/proc/stat";
 
 /// All CPU time of the host so far, in ticks.
@@ -11,14 +11,14 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// What the kernel has counted by now; absent where it does not tell.
+    /// The kernel's counters now; `None` where they are not readable.
     #[must_use]
     pub fn now() -> Option<Self> {
         Self::parse(&std::fs::read_to_string(STAT).ok()?)
     }
 
     /// The first line: `cpu user nice system idle iowait irq softirq steal guest guest_nice`
-    /// (proc_stat(5)). AuxiliaryProcesses' time is counted in user and nice already.
+    /// (proc_stat(5)). The time of guests is included in user and nice.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks = line.split_whitespace().map(|field| field.parse().ok());
@@ -30,7 +30,7 @@ impl CpuTime {
         })
     }
 
-    /// Share of the time since `before` that was stolen, 0 to 1; absent where none passed.
+    /// Share of the time since `before` that was stolen, 0 to 1; `None` if no time passed.
     #[must_use]
     pub fn stolen_since(self, before: Self) -> Option<f64> {
         let total = self.total.checked_sub(before.total)?;
@@ -44,7 +44,7 @@ mod tests {
     use super::CpuTime;
 
     #[test]
-    fn the_eighth_figure_of_the_first_line_is_what_was_stolen() {
+    fn reads_stolen_time_from_the_eighth_field() {
         let read = |line: &str| CpuTime::parse(&format!("{line}\ncpu0 9 9 9 9 9 9 9 9 9 9\n"));
         let before = read("cpu  100 0 50 800 10 0 0 5 40 0").expect("a line of proc_stat(5)");
         let after = read("cpu  150 0 60 930 10 0 0 15 90 0").expect("a line of proc_stat(5)");
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_tells() {
+    fn this_host_has_the_counters() {
         assert!(CpuTime::now().is_some());
     }
 }

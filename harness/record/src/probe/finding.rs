@@ -158,7 +158,7 @@ pub enum ProbeFound {
 }
 
 impl ProbeFound {
-    /// Whether it belongs to the row of this sub-axis of memory, whose probe has the same name.
+    /// Whether it belongs to the row of this sub-axis of memory. Sub-axis and probe have one name.
     #[must_use]
     pub fn is_of_row(&self, sub_axis: &str) -> bool {
         let own = match self {
@@ -180,7 +180,11 @@ mod tests {
     #[test]
     fn findings_of_older_formats_are_read_under_their_new_names() -> Result<(), serde_json::Error> {
         for (old, name, key) in [
-            (r#""census","device_sms":8,"rounds":[]"#, "sm-placement", "rounds"),
+            (
+                r#""census","device_sms":8,"rounds":[]"#,
+                "sm-placement",
+                "rounds",
+            ),
             (
                 r#""turns","threshold_ns":1,"gaps_lost":0,"traces":[]"#,
                 "time-slice-trace",
@@ -229,12 +233,19 @@ mod tests {
                 "escape",
                 "route",
             ),
-            (r#""broken","sub_axis":"cap","reason":"r""#, "broken", "name"),
+            (
+                r#""broken","sub_axis":"cap","reason":"r""#,
+                "broken",
+                "name",
+            ),
         ] {
             let read: ProbeResult =
                 serde_json::from_str(&format!("{{\"variant\":\"mps\",\"probe\":{old}}}"))?;
             let written = serde_json::to_string(&read)?;
-            assert!(written.contains(&format!("\"probe\":\"{name}\"")), "{written}");
+            assert!(
+                written.contains(&format!("\"probe\":\"{name}\"")),
+                "{written}"
+            );
             assert!(written.contains(&format!("\"{key}\":")), "{written}");
         }
         Ok(())

@@ -282,7 +282,7 @@ pub struct TimeDriverCalls {
 
 #[cfg(test)]
 mod tests {
-    use super::{TimeDriverCalls, ProbeReply, ReleaseMemory, Step};
+    use super::{ProbeReply, ReleaseMemory, Step, TimeDriverCalls};
 
     #[test]
     fn a_step_takes_its_own_reply_only() -> Result<(), serde_json::Error> {

@@ -126,7 +126,11 @@ fn how_a_program_is_seen_needs_one() -> Result<(), ExpectedError> {
     );
     let wrong = old.replace("serve", " ");
     let error = parse("mine.toml", &wrong, &Overrides::default()).err();
-    assert_eq!(error.and_then(|error| error.line), Some(3), "the line of the old table");
+    assert_eq!(
+        error.and_then(|error| error.line),
+        Some(3),
+        "the line of the old table"
+    );
     assert_eq!(
         parse("mine.toml", own, &waits)?.user_victim.ready,
         Span::from_s(90)

@@ -1,5 +1,5 @@
-//! Processes of a trial without a slot among its tenants: the helper process before the fault, and
-//! the recovery client that asks for the device after it.
+//! Processes of a trial without a slot: the helper process before the fault, and the recovery
+//! client that requests the device after it.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::run::tenant_set::{ask_auxiliary, stop};
 use crate::run::{RunError, RunHandles};
 use crate::tenant::Tenant;
 
-/// A recovery client asks this often, and gives up after this long: the slowest recovery of a
-/// server that was published took 1.4 s (arXiv 2605.26461).
+/// Interval of a recovery client's requests, and the time after which it stops: the slowest
+/// published recovery of a server took 1.4 s (arXiv 2605.26461).
 const EVERY_NS: u64 = 1_000_000;
-const ARRIVE_LIMIT_NS: u64 = 10_000_000_000;
+const ACQUIRE_LIMIT_NS: u64 = 10_000_000_000;
 /// Longest wait for a context.
 const CONTEXT: Duration = Duration::from_secs(60);
 
-/// Opens the helper's context and readies its part. Returns what it gives to the injector.
+/// Opens the helper's context and prepares its role. Returns its data for the injector.
 pub async fn arm(
     handles: &RunHandles,
     tenant: &mut Tenant,
@@ -45,17 +45,17 @@ pub async fn arm(
     }
 }
 
-/// Lets the recovery client ask for the device. The injector has ended by now.
-pub async fn arrive(
+/// Has the recovery client request the device, after the injector has ended.
+pub async fn acquire_device(
     handles: &RunHandles,
     mut client: Tenant,
-    seen: &mut FaultObservation,
+    observed: &mut FaultObservation,
 ) -> Result<Option<NewClient>, RunError> {
     let message = ToTenant::AcquireDevice {
         ordinal: 0,
         participants: client.participants(),
         every_ns: EVERY_NS,
-        limit_ns: ARRIVE_LIMIT_NS,
+        limit_ns: ACQUIRE_LIMIT_NS,
     };
     let answer = match ask(handles, &mut client, &message, LIMIT).await {
         Err(RunError::Tenant(error)) => Err(error),
@@ -68,7 +68,7 @@ pub async fn arrive(
     };
     end(handles, client).await?;
     if let Some(wrong) = wrong {
-        seen.failure = Some(wrong.to_string());
+        observed.failure = Some(wrong.to_string());
     }
     match answer {
         Ok(FromTenant::DeviceAcquired {

@@ -10,7 +10,7 @@ use super::steps::step;
 use super::windows::per_window;
 use super::{VICTIM, limit_bypass};
 use crate::run::RunError;
-use crate::run::calibrate::one::patiently;
+use crate::run::calibrate::one::with_retries;
 use crate::run::tenant_set::TenantSet;
 
 /// Arithmetic in every thread slot of every SM.
@@ -53,7 +53,7 @@ pub async fn measure(
 ) -> Result<(FullDeviceBaseline, ProbeFound), RunError> {
     tenants.close().await?;
     tenants.open_only(VICTIM).await?;
-    let calibrated = patiently(tenants, VICTIM, WORKLOAD, 1.0).await?;
+    let calibrated = with_retries(tenants, VICTIM, WORKLOAD, 1.0).await?;
     let mut baseline = FullDeviceBaseline {
         spec: calibrated.spec,
         service_ns: calibrated.service_ns,

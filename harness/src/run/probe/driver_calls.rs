@@ -1,5 +1,5 @@
-//! `driver-calls`: the time of driver calls that a starting program makes: alone, beside a neighbour
-//! that runs kernels without a pause, and beside one that makes the same calls.
+//! `driver-calls`: the time of driver calls that a starting program makes: alone, beside a
+//! neighbour that runs kernels without a pause, and beside one that makes the same calls.
 
 use gpubench_record::probe::step::TimeDriverCalls;
 use gpubench_record::{CallTimes, CallTrials, Condition, ProbeFound};

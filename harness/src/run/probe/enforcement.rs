@@ -1,8 +1,9 @@
 //! `enforcement`: how long a compute cap takes to act. A tenant that has just been started launches
-//! arithmetic that fills every SM without a pause, and its work is counted from the first launch on.
+//! arithmetic that fills every SM without a pause, and its work is counted from the first launch
+//! on.
 //!
-//! A limiter that acts on measurements lets everything pass at first, and again in each new process;
-//! one of the device or of its driver acts at once. So each trial is a new process.
+//! A limiter that acts on measurements lets everything pass at first, and again in each new
+//! process; one of the device or of its driver acts at once. So each trial is a new process.
 
 use std::time::Duration;
 

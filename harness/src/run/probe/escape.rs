@@ -1,5 +1,5 @@
-//! `escape`: routes past the limits that a mechanism sets: other calls, other lookups of the driver's
-//! functions, another tenant's memory, and a tenant that drops its environment.
+//! `escape`: routes past the limits that a mechanism sets: other calls, other lookups of the
+//! driver's functions, another tenant's memory, and a tenant that drops its environment.
 //!
 //! Each route that submits work begins in a new process, in which a limiter has no history.
 
@@ -36,8 +36,8 @@ pub(super) const PROBE: Probe = Probe {
 const EXPORTED_BYTES: u64 = 1 << 30;
 /// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal of a limit.
 const OUT_OF_MEMORY: i32 = 2;
-/// `CUDA_ERROR_NOT_PERMITTED` and `CUDA_ERROR_NOT_SUPPORTED`: the call is not allowed here, whatever
-/// the limit.
+/// `CUDA_ERROR_NOT_PERMITTED` and `CUDA_ERROR_NOT_SUPPORTED`: the call is not allowed here,
+/// whatever the limit.
 const NOT_ALLOWED: [i32; 2] = [800, 801];
 
 /// The limits of a tenant.

@@ -1,8 +1,8 @@
-//! `launch-latency`: from the call to the first instruction of a kernel, alone and beside a neighbour
-//! at work.
+//! `launch-latency`: from the call to the first instruction of a kernel, alone and beside a
+//! neighbour at work.
 //!
-//! The host stamps the call and the device stamps the first instruction. Series of the victim alone,
-//! before and afterwards, relate the two clocks.
+//! The host stamps the call and the device stamps the first instruction. Series of the victim
+//! alone, before and afterwards, relate the two clocks.
 
 use gpubench_record::probe::step::TimeLaunches;
 use gpubench_record::{Condition, LaunchTrials, ProbeFound};

@@ -12,8 +12,8 @@ use super::windows::per_window;
 use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
 
-/// How long work is submitted by each route, and from when on it counts. A limiter that lets a burst
-/// pass has acted by then: HAMi-core samples the utilisation of the last second every 120 ms.
+/// How long work is submitted by each route, and from when on it counts. A limiter that lets a
+/// burst pass has acted by then: HAMi-core samples the utilisation of the last second every 120 ms.
 pub const WATCH: Duration = Duration::from_millis(2_400);
 const SETTLED: Duration = Duration::from_millis(1_200);
 /// Windows of that time: of six values the smallest and the largest bound the median with 97 %.

@@ -1,8 +1,8 @@
 //! Probes: under each mechanism, checks of its tenants that do not produce a throughput.
 //!
-//! To add one, write its file with its `PROBE` and add its line to `catalogue!`. A step that tenants
-//! do not know yet goes into `record/src/probe/step.rs` and `workloads/src/probe/`. Findings are
-//! written unjudged; `score` makes rows and figures from them.
+//! To add one, write its file with its `PROBE` and add its line to `catalogue!`. A step that
+//! tenants do not know yet goes into `record/src/probe/step.rs` and `workloads/src/probe/`.
+//! Findings are written unjudged; `score` makes rows and figures from them.
 
 mod baseline;
 mod campaign;

@@ -1,4 +1,5 @@
-//! `sm-placement`: the SMs on which the blocks of two tenants run when both launch at the same time.
+//! `sm-placement`: the SMs on which the blocks of two tenants run when both launch at the same
+//! time.
 
 use gpubench_record::{Condition, FromTenant, ProbeFound, SmPlacementPair, ToTenant};
 

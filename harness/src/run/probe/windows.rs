@@ -3,14 +3,15 @@
 use gpubench_record::{CompletedRequests, WorkSeries};
 
 /// The work of each whole window between two instants of the device, in thousandths of a request.
-pub fn per_window(completed: &CompletedRequests, window_ns: u64, (from, to): (u64, u64)) -> WorkSeries {
+pub fn per_window(
+    completed: &CompletedRequests,
+    window_ns: u64,
+    (from, to): (u64, u64),
+) -> WorkSeries {
     let count = to.saturating_sub(from) / window_ns.max(1);
     let mut done = vec![0.0_f64; count as usize];
     let mut begin = completed.began_ns;
-    for end in completed
-        .ended_ns
-        .iter()
-        .map(|ns| completed.began_ns + ns) {
+    for end in completed.ended_ns.iter().map(|ns| completed.began_ns + ns) {
         let length = end.saturating_sub(begin).max(1) as f64;
         let first = begin.saturating_sub(from) / window_ns;
         let last = end.saturating_sub(from) / window_ns;
@@ -46,7 +47,8 @@ mod tests {
 
     #[test]
     fn requests_count_in_their_windows() {
-        let series = |ended: &[u64], within| per_window(&completed(ended), 100, within).milli_requests;
+        let series =
+            |ended: &[u64], within| per_window(&completed(ended), 100, within).milli_requests;
         // Two in a window; then one that spans two windows; the last window is incomplete.
         assert_eq!(
             series(&[50, 100, 300, 350], (1_000, 1_350)),

@@ -62,8 +62,8 @@ pub(super) fn figures(
     }
 }
 
-/// The median time. One step earlier the cap did not act yet. It may have begun to act later than the
-/// first window within it; by how much follows from the share of a tenant without a cap.
+/// The median time. One step earlier the cap did not act yet. It may have begun to act later than
+/// the first window within it; by how much follows from the share of a tenant without a cap.
 fn time(acted_ns: Vec<f64>, cap: &Cap, limit: f64, trials: &[WorkSeries]) -> Option<Estimate> {
     let step_ns = trials.iter().map(|trial| trial.window_ns).max()? as f64;
     let ahead_ns = if limit < 1.0 {
@@ -87,7 +87,8 @@ struct Cap {
 }
 
 impl Cap {
-    /// Begin of the first window after which no window exceeds the cap; `None` if the last one does.
+    /// Begin of the first window after which no window exceeds the cap; `None` if the last one
+    /// does.
     fn acts_after_ns(&self, trial: &WorkSeries) -> Option<u64> {
         let steps = self.steps(trial)?;
         let max = self.max_per_ns * self.window_ns as f64;
@@ -127,8 +128,13 @@ mod tests {
 
     /// The whole device for `unlimited` steps of 20 ms, then shares that alternate around a half.
     fn trial(unlimited: usize, deviation: u32) -> WorkSeries {
-        let later =
-            (0..200 - unlimited).map(|step| if step % 2 == 0 { 500 + deviation } else { 500 - deviation });
+        let later = (0..200 - unlimited).map(|step| {
+            if step % 2 == 0 {
+                500 + deviation
+            } else {
+                500 - deviation
+            }
+        });
         WorkSeries {
             window_ns: 20 * MS,
             milli_requests: vec![1_000; unlimited].into_iter().chain(later).collect(),

@@ -93,8 +93,8 @@ fn compute(share_ppm: &[u32], limit_ppm: u32) -> Option<(Estimate, &'static str)
     Some((printed(found, UNIT), verdict))
 }
 
-/// Whether a route of an axis escaped under a variant, with a text that names the routes. `None` where
-/// no route was tried.
+/// Whether a route of an axis escaped under a variant, with a text that names the routes. `None`
+/// where no route was tried.
 pub(in crate::score) fn bypass(
     probes: &[ProbeResult],
     variant: &str,

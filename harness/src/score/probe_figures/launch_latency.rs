@@ -1,9 +1,9 @@
 //! From the call of a launch to its first instruction, on one clock.
 //!
-//! Brackets relate the clocks: a device stamp lies between the host's stamps before and after it. The
-//! narrowest bracket of each series of the victim alone gives the offset, with half its width as the
-//! bound of the error. Between the two series the offset is assumed to drift linearly. The bound
-//! widens every interval; in the difference of two series it cancels.
+//! Brackets relate the clocks: a device stamp lies between the host's stamps before and after it.
+//! The narrowest bracket of each series of the victim alone gives the offset, with half its width
+//! as the bound of the error. Between the two series the offset is assumed to drift linearly. The
+//! bound widens every interval; in the difference of two series it cancels.
 
 use gpubench_record::{LaunchStamp, LaunchTrials};
 use gpubench_stats::{Confidence, serial};

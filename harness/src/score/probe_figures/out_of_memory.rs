@@ -1,5 +1,5 @@
-//! Running out of memory: how long the refusal takes, whether the context still works afterwards, and
-//! whether the neighbour keeps launching.
+//! Running out of memory: how long the refusal takes, whether the context still works afterwards,
+//! and whether the neighbour keeps launching.
 
 use gpubench_record::ExhaustTrial;
 use gpubench_stats::{Confidence, proportion};

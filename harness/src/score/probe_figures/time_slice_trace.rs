@@ -1,5 +1,5 @@
-//! Traces of two tenants' kernels: length of a time slice, pause between two time slices, and how much
-//! of the time both ran.
+//! Traces of two tenants' kernels: length of a time slice, pause between two time slices, and how
+//! much of the time both ran.
 //!
 //! Intervals are those of medians by order statistics: of time slices and pauses over all traces
 //! together, of the overlap over the traces. The resolution is one read of the clock.

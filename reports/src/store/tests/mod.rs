@@ -1,6 +1,7 @@
 //! Folders of records as a run leaves them, whole or broken, for the tests of this room.
 
 mod finishing;
+mod old_formats;
 mod opening;
 mod properties;
 

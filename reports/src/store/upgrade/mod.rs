@@ -1,7 +1,7 @@
 //! Brings records of older format versions up to date while they are read.
 //!
-//! Works on JSON. What a record of format 1 lacks comes from [`facts`], never from a catalogue. Keys
-//! that were only renamed are `serde` aliases in the types of the record.
+//! Works on JSON. What a record of format 1 lacks comes from [`facts`], never from a catalogue.
+//! Keys that were only renamed are `serde` aliases in the types of the record.
 
 mod facts;
 
