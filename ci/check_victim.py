@@ -23,13 +23,13 @@ def wrong(record, mechanisms=()):
     >>> cell = {"id": "0", "requests": {"open": 1},
     ...         "tenant_results": [{"rows": 1, "schedule_hash": "x"}],
     ...         "outcome": "measured", "mechanism": "hami"}
-    >>> wrong({"plan": {"foreign": {}}, "cells": [cell], "mechanisms": [row]}, ["hami", "mps"])
+    >>> wrong({"plan": {"user_victim": {}}, "cells": [cell], "mechanisms": [row]}, ["hami", "mps"])
     ['hami: failed, not in force', 'hami: mapped: not into 7', 'mps has no row', 'mps has no cell']
     """
     found = []
     for name in mechanisms:
         found += waived(record, name) if name in WAIVED else in_force(record, name)
-    if "foreign" not in record["plan"]:
+    if "user_victim" not in record["plan"]:
         found.append("the plan names no program")
     if not record["cells"]:
         found.append("no cell")

@@ -124,8 +124,8 @@ fn nothing_is_named_where_nothing_stands() -> TestResult {
     let clocks = &said["clocks"];
     assert_eq!(clocks["greatest_sm_mhz"], 1590, "{clocks}");
     assert_eq!(clocks["application_sm_mhz"], 1590, "{clocks}");
-    let looks = clocks["looks"].as_u64().unwrap_or(0);
-    assert!(looks >= 10, "{clocks}");
+    let samples = clocks["samples"].as_u64().unwrap_or(0);
+    assert!(samples >= 10, "{clocks}");
     assert_ne!(clocks["verdict"], "set", "{clocks}");
     Ok(())
 }
@@ -139,7 +139,7 @@ fn the_record_names_what_stood_around() -> TestResult {
     let seen = record
         .provenance
         .host
-        .get("seen")
+        .get("observed")
         .cloned()
         .unwrap_or_default();
     assert!(seen.contains("virtualization: passthrough: "), "{seen:?}");

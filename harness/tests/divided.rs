@@ -131,7 +131,7 @@ fn what_doctor_calls_available_runs_in_instances_that_are_there() -> TestResult 
         (code, available.as_slice()),
         (Some(0), &["mig".to_owned(), "mig-mps".to_owned()][..])
     );
-    assert_eq!(said["looked_at"], "first MIG instance");
+    assert_eq!(said["scope"], "first MIG instance");
     assert_eq!(said["device"]["sm_count"], 0, "nobody sees all of them");
     done(&divided.matrix("out", &[])?)?;
     let record = divided.place.record("out")?;

@@ -174,7 +174,7 @@ impl Said {
         let mhz = |value: &Value| value.as_f64().map(|mhz| format!("{mhz:.0} MHz of"));
         let most = mhz(&clocks["sm_mhz"]["most"]).ok_or("no clock")?;
         self.has(&format!("SM clock under full load: {most}"));
-        self.has(&plain(&clocks["told"]));
+        self.has(&plain(&clocks["text"]));
         assert!(
             ["greatest", "lower"].contains(&&*plain(&clocks["verdict"])),
             "{clocks}"

@@ -268,7 +268,7 @@ fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> Result<(), Er
     );
     // What a device does not count is told of nobody, and is no zero.
     let trap = tally(&record, "time-slicing", "trap")?;
-    assert_eq!((trap.ecc_untold, trap.ecc_moved.len()), (2, 0));
+    assert_eq!((trap.ecc_unobserved, trap.ecc_moved.len()), (2, 0));
     let counts = record
         .fault_trials
         .iter()

@@ -16,13 +16,13 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> Result<(), Err
             "xid",
             ("fault_xid", 79.into()),
             0,
-            "Xid 79 asks for a reset",
+            "Xid 79 requires a reset",
         ),
         (
             "action",
             ("fault_recovery_action", 1.into()),
             1,
-            "NVML asks for recovery action 1",
+            "NVML requests recovery action 1",
         ),
     ] {
         let more = [
@@ -108,7 +108,11 @@ fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> R
         moved.map(|(name, by)| (name.to_owned(), by)).into()
     );
     assert_eq!(
-        (trap.left_as_found, trap.unknown_if_left, trap.ecc_untold),
+        (
+            trap.left_as_found,
+            trap.unknown_if_left,
+            trap.ecc_unobserved
+        ),
         (0, 0, 0)
     );
     // The second trial begins where the first one left the device.

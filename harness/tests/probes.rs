@@ -1,5 +1,5 @@
-//! Probes from outside: what a machine file plants in memory and in turns must come out of
-//! `matrix --probes`, and what it does not plant must not.
+//! `matrix --probes` against machine files: it finds what they plant in memory and in time slices,
+//! and nothing else.
 
 mod probe_support;
 
@@ -14,7 +14,7 @@ const TURING: &str = include_str!("../../profiles/machines/turing.toml");
 fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {
     let quota = "[mps-quota]\nmemory_pct = 50\n[mps-memory]\nby = \"namespace\"\n";
     let wanted = ["--probes", "--allow-reconfigure", "--mechanism", mechanisms];
-    // A limit that lets more through is not in force, which fails its mechanism.
+    // Under a limit with an overshoot the mechanism is not in force, which is exit status 4.
     matrix(dir, name, machine, quota, &wanted, &[0, 4])
 }
 
@@ -49,7 +49,7 @@ fn figure<'a>(record: &'a RunRecord, name: &str) -> Result<&'a Estimate, Error> 
     of(record, "", name)
 }
 
-/// The figure of that mechanism whose name begins so.
+/// The first figure of a mechanism with this prefix.
 fn of<'a>(record: &'a RunRecord, mechanism: &str, name: &str) -> Result<&'a Estimate, Error> {
     let mut figures = record.probe_figures.iter();
     let found =
@@ -59,7 +59,8 @@ fn of<'a>(record: &'a RunRecord, mechanism: &str, name: &str) -> Result<&'a Esti
 }
 
 #[test]
-fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Result<(), Error> {
+fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -> Result<(), Error>
+{
     let dir = tempfile::tempdir()?;
     let machine = with(
         TURING,
@@ -99,7 +100,7 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Resu
     }
     assert_eq!(figure(&record, "overlap")?.value, 0.0);
 
-    // Who runs out of memory is told so, goes on, and harms nobody.
+    // A tenant out of memory gets the refusal, keeps working, and harms no neighbour.
     let refusal = figure(&record, "out of memory: refused with 2, after")?;
     assert!(refusal.value > 0.0 && refusal.n == 6, "{refusal:?}");
     for name in [
@@ -111,23 +112,24 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Resu
         assert_eq!((share.value, share.n), (1.0, 6), "{name}: {share:?}");
     }
 
-    // Who is alone has the device; beside another its turns, and launches wait for the other's.
-    let near = |name: &str, planted: f64, part: f64| -> Result<(), Error> {
+    // Alone a tenant has the device; beside another its time slices, and launches wait for the
+    // other's.
+    let near = |name: &str, planted: f64, tolerance: f64| -> Result<(), Error> {
         let found = figure(&record, name)?;
         let inside = found.lo <= planted && planted <= found.hi;
-        let is_near = (found.value / planted - 1.0).abs() < part;
+        let is_near = (found.value / planted - 1.0).abs() < tolerance;
         assert!(inside || is_near, "{name}: {found:?} is not {planted}");
         Ok(())
     };
     near("SM share over 10 ms, alone", 1.0, 0.01)?;
     near("SM share over 40 ms, beside", 1_500.0 / 3_400.0, 0.02)?;
-    // One that follows the last at once waits for a whole turn and both pauses.
+    // A launch right after the last waits for a whole time slice and both pauses.
     near("launch to start, added by a neighbour, p90", 1.9e6, 0.01)?;
     Ok(())
 }
 
 #[test]
-fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
+fn a_machine_that_scrubs_shows_no_stale_page_and_a_bound() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let machine = with(TURING, &[("scrub = false", "scrub = true")])?;
     let record = probe(dir.path(), "scrubs", &machine, "exclusive,time-slicing")?;
@@ -136,7 +138,7 @@ fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
     assert_eq!((clean.value, clean.n), (1.0, 512), "{residue:?}");
     assert!(
         (0.99..1.0).contains(&clean.lo),
-        "none of 512 bounds, and proves nothing: {clean:?}"
+        "512 trials give a bound below 1: {clean:?}"
     );
     let both = record.probes.iter().filter(|probe| {
         matches!(
@@ -154,7 +156,7 @@ fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
 }
 
 #[test]
-fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
+fn finds_the_overshoot_of_a_cap_call_by_call() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let mechanisms = "exclusive,hami,mps-quota,mps-memory";
     let plain = probe(
@@ -174,7 +176,7 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
     )?;
     let broken = probe(dir.path(), "broken", &planted, mechanisms)?;
 
-    // The stand-in's documented hole: arrays are not counted, so they reach the whole device.
+    // A documented hole of the stand-in: arrays are not counted, so they get the whole device.
     let hami = row(&plain, "hami", "cap")?;
     assert_eq!(hami.level.as_deref(), Some("L1"), "{hami:?}");
     let over = |row: &MatrixRow| row.overshoot.as_ref().map(|over| over.value);
@@ -190,8 +192,8 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
             _ => None,
         });
         let (limit, in_use, calls) = found?;
-        let most = calls.iter().find(|one| one.call == call)?.bytes.1;
-        Some((most + in_use) as f64 / limit as f64 - 1.0)
+        let max_bytes = calls.iter().find(|one| one.call == call)?.bytes.1;
+        Some((max_bytes + in_use) as f64 / limit as f64 - 1.0)
     };
     for (record, mechanism, expected) in [
         (&plain, "hami", 0.0),
@@ -211,7 +213,7 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
         let cap = row(&plain, mechanism, "cap")?;
         assert_eq!(cap.level.as_deref(), Some("L3"), "{cap:?}");
     }
-    // With half of the memory each, the victim gets its 3/7 whatever a neighbour takes.
+    // With a limit of half of the memory for each, the victim always gets its 3/7.
     let reservation = row(&plain, "mps-quota", "capacity")?;
     assert_eq!(
         (survival(reservation)?.value, survival(reservation)?.n),
@@ -219,16 +221,16 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
     );
     assert_eq!(reservation.level.as_deref(), Some("L3"));
     caps_act_when_planted(&plain, &broken)?;
-    who_meets_its_cap_goes_on(&plain)?;
-    // An allocation beyond the limit is granted there, so the mechanism's own proof fails as well.
+    a_tenant_at_its_cap_keeps_working(&plain)?;
+    // The planted machine grants an allocation beyond the limit, so the mechanism's proof fails.
     for mechanism in ["mps-quota", "mps-memory"] {
         assert!(row(&broken, mechanism, "cap")?.level.is_none());
     }
     Ok(())
 }
 
-/// A cap of the device acts at once; a limiter that follows the utilisation never keeps to its
-/// share, and one that begins 600 ms after the first launch is seen to.
+/// A cap of the device acts at once. The default limiter never stays within its share; the planted
+/// one acts from 600 ms after the first launch.
 fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> Result<(), Error> {
     let acts = |record, mechanism, cap: &str| -> Result<(f64, u32), Error> {
         let name = format!("compute cap of {cap}: acts for good within 3 s");
@@ -245,18 +247,18 @@ fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> Result<(), Er
     ] {
         assert_eq!(acts(record, mechanism, cap)?, (1.0, 6), "{mechanism}");
         let found = of(record, mechanism, &time(cap))?;
-        let told = format!("{mechanism}: {found:?}");
-        assert!(found.lo <= planted_ns && planted_ns <= found.hi, "{told}");
-        assert!((found.value - planted_ns).abs() <= 100e6, "{told}");
-        assert!(found.hi - found.lo < 250e6, "{told}");
+        let text = format!("{mechanism}: {found:?}");
+        assert!(found.lo <= planted_ns && planted_ns <= found.hi, "{text}");
+        assert!((found.value - planted_ns).abs() <= 100e6, "{text}");
+        assert!(found.hi - found.lo < 250e6, "{text}");
     }
     assert_eq!(acts(plain, "hami", "0.500")?, (0.0, 6));
     assert!(of(plain, "hami", &time("0.500")).is_err());
     Ok(())
 }
 
-/// Who meets its cap is told so, goes on, and harms nobody, whoever keeps the cap.
-fn who_meets_its_cap_goes_on(plain: &RunRecord) -> Result<(), Error> {
+/// A tenant at its cap gets the refusal, keeps working, and harms no neighbour.
+fn a_tenant_at_its_cap_keeps_working(plain: &RunRecord) -> Result<(), Error> {
     for mechanism in ["hami", "mps-quota", "mig"] {
         let refusal = of(plain, mechanism, "out of memory: refused with 2, after")?;
         assert!(
@@ -276,7 +278,7 @@ fn who_meets_its_cap_goes_on(plain: &RunRecord) -> Result<(), Error> {
 }
 
 #[test]
-fn nobody_is_probed_who_did_not_ask() -> Result<(), Error> {
+fn without_a_flag_there_are_no_probes() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let wanted = ["--mechanism", "exclusive,time-slicing"];
     let record = matrix(dir.path(), "out", HOPPER, "", &wanted, &[0])?;
@@ -284,7 +286,7 @@ fn nobody_is_probed_who_did_not_ask() -> Result<(), Error> {
     assert!(record.probes.is_empty() && record.probe_figures.is_empty());
     assert!(
         !text.contains("\"overshoot\""),
-        "an older reader sees nothing new"
+        "no key for figures that do not exist"
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Probes of compute from outside: shares, launches and calls that a machine file plants
-//! must come out of `matrix --probes` and of its CSV.
+//! `matrix --probes` against machine files: shares, launches and calls that a machine file plants
+//! are in its figures and in its CSV.
 
 mod probe_support;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use gpubench_record::{Estimate, RunRecord};
 use probe_support::{Error, HOPPER, matrix};
 
-/// `hopper` with slower launches, and an MPS that gives a third more than it was told.
+/// `hopper` with slower launches, and an MPS that grants a third more than its percentage.
 fn machine() -> Result<String, Error> {
     let (planned, planted) = ("launch_latency_ns = 1800", "launch_latency_ns = 101800");
     if !HOPPER.contains(planned) {
@@ -35,7 +35,7 @@ fn csv(record: &Path) -> Result<String, Error> {
 struct Figures(RunRecord);
 
 impl Figures {
-    /// The figure of that variant whose name begins so.
+    /// The first figure of a variant with this prefix.
     fn of(&self, variant: &str, name: &str) -> Result<&Estimate, Error> {
         let mut all = self.0.probe_figures.iter();
         let found =
@@ -44,12 +44,12 @@ impl Figures {
         found.map(|one| &one.estimate).ok_or_else(missing)
     }
 
-    /// Whether a planted figure lies in the interval, or within so much of it.
-    fn has(&self, variant: &str, name: &str, planted: f64, part: f64) -> Result<(), Error> {
+    /// Checks that a planted figure lies in the interval, or within the tolerance.
+    fn has(&self, variant: &str, name: &str, planted: f64, tolerance: f64) -> Result<(), Error> {
         let found = self.of(variant, name)?;
         let inside = found.lo <= planted && planted <= found.hi;
         assert!(
-            inside || (found.value / planted - 1.0).abs() < part,
+            inside || (found.value / planted - 1.0).abs() < tolerance,
             "{variant}: {name}: {found:?} is not {planted}"
         );
         Ok(())
@@ -61,11 +61,11 @@ fn planted_shares_launches_and_calls_are_found() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let windows = "probe_windows = [\"10ms\", \"40ms\", \"10s\"]\n";
     let wanted = ["--probes", "--mechanism", "exclusive,mps-quota"];
-    // Who sees more SMs than the percentage is not under it, which fails the mechanism.
+    // A tenant with more SMs than the percentage is not under it, which fails the mechanism.
     let record = matrix(dir.path(), "out", &machine()?, windows, &wanted, &[0, 4])?;
     let found = Figures(record);
 
-    // 50 % and a third more are 88 of 132 SMs, alone; beside a neighbour with as many, half.
+    // Alone: 50 % and a third more are 88 of 132 SMs. Beside a neighbour with as many: half.
     let quota = "mps-quota";
     found.has(quota, "SMs with the victim's blocks", 88.0, 0.0)?;
     found.has(quota, "SM share over 10 ms, alone", 88.0 / 132.0, 0.01)?;
@@ -73,16 +73,20 @@ fn planted_shares_launches_and_calls_are_found() -> Result<(), Error> {
     found.has(quota, "SM share over 10 s, alone", 88.0 / 132.0, 0.01)?;
     found.has(quota, "SM share over 10 ms, beside", 0.5, 0.01)?;
     found.has(quota, "SM share over 10 s, beside", 0.5, 0.01)?;
-    let told = |figure: &str| {
+    let has_figure = |figure: &str| {
         let mut all = found.0.probe_figures.iter();
         all.any(|one| one.variant.starts_with(quota) && one.figure.contains(figure))
     };
-    assert!(told("0.500 is configured"), "{:?}", found.0.probe_figures);
+    assert!(
+        has_figure("0.500 is configured"),
+        "{:?}",
+        found.0.probe_figures
+    );
 
-    // Side by side nobody waits for a turn.
+    // Under MPS no launch waits for a time slice.
     let added = found.of(quota, "launch to start, added by a neighbour, median")?;
     assert!(added.value.abs() < 1_000.0, "{added:?}");
-    // What the call takes, and what passes until the device begins.
+    // The call, and the time until the device begins.
     found.has(
         quota,
         "launch to start, alone, median",

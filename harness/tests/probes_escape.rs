@@ -1,5 +1,5 @@
-//! Escapes from outside: every hole of the HAMi stand-in that is there is found, none that is
-//! closed, and a limit that the device enforces contains them all.
+//! `matrix --escape` against machine files: it finds every open hole of the HAMi stand-in and no
+//! closed one, and a limit that the device enforces contains every route.
 
 mod probe_support;
 
@@ -17,15 +17,15 @@ fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunR
     matrix(dir, name, &machine, quota, &wanted, &[0])
 }
 
-/// The ways with that verdict, in order.
+/// The routes with that verdict, in order.
 fn with<'a>(record: &'a RunRecord, verdict: &str) -> Vec<&'a str> {
     let has = |one: &&ProbeFigure| one.verdict.as_deref() == Some(verdict);
     let all = record.probe_figures.iter().filter(has);
     all.map(|one| one.figure.as_str()).collect()
 }
 
-/// Every way that is tried under a mechanism that limits memory and time by a preloaded library.
-const WAYS: [&str; 24] = [
+/// Every route under a mechanism that limits memory and time by a preloaded library.
+const ROUTES: [&str; 24] = [
     "cuMemAlloc",
     "cuMemAllocPitch",
     "cuMemAllocManaged",
@@ -52,7 +52,8 @@ const WAYS: [&str; 24] = [
     "cuLaunchKernel, environment dropped",
 ];
 
-/// Ways that no library can close: whoever is not preloaded, or finds its own way, is not held.
+/// Routes that no preloaded library can close: the program drops the library or bypasses its
+/// lookup.
 const ALWAYS: [&str; 4] = [
     "cuMemAlloc, functions found by dlvsym",
     "cuLaunchKernel, functions found by dlvsym",
@@ -61,15 +62,16 @@ const ALWAYS: [&str; 4] = [
 ];
 
 #[test]
-fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
+fn every_documented_hole_escapes_with_its_amount() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let record = escapes(dir.path(), "open", "", "hami")?;
     let found = record.probes.iter().find_map(|probe| match &probe.found {
-        ProbeFound::Escape { ways, .. } => Some(ways),
+        ProbeFound::Escape { routes, .. } => Some(routes),
         _ => None,
     });
     let tried = found.ok_or("no escape was tried")?.iter();
-    assert_eq!(tried.map(|one| one.way.as_str()).collect::<Vec<_>>(), WAYS);
+    let names: Vec<&str> = tried.map(|one| one.route.as_str()).collect();
+    assert_eq!(names, ROUTES);
     let escaped = with(&record, "escaped");
     let documented = [
         "cuArrayCreate",
@@ -78,7 +80,7 @@ fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
         "cuModuleLoadDataEx",
         "cuGraphAddMemAllocNode",
         "cuIpcOpenMemHandle",
-        // The limiter swings about its limit, and lets more through than that.
+        // The limiter oscillates around its limit and exceeds it at times.
         "cuLaunchKernel",
         "cuLaunchKernel_ptsz",
         "cuGraphLaunch",
@@ -106,7 +108,7 @@ fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
         all.find(|one| one.figure == name)
             .map(|one| one.estimate.value)
     };
-    // All of 80 GiB but what the driver and the contexts have, against 40; time without a limit.
+    // Nearly 80 GiB against a limit of 40, and all of the time against a limit of half.
     assert!(by("cuArrayCreate").is_some_and(|over| (0.95..1.0).contains(&over)));
     assert!(by("cuGraphLaunch").is_some_and(|over| (0.97..1.03).contains(&over)));
     Ok(())
@@ -131,41 +133,40 @@ fn all_but(open: &str) -> String {
     quoted.join(", ")
 }
 
-/// One hole of memory and one of compute; that each call belongs to one hole alone is a test of the
-/// stand-in itself (`hami.rs`).
+/// One hole of memory and one of compute. `hami.rs` tests that each call belongs to one hole.
 #[test]
-fn one_hole_alone_is_the_one_row_that_escapes() -> Result<(), Error> {
+fn one_open_hole_is_the_one_route_that_escapes() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
-    for (open, way, [least, most]) in [
+    for (open, route, [min, max]) in [
         ("pools", "cuMemAllocFromPoolAsync", [0.95, 1.0]),
         ("graphs", "cuGraphLaunch", [0.97, 1.03]),
     ] {
         let record = escapes(dir.path(), open, &all_but(open), "hami")?;
-        let mut expected: Vec<&str> = ALWAYS.into_iter().chain([way]).collect();
+        let mut expected: Vec<&str> = ALWAYS.into_iter().chain([route]).collect();
         let mut escaped = with(&record, "escaped");
         expected.sort_unstable();
         escaped.sort_unstable();
         assert_eq!(escaped, expected, "{:?}", record.probes);
         let mut figures = record.probe_figures.iter();
         let over = figures
-            .find(|one| one.figure == way)
+            .find(|one| one.figure == route)
             .map(|one| one.estimate.value);
         let over = over.ok_or("no figure")?;
-        assert!((least..most).contains(&over), "{open}: {over}");
+        assert!((min..max).contains(&over), "{open}: {over}");
     }
     Ok(())
 }
 
 #[test]
-fn closed_holes_contain_and_so_does_a_limit_of_the_device() -> Result<(), Error> {
+fn closed_holes_and_a_limit_of_the_device_contain_every_route() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let holes = "\"arrays\", \"pools\", \"per-thread\", \"globals\", \"ipc\", \"graphs\", \
                  \"graph-memory\", \"cooperative\", \"durations\"";
     let record = escapes(dir.path(), "closed", holes, "hami")?;
     assert_eq!(with(&record, "escaped"), ALWAYS, "{:?}", record.probes);
 
-    // Memory that is given away is its owner's, so that mapping it is no breach of this limit; a
-    // program that is no client of MPS has the whole device.
+    // Exported memory counts for its owner only, so mapping it exceeds the limit. A program that is
+    // no client of MPS has the whole device.
     let record = escapes(dir.path(), "quota", "", "mps-quota")?;
     let expected = [
         "cuIpcOpenMemHandle",
@@ -177,7 +178,7 @@ fn closed_holes_contain_and_so_does_a_limit_of_the_device() -> Result<(), Error>
         .matrix
         .iter()
         .find(|row| row.mechanism == "mps-quota");
-    let told = cap.is_some_and(|row| row.warnings.iter().any(|w| w.contains("bypass: 1 of ")));
-    assert!(told, "{cap:?}");
+    let warns = cap.is_some_and(|row| row.warnings.iter().any(|w| w.contains("bypass: 1 of ")));
+    assert!(warns, "{cap:?}");
     Ok(())
 }

@@ -99,7 +99,7 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> Result<(), E
     assert_eq!(record.cells.len(), 30);
     let planned = record
         .plan
-        .foreign
+        .user_victim
         .as_ref()
         .ok_or("no program in the plan")?;
     assert_eq!(planned.command, victim);

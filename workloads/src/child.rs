@@ -151,7 +151,7 @@ pub(crate) fn doing(message: &ToTenant) -> &'static str {
         ToTenant::Go { .. } => "running a cell",
         ToTenant::Arm { .. } => "preparing a fault",
         ToTenant::Inject { .. } => injection::DOING,
-        ToTenant::Arrive { .. } => "asking for the device",
+        ToTenant::AcquireDevice { .. } => "asking for the device",
         ToTenant::Quit => "quitting",
     }
 }

@@ -18,7 +18,7 @@ pub struct CellResult {
     /// A figure that could not be computed is absent.
     pub rates: BTreeMap<String, f64>,
     /// Requests of the victim behind the figures: closed, open; where a refusal is an answer, also
-    /// those asked and those honoured.
+    /// all requests and the honoured ones.
     pub requests: BTreeMap<String, u64>,
     /// The outcome after all gates.
     #[serde(flatten)]
@@ -78,13 +78,13 @@ pub enum GateState {
     Passed,
     /// It does not: the cell is inconclusive.
     Failed,
-    /// There is nothing to hold it against yet; fails nothing.
+    /// There is nothing to compare it with; fails nothing.
     NotEvaluated,
     /// Has no meaning in virtual time.
     NotApplicable,
 }
 
-/// Which figures of a cell a failed gate spoils.
+/// The figures of a cell that a failed gate spoils.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateScope {
@@ -108,9 +108,9 @@ pub struct GateResult {
     pub gate: String,
     /// The judgement.
     pub state: GateState,
-    /// What its failure spoils.
+    /// The figures that its failure spoils.
     #[serde(default, skip_serializing_if = "GateScope::is_cell")]
     pub scope: GateScope,
-    /// The figure and the bound that decided it, in words.
+    /// The figure and the bound that decided it, as text.
     pub detail: String,
 }

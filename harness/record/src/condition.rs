@@ -1,9 +1,9 @@
-//! What is scored, under which circumstances, and who takes part.
+//! Axes and sub-axes, conditions, and roles of tenants.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The circumstances under which a victim is measured.
+/// The condition under which a victim is measured.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -136,9 +136,9 @@ pub enum SubAxis {
     Capacity,
     /// Enforcement of a memory cap.
     Cap,
-    /// What the previous owner left in memory.
+    /// Data of the previous owner in memory.
     Residue,
-    /// What can be seen of a neighbour.
+    /// What a tenant can observe of a neighbour.
     Visibility,
     /// Speed while a neighbour draws on the common power budget.
     Power,
@@ -184,19 +184,19 @@ impl SubAxis {
     }
 }
 
-/// What a tenant is there for.
+/// The role of a tenant.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Abides by its share and is measured.
+    /// Stays within its share and is measured.
     Victim,
     /// Stresses one resource.
     Aggressor,
-    /// Does beside the victim what the victim does, at the same load, and is not measured.
+    /// Runs the victim's workload at the victim's load, and is not measured.
     Peer,
-    /// Holds an open context and does nothing.
+    /// Has an open context and submits nothing.
     Idle,
 }
 

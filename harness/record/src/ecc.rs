@@ -1,10 +1,10 @@
-//! What error correction of the device's memory has counted.
+//! Counters of the device's error correction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The counts at one instant. What NVML does not tell, as on a device without error correction, is
-/// absent and never zero.
+/// The counts at one instant. A count that NVML does not report, as on a device without error
+/// correction, is absent and never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EccCounts {
@@ -35,7 +35,7 @@ pub struct EccCounts {
 }
 
 impl EccCounts {
-    /// Each count by name, told or not.
+    /// Each count by name.
     #[must_use]
     pub const fn named(&self) -> [(&'static str, Option<u64>); 8] {
         [
@@ -50,7 +50,7 @@ impl EccCounts {
         ]
     }
 
-    /// By how much each count that both have differs in `later`, where it does.
+    /// The difference of each count that both have, where it is not zero.
     pub fn moved(&self, later: &Self) -> impl Iterator<Item = (&'static str, i64)> + use<> {
         let pairs = self.named().into_iter().zip(later.named());
         pairs.filter_map(|((name, before), (_, after))| {
@@ -59,16 +59,16 @@ impl EccCounts {
         })
     }
 
-    /// Whether both have the same counts, whatever they say.
+    /// Whether both have the same counts, of any value.
     #[must_use]
-    pub fn tells_as_much_as(&self, other: &Self) -> bool {
+    pub fn has_same_counts_as(&self, other: &Self) -> bool {
         let mut pairs = self.named().into_iter().zip(other.named());
         pairs.all(|((_, one), (_, other))| one.is_some() == other.is_some())
     }
 
-    /// Whether anything is told.
+    /// Whether there is any count.
     #[must_use]
-    pub fn is_told(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.named().iter().any(|(_, count)| count.is_some())
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::EccCounts;
 
     #[test]
-    fn a_count_that_is_not_told_has_not_moved_and_is_no_zero() -> Result<(), serde_json::Error> {
+    fn an_absent_count_has_not_moved_and_is_no_zero() -> Result<(), serde_json::Error> {
         let before = EccCounts {
             corrected_volatile: Some(3),
             uncorrected_volatile: Some(0),
@@ -94,11 +94,11 @@ mod tests {
             after.moved(&before).next(),
             Some(("corrected, volatile", -2))
         );
-        assert!(before.tells_as_much_as(&after) && before.is_told());
-        let silent = EccCounts::default();
-        assert_eq!(before.moved(&silent).next(), None);
-        assert!(!before.tells_as_much_as(&silent) && !silent.is_told());
-        assert_eq!(serde_json::to_string(&silent)?, "{}");
+        assert!(before.has_same_counts_as(&after) && before.has_any());
+        let none = EccCounts::default();
+        assert_eq!(before.moved(&none).next(), None);
+        assert!(!before.has_same_counts_as(&none) && !none.has_any());
+        assert_eq!(serde_json::to_string(&none)?, "{}");
         Ok(())
     }
 }

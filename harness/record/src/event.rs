@@ -1,7 +1,7 @@
 //! `events.jsonl`: what happened, one JSON line each, flushed as it happens.
 //!
-//! The first line carries the plan and the provenance, so that whatever dies, everything measured
-//! until then can be read.
+//! The first line has the plan and the provenance, so that everything measured before a crash can
+//! be read.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +34,8 @@ pub enum RunEvent {
     Calibrated {
         /// The calibration.
         calibration: Calibration,
-        /// The device, with what only a tenant that has all of it can tell: the first event is
-        /// written before there is one. Absent where nobody had all of it.
+        /// The device, with the facts that a tenant of the whole device reports; the first event is
+        /// written before there is a tenant. Absent where no tenant had the whole device.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device: Option<Box<DeviceIdentity>>,
     },
@@ -80,20 +80,22 @@ pub enum RunEvent {
         tenants: Vec<TenantResult>,
         /// Why it failed, if it did.
         failure: Option<String>,
-        /// Whether NVML listed a process that is none of ours while it ran; absent if not asked.
+        /// Processes of other programs that NVML listed while it ran; absent where NVML did not
+        /// answer.
         #[serde(alias = "foreign_processes")]
         other_processes: Option<Vec<u32>>,
-        /// Reasons for throttling seen while it ran, as NVML's bit mask; absent if not asked.
+        /// Reasons for throttling while it ran, as NVML's bit mask; absent where NVML did not
+        /// answer.
         throttle_reasons: Option<u64>,
         /// Xids that the device reported from the end of the last cell to the end of this one;
-        /// absent if nobody listened.
+        /// absent without NVML events.
         #[serde(default)]
         xids: Option<Vec<u32>>,
-        /// What the kernel's log said of Xids in that time; absent if nobody read it.
+        /// Xid lines of the kernel's log in that time; absent if the log was not readable.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         xid_lines: Option<Vec<XidLine>>,
         /// Share of the host's CPU time that a hypervisor took while it ran, 0 to 1; absent in
-        /// virtual time and where the host does not tell.
+        /// virtual time and where the host does not report it.
         #[serde(default)]
         cpu_steal_ratio: Option<f64>,
     },
@@ -104,29 +106,30 @@ pub enum RunEvent {
     },
     /// A fault trial began.
     FaultTrialBegan {
-        /// Id of its cell.
+        /// Its id.
         id: String,
     },
     /// A fault trial ended; the victims' samples are in its logs.
     FaultTrialEnded {
-        /// Id of its cell.
+        /// Its id.
         id: String,
-        /// What was seen.
-        seen: Box<FaultObservation>,
+        /// What was observed.
+        #[serde(alias = "seen")]
+        observed: Box<FaultObservation>,
     },
-    /// No further fault trial was held.
+    /// No further fault trial runs.
     FaultTrialsStopped {
-        /// Id of the cell of the last one.
+        /// Id of the last one.
         id: String,
-        /// What it showed that the GPU needs.
+        /// The reset or restart that the GPU needs.
         reason: String,
     },
-    /// Something the reader should know.
+    /// A warning for the reader.
     Warning {
         /// The text.
         text: String,
     },
-    /// Last line of a run that reached its end.
+    /// Last line of a run that ended by itself.
     Ended {
         /// Whether every planned cell ran.
         complete: bool,

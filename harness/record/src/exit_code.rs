@@ -1,4 +1,4 @@
-//! Every status with which gpubench ends, and which one wins when several apply.
+//! Every exit status of gpubench, and which takes precedence when several apply.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExitCode {
-    /// Everything asked for was done.
+    /// Everything requested was done.
     Done,
     /// A bug in gpubench, a panic included.
     Internal,
@@ -15,7 +15,7 @@ pub enum ExitCode {
     /// Nothing could run: no device, or every mechanism waived; or one that the command line names.
     NothingRan,
     /// A trial failed, for example a victim killed from outside; a mechanism was not in force; or
-    /// fault trials ended early, since the device asked for a reset.
+    /// fault trials ended early, because the device needs a reset.
     TrialFailed,
     /// Output could not be written.
     OutputFailed,
@@ -48,7 +48,7 @@ impl ExitCode {
         Self::Done,
     ];
 
-    /// The number the shell sees.
+    /// The number in the shell.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -86,7 +86,7 @@ impl ExitCode {
         }
     }
 
-    /// The one of the two that takes precedence.
+    /// The status of the two that takes precedence.
     #[must_use]
     pub fn worst(self, other: Self) -> Self {
         let rank = |code: Self| {

@@ -1,7 +1,7 @@
-//! Fault trials: what is planned, what is observed, and the judgement of it.
+//! Fault trials: the plan, the observation and its judgement.
 //!
-//! A trial is one fresh process, the injector, that causes a fault at a chosen instant while
-//! victims run, and after it a fresh client that asks for the device.
+//! In a trial a new process, the injector, causes a fault at a planned instant while victims run.
+//! Afterwards a new client requests the device.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,21 +33,21 @@ pub struct FaultTrial {
     pub trial: u32,
     /// Workload of the victims.
     pub victim: String,
-    /// Who takes part, the injector last.
+    /// The tenants, the injector last.
     pub tenants: Vec<CellTenant>,
     /// Seed of the victims' schedules.
     pub schedule_seed: u64,
-    /// When it happens, since the common start.
+    /// When the fault happens, since the common start.
     pub at_ns: u64,
-    /// Until when what it leaves on the device may last at most, since the common start.
+    /// When its work on the device must have ended, since the common start.
     pub until_ns: u64,
-    /// From when on the victims' requests count, since the common start.
+    /// Begin of the counted requests of the victims, since the common start.
     pub from_ns: u64,
     /// How long the victims run.
     pub window_ns: u64,
 }
 
-/// Facts of a fault that a trial is judged by.
+/// Facts of a fault that the judgement of a trial needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultFacts {
     /// Which control it is; absent for a fault that is scored.
@@ -59,7 +59,7 @@ pub struct FaultFacts {
     /// instant is the coordinator's.
     #[serde(default, skip_serializing_if = "is_false")]
     pub by_coordinator: bool,
-    /// It can leave the injector waiting for what is gone, with no answer ever.
+    /// It can leave the injector waiting forever for a killed service.
     #[serde(default, skip_serializing_if = "is_false")]
     pub leaves_waiting: bool,
 }
@@ -78,7 +78,7 @@ const fn is_false(flag: &bool) -> bool {
 pub enum Control {
     /// Must harm no victim.
     Placebo,
-    /// Must be seen: it kills a victim.
+    /// Must be detected: it kills a victim.
     SelfTest,
 }
 
@@ -113,7 +113,7 @@ pub struct InjectorResult {
     /// `CUresult` of the first call that failed; absent if none did.
     #[serde(default)]
     pub code: Option<i32>,
-    /// `CUresult` of a harmless call afterwards; 0 if it went well.
+    /// `CUresult` of a harmless call afterwards; 0 for success.
     #[serde(default)]
     pub later_code: Option<i32>,
     /// How the process ended, if it did.
@@ -121,13 +121,13 @@ pub struct InjectorResult {
     pub ended: Option<String>,
 }
 
-/// A client that asked for the device after the fault.
+/// A client that requested the device after the fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewClient {
     /// From the end of the last harmed process until the client's first kernel had run; absent if
     /// it never got the device.
     pub accepted_after_ns: Option<u64>,
-    /// How often it asked.
+    /// Number of its requests.
     pub tries: u32,
     /// `CUresult` of the last refusal.
     pub refused_with: Option<i32>,
@@ -141,8 +141,8 @@ pub struct FaultObservation {
     /// The process that injected the fault.
     #[serde(alias = "struck")]
     pub injector: InjectorResult,
-    /// When the coordinator did its part (a signal, a command to the MPS daemon), since the common
-    /// start; absent where it had none.
+    /// When the coordinator acted (a signal, a command to the MPS daemon), since the common start;
+    /// absent without an action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acted_ns: Option<u64>,
     /// The client after it; absent where the trial ended before.
@@ -151,12 +151,12 @@ pub struct FaultObservation {
     /// without it; absent where the mechanism has no service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_gone: Option<bool>,
-    /// Xids from the trial's begin to its end; absent if NVML events were not available.
+    /// Xids from the trial's begin to its end; absent without NVML events.
     pub xids: Option<Vec<u32>>,
     /// Xid lines of the kernel's log in that time; absent if the log was not readable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xid_lines: Option<Vec<XidLine>>,
-    /// The recovery action that NVML asks for, before and after (`nvml.h`, field 230; 0 is none);
+    /// The recovery action that NVML requests, before and after (`nvml.h`, field 230; 0 is none);
     /// absent where NVML does not report it.
     pub recovery_action: [Option<u32>; 2],
     /// Error-correction counters before and after.
@@ -212,8 +212,8 @@ pub struct VictimOutcome {
     pub rate_ratio: f64,
     /// Longest time without a completion after the fault.
     pub gap_ns: u64,
-    /// From the fault to its first completed request after it was harmed, or at all where it was
-    /// not; absent if there was none.
+    /// From the fault to its first completed request: of a harmed victim the first after the harm.
+    /// Absent if there was none.
     pub next_good_ns: Option<u64>,
 }
 
@@ -247,14 +247,14 @@ impl FaultResult {
 mod tests {
     use super::FaultObservation;
     #[test]
-    fn an_observation_of_an_older_version_is_read() -> Result<(), serde_json::Error> {
+    fn reads_an_observation_of_an_older_version() -> Result<(), serde_json::Error> {
         let text = r#"{"victims":[],"struck":{},"new_client":{"accepted_after_ns":7,"tries":1,
             "refused_with":null},"xids":[13],"recovery_action":[0,0],"left_behind":[],
             "failure":null}"#;
-        let seen: FaultObservation = serde_json::from_str(text)?;
-        assert_eq!((seen.acted_ns, seen.service_gone), (None, None));
-        assert!(!seen.ecc[0].is_told());
-        assert_eq!(seen.new_client.map(|client| client.tries), Some(1));
+        let read: FaultObservation = serde_json::from_str(text)?;
+        assert_eq!((read.acted_ns, read.service_gone), (None, None));
+        assert!(!read.ecc[0].has_any());
+        assert_eq!(read.new_client.map(|client| client.tries), Some(1));
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! The public contract of gpubench: what a record says, what coordinator and tenant say to each
-//! other, and how a process ends.
+//! The public contract of gpubench: the record, the messages between coordinator and tenant, and
+//! exit codes.
 //!
-//! Types and their text forms only. No I/O, no clock, no device: whatever reads a record, today or
-//! in ten years, needs this crate and nothing else.
+//! Types and their text forms only. No I/O, no clock, no device: a reader of records needs this
+//! crate and nothing else.
 
 pub mod cell;
 pub mod condition;
@@ -44,9 +44,9 @@ pub use plan::{
     Cell, CellTenant, ClaimedWord, Durations, Plan, PlannedPair, Skip, Thresholds, WorkloadFacts,
 };
 pub use probe::{
-    BypassRun, BypassWay, CallTimes, CallTrials, CapCall, EscapeGot, EscapeWay, ExhaustTrial,
-    Exhausted, LaunchStamp, LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult,
-    ProbeTold, SmPlacementPair, TracePair, WorkSeries, Worked,
+    BypassRun, CallTimes, CallTrials, CapCall, CompletedRequests, EscapeOutcome, EscapeRoute,
+    ExhaustTrial, Exhausted, LaunchStamp, LaunchTrials, ProbeFigure, ProbeFound, ProbeReply,
+    ProbeResult, ProbeStep, SmPlacementPair, SubmitRoute, TracePair, WorkSeries,
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use refusal::{RefusalKind, Verification};

@@ -32,7 +32,7 @@ pub struct MatrixRow {
     /// Sub-axis, where the axis has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_axis: Option<String>,
-    /// Victim whose figures these are.
+    /// Workload of the victim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim: Option<String>,
     /// Aggressor that produced the row.
@@ -41,14 +41,14 @@ pub struct MatrixRow {
     /// Outcome with its reason.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What the reader should know before using the row.
+    /// Warnings about the row.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// `L0`..`L3`, or two adjacent levels when the interval straddles a boundary; null if none.
     pub level: Option<String>,
     /// The word; `reference` for the exclusive rows.
     pub word: Option<String>,
-    /// What the literature says, as `source: word`.
+    /// Published claims, as `source: word`.
     #[serde(default)]
     pub claimed: Vec<String>,
     /// Which unprotected form the effectiveness was measured under.
@@ -66,11 +66,11 @@ pub struct MatrixRow {
     pub isolation_index: Option<Estimate>,
     /// Tail growth beside the aggressor, in native medians.
     pub jitter: Option<Estimate>,
-    /// Share of victims unharmed; on the memory axis, of trials that came out as promised, or of
-    /// requests that were honoured. `n` counts those.
+    /// Share of unharmed victims; on the memory axis, share of trials with the promised result or
+    /// of honoured requests. `n` counts victims, trials or requests.
     pub survival: Option<Estimate>,
-    /// What a tenant got beyond its memory limit, over the limit: the worst call, from the least to
-    /// the most over all rounds.
+    /// Memory beyond the limit over the limit, of the worst call: from the minimum to the maximum
+    /// of all rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overshoot: Option<Estimate>,
     /// Requests behind the row.
@@ -78,7 +78,7 @@ pub struct MatrixRow {
 }
 
 impl MatrixRow {
-    /// The names of its figures, as they are written down.
+    /// The names of its figures, as in JSON and CSV.
     pub const FIGURES: [&'static str; 8] = [
         "retention",
         "guarantee",
@@ -118,12 +118,12 @@ pub struct OverallRow {
     pub level: Option<String>,
     /// The axis that decided it.
     pub weakest_axis: Option<String>,
-    /// Axes that were asked for and have no level, which the overall level cannot speak for.
+    /// Requested axes without a level; the overall level does not cover them.
     #[serde(default)]
     pub unmeasured_axes: Vec<String>,
 }
 
-/// One claim of the literature against this run.
+/// One published claim, compared with this run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimRow {
     /// Id in the claims ledger.

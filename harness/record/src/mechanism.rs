@@ -1,44 +1,43 @@
-//! What a mechanism is on every host, what became of it in a run, and the evidence that it was in
-//! force.
+//! A mechanism in a record: its properties, its outcome, and the evidence that it was in force.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
-/// What a mechanism is on every host, as far as plans and scores need it. It is written into the
-/// plan, so that a record is read without today's catalogue.
+/// Properties of a mechanism that plans and scores need. They do not depend on the host. The plan
+/// has them, so that a record is read without the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MechanismProperties {
-    /// How its tenants have the device.
+    /// How its tenants share the device.
     pub sharing: Sharing,
-    /// What a tenant is to the operating system.
+    /// Whether tenants are processes or threads.
     pub tenants: TenantForm,
     /// Whether an MPS daemon serves the tenants.
     pub mps_daemon: bool,
-    /// Whether a library that is preloaded into each tenant counts what the tenant takes.
+    /// Whether a library that is preloaded into each tenant accounts for its memory and launches.
     pub accounting_library: bool,
-    /// What the SM number that a block reads (`%smid`) tells.
+    /// The meaning of the SM number that a block reads (`%smid`).
     pub sm_numbers: SmNumbers,
-    /// Time after a tenant's first launch until the mechanism's limits act steadily.
+    /// Time after a tenant's first launch until the mechanism's limits are in effect.
     pub settles_ns: u64,
 }
 
-/// How the tenants of a mechanism have the device.
+/// How the tenants of a mechanism share the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// One tenant has all of it: the reference that every mechanism is compared with.
+    /// One tenant has the whole device: the reference for every mechanism.
     Reference,
-    /// The first tenant has it, and every other is refused.
+    /// The first tenant has the device, and every other is refused.
     OneTenant,
-    /// Tenants take turns.
+    /// Tenants run in time slices.
     InTime,
     /// Work of several tenants runs at the same time.
     InSpace,
 }
 
-/// What a tenant is to the operating system.
+/// What a tenant is for the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TenantForm {
@@ -48,24 +47,24 @@ pub enum TenantForm {
     Threads,
 }
 
-/// What the SM number that a block reads tells.
+/// The meaning of the SM number that a block reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SmNumbers {
-    /// Equal numbers of two tenants are the same SM.
+    /// The device counts SMs: equal numbers of two tenants are the same SM.
     OfDevice,
-    /// Each tenant's part of the hardware counts its SMs from zero.
+    /// Each hardware partition counts its SMs from zero.
     OfPart,
 }
 
 impl MechanismProperties {
-    /// Whether this is the reference that every mechanism is compared with.
+    /// Whether this is the reference for every mechanism.
     #[must_use]
     pub const fn is_reference(&self) -> bool {
         matches!(self.sharing, Sharing::Reference)
     }
 
-    /// Whether one tenant is let in and every other is refused, so that no cell has a neighbour.
+    /// Whether only one tenant gets the device, so that no cell has a neighbour.
     #[must_use]
     pub const fn admits_one_tenant(&self) -> bool {
         matches!(self.sharing, Sharing::OneTenant)
@@ -77,8 +76,8 @@ impl MechanismProperties {
         matches!(self.tenants, TenantForm::Threads)
     }
 
-    /// The properties of a mechanism of format 1.0, whose records did not write them. The table is
-    /// frozen: it describes the mechanisms of that time.
+    /// The properties of a mechanism in records of format 1.0, which lack them. The table is
+    /// frozen.
     #[must_use]
     pub fn of_format_1_0(name: &str) -> Self {
         use Sharing::{InSpace, InTime, OneTenant, Reference};
@@ -132,21 +131,21 @@ pub struct MechanismRow {
 pub struct Proof {
     /// When it was taken: `before`, `during` or `after` the samples.
     pub when: String,
-    /// What was looked at.
+    /// What was checked.
     pub check: String,
-    /// Whether it speaks for the mechanism being in force.
+    /// Whether it shows that the mechanism is in force.
     pub holds: bool,
-    /// What was seen.
+    /// What was observed.
     pub evidence: String,
     /// Whether a hardware partition was observed (MIG instance ids, disjoint slices).
     #[serde(default)]
     pub hardware: bool,
-    /// Whether a limiter was seen in force (a percentage, a mapped interposer).
+    /// Whether a limiter was observed in force (a percentage, a mapped interposer).
     #[serde(default)]
     pub limiter: bool,
 }
 
 impl Proof {
-    /// [`Proof::when`] of what was taken among the samples.
+    /// [`Proof::when`] of evidence that was taken during the samples.
     pub const DURING: &str = "during";
 }

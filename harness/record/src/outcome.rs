@@ -1,9 +1,9 @@
-//! The four ways in which an attempt to measure can end.
+//! The four outcomes of a measurement.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How an attempt to measure ended, without the reason.
+/// The outcome of a measurement, without the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OutcomeKind {
@@ -11,9 +11,9 @@ pub enum OutcomeKind {
     Measured,
     /// Cannot be measured here.
     Waived,
-    /// Was tried and broke.
+    /// Was tried and failed.
     Failed,
-    /// Was measured but is not to be trusted.
+    /// Was measured, but the result cannot be trusted.
     Inconclusive,
 }
 
@@ -30,7 +30,7 @@ impl OutcomeKind {
     }
 }
 
-/// How an attempt to measure ended, with the reason wherever it is not a plain measurement.
+/// The outcome of a measurement, with the reason unless it is measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// The kind.
@@ -59,7 +59,7 @@ impl Outcome {
         }
     }
 
-    /// Was tried and broke, because of `reason`.
+    /// Was tried and failed, because of `reason`.
     #[must_use]
     pub fn failed(reason: impl Into<String>) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Outcome {
         }
     }
 
-    /// Not to be trusted, because of `reason`.
+    /// Cannot be trusted, because of `reason`.
     #[must_use]
     pub fn inconclusive(reason: impl Into<String>) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it is a plain measurement.
+    /// Whether it is measured.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.outcome == OutcomeKind::Measured

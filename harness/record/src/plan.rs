@@ -1,4 +1,5 @@
-//! Every cell that will run, with its seed, its place in the order, and the reason for each skip.
+//! Every cell that will run, with its seed and its position in the order, and the reason for each
+//! skip.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,14 @@ use crate::mechanism::MechanismProperties;
 use crate::user_victim::UserVictim;
 use crate::workload::Bursts;
 
-/// The resolved plan of a run: what the profile asked for on the host at hand.
+/// The plan of a run: the profile applied to this host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Name of the profile.
     pub profile: String,
     /// Hash over what the user wrote and the kernels' PTX.
     pub profile_hash: String,
-    /// Whether the profile is meant to decide anything; a smoke run says that it is not.
+    /// Whether results of this profile can decide anything; those of a smoke run cannot.
     pub decides: bool,
     /// Seed of everything random.
     pub seed: u64,
@@ -29,21 +30,20 @@ pub struct Plan {
     /// Open-loop arrivals of one victim over its native rate.
     #[serde(default)]
     pub load: f64,
-    /// How these arrivals bunch, if they do.
+    /// How these arrivals come in bursts, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<Bursts>,
-    /// The latency that an open-loop request may take at most, where one is promised.
+    /// The longest promised latency of an open-loop request, where the profile promises one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo_ns: Option<u64>,
-    /// Share of the offered requests that has to keep it for the promise to be kept. Records that
-    /// do not say were made when it was 0.99.
-    #[serde(default = "slo_share_unsaid")]
+    /// Share of the offered requests that must keep it. Old records lack it: it was 0.99.
+    #[serde(default = "slo_share_of_old_records")]
     pub slo_share: f64,
-    /// What the neighbours of a contended cell do, in order, the last word for all that follow;
-    /// empty where all run the aggressor.
+    /// The workloads of the neighbours in a contended cell, in order; the last applies to all that
+    /// follow. Empty where all run the aggressor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<String>,
-    /// Numbers of tenants, fewer than `tenants`, that contended cells are run with too.
+    /// Further numbers of tenants, fewer than `tenants`, with which contended cells run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<u32>,
     /// Native service time that victims' requests are calibrated to.
@@ -52,40 +52,39 @@ pub struct Plan {
     /// Time between two readings of the device's counters.
     #[serde(default)]
     pub telemetry_period_ns: u64,
-    /// The axes as asked for.
+    /// The axes of the profile.
     #[serde(default)]
     pub axes: Vec<String>,
     /// Blocks; the unit of inference.
     pub blocks: u32,
-    /// Length of the parts of every cell; some have no open loop ([`Cell::closed_only`]).
+    /// Length of the phases of every cell; some have no open loop ([`Cell::closed_only`]).
     pub durations: Durations,
     /// The conventions that turn figures into levels and words.
     pub thresholds: Thresholds,
     /// The mechanisms that will run, in report order.
     pub mechanisms: Vec<PlannedMechanism>,
-    /// The program of the user's that is the victim, where one is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<UserVictim>,
+    /// The user's program that is the victim, if there is one.
+    #[serde(default, alias = "foreign", skip_serializing_if = "Option::is_none")]
+    pub user_victim: Option<UserVictim>,
     /// The cells in the order in which they run.
     pub cells: Vec<Cell>,
     /// The fault trials, which run after all cells, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_trials: Vec<FaultTrial>,
-    /// Facts of the workloads that gates and scores need, by name; a workload that is not in there
-    /// has none of them.
+    /// Facts of the workloads that gates and scores need, by name; an unlisted workload has none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub workloads: BTreeMap<String, WorkloadFacts>,
-    /// The pairs of victim and aggressor that the cells are made of, in report order; the first of
-    /// a sub-axis is its usual one.
+    /// The pairs of victim and aggressor in the cells, in report order; the first of a sub-axis is
+    /// its default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PlannedPair>,
     /// The sub-axis whose open loops give the rows of the jitter axis.
     #[serde(default = "jitter_from")]
     pub jitter_from: SubAxis,
-    /// What published overviews claim of the mechanisms that were asked for.
+    /// What published overviews claim of the planned mechanisms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<ClaimedWord>,
-    /// What was asked for and will not run.
+    /// Requested mechanisms and axes that will not run.
     pub skips: Vec<Skip>,
 }
 
@@ -100,7 +99,7 @@ impl Plan {
         lengths_ns.fold(0, u64::saturating_add)
     }
 
-    /// Length of the parts of one cell.
+    /// Length of the phases of one cell.
     #[must_use]
     pub const fn durations_of(&self, cell: &Cell) -> Durations {
         if cell.closed_only {
@@ -111,7 +110,7 @@ impl Plan {
     }
 }
 
-/// The sub-axis that jitter is read from unless the plan says otherwise.
+/// The sub-axis that jitter is read from by default.
 const fn jitter_from() -> SubAxis {
     SubAxis::Sm
 }
@@ -119,13 +118,13 @@ const fn jitter_from() -> SubAxis {
 /// Facts of one workload that gates and scores need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadFacts {
-    /// `CUresult`s of refusals that answer a request as well as its success does: what the
-    /// workload measures is how many of its requests are refused.
+    /// `CUresult`s of refusals that answer a request: the workload measures how many of its
+    /// requests are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answering_codes: Vec<i32>,
 }
 
-/// A victim and an aggressor that meet on one resource.
+/// A victim and an aggressor that compete for one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedPair {
     /// The sub-axis under which it is scored.
@@ -149,8 +148,8 @@ pub struct ClaimedWord {
     pub word: String,
 }
 
-/// What was needed before a plan said it.
-const fn slo_share_unsaid() -> f64 {
+/// The share before plans recorded it.
+const fn slo_share_of_old_records() -> f64 {
     0.99
 }
 
@@ -162,17 +161,16 @@ pub struct PlannedMechanism {
     pub name: String,
     /// Canonical variant, for example `time-slicing[slice=default]`.
     pub variant: String,
-    /// What it changes on the host, one line each; empty if nothing.
+    /// Its changes on the host, one line each.
     pub host_changes: Vec<String>,
-    /// Variant of its unprotected form, its own where that is the same thing; absent where the
-    /// unprotected form cannot run.
+    /// Variant of its unprotected form, which may be its own; absent where that cannot run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprotected: Option<String>,
-    /// What it is on every host.
+    /// Its properties, which do not depend on the host.
     pub properties: MechanismProperties,
 }
 
-/// The same as it is read: format 1.0 did not write the properties.
+/// The serialized form: format 1.0 has no properties.
 #[derive(Deserialize, JsonSchema)]
 struct PlannedAsRead {
     name: String,
@@ -197,7 +195,7 @@ impl From<PlannedAsRead> for PlannedMechanism {
     }
 }
 
-/// Length of the parts of a cell.
+/// Length of the phases of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Durations {
     /// Closed loop whose samples are kept but not scored.
@@ -286,7 +284,7 @@ pub struct Cell {
     pub mechanism: String,
     /// Canonical variant; `exclusive` for native cells.
     pub variant: String,
-    /// What the victim of this cell is sensitive to.
+    /// The resource that the victim of this cell is sensitive to.
     pub sub_axis: SubAxis,
     /// The condition.
     pub condition: Condition,
@@ -297,29 +295,28 @@ pub struct Cell {
     pub aggressor: Option<String>,
     /// Fraction of native peak that the aggressor offers; 0 without one.
     pub dose: f64,
-    /// Who takes part, the victim first.
+    /// The tenants, the victim first.
     pub tenants: Vec<CellTenant>,
     /// Seed of the arrival schedule: equal in all cells of a block.
     pub schedule_seed: u64,
-    /// It has no open loop: there is no time for a useful one in every cell, and no score is made
-    /// from this one's.
+    /// It has no open loop, because no score uses this cell's open loop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closed_only: bool,
 }
 
-/// One participant of a cell.
+/// One tenant of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellTenant {
     /// Name of the tenant: `victim`, `neighbour-1`...
     pub tenant: String,
-    /// What it is there for.
+    /// Its role.
     pub role: Role,
     /// Name of its workload; absent for an idle tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
 }
 
-/// Something that was asked for and will not run.
+/// A requested mechanism or axis that will not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skip {
     /// Name of the mechanism concerned.

@@ -1,11 +1,11 @@
-//! Where a record comes from: the device, the host, the build. Wall-clock facts live here alone.
+//! The origin of a record: the device, the host, the build. Only this module has wall-clock facts.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Silicon or model. Nothing virtual is ever passed off as real.
+/// A real GPU or the virtual one. Every report shows which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
@@ -36,15 +36,16 @@ pub struct DeviceIdentity {
     pub memory_mib: u64,
     /// L2 size in KiB.
     pub l2_kib: u64,
-    /// PCI device and subsystem id, as `nvidia-smi` prints them; absent where not told.
+    /// PCI device and subsystem id, as `nvidia-smi` prints them; absent where NVML does not report
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci_id: Option<String>,
-    /// Anything else worth keeping (clocks, power cap, ECC, MIG mode, compute mode), by name.
+    /// Further facts (clocks, power cap, ECC, MIG mode, compute mode), by name.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
 }
 
-/// The circumstances of a run. The only place for wall-clock facts and host names.
+/// Facts of the host, the build and the time of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
     /// Version of gpubench.
@@ -61,7 +62,7 @@ pub struct Provenance {
     pub host: BTreeMap<String, String>,
     /// `virtual` or `wall`: which clock the stamps are on.
     pub clock: String,
-    /// What the timer self-test found, in nanoseconds, by name; empty in virtual time.
+    /// Results of the timer self-test, in nanoseconds, by name; empty in virtual time.
     #[serde(default)]
     pub timer_floor_ns: BTreeMap<String, u64>,
 }

@@ -1,6 +1,6 @@
-//! Why a tenant did not do what it was asked, and what a check of a workload's results found.
+//! Why a tenant refused a message, and the verification of a workload.
 //!
-//! The coordinator decides by the kind; the text is for people.
+//! The coordinator decides by the kind; the text is for the user.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl RefusalKind {
     }
 }
 
-/// What the check of one workload's results found.
+/// The verification of one workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum Verification {

@@ -17,7 +17,8 @@ use crate::tally::FaultTally;
 use crate::version::FormatVersion;
 use crate::workload::WorkloadSpec;
 
-/// Everything a run leaves but its samples and telemetry, which stand in Parquet beside it.
+/// Everything that a run leaves but its samples and telemetry, which are in Parquet files beside
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     /// Format of this file.
@@ -33,13 +34,13 @@ pub struct RunRecord {
     pub device: DeviceIdentity,
     /// Host, build and wall-clock facts.
     pub provenance: Provenance,
-    /// The profile in two words.
+    /// Name and hash of the profile.
     pub profile: ProfileRef,
-    /// What the victims were calibrated to.
+    /// The calibration of the workloads.
     pub calibration: Calibration,
     /// Seed of everything random.
     pub seed: u64,
-    /// The plan as it was run.
+    /// The plan.
     pub plan: Plan,
     /// Each mechanism with outcome and proof.
     pub mechanisms: Vec<MechanismRow>,
@@ -47,49 +48,49 @@ pub struct RunRecord {
     pub matrix: Vec<MatrixRow>,
     /// The overall levels.
     pub overall: Vec<OverallRow>,
-    /// What victims got of a promised latency and at several numbers of tenants, where the profile
-    /// asks for either.
+    /// How victims kept a promised latency, and their rates at several numbers of tenants, where
+    /// the profile sets either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub service: Vec<ServiceRow>,
-    /// How many tenants there may be for a promised latency to be kept, where the profile has both
-    /// a promise and a sweep.
+    /// The largest number of tenants that keeps a promised latency, where the profile has both a
+    /// promise and a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenant_limits: Vec<TenantLimit>,
     /// Each cell with outcome and gates.
     pub cells: Vec<CellResult>,
-    /// What probes found, where they were asked for.
+    /// The findings of probes, where they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeResult>,
-    /// Figures that follow from them and are no scores.
+    /// Figures made from these findings; they are no scores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probe_figures: Vec<ProbeFigure>,
-    /// Each fault trial that was held, with its judgement.
+    /// Each fault trial that ran, with its judgement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_trials: Vec<FaultResult>,
-    /// Why no further fault trial was held, if the device was in no state for more.
+    /// Why no further fault trial ran, if the device could not run more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault_trials_stopped: Option<String>,
-    /// What the trials of each fault come to, those of other records too where they were counted.
+    /// The counts of each fault's trials, with those of other records where they were counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_tallies: Vec<FaultTally>,
-    /// Records that were given with this one and whose fault trials were not counted.
+    /// Other records on the command line with fault trials that were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records_left_out: Vec<RecordLeftOut>,
-    /// The claims ledger against this run; empty while there is none.
+    /// Published claims beside this run's levels.
     pub claims: Vec<ClaimRow>,
 }
 
 /// A record whose fault trials were not counted with those of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordLeftOut {
-    /// The record, as it was named.
+    /// Its path, as on the command line.
     pub record: String,
     /// Why.
     pub reason: String,
 }
 
 impl RunRecord {
-    /// The fault trials that were planned and are not among those that were held.
+    /// The planned fault trials that did not run.
     pub fn fault_trials_not_held(&self) -> impl Iterator<Item = &FaultTrial> {
         let held: BTreeSet<&str> = self
             .fault_trials
@@ -117,43 +118,43 @@ pub struct Calibration {
     pub hash: String,
     /// By workload name.
     pub entries: BTreeMap<String, CalibrationEntry>,
-    /// What each aggressor reaches alone, held against its resource's peak; by its name. No part of
-    /// the hash: it says how good the aggressors are, not what the victims do.
+    /// The rate of each aggressor without neighbours, beside the peak of its resource; by name. Not
+    /// part of the hash: it describes the aggressors, not the victims.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peaks: BTreeMap<String, PeakEntry>,
-    /// Workloads that this device cannot run, with what it lacks; by their name.
+    /// Workloads that this device cannot run, with what it lacks; by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waived: BTreeMap<String, String>,
 }
 
-/// One aggressor alone on the native device, and the most that anything got out of its resource.
+/// The rate of one aggressor on the native device, and the peak of its resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeakEntry {
-    /// Its work per second in requests as the cells make them.
+    /// The aggressor's work per second, in requests of the same size as in cells.
     pub alone_per_s: f64,
-    /// The greatest rate of work that a canary reached on the same resource.
+    /// The highest rate of work of any detector workload on the same resource.
     pub peak_per_s: f64,
-    /// Which canary that was.
-    pub canary: String,
+    /// The detector workload with that rate.
+    #[serde(alias = "canary")]
+    pub detector: String,
     /// Unit of the work.
     pub unit: String,
 }
 
-/// What calibration found for one workload on this device.
+/// The calibration of one workload on this device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibrationEntry {
     /// The workload with its parameters for this device.
     pub spec: WorkloadSpec,
-    /// Closed-loop rate at depth 1 for a victim, peak rate for an aggressor, of a tenant that is
-    /// alone on the whole device. While MIG mode is on nobody has that, and the rate is that of a
-    /// tenant alone in the victim's instance (a warning of the run names it), so that no guarantee
-    /// is scored against it.
+    /// Closed-loop rate at depth 1 for a victim, peak rate for an aggressor, of a single tenant on
+    /// the whole device. While MIG mode is on, it is the rate of a single tenant in the victim's
+    /// instance; a warning of the run says so, and no guarantee is scored against it.
     pub native_rate_per_s: f64,
     /// Service time of one request, where that rate was found.
     pub service_ns: u64,
-    /// What one request amounts to in the workload's own unit (bytes, operations, launches).
+    /// Work of one request, in the workload's unit (bytes, operations, launches).
     pub work_per_request: f64,
-    /// That unit.
+    /// The unit.
     pub unit: String,
 }
 
@@ -161,8 +162,8 @@ impl Calibration {
     /// The calibration with its hash computed from the entries.
     #[must_use]
     pub fn new(entries: BTreeMap<String, CalibrationEntry>) -> Self {
-        // A map of plain structs always serialises; an empty text would still hash distinctly
-        // from any real calibration, and the drift would show in the hash comparison.
+        // A map of plain structs always serialises; the hash of an empty text differs from that of
+        // every real calibration, so a comparison of hashes would show it.
         let text = serde_json::to_string(&entries).unwrap_or_default();
         Self {
             hash: blake3::hash(text.as_bytes()).to_hex().to_string(),

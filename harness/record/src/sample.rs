@@ -14,14 +14,14 @@ pub const LOG_MAGIC: [u8; 8] = *b"GPBSAMP1";
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of one row.
 pub const ROW_BYTES: usize = 64;
-/// Where in the header the number of committed rows stands (u64).
+/// Offset of the number of committed rows in the header (u64).
 pub const COMMITTED_OFFSET: usize = 16;
-/// Where in the header the capacity in rows stands (u64).
+/// Offset of the capacity in rows in the header (u64).
 pub const CAPACITY_OFFSET: usize = 8;
-/// Stands for a stamp that was never taken. A missing figure is missing, not zero.
+/// The value of a stamp that was never taken; it is not zero.
 pub const MISSING: u64 = u64::MAX;
 
-/// The part of a cell in which a request was issued.
+/// The phase of a cell in which a request was issued.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -88,13 +88,13 @@ impl SampleStatus {
 pub struct SampleRow {
     /// Number of the request in this cell and tenant, from 0, in issue order.
     pub seq: u64,
-    /// When the schedule wanted it issued; in a closed loop, when it could be issued.
+    /// The scheduled instant; in a closed loop, when it could be issued.
     pub t_sched_ns: u64,
     /// Just before the first driver call of the request.
     pub t_issue_ns: u64,
     /// When the last submitting driver call had returned.
     pub t_ret_ns: u64,
-    /// When its completion was seen; [`MISSING`] if it never was.
+    /// When its completion was observed; [`MISSING`] if it never was.
     pub t_done_ns: u64,
     /// Time between its two device events; [`MISSING`] where there is none.
     pub gpu_ns: u64,
@@ -112,16 +112,16 @@ pub struct SampleRow {
 /// A row that cannot be read: the log is torn or was written by a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
-    /// Not a phase this version knows.
+    /// An unknown phase.
     #[error("phase {0} is not one of 0 to 3")]
     Phase(u8),
-    /// Not a status this version knows.
+    /// An unknown status.
     #[error("status {0} is not one of 0 to 3")]
     Status(u8),
 }
 
 impl SampleRow {
-    /// The row as it stands in the log.
+    /// The row as bytes of the log.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; ROW_BYTES] {
         let mut out = [0u8; ROW_BYTES];
@@ -146,7 +146,7 @@ impl SampleRow {
     /// Reads a row back.
     ///
     /// # Errors
-    /// When phase or status is not one this version knows.
+    /// When phase or status is unknown.
     pub fn from_bytes(bytes: &[u8; ROW_BYTES]) -> Result<Self, RowError> {
         let word = |i: usize| {
             let mut w = [0u8; 8];
@@ -169,7 +169,7 @@ impl SampleRow {
         })
     }
 
-    /// From the scheduled instant to completion: what a user waits. `None` while unfinished.
+    /// From the scheduled instant to completion: the wait of a user. `None` without completion.
     #[must_use]
     pub fn latency_ns(&self) -> Option<u64> {
         (self.t_done_ns != MISSING).then(|| self.t_done_ns.saturating_sub(self.t_sched_ns))

@@ -1,5 +1,5 @@
-//! What a victim got at one number of tenants: its share of the promised latency, and its rate; and
-//! how many tenants there may be for the promise to be kept.
+//! Service at several numbers of tenants: the share of requests within the promised latency, the
+//! rate, and the largest number of tenants that keeps the promise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,21 +24,20 @@ pub struct ServiceRow {
     /// Workload of the aggressor, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggressor: Option<String>,
-    /// Tenants at work, the victim among them.
+    /// Working tenants, including the victim.
     pub tenants: u32,
     /// Outcome with its reason.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Closed-loop rate over that of the same blocks solo under the mechanism.
+    /// Closed-loop rate over the solo rate of the same blocks under the mechanism.
     pub retention: Option<Estimate>,
-    /// Share of the offered open-loop requests that ended well within the promised latency.
+    /// Share of the offered open-loop requests that succeeded within the promised latency.
     pub within_slo: Option<Estimate>,
     /// Open-loop requests that were offered.
     pub requests: u64,
 }
 
-/// The most tenants at work beside whom a victim still keeps its promised latency, over the numbers
-/// of tenants that were tried.
+/// The largest tested number of working tenants with which a victim keeps its promised latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TenantLimit {
     /// Mechanism.
@@ -54,12 +53,11 @@ pub struct TenantLimit {
     /// Outcome with its reason.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The number; 0 where the victim does not keep the promise alone. Its bounds are the numbers
-    /// that the bounds of the shares of requests give.
+    /// The number; 0 where the victim breaks the promise without neighbours. Its bounds follow from
+    /// the bounds of the shares of requests.
     pub tenants: Option<Estimate>,
-    /// Numbers of tenants that were tried: between two of them nothing is known, and above the
-    /// greatest.
+    /// The tested numbers of tenants. Nothing is known of other numbers.
     pub tried: Vec<u32>,
-    /// Share of the offered requests that has to keep the promised latency.
+    /// Share of the offered requests that must keep the promised latency.
     pub share: f64,
 }

@@ -1,4 +1,4 @@
-//! What all trials of one fault under one variant come to, from one record or from several.
+//! Counts over all trials of one fault under one variant, from one record or from several.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of these; none of nothing.
+    /// Of these times; `None` without any.
     #[must_use]
     pub fn of(times_ns: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut sorted: Vec<u64> = times_ns.into_iter().collect();
@@ -33,7 +33,7 @@ impl Times {
     }
 }
 
-/// A time as people read it: in microseconds below a millisecond.
+/// A time for reports: in microseconds below a millisecond.
 #[must_use]
 pub fn in_words(ns: u64) -> String {
     if ns < 1_000_000 {
@@ -43,7 +43,7 @@ pub fn in_words(ns: u64) -> String {
     }
 }
 
-/// How often each of several numbers was seen.
+/// How often each value occurred.
 pub type Counts<K> = BTreeMap<K, u32>;
 
 /// The trials of one fault under one variant.
@@ -57,40 +57,42 @@ pub struct FaultTally {
     pub fault: String,
     /// Its class.
     pub class: String,
-    /// Records that the trials stand in.
+    /// Number of records with these trials.
     pub records: u32,
-    /// Trials that count. Every other figure is of these alone.
+    /// Trials that count. All other figures are of these.
     pub trials: u32,
-    /// Trials that were held and do not count.
+    /// Trials that ran and do not count.
     pub left_out: u32,
-    /// Trials in which no victim noticed.
+    /// Trials in which no victim was harmed.
     pub contained: u32,
-    /// That part of the trials, with its one-sided Clopper-Pearson bounds, each at 95 %; absent
+    /// Share of contained trials, with one-sided Clopper-Pearson bounds, each at 95 %; absent
     /// without trials.
     pub survival: Option<Estimate>,
-    /// How many more trials that are contained would show L2; absent where one was not contained.
+    /// Number of further contained trials that would show L2; absent where a trial was not
+    /// contained.
     pub more_for_l2: Option<u32>,
     /// The same for L3.
     pub more_for_l3: Option<u32>,
-    /// What became of the victims.
+    /// Outcomes of the victims.
     pub victims: Counts<Harm>,
     /// `CUresult` of a victim's first failed request, with the number of victims.
     pub victim_codes: Counts<i32>,
-    /// `CUresult` in the process that caused it, with the number of trials.
+    /// `CUresult` in the injector, with the number of trials.
     pub own_codes: Counts<i32>,
     /// Xids, with the number of trials that had them.
     pub xids: Counts<u32>,
-    /// The same by whose process the kernel's log named: `31 of the faulting process`. Nothing of
-    /// trials in which nobody read it.
+    /// The same by the process that the kernel's log names: `31 of the faulting process`. Trials
+    /// without a readable log are not in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub xid_owners: Counts<String>,
-    /// Trials in which nobody listened to Xids.
-    pub xids_unheard: u32,
-    /// From the fault to its answer in the process that caused it.
+    /// Trials without NVML events.
+    #[serde(alias = "xids_unheard")]
+    pub xids_unobserved: u32,
+    /// From the fault to its answer in the injector.
     pub detected: Option<Times>,
-    /// From the fault to the next good request of each victim that had one, after it was harmed.
+    /// From the fault to the next successful request of each victim that had one after its harm.
     pub next_good: Option<Times>,
-    /// From the end of whoever was harmed until a new client's first kernel had run.
+    /// From the end of the last harmed process until a new client's first kernel had run.
     pub new_client: Option<Times>,
     /// `CUresult` of the last refusal of a new client, with the number of trials.
     pub refused_with: Counts<i32>,
@@ -98,22 +100,22 @@ pub struct FaultTally {
     pub no_new_client: u32,
     /// Trials after which the mechanism's service was gone.
     pub service_gone: u32,
-    /// What NVML said must be done to the GPU before, with the number of trials; 0 is nothing.
+    /// Recovery actions that NVML requested before, with the number of trials; 0 is none.
     pub recovery_before: Counts<u32>,
     /// The same afterwards.
     pub recovery_after: Counts<u32>,
-    /// What error correction counted more afterwards than before, over all trials.
+    /// Increase of each error-correction counter, over all trials.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ecc_moved: BTreeMap<String, i64>,
-    /// Trials in which NVML told nothing of error correction.
-    #[serde(default)]
-    pub ecc_untold: u32,
-    /// Trials after which the device was as found: nothing to be done to it, no count of error
-    /// correction moved, and no process on it that was none of the mechanism's.
+    /// Trials in which NVML reported no error-correction counter.
+    #[serde(default, alias = "ecc_untold")]
+    pub ecc_unobserved: u32,
+    /// Trials after which the device was as before: no recovery action, no error-correction counter
+    /// changed, and no process but the mechanism's.
     pub left_as_found: u32,
-    /// Trials of which that cannot be told, since NVML does not say.
+    /// Trials for which NVML does not report enough to decide that.
     pub unknown_if_left: u32,
-    /// Why none of it is trusted, if so.
+    /// Why the trials cannot be trusted, if there is a reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
 }

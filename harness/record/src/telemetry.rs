@@ -1,4 +1,4 @@
-//! What is sampled beside the requests: one long table of named metrics.
+//! Telemetry: one long table of named metrics.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub struct TelemetryRow {
     pub t_ns: u64,
     /// The cell in which it was read, empty between cells.
     pub cell: String,
-    /// Who was asked, for example `nvml`.
+    /// The source, for example `nvml`.
     pub source: String,
     /// The metric, for example `power`.
     pub metric: String,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const DESCRIPTOR_ENV: &str = "GPUBENCH_VICTIM_FD";
 
 /// The workload name of a user victim in records.
-pub const USER_VICTIM: &str = "foreign";
+pub const USER_VICTIM: &str = "user-victim";
 
 /// The messages that a program may send, for error texts.
 pub const ACCEPTED: &str = "{\"ready\":true}, {\"start_ns\":N,\"end_ns\":N}, {\"done\":true}, \
@@ -36,7 +36,7 @@ impl Reports {
         }
     }
 
-    /// The one of that word.
+    /// The variant of that word.
     #[must_use]
     pub fn find(word: &str) -> Option<Self> {
         [Self::Requests, Self::Lines]
@@ -53,11 +53,11 @@ pub struct UserVictim {
     /// How it reports its work.
     pub reports: Reports,
     /// Longest wait until it is ready. Old records lack it: it was 300 s.
-    #[serde(default = "ready_unsaid")]
+    #[serde(default = "ready_ns_of_old_records")]
     pub ready_ns: u64,
 }
 
-const fn ready_unsaid() -> u64 {
+const fn ready_ns_of_old_records() -> u64 {
     300_000_000_000
 }
 
@@ -71,15 +71,15 @@ pub enum ToProgram {
     Quit(bool),
 }
 
-/// When to do what.
+/// A run of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOrder {
-    /// Requests one after the other from here...
+    /// Begin of the closed loop: one request after the other.
     pub from_ns: u64,
-    /// ...to here: none begins later.
+    /// End of the closed loop: no request begins later.
     pub closed_until_ns: u64,
-    /// Then one request at each of these instants; empty unless the program said that it follows
-    /// them, and then it goes on one after the other.
+    /// Then one request at each of these instants. Empty for a program that does not follow
+    /// instants: it continues one request after the other.
     pub arrivals_ns: Vec<u64>,
     /// No request begins later.
     pub until_ns: u64,
@@ -90,7 +90,7 @@ pub struct RunOrder {
 pub enum FromProgram {
     /// Its context is open and one-time work is done.
     Ready {
-        /// Whether it will begin requests at the instants that it is given.
+        /// Whether it begins requests at the instants of a run order.
         arrivals: bool,
     },
     /// One request ended.
@@ -104,17 +104,17 @@ pub enum FromProgram {
 /// One request of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The arrival time that it was given, if any.
+    /// The arrival instant of the run order that it follows, if any.
     pub due_ns: Option<u64>,
     /// When it began.
     pub start_ns: u64,
-    /// When its result was there.
+    /// When it ended.
     pub end_ns: u64,
-    /// Whether it went wrong.
+    /// Whether it failed.
     pub failed: bool,
 }
 
-/// Every key that a line may have.
+/// All keys of all lines.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Line {
@@ -132,13 +132,13 @@ impl FromProgram {
     /// Reads one line.
     ///
     /// # Errors
-    /// In words, when the line is none of those that a program may write.
+    /// With a text, when the line is not one of [`ACCEPTED`].
     pub fn read(line: &str) -> Result<Self, String> {
         let line: Line = serde_json::from_str(line.trim()).map_err(|error| {
             if error.is_syntax() || error.is_eof() {
                 return "it is no JSON object".to_owned();
             }
-            // The place is in the one line that is shown beside this.
+            // The error is shown beside the line, so its position is left out.
             let text = error.to_string();
             let end = text.find(" at line ").unwrap_or(text.len());
             text[..end].replace(", expected one of", ", known are")
@@ -181,14 +181,14 @@ mod tests {
     use crate::wire::to_line;
 
     #[test]
-    fn what_a_program_may_say_is_understood() {
+    fn reads_every_message_of_a_program() {
         let request = |due_ns, failed| Request {
             due_ns,
             start_ns: 5,
             end_ns: 9,
             failed,
         };
-        for (line, meant) in [
+        for (line, expected) in [
             ("{\"ready\":true}", FromProgram::Ready { arrivals: false }),
             (
                 "{\"ready\": true, \"arrivals\": true}\n",
@@ -209,13 +209,13 @@ mod tests {
             ("{\"done\":true}", FromProgram::Done),
             ("{\"error\":\"no\"}", FromProgram::Error("no".to_owned())),
         ] {
-            assert_eq!(FromProgram::read(line), Ok(meant), "{line}");
+            assert_eq!(FromProgram::read(line), Ok(expected), "{line}");
         }
     }
 
     #[test]
-    fn everything_else_is_named() {
-        for (line, part) in [
+    fn names_what_is_wrong_with_other_lines() {
+        for (line, problem) in [
             ("hello", "it is no JSON object"),
             ("took 3 ms", "it is no JSON object"),
             ("{\"ready\":tr", "it is no JSON object"),
@@ -230,16 +230,16 @@ mod tests {
             ("{\"ready\":true,\"done\":true}", "do not go together"),
             ("{\"ready\":false}", "do not go together"),
         ] {
-            let said = FromProgram::read(line);
+            let read = FromProgram::read(line);
             assert!(
-                said.as_ref().is_err_and(|why| why.contains(part)),
-                "{line}: {said:?}"
+                read.as_ref().is_err_and(|why| why.contains(problem)),
+                "{line}: {read:?}"
             );
         }
     }
 
     #[test]
-    fn orders_are_one_line_each() -> Result<(), serde_json::Error> {
+    fn writes_each_order_as_one_line() -> Result<(), serde_json::Error> {
         let order = RunOrder {
             from_ns: 1,
             closed_until_ns: 2,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_those_of_profiles() {
+    fn words_are_those_of_profiles() {
         for reports in [Reports::Requests, Reports::Lines] {
             assert_eq!(serde_json::json!(reports), reports.as_str());
             assert_eq!(Reports::find(reports.as_str()), Some(reports));

@@ -1,4 +1,4 @@
-//! The version of the record format, and who may read what.
+//! The version of the record format, and which versions this build reads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,19 +11,26 @@ use serde::{Deserialize, Serialize};
 ///   tenants under `tenant_results`; a gate has a scope; a mechanism has its properties in place of
 ///   `turns_away`; a skip has the `name` of its mechanism.
 ///   Fault trials: `struck` is `injector`, `fate` is `harm`, `seen` is `observed`.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 0 };
+/// - 2.1: new names for keys; the meaning of values is that of 2.0. Plan: `foreign` is
+///   `user_victim`, and so is the name of its workload. Calibration: `canary` is `detector`.
+///   Probes: each finding has the name of its probe, and `given_up`, `hogged_bytes`, `kept_out`,
+///   `looks`, `seen_in_free`, `seen_in_nvml`, `seen_ns`, `ways`, `way` have new names. Events:
+///   `seen` is `observed`. Host: `seen` is `observed`. Tallies: `xids_unheard`, `ecc_untold` end in
+///   `unobserved`.
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 1 };
 
 /// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are
 /// brought up to date when they are read.
 pub const OLDEST_MAJOR: u32 = 1;
 
-/// `major.minor`: a higher major version changes what fields mean, a higher minor one only adds
-/// fields.
+/// `major.minor`: a higher major version changes what fields mean, a higher minor one adds or
+/// renames fields. Readers of an older minor version fail on a renamed field; they never misread
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FormatVersion {
     /// Changes when old readers would misread.
     pub major: u32,
-    /// Changes when fields are added.
+    /// Changes when fields are added or renamed.
     pub minor: u32,
 }
 
@@ -34,7 +41,7 @@ pub struct FormatVersion {
     found.major, found.minor, OLDEST_MAJOR, FORMAT_VERSION.major
 )]
 pub struct UnreadableVersion {
-    /// What the record says.
+    /// The version in the record.
     pub found: FormatVersion,
 }
 

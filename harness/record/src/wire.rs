@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::{ProbeAsk, ProbeTold};
+use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
 use crate::workload::{LoadSpec, WorkloadSpec};
 
-/// Protocol spoken by this build.
+/// Version of the protocol of this build.
 pub const PROTOCOL: u32 = 1;
 
-/// Longest line either end accepts, in bytes.
+/// Longest line that either end accepts, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Numbers of the clock participants that a tenant's threads join as. Meaningless on the wall
-/// clock; in virtual time they decide the order of simultaneous events.
+/// Numbers under which a tenant's threads join the clock. On the wall clock they have no effect; in
+/// virtual time they decide the order of simultaneous events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Participants {
     /// The thread that issues, and that does all set-up.
@@ -27,35 +27,35 @@ pub struct Participants {
     pub reaper: u32,
 }
 
-/// What a tenant has of a process that it shares with the other tenants.
+/// The share of a tenant that is a thread of a process with the other tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Inside {
-    /// A green context with one of so many even parts of the SMs.
+    /// A green context with one of several equal partitions of the SMs.
     GreenContext {
-        /// Which part.
-        place: u32,
-        /// How many parts.
-        places: u32,
+        /// Which partition.
+        partition: u32,
+        /// How many partitions.
+        partitions: u32,
     },
-    /// A stream of the greatest or of the least priority.
+    /// A stream of the highest or of the lowest priority.
     StreamPriority {
-        /// The greatest.
+        /// The highest.
         high: bool,
     },
 }
 
 /// The role of a process in a fault trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "part")]
-pub enum FaultPart {
-    /// It injects the fault alone.
+#[serde(rename_all = "kebab-case", tag = "role")]
+pub enum FaultRole {
+    /// It injects the fault without a helper process.
     #[default]
-    Alone,
-    /// It injects the fault with what its helper process gave, if that gave anything.
-    Helped {
-        /// What the helper gave, as text.
-        given: Option<String>,
+    Injector,
+    /// It injects the fault with data of its helper process.
+    HelpedInjector {
+        /// The helper's data, as text, if it sent any.
+        helper_data: Option<String>,
     },
     /// It is the helper process, which is killed.
     Helper,
@@ -73,30 +73,30 @@ pub enum ToTenant {
         spin: bool,
         /// Participant numbers.
         participants: Participants,
-        /// What it has of the process, where that is shared.
+        /// Its share of the process, where tenants are threads of one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         inside: Option<Inside>,
     },
     /// Destroy the context; the process stays.
     Close,
-    /// Find parameters so that one request takes `service_ns` on the abiding share, or, for an
-    /// aggressor, so that it saturates its resource in requests of about that length.
+    /// Find parameters so that one request takes `service_ns` on the victim's share, or, for an
+    /// aggressor, so that requests of about that length saturate its resource.
     Calibrate {
         /// Workload.
         workload: String,
         /// Share of the device for a victim; 1 for an aggressor.
         share: f64,
-        /// Wanted service time of one request.
+        /// Intended service time of one request.
         service_ns: u64,
     },
-    /// Run a kernel verification of every workload named, at a size made for it.
+    /// Verify the kernels of these workloads, at a size for verification.
     Verify {
         /// Workloads.
         workloads: Vec<String>,
     },
     /// Find the SMs on which blocks of a kernel run.
     FindSms,
-    /// Try to allocate device memory, and give it back.
+    /// Try to allocate device memory, and free it.
     TryAllocate {
         /// How much.
         bytes: u64,
@@ -104,24 +104,24 @@ pub enum ToTenant {
     /// Do one step of a probe.
     Probe {
         /// The step.
-        ask: ProbeAsk,
+        step: ProbeStep,
     },
-    /// Get ready for a cell: allocate, create the log, compute the schedule.
+    /// Prepare a cell or a fault trial: allocate, create the log, compute the schedule.
     Prepare {
-        /// Cell id.
-        cell: String,
-        /// What to do; none for an idle tenant.
+        /// Id of the cell or trial.
+        id: String,
+        /// The workload; none for an idle tenant.
         workload: Option<WorkloadSpec>,
-        /// How it is offered.
+        /// The load.
         load: LoadSpec,
         /// Where the sample log goes; its folder exists.
         log: String,
         /// Rows to allocate.
         capacity_rows: u64,
-        /// The core for the issuer, where pinning is wanted.
+        /// The core of the issuer; none for an issuer that is not pinned.
         cpu: Option<u32>,
     },
-    /// Start at the instant on the shared clock.
+    /// Start at an instant of the shared clock.
     Go {
         /// The common start.
         t0_ns: u64,
@@ -130,11 +130,11 @@ pub enum ToTenant {
     Arm {
         /// Name of the fault.
         fault: String,
-        /// How long what it leaves on the device may last at most.
+        /// Longest time that its work may stay on the device.
         budget_ns: u64,
-        /// What part it has in it.
+        /// The role of the process.
         #[serde(default)]
-        part: FaultPart,
+        role: FaultRole,
     },
     /// Inject it.
     Inject {
@@ -142,18 +142,19 @@ pub enum ToTenant {
         t0_ns: u64,
         /// When, since the common start.
         at_ns: u64,
-        /// When it is over at the latest, since the common start.
+        /// When it must have ended, since the common start.
         until_ns: u64,
     },
-    /// Ask for the device until it is given, and run a kernel on it. Not with an open context.
-    Arrive {
+    /// Request a context until the driver grants it, and run a kernel. For a process without an
+    /// open context.
+    AcquireDevice {
         /// CUDA ordinal of the device within the tenant's view.
         ordinal: u32,
         /// Participant numbers.
         participants: Participants,
-        /// Time between two tries.
+        /// Time between two requests.
         every_ns: u64,
-        /// When to give up.
+        /// Time after which to stop.
         limit_ns: u64,
     },
     /// End the process.
@@ -164,23 +165,24 @@ pub enum ToTenant {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
 pub enum FromTenant {
-    /// First line: the process is up.
+    /// First line: the process has started.
     Hello {
-        /// Protocol it speaks.
+        /// Version of its protocol.
         protocol: u32,
         /// Process id.
         pid: u32,
         /// `virtual` or `wall`.
         clock: String,
-        /// Inode of its time namespace; stamps are comparable only where these agree.
+        /// Inode of its time namespace; stamps are comparable only where the inodes agree.
         time_namespace: u64,
     },
     /// The context is open.
     Opened {
-        /// What the device looks like from here, by name (`sm_count`, `memory_bytes`, `uuid`...).
+        /// Facts of the device as the tenant sees it, by name (`sm_count`, `memory_bytes`,
+        /// `uuid`...).
         facts: BTreeMap<String, String>,
     },
-    /// The context is gone.
+    /// The context is destroyed.
     Closed,
     /// Parameters were found.
     Calibrated {
@@ -190,14 +192,14 @@ pub enum FromTenant {
         rate_per_s: f64,
         /// Median service time at depth 1.
         service_ns: u64,
-        /// What one request amounts to.
+        /// Work of one request.
         work_per_request: f64,
-        /// In which unit.
+        /// Unit of the work.
         unit: String,
     },
-    /// Kernel verification is done.
+    /// Kernels were verified.
     Verified {
-        /// What the check of each workload found.
+        /// The verification of each workload.
         results: BTreeMap<String, Verification>,
     },
     /// The SMs on which blocks ran.
@@ -212,8 +214,8 @@ pub enum FromTenant {
     },
     /// A step of a probe was done.
     Probed {
-        /// What it found.
-        told: ProbeTold,
+        /// Its reply.
+        reply: ProbeReply,
     },
     /// Ready for the common start.
     Ready {
@@ -233,42 +235,42 @@ pub enum FromTenant {
     },
     /// The fault is prepared.
     Armed {
-        /// What a helper process gives to the process that it helps.
+        /// Data of a helper process for the injector.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        given: Option<String>,
+        helper_data: Option<String>,
     },
-    /// The fault was injected, and the process lives on.
+    /// The fault was injected, and the process is alive.
     Injected {
         /// When it began, since the common start.
         began_ns: u64,
-        /// When the answer was there, since the common start.
+        /// When the answer arrived, since the common start.
         detected_ns: u64,
         /// `CUresult` of the first call that failed; absent if none did.
         code: Option<i32>,
-        /// `CUresult` of a harmless call afterwards; 0 if it went well.
+        /// `CUresult` of a harmless call afterwards; 0 for success.
         later_code: i32,
     },
-    /// The device was given, or not.
-    Arrived {
-        /// How long it took; absent if it was never given.
+    /// A context was granted, or the limit passed.
+    DeviceAcquired {
+        /// Time until the kernel had run; absent if no context was granted.
         accepted_after_ns: Option<u64>,
-        /// Times that were tried.
+        /// Number of requests.
         tries: u32,
         /// `CUresult` of the last refusal.
         refused_with: Option<i32>,
     },
-    /// It could not do what was asked; it stays alive unless the driver makes that pointless.
+    /// It could not do what a message requested. It stays alive unless its context is unusable.
     Refused {
         /// What it was doing.
         doing: String,
-        /// Why it could not.
+        /// The kind of the cause.
         kind: RefusalKind,
         /// What went wrong, in one line.
         text: String,
     },
 }
 
-/// A line that is no message.
+/// A line that is not a message.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// Not the JSON of a known message.
@@ -276,10 +278,10 @@ pub enum WireError {
     Parse {
         /// The beginning of the line.
         line: String,
-        /// What the parser said.
+        /// The parser's error.
         source: serde_json::Error,
     },
-    /// Longer than any message may be.
+    /// Longer than the limit.
     #[error("a line of more than {LINE_BYTES_MAX} bytes")]
     TooLong,
 }
@@ -297,7 +299,7 @@ pub fn to_line<T: Serialize>(message: &T) -> Result<String, serde_json::Error> {
 /// Reads one line.
 ///
 /// # Errors
-/// When it is too long or is no message.
+/// When it is too long or not a message.
 pub fn from_line<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, WireError> {
     if line.len() > LINE_BYTES_MAX {
         return Err(WireError::TooLong);
@@ -369,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn two_messages_in_one_read_stay_two() -> Result<(), Box<dyn std::error::Error>> {
+    fn separates_two_messages_of_one_read() -> Result<(), Box<dyn std::error::Error>> {
         let text = to_line(&ToTenant::Close)? + &to_line(&ToTenant::Go { t0_ns: 5 })?;
         let read: Vec<ToTenant> = text
             .split_inclusive('\n')
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_is_named() -> Result<(), Box<dyn std::error::Error>> {
+    fn names_the_beginning_of_a_torn_line() -> Result<(), Box<dyn std::error::Error>> {
         let participants = Participants {
             issuer: 4,
             reaper: 5,
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_refused() {
+    fn refuses_an_endless_line() {
         let line = "x".repeat(LINE_BYTES_MAX + 1);
         assert!(matches!(
             from_line::<FromTenant>(&line),

@@ -1,4 +1,4 @@
-//! What a tenant is asked to do: a workload with its parameters, and the load it is put under.
+//! The work of a tenant: a workload with its parameters, and its load.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub struct WorkloadSpec {
     /// Name in the catalogue of workloads.
     pub name: String,
-    /// Named integer parameters (grid, iterations, bytes...); what they mean is the workload's.
+    /// Named integer parameters (grid, iterations, bytes...); the workload defines their meaning.
     #[serde(default)]
     pub params: BTreeMap<String, u64>,
 }
 
-/// How the requests of an open loop bunch: bursts, and pauses for thought between them.
+/// Bursts of an open loop's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bursts {
     /// Mean requests of a burst.
@@ -38,14 +38,14 @@ pub enum LoadSpec {
         open_start_ns: u64,
         /// End of the open loop.
         open_end_ns: u64,
-        /// Arrivals per second, Poisson unless they bunch.
+        /// Arrivals per second, Poisson unless they come in bursts.
         rate_per_s: f64,
-        /// How they bunch, if they do.
+        /// Bursts of the arrivals, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bursts: Option<Bursts>,
         /// Seed of the arrival schedule, shared by all cells of a block.
         seed: u64,
-        /// Most requests outstanding before the cell counts as overloaded.
+        /// Maximum of outstanding requests; at the maximum the cell counts as overloaded.
         outstanding_max: u32,
     },
     /// The aggressor's load: saturating while its duty cycle is on.
@@ -59,7 +59,7 @@ pub enum LoadSpec {
         /// Requests kept outstanding.
         depth: u32,
     },
-    /// Sits there with its context open until `end_ns`.
+    /// Keeps its context open until `end_ns` and submits nothing.
     Idle {
         /// When the cell ends.
         end_ns: u64,

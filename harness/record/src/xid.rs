@@ -1,4 +1,4 @@
-//! What the kernel's log says of an Xid, which NVML's event does not: whose it was, and where.
+//! An Xid in the kernel's log: its process and MIG instance, which NVML's event lacks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct XidLine {
     /// Number of the Xid.
     pub number: u32,
-    /// Process that the driver names, by the number that it has in the host's first namespace. In
-    /// virtual time, where equal runs have equal records, [`XidLine::ours`] alone says who it was.
+    /// Process that the driver names, by its id in the host's initial namespace. Absent in virtual
+    /// time, because records of equal runs are equal; [`XidLine::ours`] names the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Name of that process.
@@ -21,14 +21,13 @@ pub struct XidLine {
     /// Compute instance in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_instance: Option<u32>,
-    /// Who of this run that process is: the tenants that are it, or the mechanism's service; empty
-    /// for nobody of ours. Absent where process numbers are those of another namespace, or the line
-    /// has none.
+    /// The tenants of this run in that process, or the mechanism's service; empty for other
+    /// processes. Absent where process ids are those of another namespace, or the line has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<Vec<String>>,
     /// The rest of the line.
     pub text: String,
 }
 
-/// Name under which the processes that serve a mechanism are among [`XidLine::ours`].
+/// Name of the mechanism's service in [`XidLine::ours`].
 pub const SERVICE: &str = "service";

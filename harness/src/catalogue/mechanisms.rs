@@ -2,11 +2,10 @@
 //! `mechanism/`.
 //!
 //! A line is the module in `mechanism/`, its type there, and the name for the command line,
-//! profiles and records. The order is that of reports. The room `mechanism` makes its catalogue
-//! from the same lines, so a line without a file, or a file that leaves a fact out, does not
-//! compile.
+//! profiles and records, in report order. The room `mechanism` builds its catalogue from the same
+//! lines, so a line without a file, or a file that leaves a fact out, does not compile.
 
-/// Hands every line of the list to the macro `$with`.
+/// Calls the macro `$with` with every line of the list.
 macro_rules! mechanisms {
     ($with:ident) => {
         $with! {
@@ -27,7 +26,7 @@ macro_rules! mechanisms {
 }
 pub(crate) use mechanisms;
 
-/// The name under which native cells run. Its mechanism is the one whose tenants share nothing
+/// The mechanism of native cells. Its tenants share nothing
 /// ([`Sharing::Reference`](gpubench_record::Sharing::Reference)).
 pub const REFERENCE: &str = "exclusive";
 

@@ -1,12 +1,11 @@
-//! Lists of names that every room may read: mechanisms and probes.
+//! The list of mechanisms, which every room may read.
 //!
-//! Data flows from left to right, and a profile is read before any mechanism is asked. So the list
-//! of mechanisms holds names only: each name with the module in `mechanism/` that has everything
-//! else about it. What plans need of a mechanism they get with its
-//! [`Capability`](crate::plan::Capability), and scores with the plan in the record.
+//! Data flows from left to right, and a profile is read before a mechanism is used. So the list has
+//! names only: each name with its module in `mechanism/`, which has everything else. Plans get the
+//! facts of a mechanism with its [`Capability`](crate::plan::Capability), and scores with the plan
+//! in the record.
 
 mod mechanisms;
-pub mod probes;
 
 pub(crate) use mechanisms::mechanisms;
 pub use mechanisms::{REFERENCE, names};

@@ -105,7 +105,7 @@ impl Args {
     /// Refuses flags that contradict the profile.
     fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
         let has_extras = self.probes || self.escape || self.faults.is_some();
-        if has_extras && profile.foreign.victim().is_some() {
+        if has_extras && profile.user_victim.victim().is_some() {
             return Err(ExpectedError::Usage {
                 problem:
                     "--probes, --escape and --faults need built-in victims, and the victim is \

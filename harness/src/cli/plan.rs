@@ -128,14 +128,17 @@ fn summary(plan: &Plan) -> String {
         plan.cells.len(),
         plan.cells.len() / plan.blocks.max(1) as usize,
     );
-    let victim = plan.foreign.as_ref().map_or_else(String::new, |victim| {
-        let (command, reports) = (&victim.command, victim.reports.as_str());
-        let ready = span(victim.ready_ns);
-        format!(
-            "\nvictim: {command} (measured by its {reports}), restarted for most cells, ready \
+    let victim = plan
+        .user_victim
+        .as_ref()
+        .map_or_else(String::new, |victim| {
+            let (command, reports) = (&victim.command, victim.reports.as_str());
+            let ready = span(victim.ready_ns);
+            format!(
+                "\nvictim: {command} (measured by its {reports}), restarted for most cells, ready \
              within {ready}"
-        )
-    });
+            )
+        });
     let open = plan.cells.iter().filter(|cell| !cell.closed_only).count();
     let where_open = if open == cells {
         String::new()

@@ -23,7 +23,7 @@ pub fn run_until_signal(
             what: format!("event loop: {error}"),
         })?;
     let out = setup.out.clone();
-    let has_user_victim = setup.plan.foreign.is_some();
+    let has_user_victim = setup.plan.user_victim.is_some();
     runtime.block_on(async move {
         // Installed before the record is created, so every record has an end.
         let wanted = Signals::catch()?;

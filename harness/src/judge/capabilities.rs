@@ -19,7 +19,7 @@ fn capability(mechanism: &dyn Mechanism, cx: &MechanismContext<'_>) -> Capabilit
     let properties = entry.properties();
     let configuration = mechanism.configuration(cx);
     // A program of the user's is a process, and cannot be made a thread of another.
-    let outside = cx.profile.foreign.victim().is_some() && properties.has_threads();
+    let outside = cx.profile.user_victim.victim().is_some() && properties.has_threads();
     let availability = if outside {
         Availability::Waived {
             reason: "its tenants are threads of one process, and the victim is a program"

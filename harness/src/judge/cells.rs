@@ -125,7 +125,7 @@ pub(super) fn judged(
             .as_ref()
             .and_then(entry)
             .map(|entry| entry.native_rate_per_s),
-        is_user_victim: run.plan.foreign.is_some(),
+        is_user_victim: run.plan.user_victim.is_some(),
         failure: end.failure.as_deref(),
         host,
     })?)

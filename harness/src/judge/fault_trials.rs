@@ -33,7 +33,7 @@ pub(super) fn judged(
 ) -> Result<Vec<FaultResult>, JudgeError> {
     let mut results = Vec::new();
     for event in events {
-        let RunEvent::FaultTrialEnded { id, seen } = event else {
+        let RunEvent::FaultTrialEnded { id, observed: seen } = event else {
             continue;
         };
         let mut planned = plan.fault_trials.iter();

@@ -59,7 +59,7 @@ fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
         .filter_map(|device| Some(device.parent()?.to_path_buf()));
     let inputs = HostInputs {
         hami_lib: options.hami_lib.clone(),
-        program: profile.foreign.victim().map(|victim| victim.command),
+        program: profile.user_victim.victim().map(|victim| victim.command),
         allow_reconfigure: options.allow_reconfigure,
         may_change_settings: may_change_settings(device.as_deref()),
         virtual_folders: virtual_folders.collect(),
@@ -102,7 +102,7 @@ pub fn time_mode(
         };
         hami_needs_wall_clock(options.hami_lib.as_deref(), stands_in)
     };
-    if profile.foreign.victim().is_some() || wants_library && brings_library() {
+    if profile.user_victim.victim().is_some() || wants_library && brings_library() {
         TimeMode::Wall
     } else {
         TimeMode::Virtual

@@ -27,7 +27,7 @@ pub fn open(session: &DeviceSession) -> Result<KernelLog, String> {
 /// Whether the log can be read, in the words of records and `doctor`.
 pub fn describe(opened: &Result<KernelLog, String>) -> String {
     match opened {
-        Ok(log) if log.has_our_numbers() => "read; it names the process of each Xid".to_owned(),
+        Ok(log) if log.has_our_pids() => "read; it names the process of each Xid".to_owned(),
         Ok(_) => "read; its process ids belong to another PID namespace".to_owned(),
         Err(reason) => format!("not read, so Xids have no process and no MIG instance: {reason}"),
     }

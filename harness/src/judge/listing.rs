@@ -12,6 +12,7 @@ use crate::catalogue;
 use crate::mechanism::{self, Mechanism};
 use crate::plan;
 use crate::profile::built_in;
+use crate::run::probe::{self, Probe};
 
 /// One entry: its name, its summary, and its details by key.
 pub struct Row {
@@ -161,7 +162,7 @@ pub fn faults_left_out() -> Vec<Row> {
 
 /// Probes that the catalogue lacks on purpose, with the reason.
 pub fn probes_left_out() -> Vec<Row> {
-    let rows = catalogue::probes::LEFT_OUT.iter();
+    let rows = probe::LEFT_OUT.iter();
     rows.map(|one| left_out(one.name, one.summary, one.reason))
         .collect()
 }
@@ -220,16 +221,16 @@ pub fn axes() -> Vec<Row> {
 
 /// Checks that do not produce a throughput.
 pub fn probes() -> Vec<Row> {
-    let row = |entry: &catalogue::probes::ProbeEntry| Row {
+    let row = |entry: &Probe| Row {
         name: entry.name.to_owned(),
         summary: entry.summary.to_owned(),
         details: vec![
             ("sub_axis", json!(entry.sub_axis)),
             ("scored", json!(entry.scored)),
-            ("flag", json!(entry.flag)),
+            ("flag", json!(entry.flag.as_str())),
         ],
     };
-    catalogue::probes::CATALOGUE.iter().map(row).collect()
+    probe::CATALOGUE.iter().map(row).collect()
 }
 
 /// Profiles inside the binary.

@@ -52,7 +52,7 @@ pub fn matrix_setup(
     let kernel_log = kernel_log::open(session);
     let mut provenance = provenance::of_run(&session.clock());
     for (key, text) in [
-        ("seen", host_facts::labels(&facts).join("; ")),
+        ("observed", host_facts::labels(&facts).join("; ")),
         ("kernel_log", kernel_log::describe(&kernel_log)),
     ] {
         provenance.host.insert(key.to_owned(), text);

@@ -45,9 +45,12 @@ const ENTRY: MechanismEntry = MechanismEntry {
 };
 
 fn inside(slots: usize) -> Vec<Inside> {
-    let places = u32::try_from(slots).unwrap_or(u32::MAX);
-    let one = |place| Inside::GreenContext { place, places };
-    (0..places).map(one).collect()
+    let partitions = u32::try_from(slots).unwrap_or(u32::MAX);
+    let one = |partition| Inside::GreenContext {
+        partition,
+        partitions,
+    };
+    (0..partitions).map(one).collect()
 }
 
 impl Mechanism for GreenContext {

@@ -56,7 +56,7 @@ pub fn device_check(profile: &Profile) -> Plan {
         durations: DURATIONS,
         thresholds: profile.thresholds.clone(),
         mechanisms: Vec::new(),
-        foreign: None,
+        user_victim: None,
         cells: cells.collect(),
         fault_trials: Vec::new(),
         // Its workloads compute and copy: none has facts that a gate needs.

@@ -105,7 +105,7 @@ pub fn plan(
         durations,
         thresholds: profile.thresholds.clone(),
         mechanisms: runnable.into_iter().map(planned).collect(),
-        foreign: profile.foreign.victim(),
+        user_victim: profile.user_victim.victim(),
         cells: in_order(&groups, &layout),
         fault_trials: Vec::new(),
         workloads: facts::of_workloads(layout.pairs, layout.neighbours),
@@ -151,9 +151,9 @@ fn asked_axes(profile: &Profile) -> Vec<String> {
 /// The pairs whose cells the profile's axes need, in report order: those of which it wants both
 /// victim and aggressor. A sub-axis that is asked for by its own name has its usual pair at least.
 fn pairs(profile: &Profile) -> Vec<&'static Pair> {
-    let foreign = profile.foreign.victim().is_some();
+    let is_user_victim = profile.user_victim.victim().is_some();
     let of_entry = |entry: &&'static AxisEntry| {
-        let all: Vec<&'static Pair> = if foreign {
+        let all: Vec<&'static Pair> = if is_user_victim {
             entry.user_victim_pairs().collect()
         } else {
             entry.pairs().collect()
@@ -161,7 +161,7 @@ fn pairs(profile: &Profile) -> Vec<&'static Pair> {
         let wanted: Vec<&Pair> = all
             .iter()
             .copied()
-            .filter(|pair| foreign || wants(&profile.victims, pair.victim))
+            .filter(|pair| is_user_victim || wants(&profile.victims, pair.victim))
             .filter(|pair| wants(&profile.aggressors, pair.aggressor))
             .collect();
         if wanted.is_empty() && is_named(profile, entry) {

@@ -79,7 +79,7 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         cell_min: _,
         faults: _,
         thresholds: _,
-        foreign,
+        user_victim,
         time_slicing,
         mps,
         mps_quota,
@@ -90,7 +90,7 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         hami,
     } = profile;
     let tables: [&dyn OptionTable; 9] = [
-        foreign,
+        user_victim,
         time_slicing,
         mps,
         mps_quota,

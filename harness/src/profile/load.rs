@@ -163,7 +163,7 @@ fn at_cause(fault: &Fault, cause: &[Step], place: &str) -> ProfileError {
 /// Whether there is a program, where the command line says something of one: without any,
 /// gpubench's own victims would be measured in its place.
 fn has_program(profile: &Profile, overrides: &Overrides) -> Result<(), Fault> {
-    if profile.foreign.victim().is_some() {
+    if profile.user_victim.victim().is_some() {
         return Ok(());
     }
     let (key, problem) = if overrides.victim_reports.is_some() {
@@ -173,7 +173,7 @@ fn has_program(profile: &Profile, overrides: &Overrides) -> Result<(), Fault> {
     } else {
         return Ok(());
     };
-    let key = format!("foreign.{key}");
+    let key = format!("user-victim.{key}");
     Err(Fault::at(&key, problem, "--victim-cmd beside it"))
 }
 
@@ -198,13 +198,13 @@ fn override_with(profile: &mut Profile, overrides: &Overrides) {
         profile.axes = Wanted::Names(overrides.axes.clone());
     }
     if let Some(command) = &overrides.victim_cmd {
-        profile.foreign.command.clone_from(command);
+        profile.user_victim.command.clone_from(command);
     }
     if let Some(reports) = overrides.victim_reports {
-        profile.foreign.reports = reports;
+        profile.user_victim.reports = reports;
     }
     if let Some(ready) = overrides.victim_ready {
-        profile.foreign.ready = ready;
+        profile.user_victim.ready = ready;
     }
 }
 

@@ -96,8 +96,9 @@ pub struct Profile {
     /// The conventions that turn figures into levels and words.
     #[serde(with = "thresholds::ThresholdsTable")]
     pub thresholds: Thresholds,
-    /// A program of one's own as the victim.
-    pub foreign: UserVictimOptions,
+    /// A user's program as the victim.
+    #[serde(rename = "user-victim")]
+    pub user_victim: UserVictimOptions,
     /// Options of the mechanism `time-slicing`.
     #[serde(rename = "time-slicing")]
     pub time_slicing: TimeSlicingOptions,

@@ -15,7 +15,7 @@ pub(super) trait OptionTable {
     fn check(&self) -> Result<(), Fault>;
 }
 
-/// `[foreign]`: a program of one's own as the victim.
+/// `[user-victim]`: a program of one's own as the victim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserVictimOptions {
@@ -177,10 +177,10 @@ impl OptionTable for UserVictimOptions {
         let command = &self.command;
         if command.contains('\0') || (!command.is_empty() && command.trim().is_empty()) {
             let accepted = "a shell command; \"\" for no program of one's own";
-            return Err(Fault::at("foreign.command", "no command", accepted));
+            return Err(Fault::at("user-victim.command", "no command", accepted));
         }
         let (least, most) = (Span::from_s(1), Span::from_s(3_600));
-        within("foreign.ready", self.ready, least, most)
+        within("user-victim.ready", self.ready, least, most)
     }
 }
 

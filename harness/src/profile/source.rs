@@ -5,7 +5,10 @@ use toml::{Spanned, Table, Value};
 
 use super::error::{Fault, ProfileError, Step};
 
-/// A text in TOML with the name under which messages speak of it.
+/// Tables that had another name in older versions of gpubench: the old name and the new one.
+const RENAMED: &[(&str, &str)] = &[("foreign", "user-victim")];
+
+/// A text in TOML with the name that messages use for it.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     /// Path, or `built-in NAME`.
@@ -27,7 +30,14 @@ impl<'a> Source<'a> {
             accepted: String::new(),
         };
         let located = DeTable::parse(text).map_err(refuse)?;
-        let table = text.parse::<Table>().map_err(refuse)?;
+        let mut table = text.parse::<Table>().map_err(refuse)?;
+        for (old, new) in RENAMED {
+            if !table.contains_key(*new)
+                && let Some(value) = table.remove(*old)
+            {
+                table.insert((*new).to_owned(), value);
+            }
+        }
         Ok(Self {
             name,
             text,
@@ -43,7 +53,8 @@ impl<'a> Source<'a> {
             return None;
         };
         let table = self.located.get_ref();
-        let start = place_in(table, first, rest)?;
+        let old = RENAMED.iter().find(|(_, new)| new == first);
+        let start = place_in(table, first, rest).or_else(|| place_in(table, old?.0, rest))?;
         Some(line_at(self.text, start))
     }
 

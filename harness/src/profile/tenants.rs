@@ -24,8 +24,8 @@ pub(super) fn neighbours(profile: &Profile) -> Result<(), Fault> {
     }
     let aggressors = axis::aggressors();
     for (index, word) in words.iter().enumerate() {
-        let foreign = word == PEER && profile.foreign.victim().is_some();
-        let problem = if foreign {
+        let is_user_victim = word == PEER && profile.user_victim.victim().is_some();
+        let problem = if is_user_victim {
             "a program of one's own has no peers".to_owned()
         } else if [AGGRESSOR, PEER].contains(&word.as_str()) || aggressors.contains(&word.as_str())
         {
@@ -35,8 +35,8 @@ pub(super) fn neighbours(profile: &Profile) -> Result<(), Fault> {
         };
         let accepted = format!("{AGGRESSOR}, {PEER}, {}", aggressors.join(", "));
         let fault = Fault::at(KEY, problem, accepted).element(index);
-        return Err(if foreign {
-            fault.bound_by("foreign.command")
+        return Err(if is_user_victim {
+            fault.bound_by("user-victim.command")
         } else {
             fault
         });

@@ -32,7 +32,7 @@ const WRONG: &[(&str, &str)] = &[
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
          load, slo, slo_share, bursts, doses, device_time, telemetry_period, probe_windows, \
-         blocks, cell, cell_min, faults, thresholds, foreign, time-slicing, mps, mps-quota, \
+         blocks, cell, cell_min, faults, thresholds, user-victim, time-slicing, mps, mps-quota, \
          mps-static, mps-memory, mig, mig-mps, hami)",
     ),
     (
@@ -76,13 +76,13 @@ const WRONG: &[(&str, &str)] = &[
         "profile mine.toml:4: key `bursts.peak`: 1 is no peak (accepted: above 1 and at most 1000)",
     ),
     (
-        "version = 1\n[foreign]\ncommand = \"  \"\n",
-        "profile mine.toml:3: key `foreign.command`: no command (accepted: a shell command; \"\" \
+        "version = 1\n[user-victim]\ncommand = \"  \"\n",
+        "profile mine.toml:3: key `user-victim.command`: no command (accepted: a shell command; \"\" \
          for no program of one's own)",
     ),
     (
-        "version = 1\n[foreign]\nready = \"999ms\"\n",
-        "profile mine.toml:3: key `foreign.ready`: 999ms is too little (accepted: 1s to 1h)",
+        "version = 1\n[user-victim]\nready = \"999ms\"\n",
+        "profile mine.toml:3: key `user-victim.ready`: 999ms is too little (accepted: 1s to 1h)",
     ),
     (
         "version = 1\nmechanisms = \"mps\"\n",
@@ -265,7 +265,7 @@ fn a_flag_that_conflicts_with_the_file_is_reported_with_the_file_s_line() {
         Ok(_) => String::new(),
         Err(error) => crate::error::ExpectedError::from(error).to_string(),
     };
-    let begins = "profile the command line: key `foreign.command`: it does not go with \
+    let begins = "profile the command line: key `user-victim.command`: it does not go with \
                   `neighbours` (mine.toml:3): a program of one's own has no peers (accepted: ";
     assert!(reported.starts_with(begins), "{reported}");
 }

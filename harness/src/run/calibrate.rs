@@ -1,5 +1,5 @@
-//! Calibration: what every workload of the plan is on this device, found once: natively, where a
-//! tenant can have the whole device.
+//! Calibration: the parameters and native rate of every workload of the plan on this device, found
+//! once.
 
 pub mod one;
 
@@ -10,10 +10,10 @@ use gpubench_record::{Calibration, FromTenant, RefusalKind, Role, ToTenant, Veri
 use super::tenant_set::TenantSet;
 use super::{RunError, peaks};
 use crate::tenant::TenantError;
-use one::{LIMIT, patiently};
+use one::{LIMIT, with_retries};
 
-/// Verifies and calibrates all victims in the victim's place and all aggressors in the first
-/// neighbour's, each alone on the device. A victim keeps to this share of what it sees.
+/// Verifies and calibrates all victims in the victim's slot and all aggressors in the first
+/// neighbour's, each without other open contexts. A victim uses this share of the device it sees.
 pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let cells = &tenants.handles().setup.plan.cells;
     let trials = tenants.handles().setup.plan.fault_trials.iter();
@@ -35,8 +35,8 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
             continue;
         }
         tenants.open_only(slot).await?;
-        // What a program of the user's computes is its own affair.
-        if slot != 0 || tenants.handles().setup.plan.foreign.is_none() {
+        // The results of a user's program are not verified.
+        if slot != 0 || tenants.handles().setup.plan.user_victim.is_none() {
             waived.extend(verify(tenants, slot, &names).await?);
         }
         let mut found = BTreeMap::new();
@@ -44,7 +44,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
             if waived.contains_key(name) {
                 continue;
             }
-            match patiently(tenants, slot, name, share).await {
+            match with_retries(tenants, slot, name, share).await {
                 Ok(entry) => {
                     found.insert(name.clone(), entry);
                 }
@@ -65,7 +65,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
     Ok(calibration)
 }
 
-/// Has results checked; what comes back are the workloads that this device cannot run, and why.
+/// Verifies kernels; returns the workloads that this device cannot run, with the reason.
 async fn verify(
     tenants: &mut TenantSet,
     slot: usize,
@@ -99,7 +99,7 @@ async fn verify(
     }
 }
 
-/// Why this workload cannot be had at this length, if that is what the tenant says.
+/// Why the tenant waives the workload at this length, if it does.
 fn waiver(error: &RunError) -> Option<&str> {
     match error {
         RunError::Tenant(TenantError::Refused {

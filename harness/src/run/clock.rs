@@ -8,14 +8,14 @@ use gpubench_virtual_gpu::device::Device;
 
 use super::RunError;
 
-/// Time between the order to start and the start, in which every tenant receives the order and gets
-/// ready. On a host with few cores they wait for each other.
+/// Time between the message to start and the start, in which every tenant receives the message. On
+/// a host with few cores the tenants wait for each other.
 const LEAD_WALL_NS: u64 = 50_000_000;
 const LEAD_CROWDED_NS: u64 = 200_000_000;
 const CROWDED_CORES: usize = 6;
 const LEAD_VIRTUAL_NS: u64 = 1_000_000;
 
-/// Which clock the tenants are on.
+/// The clock of the tenants.
 #[derive(Clone)]
 pub enum RunClock {
     /// `CLOCK_MONOTONIC`.
@@ -25,7 +25,7 @@ pub enum RunClock {
 }
 
 impl RunClock {
-    /// `virtual` or `wall`, as records say it.
+    /// `virtual` or `wall`, as in records.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl RunClock {
         }
     }
 
-    /// The instant at which a cell ordered now shall begin.
+    /// The instant at which a cell that is started now begins.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -74,7 +74,7 @@ impl RunClock {
         }
     }
 
-    /// Takes back the announcement of participants that did not join.
+    /// Withdraws participants that did not join.
     ///
     /// # Errors
     /// When the clock cannot be reached.
@@ -90,7 +90,7 @@ impl RunClock {
         Ok(())
     }
 
-    /// Reaps dead processes: takes back what they held on the virtual device.
+    /// Reaps dead processes: frees what they held on the virtual device.
     ///
     /// # Errors
     /// When the clock cannot be reached.

@@ -8,7 +8,7 @@ use gpubench_record::{Calibration, Cell, FORMAT_VERSION, RunEvent};
 use tokio::sync::watch;
 
 use super::cores::Placement;
-use super::host_session::{HostSession, Under};
+use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
 use super::recorder::Recorder;
 use super::tenant_set::TenantSet;
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::mechanism;
 
-/// The parts of a run.
+/// The components of a run.
 struct Coordinator {
     handles: RunHandles,
     xids: XidMonitor,
@@ -29,8 +29,8 @@ struct Coordinator {
     session: HostSession,
 }
 
-/// Runs the plan. `kernel_log` has been read from before any tenant was started; it is absent where
-/// it cannot be read.
+/// Runs the plan. `kernel_log` was opened before any tenant was started; it is absent where it is
+/// not readable.
 ///
 /// # Errors
 /// When the record cannot be written or nothing can be measured; what was measured until then is in
@@ -49,7 +49,7 @@ pub async fn run(
         device: Box::new(setup.identity.clone()),
         provenance: Box::new(setup.provenance.clone()),
     })?;
-    // Before any thread or process is started, which would begin on the cores of this one.
+    // Before any thread or process is started, because they inherit the cores of this one.
     let cores = Placement::settle(&setup)?;
     let handles = RunHandles::new(setup, Waits::new(stop), recorder.clone());
     // Registered before any tenant is started: earlier Xids are not this run's.
@@ -65,7 +65,7 @@ pub async fn run(
         Err(RunError::Interrupted) => Ok(RunEnd::Interrupted),
         end => end,
     };
-    // A host that is not as it was found outweighs whatever else ended the run.
+    // A host that could not be restored takes precedence over every other error.
     let end = match coordinator.session.leave().await {
         Err(RunError::Interrupted) => end.map(|_| RunEnd::Interrupted),
         left => left.and(end),
@@ -100,7 +100,7 @@ impl Coordinator {
                 observer.phase(&calibration_phase(&handles.setup));
                 calibration(tenants, share).await?
             }
-            // Every mechanism has its row by then, which says why.
+            // The row of each mechanism gives the reason.
             None => Calibration::new(BTreeMap::new()),
         };
         let device = handles.identity();
@@ -145,7 +145,7 @@ impl Coordinator {
         }
         match self
             .session
-            .ready(&Under::from(cell), &mut self.ledger)
+            .ready(&MechanismKey::from(cell), &mut self.ledger)
             .await?
         {
             Ok(tenants) => {
@@ -157,13 +157,13 @@ impl Coordinator {
     }
 }
 
-/// The calibration that was given, or a new one.
+/// The calibration of the set-up, or a new one.
 async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let setup = Arc::clone(&tenants.handles().setup);
     // A user's program reports nothing about the device; a neighbour does.
-    let reporter = usize::from(setup.plan.foreign.is_some());
+    let reporter = usize::from(setup.plan.user_victim.is_some());
     if reporter > 0 || setup.calibration.is_some() {
-        // A tenant that has the device reports what it looks like.
+        // A tenant with an open context reports facts of the device.
         tenants.open_only(reporter).await?;
     }
     match &setup.calibration {
@@ -172,24 +172,24 @@ async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration,
     }
 }
 
-/// The phase in which the victim is calibrated. A user's program may have much to load before it
-/// reports anything.
+/// The phase in which the victim is calibrated. A user's program may load for long before it
+/// reports.
 fn calibration_phase(setup: &Setup) -> RunPhase {
-    let program = setup.plan.foreign.as_ref();
+    let program = setup.plan.user_victim.as_ref();
     let Some(program) = program.filter(|_| setup.calibration.is_none()) else {
         return RunPhase::Calibrating;
     };
     RunPhase::StartingProgram {
         limit_s: program.ready_ns as f64 / 1e9,
         sign: match program.reports {
-            Reports::Requests => "to say that it is ready",
+            Reports::Requests => "to report that it is ready",
             Reports::Lines => "to print a line",
         },
     }
 }
 
 /// Every variant that has cells, the planned ones first. The reference and the unprotected forms
-/// run for comparison where the user did not name them, and are proved too.
+/// run for comparison even if the profile does not name them, and are proved too.
 fn variants(setup: &Setup) -> Vec<(String, String)> {
     let plan = &setup.plan;
     let planned = plan.mechanisms.iter().map(|one| (&one.name, &one.variant));

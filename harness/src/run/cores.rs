@@ -1,23 +1,23 @@
-//! Which cores the threads of a run have, where cores are real and there are enough of them.
+//! Cores for the threads of a run on the wall clock, where the host has enough.
 //!
-//! An issuer that follows a schedule has a core to itself. All other threads keep off: the
-//! coordinator, which asks the driver for counters and may be in the kernel for a millisecond at a
-//! time, and whatever it starts, since a process begins on the cores of the one that started it.
+//! An issuer that follows a schedule has a core to itself. All other threads stay off it: the
+//! coordinator, which reads counters and may be in the kernel for a millisecond at a time, and its
+//! child processes, which inherit its cores.
 
 use gpubench_workloads::clock::ClockError;
 use gpubench_workloads::clock::thread::Cores;
 
 use super::Setup;
 
-/// Cores left over once each issuer has its own: as many again for the reapers, and two for the
-/// coordinator, the kernel and the rest of the host.
+/// Cores for the coordinator, the kernel and the rest of the host, beside one for each issuer and
+/// one for each reaper.
 const OTHERS_MIN: usize = 2;
 
 /// The cores of the issuers, and those of all other threads.
 pub struct Placement {
-    /// Of each slot in order; empty where threads run wherever the kernel puts them.
+    /// The core of each slot in order; empty where the kernel places all threads.
     issuers: Vec<u32>,
-    found: Option<Cores>,
+    original: Option<Cores>,
 }
 
 impl Placement {
@@ -28,22 +28,24 @@ impl Placement {
     pub fn settle(setup: &Setup) -> Result<Self, ClockError> {
         let unplaced = Self {
             issuers: Vec::new(),
-            found: None,
+            original: None,
         };
-        // A program of the user's has the whole host, as it would have without us.
-        if setup.clock.is_virtual() || setup.plan.foreign.is_some() {
+        // A user's program has the whole host, as without gpubench.
+        if setup.clock.is_virtual() || setup.plan.user_victim.is_some() {
             return Ok(unplaced);
         }
-        let found = Cores::of_this_thread()?;
-        let issuers = issuers(&found.list(), setup.plan.tenants as usize);
+        let original = Cores::of_this_thread()?;
+        let issuers = issuers(&original.list(), setup.plan.tenants as usize);
         if issuers.is_empty() {
             return Ok(unplaced);
         }
-        let others = issuers.iter().fold(found, |cores, cpu| cores.without(*cpu));
+        let others = issuers
+            .iter()
+            .fold(original, |cores, cpu| cores.without(*cpu));
         others.apply()?;
         Ok(Self {
             issuers,
-            found: Some(found),
+            original: Some(original),
         })
     }
 
@@ -53,16 +55,16 @@ impl Placement {
         self.issuers.get(slot).copied()
     }
 
-    /// Lets the calling thread go where it could before.
+    /// Restores the cores of the calling thread.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn leave(&self) -> Result<(), ClockError> {
-        self.found.as_ref().map_or(Ok(()), Cores::apply)
+        self.original.as_ref().map_or(Ok(()), Cores::apply)
     }
 }
 
-/// A core for each issuer, with one between them, and not the first, to which interrupts go.
+/// A core for each issuer: every second one from the third on. Interrupts go to the first.
 fn issuers(allowed: &[u32], tenants: usize) -> Vec<u32> {
     if allowed.len() < 2 * tenants + OTHERS_MIN {
         return Vec::new();
@@ -76,7 +78,7 @@ mod tests {
     use super::issuers;
 
     #[test]
-    fn each_issuer_has_a_core_of_those_that_are_allowed_or_none_has() {
+    fn gives_each_issuer_an_allowed_core_or_none_at_all() {
         assert_eq!(issuers(&[0, 1, 2, 3, 4, 5], 2), [2, 4]);
         assert_eq!(issuers(&[1, 5, 7, 8, 9, 12, 13], 2), [7, 9]);
         assert!(issuers(&[0, 1, 2, 3, 4], 2).is_empty());

@@ -2,12 +2,12 @@
 
 use crate::device::Nvml;
 
-/// NVML's lists; `None` is what it does not tell.
+/// NVML's lists; `None` where NVML reports none.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceProcesses {
     /// Processes with a compute context.
     pub listed: Option<Vec<u32>>,
-    /// The GPU instance of each of them, where the device is cut up.
+    /// The GPU instance of each of them, where MIG is on.
     pub instances: Vec<(u32, Option<u32>)>,
     /// MPS clients, by process id.
     pub mps_clients: Option<Vec<u32>>,
@@ -16,13 +16,14 @@ pub struct DeviceProcesses {
 }
 
 impl DeviceProcesses {
-    /// Asks NVML.
+    /// Reads NVML.
     pub fn now(nvml: &Nvml) -> Self {
-        let places = nvml.compute_processes().ok();
-        let pids = |places: &Vec<(u32, Option<u32>)>| places.iter().map(|(pid, _)| *pid).collect();
+        let processes = nvml.compute_processes().ok();
+        let pids =
+            |processes: &Vec<(u32, Option<u32>)>| processes.iter().map(|one| one.0).collect();
         Self {
-            listed: places.as_ref().map(pids),
-            instances: places.unwrap_or_default(),
+            listed: processes.as_ref().map(pids),
+            instances: processes.unwrap_or_default(),
             mps_clients: nvml.mps_client_pids().ok(),
             compute_mode: nvml.compute_mode().ok().map(str::to_owned),
         }

@@ -1,5 +1,5 @@
 //! Actions of the coordinator at an instant of the tenants' clock: signals, and commands to a
-//! daemon. In virtual time the clock stands meanwhile, so that one seed always finds the same state
+//! daemon. In virtual time the clock stops during the action, so that one seed gives the same state
 //! of the device.
 
 use std::sync::Arc;
@@ -36,25 +36,25 @@ pub enum HostAction {
     StopTenant {
         /// Its process.
         pid: u32,
-        /// When it may go on.
+        /// When it continues.
         until_ns: u64,
     },
     /// Processes of a mechanism's service get SIGKILL.
     KillService {
         /// Those processes.
         pids: Vec<u32>,
-        /// Processes that end with them on a virtual GPU, which waits for them. On a real one the
-        /// trial observes what becomes of them.
+        /// Processes that end with them. On a virtual GPU the action waits for their end; on a real
+        /// one the trial observes them.
         follow: Vec<u32>,
     },
     /// Another call, which returns why it failed.
     Do(Box<dyn FnOnce() -> Result<(), String> + Send>),
 }
 
-/// How often a killed process is polled, and how often at most: five seconds in all.
+/// Interval and maximum number of checks of a killed process: five seconds in all.
 const POLL: Duration = Duration::from_millis(1);
 const POLLS_MAX: u32 = 5_000;
-/// The steps of a wait on the wall clock, between which a run can end.
+/// Steps of a wait on the wall clock, so that a run can end between them.
 const STEP: Duration = Duration::from_millis(20);
 /// Longest wait for an action: every command to a daemon has a limit of its own.
 const FINISH: Duration = Duration::from_secs(90);
@@ -79,7 +79,7 @@ impl FaultScheduler {
         Ok(Self { thread, stop })
     }
 
-    /// Waits for the action; one whose instant has not come is left out.
+    /// Waits for the action. An action before its instant is left out.
     pub async fn finish(mut self) -> Done {
         self.stop.store(true, Ordering::Relaxed);
         let done = self.thread.within(FINISH).await;
@@ -112,7 +112,7 @@ fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
         HostAction::StopTenant { pid, until_ns } => {
             signal_group(pid, Signal::STOP);
             let slept = sleep_until(clock, until_ns, stop);
-            // No process stays stopped, however the wait ended.
+            // Continue the process also after a failed wait.
             signal_group(pid, Signal::CONT);
             slept?;
         }
@@ -134,12 +134,13 @@ fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
     Ok(Some(acted_ns))
 }
 
-/// Waits until a killed process is gone. What it held is taken back before the clock goes on; its
-/// last thread to end may hold the sign that it lives for a while yet.
+/// Waits until a killed process has ended and the virtual device has freed what it held, before the
+/// clock continues. Its last thread may hold the file lock for a short time after the process
+/// ended.
 fn wait_for_end(clock: &RunClock, pid: u32) -> Result<(), String> {
     for _ in 0..POLLS_MAX {
         clock.reap().map_err(|error| error.to_string())?;
-        if !lives(pid) && !holds(clock, pid)? {
+        if !is_alive(pid) && !holds(clock, pid)? {
             return Ok(());
         }
         std::thread::sleep(POLL);
@@ -159,7 +160,7 @@ fn holds(clock: &RunClock, pid: u32) -> Result<bool, String> {
     held.map_err(|error| error.to_string())
 }
 
-/// False if the run ended before.
+/// Returns false if the run ended before.
 fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<bool, String> {
     match clock {
         RunClock::Virtual(device) => {

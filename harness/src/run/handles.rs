@@ -1,4 +1,4 @@
-//! The parts of a run that tenants need, and the device under test as the coordinator asks it.
+//! The components of a run that tenant sets use, with calls to NVML and to the clock.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use super::waits::Waits;
 use super::{RunClock, RunError, Setup};
 use crate::device::{Nvml, identity};
 
-/// Longest wait for an answer of NVML, and for the shared clock of a virtual device.
+/// Longest wait for NVML, and for the shared clock of a virtual device.
 const NVML: Duration = Duration::from_secs(30);
 const CLOCK: Duration = Duration::from_secs(30);
 
-/// The parts that tenant sets work with. Clones are the same parts.
+/// The components that tenant sets use. Clones share them.
 #[derive(Clone)]
 pub struct RunHandles {
-    /// What runs, and on which device.
+    /// The inputs of the run.
     pub setup: Arc<Setup>,
     /// Every wait.
     pub waits: Waits,
@@ -35,7 +35,7 @@ pub struct RunHandles {
 }
 
 impl RunHandles {
-    /// The parts of a run that begins.
+    /// The components of a new run.
     pub fn new(setup: Arc<Setup>, waits: Waits, recorder: Recorder) -> Self {
         let identity = Rc::new(RefCell::new(setup.identity.clone()));
         Self {
@@ -47,16 +47,14 @@ impl RunHandles {
         }
     }
 
-    /// Asks NVML, with a limit.
+    /// Calls NVML, with a limit.
     pub async fn nvml<T: Send + 'static>(
         &self,
         doing: &'static str,
-        question: impl FnOnce(&Nvml) -> T + Send + 'static,
+        call: impl FnOnce(&Nvml) -> T + Send + 'static,
     ) -> Result<T, RunError> {
         let nvml = Arc::clone(&self.setup.nvml);
-        self.waits
-            .blocking(doing, NVML, move || question(&nvml))
-            .await
+        self.waits.blocking(doing, NVML, move || call(&nvml)).await
     }
 
     /// Announces participants of the clock, in this order.
@@ -67,7 +65,7 @@ impl RunHandles {
         .await
     }
 
-    /// Takes back the announcement of participants that did not come.
+    /// Withdraws announced participants that did not join.
     pub async fn abandon(&self, participants: Participants) -> Result<(), RunError> {
         self.clock("taking participants off the clock", move |clock| {
             clock.abandon(participants)
@@ -75,12 +73,12 @@ impl RunHandles {
         .await
     }
 
-    /// Takes back what dead tenants held on the virtual device.
+    /// Frees what dead tenants held on the virtual device.
     pub async fn reap(&self) -> Result<(), RunError> {
         self.clock("reaping dead processes", RunClock::reap).await
     }
 
-    /// Calls the shared clock: a participant that is stopped may hold its lock.
+    /// Calls the shared clock, with a limit: a stopped participant may hold its lock.
     async fn clock(
         &self,
         doing: &'static str,
@@ -104,17 +102,17 @@ impl RunHandles {
             .event(&RunEvent::TenantStarted { tenant, pid })?)
     }
 
-    /// The device as far as it is known.
+    /// The identity of the device so far.
     pub fn identity(&self) -> DeviceIdentity {
         self.identity.borrow().clone()
     }
 
-    /// SMs of the whole device; 0 until a tenant has seen it.
+    /// SMs of the whole device; 0 until a tenant has reported them.
     pub fn sm_count(&self) -> u32 {
         self.identity.borrow().sm_count
     }
 
-    /// Adds what a tenant saw that has the whole device.
+    /// Adds facts from a tenant of the whole device.
     pub fn complete_identity(&self, facts: &BTreeMap<String, String>) {
         identity::complete(&mut self.identity.borrow_mut(), facts);
     }

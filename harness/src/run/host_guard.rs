@@ -1,5 +1,5 @@
-//! The guard of the host's state, used from threads of their own: what a mechanism sets up and what
-//! is restored goes through the driver and the vendor's commands, which may hang.
+//! The guard of the host's state, called on separate threads: set-up and restoring use the driver
+//! and the vendor's commands, which may hang.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::mechanism::{InForce, Mechanism};
 /// has a limit of its own.
 const ENTER: Duration = Duration::from_secs(180);
 const RESTORE: Duration = Duration::from_secs(180);
-/// How long a set-up that was given up may take to come back. The vendor's commands end at once; a
-/// driver call that hangs does not.
-const COME_BACK: Duration = Duration::from_secs(3);
+/// Longest wait for an abandoned set-up to return. The vendor's commands return at once; a driver
+/// call that hangs does not.
+const RETURN: Duration = Duration::from_secs(3);
 
-/// The guard, unless a call that hangs has it.
+/// The guard; absent while a hanging call owns it.
 pub struct HostGuard {
     guard: Option<Guard>,
     handles: RunHandles,
 }
 
-/// The guard, back from its thread with an answer.
+/// The guard returned from its thread, with an answer.
 type Answered<T> = (Guard, T);
 
 impl HostGuard {
-    /// A guard that has changed nothing yet.
+    /// A guard without changes.
     pub fn new(handles: &RunHandles) -> Self {
         let setup = &handles.setup;
         let host = Arc::new(RealHost::new(Arc::clone(&setup.nvml)));
@@ -37,8 +37,8 @@ impl HostGuard {
         }
     }
 
-    /// Has a mechanism bring the host into its state. The user's wish to stop and the limit end the
-    /// wait; then the guard is taken back if the set-up ends, so that it can be restored.
+    /// Has a mechanism set up the host. The user's stop and the limit end the wait; if the
+    /// abandoned set-up then returns, the guard is kept, so that the host can be restored.
     pub async fn enter(
         &mut self,
         mechanism: &'static dyn Mechanism,
@@ -47,7 +47,7 @@ impl HostGuard {
         let setup = Arc::clone(&self.handles.setup);
         let doing = format!("setting up {}", mechanism.name());
         let mut call = BlockingCall::start(doing, move || {
-            let entered = mechanism.enter(&setup.host.asked(), &mut guard);
+            let entered = mechanism.enter(&setup.host.context(), &mut guard);
             (guard, entered)
         })?;
         let waits = self.handles.waits.clone();
@@ -59,8 +59,8 @@ impl HostGuard {
             Ok(answered) => Ok(self.put_back(answered)),
             Err(error) => {
                 call.abandon();
-                if let Ok(answered) = call.within(COME_BACK).await {
-                    // The run ends with the error; what was set up is restored.
+                if let Ok(answered) = call.within(RETURN).await {
+                    // The run ends with the error, and the host is restored.
                     let _ = self.put_back(answered);
                 }
                 Err(error)
@@ -68,7 +68,7 @@ impl HostGuard {
         }
     }
 
-    /// Restores the host and checks it. The user's wish to stop does not end this wait.
+    /// Restores the host and checks it. A stop by the user does not end this wait.
     pub async fn restore(&mut self) -> Result<(), RunError> {
         let mut guard = self.take()?;
         let mut call = BlockingCall::start("restoring the host", move || {
@@ -92,7 +92,7 @@ impl HostGuard {
     }
 }
 
-/// What is left to undo stands in the journal.
+/// The journal has the changes that remain.
 fn not_restored(problem: &str) -> RunError {
     HostError::NotRestored(problem.to_owned()).into()
 }

@@ -1,8 +1,8 @@
-//! The state of the host between cells, and the tenants that live in it.
+//! The state of the host between cells, and its tenants.
 //!
-//! The plan orders cells so that the host is switched seldom. On a switch every tenant ends,
-//! everything that was changed is restored and checked, and the next state is entered. Within one
-//! state each mechanism has a tenant set, and only one of them has contexts open.
+//! The plan orders cells so that the state of the host changes seldom. On a switch every tenant
+//! ends, every change is restored and checked, and the next state is entered. Within one state each
+//! mechanism has a tenant set, and only one set has open contexts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ pub struct HostSession {
     set_up: InForce,
     guard: HostGuard,
     tenant_sets: BTreeMap<String, TenantSet>,
-    /// For each group, the state that leaves tenants without any mechanism alone, if it has one.
+    /// For each group, the state in which tenants without a mechanism can run, if it has one.
     shared: BTreeMap<String, HostStage>,
     /// States that could not be entered, with the reason.
     refused: BTreeMap<HostStage, String>,
 }
 
-/// Under which mechanism a cell or a fault trial runs.
-pub struct Under<'a> {
+/// The mechanism of a cell or of a fault trial.
+pub struct MechanismKey<'a> {
     /// Name of the mechanism.
     pub mechanism: &'a str,
     /// Canonical variant.
@@ -39,7 +39,7 @@ pub struct Under<'a> {
     pub group: &'a str,
 }
 
-impl<'a> From<&'a Cell> for Under<'a> {
+impl<'a> From<&'a Cell> for MechanismKey<'a> {
     fn from(cell: &'a Cell) -> Self {
         Self {
             mechanism: &cell.mechanism,
@@ -49,7 +49,7 @@ impl<'a> From<&'a Cell> for Under<'a> {
     }
 }
 
-impl<'a> From<&'a FaultTrial> for Under<'a> {
+impl<'a> From<&'a FaultTrial> for MechanismKey<'a> {
     fn from(trial: &'a FaultTrial) -> Self {
         Self {
             mechanism: &trial.mechanism,
@@ -62,11 +62,11 @@ impl<'a> From<&'a FaultTrial> for Under<'a> {
 /// The tenants of a cell, or why there are none.
 pub type Ready<'a> = Result<&'a mut TenantSet, String>;
 
-/// Key of the tenants that have the device without a mechanism.
+/// Key of the tenants that use the device without a mechanism.
 const PLAIN: &str = "";
 
 impl HostSession {
-    /// A session that has set up nothing yet.
+    /// A session without set-up or tenants.
     pub fn new(handles: RunHandles) -> Self {
         let setup = &handles.setup;
         let mut shared = BTreeMap::new();
@@ -91,15 +91,15 @@ impl HostSession {
     /// The tenants of a cell or trial, with the host as their mechanism needs it.
     pub async fn ready(
         &mut self,
-        under: &Under<'_>,
+        key: &MechanismKey<'_>,
         ledger: &mut MechanismLedger,
     ) -> Result<Ready<'_>, RunError> {
         let host = &self.handles.setup.host;
-        let own = host.stage_of(under.mechanism, under.variant);
+        let own = host.stage_of(key.mechanism, key.variant);
         let native = own.is_none();
-        let wanted = own.or_else(|| self.shared.get(under.group).cloned());
+        let wanted = own.or_else(|| self.shared.get(key.group).cloned());
         if self.stage != wanted {
-            self.switch(wanted.clone(), under.group, ledger).await?;
+            self.switch(wanted.clone(), key.group, ledger).await?;
         }
         if let Some(stage) = &wanted
             && let Some(reason) = self.refused.get(stage)
@@ -110,15 +110,15 @@ impl HostSession {
             }
         }
         let in_one_process =
-            mechanism::find(under.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
-        let key = if native && !in_one_process {
+            mechanism::find(key.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
+        let set = if native && !in_one_process {
             PLAIN
         } else {
-            under.variant
+            key.variant
         };
-        match (self.start(key, under.mechanism).await, wanted) {
+        match (self.start(set, key.mechanism).await, wanted) {
             (Ok(()), _) => {}
-            // What its mechanism does to a tenant's process concerns no other mechanism's.
+            // The mechanism changes only the processes of its own tenants.
             (Err(RunError::Spawn(error)), Some(stage)) if !native => {
                 let outcome = Outcome::failed(format!("no tenant could be started: {error}"));
                 self.refuse(stage, &outcome, None, ledger)?;
@@ -126,13 +126,13 @@ impl HostSession {
             }
             (Err(error), _) => return Err(error),
         }
-        self.of(key).map(Ok)
+        self.of(set).map(Ok)
     }
 
-    /// The tenants among which workloads are calibrated, and the victim's share of what they see:
-    /// those that have the device without a mechanism. Where MIG has divided it there are none, and
-    /// those of the first mechanism that can be set up serve, in their instances. `None` if there
-    /// are none at all.
+    /// The tenants that calibrate workloads, and the victim's share of the device that they see:
+    /// the tenants without a mechanism. While MIG mode is on these do not exist, and the tenants of
+    /// the first mechanism that can be set up calibrate, in their instances. `None` if no mechanism
+    /// can be set up.
     pub async fn calibrating(
         &mut self,
         ledger: &mut MechanismLedger,
@@ -146,7 +146,8 @@ impl HostSession {
         let mut tried = BTreeSet::new();
         let mut found = None;
         for cell in &setup.plan.cells {
-            if tried.insert(&cell.variant) && self.ready(&Under::from(cell), ledger).await?.is_ok()
+            if tried.insert(&cell.variant)
+                && self.ready(&MechanismKey::from(cell), ledger).await?.is_ok()
             {
                 found = Some(cell);
                 break;
@@ -161,14 +162,14 @@ impl HostSession {
         });
         self.handles.recorder.warning(format!(
             "MIG mode is on: workloads are calibrated under {}, the victim for {share:.3} of \
-             what it sees there",
+             its instance",
             cell.variant
         ))?;
-        let tenants = self.ready(&Under::from(cell), ledger).await?;
+        let tenants = self.ready(&MechanismKey::from(cell), ledger).await?;
         Ok(tenants.ok().map(|tenants| (tenants, share)))
     }
 
-    /// A tenant set that was started.
+    /// A started tenant set.
     fn of(&mut self, key: &str) -> Result<&mut TenantSet, RunError> {
         let missing = || RunError::Clock(format!("tenants {key:?} were never started"));
         self.tenant_sets.get_mut(key).ok_or_else(missing)
@@ -214,7 +215,7 @@ impl HostSession {
         };
         match self.guard.enter(mechanism).await? {
             Ok(set_up) => self.set_up = set_up,
-            // A journal that cannot be kept concerns every mechanism and the user.
+            // Without a journal no mechanism can be set up, so the run ends.
             Err(error @ HostError::Journal(_)) => return Err(error.into()),
             Err(error) => {
                 self.guard.restore().await?;
@@ -224,7 +225,7 @@ impl HostSession {
                 };
                 let reason = format!("it could not be set up: {error}");
                 let outcome = match remedy {
-                    // The host says that it does not allow it, and what would make it possible.
+                    // The host does not allow it, and the remedy says what would.
                     Some(_) => Outcome::waived(reason),
                     None => Outcome::failed(reason),
                 };
@@ -234,7 +235,7 @@ impl HostSession {
         Ok(())
     }
 
-    /// Remembers that a state cannot be entered, and writes it for every mechanism in it.
+    /// Records that a state cannot be entered, for every mechanism of that state.
     fn refuse(
         &mut self,
         stage: HostStage,
@@ -256,8 +257,8 @@ impl HostSession {
         Ok(())
     }
 
-    /// Ends every tenant, restores the host and checks it. The host is restored even where ending a
-    /// tenant failed.
+    /// Ends every tenant, then restores the host and checks it, also after a tenant could not be
+    /// ended.
     pub async fn leave(&mut self) -> Result<(), RunError> {
         let mut dismissed = Ok(());
         for (_, mut tenants) in std::mem::take(&mut self.tenant_sets) {
@@ -276,14 +277,14 @@ fn tenant_config(
     mechanism: Option<&'static dyn Mechanism>,
     set_up: &InForce,
 ) -> TenantConfig {
-    let asked = setup.host.asked();
+    let context = setup.host.context();
     let slots = setup.plan.tenants.max(1) as usize;
     let environment = |slot| {
         mechanism.map_or_else(Default::default, |mechanism| {
-            mechanism.tenant_env(&asked, set_up, slot)
+            mechanism.tenant_env(&context, set_up, slot)
         })
     };
-    let configuration = mechanism.map(|mechanism| mechanism.configuration(&asked));
+    let configuration = mechanism.map(|mechanism| mechanism.configuration(&context));
     let admits_one = |m: &dyn Mechanism| m.entry().properties().admits_one_tenant();
     TenantConfig {
         mechanism,

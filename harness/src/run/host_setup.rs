@@ -1,18 +1,18 @@
-//! What mechanisms need to know of a run: options, facts, journal.
+//! What mechanisms need of a run: options, facts of the host, journal.
 
 use crate::mechanism::host::JournalLocation;
 use crate::mechanism::{self, HostFacts, HostStage, MechanismContext};
 use crate::profile::Profile;
 
-/// The user's wishes, the facts of the host, and where its changes are written.
+/// The user's options, the facts of the host, and the journal of its changes.
 pub struct HostSetup {
-    /// What the user wants.
+    /// The user's profile.
     profile: Profile,
-    /// The same for unprotected forms, which run for comparison.
+    /// The profile of unprotected forms, which run for comparison.
     unprotected: Profile,
     /// The facts of the host.
     pub facts: HostFacts,
-    /// Where changes are written.
+    /// The journal of changes.
     pub journal: JournalLocation,
 }
 
@@ -29,30 +29,30 @@ impl HostSetup {
     }
 
     /// The context of mechanisms with the user's options.
-    pub const fn asked(&self) -> MechanismContext<'_> {
+    pub const fn context(&self) -> MechanismContext<'_> {
         MechanismContext {
             profile: &self.profile,
             facts: &self.facts,
         }
     }
 
-    /// The context of the mechanism of a variant's cells. A variant that the user's options do not
-    /// make is an unprotected form.
-    pub fn asked_of(&self, mechanism: &str, variant: &str) -> MechanismContext<'_> {
-        let asked = self.asked();
+    /// The context of the mechanism of a variant. A variant that does not follow from the user's
+    /// options is an unprotected form.
+    pub fn context_of(&self, mechanism: &str, variant: &str) -> MechanismContext<'_> {
+        let context = self.context();
         let is_own =
-            mechanism::find(mechanism).is_none_or(|m| m.configuration(&asked).variant == variant);
+            mechanism::find(mechanism).is_none_or(|m| m.configuration(&context).variant == variant);
         let profile = if is_own {
             &self.profile
         } else {
             &self.unprotected
         };
-        MechanismContext { profile, ..asked }
+        MechanismContext { profile, ..context }
     }
 
     /// The state of the host in which cells of that variant run.
     pub fn stage_of(&self, mechanism: &str, variant: &str) -> Option<HostStage> {
-        let context = self.asked_of(mechanism, variant);
+        let context = self.context_of(mechanism, variant);
         mechanism::find(mechanism)?.configuration(&context).stage
     }
 }

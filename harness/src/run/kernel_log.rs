@@ -1,8 +1,7 @@
-//! Xids as the kernel's log has them, from the moment it is opened: with the process and the MIG
-//! instance that an NVML event does not name.
+//! Xids from the kernel's log, with the process and the MIG instance that an NVML event lacks.
 //!
-//! The kernel gives its log record by record at `/dev/kmsg`, to processes that may read it; a
-//! virtual device has a file of lines. Neither is ever waited for.
+//! `/dev/kmsg` returns one record for each read, to processes with the permission; a virtual device
+//! has a file of lines. Reads never block.
 
 mod line;
 
@@ -18,30 +17,31 @@ pub use line::PciAddress;
 
 /// Longest record of the kernel's log (linux, `CONSOLE_EXT_LOG_MAX`).
 const RECORD_BYTES_MAX: usize = 8192;
-/// Most records read at a time: a log that grows as fast as it is read must not hold up a run.
+/// Maximum of records in one call, so that a fast-growing log does not block a run.
 const RECORDS_MAX: u32 = 100_000;
 /// `EPIPE`: records were overwritten before they were read (linux, `Documentation/ABI/testing/
-/// dev-kmsg`). Reading goes on with the oldest that is there.
+/// dev-kmsg`). The next read returns the oldest record that remains.
 const OVERWRITTEN: ErrorKind = ErrorKind::BrokenPipe;
-/// Inode of the first process namespace (linux, `PROC_PID_INIT_INO`), whose numbers the log has.
-const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
+/// Inode of the initial process namespace (linux, `PROC_PID_INIT_INO`); the log has its process
+/// ids.
+const INITIAL_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// One log, read from where it ended when it was opened.
+/// One log, read from its end at the time of opening.
 #[derive(Debug)]
 pub struct KernelLog {
     file: File,
     form: Form,
     /// The PCI address of the device; `None` reads the lines of all devices.
     address: Option<PciAddress>,
-    /// Whether the log's process numbers are those of this process.
-    same_numbers: bool,
+    /// Whether the log's process ids are those of this process's namespace.
+    same_namespace: bool,
 }
 
 #[derive(Debug)]
 enum Form {
     /// A device that gives one record for each read.
     Records,
-    /// A file that grows, read up to here.
+    /// A growing file, with the offset of the next read.
     Lines(u64),
 }
 
@@ -51,14 +51,14 @@ impl KernelLog {
     /// # Errors
     /// Why it cannot be read, in one line.
     pub fn open(path: &Path, address: Option<PciAddress>) -> Result<Self, String> {
-        let told = |error: std::io::Error| format!("{}: {error}", path.display());
+        let with_path = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut options = File::options();
         options
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        let mut file = options.open(path).map_err(told)?;
-        let meta = file.metadata().map_err(told)?;
-        let end = file.seek(SeekFrom::End(0)).map_err(told)?;
+        let mut file = options.open(path).map_err(with_path)?;
+        let meta = file.metadata().map_err(with_path)?;
+        let end = file.seek(SeekFrom::End(0)).map_err(with_path)?;
         let is_device = meta.file_type().is_char_device();
         Ok(Self {
             file,
@@ -68,7 +68,7 @@ impl KernelLog {
                 Form::Lines(end)
             },
             address,
-            same_numbers: !is_device || is_first_namespace(),
+            same_namespace: !is_device || is_initial_namespace(),
         })
     }
 
@@ -82,26 +82,24 @@ impl KernelLog {
             Form::Lines(at) => lines(&self.file, at)?,
         };
         let of_device = |line: &str| {
-            let (address, said) = line::read(line)?;
-            self.address
-                .is_none_or(|own| own == address)
-                .then_some(said)
+            let (address, xid) = line::read(line)?;
+            self.address.is_none_or(|own| own == address).then_some(xid)
         };
         Ok(text.lines().filter_map(of_device).collect())
     }
 
-    /// Whether process numbers in it can be held against those of tenants.
-    pub const fn has_our_numbers(&self) -> bool {
-        self.same_numbers
+    /// Whether process ids in it can be compared with those of tenants.
+    pub const fn has_our_pids(&self) -> bool {
+        self.same_namespace
     }
 }
 
-fn is_first_namespace() -> bool {
-    let inode = |meta: Metadata| meta.ino() == FIRST_NAMESPACE;
+fn is_initial_namespace() -> bool {
+    let inode = |meta: Metadata| meta.ino() == INITIAL_NAMESPACE;
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(inode)
 }
 
-/// Reads one record; none where there is no further one.
+/// Reads one record; `None` at the end.
 fn read_record(file: &mut File, buffer: &mut [u8]) -> std::io::Result<Option<usize>> {
     loop {
         match file.read(buffer) {
@@ -115,7 +113,7 @@ fn read_record(file: &mut File, buffer: &mut [u8]) -> std::io::Result<Option<usi
     }
 }
 
-/// The messages of all records that are there, one a line.
+/// The messages of all available records, one a line.
 fn records(file: &mut File) -> std::io::Result<String> {
     let mut buffer = [0; RECORD_BYTES_MAX];
     let mut text = String::new();
@@ -129,17 +127,17 @@ fn records(file: &mut File) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The message of a record: behind the first semicolon, in its first line. Those that begin with a
-/// space are about its device.
+/// The message of a record: its first line after the first semicolon. Lines that begin with a space
+/// describe its device.
 fn message(record: &str) -> &str {
     let (_, message) = record.split_once(';').unwrap_or(("", record));
     message.lines().next().unwrap_or_default()
 }
 
-/// The lines that were finished since.
+/// The complete lines since the last call.
 fn lines(file: &File, at: &mut u64) -> std::io::Result<String> {
     let length = file.metadata()?.len();
-    // A torn line of a writer that died is cut off by the next writer.
+    // The next writer cuts off the torn line of a writer that died.
     *at = (*at).min(length);
     let mut bytes = vec![0; usize::try_from(length - *at).unwrap_or(0)];
     let mut filled = 0;
@@ -172,24 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_from_its_end_and_only_in_whole_lines() -> TestResult {
+    fn reads_a_file_from_its_end_in_whole_lines() -> TestResult {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("kernel.log");
         std::fs::write(&path, of(13, 1))?;
         let mut log = KernelLog::open(&path, Some((0, 1, 0)))?;
-        assert!(log.has_our_numbers());
+        assert!(log.has_our_pids());
         let mut writer = std::fs::OpenOptions::new().append(true).open(&path)?;
         let numbers = |log: &mut KernelLog| -> std::io::Result<Vec<u32>> {
             Ok(log.drain()?.iter().map(|line| line.number).collect())
         };
-        assert!(numbers(&mut log)?.is_empty(), "it was there before");
+        assert!(numbers(&mut log)?.is_empty(), "logged before the opening");
         let (first, second) = (of(31, 1), of(45, 1));
         let (begin, end) = second.split_at(30);
         writer.write_all(format!("{first}{}[ 2.0] usb 1-1: new\n{begin}", of(79, 2)).as_bytes())?;
         assert_eq!(numbers(&mut log)?, [31], "79 is another device's");
         writer.write_all(end.as_bytes())?;
         assert_eq!(numbers(&mut log)?, [45]);
-        // A torn tail is cut off, and something shorter comes in its place.
+        // A torn tail is cut off and replaced by a shorter line.
         writer.write_all(&of(94, 1).as_bytes()[..40])?;
         assert!(numbers(&mut log)?.is_empty());
         writer.set_len(
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_read_says_why() {
+    fn names_the_reason_for_an_unreadable_log() {
         let none = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None).map(|_| ());
         assert_eq!(
             none,
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_a_record_is_what_was_printed() {
+    fn reads_the_message_of_a_record() {
         for (record, expected) in [
             (
                 "6,1234,98765,-;NVRM: Xid (a): 1, b;c\n SUBSYSTEM=pci\n DEVICE=+pci:1\n",

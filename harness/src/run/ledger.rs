@@ -14,7 +14,7 @@ pub struct MechanismLedger {
 }
 
 impl MechanismLedger {
-    /// No variant has ended yet.
+    /// A ledger without ended variants.
     pub const fn new(recorder: Recorder) -> Self {
         Self {
             ended: BTreeMap::new(),
@@ -27,7 +27,7 @@ impl MechanismLedger {
         self.ended.contains_key(variant)
     }
 
-    /// Why no cell of this variant can run, once that is known.
+    /// Why no cell of this variant can run, if it is waived.
     pub fn waived(&self, variant: &str) -> Option<String> {
         let outcome = self.ended.get(variant)?;
         let is_waived = outcome.outcome == OutcomeKind::Waived;

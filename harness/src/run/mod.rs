@@ -1,9 +1,9 @@
-//! Running a plan: starts tenants, tells them what to do, and writes what happens as it happens.
+//! Running a plan: starts tenants, sends them messages, and writes events as they happen.
 //!
 //! [`run`] is the coordinator. It owns every wait ([`waits`]), shares an immutable [`Setup`], and
-//! has small parts that each own their state: the record ([`recorder`]), Xids ([`xids`]), cores
-//! ([`cores`]), mechanisms that have ended ([`ledger`]), the state of the host with the tenants in
-//! it ([`host_session`]). Functions take the parts that they need.
+//! has components that each own their state: the record ([`recorder`]), Xids ([`xids`]), cores
+//! ([`cores`]), mechanisms that have ended ([`ledger`]), the host with its tenants
+//! ([`host_session`]). Functions take the components that they need.
 //!
 //! Nothing is judged here. The result is a folder of events and sample logs, which `gate` and
 //! `score` read later.
@@ -26,7 +26,7 @@ mod log_capacity;
 mod observe;
 mod peaks;
 mod pid_registry;
-mod probe;
+pub mod probe;
 mod recorder;
 pub mod sampler;
 mod setup;

@@ -13,11 +13,11 @@ use super::device_processes::DeviceProcesses;
 use super::tenant_set::TenantSet;
 use crate::mechanism::{Observation, ProgramObservation, TenantEnv};
 
-/// Longest wait for a mechanism's daemon: three commands, each with a limit of its own.
+/// Longest wait for a mechanism's daemon: three commands, each with its own limit.
 const DAEMON: Duration = Duration::from_secs(70);
 
-/// The servers of a mechanism and their clients, as the mechanism itself lists them while the
-/// contexts of a cell are open.
+/// The servers of a mechanism and their clients, by the mechanism's own list, while the contexts of
+/// a cell are open.
 #[derive(Debug, Clone, Default)]
 pub struct Serving {
     services: Vec<u32>,
@@ -25,14 +25,14 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Asks the daemon, if there is one.
+    /// Queries the daemon, if there is one.
     pub async fn now(tenants: &TenantSet) -> Result<Self, RunError> {
         let set_up = tenants.config().set_up.clone();
         if set_up.daemon.is_none() {
             return Ok(Self::default());
         }
         let waits = &tenants.handles().waits;
-        let ask = move || match set_up.servers() {
+        let query = move || match set_up.servers() {
             Ok(services) => Self {
                 daemon_clients: set_up.clients(&services),
                 services,
@@ -42,7 +42,9 @@ impl Serving {
                 daemon_clients: Some(Err(error)),
             },
         };
-        waits.blocking("asking the MPS daemon", DAEMON, ask).await
+        waits
+            .blocking("querying the MPS daemon", DAEMON, query)
+            .await
     }
 }
 
@@ -53,25 +55,27 @@ pub async fn servers(tenants: &TenantSet) -> Result<Result<Vec<u32>, String>, Ru
         return Ok(Ok(Vec::new()));
     }
     let waits = &tenants.handles().waits;
-    let ask = move || set_up.servers();
-    waits.blocking("asking the MPS daemon", DAEMON, ask).await
+    let query = move || set_up.servers();
+    waits
+        .blocking("querying the MPS daemon", DAEMON, query)
+        .await
 }
 
-/// The material of every proof.
-pub fn seen(
+/// The observation on which every proof rests.
+pub fn observation(
     tenants: &TenantSet,
     condition: Condition,
     on_device: &DeviceProcesses,
     serving: &Serving,
 ) -> Observation {
-    // Every process in any list: among them are those of a user's program.
-    let named = [&on_device.listed, &on_device.mps_clients]
+    // All processes of all lists, which include those of a user's program.
+    let listed = [&on_device.listed, &on_device.mps_clients]
         .into_iter()
         .flatten();
     let of_daemon = serving.daemon_clients.iter().flatten();
-    let mut named: Vec<u32> = named.chain(of_daemon).flatten().copied().collect();
-    named.sort_unstable();
-    named.dedup();
+    let mut listed: Vec<u32> = listed.chain(of_daemon).flatten().copied().collect();
+    listed.sort_unstable();
+    listed.dedup();
     Observation {
         tenants: tenants.observations(),
         listed: on_device.listed.clone(),
@@ -83,23 +87,23 @@ pub fn seen(
         daemon_clients: serving.daemon_clients.clone(),
         program: tenants
             .program()
-            .map(|pids| program_seen(tenants, pids, &named, on_device)),
-        ..Observation::new(condition, tenants.open_pids(&named))
+            .map(|pids| of_program(tenants, pids, &listed, on_device)),
+        ..Observation::new(condition, tenants.open_pids(&listed))
     }
 }
 
-/// A user's program with these processes, as the system and NVML report it.
-fn program_seen(
+/// The observation of a user's program with these processes.
+fn of_program(
     tenants: &TenantSet,
     pids: Vec<u32>,
-    named: &[u32],
+    listed: &[u32],
     on_device: &DeviceProcesses,
 ) -> ProgramObservation {
-    let of_program = |process: &&(u32, Option<u32>)| pids.contains(&process.0);
-    let instances = on_device.instances.iter().filter(of_program).copied();
+    let is_own = |process: &&(u32, Option<u32>)| pids.contains(&process.0);
+    let instances = on_device.instances.iter().filter(is_own).copied();
     let instances = instances.collect();
     let mut working = pids.clone();
-    working.retain(|pid| named.contains(pid));
+    working.retain(|pid| listed.contains(pid));
     if working.is_empty() {
         working.extend(pids.first());
     }
@@ -118,19 +122,19 @@ fn program_seen(
     }
 }
 
-/// The variables of `handed` that a process was started without; all where the system does not
-/// tell.
+/// The variables of `handed` that a process was started without; all where its environment is not
+/// readable.
 fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
-    let there = environment(pid);
+    let present = environment(pid);
     let missing = handed
         .iter()
-        .filter(|(name, value)| there.get(*name) != Some(value));
+        .filter(|(name, value)| present.get(*name) != Some(value));
     missing
         .map(|(name, _)| (pid, name.to_string_lossy().into_owned()))
         .collect()
 }
 
-/// The environment that a process was started with; empty where the system does not tell.
+/// The environment that a process was started with; empty where it is not readable.
 fn environment(pid: u32) -> HashMap<OsString, OsString> {
     let environment = process(pid).and_then(|process| process.environ().ok());
     environment.unwrap_or_default()
@@ -140,19 +144,18 @@ fn process(pid: u32) -> Option<Process> {
     Process::new(pid.try_into().ok()?).ok()
 }
 
-/// A variable that a process was started with; `None` too where the system does not tell.
+/// A variable that a process was started with; `None` also where its environment is not readable.
 pub fn variable(pid: u32, name: &str) -> Option<String> {
     let value = environment(pid).remove(OsStr::new(name))?;
     Some(value.to_string_lossy().into_owned())
 }
 
-/// Whether a process is there and has not ended; a process that its parent has not reaped has ended
-/// (`Z` and `X` in proc_pid_stat(5)).
-pub fn lives(pid: u32) -> bool {
+/// Whether a process is alive. A zombie is not (`Z` and `X` in proc_pid_stat(5)).
+pub fn is_alive(pid: u32) -> bool {
     process_tree::Process::of(pid).is_some_and(|process| !process.is_gone)
 }
 
-/// The files that a process has mapped, each once; absent if the system does not tell.
+/// The files that a process has mapped, each once; `None` where the list is not readable.
 pub fn mapped(pid: u32) -> Option<Vec<String>> {
     let path = |map: MemoryMap| match map.pathname {
         MMapPath::Path(path) => Some(path.to_string_lossy().into_owned()),
@@ -169,24 +172,24 @@ pub fn mapped(pid: u32) -> Option<Vec<String>> {
 mod tests {
     use std::ffi::{OsStr, OsString};
 
-    use super::{lacking, lives, mapped, variable};
+    use super::{is_alive, lacking, mapped, variable};
     use crate::mechanism::TenantEnv;
 
     #[test]
-    fn a_process_that_its_parent_has_not_reaped_has_ended() -> std::io::Result<()> {
-        assert!(lives(std::process::id()));
-        assert!(!lives(u32::MAX));
+    fn a_zombie_is_not_alive() -> std::io::Result<()> {
+        assert!(is_alive(std::process::id()));
+        assert!(!is_alive(u32::MAX));
         let mut child = std::process::Command::new("sleep").arg("60").spawn()?;
-        assert!(lives(child.id()));
+        assert!(is_alive(child.id()));
         child.kill()?;
-        while lives(child.id()) {
+        while is_alive(child.id()) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         child.wait().map(drop)
     }
 
     #[test]
-    fn this_very_program_is_mapped_into_itself() {
+    fn finds_the_own_program_among_mapped_files() {
         let own = std::env::current_exe().ok();
         let files = mapped(std::process::id());
         let own = own.map(|path| path.display().to_string());
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_a_process_are_compared_with_those_that_it_was_handed() {
+    fn finds_handed_variables_that_a_process_lacks() {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let (own, word) = (std::process::id(), "GPUBENCH_TEST_NOT_SET");
         let mut handed = TenantEnv::from([("PATH".into(), path)]);

@@ -1,4 +1,4 @@
-//! Process ids of the tenants that were started: the kernel's log names processes by number alone.
+//! Process ids of all started tenants: the kernel's log names processes by id only.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use gpubench_record::XidLine;
 use gpubench_record::xid::SERVICE;
 
-/// Every process that was started for a tenant, by its number. Clones are the same registry.
+/// Every process that was started for a tenant, by its id. Clones share the registry.
 #[derive(Debug, Clone, Default)]
 pub struct PidRegistry(Rc<RefCell<Entries>>);
 
@@ -19,8 +19,8 @@ struct Entries {
 }
 
 impl PidRegistry {
-    /// Enters a process. Tenants that are threads of one are entered one after another; a number
-    /// that comes again later is another process's.
+    /// Enters a process. Tenants that are threads of one process are entered one after another; an
+    /// id that is entered again later belongs to a new process.
     pub fn enter(&self, tenant: &str, pid: u32) {
         let entries = &mut *self.0.borrow_mut();
         let tenants = entries.tenants.entry(pid).or_default();
@@ -50,19 +50,19 @@ mod tests {
     use super::{PidRegistry, XidLine};
 
     #[test]
-    fn a_process_is_the_tenant_that_was_started_last_under_its_number() {
+    fn an_id_belongs_to_the_tenant_that_was_started_last_with_it() {
         let registry = PidRegistry::default();
         for (tenant, pid) in [
             ("victim", 7),
             ("neighbour-1", 8),
             ("victim", 9),
             ("neighbour-1", 9),
-            // The number of a process that has ended.
+            // The id of a process that has ended.
             ("recovery-client", 7),
         ] {
             registry.enter(tenant, pid);
         }
-        let whose = |pid: Option<u32>| {
+        let tenants_of = |pid: Option<u32>| {
             let mut lines = [XidLine {
                 pid,
                 ..XidLine::default()
@@ -79,7 +79,7 @@ mod tests {
             (Some(99), Some("")),
             (None, None),
         ] {
-            assert_eq!(whose(pid).as_deref(), expected, "{pid:?}");
+            assert_eq!(tenants_of(pid).as_deref(), expected, "{pid:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a run writes as it goes: its events and the device's counters.
+//! What a run writes while it runs: its events and the device's counters.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -7,18 +7,18 @@ use std::rc::Rc;
 use gpubench_record::{RunEvent, TelemetryRow};
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
 
-/// The open files of a record. Clones write into the same files.
+/// The open files of a record. Clones share the files.
 #[derive(Clone)]
 pub struct Recorder(Rc<RefCell<Logs>>);
 
-/// Files are taken out when they are closed; nothing is written afterwards.
+/// The files; `None` after closing, when writes have no effect.
 struct Logs {
     events: Option<EventLog>,
     telemetry: Option<TelemetryLog>,
 }
 
 impl Recorder {
-    /// Makes both files.
+    /// Creates both files.
     pub fn create(out: &Path) -> Result<Self, StoreError> {
         let logs = Logs {
             events: Some(EventLog::create(out)?),

@@ -20,10 +20,9 @@ pub const SAMPLER: u32 = 0;
 pub struct Sampled {
     /// The readings.
     pub rows: Vec<TelemetryRow>,
-    /// The processes on the device half-way through; `None` if the cell ended before, as on a busy
-    /// host.
+    /// The processes on the device half-way through; `None` if the cell ended before.
     pub on_device: Option<DeviceProcesses>,
-    /// Every reason for reduced clocks, as a bit mask; `None` if NVML did not tell.
+    /// All reasons for reduced clocks, as a bit mask; `None` if NVML reported none.
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; `None` in virtual time.
     pub cpu_steal_ratio: Option<f64>,
@@ -34,7 +33,7 @@ pub struct Sampled {
 /// Longest wait for the sampler once every tenant has answered.
 const FINISH: Duration = Duration::from_secs(60);
 
-/// A sampler at work.
+/// A running sampler.
 pub struct Sampler {
     thread: BlockingCall<Sampled>,
     stop: Arc<AtomicBool>,
@@ -64,7 +63,7 @@ impl Times {
 }
 
 impl Sampler {
-    /// Starts to sample. In virtual time the sampler is the participant [`SAMPLER`] of the clock,
+    /// Starts sampling. In virtual time the sampler is the participant [`SAMPLER`] of the clock,
     /// which the caller has announced with those of the tenants.
     pub fn start(
         clock: &RunClock,
@@ -80,8 +79,8 @@ impl Sampler {
         Ok(Self { thread, stop })
     }
 
-    /// Ends sampling and returns what there is. In virtual time the thread ends by itself at the
-    /// end of the cell, which has passed when every tenant has answered.
+    /// Ends sampling and returns the samples. In virtual time the thread ends by itself at the end
+    /// of the cell, before every tenant has answered.
     pub async fn finish(mut self) -> Sampled {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.within(FINISH).await {
@@ -147,7 +146,7 @@ fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<(), Str
     match clock {
         RunClock::Virtual(device) => device.sleep_until(t_ns).map_err(|error| error.to_string()),
         RunClock::Wall => {
-            // In short steps, so that a finished cell does not wait.
+            // Short steps, so that a finished cell does not wait.
             while !stop.load(Ordering::Relaxed) {
                 let left = t_ns.saturating_sub(clock.now_ns());
                 if left == 0 {
@@ -165,7 +164,7 @@ mod tests {
     use super::Times;
 
     #[test]
-    fn even_the_shortest_cell_is_sampled_half_way() {
+    fn samples_every_cell_half_way() {
         let times = |length_ns, period_ns| {
             Times {
                 t0_ns: 7,

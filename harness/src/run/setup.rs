@@ -1,4 +1,4 @@
-//! What a run is given, and what it gives back.
+//! The inputs and outputs of a run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::device::{NoAnswer, Nvml};
 use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
 
-/// What a run is given. Nothing in it changes while the run goes on.
+/// The inputs of a run. They do not change during the run.
 pub struct Setup {
-    /// What runs.
+    /// The plan.
     pub plan: Plan,
     /// The folder of the record; it exists.
     pub out: PathBuf,
@@ -24,17 +24,17 @@ pub struct Setup {
     pub nvml: Arc<Nvml>,
     /// The device.
     pub identity: DeviceIdentity,
-    /// The circumstances.
+    /// Facts of host, build and time.
     pub provenance: Provenance,
     /// How tenants are started.
     pub spawner: Spawner,
-    /// A calibration made before, used instead of a new one.
+    /// An earlier calibration that replaces a new one.
     pub calibration: Option<Calibration>,
     /// Whether mechanisms are probed after the cells.
     pub probes: bool,
     /// Whether tenants try to bypass the limits of mechanisms.
     pub escape: bool,
-    /// What mechanisms need to know.
+    /// What mechanisms need of the run.
     pub host: HostSetup,
 }
 
@@ -47,7 +47,7 @@ pub enum RunEnd {
     Interrupted,
 }
 
-/// Why a run could not go on.
+/// Why a run ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The record cannot be written.
@@ -56,7 +56,7 @@ pub enum RunError {
     /// A tenant cannot be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// A tenant failed where nothing can be measured without it.
+    /// A tenant failed, and nothing can be measured without it.
     #[error(transparent)]
     Tenant(#[from] TenantError),
     /// The clock of the virtual GPU.
@@ -65,36 +65,36 @@ pub enum RunError {
     /// The driver, the host or the shared clock does not answer.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
-    /// Kernels give wrong results on this device: nothing measured with them means anything.
+    /// Kernels compute wrong results on this device, so their measurements mean nothing.
     #[error("kernel verification failed: {0}")]
     Verification(String),
-    /// There is no room for the samples of another cell.
+    /// The disk has no room for the samples of another cell.
     #[error("no space left for samples")]
     DiskFull,
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
-    /// Threads cannot be put on cores that they may use.
+    /// The kernel refused to place threads on their cores.
     #[error("placing threads on cores: {0}")]
     Cores(#[from] ClockError),
-    /// The host could not be changed, or is not as it was found.
+    /// The host could not be changed or restored.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// A mechanism that the plan names and that has no implementation.
+    /// The plan names a mechanism without implementation.
     #[error("mechanism {0} is planned and has no implementation")]
     UnknownMechanism(String),
 }
 
-/// A part of a run, as the user is told of it.
+/// A phase of a run, for the progress display.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunPhase {
     /// Tenants are started.
     StartingTenants,
     /// Workloads are calibrated.
     Calibrating,
-    /// The victim's program is started: the limit in seconds, and the sign that it gives.
+    /// The victim's program is started.
     StartingProgram {
-        /// Longest wait.
+        /// Longest wait in seconds.
         limit_s: f64,
         /// What the program does once it is ready.
         sign: &'static str,
@@ -119,8 +119,8 @@ impl std::fmt::Display for RunPhase {
             Self::Calibrating => f.write_str("calibrating"),
             Self::StartingProgram { limit_s, sign } => write!(
                 f,
-                "calibrating: the victim's program is given {limit_s} s {sign} (--victim-ready, \
-                 foreign.ready)"
+                "calibrating: the victim's program has {limit_s} s {sign} (--victim-ready, \
+                 user-victim.ready)"
             ),
             Self::ProbingDevice => f.write_str("probing the device alone"),
             Self::Probing(variant) => write!(f, "probing {variant}"),
@@ -131,7 +131,7 @@ impl std::fmt::Display for RunPhase {
 
 /// Receives the progress of a run.
 pub trait Observer {
-    /// A part of the run begins.
+    /// A phase of the run begins.
     fn phase(&mut self, phase: &RunPhase);
     /// A cell begins.
     fn cell_begins(&mut self, cell: &Cell);

@@ -10,7 +10,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// What the kernel has counted by now; absent where it does not tell.
+    /// The kernel's counters now; `None` where they are not readable.
     #[must_use]
     pub fn now() -> Option<Self> {
         let cpu = procfs::KernelStats::current().ok()?.total;
@@ -23,7 +23,7 @@ impl CpuTime {
         })
     }
 
-    /// Share of the time since `before` that was stolen, 0 to 1; absent where none passed.
+    /// Share of the time since `before` that was stolen, 0 to 1; `None` if no time passed.
     #[must_use]
     pub fn stolen_since(self, before: Self) -> Option<f64> {
         let total = self.total.checked_sub(before.total)?;
@@ -37,7 +37,7 @@ mod tests {
     use super::CpuTime;
 
     #[test]
-    fn the_stolen_share_is_that_of_the_time_that_passed() {
+    fn the_stolen_share_is_of_the_elapsed_time() {
         let of = |total, stolen| CpuTime { total, stolen };
         let (before, after) = (of(965, 5), of(1165, 15));
         assert_eq!(after.stolen_since(before), Some(10.0 / 200.0));
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_tells() {
+    fn this_host_has_the_counters() {
         assert!(CpuTime::now().is_some());
     }
 }

@@ -1,5 +1,5 @@
-//! Every wait of the coordinator: it ends with what it waits for, with its limit, or with the
-//! user's wish to stop.
+//! Every wait of the coordinator. It ends with its result, with its limit, or when the user stops
+//! the run.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use super::RunError;
 use crate::device::BlockingCall;
 use crate::tenant::{Tenant, TenantError};
 
-/// How long something that is under way may still take once the user wants an end.
+/// Time that a running call still has after the user stopped the run.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The user's wish to stop, heard in every wait.
+/// The user's stop, which ends every wait.
 #[derive(Debug, Clone)]
 pub struct Waits {
     stop: watch::Receiver<bool>,
 }
 
 impl Waits {
-    /// Ends waits once `stop` holds true.
+    /// Ends waits once `stop` is true.
     pub const fn new(stop: watch::Receiver<bool>) -> Self {
         Self { stop }
     }
 
-    /// Whether the user wants an end.
+    /// Whether the user stopped the run.
     pub fn is_stopped(&self) -> bool {
         *self.stop.borrow()
     }
 
-    /// Waits for the user to want an end.
+    /// Waits until the user stops the run.
     pub async fn stopped(&self) {
         let mut stop = self.stop.clone();
-        // Without a sender nobody can stop the run.
-        if stop.wait_for(|wanted| *wanted).await.is_err() {
+        // Without a sender the run cannot be stopped.
+        if stop.wait_for(|is_stopped| *is_stopped).await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// Waits for something, unless the user wants an end. What is waited for is dropped then.
+    /// Waits for a future, which is dropped if the user stops the run.
     pub async fn unless_stopped<T>(&self, wait: impl Future<Output = T>) -> Result<T, RunError> {
         tokio::select! {
             done = wait => Ok(done),
@@ -47,8 +47,8 @@ impl Waits {
         }
     }
 
-    /// Runs a call that may hang, on a thread of its own. It has until the limit, and a short grace
-    /// once the user wants an end, so that calls of a tear-down are made too.
+    /// Runs a call that may hang on a thread of its own, until the limit. After the user stopped
+    /// the run it has a short grace, so that calls of a tear-down are made too.
     pub async fn blocking<T: Send + 'static>(
         &self,
         doing: &str,
@@ -62,14 +62,14 @@ impl Waits {
         }
     }
 
-    /// Waits until the user has wanted an end for the length of the grace.
+    /// Waits until the grace after the user's stop is over.
     pub async fn grace_is_over(&self) {
         self.stopped().await;
         tokio::time::sleep(GRACE).await;
     }
 
-    /// Waits for a tenant's answer to a message that was sent. `None` if the user wants an end: the
-    /// tenant has been killed then.
+    /// Waits for a tenant's answer to a message that was sent. If the user stops the run, kills the
+    /// tenant and returns `None`.
     pub async fn reply(
         &self,
         tenant: &mut Tenant,
@@ -86,8 +86,8 @@ impl Waits {
         answer
     }
 
-    /// Sends a tenant a message and waits for its answer. `None` if the user wants an end: the
-    /// tenant has been killed then.
+    /// Sends a tenant a message and waits for its answer. If the user stops the run, kills the
+    /// tenant and returns `None`.
     pub async fn answer(
         &self,
         tenant: &mut Tenant,
@@ -123,32 +123,32 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_hangs_ends_with_the_user_s_wish_and_with_its_limit() -> std::io::Result<()> {
+    fn a_hanging_call_ends_with_its_limit_or_the_user_s_stop() -> std::io::Result<()> {
         let hang = || std::thread::sleep(Duration::from_secs(3600));
         runtime()?.block_on(async {
             let (stop, stopped) = watch::channel(false);
             let waits = Waits::new(stopped);
             let late = waits
-                .blocking("asking a driver", Duration::from_millis(10), hang)
+                .blocking("calling a driver", Duration::from_millis(10), hang)
                 .await;
             let text = late.map_err(|error| error.to_string());
             assert!(
                 text.as_ref()
-                    .is_err_and(|text| text.contains("asking a driver")),
+                    .is_err_and(|text| text.contains("calling a driver")),
                 "{text:?}"
             );
-            let call = waits.blocking("asking a driver", LIMIT, hang);
-            let wish = async {
+            let call = waits.blocking("calling a driver", LIMIT, hang);
+            let stopping = async {
                 // The receiver is held above.
                 let _ = stop.send(true);
             };
-            let (ended, ()) = tokio::join!(call, wish);
+            let (ended, ()) = tokio::join!(call, stopping);
             assert!(matches!(ended, Err(RunError::Interrupted)), "{ended:?}");
-            // What takes no time is still done, as a tear-down needs it.
+            // A short call still runs, as a tear-down needs it.
             let done = waits.blocking("adding", LIMIT, || 1 + 1).await;
             assert!(matches!(done, Ok(2)), "{done:?}");
-            let unheard = waits.unless_stopped(std::future::pending::<()>()).await;
-            assert!(matches!(unheard, Err(RunError::Interrupted)));
+            let pending = waits.unless_stopped(std::future::pending::<()>()).await;
+            assert!(matches!(pending, Err(RunError::Interrupted)));
         });
         Ok(())
     }

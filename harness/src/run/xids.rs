@@ -1,8 +1,8 @@
 //! The device's Xid errors, from two sources: NVML's events, which carry the number, and the lines
 //! of the kernel's log, which name the process and the MIG instance.
 //!
-//! NVML keeps no event for a listener that registers later. A set of events borrows the library
-//! that it came from, so a thread of its own holds both.
+//! NVML keeps no event for a listener that registers later. An event set borrows the library, so
+//! one thread owns both.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,40 +17,39 @@ use nvml_wrapper::event::EventSet;
 use super::{KernelLog, RunError, RunHandles};
 use crate::device::Nvml;
 
-/// What NVML says where it has no number for what the driver logged (`nvml.h`,
-/// `nvmlEventData_t.eventData`).
+/// NVML's number for an event without an Xid number (`nvml.h`, `nvmlEventData_t.eventData`).
 const UNKNOWN: u32 = 999;
 
-/// On the wall clock the driver tells of an Xid from an interrupt, which a tenant's answer may
-/// overtake; so long is waited for one before there was none.
-const PATIENCE_WALL_MS: u32 = 5;
+/// Wait for late events on the wall clock: the driver reports an Xid from an interrupt, and a
+/// tenant's answer may arrive before it.
+const LATE_WALL_MS: u32 = 5;
 
 /// Longest wait for the thread that listens.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What the device reported since the last question, or why that cannot be told.
-type Answer = Result<Vec<u32>, String>;
+/// The Xids since the last request, or why they are unknown.
+type Drained = Result<Vec<u32>, String>;
 
 /// Both sources of Xids of one run.
 pub struct XidMonitor {
     handles: RunHandles,
-    /// Absent where the driver tells of no Xids.
+    /// Absent where the driver reports no Xids.
     watch: Option<XidWatch>,
-    /// Absent where it cannot be read.
+    /// Absent where it is not readable.
     kernel_log: Option<KernelLog>,
 }
 
-/// Xids since the last question; absent where the source is.
+/// Xids since the last call; absent without the source.
 #[derive(Debug, Default)]
 pub struct Xids {
-    /// Their numbers, as NVML tells them.
+    /// Their numbers, from NVML.
     pub numbers: Option<Vec<u32>>,
     /// Their lines of the kernel's log.
     pub lines: Option<Vec<XidLine>>,
 }
 
 impl XidMonitor {
-    /// Listens from now on.
+    /// Starts listening.
     pub async fn start(
         handles: &RunHandles,
         kernel_log: Option<KernelLog>,
@@ -75,8 +74,8 @@ impl XidMonitor {
         })
     }
 
-    /// Takes what came since the last call. `services` are processes of the mechanism itself, by
-    /// which lines are attributed; `what` is where a warning says that it happened.
+    /// The Xids since the last call. `services` are processes of the mechanism itself, to which
+    /// lines are attributed; `what` names the cell or trial in a warning.
     pub async fn drain(&mut self, what: &str, services: &[u32]) -> Result<Xids, RunError> {
         Ok(Xids {
             numbers: self.numbers(what).await?,
@@ -89,29 +88,29 @@ impl XidMonitor {
             return Ok(None);
         };
         let waits = &self.handles.waits;
-        let drained = waits.blocking("asking NVML for Xids", LIMIT, move || watch.drain());
+        let drained = waits.blocking("reading Xids from NVML", LIMIT, move || watch.drain());
         match drained.await? {
             Ok(xids) => Ok(Some(xids)),
             Err(error) => {
-                let text = format!("{what}: Xids cannot be asked for: {error}");
+                let text = format!("{what}: NVML reports no more Xids: {error}");
                 self.handles.recorder.warning(text)?;
                 Ok(None)
             }
         }
     }
 
-    /// A log that cannot be read any more is not read again.
+    /// After an error the log is not read again.
     fn lines(&mut self, what: &str, services: &[u32]) -> Result<Option<Vec<XidLine>>, RunError> {
         let Some(log) = &mut self.kernel_log else {
             return Ok(None);
         };
         match log.drain() {
             Ok(mut lines) => {
-                if log.has_our_numbers() {
+                if log.has_our_pids() {
                     self.handles.registry.attribute(&mut lines, services);
                 }
                 if self.handles.setup.clock.is_virtual() {
-                    // Equal runs have equal records, and their process ids differ.
+                    // Records of equal runs are equal, but process ids differ.
                     lines.iter_mut().for_each(|line| line.pid = None);
                 }
                 Ok(Some(lines))
@@ -129,36 +128,36 @@ impl XidMonitor {
 /// Listens to one device until every clone is dropped.
 #[derive(Debug, Clone)]
 struct XidWatch {
-    questions: Sender<Sender<Answer>>,
+    requests: Sender<Sender<Drained>>,
 }
 
 impl XidWatch {
-    /// Listens from now on.
+    /// Starts listening.
     ///
     /// # Errors
-    /// When the device or its driver tells of no Xids, as under WSL.
+    /// When the device or its driver reports no Xids, as under WSL.
     fn start(nvml: &Arc<Nvml>, is_virtual_time: bool) -> Result<Self, String> {
-        // Nothing overtakes the clock in virtual time.
-        let patience_ms = if is_virtual_time { 0 } else { PATIENCE_WALL_MS };
-        let (questions, asked) = channel();
-        let (say, heard) = channel();
+        // In virtual time no event is late.
+        let wait_ms = if is_virtual_time { 0 } else { LATE_WALL_MS };
+        let (requests, received) = channel();
+        let (ready, is_ready) = channel();
         let nvml = Arc::clone(nvml);
         std::thread::Builder::new()
             .name("xids".to_owned())
-            .spawn(move || listen(&nvml, patience_ms, &say, &asked))
+            .spawn(move || listen(&nvml, wait_ms, &ready, &received))
             .map_err(|error| format!("Xids cannot be listened to: {error}"))?;
-        heard.recv().unwrap_or_else(|_| Err(silent()))?;
-        Ok(Self { questions })
+        is_ready.recv().unwrap_or_else(|_| Err(silent()))?;
+        Ok(Self { requests })
     }
 
-    /// Takes what the device reported since the last call, in order.
+    /// The Xids since the last call, in order.
     ///
     /// # Errors
     /// When NVML does not answer any more.
-    fn drain(&self) -> Answer {
-        let (say, heard) = channel();
-        self.questions.send(say).map_err(|_| silent())?;
-        heard.recv().unwrap_or_else(|_| Err(silent()))
+    fn drain(&self) -> Drained {
+        let (reply, replied) = channel();
+        self.requests.send(reply).map_err(|_| silent())?;
+        replied.recv().unwrap_or_else(|_| Err(silent()))
     }
 }
 
@@ -168,22 +167,22 @@ fn silent() -> String {
 
 fn listen(
     nvml: &Nvml,
-    patience_ms: u32,
-    say: &Sender<Result<(), String>>,
-    asked: &Receiver<Sender<Answer>>,
+    wait_ms: u32,
+    ready: &Sender<Result<(), String>>,
+    requests: &Receiver<Sender<Drained>>,
 ) {
-    let (set, said) = match register(nvml) {
+    let (set, registered) = match register(nvml) {
         Ok(set) => (Some(set), Ok(())),
         Err(why) => (None, Err(why)),
     };
-    // Without the monitor there is nothing to listen for.
-    let heard = say.send(said).is_ok();
-    let Some(set) = set.filter(|_| heard) else {
+    // The monitor may have ended in the meantime.
+    let has_monitor = ready.send(registered).is_ok();
+    let Some(set) = set.filter(|_| has_monitor) else {
         return;
     };
-    for answer in asked {
-        let drained = drain(&set, patience_ms);
-        if answer
+    for reply in requests {
+        let drained = drain(&set, wait_ms);
+        if reply
             .send(drained.map_err(|error| error.to_string()))
             .is_err()
         {
@@ -193,24 +192,24 @@ fn listen(
 }
 
 fn register(nvml: &Nvml) -> Result<EventSet<'_>, String> {
-    let told = |error: &dyn std::fmt::Display| format!("Xids cannot be listened to: {error}");
-    let device = nvml.device().map_err(|e| told(&e))?;
-    let set = nvml.library().create_event_set().map_err(|e| told(&e))?;
+    let failure = |error: &dyn std::fmt::Display| format!("Xids cannot be listened to: {error}");
+    let device = nvml.device().map_err(|e| failure(&e))?;
+    let set = nvml.library().create_event_set().map_err(|e| failure(&e))?;
     device
         .register_events(EventTypes::CRITICAL_XID_ERROR, set)
-        .map_err(|e| told(&e.error))
+        .map_err(|e| failure(&e.error))
 }
 
-fn drain(set: &EventSet<'_>, patience_ms: u32) -> Result<Vec<u32>, NvmlError> {
+fn drain(set: &EventSet<'_>, wait_ms: u32) -> Result<Vec<u32>, NvmlError> {
     let mut xids = Vec::new();
-    let mut patience_ms = patience_ms;
+    let mut wait_ms = wait_ms;
     loop {
-        let event = match set.wait(patience_ms) {
+        let event = match set.wait(wait_ms) {
             Ok(event) => event,
             Err(NvmlError::Timeout) => return Ok(xids),
             Err(error) => return Err(error),
         };
-        patience_ms = 0;
+        wait_ms = 0;
         xids.extend(event.event_data.map(|xid| match xid {
             XidError::Value(number) => u32::try_from(number).unwrap_or(UNKNOWN),
             XidError::Unknown => UNKNOWN,

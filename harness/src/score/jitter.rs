@@ -44,7 +44,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         .measured
         .iter()
         .find_map(|(_, top, _)| top.cell.aggressor.clone());
-    if context.input.plan.foreign.is_some() && pairs.measured.iter().any(without_schedule) {
+    if context.input.plan.user_victim.is_some() && pairs.measured.iter().any(without_schedule) {
         row.warn("the victim follows no schedule: these are service times of a closed loop");
     }
     pairs.only_punctual();

@@ -43,7 +43,7 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
             let found: Vec<&ProbeFound> = own
                 .iter()
                 .copied()
-                .filter(|found| found.sub_axis() == sub_axis)
+                .filter(|found| found.is_of_row(sub_axis))
                 .collect();
             (!found.is_empty()).then(|| row(context, mechanism, sub_axis, &found))
         })
@@ -90,7 +90,7 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
                 reserved_bytes,
                 trials,
                 honoured,
-                hogged_bytes,
+                neighbour_bytes,
                 granted_bytes,
             } => {
                 share.add(
@@ -103,9 +103,9 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
                      held at least {} MiB",
                     reserved_bytes >> 20,
                     granted_bytes >> 20,
-                    hogged_bytes >> 20
+                    neighbour_bytes >> 20
                 ));
-                if *hogged_bytes == 0 {
+                if *neighbour_bytes == 0 {
                     row.doubt("the neighbours got no memory, so nothing was in the way");
                 }
             }
@@ -180,7 +180,7 @@ pub(super) fn of_share(share: &Estimate) -> LevelRange {
 
 fn residue(found: &ProbeFound, share: &mut Share, row: &mut Row) {
     let ProbeFound::Residue {
-        given_up,
+        released_by,
         page_bytes,
         marked,
         found_by_owner,
@@ -197,7 +197,7 @@ fn residue(found: &ProbeFound, share: &mut Share, row: &mut Row) {
     }
     let pages = (*marked).min(*scanned);
     share.add("clean pages", pages.saturating_sub(*stale), pages);
-    let how = if given_up == "freed" {
+    let how = if released_by == "freed" {
         "freed"
     } else {
         "given up with their context"
@@ -211,23 +211,23 @@ fn residue(found: &ProbeFound, share: &mut Share, row: &mut Row) {
 fn visibility(found: &ProbeFound, share: &mut Share, row: &mut Row) {
     let ProbeFound::Visibility {
         reads,
-        kept_out,
-        looks,
-        seen_in_free,
-        seen_in_nvml,
+        blocked_reads,
+        allocations,
+        visible_in_free,
+        listed_by_nvml,
     } = found
     else {
         return;
     };
-    share.add("reads kept out", (*kept_out).into(), (*reads).into());
+    share.add("reads kept out", (*blocked_reads).into(), (*reads).into());
     row.warn("the neighbour's addresses were read by copies, not by kernels");
-    if *seen_in_free > 0 {
+    if *visible_in_free > 0 {
         row.warn(format!(
-            "information leak: cuMemGetInfo followed the neighbour's memory in {seen_in_free} of \
-             {looks} times"
+            "information leak: cuMemGetInfo followed the neighbour's memory in {visible_in_free} of \
+             {allocations} times"
         ));
     }
-    match seen_in_nvml {
+    match listed_by_nvml {
         Some(true) => row.warn("information leak: NVML lists the neighbour's process"),
         Some(false) => {}
         None => row.warn("NVML did not tell whether it lists the neighbour's process"),

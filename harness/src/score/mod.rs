@@ -190,7 +190,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
             row.warn(format!("neighbours: {}", neighbours.join(", ")));
         }
     }
-    if context.input.plan.foreign.is_some() {
+    if context.input.plan.user_victim.is_some() {
         for row in &mut rows {
             row.warn("the victim is the user's own program, which no share binds");
         }

@@ -1,15 +1,15 @@
-//! Figures of probes that are no scores: they explain the rows of a sub-axis and move no level.
+//! Figures of probes. They are no scores: they explain the rows of a sub-axis and change no level.
 //!
-//! Medians and quantiles with their order-statistic intervals. Windows, launches and calls of one
-//! run depend on their neighbours, so that an interval is that of as many independent values as
-//! they are worth (`gpubench_stats::serial`); fewer than 20 cannot show it, and are taken for
+//! Medians and quantiles with order-statistic intervals. Windows, launches and calls of one run
+//! depend on the values before them, so an interval is that of the equivalent number of independent
+//! values (`gpubench_stats::serial`). Fewer than 20 values cannot show the dependence and count as
 //! independent.
 
-mod calls;
-mod enforce;
+mod driver_calls;
+mod enforcement;
 mod escape;
-mod exhaust;
-mod launch;
+mod launch_latency;
+mod out_of_memory;
 mod share;
 mod sm_placement;
 mod time_slice_trace;
@@ -22,8 +22,7 @@ pub(super) use escape::bypass;
 use super::EXCLUSIVE;
 use super::figures::printed;
 
-/// The figures of every probe, in the order of the probes. Unobserved values have none. A probe
-/// that is not listed here does not compile.
+/// The figures of every finding, in the order of the findings. Unobserved values have none.
 pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
     let baseline = probes.iter().find_map(|probe| match &probe.found {
         ProbeFound::Share { alone, .. } if probe.variant == EXCLUSIVE => share::per_ns(alone),
@@ -39,11 +38,11 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
             ProbeFound::TimeSliceTrace { traces, .. } => {
                 time_slice_trace::figures(&mut out, traces);
             }
-            ProbeFound::Exhaust { trials } => exhaust::figures(&mut out, trials),
+            ProbeFound::OutOfMemory { trials } => out_of_memory::figures(&mut out, trials),
             ProbeFound::SmPlacement { rounds, .. } => {
                 sm_placement::figures(&mut out, rounds, sm_numbers(plan, &probe.variant));
             }
-            // The full-device baseline itself is no share of anything.
+            // The full-device baseline is the unit of shares and has none itself.
             ProbeFound::Share { .. } if probe.variant == EXCLUSIVE => {}
             ProbeFound::Share {
                 configured_ppm,
@@ -55,31 +54,31 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
                 let series = [("alone", alone), ("beside a neighbour", beside)];
                 share::figures(&mut out, baseline, configured, windows_ns, series);
             }
-            ProbeFound::Enforce {
+            ProbeFound::Enforcement {
                 limit_ppm: Some(ppm),
                 window_ns,
                 trials,
-            } => enforce::figures(
+            } => enforcement::figures(
                 &mut out,
                 baseline,
                 f64::from(*ppm) / 1e6,
                 *window_ns,
                 trials,
             ),
-            ProbeFound::Launch(trials) => launch::figures(&mut out, trials),
-            ProbeFound::Calls(trials) => calls::figures(&mut out, trials),
+            ProbeFound::LaunchLatency(trials) => launch_latency::figures(&mut out, trials),
+            ProbeFound::CallTrials(trials) => driver_calls::figures(&mut out, trials),
             ProbeFound::Escape {
                 limit_bytes,
                 in_use_bytes,
                 limit_ppm,
-                ways,
-            } => escape::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, ways),
-            // Rows are made of these, and no figures; without a cap nothing was tried.
+                routes,
+            } => escape::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, routes),
+            // These make rows and no figures; without a cap there are no trials.
             ProbeFound::Capacity { .. }
             | ProbeFound::Cap { .. }
             | ProbeFound::Residue { .. }
             | ProbeFound::Visibility { .. }
-            | ProbeFound::Enforce {
+            | ProbeFound::Enforcement {
                 limit_ppm: None, ..
             }
             | ProbeFound::Broken { .. } => {}
@@ -88,26 +87,27 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
     figures
 }
 
-/// What SM numbers of two tenants of a variant tell, as the plan has it.
+/// How SM numbers of two tenants of a variant compare, by the plan.
 fn sm_numbers(plan: &Plan, variant: &str) -> SmNumbers {
     let mut planned = plan.mechanisms.iter();
     let own = planned.find(|mechanism| mechanism.variant == variant);
     own.map_or(SmNumbers::OfDevice, |own| own.properties.sm_numbers)
 }
 
-/// Where figures of one variant go.
+/// Collects the figures of one variant.
 struct Out<'a> {
     variant: &'a str,
     figures: &'a mut Vec<ProbeFigure>,
 }
 
 impl Out<'_> {
-    /// The median of some values in their order; too few for an interval are no figure.
+    /// Adds the median of values in the order of their observation; too few values for an interval
+    /// give no figure.
     fn median(&mut self, explains: &str, figure: &str, unit: &str, values: Vec<f64>) {
         self.quantile(explains, figure, unit, 0.5, values);
     }
 
-    /// The same of a quantile; the values stand in the order in which they were seen.
+    /// Adds a quantile of such values.
     fn quantile(&mut self, explains: &str, figure: &str, unit: &str, p: f64, values: Vec<f64>) {
         if let Ok(found) = serial::interval(&values, p, Confidence::P95) {
             self.put(explains, figure, printed(found, unit));
@@ -125,7 +125,7 @@ impl Out<'_> {
     }
 }
 
-/// A length of time as people write it.
+/// A duration in seconds or milliseconds.
 fn span(ns: u64) -> String {
     if ns.is_multiple_of(1_000_000_000) {
         format!("{} s", ns / 1_000_000_000)

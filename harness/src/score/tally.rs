@@ -57,7 +57,7 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
             xids
         })),
         xid_owners: count(observed().flat_map(owners)),
-        xids_unheard: of(&|trial| trial.observed.xids.is_none()),
+        xids_unobserved: of(&|trial| trial.observed.xids.is_none()),
         detected: Times::of(trials.iter().filter_map(|trial| trial.detected_after_ns)),
         next_good: Times::of(victims().filter_map(|victim| victim.next_good_ns)),
         new_client: Times::of(observed().filter_map(|one| one.new_client?.accepted_after_ns)),
@@ -67,7 +67,7 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         recovery_before: count(observed().filter_map(|one| one.recovery_action[0])),
         recovery_after: count(observed().filter_map(|one| one.recovery_action[1])),
         ecc_moved: ecc_moved(&trials),
-        ecc_untold: of(&|trial| trial.observed.ecc.iter().any(|ecc| !ecc.is_told())),
+        ecc_unobserved: of(&|trial| trial.observed.ecc.iter().any(|ecc| !ecc.has_any())),
         left_as_found: of(&|trial| left_as_found(trial) == Some(true)),
         unknown_if_left: of(&|trial| left_as_found(trial).is_none()),
         doubt: None,
@@ -107,7 +107,7 @@ fn left_as_found(trial: &FaultResult) -> Option<bool> {
     let [ecc_before, ecc_after] = trial.observed.ecc;
     let left = trial.observed.left_behind.as_ref()?;
     // A count that was told before and is not any more may be anything.
-    if !ecc_before.tells_as_much_as(&ecc_after) {
+    if !ecc_before.has_same_counts_as(&ecc_after) {
         return None;
     }
     let nothing_moved = ecc_before.moved(&ecc_after).next().is_none();

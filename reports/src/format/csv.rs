@@ -137,7 +137,7 @@ fn probe_fields(record: &RunRecord, one: &ProbeFigure, columns: usize) -> Vec<St
     }
     let figure = estimate_fields(Some(&one.estimate));
     fields.resize(columns - 1 - figure.len(), String::new());
-    fields.push(one.told());
+    fields.push(one.title());
     fields.extend(figure);
     fields
 }

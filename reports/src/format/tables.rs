@@ -19,7 +19,7 @@ pub(super) fn probe_figures(record: &RunRecord) -> Table {
         };
         let n = Cell::text(one.estimate.n.to_string());
         let variant = Cell::text(&one.variant);
-        let (explains, what) = (Cell::text(explains), Cell::text(one.told()));
+        let (explains, what) = (Cell::text(explains), Cell::text(one.title()));
         vec![variant, explains, what, figure, n]
     });
     Table::new("probe-figures", "Probes", columns.into(), rows)

@@ -5,7 +5,7 @@ use gpubench_kernels::Launcher;
 use gpubench_kernels::driver::{DriverError, Grid};
 use gpubench_kernels::kernel::empty::Empty;
 use gpubench_record::FromTenant;
-use gpubench_record::wire::{FaultPart, Participants};
+use gpubench_record::wire::{FaultRole, Participants};
 
 use super::failure::{Failure, While};
 use super::session::Session;
@@ -22,19 +22,19 @@ impl Tenant {
         &mut self,
         name: &str,
         budget_ns: u64,
-        part: &FaultPart,
+        role: &FaultRole,
     ) -> Result<FromTenant, Failure> {
         const DOING: &str = "preparing a fault";
         let open = usable(&mut self.open, DOING)?;
         let found = fault::find(name)
             .ok_or_else(|| Failure::other(DOING, format!("unknown fault {name:?}")))?;
         let gpu = &open.session.gpu;
-        let given = match part {
-            FaultPart::Helped { given } => given.as_deref(),
-            FaultPart::Alone | FaultPart::Helper => None,
+        let given = match role {
+            FaultRole::HelpedInjector { helper_data } => helper_data.as_deref(),
+            FaultRole::Injector | FaultRole::Helper => None,
         };
-        let (armed, given) = joined(&self.clock, open.participants, DOING, || {
-            if *part == FaultPart::Helper {
+        let (armed, helper_data) = joined(&self.clock, open.participants, DOING, || {
+            if *role == FaultRole::Helper {
                 return found.arm_helper(gpu).doing(DOING);
             }
             let armed = found.arm(
@@ -47,7 +47,7 @@ impl Tenant {
             armed.map(|armed| (armed, None)).doing(DOING)
         })?;
         open.armed = Some(armed);
-        Ok(FromTenant::Armed { given })
+        Ok(FromTenant::Armed { helper_data })
     }
 
     pub(super) fn inject(
@@ -147,7 +147,7 @@ fn arrive(
             .sleep_until(now_ns.saturating_add(every_ns))
             .doing(DOING)?;
     };
-    Ok(FromTenant::Arrived {
+    Ok(FromTenant::DeviceAcquired {
         accepted_after_ns,
         tries,
         refused_with,

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Attribute, Context, Device, Driver, DriverError, Stream, WaitMode};
 use gpubench_record::wire::Inside;
-use gpubench_record::{ProbeAsk, ProbeTold, WorkloadSpec};
+use gpubench_record::{ProbeReply, ProbeStep, WorkloadSpec};
 
 use crate::clock::Time;
 use crate::device::EventPool;
 use crate::load::{self, Gpu, LoadError, Prepared};
-use crate::probe::{self, Kept, ProbeError};
+use crate::probe::{self, KeptMemory, ProbeError, StepContext};
 
 /// Everything that exists while the device is open. All of it are device objects, created and
 /// dropped by a thread that has joined the clock.
 pub(super) struct Session {
     // Fields drop in this order: users before what they use.
-    kept: Kept,
+    kept: KeptMemory,
     in_use: Option<(WorkloadSpec, Box<dyn Prepared>)>,
     pool: Option<Arc<EventPool>>,
     pub(super) gpu: Gpu,
@@ -39,7 +39,10 @@ impl Session {
             WaitMode::BlockingSync
         };
         let context = match inside {
-            Some(Inside::GreenContext { place, places }) => Context::green(&device, place, places)?,
+            Some(Inside::GreenContext {
+                partition,
+                partitions,
+            }) => Context::green(&device, partition, partitions)?,
             _ => Context::primary(&device, wait)?,
         };
         let mut facts = facts(driver, &device)?;
@@ -61,7 +64,7 @@ impl Session {
         };
         Ok((
             Self {
-                kept: Kept::default(),
+                kept: KeptMemory::new(),
                 in_use: None,
                 pool: None,
                 gpu,
@@ -102,10 +105,15 @@ impl Session {
     pub(super) fn probe(
         &mut self,
         time: &dyn Time,
-        ask: &ProbeAsk,
-    ) -> Result<ProbeTold, ProbeError> {
+        step: &ProbeStep,
+    ) -> Result<ProbeReply, ProbeError> {
         self.put_away();
-        probe::step(&self.gpu, time, &mut self.kept, ask)
+        let mut cx = StepContext {
+            gpu: &self.gpu,
+            time,
+            kept: &mut self.kept,
+        };
+        probe::run(step, &mut cx)
     }
 
     /// Creates at least that many event pairs.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpubench_kernels::driver;
 use gpubench_record::wire::{Inside, Participants};
-use gpubench_record::{FromTenant, ProbeAsk, RefusalKind, ToTenant, Verification};
+use gpubench_record::{FromTenant, ProbeStep, RefusalKind, ToTenant, Verification};
 
 use super::cells::Cell;
 use super::evidence;
@@ -59,9 +59,9 @@ impl Tenant {
             ToTenant::Verify { workloads } => self.verify(&workloads),
             ToTenant::FindSms => self.find_sms(),
             ToTenant::TryAllocate { bytes } => self.try_allocate(bytes),
-            ToTenant::Probe { ask } => self.probe(&ask),
+            ToTenant::Probe { step } => self.probe(&step),
             ToTenant::Prepare {
-                cell: _,
+                id: _,
                 workload,
                 load,
                 log,
@@ -72,14 +72,14 @@ impl Tenant {
             ToTenant::Arm {
                 fault,
                 budget_ns,
-                part,
-            } => self.arm(&fault, budget_ns, &part),
+                role,
+            } => self.arm(&fault, budget_ns, &role),
             ToTenant::Inject {
                 t0_ns,
                 at_ns,
                 until_ns,
             } => self.inject(t0_ns, at_ns, until_ns),
-            ToTenant::Arrive {
+            ToTenant::AcquireDevice {
                 ordinal,
                 participants,
                 every_ns,
@@ -212,14 +212,14 @@ impl Tenant {
         Ok(FromTenant::Tried { refused_with })
     }
 
-    fn probe(&mut self, ask: &ProbeAsk) -> Result<FromTenant, Failure> {
+    fn probe(&mut self, step: &ProbeStep) -> Result<FromTenant, Failure> {
         const DOING: &str = "probing";
         let open = usable(&mut self.open, DOING)?;
         let (clock, session) = (&self.clock, &mut open.session);
-        let answer = joined(clock, open.participants, DOING, || {
-            session.probe(clock, ask).doing(DOING)
+        let reply = joined(clock, open.participants, DOING, || {
+            session.probe(clock, step).doing(DOING)
         })?;
-        Ok(FromTenant::Probed { told: answer })
+        Ok(FromTenant::Probed { reply })
     }
 }
 

@@ -62,7 +62,7 @@ fn it_sends_a_hello_and_ends_with_the_coordinator() {
 fn every_message_has_one_reply_and_quit_has_none() {
     let load = LoadSpec::Idle { end_ns: 1 };
     let prepare = ToTenant::Prepare {
-        cell: "c".to_owned(),
+        id: "c".to_owned(),
         workload: None,
         load,
         log: "unused".to_owned(),

@@ -1,100 +1,107 @@
 //! Allocating memory until the driver or the mechanism refuses: by any call, or to keep it.
 
 use gpubench_kernels::driver::{AllocKind, DeviceBuffer, DriverError, OtherMemory, codes};
-use gpubench_record::ProbeTold;
+use gpubench_record::probe::step::{AllocateAndKeep, AllocateByCall, Allocated, ReleaseMemory};
 
-use super::ProbeError;
-use crate::load::Gpu;
+use super::{ProbeError, RunStep, StepContext};
 
-/// Pieces in which a whole device is taken at first.
+/// Initial number of pieces for a whole device.
 const PIECES: u32 = 32;
-/// No first piece is larger: arrays have a greatest width and height.
+/// Largest piece: arrays have a maximum width and height.
 const PIECE_MAX_BYTES: u64 = 2 << 30;
-/// The smallest piece that is tried, and the granularity of all: the GPU's large page.
+/// Smallest piece, and the granularity of all: the GPU's large page.
 const PIECE_MIN_BYTES: u64 = 2 << 20;
 
-/// What was taken, and the refusal that ended it.
-pub(super) struct Taken<T> {
+/// The allocated pieces, and the refusal that ended the allocation.
+pub(super) struct Allocation<T> {
     pub(super) pieces: Vec<T>,
     pub(super) bytes: u64,
     refused_with: Option<i32>,
 }
 
-/// Takes memory by one call until it is refused, and gives it back.
-pub(super) fn grab(gpu: &Gpu, call: &str, most_bytes: u64) -> Result<ProbeTold, ProbeError> {
-    let kind = AllocKind::ALL
-        .into_iter()
-        .find(|kind| kind.function() == call)
-        .ok_or_else(|| {
-            let known = AllocKind::ALL.map(AllocKind::function).join(", ");
-            ProbeError::Asked {
-                what: format!("no call {call:?} to take memory: {known}"),
-            }
+impl<T> Allocation<T> {
+    const fn reply(&self) -> Allocated {
+        Allocated {
+            bytes: self.bytes,
+            refused_with: self.refused_with,
+        }
+    }
+}
+
+impl RunStep for AllocateByCall {
+    fn run(&self, cx: &mut StepContext<'_>) -> Result<Allocated, ProbeError> {
+        let call = &self.call;
+        let kind = AllocKind::ALL
+            .into_iter()
+            .find(|kind| kind.function() == call)
+            .ok_or_else(|| {
+                let known = AllocKind::ALL.map(AllocKind::function).join(", ");
+                ProbeError::parameter(format!(
+                    "{call:?} is no call that allocates memory (accepted: {known})"
+                ))
+            })?;
+        let allocation = until_refused(self.max_bytes, PIECES, |bytes| {
+            OtherMemory::alloc(&cx.gpu.context, kind, bytes)
         })?;
-    let taken = until_refused(most_bytes, PIECES, |bytes| {
-        OtherMemory::alloc(&gpu.context, kind, bytes)
-    })?;
-    Ok(ProbeTold::Took {
-        bytes: taken.bytes,
-        refused_with: taken.refused_with,
-    })
+        Ok(allocation.reply())
+    }
 }
 
-/// Takes memory by the usual call and keeps it.
-pub(super) fn hold(
-    gpu: &Gpu,
-    kept: &mut Vec<DeviceBuffer<u32>>,
-    most_bytes: u64,
-    pieces: u32,
-) -> Result<ProbeTold, ProbeError> {
-    let taken = until_refused(most_bytes, pieces, |bytes| {
-        DeviceBuffer::alloc(&gpu.context, bytes.div_ceil(4))
-    })?;
-    kept.extend(taken.pieces);
-    Ok(ProbeTold::Took {
-        bytes: taken.bytes,
-        refused_with: taken.refused_with,
-    })
+impl RunStep for AllocateAndKeep {
+    fn run(&self, cx: &mut StepContext<'_>) -> Result<Allocated, ProbeError> {
+        let allocation = until_refused(self.max_bytes, self.pieces, |bytes| {
+            DeviceBuffer::alloc(&cx.gpu.context, bytes.div_ceil(4))
+        })?;
+        let reply = allocation.reply();
+        cx.kept.extend(allocation.pieces);
+        Ok(reply)
+    }
 }
 
-/// Takes piece after piece. A piece that is refused is tried at half its size, so that what is left
-/// at the end is less than the smallest; the reported code is that of the last refusal.
+impl RunStep for ReleaseMemory {
+    fn run(&self, cx: &mut StepContext<'_>) -> Result<(), ProbeError> {
+        Ok(cx.kept.drain(..).try_for_each(DeviceBuffer::free)?)
+    }
+}
+
+/// Allocates piece after piece. A refused piece is tried again at half its size, so that less than
+/// the smallest piece remains free; the reported code is that of the last refusal.
 pub(super) fn until_refused<T>(
-    most_bytes: u64,
+    max_bytes: u64,
     pieces: u32,
-    mut take: impl FnMut(usize) -> Result<T, DriverError>,
-) -> Result<Taken<T>, DriverError> {
-    let mut piece = whole(most_bytes / u64::from(pieces.max(1))).min(PIECE_MAX_BYTES);
-    let mut taken = Taken {
+    mut alloc: impl FnMut(usize) -> Result<T, DriverError>,
+) -> Result<Allocation<T>, DriverError> {
+    let mut piece = whole_pages(max_bytes / u64::from(pieces.max(1))).min(PIECE_MAX_BYTES);
+    let mut allocation = Allocation {
         pieces: Vec::new(),
         bytes: 0,
         refused_with: None,
     };
-    while taken.bytes < most_bytes {
-        let bytes = piece.min(most_bytes - taken.bytes);
-        match take(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+    while allocation.bytes < max_bytes {
+        let bytes = piece.min(max_bytes - allocation.bytes);
+        match alloc(usize::try_from(bytes).unwrap_or(usize::MAX)) {
             Ok(one) => {
-                taken.pieces.push(one);
-                taken.bytes += bytes;
+                allocation.pieces.push(one);
+                allocation.bytes += bytes;
             }
             Err(error) => {
-                // An error without a number is not the driver's answer.
+                // An error without a code is not a refusal by the driver.
                 let Some(code) = error.code() else {
                     return Err(error);
                 };
                 if code != codes::OUT_OF_MEMORY || bytes <= PIECE_MIN_BYTES {
-                    taken.refused_with = Some(code);
+                    allocation.refused_with = Some(code);
                     break;
                 }
-                piece = whole(bytes / 2);
+                piece = whole_pages(bytes / 2);
             }
         }
     }
-    Ok(taken)
+    Ok(allocation)
 }
 
-/// Down to whole pages, and at least one.
-const fn whole(bytes: u64) -> u64 {
+/// Rounds down to whole pages, at least one.
+const fn whole_pages(bytes: u64) -> u64 {
     let pages = bytes / PIECE_MIN_BYTES;
     if pages == 0 {
         PIECE_MIN_BYTES
@@ -109,24 +116,24 @@ mod tests {
 
     use super::{PIECE_MIN_BYTES, until_refused};
 
-    /// A driver that has so many bytes and then refuses with `code`.
-    fn taken(free: u64, most: u64, code: i32) -> (u64, Option<i32>) {
+    /// Allocates from a driver that has `free` bytes and then refuses with `code`.
+    fn allocated(free: u64, max_bytes: u64, code: i32) -> (u64, Option<i32>) {
         let mut left = free;
-        let taken = until_refused(most, 16, |bytes| match left.checked_sub(bytes as u64) {
+        let allocation = until_refused(max_bytes, 16, |bytes| match left.checked_sub(bytes as u64) {
             Some(rest) => {
                 left = rest;
                 Ok(())
             }
             None => Err(DriverError::from_code("cuMemAlloc_v2", code)),
         })
-        .expect("every refusal has a number");
-        (taken.bytes, taken.refused_with)
+        .expect("every refusal has a code");
+        (allocation.bytes, allocation.refused_with)
     }
 
     #[test]
-    fn less_than_a_page_is_left_when_memory_runs_out() {
+    fn less_than_a_page_remains_when_memory_runs_out() {
         for free in [(1 << 30) + 12_345, 7 << 20, 3 << 20] {
-            let (bytes, code) = taken(free, 1 << 32, codes::OUT_OF_MEMORY);
+            let (bytes, code) = allocated(free, 1 << 32, codes::OUT_OF_MEMORY);
             assert!(
                 bytes <= free && free - bytes < PIECE_MIN_BYTES,
                 "{free}: {bytes}"
@@ -136,13 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_taken_and_no_more() {
-        let most = (1 << 30) + 4;
-        assert_eq!(taken(1 << 32, most, codes::OUT_OF_MEMORY), (most, None));
+    fn stops_at_the_maximum() {
+        let max_bytes = (1 << 30) + 4;
+        let found = allocated(1 << 32, max_bytes, codes::OUT_OF_MEMORY);
+        assert_eq!(found, (max_bytes, None));
     }
 
     #[test]
-    fn another_refusal_ends_it_at_once() {
-        assert_eq!(taken(0, 1 << 30, 801), (0, Some(801)));
+    fn stops_at_another_refusal_at_once() {
+        assert_eq!(allocated(0, 1 << 30, 801), (0, Some(801)));
     }
 }

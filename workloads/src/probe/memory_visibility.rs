@@ -1,47 +1,46 @@
-//! Memory visibility: what a tenant can see of another, namely free memory and its addresses.
+//! Memory visibility: what a tenant can observe of another, namely free memory and its addresses.
 
 use gpubench_kernels::driver::DevicePtr;
 use gpubench_kernels::pattern_word;
-use gpubench_record::ProbeTold;
+use gpubench_record::probe::step::{AddressReads, MemoryInfo, ReadAddresses, ReadMemoryInfo};
 
-use super::ProbeError;
-use crate::load::Gpu;
+use super::{ProbeError, RunStep, StepContext};
 
 /// Words that are copied from each address.
 const WORDS: usize = 16;
 
-/// What `cuMemGetInfo` shows.
-pub(super) fn look(gpu: &Gpu) -> Result<ProbeTold, ProbeError> {
-    let memory = gpu.context.mem_info()?;
-    Ok(ProbeTold::Shown {
-        total_bytes: memory.total_bytes,
-        free_bytes: memory.free_bytes,
-    })
+impl RunStep for ReadMemoryInfo {
+    fn run(&self, cx: &mut StepContext<'_>) -> Result<MemoryInfo, ProbeError> {
+        let memory = cx.gpu.context.mem_info()?;
+        Ok(MemoryInfo {
+            total_bytes: memory.total_bytes,
+            free_bytes: memory.free_bytes,
+        })
+    }
 }
 
-/// Copies from addresses of another tenant. A copy is checked by the driver before it is submitted,
-/// so a refusal breaks no context; what a kernel would see is not tested.
-pub(super) fn read(gpu: &Gpu, addresses: &[u64], seed: u32) -> Result<ProbeTold, ProbeError> {
-    let canary: Vec<u32> = (0..WORDS as u64).map(|i| pattern_word(i, seed)).collect();
-    let (mut refused, mut carried, mut other, mut refused_with) = (0, 0, 0, None);
-    for &address in addresses {
-        let mut words = [0_u32; WORDS];
-        match DevicePtr(address).read(&gpu.context, &mut words) {
-            Ok(()) if words[..] == canary[..] => carried += 1,
-            Ok(()) => other += 1,
-            Err(error) => {
-                let Some(code) = error.code() else {
-                    return Err(error.into());
-                };
-                refused += 1;
-                refused_with.get_or_insert(code);
+impl RunStep for ReadAddresses {
+    /// The driver checks a copy before it submits it, so a refusal breaks no context. Reads by a
+    /// kernel are not tested.
+    fn run(&self, cx: &mut StepContext<'_>) -> Result<AddressReads, ProbeError> {
+        let mark: Vec<u32> = (0..WORDS as u64)
+            .map(|i| pattern_word(i, self.seed))
+            .collect();
+        let mut reads = AddressReads::default();
+        for &address in &self.addresses {
+            let mut words = [0_u32; WORDS];
+            match DevicePtr(address).read(&cx.gpu.context, &mut words) {
+                Ok(()) if words[..] == mark[..] => reads.marked += 1,
+                Ok(()) => reads.other += 1,
+                Err(error) => {
+                    let Some(code) = error.code() else {
+                        return Err(error.into());
+                    };
+                    reads.refused += 1;
+                    reads.refused_with.get_or_insert(code);
+                }
             }
         }
+        Ok(reads)
     }
-    Ok(ProbeTold::Read {
-        refused,
-        canary: carried,
-        other,
-        refused_with,
-    })
 }

@@ -1,28 +1,70 @@
-//! Probes, the tenant's side: checks that do not produce a throughput, one step after another.
+//! Probes, the tenant's side: the steps of checks that do not produce a throughput.
 //!
-//! Memory that a step keeps stays with the tenant until `release` or until its context closes.
-//! Nothing is judged here.
+//! To add a step, write its file with its `impl RunStep` and add its line to `steps!`. Memory that
+//! a step keeps stays allocated until [`ReleaseMemory`] or until the context closes. Nothing is
+//! judged here.
+//!
+//! [`ReleaseMemory`]: gpubench_record::probe::step::ReleaseMemory
 
-mod allocate_to_limit;
-mod calls;
-mod exhaust;
-mod launches;
-mod limit_bypass;
-mod memory_visibility;
-mod other;
-mod pages;
-mod stamp;
-mod time_slice_trace;
-mod work;
+mod stamps;
 
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind};
-use gpubench_record::{ProbeAsk, ProbeTold};
+use gpubench_record::probe::step::{ProbeReply, ProbeStep, Step};
 
 use crate::clock::{ClockError, Time};
 use crate::load::{Gpu, LoadError};
 
-/// Events that mark the ends of this many requests, waited for as the tenant waits.
-fn marks(gpu: &Gpu, count: usize) -> Result<Vec<Event>, DriverError> {
+/// Memory that is kept between two steps.
+pub type KeptMemory = Vec<DeviceBuffer<u32>>;
+
+/// What a step works with. The context is current and the thread has joined the clock.
+pub struct StepContext<'a> {
+    /// The device.
+    pub gpu: &'a Gpu,
+    /// The clock.
+    pub time: &'a dyn Time,
+    /// Memory that is kept between two steps.
+    pub kept: &'a mut KeptMemory,
+}
+
+/// The implementation of a step.
+trait RunStep: Step {
+    /// Does the step.
+    fn run(&self, cx: &mut StepContext<'_>) -> Result<Self::Reply, ProbeError>;
+}
+
+/// Declares the module of each group of steps and dispatches to them.
+macro_rules! steps {
+    ($( $module:ident: $( $step:ident )+, )*) => {
+        $( mod $module; )*
+
+        /// Does one step.
+        ///
+        /// # Errors
+        /// When the driver refuses a call that the step does not expect it to refuse.
+        pub fn run(step: &ProbeStep, cx: &mut StepContext<'_>) -> Result<ProbeReply, ProbeError> {
+            match step {
+                $( $( ProbeStep::$step(step) => step.run(cx).map(ProbeReply::$step), )+ )*
+            }
+        }
+    };
+}
+
+steps! {
+    marked_pages: MarkPages ScanPages,
+    allocate_to_limit: AllocateByCall AllocateAndKeep ReleaseMemory,
+    out_of_memory: ExhaustMemory,
+    memory_visibility: ReadMemoryInfo ReadAddresses,
+    time_slice_trace: TraceTimeSlices,
+    requests: RunRequests,
+    launch_latency: TimeLaunches,
+    limit_bypass: LimitBypass,
+    ipc: ExportMemory ImportMemory,
+    driver_calls: TimeDriverCalls,
+}
+
+/// Events that mark the ends of this many requests; they block or spin as the tenant does.
+fn end_events(gpu: &Gpu, count: usize) -> Result<Vec<Event>, DriverError> {
     let kind = if gpu.spin {
         EventKind::Mark
     } else {
@@ -31,13 +73,7 @@ fn marks(gpu: &Gpu, count: usize) -> Result<Vec<Event>, DriverError> {
     (0..count).map(|_| Event::new(&gpu.context, kind)).collect()
 }
 
-/// Memory that is kept between two steps.
-#[derive(Debug, Default)]
-pub struct Kept {
-    pieces: Vec<DeviceBuffer<u32>>,
-}
-
-/// Why a step could not be done.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The driver refused.
@@ -49,88 +85,28 @@ pub enum ProbeError {
     /// The clock refused.
     #[error(transparent)]
     Clock(#[from] ClockError),
-    /// It was asked for with parameters that mean nothing.
+    /// A parameter of the step is not valid.
     #[error("{what}")]
-    Asked {
-        /// What was wrong, and what is accepted.
+    Parameter {
+        /// What is wrong, and what is accepted.
         what: String,
     },
 }
 
 impl ProbeError {
-    /// `CUresult`, where the driver said so.
+    /// The `CUresult` of a refusal by the driver.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Driver(error) => error.code(),
             Self::Load(error) => error.code(),
-            Self::Clock(_) | Self::Asked { .. } => None,
+            Self::Clock(_) | Self::Parameter { .. } => None,
         }
     }
 
-    fn asked(error: impl std::fmt::Display) -> Self {
-        Self::Asked {
+    fn parameter(error: impl std::fmt::Display) -> Self {
+        Self::Parameter {
             what: error.to_string(),
         }
-    }
-}
-
-/// Does one step. The context is current and the thread has joined the clock.
-///
-/// # Errors
-/// When the driver refuses what no probe expects it to refuse.
-pub fn step(
-    gpu: &Gpu,
-    time: &dyn Time,
-    kept: &mut Kept,
-    ask: &ProbeAsk,
-) -> Result<ProbeTold, ProbeError> {
-    match ask {
-        ProbeAsk::Mark {
-            pages,
-            page_bytes,
-            seed,
-        } => {
-            let canary = pages::Canary::new(*page_bytes, *seed)?;
-            pages::mark(gpu, &mut kept.pieces, *pages, canary)
-        }
-        ProbeAsk::Scan {
-            pages,
-            page_bytes,
-            seed,
-        } => pages::scan(gpu, *pages, pages::Canary::new(*page_bytes, *seed)?),
-        ProbeAsk::Grab { call, most_bytes } => allocate_to_limit::grab(gpu, call, *most_bytes),
-        ProbeAsk::Hold { most_bytes, pieces } => {
-            allocate_to_limit::hold(gpu, &mut kept.pieces, *most_bytes, *pieces)
-        }
-        ProbeAsk::Exhaust { most_bytes } => exhaust::exhaust(gpu, time, *most_bytes),
-        ProbeAsk::Release => {
-            kept.pieces.drain(..).try_for_each(DeviceBuffer::free)?;
-            Ok(ProbeTold::Released)
-        }
-        ProbeAsk::Look => memory_visibility::look(gpu),
-        ProbeAsk::Trace {
-            watch_ns,
-            threshold_ns,
-        } => time_slice_trace::trace(gpu, *watch_ns, *threshold_ns),
-        ProbeAsk::Read { addresses, seed } => memory_visibility::read(gpu, addresses, *seed),
-        ProbeAsk::Work {
-            spec,
-            watch_ns,
-            requests_max,
-        } => work::work(gpu, time, spec, *watch_ns, *requests_max),
-        ProbeAsk::Launches {
-            rate_per_s,
-            watch_ns,
-            seed,
-        } => launches::launches(gpu, time, *rate_per_s, *watch_ns, *seed),
-        ProbeAsk::LimitBypass {
-            way,
-            spec,
-            watch_ns,
-        } => limit_bypass::limit_bypass(gpu, time, *way, spec, *watch_ns),
-        ProbeAsk::Export { bytes } => other::export(gpu, &mut kept.pieces, *bytes),
-        ProbeAsk::Import { handle } => other::import(gpu, handle),
-        ProbeAsk::Calls { contexts, modules } => calls::calls(gpu, time, *contexts, *modules),
     }
 }

@@ -3,39 +3,40 @@
 use gpubench_kernels::Launcher;
 use gpubench_kernels::driver::{DeviceBuffer, Grid};
 use gpubench_kernels::kernel::block_trace::{BlockTrace, GAP_WORDS, ROW_WORDS, TraceRow, decode};
-use gpubench_record::ProbeTold;
+use gpubench_record::probe::step::{TimeSliceSpans, TraceTimeSlices};
 
-use super::ProbeError;
-use crate::load::Gpu;
+use super::{ProbeError, RunStep, StepContext};
 
 /// Gaps that are kept; more are counted.
 const GAPS: u32 = 2048;
 /// One warp, of which one thread reads the clock.
 const GRID: Grid = Grid::new(1, 32);
 
-/// Watches the clock for `watch_ns`; reads further apart than `threshold_ns` are a gap.
-pub(super) fn trace(gpu: &Gpu, watch_ns: u64, threshold_ns: u64) -> Result<ProbeTold, ProbeError> {
-    let rows = DeviceBuffer::from_slice(&gpu.context, &[u64::MAX; ROW_WORDS])?;
-    let gaps = DeviceBuffer::from_slice(&gpu.context, &vec![0_u64; GAPS as usize * GAP_WORDS])?;
-    let launch = BlockTrace {
-        rows: rows.device_ptr(),
-        gaps: gaps.device_ptr(),
-        gap_capacity: GAPS,
-        spin_ns: watch_ns,
-        budget_ns: watch_ns.saturating_mul(4),
-        gap_threshold_ns: threshold_ns,
-        grid: GRID,
-    };
-    launch.launch(&gpu.kernels, &gpu.stream)?;
-    gpu.stream.synchronize()?;
-    let traced = decode(&rows.to_vec()?, &gaps.to_vec()?, GAPS as usize);
-    let row = traced.first().ok_or_else(|| ProbeError::Asked {
-        what: "the trace has no row".to_owned(),
-    })?;
-    Ok(ProbeTold::Traced {
-        spans_ns: spans(row),
-        gaps_seen: row.gaps_seen,
-    })
+impl RunStep for TraceTimeSlices {
+    fn run(&self, cx: &mut StepContext<'_>) -> Result<TimeSliceSpans, ProbeError> {
+        let gpu = cx.gpu;
+        let rows = DeviceBuffer::from_slice(&gpu.context, &[u64::MAX; ROW_WORDS])?;
+        let gaps = DeviceBuffer::from_slice(&gpu.context, &vec![0_u64; GAPS as usize * GAP_WORDS])?;
+        let launch = BlockTrace {
+            rows: rows.device_ptr(),
+            gaps: gaps.device_ptr(),
+            gap_capacity: GAPS,
+            spin_ns: self.watch_ns,
+            budget_ns: self.watch_ns.saturating_mul(4),
+            gap_threshold_ns: self.threshold_ns,
+            grid: GRID,
+        };
+        launch.launch(&gpu.kernels, &gpu.stream)?;
+        gpu.stream.synchronize()?;
+        let traced = decode(&rows.to_vec()?, &gaps.to_vec()?, GAPS as usize);
+        let row = traced
+            .first()
+            .ok_or_else(|| ProbeError::parameter("the trace has no row"))?;
+        Ok(TimeSliceSpans {
+            spans_ns: spans(row),
+            gaps: row.gaps_seen,
+        })
+    }
 }
 
 /// The spans between the gaps, the first and the last included.

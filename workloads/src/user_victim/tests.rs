@@ -84,7 +84,7 @@ fn cell(log: &Path) -> [ToTenant; 2] {
 fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
     let end_ns = ms * 1_000_000;
     let prepare = ToTenant::Prepare {
-        cell: "0".to_owned(),
+        id: "0".to_owned(),
         workload: None,
         load: LoadSpec::Victim {
             warmup_end_ns: 10_000_000,

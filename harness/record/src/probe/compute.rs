@@ -1,11 +1,20 @@
-//! What probes of compute and of the driver tell: where blocks ran, how much work was done when,
-//! how long a launch took to begin, and how long calls of the driver took.
+//! Findings of probes of compute and of the driver: where blocks ran, how much work was done when,
+//! how long a launch took to start, and how long driver calls took.
 //!
-//! Instants of the host are those of the run's clock; instants of the device are its
-//! `%globaltimer`. The two are never mixed here: relating them is `score`'s.
+//! Host instants are those of the run's clock; device instants are `%globaltimer`. They are never
+//! mixed here: `score` relates the two clocks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// When one block of each tenant ran, by the device's clock: first and last read of each span.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TracePair {
+    /// The victim's.
+    pub victim_ns: Vec<(u64, u64)>,
+    /// Its neighbour's.
+    pub neighbour_ns: Vec<(u64, u64)>,
+}
 
 /// The SMs on which blocks of each tenant ran while both launched at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,10 +25,10 @@ pub struct SmPlacementPair {
     pub neighbour_sms: Vec<u32>,
 }
 
-/// Requests that a tenant completed, one after the other without a pause.
+/// Requests that a tenant completed one after the other without a pause.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Worked {
-    /// Before the first was submitted and after the last was seen to end, by the host's clock.
+pub struct CompletedRequests {
+    /// Before the first was submitted and after the last ended, by the host's clock.
     pub host_ns: (u64, u64),
     /// When the device began, by its own clock.
     pub began_ns: u64,
@@ -32,20 +41,21 @@ pub struct Worked {
 pub struct WorkSeries {
     /// Length of a window.
     pub window_ns: u64,
-    /// Thousandths of a request done in each. One that spans windows counts in each of them for
-    /// the part of its time that lies there.
+    /// Thousandths of a request done in each window. A request that spans windows counts in each
+    /// of them in proportion to its time there.
     pub milli_requests: Vec<u32>,
 }
 
-/// One launch of the smallest kernel that leaves a stamp.
+/// One launch of the smallest kernel that writes a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchStamp {
     /// Before the launch, by the host's clock.
     pub called_ns: u64,
-    /// The first look of its block, by the device's clock.
+    /// The first read of its block, by the device's clock.
     pub started_ns: u64,
-    /// When its end was seen, by the host's clock.
-    pub seen_ns: u64,
+    /// When the host observed its end, by the host's clock.
+    #[serde(alias = "seen_ns")]
+    pub ended_ns: u64,
 }
 
 /// Begin and end of calls, by the host's clock.
@@ -57,30 +67,30 @@ pub struct CallTimes {
     pub modules_ns: Vec<(u64, u64)>,
 }
 
-/// What one tenant launched and another did meanwhile.
+/// Launches of the victim, alone and while a neighbour works.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchTrials {
     /// The victim alone, before.
     pub before: Vec<LaunchStamp>,
     /// Beside a neighbour that works without a pause.
     pub beside: Vec<LaunchStamp>,
-    /// First and last moment of the neighbour's work, by the device's clock.
+    /// First and last instant of the neighbour's work, by the device's clock.
     pub neighbour_ns: (u64, u64),
     /// The victim alone, afterwards.
     pub after: Vec<LaunchStamp>,
 }
 
-/// What the same calls took in three situations.
+/// Times of the same calls in three situations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallTrials {
     /// The victim alone.
     pub alone: CallTimes,
-    /// Beside a neighbour whose kernels run without a pause.
+    /// Beside a neighbour that runs kernels without a pause.
     pub beside_kernels: CallTimes,
-    /// First and last moment of the neighbour's kernels, by the host's clock.
+    /// First and last instant of the neighbour's kernels, by the host's clock.
     pub kernels_ns: (u64, u64),
     /// Beside a neighbour that makes the same calls.
     pub beside_calls: CallTimes,
-    /// First and last moment of the neighbour's calls, by the host's clock.
+    /// First and last instant of the neighbour's calls, by the host's clock.
     pub calls_ns: (u64, u64),
 }

@@ -1,13 +1,13 @@
-//! What was tried to get past a limit, and how far it got.
+//! Routes that were tried to get past a limit, and their outcomes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A way to submit work that a limiter may overlook.
+/// A route to submit work that a limiter may overlook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum BypassWay {
-    /// `cuLaunchKernel`, a launch a request: what every limiter watches.
+pub enum SubmitRoute {
+    /// `cuLaunchKernel`, one launch for each request: every limiter covers it.
     Launches,
     /// The same launches by `cuLaunchKernel_ptsz`.
     PerThreadLaunches,
@@ -19,12 +19,12 @@ pub enum BypassWay {
     LongLaunches,
     /// The same with a single block.
     OneBlockLaunches,
-    /// `cuLaunchKernel`, of as many blocks as run at once, each of which stays for two hundred
-    /// requests' work: longer than a limiter waits before it looks again (HAMi-core 120 ms).
+    /// `cuLaunchKernel` with as many blocks as are resident at once, each with the work of two
+    /// hundred requests: longer than the sampling period of a limiter (HAMi-core 120 ms).
     PersistentLaunches,
 }
 
-impl BypassWay {
+impl SubmitRoute {
     /// All of them, the control first.
     pub const ALL: [Self; 7] = [
         Self::Launches,
@@ -36,7 +36,7 @@ impl BypassWay {
         Self::PersistentLaunches,
     ];
 
-    /// As reports name it.
+    /// Its name in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,42 +51,43 @@ impl BypassWay {
     }
 }
 
-/// Work that was submitted in one way without a pause.
+/// Work that was submitted by one route without a pause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BypassRun {
     /// Block iterations of a request.
     pub work_per_request: f64,
     /// When the first was submitted, by the host's clock.
     pub from_ns: u64,
-    /// When each was seen to end, in nanoseconds since then.
+    /// When the host observed the end of each, in nanoseconds since then.
     pub ended_ns: Vec<u64>,
 }
 
-/// One way past a limit.
+/// One route past a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct EscapeWay {
-    /// What was done.
-    pub way: String,
-    /// What came of it.
+pub struct EscapeRoute {
+    /// Its name.
+    #[serde(alias = "way")]
+    pub route: String,
+    /// Its outcome.
     #[serde(flatten)]
-    pub got: EscapeGot,
-    /// What was seen: a refusal, or the file that answered.
+    pub outcome: EscapeOutcome,
+    /// What was observed: a refusal, or the file that has the called function.
     pub evidence: String,
 }
 
-/// How far a way got.
+/// What a tenant obtained by a route.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "of")]
-pub enum EscapeGot {
-    /// Memory beside what the tenant has anyway.
+pub enum EscapeOutcome {
+    /// Memory beside what the tenant had in use before.
     Memory {
-        /// Least and most in any round.
+        /// Minimum and maximum of all rounds.
         bytes: (u64, u64),
         /// How many rounds.
         rounds: u32,
     },
-    /// Parts of the device's arithmetic, or of its time where that is what the mechanism limits, in
-    /// millionths, one for each window of the time in which a limiter has had time to act.
+    /// Shares of the device's arithmetic, or of its time where the mechanism limits time, in
+    /// millionths, one for each window after a limiter has had time to act.
     Compute {
         /// Each window.
         share_ppm: Vec<u32>,

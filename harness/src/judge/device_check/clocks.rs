@@ -128,7 +128,7 @@ impl Clocks {
         let (least, most) = self.range();
         let (word, text) = self.verdict();
         json!({
-            "verdict": word, "told": text, "looks": self.samples.len(),
+            "verdict": word, "text": text, "samples": self.samples.len(),
             "sm_mhz": { "least": least, "most": most },
             "greatest_sm_mhz": self.settings.max_mhz,
             "application_sm_mhz": self.settings.application_mhz,

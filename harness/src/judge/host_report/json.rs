@@ -40,7 +40,7 @@ pub fn to_json(report: &HostReport) -> Value {
         Err(reason) => json!({ "outcome": "inconclusive", "reason": reason }),
     };
     json!({
-        "looked_at": report.looked_at,
+        "scope": report.scope,
         "device": report.device.as_ref().ok(),
         "no_device": report.device.as_ref().err(),
         "root": report.root,
@@ -53,7 +53,7 @@ pub fn to_json(report: &HostReport) -> Value {
         "achieved": achieved,
         "clocks": match &report.clocks {
             Ok(clocks) => clocks.as_json(),
-            Err(reason) => json!({ "verdict": "unknown", "told": reason }),
+            Err(reason) => json!({ "verdict": "unknown", "text": reason }),
         },
         "detectable_effect": effect,
         "kernels": verified,

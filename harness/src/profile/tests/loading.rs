@@ -101,7 +101,7 @@ fn how_a_program_is_seen_needs_one() -> Result<(), ExpectedError> {
         ..Overrides::default()
     };
     let said = parse("mine.toml", "version = 1", &lines(None)).map_err(ExpectedError::from);
-    let wanted = "profile the command line: key `foreign.reports`: there is no program whose work \
+    let wanted = "profile the command line: key `user-victim.reports`: there is no program whose work \
                   could be seen (accepted: --victim-cmd beside it)";
     assert_eq!(
         said.err().map(|error| error.to_string()).as_deref(),
@@ -112,22 +112,34 @@ fn how_a_program_is_seen_needs_one() -> Result<(), ExpectedError> {
         ..Overrides::default()
     };
     let said = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
-    let wanted = "profile the command line: key `foreign.ready`: there is no program to wait for \
+    let wanted = "profile the command line: key `user-victim.ready`: there is no program to wait for \
                   (accepted: --victim-cmd beside it)";
     assert_eq!(
         said.err().map(|error| error.to_string()).as_deref(),
         Some(wanted)
     );
-    let own = "version = 1\n[foreign]\ncommand = \"serve\"\n";
+    let own = "version = 1\n[user-victim]\ncommand = \"serve\"\n";
+    let old = "version = 1\n[foreign]\ncommand = \"serve\"\n";
     assert_eq!(
-        parse("mine.toml", own, &waits)?.foreign.ready,
+        parse("mine.toml", old, &waits)?.user_victim,
+        parse("mine.toml", own, &waits)?.user_victim,
+    );
+    let wrong = old.replace("serve", " ");
+    let error = parse("mine.toml", &wrong, &Overrides::default()).err();
+    assert_eq!(
+        error.and_then(|error| error.line),
+        Some(3),
+        "the line of the old table"
+    );
+    assert_eq!(
+        parse("mine.toml", own, &waits)?.user_victim.ready,
         Span::from_s(90)
     );
     for profile in [
         parse("mine.toml", own, &lines(None))?,
         parse("mine.toml", "version = 1", &lines(Some("serve")))?,
     ] {
-        assert_eq!(profile.foreign.reports, Reports::Lines);
+        assert_eq!(profile.user_victim.reports, Reports::Lines);
     }
     Ok(())
 }

@@ -11,41 +11,41 @@ use crate::tenant::TenantError;
 
 /// Longest wait for one workload.
 pub const LIMIT: Duration = Duration::from_secs(300);
-/// Tries on the wall clock, where a busy moment of the host can spoil one, and the pause in which
-/// it may pass. Virtual time has none.
-const TRIES_WALL: u32 = 10;
+/// Attempts on the wall clock, where load on the host can spoil one, and the pause between them.
+/// Virtual time has one attempt.
+const ATTEMPTS_WALL: u32 = 10;
 const PAUSE_WALL: Duration = Duration::from_millis(300);
 
-/// Calibrates one workload; a tenant that cannot is asked again where time is real.
-pub async fn patiently(
+/// Calibrates one workload; on the wall clock a refused attempt is repeated.
+pub async fn with_retries(
     tenants: &mut TenantSet,
     slot: usize,
     name: &str,
     share: f64,
 ) -> Result<CalibrationEntry, RunError> {
     let is_program = name == USER_VICTIM;
-    let tries = if tenants.handles().setup.clock.is_virtual() || is_program {
+    let attempts = if tenants.handles().setup.clock.is_virtual() || is_program {
         1
     } else {
-        TRIES_WALL
+        ATTEMPTS_WALL
     };
     let service_ns = tenants.handles().setup.plan.service_ns;
-    for number in 1..tries {
-        match ask(tenants, slot, name, share, service_ns).await {
+    for number in 1..attempts {
+        match attempt(tenants, slot, name, share, service_ns).await {
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
                 tenants.handles().recorder.warning(format!(
-                    "calibration of {name}, try {number} of {tries}: {what}"
+                    "calibration of {name}, attempt {number} of {attempts}: {what}"
                 ))?;
                 tokio::time::sleep(PAUSE_WALL).await;
             }
             other => return other,
         }
     }
-    ask(tenants, slot, name, share, service_ns).await
+    attempt(tenants, slot, name, share, service_ns).await
 }
 
 /// Has a tenant find the parameters of one workload.
-pub async fn ask(
+pub async fn attempt(
     tenants: &mut TenantSet,
     slot: usize,
     name: &str,

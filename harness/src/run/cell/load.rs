@@ -8,10 +8,10 @@ use crate::run::log_capacity;
 const PERIOD_NS: u64 = 10_000_000;
 /// Requests that an aggressor keeps outstanding, so that its queue is never empty.
 const DEPTH: u32 = 2;
-/// Most victim requests outstanding in the open loop.
+/// Maximum of outstanding victim requests in the open loop.
 const OUTSTANDING_MAX: u32 = 10_000;
 
-/// How a tenant of a cell is loaded.
+/// The load of a tenant of a cell.
 pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) -> LoadSpec {
     let durations = plan.durations_of(cell);
     let end_ns = durations.cell_ns();
@@ -20,7 +20,7 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
         .get(&cell.victim)
         .map_or(0.0, |entry| entry.native_rate_per_s);
     let rate_per_s = native * plan.load;
-    // No more can be outstanding than arrive; twice that leaves room for the draw.
+    // No more can be outstanding than arrive; the factor of two covers the variance of arrivals.
     let outstanding_max = |length_ns: u64| {
         let arrivals = rate_per_s * length_ns as f64 / 1e9;
         ((arrivals * 2.0) as u32 + 64).min(OUTSTANDING_MAX)
@@ -33,7 +33,7 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
             period_ns: PERIOD_NS,
             depth: DEPTH,
         },
-        // At its load from the beginning to the end, with arrivals of its own.
+        // The victim's load from begin to end, with arrivals of its own.
         Role::Peer => LoadSpec::Victim {
             warmup_end_ns: 0,
             closed_end_ns: 0,

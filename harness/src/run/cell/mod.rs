@@ -26,13 +26,13 @@ use super::{RunError, RunHandles};
 use crate::mechanism;
 use crate::tenant::TenantError;
 
-/// Longest wait for a tenant to get ready.
+/// Longest wait for a tenant to prepare.
 const PREPARE: Duration = Duration::from_secs(60);
-/// What a cell may take beyond its own length: on the wall clock, and in all in virtual time.
+/// Time beyond the length of a cell on the wall clock, and the whole limit in virtual time.
 const SLACK_WALL: Duration = Duration::from_secs(30);
 const LIMIT_VIRTUAL: Duration = Duration::from_secs(180);
 
-/// Runs one cell. A failure of the cell is its result; only what ends the run is an error.
+/// Runs one cell. A failure of the cell is its result; an error ends the run.
 pub async fn run(
     tenants: &mut TenantSet,
     cores: &Placement,
@@ -43,7 +43,7 @@ pub async fn run(
 ) -> Result<Option<String>, RunError> {
     let victim_waived = calibration.waived(&cell.victim, cell.aggressor.as_deref());
     if victim_waived.is_some() {
-        // It has no result, and its row says why.
+        // The cell has no result; the row gives the reason.
         return Ok(None);
     }
     let handles = tenants.handles().clone();
@@ -53,7 +53,7 @@ pub async fn run(
     let mut results = Vec::new();
     let failure = match prepare(tenants, cores, calibration, cell, &mut results).await {
         Ok(()) => None,
-        // A full disk is full for every later cell too.
+        // A full disk fails every later cell too.
         Err(RunError::Tenant(error)) if error.kind() == Some(RefusalKind::NoSpace) => {
             return Err(RunError::DiskFull);
         }
@@ -72,19 +72,19 @@ pub async fn run(
         }
     };
     let serving = Serving::now(tenants).await?;
-    // Without an observation half-way there is no proof, for or against.
+    // Without an observation half-way there is no proof during the samples.
     let was_observed = sampled.on_device.is_some();
     let half_way = sampled.on_device.unwrap_or_default();
-    let seen = observe::seen(tenants, cell.condition, &half_way, &serving);
+    let observation = observe::observation(tenants, cell.condition, &half_way, &serving);
     if failure.is_none() {
         if was_observed {
-            proofs::prove(&handles, ledger, cell, Proof::DURING, &seen)?;
+            proofs::prove(&handles, ledger, cell, Proof::DURING, &observation)?;
         }
         proofs::observe_and_prove(tenants, ledger, cell, "after").await?;
-    } else if let Some(Err(error)) = &seen.daemon_clients
+    } else if let Some(Err(error)) = &observation.daemon_clients
         && tenants.config().mechanism.is_some()
     {
-        // A cell that failed proves nothing, but a daemon that is gone says why it failed.
+        // A failed cell has no proof, but a missing daemon explains the failure.
         let outcome = Outcome::failed(format!("not in force: {error}"));
         let remedy = Some("run again: a new daemon is started");
         ledger.end(&cell.mechanism, &cell.variant, &outcome, remedy)?;
@@ -93,12 +93,12 @@ pub async fn run(
     if let Some(text) = sampled.failure {
         recorder.warning(format!("{id}: {text}"))?;
     }
-    let xids = xids.drain(&id, &seen.services).await?;
+    let xids = xids.drain(&id, &observation.services).await?;
     recorder.event(&RunEvent::CellEnded {
         id,
         tenants: results,
         failure: failure.clone(),
-        other_processes: seen.other_processes(),
+        other_processes: observation.other_processes(),
         throttle_reasons: sampled.throttle_reasons,
         xids: xids.numbers,
         xid_lines: xids.lines,
@@ -124,7 +124,7 @@ pub fn write_not_run(recorder: &Recorder, cell: &Cell, reason: String) -> Result
     Ok(reason)
 }
 
-/// Writes that the mechanism admits no further tenant, if that is what the driver says.
+/// Writes that the mechanism admits no further tenant, if the driver's code says so.
 fn record_refused_client(
     ledger: &mut MechanismLedger,
     cell: &Cell,
@@ -146,7 +146,7 @@ fn record_refused_client(
     }
 }
 
-/// Arranges contexts and gets every tenant of the cell ready, one after the other.
+/// Arranges contexts and prepares every tenant of the cell, one after the other.
 async fn prepare(
     tenants: &mut TenantSet,
     cores: &Placement,
@@ -166,7 +166,7 @@ async fn prepare(
         let load = load::load(&setup.plan, calibration, cell, slot);
         let rate = entry.map_or(0.0, |entry| entry.native_rate_per_s);
         let message = ToTenant::Prepare {
-            cell: cell.id.clone(),
+            id: cell.id.clone(),
             workload: entry.map(|entry| entry.spec.clone()),
             capacity_rows: load::capacity(&setup.plan, &load, rate),
             load,
@@ -217,8 +217,8 @@ async fn measure(
         let own = handles.waits.clone();
         waits.spawn(async move {
             let answer = match sent {
-                // The user does not wait for a cell that was given up; a client of an MPS server
-                // is not killed at work without its pre-kill hook.
+                // Ends as soon as the user stops the run. The pre-kill hook runs before a client of
+                // an MPS server is killed.
                 Ok(()) => own.reply(&mut tenant, "running a cell", limit).await,
                 Err(error) => Some(Err(error)),
             };
@@ -226,11 +226,11 @@ async fn measure(
         });
     }
     let mut failures = Vec::new();
-    let mut is_given_up = false;
+    let mut is_abandoned = false;
     while let Some(done) = waits.join_next().await {
         // A wait that panicked has dropped its tenant, which kills the process.
         let Ok((slot, tenant, Some(answer))) = done else {
-            is_given_up = true;
+            is_abandoned = true;
             failures.push("interrupted".to_owned());
             handles.reap().await?;
             continue;
@@ -240,7 +240,7 @@ async fn measure(
         let error = error.filter(|error| is_failure(error, result.planned.role));
         failures.extend(error.map(|error| error.to_string()));
     }
-    if is_given_up {
+    if is_abandoned {
         abandon_all(&handles, cell).await?;
     }
     let sampled = tokio::select! {
@@ -253,13 +253,13 @@ async fn measure(
     Ok((sampled, failure))
 }
 
-/// Whether a tenant of that role fails its cell. Without its victim a cell has failed; without its
-/// aggressor it has measured something other than planned, which the gates will say.
+/// Whether the end of a tenant of that role fails the cell. A dead victim does; a dead aggressor is
+/// left to the gates.
 fn is_failure(error: &TenantError, role: Role) -> bool {
     role == Role::Victim || matches!(error, TenantError::Protocol { .. })
 }
 
-/// Takes back the announcement of every participant of a cell that was given up.
+/// Withdraws every participant of an abandoned cell from the clock.
 async fn abandon_all(handles: &RunHandles, cell: &Cell) -> Result<(), RunError> {
     for slot in 0..cell.tenants.len() {
         handles.abandon(participants_of(slot)).await?;
@@ -267,7 +267,7 @@ async fn abandon_all(handles: &RunHandles, cell: &Cell) -> Result<(), RunError> 
     handles.reap().await
 }
 
-/// Makes the folder of a log.
+/// Creates the folder of a log.
 pub fn make_folder(log: &Path) -> Result<(), RunError> {
     let Some(folder) = log.parent() else {
         return Ok(());

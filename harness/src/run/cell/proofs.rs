@@ -5,8 +5,8 @@ use gpubench_record::{Cell, RunEvent};
 use super::{DeviceProcesses, MechanismLedger, RunError, RunHandles, Serving, TenantSet, observe};
 use crate::mechanism::{self, Observation};
 
-/// Observes the mechanism next to the samples, while the same contexts are open. A user's program
-/// comes to the device and leaves it by itself, and is observed among the samples only.
+/// Observes the mechanism before or after the samples, while the same contexts are open. A user's
+/// program opens and closes its context by itself, so it is observed during the samples only.
 pub async fn observe_and_prove(
     tenants: &TenantSet,
     ledger: &mut MechanismLedger,
@@ -17,16 +17,15 @@ pub async fn observe_and_prove(
         return Ok(());
     }
     let handles = tenants.handles();
-    let doing = "asking NVML for the processes on the device";
+    let doing = "reading the processes on the device from NVML";
     let on_device = handles.nvml(doing, DeviceProcesses::now).await?;
     let serving = Serving::now(tenants).await?;
-    let seen = observe::seen(tenants, cell.condition, &on_device, &serving);
-    // A tenant that died is missing on the device whatever the mechanism; the cell reports the
-    // death.
-    if seen.ours.iter().any(|&pid| !observe::lives(pid)) {
+    let observation = observe::observation(tenants, cell.condition, &on_device, &serving);
+    // A dead tenant is missing on the device under every mechanism; the cell reports the death.
+    if observation.ours.iter().any(|&pid| !observe::is_alive(pid)) {
         return Ok(());
     }
-    prove(handles, ledger, cell, when, &seen)
+    prove(handles, ledger, cell, when, &observation)
 }
 
 /// Writes the evidence for and against the mechanism having been in force.
@@ -35,19 +34,19 @@ pub fn prove(
     ledger: &mut MechanismLedger,
     cell: &Cell,
     when: &str,
-    seen: &Observation,
+    observation: &Observation,
 ) -> Result<(), RunError> {
     let Some(mechanism) = mechanism::find(&cell.mechanism) else {
         return Ok(());
     };
     let host = &handles.setup.host;
-    let asked = host.asked_of(&cell.mechanism, &cell.variant);
-    let is_set_up = mechanism.configuration(&asked).stage.is_some();
-    for mut proof in mechanism.prove(&asked, seen) {
+    let context = host.context_of(&cell.mechanism, &cell.variant);
+    let is_set_up = mechanism.configuration(&context).stage.is_some();
+    for mut proof in mechanism.prove(&context, observation) {
         when.clone_into(&mut proof.when);
         if !proof.holds && is_set_up {
-            // A mechanism that was set up and is not there has failed; what other processes disturb
-            // is in doubt.
+            // A mechanism that was set up and is not in force has failed. One without set-up may be
+            // disturbed by other processes, which makes its rows inconclusive.
             let reason = format!("not in force: {}: {}", proof.check, proof.evidence);
             ledger.failed(&cell.mechanism, &cell.variant, &reason)?;
         }

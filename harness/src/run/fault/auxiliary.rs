@@ -1,9 +1,9 @@
-//! Processes of a trial without a slot among its tenants: the helper process before the fault, and
-//! the recovery client that asks for the device after it.
+//! Processes of a trial without a slot: the helper process before the fault, and the recovery
+//! client that requests the device after it.
 
 use std::time::Duration;
 
-use gpubench_record::wire::FaultPart;
+use gpubench_record::wire::FaultRole;
 use gpubench_record::{FaultObservation, FromTenant, NewClient, ToTenant};
 
 use super::LIMIT;
@@ -11,14 +11,14 @@ use crate::run::tenant_set::{ask_auxiliary, stop};
 use crate::run::{RunError, RunHandles};
 use crate::tenant::Tenant;
 
-/// A recovery client asks this often, and gives up after this long: the slowest recovery of a
-/// server that was published took 1.4 s (arXiv 2605.26461).
+/// Interval of a recovery client's requests, and the time after which it stops: the slowest
+/// published recovery of a server took 1.4 s (arXiv 2605.26461).
 const EVERY_NS: u64 = 1_000_000;
-const ARRIVE_LIMIT_NS: u64 = 10_000_000_000;
+const ACQUIRE_LIMIT_NS: u64 = 10_000_000_000;
 /// Longest wait for a context.
 const CONTEXT: Duration = Duration::from_secs(60);
 
-/// Opens the helper's context and readies its part. Returns what it gives to the injector.
+/// Opens the helper's context and prepares its role. Returns its data for the injector.
 pub async fn arm(
     handles: &RunHandles,
     tenant: &mut Tenant,
@@ -33,45 +33,45 @@ pub async fn arm(
     let arm = ToTenant::Arm {
         fault: fault.to_owned(),
         budget_ns: 0,
-        part: FaultPart::Helper,
+        role: FaultRole::Helper,
     };
     match ask(handles, tenant, &open, CONTEXT).await? {
         FromTenant::Opened { .. } => {}
         other => return Err(tenant.unexpected(&other).into()),
     }
     match ask(handles, tenant, &arm, LIMIT).await? {
-        FromTenant::Armed { given } => Ok(given),
+        FromTenant::Armed { helper_data } => Ok(helper_data),
         other => Err(tenant.unexpected(&other).into()),
     }
 }
 
-/// Lets the recovery client ask for the device. The injector has ended by now.
-pub async fn arrive(
+/// Has the recovery client request the device, after the injector has ended.
+pub async fn acquire_device(
     handles: &RunHandles,
     mut client: Tenant,
-    seen: &mut FaultObservation,
+    observed: &mut FaultObservation,
 ) -> Result<Option<NewClient>, RunError> {
-    let message = ToTenant::Arrive {
+    let message = ToTenant::AcquireDevice {
         ordinal: 0,
         participants: client.participants(),
         every_ns: EVERY_NS,
-        limit_ns: ARRIVE_LIMIT_NS,
+        limit_ns: ACQUIRE_LIMIT_NS,
     };
     let answer = match ask(handles, &mut client, &message, LIMIT).await {
         Err(RunError::Tenant(error)) => Err(error),
         answer => Ok(answer?),
     };
     let wrong = match &answer {
-        Ok(FromTenant::Arrived { .. }) => None,
+        Ok(FromTenant::DeviceAcquired { .. }) => None,
         Ok(other) => Some(client.unexpected(other)),
         Err(error) => Some(error.clone()),
     };
     end(handles, client).await?;
     if let Some(wrong) = wrong {
-        seen.failure = Some(wrong.to_string());
+        observed.failure = Some(wrong.to_string());
     }
     match answer {
-        Ok(FromTenant::Arrived {
+        Ok(FromTenant::DeviceAcquired {
             accepted_after_ns,
             tries,
             refused_with,

@@ -7,11 +7,11 @@ use super::last;
 use crate::mechanism::InForce;
 use crate::run::fault_scheduler::{HostAction, ScheduledAction};
 
-/// A signal comes this part of the budget after the launch of the kernel that it interrupts.
-const SIGNAL_PART: u64 = 16;
+/// A signal comes this fraction of the budget after the launch of the kernel that it interrupts.
+const SIGNAL_FRACTION: u64 = 16;
 
-/// The action of a trial, if it has one, or why it cannot be done. Asks the MPS daemon, so it may
-/// block.
+/// The action of a trial, if it has one, or why it is not possible. Queries the MPS daemon, so it
+/// may block.
 pub fn host_action(
     trial: &FaultTrial,
     set_up: &InForce,
@@ -28,7 +28,7 @@ pub fn host_action(
     };
     let budget_ns = trial.until_ns - trial.at_ns;
     let at_ns = t0_ns + trial.at_ns;
-    let signal_ns = at_ns + budget_ns / SIGNAL_PART;
+    let signal_ns = at_ns + budget_ns / SIGNAL_FRACTION;
     let own = last(trial);
     let (at_ns, action) = match fault.act {
         HostAct::None => return Ok(None),
@@ -36,7 +36,7 @@ pub fn host_action(
         HostAct::Stop => {
             let action = HostAction::StopTenant {
                 pid: pid_of(own)?,
-                // It sleeps until the end of its budget by then, so no process waits for it.
+                // The injector sleeps until the end of its budget, so no process waits for it.
                 until_ns: at_ns + budget_ns / 2,
             };
             (signal_ns, action)

@@ -1,8 +1,9 @@
-//! One trial up to the answers: every process is readied, started at one instant, and waited for.
+//! One trial up to the answers: prepares every process, starts all at one instant, and waits for
+//! them.
 
 use std::time::Duration;
 
-use gpubench_record::wire::FaultPart;
+use gpubench_record::wire::FaultRole;
 use gpubench_record::{
     Calibration, Condition, FaultObservation, FaultTrial, FromTenant, LoadSpec, Role, TenantResult,
     ToTenant,
@@ -22,38 +23,38 @@ use crate::tenant::{Tenant, TenantError};
 
 /// Requests outstanding; the victims run closed loops.
 const OUTSTANDING: u32 = 64;
-/// Where a helper process is killed first, the fault comes this part of its budget after its
-/// instant: the signal is long over then.
-const HELPED_PART: u64 = 4;
+/// With a helper process the fault comes this fraction of its budget later, after the helper was
+/// killed.
+const HELPED_FRACTION: u64 = 4;
 
 /// Processes of a trial without a slot.
 #[derive(Debug, Default)]
 pub struct AuxiliaryProcesses {
-    /// Takes part in the fault, and is killed.
+    /// Holds what the injector needs, and is killed.
     pub helper: Option<Tenant>,
-    /// Asks for the device afterwards.
+    /// Requests the device afterwards.
     pub recovery_client: Option<Tenant>,
 }
 
-/// Readies victims, helper and fault, and starts the recovery client.
+/// Prepares victims, helper and fault, and starts the recovery client.
 pub async fn prepare(
     tenants: &mut TenantSet,
     calibration: &Calibration,
     trial: &FaultTrial,
-    seen: &mut FaultObservation,
+    observed: &mut FaultObservation,
     auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
     tenants.renew(last(trial)).await?;
     tenants.arrange(Condition::C).await?;
-    let part = match fault::find(&trial.fault) {
+    let role = match fault::find(&trial.fault) {
         Some(fault) if fault.has_helper() => {
             let tenant = auxiliaries
                 .helper
                 .insert(tenants.start_auxiliary("helper", 1).await?);
-            let given = auxiliary::arm(tenants.handles(), tenant, &trial.fault).await?;
-            FaultPart::Helped { given }
+            let helper_data = auxiliary::arm(tenants.handles(), tenant, &trial.fault).await?;
+            FaultRole::HelpedInjector { helper_data }
         }
-        _ => FaultPart::Alone,
+        _ => FaultRole::Injector,
     };
     for (slot, tenant) in trial.tenants.iter().enumerate() {
         let message = if tenant.role == Role::Victim {
@@ -62,12 +63,13 @@ pub async fn prepare(
             ToTenant::Arm {
                 fault: trial.fault.clone(),
                 budget_ns: trial.until_ns - trial.at_ns,
-                part: part.clone(),
+                role: role.clone(),
             }
         };
         match tenants.ask(slot, &message, "getting ready", LIMIT).await? {
             FromTenant::Ready { schedule_hash } => {
-                seen.victims
+                observed
+                    .victims
                     .push(TenantResult::ready(tenant, schedule_hash));
             }
             FromTenant::Armed { .. } => {}
@@ -91,7 +93,7 @@ fn prepare_victim(
     let rate_per_s = entry.map_or(0.0, |entry| entry.native_rate_per_s);
     let window_ns = trial.window_ns;
     Ok(ToTenant::Prepare {
-        cell: trial.id.clone(),
+        id: trial.id.clone(),
         workload: entry.map(|entry| entry.spec.clone()),
         load: LoadSpec::Victim {
             warmup_end_ns: trial.from_ns,
@@ -109,15 +111,15 @@ fn prepare_victim(
     })
 }
 
-/// A slot, its process and its answer; the helper's comes after those of the tenants.
+/// A slot, its process and its answer. The helper comes after the tenants.
 type Answered = (usize, Tenant, Result<FromTenant, TenantError>);
 
-/// Starts every process at one instant and waits for all of them. A process that is harmed lives on
-/// until all have answered, so that in virtual time its end comes at an instant of its own.
+/// Starts every process at one instant and waits for all of them. Processes end only after all have
+/// answered, so that in virtual time each end has an instant of its own.
 pub async fn inject(
     tenants: &mut TenantSet,
     trial: &FaultTrial,
-    seen: &mut FaultObservation,
+    observed: &mut FaultObservation,
     auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
     let handles = tenants.handles().clone();
@@ -142,7 +144,7 @@ pub async fn inject(
         Ok(Some(action)) => Some(FaultScheduler::start(clock, action)?),
         Ok(None) => None,
         Err(why) => {
-            seen.failure = Some(why);
+            observed.failure = Some(why);
             None
         }
     };
@@ -153,25 +155,25 @@ pub async fn inject(
             () = handles.waits.grace_is_over() => Ok(None),
         };
         match acted {
-            Ok(acted_ns) => seen.acted_ns = acted_ns.map(|ns| ns.saturating_sub(t0_ns)),
-            Err(text) => seen.failure = Some(text),
+            Ok(acted_ns) => observed.acted_ns = acted_ns.map(|ns| ns.saturating_sub(t0_ns)),
+            Err(text) => observed.failure = Some(text),
         }
     }
     for (slot, tenant, answer) in answers? {
         if slot < last(trial) {
-            // A victim that was refused by its driver lives, but is replaced all the same.
-            let victim = &mut seen.victims[slot];
+            // A victim that the driver refused is replaced, even if its process is alive.
+            let victim = &mut observed.victims[slot];
             tenants.record_answer(slot, tenant, answer, victim).await?;
         } else if Some(tenant.pid()) == helper_pid {
-            helper_ended(&handles, tenant, answer, seen).await?;
+            helper_ended(&handles, tenant, answer, observed).await?;
         } else {
-            seen.injector = injected(tenants, trial, slot, tenant, answer, seen).await?;
+            observed.injector = injected(tenants, trial, slot, tenant, answer, observed).await?;
         }
     }
     Ok(())
 }
 
-/// The coordinator's part of a trial, or why it cannot be done.
+/// The coordinator's action, or why it is not possible.
 async fn action(
     tenants: &TenantSet,
     trial: &FaultTrial,
@@ -188,8 +190,8 @@ async fn action(
         .await
 }
 
-/// Tells every process to begin, and waits for all of them, or until the user wants an end: a
-/// broken device may let all of them wait for long.
+/// Starts every process and waits for all of them, or until the user stops the run: on a broken
+/// device all of them may hang.
 async fn answers(
     handles: &RunHandles,
     trial: &FaultTrial,
@@ -201,7 +203,11 @@ async fn answers(
     let slack = if is_wall { LIMIT_WALL } else { LIMIT };
     let limit = slack + Duration::from_nanos(trial.window_ns);
     let budget_ns = trial.until_ns - trial.at_ns;
-    let later_ns = if helped { budget_ns / HELPED_PART } else { 0 };
+    let later_ns = if helped {
+        budget_ns / HELPED_FRACTION
+    } else {
+        0
+    };
     let mut pending = JoinSet::new();
     for (slot, mut tenant) in members {
         let inject = |at_ns| ToTenant::Inject {
@@ -212,7 +218,7 @@ async fn answers(
         let message = match slot.cmp(&last(trial)) {
             std::cmp::Ordering::Less => ToTenant::Go { t0_ns },
             std::cmp::Ordering::Equal => inject(trial.at_ns + later_ns),
-            // The helper is at work before the signal comes.
+            // The helper starts before the signal.
             std::cmp::Ordering::Greater => inject(trial.at_ns),
         };
         let sent = tenant.send(&message).await;
@@ -227,18 +233,18 @@ async fn answers(
         });
     }
     let mut answers: Vec<Answered> = Vec::new();
-    let mut is_given_up = false;
+    let mut is_abandoned = false;
     while let Some(done) = pending.join_next().await {
         match done.map_err(|error| RunError::Clock(format!("a wait ended: {error}")))? {
             (slot, tenant, Some(answer)) => answers.push((slot, tenant, answer)),
             (_, killed, None) => {
-                is_given_up = true;
+                is_abandoned = true;
                 handles.abandon(killed.participants()).await?;
                 handles.reap().await?;
             }
         }
     }
-    if is_given_up {
+    if is_abandoned {
         return Err(RunError::Interrupted);
     }
     answers.sort_by_key(|(slot, ..)| *slot);

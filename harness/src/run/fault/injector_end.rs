@@ -1,14 +1,13 @@
-//! Which ends of the injector, the process that a fault happens in, are caused by the fault, and
-//! which are a failed trial.
+//! Which ends of the injector come from the fault, and which are a failed trial.
 
 use gpubench_workloads::fault::HostAct;
 
 use crate::tenant::TenantError;
 
-/// Whether an injector that did not report makes the trial a failed one.
+/// Whether an injector without a report fails the trial.
 ///
-/// A fault may end it. No answer is a failure of the harness, unless the coordinator's action
-/// leaves it waiting for a process that is gone.
+/// A fault may end the injector. Silence is a failure, unless the coordinator's action can leave
+/// the injector waiting for a killed service.
 pub fn is_failure(act: HostAct, error: &TenantError) -> bool {
     match error {
         TenantError::Ended { .. } => false,
@@ -35,7 +34,7 @@ mod tests {
     ];
 
     #[test]
-    fn silence_is_a_failure_but_where_a_service_was_killed() {
+    fn silence_is_a_failure_unless_a_service_was_killed() {
         let silent = TenantError::Silent {
             tenant: "neighbour-1".to_owned(),
             doing: "running a fault trial",
@@ -48,7 +47,7 @@ mod tests {
 
     #[test]
     fn an_end_is_no_failure_and_a_wrong_answer_always_is() {
-        let (tenant, what) = ("neighbour-1".to_owned(), "said yes".to_owned());
+        let (tenant, what) = ("neighbour-1".to_owned(), "replied yes".to_owned());
         let ended = TenantError::Ended {
             tenant: tenant.clone(),
             how: "killed by signal 9".to_owned(),

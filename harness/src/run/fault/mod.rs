@@ -1,9 +1,9 @@
-//! Fault trials: victims that run, a fresh process that causes a fault at an instant, and a fresh
-//! client that asks for the device afterwards. Only observations are written.
+//! Fault trials: victims run, a new process (the injector) causes a fault at an instant, and a new
+//! client requests the device afterwards. Only observations are written.
 //!
-//! [`injection`] runs a trial up to the answers, [`host_action`] is what the coordinator does at
-//! the instant, [`auxiliary`] has the processes without a slot, [`injector_end`] tells which ends
-//! of the injector are no failure.
+//! [`injection`] runs a trial up to the answers, [`host_action`] chooses what the coordinator does
+//! at the instant, [`auxiliary`] has the processes without a slot, [`injector_end`] decides which
+//! ends of the injector are failures.
 
 mod auxiliary;
 mod host_action;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use gpubench_record::{Calibration, Condition, EccCounts, FaultObservation, FaultTrial, RunEvent};
 
 use super::device_processes::DeviceProcesses;
-use super::host_session::{HostSession, Under};
+use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
 use super::observe::{self, Serving};
 use super::tenant_set::{TenantSet, name_of};
@@ -25,19 +25,19 @@ use super::{Observer, RunError, RunHandles, RunPhase};
 use crate::device::Nvml;
 use injection::AuxiliaryProcesses;
 
-/// Longest wait for an answer, beside what the trial itself takes.
+/// Longest wait for an answer, beyond the length of the trial.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The same while a trial goes on by the wall clock. Some processes wait for what is broken, which
-/// this limit tells from lateness: a client of MPS whose server was killed had no answer after more
-/// than this and the trial (H100, driver 580).
+/// The same during a trial on the wall clock. It distinguishes a late process from one that hangs:
+/// a client of a killed MPS server got no answer within this limit beyond the trial (H100, driver
+/// 580).
 const LIMIT_WALL: Duration = Duration::from_secs(15);
 
-/// Xids after which the GPU or the host has to be reset or restarted (XID catalogue, recovery
-/// actions RESET_GPU and RESTART_BM): no further trial may run.
+/// Xids that require a reset of the GPU or a restart of the host (XID catalogue, recovery actions
+/// RESET_GPU and RESTART_BM): no further trial may run.
 const FATAL_XIDS: &[u32] = &[46, 48, 64, 74, 79, 95, 109, 119, 120, 140, 155, 156, 158];
 
-/// Runs every trial of the plan, unless one shows that the GPU is in no state for more.
+/// Runs every trial of the plan, until one leaves the GPU in need of a reset.
 pub async fn campaign(
     handles: &RunHandles,
     session: &mut HostSession,
@@ -62,24 +62,24 @@ pub async fn campaign(
         }
         let id = trial.id.clone();
         let action = recovery_action(handles).await?;
-        if let Some(reason) = asks_for_action(action) {
-            // The GPU asked for it before any fault of this run; no fault may follow.
+        if let Some(reason) = required_action(action) {
+            // The GPU needs a reset already before the fault.
             recorder.event(&RunEvent::FaultTrialsStopped { id, reason })?;
             return Ok(());
         }
         recorder.event(&RunEvent::FaultTrialBegan { id: id.clone() })?;
-        let seen = match session.ready(&Under::from(trial), ledger).await? {
+        let observed = match session.ready(&MechanismKey::from(trial), ledger).await? {
             Ok(tenants) => one(tenants, xids, calibration, trial).await?,
             Err(reason) => FaultObservation {
                 failure: Some(reason),
                 ..FaultObservation::default()
             },
         };
-        let ends = must_end(&seen);
-        let service_gone = seen.service_gone == Some(true);
+        let ends = must_end(&observed);
+        let service_gone = observed.service_gone == Some(true);
         recorder.event(&RunEvent::FaultTrialEnded {
             id: id.clone(),
-            seen: Box::new(seen),
+            observed: Box::new(observed),
         })?;
         if let Some(reason) = ends {
             recorder.event(&RunEvent::FaultTrialsStopped { id, reason })?;
@@ -93,30 +93,30 @@ pub async fn campaign(
     Ok(())
 }
 
-/// Why no further trial may run, if so.
-fn must_end(seen: &FaultObservation) -> Option<String> {
-    let action = asks_for_action(seen.recovery_action[1]);
+/// Why no further trial may run, if there is a reason.
+fn must_end(observed: &FaultObservation) -> Option<String> {
+    let action = required_action(observed.recovery_action[1]);
     if action.is_some() {
         return action;
     }
-    let mut xids = seen.xids.iter().flatten();
+    let mut xids = observed.xids.iter().flatten();
     let fatal = xids.find(|xid| FATAL_XIDS.contains(xid))?;
-    Some(format!("Xid {fatal} asks for a reset"))
+    Some(format!("Xid {fatal} requires a reset"))
 }
 
-/// What NVML says must be done to the GPU, if anything.
-fn asks_for_action(action: Option<u32>) -> Option<String> {
+/// The recovery action that NVML requests, if any.
+fn required_action(action: Option<u32>) -> Option<String> {
     let action = action.filter(|action| *action != 0)?;
-    Some(format!("NVML asks for recovery action {action}"))
+    Some(format!("NVML requests recovery action {action}"))
 }
 
 async fn recovery_action(handles: &RunHandles) -> Result<Option<u32>, RunError> {
-    let doing = "asking NVML for the recovery action";
+    let doing = "reading the recovery action from NVML";
     handles.nvml(doing, Nvml::recovery_action).await
 }
 
 async fn ecc(handles: &RunHandles) -> Result<EccCounts, RunError> {
-    let doing = "asking NVML for errors of memory";
+    let doing = "reading error counters from NVML";
     handles.nvml(doing, Nvml::ecc).await
 }
 
@@ -128,7 +128,7 @@ async fn one(
     trial: &FaultTrial,
 ) -> Result<FaultObservation, RunError> {
     let handles = tenants.handles().clone();
-    let mut seen = FaultObservation {
+    let mut observed = FaultObservation {
         recovery_action: [recovery_action(&handles).await?, None],
         ecc: [ecc(&handles).await?, EccCounts::default()],
         ..FaultObservation::default()
@@ -137,25 +137,26 @@ async fn one(
     // Earlier Xids are not this trial's.
     xids.drain(id, &[]).await?;
     let mut auxiliaries = AuxiliaryProcesses::default();
-    let ready = injection::prepare(tenants, calibration, trial, &mut seen, &mut auxiliaries);
+    let ready = injection::prepare(tenants, calibration, trial, &mut observed, &mut auxiliaries);
     let in_force = match ready.await {
         Ok(()) => Ok(not_in_force(tenants).await?),
         Err(error) => Err(error),
     };
-    // Servers that the fault ends cannot be asked for afterwards.
+    // Listed before the fault, which may end the servers.
     let services = observe::servers(tenants).await?.unwrap_or_default();
     match in_force {
-        // A trial that would say nothing about its mechanism has no fault.
-        Ok(Some(why)) => seen.failure = Some(why),
+        // Without the mechanism in force no fault is injected.
+        Ok(Some(why)) => observed.failure = Some(why),
         Ok(None) => {
-            injection::inject(tenants, trial, &mut seen, &mut auxiliaries).await?;
-            // One process for each fault, even if it survived.
+            injection::inject(tenants, trial, &mut observed, &mut auxiliaries).await?;
+            // Each fault has a process of its own, which ends after it.
             tenants.renew(last(trial)).await?;
             if let Some(client) = auxiliaries.recovery_client.take() {
-                seen.new_client = auxiliary::arrive(&handles, client, &mut seen).await?;
+                observed.new_client =
+                    auxiliary::acquire_device(&handles, client, &mut observed).await?;
             }
         }
-        Err(RunError::Tenant(error)) => seen.failure = Some(error.to_string()),
+        Err(RunError::Tenant(error)) => observed.failure = Some(error.to_string()),
         Err(other) => return Err(other),
     }
     let left = auxiliaries.helper.into_iter();
@@ -164,21 +165,21 @@ async fn one(
     }
     tenants.renew(last(trial)).await?;
     let drained = xids.drain(id, &services).await?;
-    (seen.xids, seen.xid_lines) = (drained.numbers, drained.lines);
-    seen.injector.tenant = name_of(last(trial));
-    seen.recovery_action[1] = recovery_action(&handles).await?;
-    seen.ecc[1] = ecc(&handles).await?;
+    (observed.xids, observed.xid_lines) = (drained.numbers, drained.lines);
+    observed.injector.tenant = name_of(last(trial));
+    observed.recovery_action[1] = recovery_action(&handles).await?;
+    observed.ecc[1] = ecc(&handles).await?;
     let mut ours = tenants.open_pids(&[]);
-    // A server of the mechanism belongs there.
+    // Servers of the mechanism are expected.
     let servers = observe::servers(tenants).await?;
     let has_daemon = tenants.config().set_up.daemon.is_some();
-    seen.service_gone = has_daemon.then_some(servers.is_err());
+    observed.service_gone = has_daemon.then_some(servers.is_err());
     ours.extend(servers.unwrap_or_default());
-    let doing = "asking NVML for processes that are left";
+    let doing = "reading the remaining processes from NVML";
     let listed = handles.nvml(doing, Nvml::compute_pids).await?.ok();
-    seen.left_behind =
+    observed.left_behind =
         listed.map(|pids| pids.into_iter().filter(|pid| !ours.contains(pid)).collect());
-    Ok(seen)
+    Ok(observed)
 }
 
 /// Why the mechanism is not in force while every process of a trial has a context, if it is not.
@@ -187,11 +188,11 @@ async fn not_in_force(tenants: &TenantSet) -> Result<Option<String>, RunError> {
         return Ok(None);
     };
     let handles = tenants.handles();
-    let doing = "asking NVML for the processes on the device";
+    let doing = "reading the processes on the device from NVML";
     let on_device = handles.nvml(doing, DeviceProcesses::now).await?;
     let serving = Serving::now(tenants).await?;
-    let around = observe::seen(tenants, Condition::C, &on_device, &serving);
-    let proofs = mechanism.prove(&handles.setup.host.asked(), &around);
+    let observation = observe::observation(tenants, Condition::C, &on_device, &serving);
+    let proofs = mechanism.prove(&handles.setup.host.context(), &observation);
     let broken = proofs.into_iter().find(|proof| !proof.holds);
     Ok(broken.map(|broken| format!("not in force: {}: {}", broken.check, broken.evidence)))
 }
@@ -206,8 +207,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_asks_for_a_reset_ends_the_trials() {
-        let seen = |action, xids: &[u32]| FaultObservation {
+    fn only_a_required_reset_ends_the_trials() {
+        let observed = |action, xids: &[u32]| FaultObservation {
             recovery_action: [Some(0), action],
             xids: Some(xids.to_vec()),
             ..FaultObservation::default()
@@ -219,7 +220,11 @@ mod tests {
             (Some(0), &[31, 79], true),
             (Some(0), &[109], true),
         ] {
-            assert_eq!(must_end(&seen(action, xids)).is_some(), ends, "{xids:?}");
+            assert_eq!(
+                must_end(&observed(action, xids)).is_some(),
+                ends,
+                "{xids:?}"
+            );
         }
     }
 }

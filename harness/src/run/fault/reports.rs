@@ -8,22 +8,22 @@ use crate::run::tenant_set::{TenantSet, note_end};
 use crate::run::{RunError, RunHandles};
 use crate::tenant::{Tenant, TenantError};
 
-/// Writes how a helper process ended: by the signal, or the trial failed.
+/// Writes how a helper process ended. Any end but the signal fails the trial.
 pub async fn helper_ended(
     handles: &RunHandles,
     tenant: Tenant,
     answer: Result<FromTenant, TenantError>,
-    seen: &mut FaultObservation,
+    observed: &mut FaultObservation,
 ) -> Result<(), RunError> {
     let error = match answer {
         Err(error @ TenantError::Ended { .. }) => error,
         Err(error) => {
-            seen.failure = Some(error.to_string());
+            observed.failure = Some(error.to_string());
             error
         }
         Ok(_) => {
             let text = "the helper process outlived its signal".to_owned();
-            seen.failure = Some(text.clone());
+            observed.failure = Some(text.clone());
             TenantError::Protocol {
                 tenant: tenant.name().to_owned(),
                 what: text,
@@ -40,7 +40,7 @@ pub async fn injected(
     slot: usize,
     tenant: Tenant,
     answer: Result<FromTenant, TenantError>,
-    seen: &mut FaultObservation,
+    observed: &mut FaultObservation,
 ) -> Result<InjectorResult, RunError> {
     let error = match answer {
         Ok(FromTenant::Injected {
@@ -63,7 +63,7 @@ pub async fn injected(
     };
     let act = fault::find(&trial.fault).map_or(HostAct::None, |fault| fault.act);
     if is_failure(act, &error) {
-        seen.failure = Some(error.to_string());
+        observed.failure = Some(error.to_string());
     }
     let ended = Some(note_end(tenants.handles(), tenant, &error).await?);
     Ok(InjectorResult {

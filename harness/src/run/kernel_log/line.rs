@@ -1,17 +1,17 @@
-//! The driver's line about an Xid, read: `NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:02): 31,
+//! Parses the driver's line about an Xid: `NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:02): 31,
 //! pid=77, name=train, what happened` (open-gpu-kernel-modules 595.45.04, `kernel_rc.c`,
-//! `krcReportXid`). Instances are there under MIG alone, and process and name where the driver
-//! knows them: both may be missing, or say `<unknown>`.
+//! `krcReportXid`). Instances appear under MIG only. Process and name may be missing or
+//! `<unknown>`.
 
 use gpubench_record::XidLine;
 
-/// What every such line has. NVSwitches write `SXid`, which is none of the GPU's.
+/// The mark of every such line. `SXid` lines come from NVSwitches and are not parsed.
 const MARK: &str = "NVRM: Xid (";
 
-/// Where a device sits: domain, bus, device.
+/// PCI address: domain, bus, device.
 pub type PciAddress = (u32, u32, u32);
 
-/// The device and what is said of it; none of a line about anything else, or that is no such line.
+/// The device and its Xid; `None` for any other line.
 pub fn read(line: &str) -> Option<(PciAddress, XidLine)> {
     let (_, rest) = line.split_once(MARK)?;
     let (slot, rest) = rest.split_once("): ")?;
@@ -42,7 +42,7 @@ pub fn read(line: &str) -> Option<(PciAddress, XidLine)> {
     ))
 }
 
-/// `PCI:0000:01:00`, or without the first word as drivers before 2016 wrote it.
+/// `PCI:0000:01:00`, or without `PCI:` as drivers before 2016 wrote it.
 fn address(text: &str) -> Option<PciAddress> {
     let mut parts = text.strip_prefix("PCI:").unwrap_or(text).split(':');
     let mut next = || u32::from_str_radix(parts.next()?, 16).ok();
@@ -50,7 +50,7 @@ fn address(text: &str) -> Option<PciAddress> {
     parts.next().is_none().then_some(address)
 }
 
-/// A value that may stand at the beginning, and what comes after it. One that is not known is none.
+/// An optional value at the beginning, and the rest. `<unknown>` is `None`.
 fn field<'a>(text: &'a str, key: &str) -> (Option<&'a str>, &'a str) {
     let Some(value) = text.strip_prefix(key) else {
         return (None, text);
@@ -65,7 +65,7 @@ fn field<'a>(text: &'a str, key: &str) -> (Option<&'a str>, &'a str) {
 mod tests {
     use super::{XidLine, read};
 
-    /// What a line says of a fault of `train`.
+    /// A fault of the process `train`.
     fn plain() -> XidLine {
         XidLine {
             number: 31,
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// What it says where the driver knows no process.
+    /// A fault without a process.
     fn lost() -> XidLine {
         XidLine {
             number: 79,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_line_is_read() {
+    fn reads_every_form_of_the_line() {
         for (line, expected) in [
             (
                 "NVRM: Xid (PCI:0000:01:00): 31, pid=77, name=train, MMU Fault: ENGINE GPC0",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_line_says_nothing() {
+    fn leaves_out_other_lines() {
         for line in [
             "",
             "NVRM: Xid (",

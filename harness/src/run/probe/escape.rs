@@ -1,69 +1,92 @@
-//! Ways past the limits that a mechanism sets: other calls, other ways to the driver's functions,
-//! another tenant's memory, and a tenant that drops its environment.
+//! `escape`: routes past the limits that a mechanism sets: other calls, other lookups of the
+//! driver's functions, another tenant's memory, and a tenant that drops its environment.
 //!
-//! Each way to submit work begins in a fresh process, so that no limiter remembers the last one.
-//! Nothing is judged here.
+//! Each route that submits work begins in a new process, in which a limiter has no history.
 
 use gpubench_kernels::driver::{AllocKind, LOOKUP_ENV, Lookup};
+use gpubench_record::probe::step::{ExportMemory, ImportMemory};
 use gpubench_record::{
-    BypassWay, CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold,
+    CapCall, Condition, EscapeOutcome, EscapeRoute, ProbeFound, SubmitRoute,
 };
 
+use super::baseline::FullDeviceBaseline;
 use super::limit_bypass::{WATCH, rates_per_ns, submit};
-use super::memory::HOG_PIECES;
-use super::memory_limit::{allocate_to_limit, allocation, device_bytes, limit, obtained, release};
-use super::share::{FullDeviceBaseline, configured_ppm};
-use super::{NEIGHBOUR, VICTIM, fresh, step, unexpected};
+use super::memory_limit::{HOG_PIECES, allocate, allocate_by, device_bytes, limit, release};
+use super::share::configured_ppm;
+use super::steps::{restart_victim, step};
+use super::{Flag, NEIGHBOUR, Probe, Run, VICTIM};
 use crate::mechanism::{Compute, TenantEnv};
 use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
 
-/// What a neighbour gives away.
-const GIVEN_BYTES: u64 = 1 << 30;
-/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives; and the two that say that the
-/// call is not allowed here, whatever the limit: `CUDA_ERROR_NOT_PERMITTED` and
-/// `CUDA_ERROR_NOT_SUPPORTED`.
+/// The entry of the catalogue.
+pub(super) const PROBE: Probe = Probe {
+    name: "escape",
+    summary: "does another call, another lookup of the driver's functions or a dropped environment \
+              get a tenant past its limits of memory and of compute?",
+    sub_axis: "memory/cap",
+    flag: Flag::Escape,
+    runs: &[Run::AgainstBaseline(|tenants, baseline| {
+        Box::pin(escape(tenants, baseline))
+    })],
+    ..super::PROBE
+};
+
+/// Memory that a neighbour exports.
+const EXPORTED_BYTES: u64 = 1 << 30;
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal of a limit.
 const OUT_OF_MEMORY: i32 = 2;
+/// `CUDA_ERROR_NOT_PERMITTED` and `CUDA_ERROR_NOT_SUPPORTED`: the call is not allowed here,
+/// whatever the limit.
 const NOT_ALLOWED: [i32; 2] = [800, 801];
 
-/// Tries every way.
-pub async fn escape(
+/// The limits of a tenant.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    bytes: Option<u64>,
+    share_ppm: Option<u32>,
+}
+
+/// Tries every route.
+async fn escape(
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
     tenants.open_only(VICTIM).await?;
     let (limit_bytes, in_use_bytes) = limit(tenants).await?;
     let limit_ppm = configured_ppm(tenants);
-    let mut ways = Vec::new();
+    let mut routes = Vec::new();
     if limit_bytes.is_some() {
         for kind in AllocKind::ALL {
-            let got = obtained(tenants, kind).await;
-            ways.push(by_call(kind.function().to_owned(), got)?);
+            let allocated = allocate_by(tenants, kind).await;
+            routes.push(of_call(kind.function().to_owned(), allocated)?);
         }
-        ways.push(unless_refused("cuIpcOpenMemHandle", import(tenants).await)?);
+        let imported = import(tenants).await;
+        routes.push(unless_refused("cuIpcOpenMemHandle", imported)?);
     }
     if limit_ppm.is_some() {
-        for way in BypassWay::ALL {
-            fresh(tenants).await?;
-            let got = submitted(tenants, baseline, way, way.as_str()).await;
-            ways.push(unless_refused(way.as_str(), got)?);
+        for route in SubmitRoute::ALL {
+            restart_victim(tenants).await?;
+            let found = submitted(tenants, baseline, route, route.as_str()).await;
+            routes.push(unless_refused(route.as_str(), found)?);
         }
     }
-    // Tenants that are threads share their process's environment.
-    if tenants.config().inside.is_empty() && !ways.is_empty() {
-        let config = tenants.config().environments[VICTIM].clone();
+    // Tenants that are threads share the environment of their process.
+    if tenants.config().inside.is_empty() && !routes.is_empty() {
+        let limits = Limits {
+            bytes: limit_bytes,
+            share_ppm: limit_ppm,
+        };
+        let own = tenants.config().environments[VICTIM].clone();
         for lookup in Lookup::ALL {
-            let mut variables = config.clone();
+            let mut variables = own.clone();
             variables.insert(LOOKUP_ENV.into(), lookup.as_str().into());
-            let how = format!("functions found by {}", lookup.as_str());
-            let limits = (limit_bytes, limit_ppm);
-            ways.extend(elsewhere(tenants, baseline, &variables, &how, limits).await?);
+            let label = format!("functions found by {}", lookup.as_str());
+            routes.extend(with_environment(tenants, baseline, &variables, &label, limits).await?);
         }
-        if !config.is_empty() {
-            let none = TenantEnv::new();
-            let how = "environment dropped";
-            let limits = (limit_bytes, limit_ppm);
-            ways.extend(elsewhere(tenants, baseline, &none, how, limits).await?);
+        if !own.is_empty() {
+            let (none, label) = (TenantEnv::new(), "environment dropped");
+            routes.extend(with_environment(tenants, baseline, &none, label, limits).await?);
         }
         tenants.close().await?;
         tenants.renew(VICTIM).await?;
@@ -73,95 +96,86 @@ pub async fn escape(
         limit_bytes,
         in_use_bytes,
         limit_ppm,
-        ways,
+        routes,
     })
 }
 
-/// The usual calls of a fresh tenant that has come by other variables.
-async fn elsewhere(
+/// The usual calls of a new tenant with other environment variables.
+async fn with_environment(
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
     variables: &TenantEnv,
-    how: &str,
-    (limit_bytes, limit_ppm): (Option<u64>, Option<u32>),
-) -> Result<Vec<EscapeWay>, RunError> {
-    let mut ways = Vec::new();
+    label: &str,
+    limits: Limits,
+) -> Result<Vec<EscapeRoute>, RunError> {
     tenants.close().await?;
     tenants.replace(VICTIM, variables).await?;
-    let way = format!("{}, {how}", AllocKind::Plain.function());
+    let name = format!("{}, {label}", AllocKind::Plain.function());
     match tenants.open_only(VICTIM).await {
         Ok(()) => {}
-        Err(RunError::Tenant(error)) => {
-            ways.push(untried(&way, error.to_string()));
-            return Ok(ways);
-        }
+        Err(RunError::Tenant(error)) => return Ok(vec![untried(&name, error.to_string())]),
         Err(other) => return Err(other),
     }
-    let told = tenants.observations();
-    let file = told
-        .first()
-        .and_then(|told| told.facts.get("allocator_file"));
+    let observations = tenants.observations();
+    let victim = observations.first();
+    let file = victim.and_then(|victim| victim.facts.get("allocator_file"));
     let file = file.map_or("an unknown file", String::as_str).to_owned();
-    let answers = |mut way: EscapeWay| {
-        way.evidence = format!("{}; cuMemAlloc_v2 is in {file}", way.evidence);
-        way
+    let with_file = |mut route: EscapeRoute| {
+        route.evidence = format!("{}; cuMemAlloc_v2 is in {file}", route.evidence);
+        route
     };
-    if limit_bytes.is_some() {
-        let got = obtained(tenants, AllocKind::Plain).await;
-        ways.push(answers(by_call(way, got)?));
+    let mut routes = Vec::new();
+    if limits.bytes.is_some() {
+        let allocated = allocate_by(tenants, AllocKind::Plain).await;
+        routes.push(with_file(of_call(name, allocated)?));
     }
-    if limit_ppm.is_some() {
-        let way = format!("{}, {how}", BypassWay::Launches.as_str());
-        let got = submitted(tenants, baseline, BypassWay::Launches, &way).await;
-        ways.push(answers(unless_refused(&way, got)?));
+    if limits.share_ppm.is_some() {
+        let route = SubmitRoute::Launches;
+        let name = format!("{}, {label}", route.as_str());
+        let found = submitted(tenants, baseline, route, &name).await;
+        routes.push(with_file(unless_refused(&name, found)?));
     }
-    Ok(ways)
+    Ok(routes)
 }
 
-/// The victim takes all that it gets and then maps what the neighbour gives away.
-async fn import(tenants: &mut TenantSet) -> Result<EscapeWay, RunError> {
+/// The victim allocates all that it can and then maps memory that the neighbour exports.
+async fn import(tenants: &mut TenantSet) -> Result<EscapeRoute, RunError> {
     tenants.arrange(Condition::C).await?;
-    let handle = match step(tenants, NEIGHBOUR, ProbeAsk::Export { bytes: GIVEN_BYTES }).await? {
-        ProbeTold::Exported { handle } => handle,
-        other => return Err(unexpected(tenants, NEIGHBOUR, other)),
+    let export = ExportMemory {
+        bytes: EXPORTED_BYTES,
     };
-    let all = device_bytes(tenants);
-    let (own, _) = allocate_to_limit(tenants, VICTIM, allocation(all, HOG_PIECES)).await?;
-    let mapped = match step(tenants, VICTIM, ProbeAsk::Import { handle }).await? {
-        ProbeTold::Imported { refused_with } => refused_with,
-        other => return Err(unexpected(tenants, VICTIM, other)),
-    };
+    let handle = step(tenants, NEIGHBOUR, export).await?.handle;
+    let device_bytes = device_bytes(tenants);
+    let own = allocate(tenants, VICTIM, device_bytes, HOG_PIECES).await?;
+    let refused_with = step(tenants, VICTIM, ImportMemory { handle }).await?.refused_with;
     for slot in [VICTIM, NEIGHBOUR] {
         release(tenants, slot).await?;
     }
     tenants.open_only(VICTIM).await?;
-    let way = "cuIpcOpenMemHandle";
-    Ok(match mapped {
-        Some(code) if NOT_ALLOWED.contains(&code) => untried(way, format!("refused with {code}")),
-        refused => {
-            let more = if refused.is_none() { GIVEN_BYTES } else { 0 };
-            let what = refused.map_or_else(
-                || "mapped".to_owned(),
-                |code| format!("refused with {code}"),
-            );
-            EscapeWay {
-                way: way.to_owned(),
-                got: EscapeGot::Memory {
-                    bytes: (own + more, own + more),
-                    rounds: 1,
-                },
-                evidence: format!("{GIVEN_BYTES} bytes of a neighbour were {what}"),
-            }
+    let route = "cuIpcOpenMemHandle";
+    let (mapped, result) = match refused_with {
+        Some(code) if NOT_ALLOWED.contains(&code) => {
+            return Ok(untried(route, format!("refused with {code}")));
         }
+        Some(code) => (0, format!("refused with {code}")),
+        None => (EXPORTED_BYTES, "mapped".to_owned()),
+    };
+    Ok(EscapeRoute {
+        route: route.to_owned(),
+        outcome: EscapeOutcome::Memory {
+            bytes: (own + mapped, own + mapped),
+            rounds: 1,
+        },
+        evidence: format!("{EXPORTED_BYTES} bytes of a neighbour were {result}"),
     })
 }
 
-/// What was taken by a call; a call that the driver has not, or refuses for another reason than
-/// want of memory, was not tried.
-fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, RunError> {
-    let call = match got {
+/// The route of one call. A call that the driver lacks, or refuses with another code than
+/// out-of-memory, counts as untried.
+fn of_call(route: String, call: Result<CapCall, RunError>) -> Result<EscapeRoute, RunError> {
+    let call = match call {
         Ok(call) => call,
-        Err(RunError::Tenant(error)) => return Ok(untried(&way, error.to_string())),
+        Err(RunError::Tenant(error)) => return Ok(untried(&route, error.to_string())),
         Err(other) => return Err(other),
     };
     let evidence = match call.refused_with {
@@ -169,11 +183,11 @@ fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, Run
         Some(code) => format!("refused with {code}"),
     };
     if call.bytes.1 == 0 && call.refused_with != Some(OUT_OF_MEMORY) {
-        return Ok(untried(&way, evidence));
+        return Ok(untried(&route, evidence));
     }
-    Ok(EscapeWay {
-        way,
-        got: EscapeGot::Memory {
+    Ok(EscapeRoute {
+        route,
+        outcome: EscapeOutcome::Memory {
             bytes: call.bytes,
             rounds: call.rounds,
         },
@@ -181,60 +195,60 @@ fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, Run
     })
 }
 
-/// The share that a way gets: of the device, or of what the same way gets on the device alone
-/// where the mechanism limits time.
+/// The share that a route reaches: of the device, or, where the mechanism limits time, of what the
+/// same route reaches on the device without a mechanism.
 async fn submitted(
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
-    way: BypassWay,
+    route: SubmitRoute,
     name: &str,
-) -> Result<EscapeWay, RunError> {
-    let asked = tenants.handles().setup.host.asked();
+) -> Result<EscapeRoute, RunError> {
+    let context = tenants.handles().setup.host.context();
     let limit = tenants.config().mechanism;
-    let limit = limit.and_then(|m| m.configuration(&asked).compute_limit);
+    let limit = limit.and_then(|m| m.configuration(&context).compute_limit);
     let limits_time = limit.is_some_and(|limit| limit.of == Compute::Time);
     let reference = if limits_time {
-        way
+        route
     } else {
-        BypassWay::Launches
+        SubmitRoute::Launches
     };
     let native = baseline
-        .bypass_rates
+        .route_rates
         .iter()
         .find(|(known, _)| *known == reference);
     let Some(native) = native.map(|(_, rate)| *rate).filter(|rate| *rate > 0.0) else {
         return Ok(untried(name, "the device alone gave no rate".to_owned()));
     };
-    let launched = submit(tenants, way, &baseline.spec, WATCH).await?;
-    let shares = rates_per_ns(&launched);
-    let share_ppm = shares
+    let run = submit(tenants, route, &baseline.spec, WATCH).await?;
+    let rates = rates_per_ns(&run);
+    let share_ppm = rates
         .iter()
         .map(|rate| (rate / native * 1e6).round() as u32);
     let of = if limits_time { "time" } else { "arithmetic" };
-    Ok(EscapeWay {
-        way: name.to_owned(),
-        got: EscapeGot::Compute {
+    Ok(EscapeRoute {
+        route: name.to_owned(),
+        outcome: EscapeOutcome::Compute {
             share_ppm: share_ppm.collect(),
         },
-        evidence: format!(
-            "{} requests, share of the device's {of}",
-            launched.ended_ns.len()
-        ),
+        evidence: format!("{} requests, share of the device's {of}", run.ended_ns.len()),
     })
 }
 
-fn untried(way: &str, evidence: String) -> EscapeWay {
-    EscapeWay {
-        way: way.to_owned(),
-        got: EscapeGot::Untried,
+fn untried(route: &str, evidence: String) -> EscapeRoute {
+    EscapeRoute {
+        route: route.to_owned(),
+        outcome: EscapeOutcome::Untried,
         evidence,
     }
 }
 
-/// What a tenant could not do was not tried.
-fn unless_refused(way: &str, got: Result<EscapeWay, RunError>) -> Result<EscapeWay, RunError> {
-    match got {
-        Err(RunError::Tenant(error)) => Ok(untried(way, error.to_string())),
+/// Counts a route as untried where the tenant failed.
+fn unless_refused(
+    route: &str,
+    found: Result<EscapeRoute, RunError>,
+) -> Result<EscapeRoute, RunError> {
+    match found {
+        Err(RunError::Tenant(error)) => Ok(untried(route, error.to_string())),
         other => other,
     }
 }

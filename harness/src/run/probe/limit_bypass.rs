@@ -1,69 +1,68 @@
-//! Work submitted in one way or another, as fast as it goes, counted only once a limiter has had
-//! time to act.
+//! Work submitted without a pause by one route or another, counted once a limiter has had time to
+//! act.
 
 use std::time::Duration;
 
-use gpubench_record::{BypassRun, BypassWay, ProbeAsk, ProbeTold, Worked, WorkloadSpec};
+use gpubench_record::probe::step::LimitBypass;
+use gpubench_record::{BypassRun, CompletedRequests, SubmitRoute, WorkloadSpec};
 
+use super::VICTIM;
+use super::steps::step;
 use super::windows::per_window;
-use super::{VICTIM, step, unexpected};
 use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
 
-/// How long work is submitted in each way, and from when on it counts: a limiter that lets a burst
-/// through has acted by then (HAMi-core looks every 120 ms at a second's utilisation).
+/// How long work is submitted by each route, and from when on it counts. A limiter that lets a
+/// burst pass has acted by then: HAMi-core samples the utilisation of the last second every 120 ms.
 pub const WATCH: Duration = Duration::from_millis(2_400);
 const SETTLED: Duration = Duration::from_millis(1_200);
-/// Windows of that time: of six values the least and the greatest bound the median with 97 %.
+/// Windows of that time: of six values the smallest and the largest bound the median with 97 %.
 const WINDOWS: u64 = 6;
 
-/// What each way reaches on the device alone.
+/// The rate of each route on the device without a mechanism.
 pub async fn native(
     tenants: &mut TenantSet,
     spec: &WorkloadSpec,
-) -> Result<Vec<(BypassWay, f64)>, RunError> {
+) -> Result<Vec<(SubmitRoute, f64)>, RunError> {
     let mut rates = Vec::new();
-    for way in BypassWay::ALL {
-        let windows = rates_per_ns(&submit(tenants, way, spec, WATCH).await?);
+    for route in SubmitRoute::ALL {
+        let windows = rates_per_ns(&submit(tenants, route, spec, WATCH).await?);
         let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
-        rates.push((way, mean));
+        rates.push((route, mean));
     }
     Ok(rates)
 }
 
-/// Has the victim submit work in a way for so long.
+/// Has the victim submit work by a route.
 pub async fn submit(
     tenants: &mut TenantSet,
-    way: BypassWay,
+    route: SubmitRoute,
     spec: &WorkloadSpec,
     watch: Duration,
 ) -> Result<BypassRun, RunError> {
-    let ask = ProbeAsk::LimitBypass {
-        way,
+    let request = LimitBypass {
+        route,
         spec: spec.clone(),
         watch_ns: watch.as_nanos() as u64,
     };
-    match step(tenants, VICTIM, ask).await? {
-        ProbeTold::Bypassed(launched) => Ok(launched),
-        other => Err(unexpected(tenants, VICTIM, other)),
-    }
+    step(tenants, VICTIM, request).await
 }
 
 /// Work in a nanosecond, window by window, once a limiter has had time to act.
-pub fn rates_per_ns(launched: &BypassRun) -> Vec<f64> {
-    let last = launched.ended_ns.last().copied().unwrap_or(0);
+pub fn rates_per_ns(run: &BypassRun) -> Vec<f64> {
+    let last = run.ended_ns.last().copied().unwrap_or(0);
     let from = SETTLED.as_nanos() as u64;
     let window_ns = last.saturating_sub(from) / WINDOWS;
     if window_ns == 0 {
         return Vec::new();
     }
-    let worked = Worked {
+    let completed = CompletedRequests {
         host_ns: (0, last),
         began_ns: 0,
-        ended_ns: launched.ended_ns.clone(),
+        ended_ns: run.ended_ns.clone(),
     };
-    let series = per_window(&worked, window_ns, (from, last));
-    let per_ns = launched.work_per_request / 1e3 / window_ns as f64;
+    let series = per_window(&completed, window_ns, (from, last));
+    let per_ns = run.work_per_request / 1e3 / window_ns as f64;
     let done = series.milli_requests.iter();
     done.map(|&milli| f64::from(milli) * per_ns).collect()
 }
@@ -78,12 +77,12 @@ mod tests {
         // A hundred requests at once, then one every 50 ms.
         let burst = (1..=100).map(|k| k * ms);
         let later = (1..=60).map(|k| 100 * ms + k * 50 * ms);
-        let launched = BypassRun {
+        let run = BypassRun {
             work_per_request: 10.0,
             from_ns: 7,
             ended_ns: burst.chain(later).collect(),
         };
-        let rates = rates_per_ns(&launched);
+        let rates = rates_per_ns(&run);
         assert_eq!(rates.len() as u64, WINDOWS);
         for rate in rates {
             assert!((rate - 10.0 / 50e6).abs() < 1e-9, "{rate}");

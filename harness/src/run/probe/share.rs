@@ -1,160 +1,70 @@
-//! What share of the device's arithmetic a tenant gets: requests that fill every SM, one after the
-//! other, each stamped by the device when it ends, and counted in windows of the device's time.
+//! `share`: the share of the device's arithmetic that a tenant gets. Requests fill every SM one
+//! after the other; the device stamps the end of each, and they are counted in windows of device
+//! time.
 //!
-//! The full-device baseline is the same loop on the device alone. A share is therefore one of work
-//! done, and not of SMs that a tenant was seen on: the SMs that the placement probe finds may be
-//! shared. The grid fills the whole device evenly; a part of it whose SMs do not divide the blocks
-//! evenly does a little less than its SMs could.
+//! A share is one of work done, not of SMs: SMs that `sm-placement` finds may be shared.
 
-use gpubench_record::{
-    BypassWay, Condition, ProbeAsk, ProbeFound, ProbeTold, WorkSeries, Worked, WorkloadSpec,
-};
+use gpubench_record::{Condition, ProbeFound};
 
-use super::concurrent::probe_both;
-use super::limit_bypass;
+use super::baseline::{FullDeviceBaseline, shortest_window_ns, span_of, watch_ns, windows_ns};
+use super::steps::{step, step_both};
 use super::windows::per_window;
-use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use super::{Probe, Run, VICTIM};
 use crate::run::RunError;
-use crate::run::calibrate::one::patiently;
 use crate::run::tenant_set::TenantSet;
 
-/// Arithmetic in every thread slot of every SM.
-const WORKLOAD: &str = "fma-hog";
-/// Windows of the greatest length that are watched: of six values the least and the greatest bound
-/// the median with 97 %.
-const WINDOWS: u64 = 6;
-/// The two tenants never begin at the same instant; what is lost so must not cost a window.
-const SLACK: f64 = 1.1;
-const SLACK_NS: u64 = 50_000_000;
-/// A request may be this much shorter than it was calibrated to.
-const SHORTER: f64 = 1.25;
-
-/// The device alone.
-#[derive(Debug, Clone)]
-pub struct FullDeviceBaseline {
-    /// The requests with which it was found out.
-    pub spec: WorkloadSpec,
-    /// How long one takes.
-    pub service_ns: u64,
-    /// Block iterations in a nanosecond by each way to submit them, where escapes are tried.
-    pub bypass_rates: Vec<(BypassWay, f64)>,
-}
-
-impl FullDeviceBaseline {
-    /// Requests without a pause for that long.
-    pub fn work(&self, watch_ns: u64) -> ProbeAsk {
-        let most = watch_ns as f64 / self.service_ns.max(1) as f64 * SHORTER;
-        ProbeAsk::Work {
-            spec: self.spec.clone(),
-            watch_ns,
-            requests_max: most as u32 + 64,
-        }
-    }
-}
-
-/// Finds the requests, and the rate of the device without other tenants.
-pub async fn baseline(
-    tenants: &mut TenantSet,
-) -> Result<(FullDeviceBaseline, ProbeFound), RunError> {
-    tenants.close().await?;
-    tenants.open_only(VICTIM).await?;
-    let found = patiently(tenants, VICTIM, WORKLOAD, 1.0).await?;
-    let mut baseline = FullDeviceBaseline {
-        spec: found.spec,
-        service_ns: found.service_ns,
-        bypass_rates: Vec::new(),
-    };
-    if tenants.handles().setup.escape {
-        baseline.bypass_rates = limit_bypass::native(tenants, &baseline.spec).await?;
-    }
-    let alone = work(tenants, &baseline.work(watch_ns(tenants))).await?;
-    let window_ns = finest_ns(tenants);
-    let series = per_window(&alone, window_ns, within(&alone));
-    let found = ProbeFound::Share {
-        configured_ppm: None,
-        windows_ns: windows_ns(tenants),
-        alone: series,
-        beside: WorkSeries {
-            window_ns,
-            milli_requests: Vec::new(),
-        },
-    };
-    Ok((baseline, found))
-}
+/// The entry of the catalogue.
+pub(super) const PROBE: Probe = Probe {
+    name: "share",
+    summary: "what share of the device's arithmetic does a tenant get, over short and long \
+              windows, and what share is configured?",
+    sub_axis: "compute/sm",
+    runs: &[Run::AgainstBaseline(|tenants, baseline| {
+        Box::pin(share(tenants, baseline))
+    })],
+    ..super::PROBE
+};
 
 /// The victim alone under the mechanism, then beside a neighbour that does the same.
-pub async fn share(
+async fn share(
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
     let configured_ppm = configured_ppm(tenants);
-    let ask = baseline.work(watch_ns(tenants));
-    let alone = work(tenants, &ask).await?;
-    let (victim, neighbour) = match probe_both(tenants, &ask, &ask).await? {
-        (ProbeTold::Worked(victim), ProbeTold::Worked(neighbour)) => (victim, neighbour),
-        (ProbeTold::Worked(_), other) => return Err(unexpected(tenants, NEIGHBOUR, other)),
-        (other, _) => return Err(unexpected(tenants, VICTIM, other)),
-    };
-    // Only while both were at work.
-    let (mine, other) = (within(&victim), within(&neighbour));
-    let both = (mine.0.max(other.0), mine.1.min(other.1));
-    let window_ns = finest_ns(tenants);
+    let requests = baseline.requests(watch_ns(tenants));
+    let alone = step(tenants, VICTIM, requests.clone()).await?;
+    let (victim, neighbour) = step_both(tenants, requests.clone(), requests).await?;
+    // Only the time in which both worked counts.
+    let (own, other) = (span_of(&victim), span_of(&neighbour));
+    let both = (own.0.max(other.0), own.1.min(other.1));
+    let window_ns = shortest_window_ns(tenants);
     Ok(ProbeFound::Share {
         configured_ppm,
         windows_ns: windows_ns(tenants),
-        alone: per_window(&alone, window_ns, within(&alone)),
+        alone: per_window(&alone, window_ns, span_of(&alone)),
         beside: per_window(&victim, window_ns, both),
     })
 }
 
-/// Has the victim complete requests.
-pub async fn work(tenants: &mut TenantSet, ask: &ProbeAsk) -> Result<Worked, RunError> {
-    match step(tenants, VICTIM, ask.clone()).await? {
-        ProbeTold::Worked(worked) => Ok(worked),
-        other => Err(unexpected(tenants, VICTIM, other)),
-    }
-}
-
-/// What the mechanism lets a tenant have: what it was told to, or the part of the SMs that the
-/// victim sees, or on which its blocks were found when its context was opened.
+/// The share that the mechanism configures for a tenant, in millionths. Without a configured one it
+/// is the part of the SMs that the victim sees, or on which its blocks ran when its context opened.
 pub fn configured_ppm(tenants: &TenantSet) -> Option<u32> {
-    let asked = tenants.handles().setup.host.asked();
-    let set = tenants
+    let context = tenants.handles().setup.host.context();
+    let configured = tenants
         .config()
         .mechanism
-        .and_then(|m| m.configuration(&asked).compute_limit)
+        .and_then(|m| m.configuration(&context).compute_limit)
         .map(|limit| limit.share);
-    let all = tenants.handles().sm_count();
-    let told = tenants.observations();
-    let victim = told.first();
-    let seen = victim.and_then(|told| told.number("sm_count"));
-    let found = victim.and_then(|told| told.sm_placement.as_ref());
-    let found = found.map(|sms| sms.len() as u64).filter(|&count| count > 0);
-    let part = [seen, found].into_iter().flatten().min();
-    let part = part.filter(|&part| part < u64::from(all));
-    let part = part.map(|seen| seen as f64 / f64::from(all));
-    set.or(part).map(|share| (share * 1e6).round() as u32)
-}
-
-fn windows_ns(tenants: &TenantSet) -> Vec<u64> {
-    let windows = &tenants.handles().setup.host.asked().profile.probe_windows;
-    let mut windows: Vec<u64> = windows.iter().map(|window| window.ns).collect();
-    windows.sort_unstable();
-    windows
-}
-
-fn finest_ns(tenants: &TenantSet) -> u64 {
-    windows_ns(tenants).first().copied().unwrap_or(u64::MAX)
-}
-
-fn watch_ns(tenants: &TenantSet) -> u64 {
-    let longest_ns = windows_ns(tenants).last().copied().unwrap_or(0);
-    ((longest_ns * WINDOWS) as f64 * SLACK) as u64 + SLACK_NS
-}
-
-/// From the first stamp to the last.
-fn within(worked: &Worked) -> (u64, u64) {
-    let last = worked.ended_ns.last().copied().unwrap_or(0);
-    (worked.began_ns, worked.began_ns + last)
+    let device_sms = tenants.handles().sm_count();
+    let observations = tenants.observations();
+    let victim = observations.first();
+    let visible = victim.and_then(|victim| victim.number("sm_count"));
+    let used = victim.and_then(|victim| victim.sm_placement.as_ref());
+    let used = used.map(|sms| sms.len() as u64).filter(|&count| count > 0);
+    let sms = [visible, used].into_iter().flatten().min();
+    let sms = sms.filter(|&sms| sms < u64::from(device_sms));
+    let observed = sms.map(|sms| sms as f64 / f64::from(device_sms));
+    let share = configured.or(observed);
+    share.map(|share| (share * 1e6).round() as u32)
 }

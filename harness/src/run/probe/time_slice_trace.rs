@@ -1,28 +1,39 @@
-//! The time slices of two tenants: their kernels read the device's clock at the same time.
+//! `time-slice-trace`: the time slices of two tenants. Their kernels read the device's clock at the
+//! same time.
 
-use gpubench_record::{Condition, ProbeAsk, ProbeFound, ProbeTold, TracePair};
+use gpubench_record::probe::step::TraceTimeSlices;
+use gpubench_record::{Condition, ProbeFound, TracePair};
 
-use super::concurrent::probe_both;
-use super::{NEIGHBOUR, VICTIM, unexpected};
+use super::steps::step_both;
+use super::{Probe, Run};
 use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
 
-/// Traces: of six values the least and the greatest bound the median with 97 %.
+/// The entry of the catalogue.
+pub(super) const PROBE: Probe = Probe {
+    name: "time-slice-trace",
+    summary: "how long are time slices and the pauses between them, and how much overlaps?",
+    sub_axis: "compute/sm",
+    runs: &[Run::Tenants(|tenants| Box::pin(time_slice_trace(tenants)))],
+    ..super::PROBE
+};
+
+/// Number of traces: of six values the smallest and the largest bound the median with 97 %.
 const TRACES: usize = 6;
-/// How long each kernel watches at first. In virtual time every look costs an interpreter's work.
+/// Initial length of a trace. In virtual time every read of the clock costs the interpreter time.
 const WATCH_NS: u64 = 100_000_000;
 const WATCH_VIRTUAL_NS: u64 = 24_000_000;
-/// Where turns are longer than that, it watches twice as long, again and again, so often at most.
+/// How often the length may double where time slices are longer.
 const DOUBLINGS_MAX: u32 = 4;
-/// Whole turns that a trace must show where there are turns: those that the other tenant ended and
-/// that did not begin on an idle device.
+/// Whole time slices that a trace must show if it shows any. A whole slice did not begin on an idle
+/// device, and the other tenant's slice ended it.
 const WHOLE_MIN: usize = 2;
-/// Looks further apart than this are a gap: more than ten ticks of a clock that ticks every
-/// microsecond, and less than any pause between two turns that was heard of.
+/// Reads further apart than this are a gap: more than ten ticks of a clock that ticks every
+/// microsecond, and less than every published pause between two time slices.
 const THRESHOLD_NS: u64 = 10_000;
 
-/// Lets two kernels watch the clock, again and again.
-pub async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+/// Takes the traces.
+async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
     let mut watch_ns = if tenants.handles().setup.clock.is_virtual() {
         WATCH_VIRTUAL_NS
@@ -32,12 +43,22 @@ pub async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, Run
     let longest_ns = watch_ns << DOUBLINGS_MAX;
     let (mut traces, mut gaps_lost) = (Vec::new(), 0);
     while traces.len() < TRACES {
-        let (trace, lost) = trace(tenants, watch_ns).await?;
+        let request = TraceTimeSlices {
+            watch_ns,
+            threshold_ns: THRESHOLD_NS,
+        };
+        let (victim, neighbour) = step_both(tenants, request, request).await?;
+        let lost = [&victim, &neighbour]
+            .map(|trace| (trace.gaps + 1).saturating_sub(trace.spans_ns.len() as u64));
+        let trace = TracePair {
+            victim_ns: victim.spans_ns,
+            neighbour_ns: neighbour.spans_ns,
+        };
         if is_too_short(&trace) && watch_ns < longest_ns {
             watch_ns *= 2;
             continue;
         }
-        gaps_lost += lost;
+        gaps_lost += lost.iter().sum::<u64>();
         traces.push(trace);
     }
     Ok(ProbeFound::TimeSliceTrace {
@@ -45,31 +66,6 @@ pub async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, Run
         gaps_lost,
         traces,
     })
-}
-
-/// Lets both watch the clock once; the trace, and how many gaps it had no room for.
-async fn trace(tenants: &mut TenantSet, watch_ns: u64) -> Result<(TracePair, u64), RunError> {
-    let ask = ProbeAsk::Trace {
-        watch_ns,
-        threshold_ns: THRESHOLD_NS,
-    };
-    let (victim, neighbour) = probe_both(tenants, &ask, &ask).await?;
-    let mut gaps_lost = 0;
-    let mut take = |told: ProbeTold, slot| match told {
-        ProbeTold::Traced {
-            spans_ns,
-            gaps_seen,
-        } => {
-            gaps_lost += (gaps_seen + 1).saturating_sub(spans_ns.len() as u64);
-            Ok(spans_ns)
-        }
-        other => Err(unexpected(tenants, slot, other)),
-    };
-    let pair = TracePair {
-        victim_ns: take(victim, VICTIM)?,
-        neighbour_ns: take(neighbour, NEIGHBOUR)?,
-    };
-    Ok((pair, gaps_lost))
 }
 
 /// Whether a kernel was interrupted, and the trace has too few whole time slices.
@@ -85,10 +81,10 @@ mod tests {
     use gpubench_record::TracePair;
 
     #[test]
-    fn a_trace_with_time_slices_must_have_whole_ones() {
+    fn a_trace_with_time_slices_needs_whole_ones() {
         let spans = |count: u64| (0..count).map(|k| (10 * k, 10 * k + 5)).collect();
         for (victim, neighbour, expected) in [
-            // Side by side, or one after the other: there are no turns.
+            // Side by side, or one after the other: there are no time slices.
             (1, 1, false),
             (2, 1, true),
             (2, 2, true),

@@ -1,13 +1,17 @@
-//! Work told off in windows of the device's time.
+//! Work counted in windows of the device's time.
 
-use gpubench_record::{WorkSeries, Worked};
+use gpubench_record::{CompletedRequests, WorkSeries};
 
 /// The work of each whole window between two instants of the device, in thousandths of a request.
-pub fn per_window(worked: &Worked, window_ns: u64, (from, to): (u64, u64)) -> WorkSeries {
+pub fn per_window(
+    completed: &CompletedRequests,
+    window_ns: u64,
+    (from, to): (u64, u64),
+) -> WorkSeries {
     let count = to.saturating_sub(from) / window_ns.max(1);
     let mut done = vec![0.0_f64; count as usize];
-    let mut begin = worked.began_ns;
-    for end in worked.ended_ns.iter().map(|ns| worked.began_ns + ns) {
+    let mut begin = completed.began_ns;
+    for end in completed.ended_ns.iter().map(|ns| completed.began_ns + ns) {
         let length = end.saturating_sub(begin).max(1) as f64;
         let first = begin.saturating_sub(from) / window_ns;
         let last = end.saturating_sub(from) / window_ns;
@@ -31,27 +35,28 @@ pub fn per_window(worked: &Worked, window_ns: u64, (from, to): (u64, u64)) -> Wo
 
 #[cfg(test)]
 mod tests {
-    use super::{Worked, per_window};
+    use super::{CompletedRequests, per_window};
 
-    fn worked(ended_ns: &[u64]) -> Worked {
-        Worked {
+    fn completed(ended_ns: &[u64]) -> CompletedRequests {
+        CompletedRequests {
             began_ns: 1_000,
             ended_ns: ended_ns.to_vec(),
-            ..Worked::default()
+            ..CompletedRequests::default()
         }
     }
 
     #[test]
-    fn requests_count_in_the_windows_that_they_lie_in() {
-        let series = |ended: &[u64], within| per_window(&worked(ended), 100, within).milli_requests;
-        // Two a window; then one that spans two windows; the last window is not whole.
+    fn requests_count_in_their_windows() {
+        let series =
+            |ended: &[u64], within| per_window(&completed(ended), 100, within).milli_requests;
+        // Two in a window; then one that spans two windows; the last window is incomplete.
         assert_eq!(
             series(&[50, 100, 300, 350], (1_000, 1_350)),
             [2_000, 500, 500]
         );
-        // What lies before the first window does not count in it.
+        // Requests before the first window do not count in it.
         assert_eq!(series(&[50, 100, 300, 350], (1_100, 1_300)), [500, 500]);
-        // Half of the first lies after the first window opens, and the second ends before the last.
+        // Half of the first request lies after the first window opens.
         assert_eq!(series(&[200, 300], (1_100, 1_300)), [500, 1_000]);
         assert!(series(&[], (1_000, 1_000)).is_empty());
     }

@@ -9,8 +9,8 @@ use crate::run::{RunError, RunHandles};
 use crate::tenant::Tenant;
 
 impl TenantSet {
-    /// Starts one more process than there are slots, configured like the last of them. Auxiliary
-    /// processes that live at the same time have different numbers.
+    /// Starts a process beside the slots, configured like the last slot. Auxiliary processes that
+    /// run at the same time have different numbers.
     pub async fn start_auxiliary(&self, name: &str, number: usize) -> Result<Tenant, RunError> {
         let slot = self.slots.len() + number;
         let environment = self.config.environments.last().cloned();
@@ -34,7 +34,7 @@ pub async fn ask_auxiliary(
 ) -> Result<FromTenant, RunError> {
     handles.expect(vec![tenant.participants().issuer]).await?;
     let answer = handles.waits.answer(tenant, message, doing, limit).await;
-    // A process that answered without touching the device never joined.
+    // A process that answered without using the device has not joined the clock.
     handles.abandon(tenant.participants()).await?;
     match answer {
         Some(answer) => Ok(answer?),

@@ -8,12 +8,12 @@ use super::{CONTEXT, TenantSet, note_end};
 use crate::run::RunError;
 use crate::tenant::TenantError;
 
-/// How much longer the wait for a user's program is than the time in which it must be ready: the
-/// tenant that starts it reports itself that the program is late.
+/// Wait for a user's program beyond the time in which it must be ready: the tenant that starts it
+/// reports itself that the program is late.
 const PROGRAM_MORE: Duration = Duration::from_secs(30);
 
 impl TenantSet {
-    /// Opens and closes contexts as a condition needs them: native cells have the victim's alone.
+    /// Opens and closes contexts as a condition needs them: native cells have only the victim's.
     pub async fn arrange(&mut self, condition: Condition) -> Result<(), RunError> {
         self.ensure().await?;
         if self.config.admits_one_tenant {
@@ -24,7 +24,7 @@ impl TenantSet {
             self.set_open(slot, wanted).await?;
         }
         if self.config.refuses_outsiders && !condition.is_native() {
-            self.ask_outsider().await?;
+            self.attempt_as_outsider().await?;
         }
         Ok(())
     }
@@ -58,8 +58,8 @@ impl TenantSet {
         let message = if open {
             ToTenant::Open {
                 ordinal: 0,
-                // The victim's completions are measured, so it spins for them; neighbours block, or
-                // they would use the victim's processor.
+                // The victim spins for its completions, which are measured. Neighbours block,
+                // because they would use the victim's core.
                 spin: slot == 0,
                 participants: tenant.participants(),
                 inside: self.config.inside.get(slot).copied(),
@@ -71,15 +71,14 @@ impl TenantSet {
         let ready_ns = self.user_victim(slot).map(|program| program.ready_ns);
         let limit = ready_ns.map_or(CONTEXT, |ns| Duration::from_nanos(ns) + PROGRAM_MORE);
         let answer = match self.ask(slot, &message, doing, limit).await {
-            // A context that cannot be closed cannot be used again; the end of its process closes
-            // it.
+            // The end of its process closes a context that cannot be closed otherwise.
             Err(RunError::Tenant(error @ TenantError::Refused { .. })) if !open => {
                 if let Some(tenant) = self.slots[slot].take() {
                     note_end(&self.handles, tenant, &error).await?;
                 }
                 return Ok(());
             }
-            // A tenant that has died has closed it too.
+            // A dead tenant has no context.
             Err(RunError::Tenant(TenantError::Ended { .. })) if !open => return Ok(()),
             answer => answer?,
         };
@@ -94,7 +93,7 @@ impl TenantSet {
                     self.handles.complete_identity(&facts);
                 }
                 self.observations[slot].facts = facts;
-                self.question(slot).await
+                self.check(slot).await
             }
             FromTenant::Closed if !open => Ok(()),
             other => Err(self.unexpected(slot, &other)),

@@ -9,8 +9,8 @@ use crate::run::RunError;
 use crate::tenant::{Tenant, TenantError};
 
 impl TenantSet {
-    /// Sends a message to a slot and waits for the answer. The end of a tenant is written and
-    /// leaves its slot empty.
+    /// Sends a message to a slot and waits for the answer. A tenant that ends leaves its slot
+    /// empty.
     pub async fn ask(
         &mut self,
         slot: usize,
@@ -31,12 +31,12 @@ impl TenantSet {
         let Some(answer) = answer else {
             let error = TenantError::Ended {
                 tenant: name_of(slot),
-                how: "stopped by the coordinator when the user wanted an end".to_owned(),
+                how: "stopped by the coordinator when the user stopped the run".to_owned(),
             };
             note_end(&handles, tenant, &error).await?;
             return Err(RunError::Interrupted);
         };
-        // A tenant that answered without touching the device never joined.
+        // A tenant that answered without using the device has not joined the clock.
         handles.abandon(participants).await?;
         match answer {
             Ok(answer) => {
@@ -58,11 +58,11 @@ impl TenantSet {
     pub fn unexpected(&self, slot: usize, answer: &FromTenant) -> RunError {
         match &self.slots[slot] {
             Some(tenant) => tenant.unexpected(answer).into(),
-            None => RunError::Clock(format!("{} is gone", name_of(slot))),
+            None => RunError::Clock(format!("{} has ended", name_of(slot))),
         }
     }
 
-    /// Takes tenants out of their slots, to wait for all of them at the same time.
+    /// Removes tenants from their slots, to wait for all of them at the same time.
     pub fn take_slots(&mut self, slots: &[usize]) -> Vec<(usize, Tenant)> {
         slots
             .iter()
@@ -76,8 +76,7 @@ impl TenantSet {
     }
 
     /// Writes a tenant's answer to a start and puts the tenant back. Any answer but `Done` ends the
-    /// tenant and is returned as an error: even one that refuses and lives did not do what it was
-    /// told, and only the state of a fresh process is known.
+    /// tenant and is returned as an error, because only the state of a new process is known.
     pub async fn record_answer(
         &mut self,
         slot: usize,
@@ -111,6 +110,6 @@ impl TenantSet {
 pub fn missing(slot: usize) -> TenantError {
     TenantError::Ended {
         tenant: name_of(slot),
-        how: "before it was asked".to_owned(),
+        how: "before the message".to_owned(),
     }
 }

@@ -29,34 +29,34 @@ const CONTEXT: Duration = Duration::from_secs(60);
 pub struct TenantSet {
     handles: RunHandles,
     slots: Vec<Option<Tenant>>,
-    /// What each of them reported since it was started.
+    /// What each tenant reported since it was started.
     observations: Vec<TenantObservation>,
     /// Attempts to get a context beside the victim's, and the answers.
     access_attempts: Vec<(String, Option<i32>)>,
-    /// A process that is none of them, where the mechanism keeps others out.
+    /// A process that is no tenant, where the mechanism refuses outsiders.
     outsider: Option<Tenant>,
     config: TenantConfig,
 }
 
 /// How the tenants of a set are started.
 pub struct TenantConfig {
-    /// The mechanism; `None` for tenants that have the device without one.
+    /// The mechanism; `None` for tenants without one.
     pub mechanism: Option<&'static dyn Mechanism>,
     /// What was set up for it.
     pub set_up: InForce,
     /// Variables of the tenant in each slot.
     pub environments: Vec<TenantEnv>,
-    /// What they report once their context is open.
+    /// What each reports once its context is open.
     pub checks: OpeningChecks,
-    /// What each has of the one process that they are threads of; empty for a process each.
+    /// The share of each in the one process of all; empty where each tenant is a process.
     pub inside: Vec<Inside>,
-    /// Whether the victim alone gets a context and every other attempt is refused.
+    /// Whether only the victim gets a context and every other attempt is refused.
     pub admits_one_tenant: bool,
     /// Whether an outsider attempts to get a context while theirs are open.
     pub refuses_outsiders: bool,
 }
 
-/// Name of the tenant in a slot, as plans name it.
+/// Name of the tenant in a slot, as in plans.
 #[must_use]
 pub fn name_of(slot: usize) -> String {
     if slot == 0 {
@@ -66,8 +66,8 @@ pub fn name_of(slot: usize) -> String {
     }
 }
 
-/// The numbers of a slot's threads as participants of the clock, behind those of the coordinator's
-/// own threads ([`super::sampler::SAMPLER`], [`super::fault_scheduler::FAULT_SCHEDULER`]).
+/// The numbers of a slot's threads as participants of the clock, after those of the coordinator's
+/// threads ([`super::sampler::SAMPLER`], [`super::fault_scheduler::FAULT_SCHEDULER`]).
 pub fn participants_of(slot: usize) -> Participants {
     let first = 2 * u32::try_from(slot).unwrap_or(u32::MAX / 4) + 2;
     Participants {
@@ -90,18 +90,18 @@ impl TenantSet {
         }
     }
 
-    /// How they are started.
+    /// How the tenants are started.
     pub const fn config(&self) -> &TenantConfig {
         &self.config
     }
 
-    /// The parts of the run that they work with.
+    /// The components of the run that the set uses.
     pub const fn handles(&self) -> &RunHandles {
         &self.handles
     }
 
-    /// Process ids of the tenants with open contexts; for a user's program those of its processes
-    /// that are `listed`, or its own if none is.
+    /// Process ids of the tenants with open contexts. For a user's program: those of its processes
+    /// that are `listed`, or its own id if none is.
     pub fn open_pids(&self, listed: &[u32]) -> Vec<u32> {
         let open = self.slots.iter().flatten().filter(|t| t.is_open());
         let pids = |tenant: &Tenant| match tenant.program() {

@@ -1,5 +1,5 @@
 //! What tenants report beside their samples: facts of each once its context is open, and the
-//! answers to attempts that the mechanism refuses.
+//! answers to access attempts.
 
 use std::ffi::OsStr;
 
@@ -11,8 +11,8 @@ use crate::run::{RunError, observe};
 use crate::tenant::{Tenant, TenantError};
 
 impl TenantSet {
-    /// Opens the victim's context, and has every neighbour ask for one. A neighbour that gets one
-    /// gives it back, so that the victim is alone whatever the answer.
+    /// Opens the victim's context, and has every neighbour request one. A neighbour that gets one
+    /// closes it again.
     pub(super) async fn attempt_access(&mut self) -> Result<(), RunError> {
         self.open_only(0).await?;
         self.access_attempts.clear();
@@ -55,8 +55,8 @@ impl TenantSet {
             .collect()
     }
 
-    /// Asks a tenant the questions of its mechanism, once in its life.
-    pub(super) async fn question(&mut self, slot: usize) -> Result<(), RunError> {
+    /// Does the checks of the mechanism, once for each tenant process.
+    pub(super) async fn check(&mut self, slot: usize) -> Result<(), RunError> {
         if self.observations[slot].mapped.is_none() {
             self.observations[slot].mapped = observe::mapped(self.observations[slot].pid);
         }
@@ -68,7 +68,7 @@ impl TenantSet {
                 Ok(FromTenant::FoundSms { sms }) => {
                     self.observations[slot].sm_placement = Some(sms)
                 }
-                // Without it the proof rests on the other evidence.
+                // The proof then rests on the other evidence.
                 Err(RunError::Tenant(error @ TenantError::Refused { .. })) => {
                     self.handles.recorder.warning(error.to_string())?;
                     self.observations[slot].sm_placement = Some(Vec::new());

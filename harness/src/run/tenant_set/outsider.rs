@@ -1,5 +1,5 @@
-//! The outsider: a process without the mechanism's variables, which attempts to get a context while
-//! the tenants' are open, where the mechanism keeps other processes out.
+//! The outsider: a process without the mechanism's variables that requests a context while those of
+//! the tenants are open. It runs where the mechanism refuses other processes.
 
 use gpubench_record::{FromTenant, RefusalKind, ToTenant};
 
@@ -10,14 +10,14 @@ use crate::tenant::{Tenant, TenantError};
 
 /// Its name, in the record's events and in proofs.
 const NAME: &str = "outsider";
-/// Its number among the processes without a slot, behind all that a fault trial has.
+/// Its number among the processes without a slot, after those of a fault trial.
 const NUMBER: usize = 7;
-/// What it is doing.
-const DOING: &str = "asking for a context";
+/// The step, as errors name it.
+const DOING: &str = "requesting a context";
 
 impl TenantSet {
-    /// Has the outsider ask for a context. If it gets one, it gives it back.
-    pub(super) async fn ask_outsider(&mut self) -> Result<(), RunError> {
+    /// Has the outsider request a context and close it again.
+    pub(super) async fn attempt_as_outsider(&mut self) -> Result<(), RunError> {
         self.access_attempts.clear();
         let mut tenant = match self.outsider.take() {
             Some(tenant) => tenant,
@@ -29,9 +29,9 @@ impl TenantSet {
             participants: tenant.participants(),
             inside: None,
         };
-        let asked = ask_auxiliary(&self.handles, &mut tenant, &open, DOING, CONTEXT).await;
-        let answer = match asked {
-            Ok(FromTenant::Opened { .. }) => give_back(&self.handles, &mut tenant).await,
+        let opened = ask_auxiliary(&self.handles, &mut tenant, &open, DOING, CONTEXT).await;
+        let answer = match opened {
+            Ok(FromTenant::Opened { .. }) => close(&self.handles, &mut tenant).await,
             Err(RunError::Tenant(TenantError::Refused {
                 kind: RefusalKind::Driver { code },
                 ..
@@ -46,7 +46,7 @@ impl TenantSet {
                 self.outsider = Some(tenant);
                 Ok(())
             }
-            // Its end is no evidence; the proof then says that there was no attempt.
+            // The end of the outsider is no evidence; the proof then reports no attempt.
             Err(error) => note_end(&self.handles, tenant, &error).await.map(|_| ()),
         }
     }
@@ -60,7 +60,7 @@ impl TenantSet {
         Ok(tenant)
     }
 
-    /// Ends it.
+    /// Ends the outsider.
     pub(super) async fn dismiss_outsider(&mut self) -> Result<(), RunError> {
         match self.outsider.take() {
             Some(mut tenant) => stop(&self.handles, &mut tenant).await,
@@ -69,8 +69,8 @@ impl TenantSet {
     }
 }
 
-/// Has a process that got a context give it back; that it got one is the answer.
-async fn give_back(handles: &RunHandles, tenant: &mut Tenant) -> Result<Option<i32>, TenantError> {
+/// Closes the outsider's context; the answer is that it got one.
+async fn close(handles: &RunHandles, tenant: &mut Tenant) -> Result<Option<i32>, TenantError> {
     match ask_auxiliary(handles, tenant, &ToTenant::Close, DOING, CONTEXT).await {
         Ok(FromTenant::Closed) => Ok(None),
         Ok(other) => Err(tenant.unexpected(&other)),

@@ -47,8 +47,8 @@ impl TenantSet {
         })
     }
 
-    /// Puts a process into the control group of a slot, if there is one, before it opens the
-    /// device. Its later children are in the group too, and its environment cannot change that.
+    /// Moves a process into the control group of a slot, if there is one, before it opens the
+    /// device. Its children inherit the group, and its environment cannot change that.
     pub(super) fn join_control_group(&self, slot: usize, tenant: &Tenant) -> Result<(), RunError> {
         let groups = &self.config.set_up.groups;
         let group = groups.get(slot).or(groups.last());
@@ -61,8 +61,7 @@ impl TenantSet {
         })
     }
 
-    /// Starts all tenants anew in one process if one is missing: tenants of one process end
-    /// together.
+    /// Starts all tenants in a new process if one is missing: tenants of one process end together.
     async fn ensure_in_one_process(&mut self) -> Result<(), RunError> {
         if self.slots.iter().all(Option::is_some) {
             return Ok(());
@@ -92,7 +91,7 @@ impl TenantSet {
         Ok(())
     }
 
-    /// Ends the tenant of a slot, so that the next is a fresh process.
+    /// Ends the tenant of a slot, so that the next one is a new process.
     pub async fn renew(&mut self, slot: usize) -> Result<(), RunError> {
         let Some(mut tenant) = self.slots[slot].take() else {
             return Ok(());
@@ -101,8 +100,8 @@ impl TenantSet {
         self.handles.reap().await
     }
 
-    /// Starts a fresh tenant in a slot with other variables than its configuration has; `renew`
-    /// undoes that.
+    /// Starts a new tenant in a slot with other variables than in its configuration; `renew` undoes
+    /// that.
     pub async fn replace(&mut self, slot: usize, variables: &TenantEnv) -> Result<(), RunError> {
         self.renew(slot).await?;
         let spawner = &self.handles.setup.spawner;
@@ -129,7 +128,7 @@ impl TenantSet {
         self.handles
             .setup
             .plan
-            .foreign
+            .user_victim
             .as_ref()
             .filter(|_| slot == 0)
     }
@@ -142,7 +141,7 @@ pub async fn stop(handles: &RunHandles, tenant: &mut Tenant) -> Result<(), RunEr
     Ok(handles.recorder.tenant_ended(name, pid, reason)?)
 }
 
-/// Writes the end of a tenant and takes back what it held. Returns how it ended.
+/// Writes the end of a tenant and frees what it held. Returns how it ended.
 pub async fn note_end(
     handles: &RunHandles,
     mut tenant: Tenant,

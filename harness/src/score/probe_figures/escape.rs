@@ -1,53 +1,53 @@
-//! What ways past a limit came to: by how much of it each escaped, or that it was contained.
+//! Routes past a limit: by how much of the limit each escaped, or that it was contained.
 
 use gpubench_record::{
-    BypassWay, EscapeGot, EscapeWay, Estimate, ProbeFigure, ProbeFound, ProbeResult,
+    EscapeOutcome, EscapeRoute, Estimate, ProbeFigure, ProbeFound, ProbeResult, SubmitRoute,
 };
 use gpubench_stats::{Confidence, serial};
 
 use super::super::figures::printed;
 use super::Out;
 
-/// What a limit of memory lets through without being none: as for the level of a cap.
+/// Tolerance of a memory limit, as for the level of a cap.
 const MEMORY_OVER: f64 = 0.01;
-/// What a limiter of compute may be off by: those that act by measuring overshoot a little.
+/// Tolerance of a compute limit: limiters that act on measurements overshoot a little.
 const COMPUTE_OVER: f64 = 0.10;
-/// Memory that takes place on the device only once the device touches it.
+/// This call allocates device memory only when the device touches it.
 const MANAGED: &str = "cuMemAllocManaged";
 
 const UNIT: &str = "over the limit";
 
-/// Verdicts on a way.
+/// Verdicts on a route.
 const ESCAPED: &str = "escaped";
 const CONTAINED: &str = "contained";
 const UNCLEAR: &str = "unclear";
 const NOT_JUDGED: &str = "not judged: untouched, it may take no device memory";
 
-/// A figure for each way that could be tried.
+/// A figure for each route that could be tried.
 pub(super) fn figures(
     out: &mut Out<'_>,
     limit_bytes: Option<u64>,
     in_use_bytes: u64,
     limit_ppm: Option<u32>,
-    ways: &[EscapeWay],
+    routes: &[EscapeRoute],
 ) {
-    for way in ways {
-        let judged = match &way.got {
-            EscapeGot::Memory { bytes, rounds } => limit_bytes.map(|limit| {
+    for route in routes {
+        let judged = match &route.outcome {
+            EscapeOutcome::Memory { bytes, rounds } => limit_bytes.map(|limit| {
                 let (estimate, verdict) = memory(*bytes, in_use_bytes, limit, *rounds);
-                let is_managed = way.way == MANAGED && verdict == ESCAPED;
+                let is_managed = route.route == MANAGED && verdict == ESCAPED;
                 let verdict = if is_managed { NOT_JUDGED } else { verdict };
                 ("memory/cap", estimate, verdict)
             }),
-            EscapeGot::Compute { share_ppm } => limit_ppm
+            EscapeOutcome::Compute { share_ppm } => limit_ppm
                 .and_then(|limit| compute(share_ppm, limit))
                 .map(|(estimate, verdict)| ("compute/sm", estimate, verdict)),
-            EscapeGot::Untried => None,
+            EscapeOutcome::Untried => None,
         };
         if let Some((explains, estimate, verdict)) = judged {
             out.figures.push(ProbeFigure {
                 variant: out.variant.to_owned(),
-                figure: way.way.clone(),
+                figure: route.route.clone(),
                 explains: Some(explains.to_owned()),
                 verdict: Some(verdict.to_owned()),
                 estimate,
@@ -57,20 +57,20 @@ pub(super) fn figures(
 }
 
 fn memory(
-    (least, most): (u64, u64),
+    (min, max): (u64, u64),
     in_use: u64,
     limit: u64,
     rounds: u32,
 ) -> (Estimate, &'static str) {
     let over = |bytes: u64| (bytes + in_use) as f64 / limit.max(1) as f64 - 1.0;
     let estimate = Estimate {
-        value: over(most),
-        lo: over(least),
-        hi: over(most),
+        value: over(max),
+        lo: over(min),
+        hi: over(max),
         n: rounds,
         unit: UNIT.to_owned(),
     };
-    let verdict = if over(most) > MEMORY_OVER {
+    let verdict = if over(max) > MEMORY_OVER {
         ESCAPED
     } else {
         CONTAINED
@@ -78,7 +78,7 @@ fn memory(
     (estimate, verdict)
 }
 
-/// Too few windows for an interval are no figure.
+/// Too few windows for an interval give no figure.
 fn compute(share_ppm: &[u32], limit_ppm: u32) -> Option<(Estimate, &'static str)> {
     let over = |&ppm: &u32| f64::from(ppm) / f64::from(limit_ppm.max(1)) - 1.0;
     let shares: Vec<f64> = share_ppm.iter().map(over).collect();
@@ -93,8 +93,8 @@ fn compute(share_ppm: &[u32], limit_ppm: u32) -> Option<(Estimate, &'static str)
     Some((printed(found, UNIT), verdict))
 }
 
-/// What is said of a word that rests on no bypass: which ways of an axis escaped under a variant.
-/// Nothing where none was tried.
+/// Whether a route of an axis escaped under a variant, with a text that names the routes. `None`
+/// where no route was tried.
 pub(in crate::score) fn bypass(
     probes: &[ProbeResult],
     variant: &str,
@@ -107,7 +107,7 @@ pub(in crate::score) fn bypass(
             limit_bytes,
             in_use_bytes,
             limit_ppm,
-            ways,
+            routes,
         } = &probe.found
         else {
             continue;
@@ -116,9 +116,10 @@ pub(in crate::score) fn bypass(
             variant,
             figures: &mut figures,
         };
-        self::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, ways);
-        let left = ways.iter().filter(|way| way.got == EscapeGot::Untried);
-        untried.extend(left.filter(|way| submits_work(&way.way) != is_memory));
+        self::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, routes);
+        let left = routes.iter();
+        let left = left.filter(|route| route.outcome == EscapeOutcome::Untried);
+        untried.extend(left.filter(|route| submits_work(&route.route) != is_memory));
     }
     let of_axis = |one: &&ProbeFigure| {
         let explains = one.explains.as_deref().unwrap_or_default();
@@ -134,44 +135,47 @@ pub(in crate::score) fn bypass(
         .map(|one| one.figure.as_str())
         .collect();
     let mut text = if escaped.is_empty() {
-        format!("bypass: 0 of {} ways escaped", tried.len())
+        format!("bypass: 0 of {} routes escaped", tried.len())
     } else {
         let (count, names) = (escaped.len(), escaped.join("; "));
-        format!("bypass: {count} of {} ways escaped: {names}", tried.len())
+        format!("bypass: {count} of {} routes escaped: {names}", tried.len())
     };
-    for way in untried {
-        text.push_str(&format!("; not tried: {} ({})", way.way, way.evidence));
+    for route in untried {
+        let EscapeRoute {
+            route, evidence, ..
+        } = route;
+        text.push_str(&format!("; not tried: {route} ({evidence})"));
     }
     Some((!escaped.is_empty(), text))
 }
 
-/// Whether a way is one to submit work; every other takes memory.
-fn submits_work(way: &str) -> bool {
-    BypassWay::ALL
+/// Whether a route submits work; every other allocates memory.
+fn submits_work(route: &str) -> bool {
+    SubmitRoute::ALL
         .iter()
-        .any(|known| way.starts_with(known.as_str()))
+        .any(|known| route.starts_with(known.as_str()))
 }
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::{EscapeGot, EscapeWay, ProbeFound, ProbeResult};
+    use gpubench_record::{EscapeOutcome, EscapeRoute, ProbeFound, ProbeResult};
 
     use super::{CONTAINED, ESCAPED, UNCLEAR, bypass, compute, memory};
 
     const GIB: u64 = 1 << 30;
 
     #[test]
-    fn what_is_within_the_limit_is_contained() {
-        for (most, in_use, verdict) in [
+    fn contains_routes_within_the_limit() {
+        for (bytes, in_use, verdict) in [
             (10 * GIB, 0, CONTAINED),
             (9 * GIB, GIB, CONTAINED),
             (10 * GIB, GIB, ESCAPED),
             (0, 0, CONTAINED),
         ] {
             assert_eq!(
-                memory((most, most), in_use, 10 * GIB, 3).1,
+                memory((bytes, bytes), in_use, 10 * GIB, 3).1,
                 verdict,
-                "{most}"
+                "{bytes}"
             );
         }
         for (share, verdict) in [
@@ -196,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bypass_says_who_escaped_and_what_was_not_tried() {
-        let way = |way: &str, got| EscapeWay {
-            way: way.to_owned(),
-            got,
+    fn names_the_routes_that_escaped_and_those_not_tried() {
+        let route = |route: &str, outcome| EscapeRoute {
+            route: route.to_owned(),
+            outcome,
             evidence: "refused with 801".to_owned(),
         };
-        let bytes = |bytes| EscapeGot::Memory {
+        let bytes = |bytes| EscapeOutcome::Memory {
             bytes: (bytes, bytes),
             rounds: 3,
         };
@@ -210,19 +214,19 @@ mod tests {
             limit_bytes: Some(10 * GIB),
             in_use_bytes: 0,
             limit_ppm: None,
-            ways: vec![
-                way("cuMemAlloc", bytes(10 * GIB)),
-                way("cuArrayCreate", bytes(20 * GIB)),
-                way("cuMemCreate", EscapeGot::Untried),
-                way("cuGraphAddMemAllocNode", EscapeGot::Untried),
-                way("cuGraphLaunch", EscapeGot::Untried),
+            routes: vec![
+                route("cuMemAlloc", bytes(10 * GIB)),
+                route("cuArrayCreate", bytes(20 * GIB)),
+                route("cuMemCreate", EscapeOutcome::Untried),
+                route("cuGraphAddMemAllocNode", EscapeOutcome::Untried),
+                route("cuGraphLaunch", EscapeOutcome::Untried),
             ],
         };
         let probes = [ProbeResult {
             variant: "hami".to_owned(),
             found,
         }];
-        let text = "bypass: 1 of 2 ways escaped: cuArrayCreate; not tried: cuMemCreate \
+        let text = "bypass: 1 of 2 routes escaped: cuArrayCreate; not tried: cuMemCreate \
                     (refused with 801); not tried: cuGraphAddMemAllocNode (refused with 801)";
         assert_eq!(
             bypass(&probes, "hami", "memory"),

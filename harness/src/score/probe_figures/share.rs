@@ -1,4 +1,4 @@
-//! The share of the device's arithmetic that a tenant got in windows of different lengths.
+//! The share of the device's arithmetic that a tenant got, in windows of several lengths.
 
 use gpubench_record::WorkSeries;
 use gpubench_stats::serial::{self, Dependence};
@@ -9,10 +9,10 @@ use super::{Out, span};
 
 const EXPLAINS: &str = "compute/sm";
 
-/// Of these windows one in twenty may have more.
-const MOST: f64 = 0.95;
+/// Quantile of the upper figure: one window in twenty has more.
+const UPPER: f64 = 0.95;
 
-/// Work in a nanosecond, in thousandths of a request; none of an empty series.
+/// Work in a nanosecond, in thousandths of a request; `None` for an empty series.
 pub(super) fn per_ns(series: &WorkSeries) -> Option<f64> {
     let all: u64 = series
         .milli_requests
@@ -25,7 +25,8 @@ pub(super) fn per_ns(series: &WorkSeries) -> Option<f64> {
     (all > 0 && watched_ns > 0).then(|| all as f64 / watched_ns as f64)
 }
 
-/// For each situation and length of window: the median share, and what all but few windows keep to.
+/// For each situation and length of window: the median share, and the share that 95 % of windows do
+/// not exceed.
 pub(super) fn figures(
     out: &mut Out<'_>,
     device_per_ns: Option<f64>,
@@ -33,7 +34,7 @@ pub(super) fn figures(
     windows_ns: &[u64],
     situations: [(&str, &WorkSeries); 2],
 ) {
-    // Without the device alone nothing is a share of it.
+    // Without the full-device baseline there are no shares.
     let Some(device_per_ns) = device_per_ns else {
         return;
     };
@@ -47,8 +48,8 @@ pub(super) fn figures(
             let shares = shares(series, window_ns, device_per_ns);
             let name = format!("SM share over {}, {situation}", span(window_ns));
             let median = format!("{name} ({beside})");
-            let most = format!("{name}, 95 % of windows below");
-            for ((figure, p), finer) in [(median, 0.5), (most, MOST)].iter().zip(&mut finer) {
+            let upper = format!("{name}, 95 % of windows below");
+            for ((figure, p), finer) in [(median, 0.5), (upper, UPPER)].iter().zip(&mut finer) {
                 let Ok(depends) = dependence(&shares, *p, window_ns, *finer) else {
                     continue;
                 };
@@ -62,16 +63,16 @@ pub(super) fn figures(
     }
 }
 
-/// How much windows depend on each other: as they show it themselves, or, where they are too few
-/// for that, as those show it of which they are made.
+/// How much windows depend on each other: estimated from them, or, where they are too few, from the
+/// shorter windows that they consist of.
 fn dependence(
     shares: &[f64],
     p: f64,
     window_ns: u64,
     finer: Option<(Dependence, u64)>,
 ) -> Result<Dependence, NoEstimate> {
-    if let Some(shown) = Dependence::of(shares, p, Confidence::P95)? {
-        return Ok(shown);
+    if let Some(estimated) = Dependence::of(shares, p, Confidence::P95)? {
+        return Ok(estimated);
     }
     Ok(finer.map_or(Dependence::NONE, |(depends, finer_ns)| {
         let length = window_ns / finer_ns.max(1);
@@ -79,7 +80,7 @@ fn dependence(
     }))
 }
 
-/// Shares over windows that are each made of as many of the series' own as fit.
+/// Shares over windows that each consist of several windows of the series.
 fn shares(series: &WorkSeries, window_ns: u64, device_per_ns: f64) -> Vec<f64> {
     let each = window_ns / series.window_ns.max(1);
     let windows = series.milli_requests.chunks_exact(each.max(1) as usize);
@@ -104,9 +105,9 @@ mod tests {
         }
     }
 
-    /// Figures over 10 and 40 ns of 26 windows of 10 ns, in which a tenant got these parts.
-    fn told(part: impl Fn(u32) -> u32) -> Vec<ProbeFigure> {
-        let (alone, none) = (series(&(0..26).map(part).collect::<Vec<_>>()), series(&[]));
+    /// Figures over 10 and 40 ns of 26 windows of 10 ns with this work.
+    fn figures_of(work: impl Fn(u32) -> u32) -> Vec<ProbeFigure> {
+        let (alone, none) = (series(&(0..26).map(work).collect::<Vec<_>>()), series(&[]));
         let mut found = Vec::new();
         let mut out = Out {
             variant: "v",
@@ -118,31 +119,31 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_follow_each_other_are_worth_less() {
+    fn dependent_windows_widen_the_interval() {
         let noise = |k: u32| (k * 7) % 13;
         let widths = |figures: &[ProbeFigure]| -> Vec<f64> {
             let widths = figures.iter().map(|one| one.estimate.hi - one.estimate.lo);
             widths.collect()
         };
-        let steady = told(|k| 500 + noise(k));
+        let steady = figures_of(|k| 500 + noise(k));
         assert_eq!(steady.len(), 2, "{steady:?}");
-        // The same values, but the low ones first: nothing is known of what comes next.
-        let drifting = told(|k| 500 + k / 2);
+        // The same values in ascending order depend on each other.
+        let drifting = figures_of(|k| 500 + k / 2);
         assert_eq!(
             drifting.len(),
             1,
-            "six windows are worth fewer: {drifting:?}"
+            "six dependent windows are too few: {drifting:?}"
         );
         assert!(widths(&drifting)[0] > 1.5 * widths(&steady)[0]);
     }
 
     #[test]
-    fn shares_are_held_against_the_device_alone() {
+    fn shares_are_relative_to_the_device_alone() {
         let device = per_ns(&series(&[1_000; 4])).unwrap_or_default();
         assert_eq!(device, 100.0);
         let tenant = series(&[1_000, 0, 500, 500, 900]);
         assert_eq!(shares(&tenant, 10, device), [1.0, 0.0, 0.5, 0.5, 0.9]);
-        // A window that is not whole is none.
+        // An incomplete window is left out.
         assert_eq!(shares(&tenant, 20, device), [0.5, 0.5]);
         assert!(shares(&tenant, 100, device).is_empty());
         assert_eq!(per_ns(&series(&[])), None);

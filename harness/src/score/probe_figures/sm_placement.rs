@@ -1,7 +1,7 @@
 //! On how many SMs blocks of each tenant ran.
 //!
-//! Where each tenant's part of the hardware counts its SMs from zero, equal numbers of two tenants
-//! are not the same SM, and no figure says how many run blocks of both.
+//! In hardware partitions each tenant's SM numbers begin at zero. Equal numbers of two tenants are
+//! then different SMs, and there is no figure of SMs with blocks of both.
 
 use gpubench_record::{SmNumbers, SmPlacementPair};
 

@@ -1,8 +1,8 @@
-//! What traces of two tenants' kernels show: length of a turn, pause between two turns, and how
+//! Traces of two tenants' kernels: length of a time slice, pause between two time slices, and how
 //! much of the time both ran.
 //!
-//! Intervals are those of medians by order statistics, of turns and pauses over all that were seen,
-//! of the overlap over the traces. Ends of spans are known to one look at the clock.
+//! Intervals are those of medians by order statistics: of time slices and pauses over all traces
+//! together, of the overlap over the traces. The resolution is one read of the clock.
 
 use gpubench_record::TracePair;
 
@@ -12,9 +12,9 @@ type Span = (u64, u64);
 
 const EXPLAINS: &str = "compute/sm";
 
-/// Length of a turn, of the pause between two, and the overlap.
+/// Length of a time slice, of the pause between two, and the overlap.
 pub(super) fn figures(out: &mut Out<'_>, traces: &[TracePair]) {
-    let lengths: Vec<f64> = traces.iter().flat_map(turns).collect();
+    let lengths: Vec<f64> = traces.iter().flat_map(time_slices).collect();
     let between: Vec<f64> = traces.iter().flat_map(pauses).collect();
     out.median(EXPLAINS, "time slice", "ns", lengths);
     out.median(EXPLAINS, "switch gap", "ns", between);
@@ -22,9 +22,9 @@ pub(super) fn figures(out: &mut Out<'_>, traces: &[TracePair]) {
     out.median(EXPLAINS, "overlap", "ratio", overlaps);
 }
 
-/// Lengths of the spans that the other tenant ended: the last of each ends by itself, and the first
-/// may have begun on an idle device.
-fn turns(trace: &TracePair) -> Vec<f64> {
+/// Lengths of the whole time slices. The first span of each tenant is left out because it may have
+/// begun on an idle device, and the last because it ends with the kernel.
+fn time_slices(trace: &TracePair) -> Vec<f64> {
     let whole = |spans: &[Span]| -> Vec<f64> {
         let inner = spans.get(1..spans.len().saturating_sub(1));
         let inner = inner.unwrap_or_default().iter();
@@ -32,14 +32,14 @@ fn turns(trace: &TracePair) -> Vec<f64> {
             .map(|(from, to)| to.saturating_sub(*from) as f64)
             .collect()
     };
-    let mut turns = whole(&trace.victim_ns);
-    turns.extend(whole(&trace.neighbour_ns));
-    turns
+    let mut slices = whole(&trace.victim_ns);
+    slices.extend(whole(&trace.neighbour_ns));
+    slices
 }
 
-/// From the last look of one tenant to the first of the other, wherever they take turns.
+/// From the last read of one tenant to the first of the other, at each switch between them.
 fn pauses(trace: &TracePair) -> Vec<f64> {
-    let of = |spans: &[Span], who| spans.iter().map(move |&span| (span, who)).collect();
+    let of = |spans: &[Span], tenant| spans.iter().map(move |&span| (span, tenant)).collect();
     let mut all: Vec<(Span, u8)> = of(&trace.victim_ns, 0);
     all.extend::<Vec<_>>(of(&trace.neighbour_ns, 1));
     all.sort_unstable();
@@ -48,7 +48,7 @@ fn pauses(trace: &TracePair) -> Vec<f64> {
     next.filter_map(pause).map(|ns| ns as f64).collect()
 }
 
-/// Time in which both ran, over the time that the one with less of it ran while both were there.
+/// Time in which both ran, over the shorter run time of the two while both had a kernel.
 fn overlap(trace: &TracePair) -> Option<f64> {
     let from = trace
         .victim_ns
@@ -58,19 +58,19 @@ fn overlap(trace: &TracePair) -> Option<f64> {
     let to = trace.victim_ns.last()?.1.min(trace.neighbour_ns.last()?.1);
     let within = |&(begin, end): &Span| end.min(to).saturating_sub(begin.max(from));
     let busy = |spans: &[Span]| spans.iter().map(within).sum::<u64>();
-    let least = busy(&trace.victim_ns).min(busy(&trace.neighbour_ns));
+    let shorter = busy(&trace.victim_ns).min(busy(&trace.neighbour_ns));
     let mut both = 0;
     for one in &trace.victim_ns {
         for other in &trace.neighbour_ns {
             both += one.1.min(other.1).saturating_sub(one.0.max(other.0));
         }
     }
-    (least > 0).then(|| both as f64 / least as f64)
+    (shorter > 0).then(|| both as f64 / shorter as f64)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{TracePair, overlap, pauses, turns};
+    use super::{TracePair, overlap, pauses, time_slices};
 
     fn trace(victim_ns: &[(u64, u64)], neighbour_ns: &[(u64, u64)]) -> TracePair {
         TracePair {
@@ -80,20 +80,20 @@ mod tests {
     }
 
     #[test]
-    fn turns_and_pauses_are_those_between_the_tenants() {
+    fn finds_whole_time_slices_and_the_pauses_between_tenants() {
         let trace = trace(
             &[(0, 150), (350, 550), (750, 900)],
             &[(160, 340), (560, 740), (910, 950)],
         );
-        assert_eq!(turns(&trace), [200.0, 180.0]);
+        assert_eq!(time_slices(&trace), [200.0, 180.0]);
         assert_eq!(pauses(&trace), [10.0; 5]);
         assert_eq!(overlap(&trace), Some(0.0));
     }
 
     #[test]
-    fn who_runs_at_the_same_time_has_no_turns() {
+    fn tenants_that_run_at_the_same_time_have_no_time_slices() {
         let both = trace(&[(0, 100)], &[(20, 120)]);
-        assert!(turns(&both).is_empty() && pauses(&both).is_empty());
+        assert!(time_slices(&both).is_empty() && pauses(&both).is_empty());
         assert_eq!(overlap(&both), Some(1.0));
         let half = trace(
             &[(0, 100), (200, 300)],

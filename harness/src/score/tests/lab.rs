@@ -212,7 +212,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         profile: "default".to_owned(),
         profile_hash: String::new(),
         decides: true,
-        foreign: None,
+        user_victim: None,
         seed: 1,
         tenants: 2,
         share: 3.0 / 7.0,

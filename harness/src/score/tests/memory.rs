@@ -21,7 +21,7 @@ fn row(found: Vec<ProbeFound>) -> MatrixRow {
 
 fn residue(marked: u64, found_by_owner: u64, stale: u64) -> ProbeFound {
     ProbeFound::Residue {
-        given_up: "freed".to_owned(),
+        released_by: "freed".to_owned(),
         page_bytes: 4096,
         marked,
         found_by_owner,
@@ -35,7 +35,7 @@ fn capacity(trials: u32, honoured: u32) -> ProbeFound {
         reserved_bytes: GIB,
         trials,
         honoured,
-        hogged_bytes: 10 * GIB,
+        neighbour_bytes: 10 * GIB,
         granted_bytes: 0,
     }
 }
@@ -129,10 +129,10 @@ fn a_cap_is_as_good_as_its_worst_call() {
 fn leaks_are_told_beside_what_is_kept_out() {
     let found = ProbeFound::Visibility {
         reads: 59,
-        kept_out: 59,
-        looks: 14,
-        seen_in_free: 14,
-        seen_in_nvml: Some(true),
+        blocked_reads: 59,
+        allocations: 14,
+        visible_in_free: 14,
+        listed_by_nvml: Some(true),
     };
     let row = row(vec![found]);
     assert_eq!(row.level.as_deref(), Some("L3"));
@@ -146,7 +146,7 @@ fn leaks_are_told_beside_what_is_kept_out() {
 #[test]
 fn a_probe_that_broke_is_inconclusive_and_says_why() {
     let row = row(vec![ProbeFound::Broken {
-        sub_axis: "cap".to_owned(),
+        name: "cap".to_owned(),
         reason: "victim ended: signal 9".to_owned(),
     }]);
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive);

@@ -2,6 +2,7 @@
 
 mod finishing;
 mod latencies;
+mod old_formats;
 mod opening;
 mod properties;
 

@@ -1,7 +1,5 @@
 //! Opening a record: finished, crashed, of another version, or damaged.
 
-use std::path::Path;
-
 use gpubench_record::{FORMAT_VERSION, FormatVersion, MechanismRow, Outcome, Proof, RunEvent};
 
 use super::{append_bytes, began, cell_ended, crashed_run, reading, victim_rows};
@@ -262,26 +260,4 @@ fn refuses_a_figure_that_json_cannot_hold_and_keeps_the_old_record() {
         "{error}"
     );
     assert_eq!(Record::open(dir.path()).unwrap().run(), &good);
-}
-
-#[test]
-fn reads_format_1_0_as_the_current_format() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
-    for (name, today) in [
-        ("real", sample_records::real()),
-        ("virtual", sample_records::on_the_virtual_gpu()),
-    ] {
-        let dir = tempfile::tempdir().unwrap();
-        let old = golden.join(format!("{name}.format-1.0.json"));
-        std::fs::copy(old, dir.path().join(RECORD_FILE)).unwrap();
-        let record = Record::open(dir.path()).unwrap();
-        let read = record.run();
-        assert_eq!(read.format_version, FORMAT_VERSION);
-        assert_eq!(read.cells, today.cells, "{name}");
-        assert_eq!(read.matrix, today.matrix, "{name}");
-        assert_eq!(read.plan.skips, today.plan.skips, "{name}");
-        // From the table of format 1 facts.
-        assert_eq!(read.plan.workloads["reserve"].answering_codes, [2]);
-        assert!(read.plan.claimed.iter().any(|one| one.mechanism == "mig"));
-    }
 }

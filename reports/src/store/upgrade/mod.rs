@@ -1,7 +1,7 @@
 //! Brings records of older format versions up to date while they are read.
 //!
-//! Works on JSON: types of the record have the shape of today's format alone. What a record of an
-//! older version does not hold comes from [`facts`], never from a catalogue.
+//! Works on JSON. What a record of format 1 lacks comes from [`facts`], never from a catalogue.
+//! Keys that were only renamed are `serde` aliases in the types of the record.
 
 mod facts;
 
@@ -10,17 +10,22 @@ use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// Whether a record of that version has the shape of today's.
+/// Whether a record of that version must be brought up to date.
 pub(super) const fn is_needed(version: FormatVersion) -> bool {
     version.major < FORMAT_VERSION.major
+        || version.major == FORMAT_VERSION.major && version.minor < FORMAT_VERSION.minor
 }
 
-/// `record.json` of format 1.
+/// `record.json` of an older version.
 pub(super) fn record(record: &mut Value) {
     let Some(record) = record.as_object_mut() else {
         return;
     };
+    let is_format_1 = is_format_1(record);
     record.insert("format_version".to_owned(), json!(FORMAT_VERSION));
+    if !is_format_1 {
+        return;
+    }
     let Some(plan) = record.get_mut("plan").and_then(Value::as_object_mut) else {
         return;
     };
@@ -42,17 +47,24 @@ pub(super) fn record(record: &mut Value) {
     }
 }
 
-/// A line of `events.jsonl` of format 1.
+/// A line of `events.jsonl` of an older version. The first line has the version and the plan.
 pub(super) fn event(event: &mut Value) {
     let Some(event) = event.as_object_mut() else {
         return;
     };
-    if event.contains_key("format_version") {
-        event.insert("format_version".to_owned(), json!(FORMAT_VERSION));
+    if !event.contains_key("format_version") {
+        return;
     }
-    if let Some(plan) = event.get_mut("plan").and_then(Value::as_object_mut) {
+    let is_format_1 = is_format_1(event);
+    event.insert("format_version".to_owned(), json!(FORMAT_VERSION));
+    if is_format_1 && let Some(plan) = event.get_mut("plan").and_then(Value::as_object_mut) {
         upgrade_plan(plan);
     }
+}
+
+fn is_format_1(versioned: &Object) -> bool {
+    let version = versioned.get("format_version");
+    version.and_then(|version| version.get("major")) == Some(&json!(1))
 }
 
 /// What a result lacks of the planned cell or trial with its id.

@@ -1,9 +1,9 @@
-//! How long a cap of compute took to act: from a process's first launch until no window has more
-//! than the cap, and a tenth of it, any more.
+//! How long a compute cap took to act: from the first launch of a process until every later window
+//! stays within the cap plus a tenth of it.
 //!
-//! A window that begins shortly before a cap acts keeps to it already; by how much is known, and is
-//! in the interval. What never kept to its cap while it was watched has no time, so that times are
-//! told only where every trial has one.
+//! A window that begins shortly before the cap acts already stays within it; the interval contains
+//! this error. A trial that never stayed within its cap has no time, so times are reported only
+//! where every trial has one.
 
 use gpubench_record::{Estimate, WorkSeries};
 use gpubench_stats::{Confidence, Sorted, proportion};
@@ -12,7 +12,7 @@ use super::super::figures::printed;
 use super::{Out, span};
 
 const EXPLAINS: &str = "compute/sm";
-/// What a cap may be exceeded by and still act: as for ways past it.
+/// A share above the cap by less than this part of it is within the cap, as for escapes.
 const OVER: f64 = 0.10;
 
 /// In how many trials the cap acted, and when.
@@ -27,20 +27,20 @@ pub(super) fn figures(
         return;
     };
     let cap = Cap {
-        most_per_ns: limit * (1.0 + OVER) * device_per_ns,
+        max_per_ns: limit * (1.0 + OVER) * device_per_ns,
         window_ns,
     };
     let found: Vec<Option<u64>> = trials
         .iter()
         .map(|trial| cap.acts_after_ns(trial))
         .collect();
-    let acted: Vec<f64> = found.iter().flatten().map(|&ns| ns as f64).collect();
+    let acted_ns: Vec<f64> = found.iter().flatten().map(|&ns| ns as f64).collect();
     let watched_ns = trials
         .iter()
         .map(|trial| cap.could_act_after_ns(trial))
         .min();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let (all, good) = (count(found.len()), count(acted.len()));
+    let (all, good) = (count(found.len()), count(acted_ns.len()));
     let of_trials = if good == all {
         proportion::lower_bound(good, all, Confidence::P95)
     } else {
@@ -55,23 +55,23 @@ pub(super) fn figures(
     if good < all {
         return;
     }
-    if let Some(time) = time(acted, &cap, limit, trials) {
+    if let Some(time) = time(acted_ns, &cap, limit, trials) {
         let window = span(window_ns);
         let figure = format!("{what}: time to enforce, over windows of {window}");
         out.put(EXPLAINS, &figure, time);
     }
 }
 
-/// The median time. A step earlier it did not act yet; and how much later it may have begun to act
-/// than the first window that keeps to it follows from what one without a cap gets.
-fn time(acted: Vec<f64>, cap: &Cap, limit: f64, trials: &[WorkSeries]) -> Option<Estimate> {
+/// The median time. One step earlier the cap did not act yet. It may have begun to act later than
+/// the first window within it; by how much follows from the share of a tenant without a cap.
+fn time(acted_ns: Vec<f64>, cap: &Cap, limit: f64, trials: &[WorkSeries]) -> Option<Estimate> {
     let step_ns = trials.iter().map(|trial| trial.window_ns).max()? as f64;
     let ahead_ns = if limit < 1.0 {
         OVER * limit / (1.0 - limit) * cap.window_ns as f64
     } else {
         0.0
     };
-    let sorted = Sorted::new(acted).ok()?;
+    let sorted = Sorted::new(acted_ns).ok()?;
     let found = sorted.order_interval(0.5, Confidence::P95).ok()?;
     let mut time = printed(found, "ns");
     time.lo = (time.lo - step_ns).max(0.0);
@@ -79,38 +79,39 @@ fn time(acted: Vec<f64>, cap: &Cap, limit: f64, trials: &[WorkSeries]) -> Option
     Some(time)
 }
 
-/// What a window may have.
+/// The limit of a window.
 struct Cap {
     /// Thousandths of a request in a nanosecond.
-    most_per_ns: f64,
+    max_per_ns: f64,
     window_ns: u64,
 }
 
 impl Cap {
-    /// When the first window begins from which on none has more; `None` if the last one has.
+    /// Begin of the first window after which no window exceeds the cap; `None` if the last one
+    /// does.
     fn acts_after_ns(&self, trial: &WorkSeries) -> Option<u64> {
         let steps = self.steps(trial)?;
-        let most = self.most_per_ns * self.window_ns as f64;
-        let has_more = |window: &[u32]| {
+        let max = self.max_per_ns * self.window_ns as f64;
+        let exceeds = |window: &[u32]| {
             let work: u64 = window.iter().map(|&milli| u64::from(milli)).sum();
-            work as f64 > most
+            work as f64 > max
         };
-        let windows: Vec<bool> = trial.milli_requests.windows(steps).map(has_more).collect();
+        let windows: Vec<bool> = trial.milli_requests.windows(steps).map(exceeds).collect();
         let first_good = windows
             .iter()
-            .rposition(|&more| more)
+            .rposition(|&exceeds| exceeds)
             .map_or(0, |last| last + 1);
         (first_good < windows.len()).then(|| first_good as u64 * trial.window_ns)
     }
 
-    /// The latest begin of a window that was watched to its end.
+    /// Begin of the last complete window.
     fn could_act_after_ns(&self, trial: &WorkSeries) -> u64 {
         let steps = self.steps(trial).unwrap_or(usize::MAX);
         let last = trial.milli_requests.len().saturating_sub(steps);
         last as u64 * trial.window_ns
     }
 
-    /// Steps of a series in a window.
+    /// Number of steps of a series in a window.
     fn steps(&self, trial: &WorkSeries) -> Option<usize> {
         let steps = self.window_ns.checked_div(trial.window_ns)?;
         usize::try_from(steps).ok().filter(|&steps| steps > 0)
@@ -125,17 +126,22 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Everything for `unlimited` steps of 20 ms, then shares that alternate around a half.
-    fn trial(unlimited: usize, off: u32) -> WorkSeries {
-        let later =
-            (0..200 - unlimited).map(|step| if step % 2 == 0 { 500 + off } else { 500 - off });
+    /// The whole device for `unlimited` steps of 20 ms, then shares that alternate around a half.
+    fn trial(unlimited: usize, deviation: u32) -> WorkSeries {
+        let later = (0..200 - unlimited).map(|step| {
+            if step % 2 == 0 {
+                500 + deviation
+            } else {
+                500 - deviation
+            }
+        });
         WorkSeries {
             window_ns: 20 * MS,
             milli_requests: vec![1_000; unlimited].into_iter().chain(later).collect(),
         }
     }
 
-    fn told(trials: &[WorkSeries]) -> Vec<ProbeFigure> {
+    fn figures_of(trials: &[WorkSeries]) -> Vec<ProbeFigure> {
         let mut found = Vec::new();
         let mut out = Out {
             variant: "hami",
@@ -147,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn the_instant_at_which_a_cap_acts_lies_in_the_interval() {
+    fn the_interval_contains_the_instant_at_which_the_cap_acts() {
         // Without a cap until 400, 420, ... 500 ms.
         let trials: Vec<WorkSeries> = (20..26).map(|steps| trial(steps, 300)).collect();
-        let found = told(&trials);
+        let found = figures_of(&trials);
         assert!(
             found[0]
                 .figure
@@ -172,23 +178,23 @@ mod tests {
     }
 
     #[test]
-    fn one_that_acts_at_once_and_one_that_comes_undone_are_told_apart() {
-        let at_once = told(&vec![trial(0, 0); 6]);
+    fn distinguishes_a_cap_that_acts_at_once_from_one_that_stops_acting() {
+        let at_once = figures_of(&vec![trial(0, 0); 6]);
         assert_eq!(
             (at_once[1].estimate.value, at_once[1].estimate.lo),
             (0.0, 0.0)
         );
-        let mut undone = trial(0, 0);
-        undone.milli_requests[188..].fill(1_000);
+        let mut stops = trial(0, 0);
+        stops.milli_requests[188..].fill(1_000);
         let mut trials = vec![trial(0, 0); 5];
-        trials.push(undone);
-        let found = told(&trials);
+        trials.push(stops);
+        let found = figures_of(&trials);
         assert_eq!(
             found.len(),
             1,
-            "a time that one trial has not is no figure: {found:?}"
+            "no time without one in every trial: {found:?}"
         );
         assert!((found[0].estimate.value - 5.0 / 6.0).abs() < 1e-12);
-        assert!(told(&[]).is_empty());
+        assert!(figures_of(&[]).is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! What running out of memory comes to: how long the refusal takes, whether the context is of use
-//! afterwards, and whether the neighbour noticed.
+//! Running out of memory: how long the refusal takes, whether the context still works afterwards,
+//! and whether the neighbour keeps launching.
 
 use gpubench_record::ExhaustTrial;
 use gpubench_stats::{Confidence, proportion};
@@ -11,15 +11,15 @@ const EXPLAINS: &str = "memory/capacity";
 
 /// The time of a refusal, and three proportions of the trials.
 pub(super) fn figures(out: &mut Out<'_>, trials: &[ExhaustTrial]) {
-    let told = || trials.iter().filter_map(|trial| trial.tenant);
-    let mut codes: Vec<i32> = told().filter_map(|tenant| tenant.refused_with).collect();
-    let refused = told().filter(|tenant| tenant.refused_with.is_some());
-    let took: Vec<f64> = refused.map(|tenant| tenant.refusal_ns as f64).collect();
+    let tenants = || trials.iter().filter_map(|trial| trial.tenant);
+    let mut codes: Vec<i32> = tenants().filter_map(|tenant| tenant.refused_with).collect();
+    let refused = tenants().filter(|tenant| tenant.refused_with.is_some());
+    let refusals_ns: Vec<f64> = refused.map(|tenant| tenant.refusal_ns as f64).collect();
     codes.sort_unstable();
     codes.dedup();
     let codes: Vec<String> = codes.iter().map(i32::to_string).collect();
     let refusal = format!("out of memory: refused with {}, after", codes.join(" or "));
-    out.median(EXPLAINS, &refusal, "ns", took);
+    out.median(EXPLAINS, &refusal, "ns", refusals_ns);
     let mut share = |what: &str, good: usize| {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (good, all) = (count(good), count(trials.len()));
@@ -33,8 +33,8 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &[ExhaustTrial]) {
             out.put(EXPLAINS, &figure, printed(found, "of the trials"));
         }
     };
-    let serves = told().filter(|tenant| tenant.serves_code == 0).count();
-    let recovers = told().filter(|tenant| tenant.recovers_code == 0).count();
+    let serves = tenants().filter(|tenant| tenant.serves_code == 0).count();
+    let recovers = tenants().filter(|tenant| tenant.recovers_code == 0).count();
     let unharmed = trials
         .iter()
         .filter(|t| t.neighbour_served.is_some_and(|n| n > 0));
@@ -51,7 +51,7 @@ mod tests {
     use super::figures;
 
     #[test]
-    fn who_does_not_tell_has_not_served() {
+    fn a_dead_tenant_and_a_silent_neighbour_count_as_failures() {
         let well = ExhaustTrial {
             tenant: Some(Exhausted {
                 refused_with: Some(2),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One time that a tenant took all the memory that it got.
+/// One time that a tenant allocated all the memory that it could.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exhausted {
     /// How much that was.
@@ -12,17 +12,17 @@ pub struct Exhausted {
     pub refused_with: Option<i32>,
     /// How long the refusal took.
     pub refusal_ns: u64,
-    /// `CUresult` of a launch and a copy while it held all of it; 0 if they went well.
+    /// `CUresult` of a launch and a copy while it held all of it; 0 for success.
     pub serves_code: i32,
-    /// `CUresult` of taking memory when all was given back; 0 if it went well.
+    /// `CUresult` of an allocation after all was freed; 0 for success.
     pub recovers_code: i32,
 }
 
-/// The same beside a neighbour that launched kernels all the while.
+/// One trial, beside a neighbour that launches kernels throughout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExhaustTrial {
-    /// What became of the tenant; absent if it did not live to tell.
+    /// Result of the tenant; absent if its process died.
     pub tenant: Option<Exhausted>,
-    /// Launches of the neighbour's that ended well; absent if it could not tell.
+    /// The neighbour's successful launches; absent if it reported none.
     pub neighbour_served: Option<u32>,
 }

@@ -1,9 +1,9 @@
 //! From the call of a launch to its first instruction, on one clock.
 //!
-//! The clocks are related by brackets: a stamp of the device lies between the host's looks before
-//! and after it, and of each series of the victim alone the narrowest bracket is kept, with half
-//! its width as the bound of the error. Between the two, before and afterwards, the offset is taken
-//! to drift evenly. The bound widens every interval; in the difference of two series it cancels.
+//! Brackets relate the clocks: a device stamp lies between the host's stamps before and after it.
+//! The narrowest bracket of each series of the victim alone gives the offset, with half its width
+//! as the bound of the error. Between the two series the offset is assumed to drift linearly. The
+//! bound widens every interval; in the difference of two series it cancels.
 
 use gpubench_record::{LaunchStamp, LaunchTrials};
 use gpubench_stats::{Confidence, serial};
@@ -13,26 +13,26 @@ use super::Out;
 
 const EXPLAINS: &str = "compute/launch";
 
-/// What is told of a series.
+/// The reported quantiles of a series.
 const QUANTILES: [(f64, &str); 2] = [(0.5, "median"), (0.9, "p90")];
 
-/// How far the device's clock is ahead of the host's, and how well that is known.
+/// How far the device's clock is ahead of the host's, with a bound of the error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offset {
-    /// When, by the host's clock.
+    /// Instant of the offset, by the host's clock.
     at_ns: f64,
     ahead_ns: f64,
     bound_ns: f64,
 }
 
-/// Both clocks, from before until afterwards.
+/// Both clocks: the offset before and after.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     before: Offset,
     after: Offset,
 }
 
-/// Latency alone and beside the neighbour, what the neighbour adds, and the bound of the clocks.
+/// Latency alone and beside the neighbour, and what the neighbour adds.
 pub(super) fn figures(out: &mut Out<'_>, trials: &LaunchTrials) {
     let LaunchTrials {
         before,
@@ -52,7 +52,7 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &LaunchTrials) {
         .chain(after)
         .map(|s| clocks.latency_ns(s))
         .collect();
-    // Only launches that began while the neighbour was at work.
+    // Launches that began while the neighbour worked.
     let during =
         |stamp: &&LaunchStamp| (neighbour_ns.0..=neighbour_ns.1).contains(&stamp.started_ns);
     let beside: Vec<f64> = beside
@@ -93,7 +93,7 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &LaunchTrials) {
 
 /// The narrowest bracket of a series.
 fn narrowest(stamps: &[LaunchStamp]) -> Option<Offset> {
-    let width = |stamp: &LaunchStamp| stamp.seen_ns.saturating_sub(stamp.called_ns);
+    let width = |stamp: &LaunchStamp| stamp.ended_ns.saturating_sub(stamp.called_ns);
     let stamp = stamps.iter().min_by_key(|stamp| width(stamp))?;
     let middle_ns = stamp.called_ns as f64 + width(stamp) as f64 / 2.0;
     Some(Offset {
@@ -133,13 +133,13 @@ mod tests {
             LaunchStamp {
                 called_ns,
                 started_ns: device(called_ns + latency_ns),
-                seen_ns: called_ns + latency_ns + 4_000,
+                ended_ns: called_ns + latency_ns + 4_000,
             }
         };
         (0..count).map(stamp).collect()
     }
 
-    fn told(neighbour_ns: (u64, u64)) -> Vec<ProbeFigure> {
+    fn figures_of(neighbour_ns: (u64, u64)) -> Vec<ProbeFigure> {
         let trials = LaunchTrials {
             before: series(0, 60, 4_000),
             beside: series(400_000_000, 60, 904_000),
@@ -156,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_drift_apart_are_related() {
-        let figures = told((0, u64::MAX));
+    fn relates_clocks_that_drift_apart() {
+        let figures = figures_of((0, u64::MAX));
         let of = |name: &str| {
             let found = figures.iter().find(|one| one.figure == name);
             found.map(|one| (one.estimate.value, one.estimate.lo, one.estimate.hi))
@@ -174,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn launches_after_the_neighbour_s_end_do_not_count() {
-        let figures = told((0, 1));
+    fn leaves_out_launches_after_the_neighbour_ended() {
+        let figures = figures_of((0, 1));
         assert!(
             figures.iter().all(|one| one.figure.contains("alone")),
             "{figures:?}"

@@ -1,4 +1,4 @@
-//! Stamps of the device's clock: the smallest launch that says when it ran.
+//! Stamps of the device's clock: the smallest launch that records when it ran.
 
 use gpubench_kernels::driver::{DeviceBuffer, DevicePtr, DriverError, Grid};
 use gpubench_kernels::kernel::block_trace::{BlockTrace, ROW_WORDS, decode};
@@ -8,28 +8,28 @@ use crate::load::Gpu;
 
 /// One warp, of which one thread reads the clock once.
 const GRID: Grid = Grid::new(1, 32);
-/// It never watches for longer than this, whatever the clock does.
+/// Longest run of the kernel, whatever the clock does.
 const BUDGET_NS: u64 = 1_000_000;
 
-/// Number of stamps that fit on the device.
+/// An array of stamps on the device.
 pub(super) struct Stamps {
     rows: DeviceBuffer<u64>,
 }
 
 impl Stamps {
-    /// All empty; the kernel is loaded, so that the first stamp does not load it.
+    /// Allocates empty stamps and loads the kernel, so that the first stamp does not load it.
     pub(super) fn new(gpu: &Gpu, count: usize) -> Result<Self, DriverError> {
         gpu.kernels.prepare(&[Kernel::BlockTrace])?;
         let rows = DeviceBuffer::from_slice(&gpu.context, &vec![u64::MAX; count * ROW_WORDS])?;
         Ok(Self { rows })
     }
 
-    /// How many there is room for.
-    pub(super) fn room(&self) -> usize {
+    /// Number of stamps that fit.
+    fn capacity(&self) -> usize {
         self.rows.len() / ROW_WORDS
     }
 
-    /// Queues a stamp.
+    /// Queues a stamp into one slot.
     pub(super) fn put(&self, gpu: &Gpu, at: usize) -> Result<(), DriverError> {
         let row_bytes = (ROW_WORDS * size_of::<u64>()) as u64;
         let launch = BlockTrace {
@@ -44,9 +44,9 @@ impl Stamps {
         launch.launch(&gpu.kernels, &gpu.stream)
     }
 
-    /// The first `count` of them, in order.
+    /// Reads the first `count` stamps.
     pub(super) fn read(&self, count: usize) -> Result<Vec<u64>, DriverError> {
-        let mut words = vec![0; count.min(self.room()) * ROW_WORDS];
+        let mut words = vec![0; count.min(self.capacity()) * ROW_WORDS];
         self.rows.read(0, &mut words)?;
         let rows = decode(&words, &[], 0);
         Ok(rows.into_iter().map(|row| row.start_ns).collect())

@@ -1,4 +1,4 @@
-//! What a context and a module took, alone and beside a busy neighbour.
+//! How long creating a context and loading a module took, alone and beside a busy neighbour.
 
 use gpubench_record::CallTrials;
 
@@ -8,7 +8,7 @@ const EXPLAINS: &str = "compute/driver";
 
 type Call = (u64, u64);
 
-/// Medians in each situation. A call counts if it began and ended while the neighbour was busy.
+/// Medians in each situation. Calls that began and ended while the neighbour was busy count.
 pub(super) fn figures(out: &mut Out<'_>, trials: &CallTrials) {
     let always = (0, u64::MAX);
     for (situation, times, busy_ns) in [
@@ -24,14 +24,14 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &CallTrials) {
             ("context creation", &times.contexts_ns),
             ("module load", &times.modules_ns),
         ] {
-            let took = during(calls, busy_ns);
-            out.median(EXPLAINS, &format!("{what}, {situation}"), "ns", took);
+            let durations = durations_within(calls, busy_ns);
+            out.median(EXPLAINS, &format!("{what}, {situation}"), "ns", durations);
         }
     }
 }
 
-/// How long the calls took that lie within an interval.
-fn during(calls: &[Call], (from, to): Call) -> Vec<f64> {
+/// Durations of the calls that lie within an interval.
+fn durations_within(calls: &[Call], (from, to): Call) -> Vec<f64> {
     calls
         .iter()
         .filter(|(begin, end)| from <= *begin && *end <= to)
@@ -41,12 +41,12 @@ fn during(calls: &[Call], (from, to): Call) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::during;
+    use super::durations_within;
 
     #[test]
-    fn a_call_that_outlives_the_neighbour_does_not_count() {
+    fn leaves_out_calls_that_outlast_the_neighbour() {
         let calls = [(0, 10), (10, 25), (25, 31), (31, 40)];
-        assert_eq!(during(&calls, (5, 31)), [15.0, 6.0]);
-        assert!(during(&calls, (0, 0)).is_empty());
+        assert_eq!(durations_within(&calls, (5, 31)), [15.0, 6.0]);
+        assert!(durations_within(&calls, (0, 0)).is_empty());
     }
 }

@@ -1,0 +1,114 @@
+//! Runs the probes after all cells, so that their use of memory affects no cell, and only with a
+//! flag.
+
+use gpubench_record::{Cell, ProbeFound, ProbeResult, RunEvent};
+
+use super::baseline::{self, FullDeviceBaseline};
+use super::{CATALOGUE, Probe, Run};
+use crate::catalogue::REFERENCE;
+use crate::run::host_session::{HostSession, MechanismKey};
+use crate::run::ledger::MechanismLedger;
+use crate::run::tenant_set::TenantSet;
+use crate::run::{Observer, RunError, RunHandles, RunPhase};
+
+/// The full-device baseline, or why there is none.
+type Baseline = Result<FullDeviceBaseline, String>;
+
+/// Runs each probe under every mechanism of the plan that it applies to.
+pub async fn campaign(
+    handles: &RunHandles,
+    session: &mut HostSession,
+    ledger: &mut MechanismLedger,
+    observer: &mut dyn Observer,
+) -> Result<(), RunError> {
+    let setup = &handles.setup;
+    observer.phase(&RunPhase::ProbingDevice);
+    let baseline = full_device_baseline(handles, session, ledger).await?;
+    for planned in &setup.plan.mechanisms {
+        let applies = |probe: &&Probe| (probe.applies_to)(&planned.properties);
+        let probes: Vec<&Probe> = CATALOGUE.iter().filter(applies).collect();
+        let own = |cell: &&Cell| cell.variant == planned.variant;
+        let Some(cell) = setup.plan.cells.iter().find(own) else {
+            continue;
+        };
+        if probes.is_empty() {
+            continue;
+        }
+        observer.phase(&RunPhase::Probing(planned.variant.clone()));
+        let probes = probes.into_iter().filter(|probe| probe.flag.is_set(setup));
+        let runs = probes.flat_map(|probe| probe.runs.iter().map(move |run| (probe, run)));
+        for (probe, run) in runs {
+            if handles.waits.is_stopped() {
+                return Err(RunError::Interrupted);
+            }
+            // A mechanism that could not be set up has its row, which says why.
+            let Ok(tenants) = session.ready(&MechanismKey::from(cell), ledger).await? else {
+                break;
+            };
+            let found = match one(tenants, &baseline, run).await {
+                // A failure of a tenant is a finding; every other error ends the run.
+                Err(RunError::Tenant(error)) => Err(error.to_string()),
+                found => found?,
+            };
+            let found = found.unwrap_or_else(|reason| ProbeFound::Broken {
+                name: probe.name.to_owned(),
+                reason,
+            });
+            write(handles, &planned.variant, found)?;
+            tenants.close().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Does one run of a probe; returns why it cannot run where that is known before.
+async fn one(
+    tenants: &mut TenantSet,
+    baseline: &Baseline,
+    run: &Run,
+) -> Result<Result<ProbeFound, String>, RunError> {
+    if tenants.handles().setup.plan.tenants < 2 {
+        let reason = "the plan has no neighbour: two tenants are needed";
+        return Ok(Err(reason.to_owned()));
+    }
+    tenants.close().await?;
+    match (run, baseline) {
+        (Run::Tenants(run), _) => run(tenants).await.map(Ok),
+        (Run::AgainstBaseline(run), Ok(baseline)) => run(tenants, baseline).await.map(Ok),
+        (Run::AgainstBaseline(_), Err(reason)) => {
+            Ok(Err(format!("no full-device baseline: {reason}")))
+        }
+    }
+}
+
+/// Measures the full-device baseline under the reference.
+async fn full_device_baseline(
+    handles: &RunHandles,
+    session: &mut HostSession,
+    ledger: &mut MechanismLedger,
+) -> Result<Baseline, RunError> {
+    let mut cells = handles.setup.plan.cells.iter();
+    let Some(cell) = cells.find(|cell| cell.variant == REFERENCE) else {
+        return Ok(Err("the plan has no native cell".to_owned()));
+    };
+    let tenants = match session.ready(&MechanismKey::from(cell), ledger).await? {
+        Ok(tenants) => tenants,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let found = baseline::measure(tenants).await;
+    tenants.close().await?;
+    match found {
+        Ok((baseline, found)) => {
+            write(handles, REFERENCE, found)?;
+            Ok(Ok(baseline))
+        }
+        Err(RunError::Tenant(error)) => Ok(Err(error.to_string())),
+        Err(other) => Err(other),
+    }
+}
+
+fn write(handles: &RunHandles, variant: &str, found: ProbeFound) -> Result<(), RunError> {
+    let variant = variant.to_owned();
+    let result = ProbeResult { variant, found };
+    Ok(handles.recorder.event(&RunEvent::Probed { result })?)
+}

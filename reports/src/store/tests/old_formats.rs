@@ -1,0 +1,61 @@
+//! Records of older formats.
+
+use std::path::Path;
+
+use gpubench_record::user_victim::{Reports, UserVictim};
+use gpubench_record::{FORMAT_VERSION, PeakEntry};
+
+use crate::sample_records;
+use crate::store::{RECORD_FILE, Record};
+
+#[test]
+fn reads_a_record_of_format_1_0() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    for (name, today) in [
+        ("real", sample_records::real()),
+        ("virtual", sample_records::on_the_virtual_gpu()),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let old = golden.join(format!("{name}.format-1.0.json"));
+        std::fs::copy(old, dir.path().join(RECORD_FILE)).unwrap();
+        let record = Record::open(dir.path()).unwrap();
+        let read = record.run();
+        assert_eq!(read.format_version, FORMAT_VERSION);
+        assert_eq!(read.cells, today.cells, "{name}");
+        assert_eq!(read.matrix, today.matrix, "{name}");
+        assert_eq!(read.plan.skips, today.plan.skips, "{name}");
+        // From the table of that format.
+        assert_eq!(read.plan.workloads["reserve"].answering_codes, [2]);
+        assert!(read.plan.claimed.iter().any(|one| one.mechanism == "mig"));
+    }
+}
+
+#[test]
+fn reads_a_record_of_format_2_0() {
+    let mut today = sample_records::real();
+    today.plan.user_victim = Some(UserVictim {
+        command: "serve".to_owned(),
+        reports: Reports::Lines,
+        ready_ns: 1,
+    });
+    let peak = PeakEntry {
+        alone_per_s: 1.0,
+        peak_per_s: 2.0,
+        detector: "fma-hog, 4x".to_owned(),
+        unit: "operations".to_owned(),
+    };
+    today.calibration.peaks.insert("fma-hog".to_owned(), peak);
+    let mut old = serde_json::to_value(&today).unwrap();
+    old["format_version"]["minor"] = 0.into();
+    for (object, new_key, old_key) in [
+        ("/plan", "user_victim", "foreign"),
+        ("/calibration/peaks/fma-hog", "detector", "canary"),
+    ] {
+        let object = old.pointer_mut(object).unwrap().as_object_mut().unwrap();
+        let value = object.remove(new_key).unwrap();
+        object.insert(old_key.to_owned(), value);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(RECORD_FILE), old.to_string()).unwrap();
+    assert_eq!(Record::open(dir.path()).unwrap().run(), &today);
+}
