@@ -7,9 +7,9 @@ use gpubench_record::run::{Calibration, CalibrationEntry, ProfileRef};
 use gpubench_record::tally::Times;
 use gpubench_record::{
     Cell, CellResult, CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, Estimate,
-    FORMAT_VERSION, FaultTally, GateResult, GateScope, GateState, Harm, MatrixRow, MechanismRow,
-    Outcome, OverallRow, Plan, PlannedPair, ProbeFigure, Proof, Provenance, Role, RunRecord, Skip,
-    SubAxis, TenantResult, Thresholds, WorkloadSpec,
+    FORMAT_VERSION, FaultTally, Gate, GateResult, GateScope, GateState, Harm, MatrixRow,
+    MechanismRow, Outcome, OverallRow, Plan, PlannedPair, ProbeFigure, Proof, Provenance, Role,
+    RunRecord, Skip, SubAxis, TenantResult, Thresholds, WorkloadSpec,
 };
 
 /// Every sample record with the name of its golden files.
@@ -191,6 +191,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             aggressor: "fma".to_owned(),
         }],
         jitter_from: SubAxis::Sm,
+        reference: "exclusive".to_owned(),
         claimed: Vec::new(),
         skips: vec![Skip {
             name: "mps".to_owned(),
@@ -468,7 +469,7 @@ fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
         requests: BTreeMap::from([("closed".to_owned(), 2_486)]),
         outcome,
         gates: vec![GateResult {
-            gate: "overlap".to_owned(),
+            gate: Gate::Other("overlap".to_owned()),
             state: GateState::Passed,
             scope: GateScope::Cell,
             detail: "0.997 of the window, at least 0.95".to_owned(),

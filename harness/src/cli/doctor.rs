@@ -141,7 +141,7 @@ fn as_text(report: &HostReport) -> String {
     let rows: Vec<[String; 4]> = report.achieved.iter().map(achieved_row).collect();
     if !rows.is_empty() {
         let header = [
-            report.looked_at,
+            report.tested_part,
             "achieved",
             "the device's peak by clock and width",
             "share",

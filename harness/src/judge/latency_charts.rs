@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubench_record::{CellResult, Condition, RunRecord, SampleRow};
 use gpubench_reports::{LatencyChart, LatencyCurve, Record};
 
-/// For each victim, the latencies alone on the GPU and beside a full aggressor.
+/// For each victim, the latencies in N and in C at full dose.
 #[must_use]
 pub fn latency_charts(
     record: &Record,
@@ -57,7 +57,7 @@ fn curve(
         match record.samples(&cell.cell.id, &victim.planned.tenant) {
             Ok(of_cell) => rows.extend(of_cell),
             Err(error) => {
-                // A curve over a part of its cells would look complete.
+                // A curve without some of its cells could be mistaken for a complete one.
                 warnings.push(format!("no latency curve \"{label}\": {error}"));
                 return None;
             }

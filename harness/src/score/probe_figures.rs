@@ -19,14 +19,13 @@ use gpubench_stats::{Confidence, serial};
 
 pub(super) use escape::bypass;
 
-use super::EXCLUSIVE;
 use super::figures::printed;
 
 /// The figures of every probe, in the order of the probes. Unobserved values have none. A probe
 /// that is not listed here does not compile.
 pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
     let baseline = probes.iter().find_map(|probe| match &probe.found {
-        ProbeFound::Share { alone, .. } if probe.variant == EXCLUSIVE => share::per_ns(alone),
+        ProbeFound::Share { alone, .. } if probe.variant == plan.reference => share::per_ns(alone),
         _ => None,
     });
     let mut figures = Vec::new();
@@ -44,7 +43,7 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
                 sm_placement::figures(&mut out, rounds, sm_numbers(plan, &probe.variant));
             }
             // The full-device baseline itself is no share of anything.
-            ProbeFound::Share { .. } if probe.variant == EXCLUSIVE => {}
+            ProbeFound::Share { .. } if probe.variant == plan.reference => {}
             ProbeFound::Share {
                 configured_ppm,
                 windows_ns,

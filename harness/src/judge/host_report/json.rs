@@ -40,7 +40,7 @@ pub fn to_json(report: &HostReport) -> Value {
         Err(reason) => json!({ "outcome": "inconclusive", "reason": reason }),
     };
     json!({
-        "looked_at": report.looked_at,
+        "looked_at": report.tested_part,
         "device": report.device.as_ref().ok(),
         "no_device": report.device.as_ref().err(),
         "root": report.root,

@@ -52,7 +52,7 @@ pub struct HostReport {
     /// The spread of equal measurements, or why it is unknown.
     pub spread: Result<Spread, String>,
     /// The part of the device that the diagnostic tenant had.
-    pub looked_at: &'static str,
+    pub tested_part: &'static str,
     /// Blocks of the profile.
     pub blocks: u32,
     /// Whether the user is root.
@@ -101,7 +101,7 @@ impl HostReport {
             achieved: Vec::new(),
             clocks: Err("not sampled".to_owned()),
             spread: Err("there is no device".to_owned()),
-            looked_at: WHOLE_DEVICE,
+            tested_part: WHOLE_DEVICE,
             blocks: profile.blocks.min,
             root: is_root(),
         }
@@ -122,7 +122,7 @@ impl HostReport {
         self.noise = session.noise();
         self.device = Ok(session.identity().clone());
         if facts.mig == Some(true) {
-            self.looked_at = FIRST_INSTANCE;
+            self.tested_part = FIRST_INSTANCE;
         }
         self.check(session, &facts, profile, verify)
     }
@@ -149,7 +149,7 @@ impl HostReport {
         match check_device(session, facts, profile, verify) {
             Ok(found) => {
                 // An instance does not have the facts of the device.
-                if self.looked_at == WHOLE_DEVICE {
+                if self.tested_part == WHOLE_DEVICE {
                     self.device = Ok(found.identity);
                 }
                 self.verified = found.verified;

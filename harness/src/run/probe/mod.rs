@@ -28,7 +28,6 @@ use super::host_session::{HostSession, Under};
 use super::ledger::MechanismLedger;
 use super::tenant_set::TenantSet;
 use super::{Observer, RunError, RunHandles, RunPhase, Setup};
-use crate::catalogue::REFERENCE;
 use memory::ReleasedBy;
 use share::FullDeviceBaseline;
 
@@ -149,7 +148,7 @@ async fn baseline(
     ledger: &mut MechanismLedger,
 ) -> Result<Result<FullDeviceBaseline, String>, RunError> {
     let mut cells = handles.setup.plan.cells.iter();
-    let Some(cell) = cells.find(|cell| cell.variant == REFERENCE) else {
+    let Some(cell) = cells.find(|cell| cell.condition.is_native()) else {
         return Ok(Err("the plan has no cell on the device alone".to_owned()));
     };
     let tenants = match session.ready(&Under::from(cell), ledger).await? {
@@ -160,7 +159,7 @@ async fn baseline(
     tenants.close().await?;
     match found {
         Ok((baseline, found)) => {
-            let variant = REFERENCE.to_owned();
+            let variant = cell.variant.clone();
             let result = ProbeResult { variant, found };
             handles.recorder.event(&RunEvent::Probed { result })?;
             Ok(Ok(baseline))
