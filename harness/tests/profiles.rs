@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use gpubench::profile::built_in;
 use gpubench_record::{
-    Cell, Condition, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
+    Cell, Condition, Gate, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -69,7 +69,7 @@ fn run_on(device: &str, name: &str) -> Result<RunRecord, Error> {
     assert!(record.complete && record.cells.len() == record.plan.cells.len());
     for cell in &record.cells {
         assert_ne!(cell.outcome.outcome, OutcomeKind::Failed, "{cell:?}");
-        let schedule = cell.gates.iter().find(|gate| gate.gate == "schedule");
+        let schedule = cell.gate(&Gate::Schedule);
         let followed = schedule.is_some_and(|gate| gate.state == GateState::Passed);
         assert!(followed, "{name}: {schedule:?}");
     }

@@ -31,8 +31,10 @@ fn rename_tenants(tenants: &mut [CellTenant]) {
         .for_each(rename);
 }
 
-/// Gives every workload, fault and class of faults of a record a name that no catalogue knows.
+/// Gives every mechanism, workload, fault and class of faults of a record a name that no catalogue
+/// knows.
 fn rename_all(run: &mut RunRecord) {
+    rename_mechanisms(run);
     let results = run.cells.iter_mut().map(|result| &mut result.cell);
     for cell in run.plan.cells.iter_mut().chain(results) {
         rename(&mut cell.victim);
@@ -64,6 +66,37 @@ fn rename_all(run: &mut RunRecord) {
     }
 }
 
+fn rename_mechanisms(run: &mut RunRecord) {
+    let plan = &mut run.plan;
+    rename(&mut plan.reference);
+    for planned in &mut plan.mechanisms {
+        rename(&mut planned.name);
+        rename(&mut planned.variant);
+        planned.unprotected.iter_mut().for_each(rename);
+    }
+    for row in &mut run.mechanisms {
+        rename(&mut row.name);
+        rename(&mut row.variant);
+    }
+    let results = run.cells.iter_mut().map(|result| &mut result.cell);
+    for cell in plan.cells.iter_mut().chain(results) {
+        rename(&mut cell.mechanism);
+        rename(&mut cell.variant);
+    }
+    let results = run
+        .fault_trials
+        .iter_mut()
+        .map(|result| &mut result.planned);
+    for trial in plan.fault_trials.iter_mut().chain(results) {
+        rename(&mut trial.mechanism);
+        rename(&mut trial.variant);
+    }
+    let claimed = plan.claimed.iter_mut();
+    claimed.for_each(|claim| rename(&mut claim.mechanism));
+    let probes = run.probes.iter_mut();
+    probes.for_each(|probe| rename(&mut probe.variant));
+}
+
 /// Everything that scoring writes into a record, with the names as they were.
 fn scores(run: &RunRecord) -> Result<Value, serde_json::Error> {
     let scores = json!({
@@ -93,6 +126,30 @@ fn a_record_of_unknown_names_has_the_same_scores() -> TestResult {
         tallies += known.fault_tallies.len();
     }
     assert!(rows > 100 && tallies > 20, "{rows} rows, {tallies} tallies");
+    Ok(())
+}
+
+/// Levels, words and figures of the matrix, without the texts that explain them.
+fn figures(run: &RunRecord) -> Result<Value, serde_json::Error> {
+    let mut rows = serde_json::to_value(&run.matrix)?;
+    for row in rows.as_array_mut().into_iter().flatten() {
+        for text in ["warnings", "reason"] {
+            row.as_object_mut().map(|row| row.remove(text));
+        }
+    }
+    Ok(json!({ "matrix": rows, "overall": run.overall }))
+}
+
+#[test]
+fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
+    for name in ["matrix", "faults-mps", "faults-time-slicing"] {
+        let path = examples.join(format!("h100_580.159.04_{name}"));
+        let stored = Record::open(&path)?.run().clone();
+        let mut scored = stored.clone();
+        rescore(&mut scored, &[])?;
+        assert_eq!(figures(&scored)?, figures(&stored)?, "{name}");
+    }
     Ok(())
 }
 

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use gpubench_record::user_victim::USER_VICTIM;
-use gpubench_record::{CellResult, Condition, GateState, MechanismRow, OutcomeKind, RunRecord};
+use gpubench_record::{
+    CellResult, Condition, Gate, GateState, MechanismRow, OutcomeKind, RunRecord,
+};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -113,16 +115,13 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> Result<(), E
             victim.rows > 0 && victim.schedule_hash.is_none(),
             "{cell:?}"
         );
-        let state = |name: &str| {
-            let gate = cell.gates.iter().find(|gate| gate.gate == name);
-            gate.map(|gate| gate.state)
-        };
+        let state = |gate| cell.gate_state(&gate);
         assert_eq!(
-            state("foreign-process"),
+            state(Gate::ForeignProcess),
             Some(GateState::Passed),
             "{cell:?}"
         );
-        assert_eq!(state("schedule"), Some(GateState::NotEvaluated));
+        assert_eq!(state(Gate::Schedule), Some(GateState::NotEvaluated));
     }
     for row in &record.mechanisms {
         assert!(row.proof.iter().all(|proof| proof.holds), "{row:?}");

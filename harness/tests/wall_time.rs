@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use gpubench::device::VirtualGpu;
-use gpubench_record::{DeviceKind, GateState, OutcomeKind, RunRecord};
+use gpubench_record::{DeviceKind, Gate, GateState, OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::{ENV, TimeMode};
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -135,9 +135,8 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> Result<(), 
             other => return Err(format!("{}: {other:?}, {:?}", cell.cell.id, cell.outcome).into()),
         }
         // Both are looked at, whatever is found.
-        for gate in ["xid", "cpu-steal"] {
-            let state = cell.gates.iter().find(|found| found.gate == gate);
-            let state = state.map(|found| found.state);
+        for gate in [Gate::Xid, Gate::CpuSteal] {
+            let state = cell.gate_state(&gate);
             assert!(
                 matches!(state, Some(GateState::Passed | GateState::Failed)),
                 "{gate}: {state:?}"
@@ -232,10 +231,7 @@ fn an_xid_spoils_the_cell_in_which_it_came_and_no_other() -> Result<(), Error> {
     faulted.map_err(|error| format!("{error}: {}", said(&done)))?;
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let record = record(&out)?;
-    let state = |cell: &gpubench_record::CellResult| {
-        let gate = cell.gates.iter().find(|found| found.gate == "xid");
-        gate.map(|found| found.state)
-    };
+    let state = |cell: &gpubench_record::CellResult| cell.gate_state(&Gate::Xid);
     let spoilt: Vec<_> = record
         .cells
         .iter()

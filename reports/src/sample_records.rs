@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gpubench_record::run::{Calibration, ProfileRef};
 use gpubench_record::{
-    Cell, CellResult, DeviceKind, FORMAT_VERSION, GateResult, GateScope, GateState, MatrixRow,
+    Cell, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateResult, GateScope, GateState, MatrixRow,
     MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
 };
 
@@ -173,7 +173,7 @@ fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
         requests: BTreeMap::from([("closed".to_owned(), 2_486)]),
         outcome,
         gates: vec![GateResult {
-            gate: "overlap".to_owned(),
+            gate: Gate::Other("overlap".to_owned()),
             state: GateState::Passed,
             scope: GateScope::Cell,
             detail: "0.997 of the window, at least 0.95".to_owned(),

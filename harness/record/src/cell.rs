@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::gate::Gate;
 use crate::outcome::Outcome;
 use crate::plan::{Cell, CellTenant};
 
@@ -52,6 +53,20 @@ pub struct TenantResult {
     /// Scheduling class that its issuer had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched: Option<String>,
+}
+
+impl CellResult {
+    /// The judgement of one gate; `None` where the cell has no such gate.
+    #[must_use]
+    pub fn gate(&self, gate: &Gate) -> Option<&GateResult> {
+        self.gates.iter().find(|result| result.gate == *gate)
+    }
+
+    /// The state of one gate; `None` where the cell has no such gate.
+    #[must_use]
+    pub fn gate_state(&self, gate: &Gate) -> Option<GateState> {
+        self.gate(gate).map(|result| result.state)
+    }
 }
 
 impl TenantResult {
@@ -104,8 +119,8 @@ impl GateScope {
 /// One gate's judgement of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GateResult {
-    /// Name of the gate.
-    pub gate: String,
+    /// The gate.
+    pub gate: Gate,
     /// The judgement.
     pub state: GateState,
     /// The figures that its failure spoils.

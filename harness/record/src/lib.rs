@@ -10,6 +10,7 @@ pub mod ecc;
 pub mod event;
 pub mod exit_code;
 pub mod fault;
+pub mod gate;
 pub mod matrix;
 pub mod mechanism;
 pub mod outcome;
@@ -37,6 +38,7 @@ pub use fault::{
     Control, ExpectedAnswer, FaultFacts, FaultObservation, FaultResult, FaultTrial, Harm,
     InjectorResult, NewClient, VictimOutcome,
 };
+pub use gate::Gate;
 pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
 pub use mechanism::{MechanismProperties, MechanismRow, Proof, Sharing, SmNumbers, TenantForm};
 pub use outcome::{Outcome, OutcomeKind};

@@ -108,6 +108,11 @@ impl MechanismProperties {
     }
 }
 
+/// The reference of a plan of format 2.0 or older, which did not write it.
+pub(crate) fn reference_of_old_records() -> String {
+    "exclusive".to_owned()
+}
+
 /// One mechanism variant in a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MechanismRow {

@@ -61,6 +61,9 @@ pub struct Plan {
     pub durations: Durations,
     /// The conventions that turn figures into levels and words.
     pub thresholds: Thresholds,
+    /// Name, and variant, of the mechanism of native cells: the reference of every comparison.
+    #[serde(default = "crate::mechanism::reference_of_old_records")]
+    pub reference: String,
     /// The mechanisms that will run, in report order.
     pub mechanisms: Vec<PlannedMechanism>,
     /// The user's program that is the victim, if there is one.

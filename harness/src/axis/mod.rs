@@ -18,20 +18,20 @@ pub use pairs::{PAIRS, Pair, USER_VICTIM_PAIRS};
 pub struct AxisEntry {
     /// `axis/sub-axis`, as profiles and the command line name it.
     pub name: &'static str,
-    /// The sub-axis; it knows its axis.
+    /// The sub-axis.
     pub sub_axis: SubAxis,
     /// The question it answers, in one line.
     pub summary: &'static str,
 }
 
 impl AxisEntry {
-    /// The pairs that answer it, the usual one first.
+    /// The pairs that answer it. The first is the default of profiles.
     pub fn pairs(&self) -> impl Iterator<Item = &'static Pair> {
         let sub_axis = self.sub_axis;
         PAIRS.iter().filter(move |pair| pair.sub_axis == sub_axis)
     }
 
-    /// The same with a program of the user's as the victim.
+    /// The same with the user's own program as the victim.
     pub fn user_victim_pairs(&self) -> impl Iterator<Item = &'static Pair> {
         let sub_axis = self.sub_axis;
         USER_VICTIM_PAIRS
@@ -89,35 +89,35 @@ pub const CATALOGUE: &[AxisEntry] = &[
     },
 ];
 
-/// The sub-axes that no cell answers: probes do, with `matrix --probes`. They ask for
-/// memory/capacity as well, of a reservation made while the neighbours hold all they got; that of
-/// a cell is made again and again, at whatever moment of their grabs.
+/// The sub-axes that probes answer (`matrix --probes`) instead of cells. Probes test
+/// memory/capacity as well: one reservation while the neighbours hold all memory that they could
+/// allocate. In a cell the reservation is repeated while the neighbours allocate and free.
 pub const PROBED: &[AxisEntry] = &[
     AxisEntry {
         name: "memory/cap",
         sub_axis: SubAxis::Cap,
-        summary: "does any call get a tenant more memory than its limit?",
+        summary: "does any call allocate more memory than the tenant's limit?",
     },
     AxisEntry {
         name: "memory/residue",
         sub_axis: SubAxis::Residue,
-        summary: "does a tenant find what the last owner of its pages left in them?",
+        summary: "does a tenant find data of the last owner in its pages?",
     },
     AxisEntry {
         name: "memory/visibility",
         sub_axis: SubAxis::Visibility,
-        summary: "can a tenant read at a neighbour's addresses, or see its memory and processes?",
+        summary: "can a tenant read a neighbour's addresses, or observe its memory and processes?",
     },
 ];
 
-/// The sub-axis whose cells give the jitter axis: jitter is read from open loops, which every
-/// cell has, so it needs a victim but no workload of its own.
+/// The sub-axis that gives the jitter axis. Jitter comes from the open loops of its cells, so the
+/// axis needs no workload of its own.
 pub const JITTER_SUB_AXIS: SubAxis = SubAxis::Sm;
 
 /// The question that the jitter axis answers.
 pub const JITTER_SUMMARY: &str = "does a neighbour add unpredictable latency to requests?";
 
-/// A part of the catalogue that a user can ask for by one name.
+/// A part of the catalogue that a user can request by one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selection {
     /// An axis with all its sub-axes, or the jitter axis.
@@ -139,7 +139,7 @@ impl Selection {
             .map(Self::Axis)
     }
 
-    /// Whether the cells of `sub_axis` are needed for it.
+    /// Whether it needs the cells of `sub_axis`.
     #[must_use]
     pub fn needs(self, sub_axis: SubAxis) -> bool {
         match self {
@@ -197,7 +197,7 @@ mod tests {
     use super::{CATALOGUE, JITTER_SUB_AXIS, PROBED, Selection, known_axes, known_names};
 
     #[test]
-    fn entries_are_unique_and_told() {
+    fn entries_are_unique_and_have_a_question() {
         let all = || CATALOGUE.iter().chain(PROBED);
         let subs: BTreeSet<SubAxis> = all().map(|entry| entry.sub_axis).collect();
         assert_eq!(subs.len(), all().count());
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_alone_needs_the_compute_cells_and_no_other() {
+    fn jitter_needs_only_the_cells_of_its_sub_axis() {
         let needed: Vec<SubAxis> = CATALOGUE
             .iter()
             .map(|entry| entry.sub_axis)

@@ -30,15 +30,15 @@ pub static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
         aggressor.meets.iter().map(pair)
     });
     let of_victims = stated_by(Role::Victim).flat_map(|victim| {
-        let known = victim.meets.iter().filter_map(|name| load::find(name).ok());
-        known.map(|aggressor| pair(victim.name, aggressor))
+        let aggressors = victim.meets.iter().filter_map(|name| load::find(name).ok());
+        aggressors.map(|aggressor| pair(victim.name, aggressor))
     });
     let mut pairs: Vec<Pair> = of_aggressors.chain(of_victims).collect();
-    let place = |pair: &Pair| {
+    let position = |pair: &Pair| {
         let mut axes = CATALOGUE.iter();
         axes.position(|entry| entry.sub_axis == pair.sub_axis)
     };
-    pairs.sort_by_key(place);
+    pairs.sort_by_key(position);
     pairs
 });
 
@@ -55,13 +55,13 @@ fn pair(victim: &'static str, aggressor: &Workload) -> Pair {
 /// reservation, and a user's program reports none.
 pub static USER_VICTIM_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let mut pairs: Vec<Pair> = Vec::new();
-    for known in PAIRS
+    for pair in PAIRS
         .iter()
-        .filter(|known| known.sub_axis != SubAxis::Capacity)
+        .filter(|pair| pair.sub_axis != SubAxis::Capacity)
     {
         let with_program = Pair {
             victim: USER_VICTIM,
-            ..*known
+            ..*pair
         };
         if !pairs.contains(&with_program) {
             pairs.push(with_program);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_users_program_is_paired_with_every_aggressor_that_slows() {
+    fn a_users_program_is_paired_with_every_aggressor_but_the_memory_hog() {
         let meets: BTreeSet<_> = USER_VICTIM_PAIRS.iter().map(|one| one.aggressor).collect();
         let all = PAIRS.iter().filter(|one| one.sub_axis != SubAxis::Capacity);
         assert_eq!(meets, all.map(|one| one.aggressor).collect());
@@ -97,7 +97,11 @@ mod tests {
             .collect();
         assert_eq!(unique.len(), PAIRS.len());
         let stated = load::CATALOGUE.iter().map(|workload| workload.meets.len());
-        assert_eq!(stated.sum::<usize>(), PAIRS.len(), "a name that is unknown");
+        assert_eq!(
+            stated.sum::<usize>(),
+            PAIRS.len(),
+            "every stated name exists"
+        );
         for pair in PAIRS.iter() {
             assert!(
                 CATALOGUE
@@ -115,16 +119,16 @@ mod tests {
         Ok(())
     }
 
-    /// Default profiles use these; their order decides the cells of a seed.
+    /// The default profile uses these, and their order decides the cells of a seed.
     #[test]
-    fn the_first_pair_of_each_sub_axis_is_the_usual_one() {
-        let usual: Vec<_> = CATALOGUE
+    fn the_first_pairs_of_all_sub_axes() {
+        let first: Vec<_> = CATALOGUE
             .iter()
             .filter_map(|entry| entry.pairs().next())
             .map(|pair| (pair.victim, pair.aggressor))
             .collect();
         assert_eq!(
-            usual,
+            first,
             [
                 ("compute", "fma-hog"),
                 ("issue", "issue-hog"),

@@ -49,6 +49,8 @@ enum What {
     Axes,
     /// Checks that do not produce a throughput
     Probes,
+    /// Checks on a cell that decide whether its figures can be trusted
+    Gates,
     /// Built-in profiles
     Profiles,
     /// Report formats
@@ -82,6 +84,7 @@ fn rows(what: What) -> Vec<Row> {
         What::Faults => catalogues::faults(),
         What::Axes => catalogues::axes(),
         What::Probes => catalogues::probes(),
+        What::Gates => catalogues::gates(),
         What::Profiles => catalogues::profiles(),
         What::Formats => catalogues::formats(),
     }

@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
 use super::ui::{Ui, table};
-use crate::catalogue::REFERENCE;
 use crate::error::ExpectedError;
 use crate::judge::{
     DeviceSession, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
@@ -200,13 +199,13 @@ fn mechanisms(plan: &Plan) -> String {
     if !plan
         .mechanisms
         .iter()
-        .any(|mechanism| mechanism.name == REFERENCE)
+        .any(|mechanism| mechanism.properties.is_reference())
     {
-        let native = count(REFERENCE).to_string();
+        let native = count(&plan.reference).to_string();
         rows.insert(
             0,
             [
-                format!("({REFERENCE}, as reference)"),
+                format!("({}, as reference)", plan.reference),
                 native,
                 "none".to_owned(),
             ],

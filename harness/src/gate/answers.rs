@@ -1,18 +1,18 @@
-//! Requests whose refusal is an answer: the workload measures whether it is refused.
+//! Refusals that answer a request: the workload measures how many of its requests are refused.
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 
-use super::{ASKED_REQUESTS, Findings, HONOURED_REQUESTS, Tenant, samples};
+use super::{ANSWERED_REQUESTS, Findings, HONOURED_REQUESTS, Tenant, samples};
 
-/// Whether the driver refused this request at once, and so answered it.
+/// Whether the driver refused this request at once with an answering code.
 pub(super) fn is_refusal(answers: &[i32], row: &SampleRow) -> bool {
     row.status == SampleStatus::Error && row.t_done_ns == MISSING && answers.contains(&row.error)
 }
 
-/// Counts what was asked and what was honoured: in the open loop, whose requests come when the
-/// schedule says, or in the closed loop where there is no other. What neither ended well nor was
-/// refused in this way is neither.
+/// Counts answered and honoured requests of a victim with answering codes: in the open loop, or in
+/// the closed loop where the cell has no open loop. A request that neither completed nor was
+/// refused with an answering code counts as neither.
 pub(super) fn count(victim: &Tenant<'_>, found: &mut Findings) {
     let answers = victim.answering_codes;
     if answers.is_empty() {
@@ -24,27 +24,22 @@ pub(super) fn count(victim: &Tenant<'_>, found: &mut Findings) {
     }
     let honoured = super::closed::completed(&rows).len();
     let refused = rows.iter().filter(|row| is_refusal(answers, row)).count();
-    for (name, count) in [
-        (ASKED_REQUESTS, honoured + refused),
-        (HONOURED_REQUESTS, honoured),
-    ] {
-        found.requests.insert(name.to_owned(), count as u64);
-    }
+    found.count_requests(ANSWERED_REQUESTS, honoured + refused);
+    found.count_requests(HONOURED_REQUESTS, honoured);
 }
 
 #[cfg(test)]
 mod tests {
     use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
-    use gpubench_record::{CellResult, Condition, Role};
+    use gpubench_record::{CellResult, Condition, Gate, Role};
 
     use super::super::changes::{few_closed, stop_aggressor};
     use super::super::fixture::{ANSWERED, MS, NO_MEMORY, World, row};
-    use super::super::tests::gate;
     use super::super::{CLOSED_REQUESTS, figure};
     use super::*;
 
-    /// A contended cell of a victim whose every request so far is refused with that number.
-    fn refused(world: &mut World, error: i32) {
+    /// Every request of the victim so far is refused with this code.
+    fn refuse_all(world: &mut World, error: i32) {
         let refuse = |row: &mut SampleRow| {
             (row.status, row.error) = (SampleStatus::Error, error);
             (row.t_done_ns, row.gpu_ns) = (MISSING, MISSING);
@@ -52,6 +47,7 @@ mod tests {
         world.rows[0].iter_mut().for_each(refuse);
     }
 
+    /// A contended cell of this victim, after a change.
     fn judged(victim: &str, change: impl Fn(&mut World)) -> CellResult {
         let mut world = World::new(Condition::C, MS);
         world.cell.tenants[0].workload = Some(victim.to_owned());
@@ -59,9 +55,9 @@ mod tests {
         world.judge()
     }
 
-    /// Only the first and the last request of the closed loop were made.
-    fn hardly_asks(world: &mut World) {
-        refused(world, NO_MEMORY);
+    /// Only the first and the last request of the closed loop were issued.
+    fn two_requests(world: &mut World) {
+        refuse_all(world, NO_MEMORY);
         let last = world.victim(Phase::Closed).last().map(|row| row.seq);
         let mut first = true;
         world.rows[0].retain(|row| {
@@ -73,94 +69,114 @@ mod tests {
             .for_each(|(seq, row)| row.seq = seq);
     }
 
-    /// The device was broken when the request ended, long after it had been taken.
-    fn ended_badly(world: &mut World) {
-        refused(world, NO_MEMORY);
+    /// One request was accepted, and failed long afterwards.
+    fn late_failure(world: &mut World) {
+        refuse_all(world, NO_MEMORY);
         world.rows[0][900].t_done_ns = world.rows[0][900].t_ret_ns + MS;
     }
 
-    /// A neighbour that does what the victim does is refused as well.
+    /// A peer of the victim is refused as well.
     fn refused_peer(world: &mut World) {
-        refused(world, NO_MEMORY);
+        refuse_all(world, NO_MEMORY);
         let mut peer = world.cell.tenants[0].clone();
         (peer.tenant, peer.role) = ("neighbour-2".to_owned(), Role::Peer);
         world.cell.tenants.push(peer);
-        let mut asked = row(0, Phase::Open, 1_500 * MS, MISSING);
-        (asked.status, asked.error) = (SampleStatus::Error, NO_MEMORY);
-        world.rows.push(vec![asked]);
+        let mut refused = row(0, Phase::Open, 1_500 * MS, MISSING);
+        (refused.status, refused.error) = (SampleStatus::Error, NO_MEMORY);
+        world.rows.push(vec![refused]);
         world.deaths.push(None);
     }
 
-    /// Who, what was done to a cell that was well, and what each gate has to say of it.
-    type Case = (&'static str, fn(&mut World), &'static str, GateState);
+    /// A victim, a change to a valid cell, a gate, and the state that the gate must have.
+    type Case = (&'static str, fn(&mut World), Gate, GateState);
 
     const CASES: &[Case] = &[
-        (ANSWERED, |w| refused(w, NO_MEMORY), "results", Passed),
-        (ANSWERED, |w| refused(w, 1), "results", Failed),
-        ("compute", |w| refused(w, NO_MEMORY), "results", Failed),
-        (ANSWERED, ended_badly, "results", Failed),
-        (ANSWERED, refused_peer, "results", Passed),
         (
             ANSWERED,
-            |w| refused(w, NO_MEMORY),
-            "closed-rate",
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::Results,
+            Passed,
+        ),
+        (ANSWERED, |w| refuse_all(w, 1), Gate::Results, Failed),
+        (
+            "compute",
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::Results,
+            Failed,
+        ),
+        (ANSWERED, late_failure, Gate::Results, Failed),
+        (ANSWERED, refused_peer, Gate::Results, Passed),
+        (
+            ANSWERED,
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::ClosedRate,
             NotEvaluated,
         ),
-        ("compute", |w| refused(w, NO_MEMORY), "closed-rate", Failed),
         (
-            ANSWERED,
-            |w| (refused(w, NO_MEMORY), few_closed(w, 9)).1,
-            "closed-rate",
+            "compute",
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::ClosedRate,
             Failed,
         ),
         (
             ANSWERED,
-            |w| refused(w, NO_MEMORY),
-            "co-residency-closed",
+            |w| (refuse_all(w, NO_MEMORY), few_closed(w, 9)).1,
+            Gate::ClosedRate,
+            Failed,
+        ),
+        (
+            ANSWERED,
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::CoResidencyClosed,
             Passed,
         ),
         (
             "compute",
-            |w| refused(w, NO_MEMORY),
-            "co-residency-closed",
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::CoResidencyClosed,
             Failed,
         ),
-        (ANSWERED, hardly_asks, "co-residency-closed", Failed),
+        (ANSWERED, two_requests, Gate::CoResidencyClosed, Failed),
         (
             ANSWERED,
-            |w| (refused(w, NO_MEMORY), stop_aggressor(w, 900)).1,
-            "co-residency-closed",
+            |w| (refuse_all(w, NO_MEMORY), stop_aggressor(w, 900)).1,
+            Gate::CoResidencyClosed,
             Failed,
         ),
-        (ANSWERED, |w| refused(w, NO_MEMORY), "overload", Passed),
+        (
+            ANSWERED,
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::Overload,
+            Passed,
+        ),
         (
             "compute",
-            |w| refused(w, NO_MEMORY),
-            "overload",
+            |w| refuse_all(w, NO_MEMORY),
+            Gate::Overload,
             NotEvaluated,
         ),
     ];
 
     #[test]
-    fn a_refusal_that_answers_is_no_failure_and_every_other_is() {
-        for (number, (victim, change, name, state)) in CASES.iter().enumerate() {
+    fn only_a_refusal_with_an_answering_code_is_no_failure() {
+        for (number, (victim, change, gate, state)) in CASES.iter().enumerate() {
             let result = judged(victim, change);
-            let told = format!("case {number}: {name}: {:#?}", result.gates);
-            assert_eq!(gate(&result, name), *state, "{told}");
+            let case = format!("case {number}: {gate}: {:#?}", result.gates);
+            assert_eq!(result.gate_state(gate), Some(*state), "{case}");
             let failed = result.gates.iter().any(|gate| gate.state == Failed);
-            assert_eq!(result.outcome.is_measured(), !failed, "{told}");
+            assert_eq!(result.outcome.is_measured(), !failed, "{case}");
         }
     }
 
     #[test]
-    fn what_was_asked_and_honoured_is_counted_where_refusals_answer() {
+    fn answered_and_honoured_requests_are_counted_for_victims_with_answering_codes() {
         let counts = |result: &CellResult| {
             let count = |name| result.requests.get(name).copied();
-            (count(ASKED_REQUESTS), count(HONOURED_REQUESTS))
+            (count(ANSWERED_REQUESTS), count(HONOURED_REQUESTS))
         };
         let every_third = |world: &mut World| {
             let mut kept = world.rows[0].clone();
-            refused(world, NO_MEMORY);
+            refuse_all(world, NO_MEMORY);
             let refused = kept.iter_mut().zip(&world.rows[0]);
             refused
                 .filter(|(row, _)| row.phase == Phase::Open && row.seq % 3 == 0)
@@ -168,20 +184,20 @@ mod tests {
             world.rows[0] = kept;
         };
         let some = judged(ANSWERED, every_third);
-        let (asked, honoured) = counts(&some);
-        assert_eq!(asked, Some(497), "what the seed gives");
+        let (answered, honoured) = counts(&some);
+        assert_eq!(answered, Some(497), "arrivals of this seed");
         assert!(
             honoured == Some(331) || honoured == Some(332),
             "{honoured:?}"
         );
         assert!(some.rates.contains_key(figure::CLOSED_RATE_PER_S));
-        let none = judged(ANSWERED, |world| refused(world, NO_MEMORY));
+        let none = judged(ANSWERED, |world| refuse_all(world, NO_MEMORY));
         assert_eq!(counts(&none), (Some(497), Some(0)));
         assert!(!none.rates.contains_key(figure::CLOSED_RATE_PER_S));
-        let others = judged(ANSWERED, |world| refused(world, 1));
+        let others = judged(ANSWERED, |world| refuse_all(world, 1));
         assert_eq!(counts(&others), (Some(0), Some(0)));
         assert_eq!(counts(&judged("compute", |_| {})), (None, None));
-        // Without an open loop it is the closed loop that tells.
+        // Without an open loop the requests of the closed loop count.
         let closed = judged(ANSWERED, |world| {
             world.durations.open_ns = 0;
             world.rows[0].retain(|row| row.phase != Phase::Open);

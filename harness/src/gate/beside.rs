@@ -1,15 +1,18 @@
-//! Whether the aggressor really ran beside the victim, as hard as planned, to the end.
+//! Whether the aggressor ran beside the victim, at the planned dose, until the end of the cell.
 
-use gpubench_record::{GateState, Phase, Role};
+#[cfg(test)]
+mod tests;
+
+use gpubench_record::{Gate, GateState, Phase, Role};
 
 use super::closed::completed;
-use super::quantiles::put;
 use super::spans::{Span, Windows, common, outstanding, share};
-use super::{CellObservation, Findings, OVERLOAD_GATE, Tenant, answers, samples};
+use super::{CellObservation, Findings, Tenant, answers, samples};
 
-/// How far the time with work outstanding may lie from the planned duty cycle, as a share of it.
+/// Accepted deviation of the time with work outstanding from the planned duty cycle, as a share of
+/// the latter.
 const DOSE_TOLERANCE: f64 = 0.10;
-/// Parts of the open loop in each of which the victim must have issued.
+/// The victim must have issued in each of this many parts of the open loop.
 const PARTS: u64 = 10;
 
 pub(super) fn judge(
@@ -48,15 +51,15 @@ pub(super) fn judge(
     alive_at_the_end(&aggressors, windows.open.end_ns, found);
 }
 
-/// What the aggressors achieved. Throttling them is good isolation, not a weak test, so this is
-/// told and not judged.
+/// The rate that the aggressors reached. A mechanism that throttles them isolates well, so this is
+/// a figure and no gate.
 fn rates(
     observation: &CellObservation<'_>,
     aggressors: &[&Tenant<'_>],
     window: Span,
     found: &mut Findings,
 ) {
-    // Of the aggressor that the cell is about: others beside it do work of another kind.
+    // Neighbours with other workloads have rates in other units.
     let rates: Option<Vec<f64>> = aggressors
         .iter()
         .filter(|tenant| tenant.result.planned.workload == observation.cell.aggressor)
@@ -66,14 +69,12 @@ fn rates(
         return;
     };
     found.rate("aggressor_rate_per_s", total);
-    put(
-        found,
-        "achieved_dose_ratio",
-        observation.aggressor_peak_per_s.map(|peak| total / peak),
-    );
+    let dose = observation.aggressor_peak_per_s.map(|peak| total / peak);
+    found.optional_rate("achieved_dose_ratio", dose);
 }
 
-/// Completions per second from the first completion in the window to the last: whole cycles only.
+/// Completions per second between the first and the last completion in the window, so that only
+/// whole cycles count.
 fn completions_per_s(tenant: &Tenant<'_>, window: Span) -> Option<f64> {
     let done = completed(tenant.rows);
     let inside = done
@@ -85,8 +86,8 @@ fn completions_per_s(tenant: &Tenant<'_>, window: Span) -> Option<f64> {
     (first_ns < last_ns).then(|| (count - 1) as f64 * 1e9 / (last_ns - first_ns) as f64)
 }
 
-/// The least of the shares, and 0 where there is no aggressor at all.
-fn least(shares: impl Iterator<Item = Option<f64>>) -> f64 {
+/// The smallest share; 0 where the cell has no aggressor.
+fn smallest(shares: impl Iterator<Item = Option<f64>>) -> f64 {
     shares
         .map(|share| share.unwrap_or(0.0))
         .reduce(f64::min)
@@ -101,7 +102,7 @@ fn co_residency(
     found: &mut Findings,
 ) {
     let own = demand(victim, windows.closed);
-    let both = least(
+    let both = smallest(
         busy.iter()
             .map(|spans| share(&common(&own, spans), windows.closed)),
     );
@@ -111,22 +112,22 @@ fn co_residency(
         100.0 * both,
         100.0 * overlap_min
     );
-    found.holds("co-residency-closed", both > overlap_min, detail);
+    found.holds(Gate::CoResidencyClosed, both > overlap_min, detail);
     if windows.open.length_ns() == 0 {
         return;
     }
-    let open = least(busy.iter().map(|spans| share(spans, windows.open)));
+    let open = smallest(busy.iter().map(|spans| share(spans, windows.open)));
     found.rate("aggressor_busy_open_ratio", open);
     let detail = format!(
         "the aggressor had work outstanding in {:.1} % of the open loop, accepted is above {:.1} %",
         100.0 * open,
         100.0 * overlap_min
     );
-    found.holds("co-residency-open", open > overlap_min, detail);
+    found.holds(Gate::CoResidencyOpen, open > overlap_min, detail);
 }
 
-/// When the victim demanded something. One whose refusal is an answer is in want until it asks
-/// again, which it does soon: of a longer pause only a tenth of the closed loop counts.
+/// When the victim demanded the resource. After a refusal with an answering code the demand lasts
+/// until the next request, but at most a tenth of the closed loop.
 fn demand(victim: &Tenant<'_>, closed: Span) -> Vec<Span> {
     let answers = victim.answering_codes;
     let mut rows = victim.rows.to_vec();
@@ -148,7 +149,7 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
         ("aggressor_busy_closed_ratio", "closed", windows.closed),
         ("aggressor_busy_open_ratio", "open", windows.open),
     ] {
-        // A cell need not have an open loop.
+        // Some cells have no open loop.
         if window.length_ns() == 0 {
             continue;
         }
@@ -156,8 +157,8 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
             .iter()
             .map(|spans| share(spans, window).unwrap_or(0.0))
             .collect();
-        let astray = |share: &f64| (share - dose).abs() > DOSE_TOLERANCE * dose;
-        holds &= !shares.iter().any(astray);
+        let is_off = |share: &f64| (share - dose).abs() > DOSE_TOLERANCE * dose;
+        holds &= !shares.iter().any(is_off);
         let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
         found.rate(name, mean);
         parts.push(format!("{:.1} % of the {loop_name} loop", 100.0 * mean));
@@ -167,14 +168,14 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
         parts.join(" and "),
         100.0 * dose
     );
-    found.holds("dose", holds, detail);
+    found.holds(Gate::Dose, holds, detail);
 }
 
-/// In every tenth of the open loop in which a request came due, one was issued.
+/// The victim issued a request in every tenth of the open loop in which one was due.
 fn victim_in_every_part(victim: &Tenant<'_>, open: Span, found: &mut Findings) {
-    const GATE: &str = "victim-in-every-tenth";
-    let overload = found.gates.iter().find(|gate| gate.gate == OVERLOAD_GATE);
-    if overload.is_some_and(|gate| gate.state != GateState::Passed) {
+    const GATE: Gate = Gate::VictimInEveryTenth;
+    let overload = found.state_of(&Gate::Overload);
+    if overload.is_some_and(|state| state != GateState::Passed) {
         return found.not_evaluated(GATE, "the victim was overloaded");
     }
     let rows = samples::of_phase(victim.rows, Phase::Open);
@@ -209,7 +210,7 @@ fn alive_at_the_end(aggressors: &[&Tenant<'_>], end_ns: u64, found: &mut Finding
         None => format!("alive at {end_ns} ns, the end of the last loop"),
     };
     found.holds(
-        "aggressor-alive",
+        Gate::AggressorAlive,
         dead.is_none() && !aggressors.is_empty(),
         detail,
     );

@@ -1,11 +1,11 @@
-//! Changes to a cell that was well, for the tests of the gates.
+//! Changes to a valid cell, for the tests of the gates.
 
 use gpubench_record::Phase;
 use gpubench_stats::ScheduleRng;
 
 use super::fixture::{MS, World, back_to_back, row};
 
-/// One request was due at another instant than the seed of its block says.
+/// Moves one arrival from the instant that the seed of the block gives.
 pub(super) fn move_arrival(world: &mut World, by_ns: u64) {
     world.victim(Phase::Open).skip(77).take(1).for_each(|row| {
         row.t_sched_ns += by_ns;
@@ -17,7 +17,7 @@ pub(super) fn lose_row(world: &mut World, at: usize) {
     world.rows[0].remove(at);
 }
 
-/// Every issuer woke this late; completions keep their place.
+/// Issues every open-loop request late; completions stay where they are.
 pub(super) fn late(world: &mut World, by_ns: u64) {
     world
         .victim(Phase::Open)
@@ -35,7 +35,7 @@ pub(super) fn stop_aggressor(world: &mut World, at_ms: u64) {
     world.rows[1].retain(|row| row.t_sched_ns < at_ms * MS);
 }
 
-/// For a fifth of the open loop the issuer sat inside a driver call; all else went on.
+/// The issuer blocks in a driver call for a fifth of the open loop.
 pub(super) fn block_issuer(world: &mut World) {
     let (from_ns, to_ns) = (1_500 * MS, 1_900 * MS);
     world.victim(Phase::Open).for_each(|row| {
@@ -46,7 +46,7 @@ pub(super) fn block_issuer(world: &mut World) {
     });
 }
 
-/// Half a dose is planned, and the aggressor works `on_ms` of every 10 ms.
+/// Plans half a dose; the aggressor works `on_ms` of every 10 ms.
 pub(super) fn duty(world: &mut World, on_ms: u64) {
     world.cell.dose = 0.5;
     world.rows[1].clear();
@@ -56,8 +56,8 @@ pub(super) fn duty(world: &mut World, on_ms: u64) {
     }
 }
 
-/// The first `slow` requests of the closed loop took 10 % longer than the rest: a step that a
-/// settled loop does not have. 850 of 850 is no step at all.
+/// The first `slow` requests of the closed loop take 10 % longer than the rest. With all 850 there
+/// is no step.
 pub(super) fn ramp(world: &mut World, slow: usize) {
     let mut now_ns = 100 * MS;
     let mut noise = ScheduleRng::new(3);
@@ -81,19 +81,19 @@ pub(super) fn few_closed(world: &mut World, keep: usize) {
         .for_each(|(seq, row)| row.seq = seq);
 }
 
-/// So few requests that the closed loop is full of them.
+/// The closed loop holds `keep` long requests, one always outstanding.
 pub(super) fn long_closed(world: &mut World, keep: u64) {
     let (start_ns, end_ns) = (100 * MS, 950 * MS);
     let rows = &mut world.rows[0];
     let at = rows.partition_point(|row| row.phase == Phase::Warmup);
     rows.retain(|row| row.phase != Phase::Closed);
-    let longs = back_to_back(
+    let long = back_to_back(
         0,
         Phase::Closed,
         start_ns,
         end_ns,
         (end_ns - start_ns) / keep,
     );
-    rows.splice(at..at, longs);
+    rows.splice(at..at, long);
     (0..).zip(rows).for_each(|(seq, row)| row.seq = seq);
 }

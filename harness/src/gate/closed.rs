@@ -1,21 +1,18 @@
 //! Figures of the closed loop: the rate of fixed work, and the time that one request takes.
 
 use gpubench_record::sample::MISSING;
-use gpubench_record::{Phase, SampleRow, SampleStatus};
+use gpubench_record::{Gate, Phase, SampleRow, SampleStatus};
 
-use super::quantiles::{median_ns, put};
+use super::quantiles::median_ns;
 use super::spans::{Span, outstanding};
 use super::{CLOSED_REQUESTS, CellObservation, Findings, Tenant, answers, figure, samples};
 
-/// Fewest completions that make a rate. The estimate is biased by about cv^2 / n, and below this
-/// that would show beside the bounds of the levels.
+/// Fewest completions that make a rate. The estimate is biased by about `cv^2 / n`, with `cv` the
+/// coefficient of variation of a cycle; with fewer completions the bias could move a level.
 const COMPLETIONS_MIN: usize = 10;
 /// Share of the closed loop in which a starved victim has a request outstanding: all but the time
-/// that its own thread takes between two.
+/// that its own thread takes between two requests.
 const STARVED_BUSY_MIN: f64 = 0.99;
-
-/// Name of the gate. In a contended cell it stands as not evaluated where the victim was starved.
-pub const GATE: &str = "closed-rate";
 
 pub(super) fn measure(
     observation: &CellObservation<'_>,
@@ -25,14 +22,12 @@ pub(super) fn measure(
 ) {
     let rows = samples::of_phase(victim.rows, Phase::Closed);
     let done = completed(&rows);
-    found
-        .requests
-        .insert(CLOSED_REQUESTS.to_owned(), done.len() as u64);
+    found.count_requests(CLOSED_REQUESTS, done.len());
     match rate_per_s(&rows, &done) {
         Some(rate) => {
             found.rate(figure::CLOSED_RATE_PER_S, rate);
             let detail = format!("{} requests completed in the closed loop", done.len());
-            found.holds(GATE, true, detail);
+            found.holds(Gate::ClosedRate, true, detail);
         }
         None if answered(victim, &rows) >= COMPLETIONS_MIN => {
             let detail = format!(
@@ -40,39 +35,39 @@ pub(super) fn measure(
                 done.len(),
                 rows.len()
             );
-            found.not_evaluated(GATE, detail);
+            found.not_evaluated(Gate::ClosedRate, detail);
         }
         None if is_starved(observation, victim, window) => {
             let have = done.len();
-            let most_per_s = (have + 1) as f64 / window.length_s();
-            found.rate(figure::CLOSED_RATE_PER_S, most_per_s);
+            let max_per_s = (have + 1) as f64 / window.length_s();
+            found.rate(figure::CLOSED_RATE_PER_S, max_per_s);
             let detail = format!(
                 "starved: {have} requests completed in the closed loop, with one outstanding all \
                  the time; the rate is the most that it can have been"
             );
-            found.not_evaluated(GATE, detail);
+            found.not_evaluated(Gate::ClosedRate, detail);
         }
         None => {
             let have = done.len();
             let detail = format!(
                 "{have} requests completed in the closed loop, a rate needs {COMPLETIONS_MIN}"
             );
-            found.holds(GATE, false, detail);
+            found.holds(Gate::ClosedRate, false, detail);
         }
     }
     let service_ns: Vec<u64> = done.iter().filter_map(SampleRow::service_ns).collect();
-    put(found, "closed_service_p50_ns", median_ns(&service_ns));
+    found.optional_rate("closed_service_p50_ns", median_ns(&service_ns));
     let gpu_ns: Vec<u64> = done
         .iter()
         .map(|row| row.gpu_ns)
         .filter(|ns| *ns != MISSING)
         .collect();
-    put(found, "gpu_p50_ns", median_ns(&gpu_ns));
+    found.optional_rate("gpu_p50_ns", median_ns(&gpu_ns));
 }
 
-/// Whether the closed loop of a contended cell held few requests because they lasted: a tenant that
-/// lived had work on the device from its first instant to its last, or nearly. That is the worst
-/// that an aggressor can do, and no reason to say nothing.
+/// Whether the victim of a contended cell completed few requests because each lasted long: it lived
+/// to the end, had no errors, and had work outstanding in nearly all of the closed loop. This is
+/// the strongest harm that an aggressor can do, so the cell keeps a rate, as an upper bound.
 fn is_starved(observation: &CellObservation<'_>, victim: &Tenant<'_>, window: Span) -> bool {
     if !observation.cell.condition.has_aggressor()
         || victim.death().is_some()
@@ -97,7 +92,7 @@ fn is_starved(observation: &CellObservation<'_>, victim: &Tenant<'_>, window: Sp
     busy_ns as f64 >= STARVED_BUSY_MIN * window.length_ns() as f64
 }
 
-/// Requests that ended well or with a refusal that is an answer; 0 for a victim that has none.
+/// Requests that completed or were refused with an answering code; 0 where none was refused so.
 fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
     let answers = victim.answering_codes;
     let refused = rows.iter().filter(|row| answers::is_refusal(answers, row));
@@ -107,14 +102,14 @@ fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
     }
 }
 
-/// Completions per second of a victim's closed loop; absent where there are too few for a rate.
+/// Completions per second of a victim's closed loop; `None` where too few completed for a rate.
 #[must_use]
 pub fn closed_rate_per_s(rows: &[SampleRow]) -> Option<f64> {
     let rows = samples::of_phase(rows, Phase::Closed);
     rate_per_s(&rows, &completed(&rows))
 }
 
-/// Requests that completed with a right result.
+/// Requests that completed with the right result.
 pub(super) fn completed(rows: &[SampleRow]) -> Vec<SampleRow> {
     let is_done = |row: &&SampleRow| row.status == SampleStatus::Ok && row.t_done_ns != MISSING;
     rows.iter().filter(is_done).copied().collect()

@@ -1,4 +1,4 @@
-//! A cell made by hand for tests: every tenant behaves, until the test says otherwise.
+//! A valid cell for tests, which change what they need.
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
@@ -10,14 +10,14 @@ use gpubench_stats::poisson_schedule_ns;
 use super::{CellObservation, ClockKind, Host, Tenant, judge};
 
 pub(crate) const MS: u64 = 1_000_000;
-/// A workload whose requests are answered by a refusal with [`NO_MEMORY`].
-pub(crate) const ANSWERED: &str = "asks-for-memory";
-/// A refusal for want of memory (`CUDA_ERROR_OUT_OF_MEMORY`).
+/// A workload with [`NO_MEMORY`] as its answering code.
+pub(crate) const ANSWERED: &str = "requests-memory";
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
 pub(crate) const NO_MEMORY: i32 = 2;
 const SEED: u64 = 11;
 const OFFERED_PER_S: f64 = 250.0;
 
-/// A row that completed, issued at once.
+/// A request that completed and was issued when it was due.
 pub(crate) fn row(seq: u64, phase: Phase, t_sched_ns: u64, t_done_ns: u64) -> SampleRow {
     SampleRow {
         seq,
@@ -37,7 +37,7 @@ pub(crate) fn row(seq: u64, phase: Phase, t_sched_ns: u64, t_done_ns: u64) -> Sa
     }
 }
 
-/// Everything that [`Observed`] borrows, owned and open to change.
+/// Owns what [`CellObservation`] borrows.
 pub(crate) struct World {
     pub cell: Cell,
     pub durations: Durations,
@@ -52,7 +52,7 @@ pub(crate) struct World {
     pub slo_ns: Option<u64>,
     pub is_user_victim: bool,
     pub failure: Option<&'static str>,
-    pub foreign_pids: Option<Vec<u32>>,
+    pub other_pids: Option<Vec<u32>>,
     pub throttle_reasons: Option<u64>,
     pub xids: Option<Vec<u32>>,
     pub steal: Option<f64>,
@@ -60,7 +60,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A victim whose requests take `service_ns`, alone or beside one neighbour.
+    /// A victim with requests of `service_ns`, without a neighbour or beside one.
     pub(crate) fn new(condition: Condition, service_ns: u64) -> Self {
         let durations = Durations {
             warmup_ns: 100 * MS,
@@ -95,7 +95,7 @@ impl World {
             slo_ns: None,
             is_user_victim: false,
             failure: None,
-            foreign_pids: Some(Vec::new()),
+            other_pids: Some(Vec::new()),
             throttle_reasons: Some(0),
             xids: Some(Vec::new()),
             steal: Some(0.0),
@@ -139,7 +139,7 @@ impl World {
             is_user_victim: self.is_user_victim,
             failure: self.failure,
             host: Host {
-                foreign_pids: self.foreign_pids.as_deref(),
+                other_pids: self.other_pids.as_deref(),
                 throttle_reasons: self.throttle_reasons,
                 xids: self.xids.as_deref(),
                 steal: self.steal,
@@ -149,7 +149,7 @@ impl World {
         judge(&observation).expect("the tenants are those of the cell")
     }
 
-    /// The victim's rows of one phase, to be changed.
+    /// The victim's rows of one phase.
     pub(crate) fn victim(&mut self, phase: Phase) -> impl Iterator<Item = &mut SampleRow> {
         self.rows[0]
             .iter_mut()
@@ -187,7 +187,7 @@ pub(crate) fn cell(condition: Condition) -> Cell {
     }
 }
 
-/// Requests of one length, the next as soon as the last has completed.
+/// Requests of one length, each issued when the one before completes.
 pub(crate) fn back_to_back(
     first_seq: u64,
     phase: Phase,

@@ -1,15 +1,17 @@
-//! Gates on what happened around the cell: the harness's own lateness, the device, the host.
+//! Gates on the surroundings of the cell: lateness of the harness, the mechanism, the device and
+//! the host.
 
-use gpubench_record::{Condition, GateState, Phase, Proof, SampleRow};
+use gpubench_record::{Condition, Gate, GateState, Phase, Proof, SampleRow};
 
 use super::quantiles::lateness_p99_ns;
 use super::{CellObservation, ClockKind, Findings, Tenant, figure, samples};
 
-/// Lateness of an idle issuer that is always accepted.
+/// Lateness of an idle issuer that is accepted in any case.
 const LATENESS_MIN_NS: f64 = 20_000.0;
-/// Lateness of an idle issuer that is accepted, as a share of the victim's median latency.
+/// Accepted lateness of an idle issuer, as a share of the victim's median latency.
 const LATENESS_SHARE: f64 = 0.01;
-/// Share of CPU time taken by a hypervisor beyond which CPU contention would be billed to the GPU.
+/// Accepted share of CPU time taken by a hypervisor. Above it, CPU contention could pass for GPU
+/// contention.
 const STEAL_MAX: f64 = 0.005;
 
 /// Reasons for throttling (`nvml.h`, `nvmlClocksThrottleReason*`) that spoil a cell.
@@ -18,26 +20,24 @@ const SPOILING: &[(u64, &str)] = &[
     (0x40, "hw thermal slowdown"),
     (0x80, "hw power brake"),
 ];
-/// Reasons that are worth knowing and spoil nothing: the driver holds the clock down by itself.
-const TELLING: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slowdown")];
+/// Reasons that the gate names and accepts: the driver limits the clock as it does for any load.
+const ACCEPTED: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slowdown")];
 
 const VIRTUAL: &str = "n/a (virtual time)";
 
 pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut Findings) {
     lateness(observation, victim, found);
-    // A closed loop has no schedule to be late for.
-    found.of_open_loop();
     in_force(observation, found);
     listed(
-        "foreign-process",
+        Gate::ForeignProcess,
         "no process but the tenants was on the GPU",
         "processes on the GPU that are no tenants",
-        observation.host.foreign_pids,
+        observation.host.other_pids,
         found,
     );
     throttle(observation.host.throttle_reasons, found);
     listed(
-        "xid",
+        Gate::Xid,
         "the device reported no Xid",
         "the device reported Xid",
         observation.host.xids,
@@ -46,15 +46,15 @@ pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, foun
     steal(observation, found);
     if observation.cell.condition == Condition::N {
         found.not_evaluated(
-            "baseline",
+            Gate::Baseline,
             "no reference band of this GPU model to hold N against",
         );
     }
 }
 
-/// A request that came due while its issuer was idle can only be late through the harness.
+/// Where a request was due while its issuer was idle, only the harness can have made it late.
 fn lateness(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut Findings) {
-    const GATE: &str = "lateness";
+    const GATE: Gate = Gate::Lateness;
     if observation.clock == ClockKind::Virtual {
         return found.gate(GATE, GateState::NotApplicable, VIRTUAL);
     }
@@ -64,7 +64,8 @@ fn lateness(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut 
         return found.not_evaluated(GATE, "no request came due while the issuer was idle");
     };
     if observation.is_user_victim {
-        // It is the program that waits for its requests to come due, and no part of the harness.
+        // The user's program waits for its own arrivals, so its lateness is not that of the
+        // harness.
         let detail = format!("p99 of the user's program is {p99_ns:.0} ns, in its latencies");
         return found.not_evaluated(GATE, detail);
     }
@@ -78,9 +79,9 @@ fn lateness(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut 
     found.holds(GATE, p99_ns <= bound_ns, detail);
 }
 
-/// No evidence taken around the cell speaks against the mechanism.
+/// Every proof taken around the cell holds, and one was taken while the samples were.
 fn in_force(observation: &CellObservation<'_>, found: &mut Findings) {
-    const GATE: &str = "mechanism-in-force";
+    const GATE: Gate = Gate::MechanismInForce;
     let proofs = observation.host.proofs;
     if proofs.is_empty() {
         return found.not_evaluated(GATE, "no proof was taken around this cell");
@@ -92,15 +93,16 @@ fn in_force(observation: &CellObservation<'_>, found: &mut Findings) {
         None if among_samples => format!("{} proofs hold", proofs.len()),
         None => format!(
             "{} proofs hold, none of them taken among the samples: the cell ended before the \
-             sampler got to look, so the host is too busy",
+             sampler took one, so the host is too busy",
             proofs.len()
         ),
     };
     found.holds(GATE, against.is_none() && among_samples, detail);
 }
 
-fn listed(gate: &str, none: &str, some: &str, seen: Option<&[u32]>, found: &mut Findings) {
-    match seen {
+/// Fails a gate where the observed list is not empty.
+fn listed(gate: Gate, none: &str, some: &str, observed: Option<&[u32]>, found: &mut Findings) {
+    match observed {
         None => found.not_evaluated(gate, "not observed"),
         Some([]) => found.holds(gate, true, none),
         Some(numbers) => {
@@ -111,7 +113,7 @@ fn listed(gate: &str, none: &str, some: &str, seen: Option<&[u32]>, found: &mut 
 }
 
 fn throttle(reasons: Option<u64>, found: &mut Findings) {
-    const GATE: &str = "throttle";
+    const GATE: Gate = Gate::Throttle;
     let Some(reasons) = reasons else {
         return found.not_evaluated(GATE, "not observed");
     };
@@ -122,8 +124,8 @@ fn throttle(reasons: Option<u64>, found: &mut Findings) {
             .map(|(_, name)| *name)
             .collect()
     };
-    let (spoiling, telling) = (named(SPOILING), named(TELLING));
-    let all: Vec<&str> = spoiling.iter().chain(&telling).copied().collect();
+    let (spoiling, accepted) = (named(SPOILING), named(ACCEPTED));
+    let all: Vec<&str> = spoiling.iter().chain(&accepted).copied().collect();
     let detail = if all.is_empty() {
         "none".to_owned()
     } else {
@@ -133,7 +135,7 @@ fn throttle(reasons: Option<u64>, found: &mut Findings) {
 }
 
 fn steal(observation: &CellObservation<'_>, found: &mut Findings) {
-    const GATE: &str = "cpu-steal";
+    const GATE: Gate = Gate::CpuSteal;
     match (observation.clock, observation.host.steal) {
         (ClockKind::Virtual, _) => found.gate(GATE, GateState::NotApplicable, VIRTUAL),
         (ClockKind::Wall, None) => found.not_evaluated(GATE, "not observed"),

@@ -4,14 +4,12 @@ use gpubench_record::SampleRow;
 use gpubench_stats::order_rank::smallest_n_for_upper_bound;
 use gpubench_stats::{Confidence, Sorted};
 
-use super::Findings;
-
-/// The `p` quantile of `count` durations of which those in `done_ns` are known; the others lasted
-/// longer than anyone waited.
+/// The `p` quantile of `count` durations of which those in `done_ns` are known. The others had not
+/// ended when the cell did, so they count as longer than every known one.
 ///
 /// `None` below the fewest samples for which a distribution-free 95 % interval of this quantile
 /// has a finite upper end (6 for the median, 368 for p99, 3688 for p99.9), and where the quantile
-/// falls among the unknown durations: leaving these out would make a stalled system look fast.
+/// falls among the unknown durations: without them a stalled system would appear fast.
 pub(super) fn quantile_ns(done_ns: &[u64], count: usize, p: f64) -> Option<f64> {
     let needed = smallest_n_for_upper_bound(p, Confidence::P95).ok()?;
     if count < needed as usize || done_ns.is_empty() {
@@ -32,18 +30,11 @@ pub(super) fn median_ns(durations_ns: &[u64]) -> Option<f64> {
     quantile_ns(durations_ns, durations_ns.len(), 0.5)
 }
 
-/// The p99 by nearest rank of whatever is there: with fewer than 100 values their greatest, which
-/// errs against the harness that it judges.
+/// The p99 by nearest rank of however many values there are. Of fewer than 100 values it is the
+/// greatest, so the gate on the harness errs on the strict side.
 pub(super) fn lateness_p99_ns<'a>(rows: impl Iterator<Item = &'a SampleRow>) -> Option<f64> {
     let lateness_ns: Vec<u64> = rows.map(SampleRow::lateness_ns).collect();
     Sorted::from_ns(&lateness_ns).ok()?.nearest_rank(0.99).ok()
-}
-
-/// Adds a figure that exists.
-pub(super) fn put(found: &mut Findings, name: &str, value: Option<f64>) {
-    if let Some(value) = value {
-        found.rate(name, value);
-    }
 }
 
 #[cfg(test)]
@@ -51,7 +42,7 @@ mod tests {
     use super::quantile_ns;
 
     #[test]
-    fn a_quantile_needs_its_number_of_samples() {
+    fn a_quantile_needs_its_fewest_samples() {
         let thousand: Vec<u64> = (1..=4_000).collect();
         for (p, needed) in [(0.5, 6), (0.9, 36), (0.99, 368), (0.999, 3_688)] {
             assert_eq!(
@@ -66,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_never_ended_are_the_longest() {
+    fn requests_that_never_ended_count_as_the_longest() {
         let done: Vec<u64> = (1..=95).collect();
         assert_eq!(quantile_ns(&done, 101, 0.5), Some(51.0));
         assert_eq!(quantile_ns(&done, 101, 0.9), Some(91.0));

@@ -1,10 +1,11 @@
-//! Gates on the rows themselves: did every tenant live, log everything, and compute correctly?
+//! Gates on tenants and their rows: whether every tenant lived, logged every request, and computed
+//! correctly.
 
-use gpubench_record::{Phase, Role, SampleRow, SampleStatus};
+use gpubench_record::{Gate, Phase, Role, SampleRow, SampleStatus};
 
 use super::{CellObservation, Findings, Tenant, answers};
 
-/// Names at most so many offenders of one kind.
+/// Error codes that a reason names.
 const NAMED_MAX: usize = 3;
 
 pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
@@ -14,10 +15,10 @@ pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
     idle_neighbours(observation.tenants, found);
 }
 
-/// A victim that died was killed by something, and that is a finding about it, not about its
-/// speed: the cell failed. Any other death leaves the cell in doubt.
+/// The death of the victim makes the cell failed: the cell has no speed to report. The death of a
+/// neighbour makes the cell inconclusive.
 fn alive(observation: &CellObservation<'_>, found: &mut Findings) {
-    const GATE: &str = "tenants-alive";
+    const GATE: Gate = Gate::TenantsAlive;
     let dead = observation.tenants.iter().filter_map(|tenant| {
         tenant
             .death()
@@ -38,7 +39,7 @@ fn alive(observation: &CellObservation<'_>, found: &mut Findings) {
         if victim_died.is_none() && dead.is_empty() {
             found.break_cell(failure);
         }
-        found.holds("completed", false, failure);
+        found.holds(Gate::Completed, false, failure);
     }
     if dead.is_empty() {
         found.holds(
@@ -51,7 +52,7 @@ fn alive(observation: &CellObservation<'_>, found: &mut Findings) {
     }
 }
 
-/// Every request issued stands in the log exactly once.
+/// The log holds every issued request exactly once.
 fn complete(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut missing: Vec<String> = Vec::new();
     for tenant in tenants {
@@ -75,10 +76,10 @@ fn complete(tenants: &[Tenant<'_>], found: &mut Findings) {
     } else {
         missing.join("; ")
     };
-    found.holds("log-complete", missing.is_empty(), detail);
+    found.holds(Gate::LogComplete, missing.is_empty(), detail);
 }
 
-/// The first number at which the requests stop counting up from 0.
+/// The first gap or repetition in the sequence numbers, which start at 0.
 fn first_gap(rows: &[SampleRow]) -> Option<u64> {
     let mut numbers: Vec<u64> = rows.iter().map(|row| row.seq).collect();
     numbers.sort_unstable();
@@ -88,13 +89,14 @@ fn first_gap(rows: &[SampleRow]) -> Option<u64> {
         .map(|(want, _)| want)
 }
 
-/// No request of any tenant came out wrong, or was refused where that is no answer.
+/// No request of any tenant failed or computed a wrong result. A refusal with an answering code is
+/// no failure.
 fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut bad: Vec<String> = Vec::new();
     for tenant in tenants {
         let answers = tenant.answering_codes;
-        let wrongly = |row: &&SampleRow| !answers::is_refusal(answers, row);
-        let rows: Vec<SampleRow> = tenant.rows.iter().filter(wrongly).copied().collect();
+        let is_judged = |row: &&SampleRow| !answers::is_refusal(answers, row);
+        let rows: Vec<SampleRow> = tenant.rows.iter().filter(is_judged).copied().collect();
         let count = |status| rows.iter().filter(|row| row.status == status).count();
         let (errors, wrong) = (count(SampleStatus::Error), count(SampleStatus::WrongResult));
         if errors > 0 {
@@ -108,16 +110,11 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
             bad.push(format!("{}: {wrong} wrong results", tenant.name()));
         }
     }
-    let holds = bad.is_empty();
-    found.holds(
-        "results",
-        holds,
-        if holds {
-            "no error".to_owned()
-        } else {
-            bad.join("; ")
-        },
-    );
+    if bad.is_empty() {
+        found.holds(Gate::Results, true, "no error");
+    } else {
+        found.holds(Gate::Results, false, bad.join("; "));
+    }
 }
 
 fn error_codes(rows: &[SampleRow]) -> String {
@@ -132,7 +129,7 @@ fn error_codes(rows: &[SampleRow]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// A neighbour that should sit still and did not makes a control that is none.
+/// A neighbour that was planned idle issued no request.
 fn idle_neighbours(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut idle = tenants
         .iter()
@@ -152,7 +149,7 @@ fn idle_neighbours(tenants: &[Tenant<'_>], found: &mut Findings) {
             busy.join(", ")
         ),
     };
-    found.holds("neighbours-idle", busy.is_empty(), detail);
+    found.holds(Gate::NeighboursIdle, busy.is_empty(), detail);
 }
 
 /// The rows of one phase in the order of issue.

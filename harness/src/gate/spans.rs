@@ -10,7 +10,7 @@ pub(super) struct Span {
     pub end_ns: u64,
 }
 
-/// Where the measured parts of a cell lie.
+/// The measured parts of a cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Windows {
     pub closed: Span,
@@ -44,12 +44,12 @@ impl Windows {
     }
 }
 
-/// When a tenant had work outstanding: handed to the driver and not yet complete. Disjoint and
-/// in order.
+/// When a tenant had work outstanding: submitted to the driver and not complete. Disjoint and in
+/// order.
 ///
-/// A request counts from just before its first driver call, so that a tenant that a limiter holds
-/// inside that call still counts as demanding. One that never completed counts for good; one that
-/// the driver refused never ran.
+/// A request counts from just before its first driver call, so a tenant that a limiter blocks
+/// inside that call has work outstanding. A request that never completed counts without an end. A
+/// request that the driver refused does not count.
 pub(super) fn outstanding(rows: &[SampleRow]) -> Vec<Span> {
     let mut spans: Vec<Span> = rows
         .iter()
@@ -73,7 +73,7 @@ pub(super) fn outstanding(rows: &[SampleRow]) -> Vec<Span> {
     merged
 }
 
-/// Time that two lists of disjoint, ordered spans have in common.
+/// The intersection of two lists of disjoint, ordered spans.
 pub(super) fn common(left: &[Span], right: &[Span]) -> Vec<Span> {
     let (mut l, mut r) = (0, 0);
     let mut found = Vec::new();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_request_inside_a_long_one_ends_nothing() {
+    fn a_short_request_within_a_long_one_does_not_end_the_span() {
         let rows = [
             row(0, Phase::Closed, 10, 60),
             row(1, Phase::Closed, 20, 30),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_work_is_outstanding_for_good_and_refused_work_never_was() {
+    fn unfinished_work_has_no_end_and_refused_work_does_not_count() {
         let unfinished = SampleRow {
             status: SampleStatus::Unfinished,
             ..row(0, Phase::Open, 5, MISSING)

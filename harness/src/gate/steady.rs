@@ -1,22 +1,26 @@
 //! Steady state of the closed loop: warm-up by MSER-5, and drift between its halves.
 //!
-//! A cut beyond the middle (White, Cobb and Spratt, "A comparison of five steady-state truncation
-//! heuristics", WSC 2000) or halves that differ by more than half the margin speak for a loop that
-//! had not settled. Both also happen by chance. Simulated with independent samples, the cut alone
-//! lies beyond the middle in 8 % of loops of 60 requests, 6 to 15 % of 100 to 200, 2 % of 425
-//! (normal, exponential, lognormal, two-valued alike), and a run holds hundreds of cells. Hence a
-//! loop is refused only where the parts differ by more than half the margin and by more than
-//! [`NOISE_ERRORS`] standard errors; a difference within its own noise is named, not judged.
+//! A loop had not settled where MSER-5 cuts beyond the middle (White, Cobb and Spratt, "A
+//! comparison of five steady-state truncation heuristics", WSC 2000), or where its halves differ by
+//! more than half of the profile's `drift_max`. Both also happen by chance: in simulations with
+//! independent samples the cut lies beyond the middle in 8 % of loops of 60 requests, 6 to 15 % of
+//! 100 to 200, and 2 % of 425 (normal, exponential, lognormal and two-valued samples alike), and a
+//! run holds hundreds of cells. So the gates fail only where the parts differ by more than half of
+//! `drift_max` and by more than [`NOISE_ERRORS`] standard errors. A difference within its noise is
+//! reported and not evaluated.
 
-use gpubench_record::{GateState, Phase, SampleRow, Thresholds};
+#[cfg(test)]
+mod tests;
+
+use gpubench_record::{Gate, GateState, Phase, SampleRow, Thresholds};
 use gpubench_stats::moments::{mean, moments};
 use gpubench_stats::mser5::{self, BATCH_REQUESTS};
 
 use super::closed::completed;
 use super::{Findings, Tenant, samples};
 
-/// Standard errors that a difference must exceed before it is more than noise. The errors come
-/// from batch means within the parts, so a clean step or ramp exceeds any number of them.
+/// A difference beyond this many standard errors is more than noise. The errors come from batch
+/// means within the two parts, so a step or ramp without noise exceeds any number of them.
 const NOISE_ERRORS: f64 = 5.0;
 
 pub(super) fn judge(victim: &Tenant<'_>, thresholds: &Thresholds, found: &mut Findings) {
@@ -27,13 +31,15 @@ pub(super) fn judge(victim: &Tenant<'_>, thresholds: &Thresholds, found: &mut Fi
     warm_up(&service_ns, margin, found);
     let batches = service_ns.len() / BATCH_REQUESTS;
     match difference(&service_ns, batches / 2) {
-        Some(difference) => judge_difference("drift", "the halves", difference, margin, found),
-        None => found.not_evaluated("drift", too_few(service_ns.len())),
+        Some(difference) => {
+            judge_difference(Gate::Drift, "the halves", difference, margin, found);
+        }
+        None => found.not_evaluated(Gate::Drift, too_few(service_ns.len())),
     }
 }
 
 fn warm_up(service_ns: &[f64], margin: f64, found: &mut Findings) {
-    const GATE: &str = "warm-up";
+    const GATE: Gate = Gate::WarmUp;
     let cut = match mser5::warm_up(service_ns) {
         Ok(cut) => cut,
         Err(error) => return found.not_evaluated(GATE, error.to_string()),
@@ -62,7 +68,7 @@ struct Difference {
 }
 
 fn judge_difference(
-    gate: &str,
+    gate: Gate,
     what: &str,
     difference: Difference,
     margin: f64,
@@ -81,7 +87,8 @@ fn judge_difference(
     found.gate(gate, state, detail);
 }
 
-/// Compares the first `cut` batches with the rest; `None` unless each part has two.
+/// Compares the first `cut` batches with the rest, with the pooled standard error of a two-sample
+/// t test; `None` unless each part has two batches.
 fn difference(service_ns: &[f64], cut: usize) -> Option<Difference> {
     let batches = service_ns
         .chunks_exact(BATCH_REQUESTS)
@@ -94,7 +101,7 @@ fn difference(service_ns: &[f64], cut: usize) -> Option<Difference> {
     let error = (squares / freedom * (1.0 / f64::from(a.n) + 1.0 / f64::from(b.n))).sqrt();
     let gap = (a.mean - b.mean).abs();
     let log_ratio = a.mean.ln() - b.mean.ln();
-    // No gap at all is no doubt at all, also where the batches agree to the last digit.
+    // Equal means are no difference, also where the standard error is zero.
     let errors = if gap == 0.0 { 0.0 } else { gap / error };
     log_ratio
         .is_finite()

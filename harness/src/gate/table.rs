@@ -1,21 +1,71 @@
-//! A table of changes to a cell that was well: what each must do to which gate.
+//! A table of changes to a valid cell: the gate that each change decides, and the outcome.
 
+use gpubench_record::Condition::{self, C, N, S, U};
 use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
-use gpubench_record::{Condition, GateResult, OutcomeKind, Phase, Proof, SampleStatus};
+use gpubench_record::{Gate, GateScope, OutcomeKind, Phase, Proof, SampleStatus};
 
 use super::changes::*;
 use super::fixture::{MS, World, row};
-use super::tests::gate;
 
-/// One change to a cell that was well: the condition, the change, the gate that must notice, how,
-/// and the outcome.
-type Case = (
-    Condition,
-    fn(&mut World),
-    &'static str,
-    GateState,
-    OutcomeKind,
-);
+/// A change to a valid cell of one condition, and what must follow.
+struct Case {
+    condition: Condition,
+    gate: Gate,
+    change: fn(&mut World),
+    state: GateState,
+    outcome: OutcomeKind,
+}
+
+const fn case(condition: Condition, gate: Gate, change: fn(&mut World), state: GateState) -> Case {
+    Case {
+        condition,
+        gate,
+        change,
+        state,
+        outcome: match state {
+            Failed => OutcomeKind::Inconclusive,
+            _ => OutcomeKind::Measured,
+        },
+    }
+}
+
+const fn passes(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    case(condition, gate, change, Passed)
+}
+
+const fn not_evaluated(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    case(condition, gate, change, NotEvaluated)
+}
+
+/// The gate fails, and the cell is inconclusive.
+const fn fails(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    case(condition, gate, change, Failed)
+}
+
+/// The gate fails, and the cell failed.
+const fn breaks(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    with_outcome(condition, gate, change, OutcomeKind::Failed)
+}
+
+/// The gate fails, and the cell is measured.
+const fn spoils_open_loop(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    with_outcome(condition, gate, change, OutcomeKind::Measured)
+}
+
+const fn with_outcome(
+    condition: Condition,
+    gate: Gate,
+    change: fn(&mut World),
+    outcome: OutcomeKind,
+) -> Case {
+    Case {
+        condition,
+        gate,
+        change,
+        state: Failed,
+        outcome,
+    }
+}
 
 fn proof(holds: bool) -> Proof {
     Proof {
@@ -28,391 +78,96 @@ fn proof(holds: bool) -> Proof {
     }
 }
 
-const INCONCLUSIVE: OutcomeKind = OutcomeKind::Inconclusive;
-const MEASURED: OutcomeKind = OutcomeKind::Measured;
+fn early_proof() -> Proof {
+    Proof {
+        when: "before".to_owned(),
+        ..proof(true)
+    }
+}
 
 const CASES: &[Case] = &[
-    (
-        Condition::C,
-        |w| w.deaths[0] = Some("SIGKILL"),
-        "tenants-alive",
-        Failed,
-        OutcomeKind::Failed,
-    ),
-    (
-        Condition::C,
-        |w| w.deaths[1] = Some("SIGKILL"),
-        "tenants-alive",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| w.deaths[1] = Some("SIGKILL"),
-        "aggressor-alive",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::S,
-        |w| w.deaths[1] = Some("exit 1"),
-        "tenants-alive",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.failure = Some("no answer"),
-        "completed",
-        Failed,
-        OutcomeKind::Failed,
-    ),
-    (
-        Condition::N,
-        |w| w.unlogged = 1,
-        "log-complete",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| lose_row(w, 40),
-        "log-complete",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.rows[0][5].seq = 4,
-        "log-complete",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.rows[0][200].status = SampleStatus::WrongResult,
-        "results",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| w.rows[1][3].status = SampleStatus::Error,
-        "results",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::S,
-        |w| w.rows[1].push(row(0, Phase::Closed, 1, 2)),
-        "neighbours-idle",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| move_arrival(w, 900),
-        "schedule",
-        Passed,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| move_arrival(w, 1_100),
-        "schedule",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.offered_per_s = None,
-        "schedule",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| w.cell.schedule_seed += 1,
-        "schedule",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| lose_row(w, w.rows[0].len() - 1),
-        "schedule",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.overloaded = true,
-        "overload",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| w.overloaded = true,
-        "overload",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::U,
-        |w| w.overloaded = true,
-        "victim-in-every-tenth",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| late(w, 19_999),
-        "lateness",
-        Passed,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| late(w, 20_001),
-        "lateness",
-        Failed,
-        // The open loop is spoilt; the rate of the closed one stands.
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| late_but_busy(w),
-        "lateness",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::C,
-        |w| stop_aggressor(w, 900),
-        "co-residency-closed",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| stop_aggressor(w, 2_700),
-        "co-residency-open",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| stop_aggressor(w, 2_720),
-        "co-residency-open",
-        Passed,
-        MEASURED,
-    ),
-    (
-        Condition::C,
-        |w| w.rows[1].clear(),
-        "aggressor-alive",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| block_issuer(w),
-        "victim-in-every-tenth",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (Condition::C, |w| duty(w, 5), "dose", Passed, MEASURED),
-    (Condition::C, |w| duty(w, 6), "dose", Failed, INCONCLUSIVE),
-    (Condition::C, |w| duty(w, 4), "dose", Failed, INCONCLUSIVE),
-    (
-        Condition::N,
-        |w| w.proofs = vec![proof(true)],
-        "mechanism-in-force",
-        Passed,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| w.proofs = vec![proof(true), proof(false)],
-        "mechanism-in-force",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    // The host was too busy for anybody to look among the samples.
-    (
-        Condition::N,
-        |w| {
-            w.proofs = vec![Proof {
-                when: "before".to_owned(),
-                ..proof(true)
-            }];
-        },
-        "mechanism-in-force",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.foreign_pids = Some(vec![7]),
-        "foreign-process",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.foreign_pids = None,
-        "foreign-process",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| w.xids = Some(vec![13]),
-        "xid",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.throttle_reasons = Some(0x08),
-        "throttle",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.throttle_reasons = Some(0x40),
-        "throttle",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.throttle_reasons = Some(0x80),
-        "throttle",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.throttle_reasons = Some(0x125),
-        "throttle",
-        Passed,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| w.throttle_reasons = None,
-        "throttle",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| w.steal = Some(0.006),
-        "cpu-steal",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| w.steal = None,
-        "cpu-steal",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (Condition::N, |w| ramp(w, 850), "warm-up", Passed, MEASURED),
-    (
-        Condition::N,
-        |w| ramp(w, 500),
-        "warm-up",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| ramp(w, 500),
-        "drift",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::N,
-        |w| few_closed(w, 12),
-        "warm-up",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| few_closed(w, 10),
-        "closed-rate",
-        Passed,
-        MEASURED,
-    ),
-    (
-        Condition::N,
-        |w| few_closed(w, 9),
-        "closed-rate",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| few_closed(w, 4),
-        "closed-rate",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (
-        Condition::C,
-        |w| long_closed(w, 4),
-        "closed-rate",
-        NotEvaluated,
-        MEASURED,
-    ),
-    (
-        Condition::S,
-        |w| long_closed(w, 4),
-        "closed-rate",
-        Failed,
-        INCONCLUSIVE,
-    ),
-    (Condition::N, |_| {}, "baseline", NotEvaluated, MEASURED),
+    breaks(C, Gate::TenantsAlive, |w| w.deaths[0] = Some("SIGKILL")),
+    fails(C, Gate::TenantsAlive, |w| w.deaths[1] = Some("SIGKILL")),
+    fails(C, Gate::AggressorAlive, |w| w.deaths[1] = Some("SIGKILL")),
+    fails(S, Gate::TenantsAlive, |w| w.deaths[1] = Some("exit 1")),
+    breaks(N, Gate::Completed, |w| w.failure = Some("no answer")),
+    fails(N, Gate::LogComplete, |w| w.unlogged = 1),
+    fails(N, Gate::LogComplete, |w| lose_row(w, 40)),
+    fails(N, Gate::LogComplete, |w| w.rows[0][5].seq = 4),
+    fails(N, Gate::Results, |w| {
+        w.rows[0][200].status = SampleStatus::WrongResult
+    }),
+    fails(C, Gate::Results, |w| {
+        w.rows[1][3].status = SampleStatus::Error
+    }),
+    fails(S, Gate::NeighboursIdle, |w| {
+        w.rows[1].push(row(0, Phase::Closed, 1, 2))
+    }),
+    passes(N, Gate::Schedule, |w| move_arrival(w, 900)),
+    fails(N, Gate::Schedule, |w| move_arrival(w, 1_100)),
+    not_evaluated(N, Gate::Schedule, |w| w.offered_per_s = None),
+    fails(N, Gate::Schedule, |w| w.cell.schedule_seed += 1),
+    fails(N, Gate::Schedule, |w| lose_row(w, w.rows[0].len() - 1)),
+    fails(N, Gate::Overload, |w| w.overloaded = true),
+    not_evaluated(C, Gate::Overload, |w| w.overloaded = true),
+    not_evaluated(U, Gate::VictimInEveryTenth, |w| w.overloaded = true),
+    passes(N, Gate::Lateness, |w| late(w, 19_999)),
+    // The rate of the closed loop stands.
+    spoils_open_loop(N, Gate::Lateness, |w| late(w, 20_001)),
+    not_evaluated(N, Gate::Lateness, late_but_busy),
+    fails(C, Gate::CoResidencyClosed, |w| stop_aggressor(w, 900)),
+    fails(C, Gate::CoResidencyOpen, |w| stop_aggressor(w, 2_700)),
+    passes(C, Gate::CoResidencyOpen, |w| stop_aggressor(w, 2_720)),
+    fails(C, Gate::AggressorAlive, |w| w.rows[1].clear()),
+    fails(C, Gate::VictimInEveryTenth, block_issuer),
+    passes(C, Gate::Dose, |w| duty(w, 5)),
+    fails(C, Gate::Dose, |w| duty(w, 6)),
+    fails(C, Gate::Dose, |w| duty(w, 4)),
+    passes(N, Gate::MechanismInForce, |w| w.proofs = vec![proof(true)]),
+    fails(N, Gate::MechanismInForce, |w| {
+        w.proofs = vec![proof(true), proof(false)]
+    }),
+    // No proof was taken while the samples were.
+    fails(N, Gate::MechanismInForce, |w| {
+        w.proofs = vec![early_proof()]
+    }),
+    fails(N, Gate::ForeignProcess, |w| w.other_pids = Some(vec![7])),
+    not_evaluated(N, Gate::ForeignProcess, |w| w.other_pids = None),
+    fails(N, Gate::Xid, |w| w.xids = Some(vec![13])),
+    fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x08)),
+    fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x40)),
+    fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x80)),
+    passes(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x125)),
+    not_evaluated(N, Gate::Throttle, |w| w.throttle_reasons = None),
+    fails(N, Gate::CpuSteal, |w| w.steal = Some(0.006)),
+    not_evaluated(N, Gate::CpuSteal, |w| w.steal = None),
+    passes(N, Gate::WarmUp, |w| ramp(w, 850)),
+    fails(N, Gate::WarmUp, |w| ramp(w, 500)),
+    fails(N, Gate::Drift, |w| ramp(w, 500)),
+    not_evaluated(N, Gate::WarmUp, |w| few_closed(w, 12)),
+    passes(N, Gate::ClosedRate, |w| few_closed(w, 10)),
+    fails(N, Gate::ClosedRate, |w| few_closed(w, 9)),
+    fails(C, Gate::ClosedRate, |w| few_closed(w, 4)),
+    not_evaluated(C, Gate::ClosedRate, |w| long_closed(w, 4)),
+    fails(S, Gate::ClosedRate, |w| long_closed(w, 4)),
+    not_evaluated(N, Gate::Baseline, |_| {}),
 ];
 
 #[test]
-fn each_gate_notices_what_it_is_for() {
-    for (number, (condition, change, name, state, outcome)) in CASES.iter().enumerate() {
-        let mut world = World::new(*condition, MS);
-        change(&mut world);
+fn each_gate_detects_its_violation() {
+    for (number, case) in CASES.iter().enumerate() {
+        let mut world = World::new(case.condition, MS);
+        (case.change)(&mut world);
         let result = world.judge();
-        assert_eq!(
-            gate(&result, name),
-            *state,
-            "case {number}: {:#?}",
-            result.gates
-        );
-        assert_eq!(
-            result.outcome.outcome, *outcome,
-            "case {number}: {:?}",
-            result.outcome
-        );
-        let spoils = |gate: &GateResult| gate.state == Failed && gate.gate != "lateness";
-        let failed = result.gates.iter().any(spoils);
-        assert_eq!(
-            failed,
-            *outcome != MEASURED,
-            "case {number}: {:#?}",
-            result.gates
-        );
-        if *state == Failed && *outcome == INCONCLUSIVE {
+        let text = format!("case {number}: {:#?}", result.gates);
+        assert_eq!(result.gate_state(&case.gate), Some(case.state), "{text}");
+        assert_eq!(result.outcome.outcome, case.outcome, "{text}");
+        let mut gates = result.gates.iter();
+        let spoilt = gates.any(|one| one.state == Failed && one.scope == GateScope::Cell);
+        assert_eq!(spoilt, case.outcome != OutcomeKind::Measured, "{text}");
+        if case.outcome == OutcomeKind::Inconclusive {
             let reason = result.outcome.reason.unwrap_or_default();
-            assert!(
-                reason.contains(&format!("{name}: ")),
-                "case {number}: {reason}"
-            );
+            assert!(reason.contains(&format!("{}: ", case.gate)), "{reason}");
         }
     }
 }

@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use crate::error::ExpectedError;
 
-/// The two files that hold one: a record, or the calibration alone.
+/// The two kinds of file: a record, or a calibration.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum File {
     Record { calibration: Calibration },
-    Alone(Calibration),
+    Calibration(Calibration),
 }
 
 /// Reads the calibration in a record's folder, a `record.json`, or a file of its own, and checks
@@ -28,7 +28,7 @@ pub fn read(path: &Path, plan: &Plan) -> Result<Calibration, ExpectedError> {
     };
     let wrong = |problem: String| ExpectedError::Usage {
         problem: format!("calibration {}: {problem}", file.display()),
-        remedy: Some("give a record of the same GPU, or leave --calibration out".to_owned()),
+        remedy: Some("pass a record of the same GPU, or leave --calibration out".to_owned()),
     };
     let text = std::fs::read_to_string(&file).map_err(|source| ExpectedError::Unreadable {
         what: "calibration",
@@ -36,8 +36,8 @@ pub fn read(path: &Path, plan: &Plan) -> Result<Calibration, ExpectedError> {
         source,
     })?;
     let found = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    let (File::Record { calibration } | File::Alone(calibration)) = found;
-    // The hash is over the entries, so that two records can be held against each other by it.
+    let (File::Record { calibration } | File::Calibration(calibration)) = found;
+    // The hash covers the entries, so that two records can be compared by it.
     if Calibration::new(calibration.entries.clone()).hash != calibration.hash {
         return Err(wrong("its hash is not that of its entries".to_owned()));
     }

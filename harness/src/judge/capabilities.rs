@@ -18,9 +18,9 @@ fn capability(mechanism: &dyn Mechanism, cx: &MechanismContext<'_>) -> Capabilit
     let entry = mechanism.entry();
     let properties = entry.properties();
     let configuration = mechanism.configuration(cx);
-    // A program of the user's is a process, and cannot be made a thread of another.
-    let outside = cx.profile.user_victim.victim().is_some() && properties.has_threads();
-    let availability = if outside {
+    // The user's program is a process of its own and cannot run as a thread.
+    let needs_thread = cx.profile.user_victim.victim().is_some() && properties.has_threads();
+    let availability = if needs_thread {
         Availability::Waived {
             reason: "its tenants are threads of one process, and the victim is a program"
                 .to_owned(),
@@ -54,7 +54,7 @@ mod tests {
         load("smoke", &Overrides::default())
     }
 
-    /// A GPU without MIG, on a host with the driver's tools and no leave to change anything.
+    /// A GPU without MIG, on a host on which nothing may be changed.
     fn plain_host() -> HostFacts {
         HostFacts {
             driver_major: Some(580),
@@ -79,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_nobody_may_set_is_waived_with_its_remedy() -> Result<(), crate::error::ExpectedError>
-    {
+    fn a_time_slice_that_cannot_be_set_is_waived_with_its_remedy()
+    -> Result<(), crate::error::ExpectedError> {
         let mut profile = profile()?;
         profile.time_slicing.slice = Slice::Short;
         let mut facts = plain_host();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_in_space_is_held_against_unlimited_mps_where_that_runs()
+    fn the_unprotected_form_of_sharing_in_space_is_mps_where_that_runs()
     -> Result<(), crate::error::ExpectedError> {
         let mut facts = plain_host();
         let form = |facts: &HostFacts, profile: &Profile| {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusive_compute_mode_waives_what_shares_but_not_one_process()
+    fn an_exclusive_compute_mode_waives_mechanisms_of_several_processes()
     -> Result<(), crate::error::ExpectedError> {
         let mut facts = plain_host();
         facts.mps_control = Some("/usr/bin/nvidia-cuda-mps-control".into());
@@ -148,7 +148,7 @@ mod tests {
         for name in ["exclusive", "exclusive-process", "mps", "green-context"] {
             assert_eq!(reason(&found, name), "Some(Available)", "{name}");
         }
-        // The idle server would keep native tenants out.
+        // In this mode the idle server would keep native tenants out.
         assert!(of(&found, "mps").is_some_and(|mps| mps.separate));
         facts.compute_mode = Some("PROHIBITED".to_owned());
         for one in capabilities(&facts, &profile()?).mechanisms {

@@ -1,4 +1,4 @@
-//! One cell of a run: its events and its samples pass the gates.
+//! Judges one cell of a run from its event and its samples.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::gate::{self, CellObservation, ClockKind, Host};
 pub(super) struct Ended {
     tenants: Vec<TenantResult>,
     failure: Option<String>,
-    foreign: Option<Vec<u32>>,
+    other_pids: Option<Vec<u32>>,
     throttle_reasons: Option<u64>,
     xids: Option<Vec<u32>>,
     cpu_steal_ratio: Option<f64>,
@@ -40,7 +40,7 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
             let ended = Ended {
                 tenants: tenants.clone(),
                 failure: failure.clone(),
-                foreign: other_processes.clone(),
+                other_pids: other_processes.clone(),
                 throttle_reasons: *throttle_reasons,
                 xids: xids.clone(),
                 cpu_steal_ratio: *cpu_steal_ratio,
@@ -51,7 +51,7 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
     out
 }
 
-/// Takes one cell through the gates.
+/// The cell with its figures, its gates and its outcome.
 pub(super) fn judged(
     record: &Record,
     run: &RunRecord,
@@ -60,7 +60,7 @@ pub(super) fn judged(
     proofs: &BTreeMap<String, Vec<Proof>>,
 ) -> Result<CellResult, JudgeError> {
     if end.tenants.len() != cell.tenants.len() {
-        // It never started: a tenant did not get ready.
+        // The cell never started, because a tenant did not get ready.
         let reason = end
             .failure
             .clone()
@@ -71,7 +71,7 @@ pub(super) fn judged(
     for tenant in &end.tenants {
         rows.push(match record.samples(&cell.id, &tenant.planned.tenant) {
             Ok(rows) => rows,
-            // A tenant that died before its log was made has none; its death says why.
+            // A tenant that died before it made its log has no samples. Its death has the reason.
             Err(StoreError::NoSamples { .. }) if tenant.death.is_some() => Vec::new(),
             Err(error) => return Err(error.into()),
         });
@@ -91,14 +91,14 @@ pub(super) fn judged(
         })
         .collect();
     let entry = |name: &String| run.calibration.entries.get(name);
-    // A program of the user's may have followed no schedule, and was then offered nothing.
+    // The user's program may follow no schedule. Then no rate was offered.
     let has_schedule = end
         .tenants
         .iter()
         .any(|tenant| tenant.schedule_hash.is_some());
     let none = Vec::new();
     let host = Host {
-        foreign_pids: end.foreign.as_deref(),
+        other_pids: end.other_pids.as_deref(),
         throttle_reasons: end.throttle_reasons,
         xids: end.xids.as_deref(),
         steal: end.cpu_steal_ratio,

@@ -170,7 +170,7 @@ pub fn find(device: Option<&DeviceSelector>) -> Result<Nvml, ExpectedError> {
 }
 
 /// Adds the hash of a virtual device's machine file to its facts: the UUID follows from the seed
-/// alone, so it does not tell two machines apart.
+/// alone, so two machines can have the same.
 fn name_machine(identity: &mut DeviceIdentity, folder: Option<&OsString>) {
     let file = folder.map(|folder| Path::new(folder).join(MACHINE_FILE));
     // Without the hash, trials of this record are not pooled with trials of other records.

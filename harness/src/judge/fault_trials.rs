@@ -6,10 +6,10 @@ use gpubench_reports::store::{Record, StoreError};
 use super::record::JudgeError;
 use crate::gate;
 
-/// Why the fault trials stopped early, if they did.
+/// Why the fault trials stopped early; `None` where they did not.
 pub(super) fn stopped(events: &[RunEvent]) -> Option<String> {
     let found = |event: &RunEvent| match event {
-        RunEvent::FaultTrialsStopped { id, reason } => Some(format!("{reason} (seen in {id})")),
+        RunEvent::FaultTrialsStopped { id, reason } => Some(format!("{reason} (in trial {id})")),
         _ => None,
     };
     events.iter().find_map(found)
@@ -24,8 +24,8 @@ pub(super) fn probes(events: &[RunEvent]) -> Vec<ProbeResult> {
     events.iter().filter_map(found).collect()
 }
 
-/// The fault trials that ended, judged. A trial that did not run has no result, and its row says
-/// so.
+/// The judged fault trials. A trial that did not run has no result; the row of its fault names the
+/// number of missing trials.
 pub(super) fn judged(
     record: &Record,
     plan: &Plan,
@@ -33,7 +33,7 @@ pub(super) fn judged(
 ) -> Result<Vec<FaultResult>, JudgeError> {
     let mut results = Vec::new();
     for event in events {
-        let RunEvent::FaultTrialEnded { id, observed: seen } = event else {
+        let RunEvent::FaultTrialEnded { id, observed } = event else {
             continue;
         };
         let mut planned = plan.fault_trials.iter();
@@ -41,7 +41,7 @@ pub(super) fn judged(
             continue;
         };
         let mut rows = Vec::new();
-        for victim in &seen.victims {
+        for victim in &observed.victims {
             rows.push(match record.samples(id, &victim.planned.tenant) {
                 Ok(rows) => rows,
                 // A victim without samples is judged as one that completed nothing.
@@ -49,7 +49,7 @@ pub(super) fn judged(
                 Err(error) => return Err(error.into()),
             });
         }
-        results.push(gate::judge_trial(trial, seen, &rows));
+        results.push(gate::judge_trial(trial, observed, &rows));
     }
     Ok(results)
 }

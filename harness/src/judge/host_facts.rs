@@ -16,7 +16,7 @@ use crate::mechanism::labels::Label;
 use crate::mechanism::{self, HostFacts, HostInputs};
 use crate::profile::{Profile, Wanted};
 
-/// What the command line says about the host.
+/// Options of the command line about the host.
 #[derive(Debug, Clone, Default)]
 pub struct HostOptions {
     /// `--hami-lib`.

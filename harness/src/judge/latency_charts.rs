@@ -7,7 +7,7 @@ use gpubench_reports::{Latencies, LatencyChart, LatencyCurve, Record};
 
 use crate::gate::OPEN_REQUESTS;
 
-/// For each victim, the latencies alone on the GPU and beside a full aggressor.
+/// For each victim, the latencies in N and in C at full dose.
 #[must_use]
 pub fn latency_charts(
     record: &Record,
@@ -66,7 +66,7 @@ fn curve(
             .map_err(|error| error.to_string())
             .and_then(|latencies| sum.add(&latencies).map_err(|error| error.to_string()));
         if let Err(error) = added {
-            // A curve over some of its cells would look complete.
+            // A curve without some of its cells could be mistaken for a complete one.
             warnings.push(format!("no latency curve \"{label}\": {error}"));
             return None;
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::measured_faults::{self, MEASURED};
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
+use crate::gate;
 use crate::mechanism::{self, Mechanism};
 use crate::plan;
 use crate::profile::built_in;
@@ -24,7 +25,7 @@ pub struct Row {
     pub details: Vec<(&'static str, Value)>,
 }
 
-/// Ways to share a GPU.
+/// The mechanisms, which share a GPU.
 pub fn mechanisms() -> Vec<Row> {
     let row = |mechanism: &&dyn Mechanism| {
         let entry = mechanism.entry();
@@ -48,7 +49,7 @@ pub fn mechanisms() -> Vec<Row> {
     mechanism::CATALOGUE.iter().map(row).collect()
 }
 
-/// What tenants do.
+/// The workloads of tenants.
 pub fn workloads() -> Vec<Row> {
     let row = |workload: &&gpubench_workloads::load::Workload| Row {
         name: workload.name.to_owned(),
@@ -66,7 +67,7 @@ pub fn workloads() -> Vec<Row> {
                 "needs",
                 json!(Some(workload.needs()).filter(|needs| !needs.is_empty())),
             ),
-            // What a mechanism rules out it rules out for every workload; `needs` says the rest.
+            // No mechanism excludes single workloads; `needs` names the requirements of a workload.
             ("mechanisms", json!(catalogue::names())),
         ],
     };
@@ -82,7 +83,7 @@ fn pair_of(pair: &axis::Pair) -> Value {
     json!({ "key": format!("{victim}:{aggressor}"), "victim": victim, "aggressor": aggressor })
 }
 
-/// The other side of every pair that a workload is in.
+/// The partners of a workload in its pairs.
 fn meets(name: &str) -> Vec<&'static str> {
     let pairs = axis::PAIRS.iter();
     let other = |pair: &axis::Pair| match (pair.victim, pair.aggressor) {
@@ -101,7 +102,7 @@ pub fn faults() -> Vec<Row> {
         for mechanism in mechanism::CATALOGUE {
             let properties = mechanism.entry().properties();
             let not_this =
-                (!plan::meets(&properties, fault.needs)).then_some(plan::NOTHING_TO_BREAK);
+                (!plan::has_needs(&properties, fault.needs)).then_some(plan::NOTHING_TO_BREAK);
             match plan::no_victim(&properties).or(not_this) {
                 Some(why) => not_under.push(json!({ "key": mechanism.name(), "reason": why })),
                 None => under.push(mechanism.name()),
@@ -233,6 +234,16 @@ pub fn probes() -> Vec<Row> {
     probe::CATALOGUE.iter().map(row).collect()
 }
 
+/// Gates, which decide whether the figures of a cell can be trusted.
+pub fn gates() -> Vec<Row> {
+    let row = |entry: &gate::GateEntry| Row {
+        name: entry.gate.to_string(),
+        summary: entry.summary.to_owned(),
+        details: vec![("spoils", json!(entry.scope))],
+    };
+    gate::CATALOGUE.iter().map(row).collect()
+}
+
 /// Profiles inside the binary.
 pub fn profiles() -> Vec<Row> {
     let row = |entry: &built_in::BuiltIn| Row {
@@ -243,7 +254,7 @@ pub fn profiles() -> Vec<Row> {
     built_in::CATALOGUE.iter().map(row).collect()
 }
 
-/// Ways to render a record.
+/// The formats of reports.
 pub fn formats() -> Vec<Row> {
     let row = |format: &&dyn gpubench_reports::Format| Row {
         name: format.name().to_owned(),

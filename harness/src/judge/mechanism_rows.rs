@@ -2,8 +2,8 @@
 
 use gpubench_record::{MechanismRow, Outcome, OutcomeKind, Skip};
 
-/// Sets the outcome of every mechanism. A mechanism with a proof that does not hold was not in
-/// force, whatever its cells say, and failed. A skipped mechanism gets a row with its reason.
+/// Sets the outcome of every mechanism. A mechanism with a proof that does not hold failed, also
+/// where its cells are measured. A skipped mechanism gets a row with its reason.
 pub fn settle(mechanisms: &mut Vec<MechanismRow>, skips: &[Skip]) {
     for row in mechanisms.iter_mut() {
         let broken = row.proof.iter().find(|proof| !proof.holds);

@@ -19,7 +19,7 @@ pub struct Opened {
     pub record: Record,
     /// Its scored content.
     pub run: RunRecord,
-    /// What the reader of the record must know beside it.
+    /// Warnings about the record.
     pub warnings: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ fn open_scored(dir: &Path) -> Result<Opened, ExpectedError> {
     })
 }
 
-/// Opens these records and returns the newest, with the fault trials of the others counted too.
+/// Opens these records and returns the newest, which also counts the fault trials of the others.
 ///
 /// # Errors
 /// When one of them cannot be opened or scored.

@@ -6,7 +6,7 @@ pub fn ptx_hash() -> String {
     let mut hasher = blake3::Hasher::new();
     for kernel in gpubench_kernels::CATALOGUE {
         for part in [kernel.name, kernel.ptx] {
-            // Lengths keep a text from moving across the border of two kernels unseen.
+            // With the lengths, moving text from one kernel to the next changes the hash.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }

@@ -1,5 +1,5 @@
-//! From the folder of a run to a scored record: every cell passes the gates, all cells enter the
-//! matrix. A run that ended a moment ago and one that crashed years ago take the same path.
+//! From the folder of a run to a scored record: each cell is judged by the gates, and all cells are
+//! scored. A run that just ended and a run that crashed take the same path.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub enum JudgeError {
     /// It cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its cells contradict its plan.
+    /// The tenants of a cell are not those of the plan.
     #[error(transparent)]
     Gate(#[from] GateError),
     /// The scoring rules refuse it.
@@ -80,7 +80,8 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
     Ok((run, warnings))
 }
 
-/// Scores a record with judged cells and trials, and counts the fault trials of other records too.
+/// Scores a record with judged cells and trials, and counts fault trials of other records with its
+/// own.
 ///
 /// # Errors
 /// When the scoring rules refuse it.
@@ -112,8 +113,8 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     Ok(())
 }
 
-/// By aggressor: its rate alone over the measured peak of its resource. An aggressor that was not
-/// compared with a peak is absent, and its gate says so.
+/// By aggressor: its rate without a neighbour over the measured peak of its resource. An aggressor
+/// that was not compared with a peak is absent.
 fn share_of_peak(run: &RunRecord) -> BTreeMap<String, f64> {
     let peaks = run.calibration.peaks.iter();
     peaks

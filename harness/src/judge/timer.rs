@@ -1,5 +1,5 @@
 //! The timer floor of the host, measured before a run on the wall clock. Jitter below it has no
-//! verdict.
+//! level.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,30 +1,31 @@
-//! What the plans of the built-in profiles hold: neighbours, numbers of tenants, room for tails.
+//! Plans of the built-in profiles: neighbours, numbers of tenants, open loops that give a p99.
 
 use gpubench_record::{Condition, Role};
 
 use super::tests::{built_in, host};
 use super::{notes, plan};
+use crate::profile::units::Span;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 #[test]
-fn every_built_in_profile_has_a_plan_whose_open_loops_are_good_for_a_p99() -> TestResult {
+fn every_built_in_profile_has_open_loops_that_give_a_p99() -> TestResult {
     for name in crate::profile::built_in::names() {
         let profile = built_in(&name)?;
         let plan = plan(&profile, &host(&[0; 6]), "ptx")?;
         assert!(plan.device_time_ns() <= profile.device_time.ns, "{name}");
         assert!(!plan.cells.is_empty(), "{name}");
-        // Those that are about throughput or show that something works promise no tails, and the
-        // default has to do with ten minutes.
-        let short = ["batch-training", "smoke", "default"].contains(&name.as_str());
-        let said = notes(&plan, &profile);
-        assert!(short || said.is_empty(), "{name}: {said:?}");
+        // Profiles for throughput and for a smoke test need no p99, and the default is limited to
+        // ten minutes.
+        let exempt = ["batch-training", "smoke", "default"].contains(&name.as_str());
+        let notes = notes(&plan, &profile);
+        assert!(exempt || notes.is_empty(), "{name}: {notes:?}");
     }
     Ok(())
 }
 
-/// Profiles that follow no published situation.
-const OF_OUR_OWN: [&str; 4] = ["default", "smoke", "nightly", "weekly"];
+/// Profiles that follow no published work.
+const WITHOUT_SOURCE: [&str; 4] = ["default", "smoke", "nightly", "weekly"];
 
 /// The sources that the comment at the head of a profile names.
 fn sources(text: &str) -> Option<String> {
@@ -36,16 +37,16 @@ fn sources(text: &str) -> Option<String> {
 }
 
 #[test]
-fn every_archetype_names_the_work_that_it_follows() {
+fn every_archetype_names_its_source() {
     let mut followed = 0;
     for profile in crate::profile::built_in::CATALOGUE {
         let found = sources(profile.text);
-        if OF_OUR_OWN.contains(&profile.name) {
+        if WITHOUT_SOURCE.contains(&profile.name) {
             continue;
         }
         followed += 1;
         let found = found.unwrap_or_default();
-        // Somebody's name, a place and a year.
+        // An author, a venue and a year.
         let year = |word: &str| {
             let digits = word.trim_matches(|c: char| !c.is_ascii_digit());
             digits.len() == 4 && (1950..2100).contains(&digits.parse().unwrap_or(0))
@@ -60,22 +61,22 @@ fn every_archetype_names_the_work_that_it_follows() {
         );
         assert!(
             profile.text.contains("ours"),
-            "{} says not which figures are its own",
+            "{} does not say which figures are its own",
             profile.name
         );
     }
     assert_eq!(
-        followed + OF_OUR_OWN.len(),
+        followed + WITHOUT_SOURCE.len(),
         crate::profile::built_in::CATALOGUE.len()
     );
     assert!(followed >= 6);
 }
 
 #[test]
-fn neighbours_do_what_the_profile_says_each() -> TestResult {
+fn every_neighbour_has_the_role_of_the_profile() -> TestResult {
     let profile = built_in("saas-hostile")?;
     let plan = plan(&profile, &host(&[0]), "ptx")?;
-    let done = |condition: Condition| -> Vec<(Role, Option<&str>)> {
+    let roles_in = |condition: Condition| -> Vec<(Role, Option<&str>)> {
         let mut cells = plan.cells.iter();
         let cell = cells.find(|cell| cell.condition == condition && cell.victim == "compute");
         let tenants = cell.map_or(&[][..], |cell| &cell.tenants);
@@ -84,12 +85,12 @@ fn neighbours_do_what_the_profile_says_each() -> TestResult {
             .map(|one| (one.role, one.workload.as_deref()));
         roles.collect()
     };
-    let contended = done(Condition::C);
+    let contended = roles_in(Condition::C);
     assert_eq!(contended[0], (Role::Victim, Some("compute")));
     assert_eq!(contended[1].0, Role::Aggressor);
     assert_eq!(contended[2], (Role::Aggressor, Some("dram-copy")));
     assert_eq!(contended[3], (Role::Peer, Some("compute")));
-    assert_eq!(done(Condition::S)[1..], [(Role::Idle, None); 3]);
+    assert_eq!(roles_in(Condition::S)[1..], [(Role::Idle, None); 3]);
     Ok(())
 }
 
@@ -99,10 +100,10 @@ fn a_sweep_adds_contended_cells_with_fewer_tenants() -> TestResult {
     let plan = plan(&profile, &host(&[0]), "ptx")?;
     let first = plan.cells.iter().filter(|cell| cell.block == 0);
     let compute = first.filter(|cell| cell.victim == "compute");
-    let mut seen: Vec<(Condition, usize)> = compute
+    let mut found: Vec<(Condition, usize)> = compute
         .map(|cell| (cell.condition, cell.tenants.len()))
         .collect();
-    seen.sort_unstable();
+    found.sort_unstable();
     use Condition::{C, N, NAgain, S, SAgain};
     let expected = [
         (N, 1),
@@ -113,8 +114,28 @@ fn a_sweep_adds_contended_cells_with_fewer_tenants() -> TestResult {
         (C, 4),
         (C, 8),
     ];
-    assert_eq!(seen, expected);
-    let told = |end: &str| plan.cells.iter().any(|cell| cell.id.ends_with(end));
-    assert!(told("-C-fma-hog") && told("-C-fma-hog-tenants4"));
+    assert_eq!(found, expected);
+    let has = |end: &str| plan.cells.iter().any(|cell| cell.id.ends_with(end));
+    assert!(has("-C-fma-hog") && has("-C-fma-hog-tenants4"));
+    Ok(())
+}
+
+#[test]
+fn built_in_profiles_keep_their_budgets_with_up_to_six_mechanisms() -> TestResult {
+    for (name, budget, fewest) in [
+        ("smoke", Span::from_s(40), 6),
+        ("default", Span::from_s(600), 8),
+    ] {
+        let profile = built_in(name)?;
+        assert_eq!(profile.device_time, budget);
+        for under_test in 0..=6 {
+            // All in one group; then the longest plan, with native cells for each mechanism.
+            for groups in [vec![0; under_test], (1..=under_test).collect()] {
+                let plan = plan(&profile, &host(&groups), "ptx")?;
+                assert!(plan.device_time_ns() <= budget.ns, "{name}, {groups:?}");
+                assert!(plan.blocks >= fewest, "{name}, {groups:?}");
+            }
+        }
+    }
     Ok(())
 }

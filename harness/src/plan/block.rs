@@ -1,4 +1,4 @@
-//! What one block holds, and the order in which blocks and their cells run.
+//! The cells of one block, and the order in which blocks and their cells run.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use gpubench_stats::ScheduleRng;
 use super::capability::{Capability, VariantRef};
 use super::seed::derive;
 use crate::axis::{JITTER_SUB_AXIS, Pair};
-use crate::catalogue::REFERENCE;
+use crate::profile::{AGGRESSOR, PEER};
 
 /// Mechanisms that run without a switch of the host between them.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(super) struct Group<'a> {
     pub members: Vec<&'a Capability>,
 }
 
-/// A cell without its place in the order.
+/// A cell without its position in the order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Draft {
     variant: VariantRef,
@@ -27,23 +27,23 @@ pub(super) struct Draft {
     pair: &'static Pair,
     condition: Condition,
     dose: f64,
-    /// Whether neighbours are kept out.
-    alone: bool,
-    /// Tenants, if fewer than the plan has.
+    /// Whether the victim is the only tenant.
+    no_neighbours: bool,
+    /// Number of tenants, where it is smaller than the plan's.
     fewer: Option<u32>,
 }
 
 impl Draft {
-    /// Whether the jitter of a variant is scored from the open loop of this cell: that of the
-    /// victim natively, alone and beside the aggressor.
-    pub(super) fn tells_jitter(&self) -> bool {
+    /// Whether the jitter of a variant is scored from the open loop of this cell: N, S or C of the
+    /// jitter sub-axis.
+    pub(super) fn gives_jitter(&self) -> bool {
         let condition = matches!(self.condition, Condition::N | Condition::S | Condition::C);
         condition && self.pair.sub_axis == JITTER_SUB_AXIS
     }
 }
 
 impl<'a> Group<'a> {
-    /// Sorts what can run into groups, in the order in which they first appear.
+    /// Sorts mechanisms into groups, in the order in which the groups first appear.
     pub(super) fn sort(runnable: &[&'a Capability]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for &capability in runnable {
@@ -73,14 +73,14 @@ impl<'a> Group<'a> {
             }
             let mut push_with = |variant: &VariantRef, pair, condition: Condition, dose, fewer| {
                 let (variant, group) = (variant.clone(), self.name.to_owned());
-                let alone = condition.is_native() || self.admits_one_tenant(&variant);
+                let no_neighbours = condition.is_native() || self.admits_one_tenant(&variant);
                 drafts.push(Draft {
                     variant,
                     group,
                     pair,
                     condition,
                     dose,
-                    alone,
+                    no_neighbours,
                     fewer,
                 });
             };
@@ -88,7 +88,7 @@ impl<'a> Group<'a> {
                 push_with(variant, pair, condition, dose, None);
             };
             if self.members.iter().any(|member| member.needs_native) {
-                let native = VariantRef::new(REFERENCE, REFERENCE);
+                let native = VariantRef::new(plan.reference, plan.reference);
                 push(&native, first, Condition::N, 0.0);
                 push(&native, first, Condition::NAgain, 0.0);
             }
@@ -124,8 +124,8 @@ impl<'a> Group<'a> {
         drafts
     }
 
-    /// Whether the host must be switched for cells of this variant.
-    fn is_separate(&self, variant: &VariantRef) -> Option<&VariantRef> {
+    /// The variant, where the host must be switched for its cells.
+    fn separate_state(&self, variant: &VariantRef) -> Option<&VariantRef> {
         let member = self
             .members
             .iter()
@@ -133,7 +133,7 @@ impl<'a> Group<'a> {
         member.separate.then_some(&member.variant)
     }
 
-    /// Whether this variant lets nobody in beside the victim.
+    /// Whether this variant admits one tenant.
     fn admits_one_tenant(&self, variant: &VariantRef) -> bool {
         let mut members = self.members.iter();
         members.any(|member| member.variant == *variant && member.properties.admits_one_tenant())
@@ -146,7 +146,8 @@ impl<'a> Group<'a> {
             .filter(|member| !member.properties.is_reference())
     }
 
-    /// Unprotected forms whose contended cells are not in the block anyway, each once.
+    /// Unprotected forms that are not under test themselves, each once. Their contended cells are
+    /// planned as condition U.
     fn unprotected_forms(&self) -> BTreeSet<&'a VariantRef> {
         let planned: BTreeSet<_> = self.under_test().map(|member| &member.variant).collect();
         let forms = self
@@ -160,12 +161,12 @@ impl<'a> Group<'a> {
 ///
 /// Blocks come in pairs, the second in the reverse order of the first, so that a linear drift
 /// cancels out (ABBA). A pair of one group runs before the host is switched to the next group,
-/// and the order of groups turns round from pair to pair, which halves the switches.
+/// and the order of groups is reversed from pair to pair, which halves the switches.
 pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
     let mut cells = Vec::new();
     for first in (0..plan.blocks).step_by(2) {
-        let turned = (first / 2) % 2 == 1;
-        let visit: Vec<&Group<'_>> = if turned {
+        let reversed = (first / 2) % 2 == 1;
+        let visit: Vec<&Group<'_>> = if reversed {
             groups.iter().rev().collect()
         } else {
             groups.iter().collect()
@@ -174,8 +175,8 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             let mut drafts = group.cells(plan);
             let purpose = format!("order {}", group.name);
             ScheduleRng::new(derive(plan.seed, &purpose, first)).shuffle(&mut drafts);
-            // Stable: within each state of the host the order stays random.
-            drafts.sort_by_key(|draft| group.is_separate(&draft.variant));
+            // The sort is stable: within each state of the host the order stays random.
+            drafts.sort_by_key(|draft| group.separate_state(&draft.variant));
             cells.extend(drafts.iter().map(|draft| plan.cell(first, draft)));
             if first + 1 < plan.blocks {
                 cells.extend(drafts.iter().rev().map(|draft| plan.cell(first + 1, draft)));
@@ -186,7 +187,7 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
     cells
 }
 
-/// What all cells of a plan have in common.
+/// The settings that all cells of a plan share.
 pub(super) struct Layout<'a> {
     /// Seed of the run.
     pub seed: u64,
@@ -194,10 +195,12 @@ pub(super) struct Layout<'a> {
     pub blocks: u32,
     /// Tenants in a contended cell.
     pub tenants: u32,
-    /// What the neighbours of a contended cell do.
+    /// The roles of the neighbours of a contended cell.
     pub neighbours: &'a [String],
     /// Smaller numbers of tenants for contended cells.
     pub sweep: &'a [u32],
+    /// Name of the mechanism of native cells.
+    pub reference: &'a str,
     /// Pairs of victim and aggressor to run.
     pub pairs: &'a [&'static Pair],
     /// Doses of the aggressor.
@@ -225,7 +228,7 @@ impl Layout<'_> {
             dose: draft.dose,
             tenants: self.tenants(draft, aggressor),
             schedule_seed: derive(self.seed, "schedule", block),
-            closed_only: !self.open_everywhere && !draft.tells_jitter(),
+            closed_only: !self.open_everywhere && !draft.gives_jitter(),
         }
     }
 
@@ -235,19 +238,18 @@ impl Layout<'_> {
             role: Role::Victim,
             workload: Some(draft.pair.victim.to_owned()),
         };
-        let neighbours = if draft.alone {
+        let neighbours = if draft.no_neighbours {
             0
         } else {
             draft.fewer.unwrap_or(self.tenants) - 1
         };
         let neighbour = |number: u32| {
-            let words = self.neighbours;
-            let last = words.len().saturating_sub(1);
-            let word = words.get((number as usize - 1).min(last));
-            let (role, workload) = match (aggressor, word.map(String::as_str)) {
+            let last = self.neighbours.len().saturating_sub(1);
+            let planned = self.neighbours.get((number as usize - 1).min(last));
+            let (role, workload) = match (aggressor, planned.map(String::as_str)) {
                 (None, _) => (Role::Idle, None),
-                (Some(_), Some("peer")) => (Role::Peer, Some(draft.pair.victim)),
-                (Some(aggressor), None | Some("aggressor")) => (Role::Aggressor, Some(aggressor)),
+                (Some(_), Some(PEER)) => (Role::Peer, Some(draft.pair.victim)),
+                (Some(aggressor), None | Some(AGGRESSOR)) => (Role::Aggressor, Some(aggressor)),
                 (Some(_), Some(other)) => (Role::Aggressor, Some(other)),
             };
             CellTenant {
@@ -262,7 +264,8 @@ impl Layout<'_> {
     }
 }
 
-/// Gives every cell its id: a number that sorts in run order, then what it is.
+/// Gives every cell its id: a number that sorts in run order, then block, mechanism, victim,
+/// condition and aggressor.
 fn number(cells: &mut [Cell], plan: &Layout<'_>) {
     let blocks = plan.blocks;
     let digits = |count: usize| count.saturating_sub(1).to_string().len();

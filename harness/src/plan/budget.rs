@@ -1,4 +1,4 @@
-//! How many blocks, and how long a cell, so that a plan takes no longer than its profile allows.
+//! The number of blocks and the length of a cell, within the `device_time` of the profile.
 
 use gpubench_record::Durations;
 
@@ -7,25 +7,25 @@ use super::error::PlanError;
 use crate::profile::units::Span;
 use crate::profile::{CellParts, Profile};
 
-/// Standard deviations of a Poisson count that an open loop keeps in hand: 3.5 leave about one
-/// cell in four thousand with fewer arrivals than wanted.
+/// Margin of an open loop, in standard deviations of its Poisson count: with 3.5, about one cell in
+/// four thousand has fewer arrivals than a p99 needs.
 const ARRIVALS_MARGIN_SD: f64 = 3.5;
 
-/// Blocks beyond the fewest for which cells are shortened. What else a host does spoils a cell
-/// now and then, and its block then stands for nothing: with none to spare, one spoilt cell left a
-/// row of an H100 without a verdict.
+/// Blocks beyond the fewest for which cells are shortened. Other load on the host spoils a cell now
+/// and then, and its block does not count. Without a spare block, one such cell left a row of an
+/// H100 without a level.
 const SPARE_BLOCKS: u32 = 2;
 
-/// Parts shrink in whole steps of this length, for durations that people can read.
+/// Parts shrink in whole steps of this length, so that durations stay readable.
 const STEP_NS: u64 = 1_000_000;
 
 /// The cells of one block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PerBlock {
-    /// All of them.
+    /// All cells.
     pub cells: u64,
-    /// Those whose open loops jitter is scored from, if it is.
-    pub telling: u64,
+    /// Cells with open loops from which jitter is scored; 0 where the profile does not request it.
+    pub with_jitter: u64,
 }
 
 impl PerBlock {
@@ -33,17 +33,17 @@ impl PerBlock {
         drafts.fold(
             Self {
                 cells: 0,
-                telling: 0,
+                with_jitter: 0,
             },
             |sum, draft| Self {
                 cells: sum.cells + 1,
-                telling: sum.telling + u64::from(jitter && draft.tells_jitter()),
+                with_jitter: sum.with_jitter + u64::from(jitter && draft.gives_jitter()),
             },
         )
     }
 }
 
-/// How a plan meets its time.
+/// How a plan fits its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fit {
     pub blocks: u32,
@@ -52,9 +52,9 @@ pub(super) struct Fit {
     pub open_everywhere: bool,
 }
 
-/// The most blocks of full cells that fit; else the fewest blocks of shorter cells, with some to
-/// spare where that costs no more than length. Where open loops in every cell would be too short
-/// for a p99 in any, only those stay that jitter is scored from.
+/// As many blocks of full cells as fit; else the fewest blocks of shorter cells, with
+/// [`SPARE_BLOCKS`] where these do not cost the p99. Where open loops in every cell would be too
+/// short for a p99, only the cells that give jitter have one.
 pub(super) fn fit(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanError> {
     let bounds = profile.blocks;
     let full = durations(&profile.cell);
@@ -70,15 +70,15 @@ pub(super) fn fit(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanErr
     let fewest = bounds.min.max(fitting);
     let fit = shortened(profile, per_block, fewest)?;
     let has_p99 = |fit: &Fit| fit.durations.open_ns >= open_ns_for_p99(profile);
-    let most = bounds.max.min(bounds.min.saturating_add(SPARE_BLOCKS));
-    let more = (fewest + 1..=most).rev();
+    let max = bounds.max.min(bounds.min.saturating_add(SPARE_BLOCKS));
+    let more = (fewest + 1..=max).rev();
     let spare = more
         .filter_map(|blocks| shortened(profile, per_block, blocks).ok())
         .find(|more| has_p99(more) || !has_p99(&fit));
     Ok(spare.unwrap_or(fit))
 }
 
-/// So many blocks, of cells that are as long as the time allows and no longer than full ones.
+/// This number of blocks, of cells that are as long as the time allows and at most full.
 fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit, PlanError> {
     let everywhere = |durations| Fit {
         blocks,
@@ -87,13 +87,13 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
     };
     let full = durations(&profile.cell);
     let cells = per_block.cells.saturating_mul(u64::from(blocks)).max(1);
-    let least = durations(&profile.cell_min);
+    let shortest = durations(&profile.cell_min);
     let cell_ns = profile.device_time.ns / cells;
     if cell_ns >= full.cell_ns() {
         return Ok(everywhere(full));
     }
-    if cell_ns < least.cell_ns() {
-        let needed = Span::from_ns(cells.saturating_mul(least.cell_ns()));
+    if cell_ns < shortest.cell_ns() {
+        let needed = Span::from_ns(cells.saturating_mul(shortest.cell_ns()));
         let device_time = profile.device_time;
         return Err(PlanError::TooLittleTime {
             device_time,
@@ -101,11 +101,11 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
             needed,
         });
     }
-    let durations = shrink(&full, &enough_arrivals(profile, least, cell_ns), cell_ns);
-    // A promised latency is held against the open loop of every cell.
+    let durations = shrink(&full, &enough_arrivals(profile, shortest, cell_ns), cell_ns);
+    // A promised latency is evaluated in the open loop of every cell.
     if profile.slo.ns == 0
         && durations.open_ns < open_ns_for_p99(profile)
-        && let Some(durations) = few_open_loops(profile, &full, least, per_block, blocks)
+        && let Some(durations) = few_open_loops(profile, &full, shortest, per_block, blocks)
     {
         return Ok(Fit {
             blocks,
@@ -116,28 +116,28 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
     Ok(everywhere(durations))
 }
 
-/// Cells of which only the telling ones have an open loop, one that is good for a p99; `None` where
-/// even these do not fit. The other parts share what time is left.
+/// Durations where only cells that give jitter have an open loop, long enough for a p99; `None`
+/// where even these do not fit. The other parts share the rest of the time.
 fn few_open_loops(
     profile: &Profile,
     full: &Durations,
-    least: Durations,
+    shortest: Durations,
     per_block: PerBlock,
     blocks: u32,
 ) -> Option<Durations> {
     let wanted_ns = open_ns_for_p99(profile).next_multiple_of(STEP_NS);
-    let open_ns = wanted_ns.max(least.open_ns);
-    if per_block.telling == 0 || open_ns > full.open_ns {
+    let open_ns = wanted_ns.max(shortest.open_ns);
+    if per_block.with_jitter == 0 || open_ns > full.open_ns {
         return None;
     }
     let block_ns = profile.device_time.ns / u64::from(blocks).max(1);
-    let opening_ns = per_block.telling.checked_mul(full.gap_ns + open_ns)?;
+    let opening_ns = per_block.with_jitter.checked_mul(full.gap_ns + open_ns)?;
     let cell_ns = block_ns.checked_sub(opening_ns)? / per_block.cells.max(1);
-    let (full, least) = (full.closed_only(), least.closed_only());
-    if cell_ns < least.cell_ns() {
+    let (full, shortest) = (full.closed_only(), shortest.closed_only());
+    if cell_ns < shortest.cell_ns() {
         return None;
     }
-    let closed = shrink(&full, &least, cell_ns.min(full.cell_ns()));
+    let closed = shrink(&full, &shortest, cell_ns.min(full.cell_ns()));
     Some(Durations {
         open_ns,
         gap_ns: profile.cell.gap.ns,
@@ -145,13 +145,14 @@ fn few_open_loops(
     })
 }
 
-/// Length of an open loop that holds the arrivals a p99 needs, but for one cell in thousands.
+/// Length of an open loop that holds the arrivals that a p99 needs, with the margin of
+/// [`ARRIVALS_MARGIN_SD`].
 pub(super) fn open_ns_for_p99(profile: &Profile) -> u64 {
     let wanted = f64::from(profile.thresholds.jitter_requests_min);
     // Solves mean - margin * sqrt(mean) = wanted.
     let root = (ARRIVALS_MARGIN_SD + (ARRIVALS_MARGIN_SD.powi(2) + 4.0 * wanted).sqrt()) / 2.0;
     let open_s = root * root / profile.nominal_rate_per_s();
-    // Saturates for a rate close to 0, and then no open loop is long enough, which is true.
+    // Saturates for a rate close to 0, where no open loop is long enough.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -161,15 +162,18 @@ pub(super) fn open_ns_for_p99(profile: &Profile) -> u64 {
     open_ns
 }
 
-/// The shortest cell with an open loop that is good for a p99, if the time and the profile have
-/// room for one. Where they have not, every part shrinks alike: half a p99 is none.
-fn enough_arrivals(profile: &Profile, least: Durations, cell_ns: u64) -> Durations {
-    let open_ns = open_ns_for_p99(profile).max(least.open_ns);
-    let base = Durations { open_ns, ..least };
+/// The shortest cell with an open loop that is long enough for a p99. Where time or profile do not
+/// allow that, the shortest cell, so that every part shrinks alike.
+fn enough_arrivals(profile: &Profile, shortest: Durations, cell_ns: u64) -> Durations {
+    let open_ns = open_ns_for_p99(profile).max(shortest.open_ns);
+    let base = Durations {
+        open_ns,
+        ..shortest
+    };
     if open_ns <= profile.cell.open.ns && base.cell_ns() <= cell_ns {
         base
     } else {
-        least
+        shortest
     }
 }
 
@@ -179,7 +183,7 @@ fn shrink(full: &Durations, base: &Durations, cell_ns: u64) -> Durations {
     let missing = u128::from(full.cell_ns() - base.cell_ns()).max(1);
     let part = |full_ns: u64, base_ns: u64| {
         let grown = u128::from(full_ns - base_ns) * spare / missing;
-        // At most `full_ns`, since the cell did not fit at full length.
+        // At most `full_ns`: the cell does not fit at full length.
         let grown_ns = u64::try_from(grown).unwrap_or(0);
         base_ns + grown_ns / STEP_NS * STEP_NS
     };

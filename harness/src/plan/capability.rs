@@ -1,11 +1,10 @@
-//! What the host at hand can do, as far as a plan needs to know it.
-//!
-//! Mechanisms fill this in after asking the host; planning itself asks nobody.
+//! The abilities of the host, as far as a plan needs them. The room `judge` collects them from the
+//! mechanisms.
 
 use gpubench_record::MechanismProperties;
 use serde::{Deserialize, Serialize};
 
-/// Every mechanism variant that the profile's options ask for, in report order.
+/// Every mechanism in the variant of the profile's options, in report order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// One entry for each variant.
@@ -15,26 +14,24 @@ pub struct Capabilities {
 /// One variant of one mechanism on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
-    /// Which one.
+    /// The variant.
     pub variant: VariantRef,
-    /// Variants that follow one another without a switch of the host share a group.
+    /// Variants that need no switch of the host between them share a group.
     pub group: String,
     /// Whether it can run.
     pub availability: Availability,
     /// What it would change on the host, one line each.
     pub host_changes: Vec<String>,
-    /// Whether native cells run in its group. False where they cannot, as under a MIG mode that
-    /// nobody allowed to switch off.
+    /// Whether native cells run in its group. They cannot where MIG mode is on and must stay on.
     pub needs_native: bool,
     /// Whether the host must be switched between its cells and those of tenants without any
     /// mechanism. Within a block its cells then follow one another.
     #[serde(default)]
     pub separate: bool,
-    /// What its mechanism is on every host.
+    /// The properties of the mechanism on every host.
     pub properties: MechanismProperties,
-    /// The form whose contended cells show how the aggressor bites unprotected, in the same group.
-    /// Where that form is planned anyway its cells serve; where it is this variant itself, it is
-    /// unprotected by identity.
+    /// The form that shows the aggressor's effect without protection, in the same group. Where the
+    /// form is under test itself, its contended cells serve; it can be this variant itself.
     pub unprotected: Option<VariantRef>,
 }
 

@@ -1,4 +1,4 @@
-//! What published overviews claim, read from the data file that comes with the binary.
+//! The claims of published overviews, from the data file in the binary.
 
 use gpubench_record::{Axis, ClaimedWord};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ struct Claimed {
     claimed: Vec<Entry>,
 }
 
-/// What one source says of some mechanisms.
+/// The words of one source for some mechanisms.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_tables_are_there() -> Result<(), PlanError> {
+    fn the_published_words_of_each_mechanism() -> Result<(), PlanError> {
         let table: &[(&str, Axis, &[&str])] = &[
             ("time-slicing", Axis::Compute, &["S0: None", "S1: None"]),
             ("time-slicing", Axis::Bandwidth, &["S1: None"]),

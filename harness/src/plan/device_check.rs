@@ -1,4 +1,4 @@
-//! The plan of a device check: native cells of one tenant, for `doctor`.
+//! The plan of a device check, for `doctor`: native cells of one tenant.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub const PAIRS: u32 = 8;
 /// Name of the tenant.
 pub const TENANT: &str = "victim";
 
-/// Parts of a cell. Short, so that `doctor` is quick; the longer cells of a matrix differ less.
+/// Parts of a cell. They are short, so that `doctor` is quick; the longer cells of a matrix spread
+/// less.
 const DURATIONS: Durations = Durations {
     warmup_ns: 30_000_000,
     closed_ns: 150_000_000,
@@ -59,10 +60,11 @@ pub fn device_check(profile: &Profile) -> Plan {
         user_victim: None,
         cells: cells.collect(),
         fault_trials: Vec::new(),
-        // Its workloads compute and copy: none has facts that a gate needs.
+        // No workload here has facts that a gate needs.
         workloads: BTreeMap::new(),
         pairs: Vec::new(),
         jitter_from: SubAxis::Sm,
+        reference: REFERENCE.to_owned(),
         claimed: Vec::new(),
         skips: Vec::new(),
     }

@@ -1,4 +1,4 @@
-//! Why there is no plan.
+//! Why a profile cannot be planned on a host.
 
 use crate::error::ExpectedError;
 use crate::profile::units::Span;
@@ -6,37 +6,37 @@ use crate::profile::units::Span;
 /// A profile that cannot be planned on this host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Not one mechanism can run.
+    /// No mechanism can run.
     #[error("{}", reasons.join("; "))]
     NothingToRun {
-        /// `variant: reason`, one for each that was asked for.
+        /// `variant: reason`, one for each requested mechanism.
         reasons: Vec<String>,
     },
-    /// The axes have pairs of victim and aggressor, and the profile wants none of them.
+    /// The profile selects no pair of victim and aggressor of its axes.
     #[error(
         "no pair of the profile's victims and aggressors is on {}", axes.join(", ")
     )]
     NoPair {
-        /// The axes that were asked for.
+        /// The requested axes.
         axes: Vec<String>,
     },
     /// The built-in claims cannot be read, which is a defect of the build.
     #[error("the built-in claimed.toml: {what}")]
     Claimed {
-        /// What the parser said.
+        /// The message of the parser.
         what: String,
     },
-    /// Even the fewest blocks of the shortest cells take longer than allowed.
+    /// The fewest blocks of the shortest cells take longer than `device_time`.
     #[error(
         "device_time {device_time} is too short for {cells} cells (blocks.min of the shortest \
-         cells); the smallest that would do is {needed}"
+         cells); the smallest sufficient device_time is {needed}"
     )]
     TooLittleTime {
-        /// What the profile allows.
+        /// The `device_time` of the profile.
         device_time: Span,
         /// Cells in the fewest blocks.
         cells: u64,
-        /// What they take at their shortest.
+        /// The time of these cells at their shortest.
         needed: Span,
     },
 }
@@ -50,7 +50,7 @@ impl From<PlanError> for ExpectedError {
             PlanError::NoPair { .. } => Self::Usage {
                 problem: text,
                 remedy: Some(
-                    "name a sub-axis for its usual pair, or add to victims and aggressors \
+                    "name a sub-axis to run its first pair, or add to victims and aggressors \
                      (gpubench list axes)"
                         .to_owned(),
                 ),
@@ -58,7 +58,7 @@ impl From<PlanError> for ExpectedError {
             PlanError::TooLittleTime { needed, .. } => Self::Usage {
                 problem: text,
                 remedy: Some(format!(
-                    "set device_time = \"{needed}\", or ask for fewer mechanisms or axes"
+                    "set device_time = \"{needed}\", or request fewer mechanisms or axes"
                 )),
             },
         }

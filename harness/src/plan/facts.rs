@@ -1,5 +1,5 @@
-//! Facts of today's catalogues that gates and scores need, written into the plan: a record is
-//! scored by what it holds, whatever the catalogues are by then.
+//! Facts of the catalogues that gates and scores need. They are written into the plan, so that a
+//! record is scored without the catalogues of a later version.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn of_pairs(pairs: &[&Pair]) -> Vec<PlannedPair> {
     pairs.iter().map(planned).collect()
 }
 
-/// What trials of a fault are judged by.
+/// The facts by which trials of a fault are judged.
 pub(super) fn of_fault(fault: &Fault) -> FaultFacts {
     FaultFacts {
         control: match fault.name {

@@ -1,7 +1,8 @@
-//! Fault trials: which fault under which mechanism, how often, and when in the victims' life.
+//! Fault trials: which faults run under which mechanism, how often, and when in the trial.
 //!
-//! Under each mechanism they come after all cells, from benign to severe, the controls first. The
-//! instant of each follows from the seed, so that no fault always meets the same phase of a turn.
+//! Under each mechanism they run after all cells, from benign to severe, the controls first. The
+//! instant of each fault follows from the seed, so that faults hit different phases of a time
+//! slice.
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
@@ -12,23 +13,23 @@ use gpubench_workloads::fault::{CATALOGUE, Fault, Needs};
 use super::facts;
 use super::seed::derive;
 
-/// What the user wants of faults, and what the device can do about it.
+/// The fault trials that the user requests, and the abilities of the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultWish {
     /// Names of the faults; all if empty. The controls run in any case.
     pub names: Vec<String>,
     /// Trials of each fault under each mechanism.
     pub trials: u32,
-    /// Whether the tenants' time is virtual: then few requests tell as much as many.
+    /// Whether the tenants' time is virtual, so that few requests suffice for a rate.
     pub is_virtual_time: bool,
     /// Whether the machine plants illegal instructions.
     pub plants_illegal_instruction: bool,
 }
 
 /// Why one fault is not injected under a mechanism.
-pub const NOTHING_TO_BREAK: &str = "this mechanism has nothing that it could break";
+pub const NOTHING_TO_BREAK: &str = "this mechanism lacks what the fault breaks";
 
-/// Requests of a victim, served natively, that a part of a trial lasts.
+/// Length of a part of a trial, in native service times of a victim request.
 const REQUESTS_VIRTUAL: u64 = 40;
 const REQUESTS_WALL: u64 = 400;
 
@@ -44,7 +45,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
             plan.skips.push(skip(mechanism, None, reason));
             continue;
         }
-        // Cells have the group; a variant that is only the unprotected form of others has some too.
+        // The group of a variant is that of its cells.
         let mut cells = plan.cells.iter();
         let Some(group) = cells
             .find(|cell| cell.variant == *variant)
@@ -53,7 +54,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
             continue;
         };
         for fault in CATALOGUE.iter().filter(|fault| is_wanted(fault, wish)) {
-            if !meets(&mechanism.properties, fault.needs) {
+            if !has_needs(&mechanism.properties, fault.needs) {
                 // Only a user who named the fault expects a row for it.
                 if !wish.names.is_empty() {
                     plan.skips
@@ -62,7 +63,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
                 continue;
             }
             if fault.planted_only && !wish.plants_illegal_instruction {
-                let reason = "no machine file plants it here, and no program can make one";
+                let reason = "only a machine file of the virtual GPU can plant it";
                 plan.skips.push(skip(mechanism, Some(fault), reason));
                 continue;
             }
@@ -80,12 +81,12 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
     }
 }
 
-/// Why no fault has a victim under such a mechanism, if none has.
+/// Why faults have no victim under a mechanism; `None` where they have.
 #[must_use]
 pub const fn no_victim(properties: &MechanismProperties) -> Option<&'static str> {
     match properties.sharing {
-        Sharing::Reference => Some("it has one tenant, so no fault has a victim beside it"),
-        Sharing::OneTenant => Some("a second tenant is refused: no fault has a victim beside it"),
+        Sharing::Reference => Some("it has one tenant, so no fault has a victim"),
+        Sharing::OneTenant => Some("a second tenant is refused, so no fault has a victim"),
         Sharing::InTime | Sharing::InSpace if properties.has_threads() => {
             Some("its tenants are threads of one process, which ends as a whole")
         }
@@ -95,7 +96,7 @@ pub const fn no_victim(properties: &MechanismProperties) -> Option<&'static str>
 
 /// Whether a mechanism has what a fault needs.
 #[must_use]
-pub const fn meets(properties: &MechanismProperties, needs: Needs) -> bool {
+pub const fn has_needs(properties: &MechanismProperties, needs: Needs) -> bool {
     match needs {
         Needs::Nothing => true,
         Needs::MpsDaemon => properties.mps_daemon,
@@ -137,7 +138,7 @@ fn planned(plan: &Plan, wish: &FaultWish, key: &TrialKey<'_>) -> FaultTrial {
     let number = u32::try_from(plan.fault_trials.len()).unwrap_or(u32::MAX);
     let seed = derive(plan.seed, &key.mechanism.variant, number);
     let settles_ns = key.mechanism.properties.settles_ns;
-    // Somewhere in the second part; the third lies wholly after it.
+    // In the first quarter of the second part; the rest of the trial shows the victims afterwards.
     let at_ns = settles_ns + part_ns + seed % (part_ns / 4).max(1);
     let fault = key.fault;
     FaultTrial {
@@ -159,7 +160,7 @@ fn planned(plan: &Plan, wish: &FaultWish, key: &TrialKey<'_>) -> FaultTrial {
     }
 }
 
-/// Victims, and last the injector, where the fault happens.
+/// The victims, and the injector last.
 fn tenants(count: u32, fault: &Fault) -> Vec<CellTenant> {
     let last = count - 1;
     let tenant = |index: u32| CellTenant {

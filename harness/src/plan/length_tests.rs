@@ -1,4 +1,4 @@
-//! How long the parts of cells are, and which cells have an open loop.
+//! The lengths of the parts of cells, and which cells have an open loop.
 
 use gpubench_record::Condition;
 
@@ -8,7 +8,7 @@ use crate::profile::units::Span;
 use crate::profile::{Blocks, Profile, Wanted};
 
 #[test]
-fn the_default_profile_leaves_room_for_a_p99_and_says_when_it_does_not() -> TestResult {
+fn the_default_profile_gives_a_p99_or_a_note() -> TestResult {
     let profile = built_in("default")?;
     assert_eq!(profile.nominal_rate_per_s(), 250.0);
     let two = plan(&profile, &host(&[0]), "ptx")?;
@@ -18,46 +18,46 @@ fn the_default_profile_leaves_room_for_a_p99_and_says_when_it_does_not() -> Test
         two.durations
     );
     assert_eq!(notes(&two, &profile), Vec::<String>::new());
-    let hasty = Profile {
+    let short = Profile {
         axes: Wanted::Names(vec!["jitter".to_owned()]),
         device_time: Span::from_s(100),
         ..profile
     };
-    let many = plan(&hasty, &host(&[1, 2, 3, 4]), "ptx")?;
-    let said = notes(&many, &hasty);
+    let many = plan(&short, &host(&[1, 2, 3, 4]), "ptx")?;
+    let notes = notes(&many, &short);
     assert!(
-        said.len() == 1 && said[0].contains("a p99 needs 368"),
-        "{said:?}"
+        notes.len() == 1 && notes[0].contains("a p99 needs 368"),
+        "{notes:?}"
     );
     Ok(())
 }
 
 #[test]
-fn where_time_is_short_only_the_cells_that_jitter_is_scored_from_have_open_loops() -> TestResult {
+fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
     let profile = built_in("default")?;
-    let mut seen = [false; 2];
+    let mut found = [false; 2];
     for under_test in 1..=9 {
         let plan = plan(&profile, &host(&vec![0; under_test]), "ptx")?;
         let short = plan.cells.iter().any(|cell| cell.closed_only);
-        seen[usize::from(short)] = true;
-        // Every jitter row can be scored: that is what the open loops were left out for.
+        found[usize::from(short)] = true;
+        // Every jitter row has its p99.
         assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
         assert!(
             plan.device_time_ns() <= profile.device_time.ns,
             "{under_test}"
         );
         for cell in plan.cells.iter().filter(|_| short) {
-            let tells = cell.victim == "compute"
+            let gives_jitter = cell.victim == "compute"
                 && matches!(cell.condition, Condition::N | Condition::S | Condition::C);
-            assert_eq!(cell.closed_only, !tells, "{}", cell.id);
+            assert_eq!(cell.closed_only, !gives_jitter, "{}", cell.id);
             assert!(plan.durations_of(cell).closed_ns >= profile.cell_min.closed.ns);
         }
     }
     assert_eq!(
-        seen, [true; 2],
-        "few mechanisms have open loops everywhere, many have not"
+        found, [true; 2],
+        "open loops everywhere with few mechanisms, not with many"
     );
-    // Nothing is scored from open loops: they shrink as everything else does.
+    // Without the jitter axis, open loops shrink as every other part does.
     let without = Profile {
         axes: Wanted::Names(vec!["compute".to_owned(), "bandwidth".to_owned()]),
         ..profile
@@ -68,7 +68,7 @@ fn where_time_is_short_only_the_cells_that_jitter_is_scored_from_have_open_loops
 }
 
 #[test]
-fn open_loops_are_shortened_last_as_long_as_they_are_good_for_a_p99() -> TestResult {
+fn open_loops_are_shortened_last_while_they_give_a_p99() -> TestResult {
     let profile = Profile {
         device_time: Span::from_s(400),
         ..built_in("default")?
@@ -85,23 +85,19 @@ fn open_loops_are_shortened_last_as_long_as_they_are_good_for_a_p99() -> TestRes
 }
 
 #[test]
-fn blocks_to_spare_are_planned_where_they_cost_no_p99() -> TestResult {
+fn spare_blocks_are_planned_where_they_cost_no_p99() -> TestResult {
     let profile = built_in("default")?;
     assert_eq!((profile.blocks.min, profile.blocks.max), (8, 10));
-    let mut seen = Vec::new();
+    let mut blocks = Vec::new();
     for under_test in [1, 8, 12] {
         let plan = plan(&profile, &host(&vec![0; under_test]), "ptx")?;
         assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
         assert!(plan.device_time_ns() <= profile.device_time.ns);
-        seen.push(plan.blocks);
+        blocks.push(plan.blocks);
     }
-    assert_eq!(
-        seen[..2],
-        [10, 10],
-        "there is time for cells of the least length"
-    );
-    assert!(seen[2] >= 8, "{seen:?}");
-    // A profile that asks for a range has no more to spare than two beyond the fewest.
+    assert_eq!(blocks[..2], [10, 10], "there is time for shorter cells");
+    assert!(blocks[2] >= 8, "{blocks:?}");
+    // With a wide range, two spare blocks are the limit.
     let wide = Profile {
         blocks: Blocks { min: 8, max: 100 },
         device_time: Span::from_s(90),

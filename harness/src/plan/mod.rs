@@ -1,5 +1,5 @@
-//! From a profile and what the host can do to every cell that will run, with its seed, its place
-//! in the order, and the reason for each skip.
+//! From a profile and the capabilities of the host to every cell that will run, with its seed, its
+//! position in the order, and the reason for each skip.
 //!
 //! Pure: no device, no clock, no files. Equal inputs give equal plans.
 
@@ -16,6 +16,8 @@ mod faults;
 #[cfg(test)]
 mod length_tests;
 mod notes;
+#[cfg(test)]
+mod properties;
 mod seed;
 #[cfg(test)]
 mod tests;
@@ -24,26 +26,27 @@ use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{Axis, Plan, Skip};
 
 use crate::axis::{self, AxisEntry, JITTER_SUB_AXIS, Pair, Selection};
+use crate::catalogue::REFERENCE;
 use crate::profile::{Profile, Wanted, profile_hash};
 use block::{Group, Layout, in_order};
 use budget::{Fit, PerBlock};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
 pub use error::PlanError;
-pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, meets, no_victim};
+pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
 pub use notes::notes;
 
-/// Plans a run. `ptx_hash` stands for the kernels in the hash of the profile.
+/// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
 ///
 /// # Errors
-/// When no mechanism can run, or the profile's `device_time` does not hold its fewest blocks.
+/// When no mechanism can run, or `blocks.min` blocks exceed the profile's `device_time`.
 pub fn plan(
     profile: &Profile,
     capabilities: &Capabilities,
     ptx_hash: &str,
 ) -> Result<Plan, PlanError> {
-    let asked = asked_for(profile, capabilities);
-    let skips = skips(profile, &asked);
-    let runnable: Vec<&Capability> = asked
+    let requested = requested(profile, capabilities);
+    let skips = skips(profile, &requested);
+    let runnable: Vec<&Capability> = requested
         .iter()
         .copied()
         .filter(|capability| capability.availability == Availability::Available)
@@ -51,7 +54,7 @@ pub fn plan(
     let pairs = pairs(profile);
     if pairs.is_empty() {
         return Err(PlanError::NoPair {
-            axes: asked_axes(profile),
+            axes: requested_axes(profile),
         });
     }
     let groups = Group::sort(&runnable);
@@ -60,20 +63,16 @@ pub fn plan(
         blocks: 0,
         tenants: profile.tenants,
         neighbours: &profile.neighbours,
+        reference: REFERENCE,
         sweep: &profile.sweep,
         pairs: &pairs,
         doses: &profile.doses,
         open_everywhere: true,
     };
     let drafts = groups.iter().flat_map(|group| group.cells(&layout));
-    let per_block = PerBlock::of(drafts, asks_for_jitter(profile));
+    let per_block = PerBlock::of(drafts, requests_jitter(profile));
     if per_block.cells == 0 {
-        let reasons = skips
-            .iter()
-            .map(|skip| format!("{}: {}", skip.variant, skip.reason));
-        return Err(PlanError::NothingToRun {
-            reasons: reasons.collect(),
-        });
+        return Err(nothing_to_run(&skips));
     }
     let Fit {
         blocks,
@@ -100,7 +99,7 @@ pub fn plan(
         sweep: profile.sweep.clone(),
         service_ns: profile.service.ns,
         telemetry_period_ns: profile.telemetry_period.ns,
-        axes: asked_axes(profile),
+        axes: requested_axes(profile),
         blocks,
         durations,
         thresholds: profile.thresholds.clone(),
@@ -111,13 +110,23 @@ pub fn plan(
         workloads: facts::of_workloads(layout.pairs, layout.neighbours),
         pairs: facts::of_pairs(layout.pairs),
         jitter_from: JITTER_SUB_AXIS,
-        claimed: claimed::claimed(&names(&asked, &skips))?,
+        reference: REFERENCE.to_owned(),
+        claimed: claimed::claimed(&names(&requested, &skips))?,
         skips,
     })
 }
 
-/// What the host says about the mechanisms that the profile names.
-fn asked_for<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a Capability> {
+fn nothing_to_run(skips: &[Skip]) -> PlanError {
+    let reasons = skips
+        .iter()
+        .map(|skip| format!("{}: {}", skip.variant, skip.reason));
+    PlanError::NothingToRun {
+        reasons: reasons.collect(),
+    }
+}
+
+/// The capabilities of the mechanisms that the profile requests.
+fn requested<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a Capability> {
     let wanted = |capability: &&Capability| match &profile.mechanisms {
         Wanted::All => true,
         Wanted::Names(names) => names.contains(&capability.variant.mechanism),
@@ -125,35 +134,35 @@ fn asked_for<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a C
     capabilities.mechanisms.iter().filter(wanted).collect()
 }
 
-/// Every mechanism that the record will have rows of.
-fn names<'a>(asked: &[&'a Capability], skips: &'a [Skip]) -> Vec<&'a str> {
-    let asked = asked.iter().map(|one| one.variant.mechanism.as_str());
-    asked
+/// Every mechanism that has a row in the record.
+fn names<'a>(requested: &[&'a Capability], skips: &'a [Skip]) -> Vec<&'a str> {
+    let requested = requested.iter().map(|one| one.variant.mechanism.as_str());
+    requested
         .chain(skips.iter().map(|skip| skip.name.as_str()))
         .collect()
 }
 
-/// Whether any figure will be taken from open loops for the jitter axis.
-fn asks_for_jitter(profile: &Profile) -> bool {
+/// Whether the profile requests the jitter axis.
+fn requests_jitter(profile: &Profile) -> bool {
     match &profile.axes {
         Wanted::All => true,
         Wanted::Names(names) => names.iter().any(|name| name == Axis::Jitter.as_str()),
     }
 }
 
-fn asked_axes(profile: &Profile) -> Vec<String> {
+fn requested_axes(profile: &Profile) -> Vec<String> {
     match &profile.axes {
         Wanted::All => vec!["all".to_owned()],
         Wanted::Names(names) => names.clone(),
     }
 }
 
-/// The pairs whose cells the profile's axes need, in report order: those of which it wants both
-/// victim and aggressor. A sub-axis that is asked for by its own name has its usual pair at least.
+/// The pairs that the profile's axes need, in report order: those with a victim and an aggressor
+/// that the profile selects. A sub-axis that the profile names itself has at least its first pair.
 fn pairs(profile: &Profile) -> Vec<&'static Pair> {
-    let is_user_victim = profile.user_victim.victim().is_some();
+    let user_victim = profile.user_victim.victim().is_some();
     let of_entry = |entry: &&'static AxisEntry| {
-        let all: Vec<&'static Pair> = if is_user_victim {
+        let all: Vec<&'static Pair> = if user_victim {
             entry.user_victim_pairs().collect()
         } else {
             entry.pairs().collect()
@@ -161,7 +170,7 @@ fn pairs(profile: &Profile) -> Vec<&'static Pair> {
         let wanted: Vec<&Pair> = all
             .iter()
             .copied()
-            .filter(|pair| is_user_victim || wants(&profile.victims, pair.victim))
+            .filter(|pair| user_victim || wants(&profile.victims, pair.victim))
             .filter(|pair| wants(&profile.aggressors, pair.aggressor))
             .collect();
         if wanted.is_empty() && is_named(profile, entry) {
@@ -187,7 +196,7 @@ fn wants(wanted: &Wanted, name: &str) -> bool {
     }
 }
 
-/// Whether the profile names this very sub-axis.
+/// Whether the profile names this sub-axis itself.
 fn is_named(profile: &Profile, entry: &AxisEntry) -> bool {
     matches!(&profile.axes, Wanted::Names(names) if names.iter().any(|name| name == entry.name))
 }
@@ -205,8 +214,8 @@ fn planned(capability: &Capability) -> PlannedMechanism {
     }
 }
 
-fn skips(profile: &Profile, asked: &[&Capability]) -> Vec<Skip> {
-    let waived = asked
+fn skips(profile: &Profile, requested: &[&Capability]) -> Vec<Skip> {
+    let waived = requested
         .iter()
         .filter_map(|capability| match &capability.availability {
             Availability::Available => None,
@@ -221,10 +230,10 @@ fn skips(profile: &Profile, asked: &[&Capability]) -> Vec<Skip> {
     let Wanted::Names(names) = &profile.mechanisms else {
         return waived.collect();
     };
-    let unheard = names
+    let unknown = names
         .iter()
         .filter(|name| {
-            !asked
+            !requested
                 .iter()
                 .any(|capability| capability.variant.mechanism == **name)
         })
@@ -232,8 +241,8 @@ fn skips(profile: &Profile, asked: &[&Capability]) -> Vec<Skip> {
             name: name.clone(),
             variant: name.clone(),
             axis: None,
-            reason: "this host was not asked about it".to_owned(),
+            reason: "its availability on this host is unknown".to_owned(),
             remedy: None,
         });
-    waived.chain(unheard).collect()
+    waived.chain(unknown).collect()
 }

@@ -1,4 +1,4 @@
-//! What a user should know before running a plan: limits that follow from it alone.
+//! Limits of a plan that a user should know before the run.
 
 use gpubench_record::Plan;
 
@@ -6,7 +6,7 @@ use super::budget::open_ns_for_p99;
 use crate::profile::Profile;
 use crate::profile::units::Span;
 
-/// One line for each limit; none for a plan that can decide everything it measures.
+/// One line for each limit; none for a plan that can decide every axis it measures.
 #[must_use]
 pub fn notes(plan: &Plan, profile: &Profile) -> Vec<String> {
     let mut notes = Vec::new();
@@ -16,9 +16,9 @@ pub fn notes(plan: &Plan, profile: &Profile) -> Vec<String> {
             plan.profile
         ));
     } else if plan.blocks < plan.thresholds.blocks_min {
-        let (blocks, least) = (plan.blocks, plan.thresholds.blocks_min);
+        let (blocks, min) = (plan.blocks, plan.thresholds.blocks_min);
         notes.push(format!(
-            "{blocks} blocks decide nothing: thresholds.blocks_min is {least}"
+            "{blocks} blocks decide nothing: thresholds.blocks_min is {min}"
         ));
     }
     let open_ns_wanted = open_ns_for_p99(profile);
@@ -44,7 +44,7 @@ fn short_open_loops(plan: &Plan, profile: &Profile, open_ns_wanted: u64) -> Stri
     );
     format!(
         "open loops hold about {requests:.0} requests a block and a p99 needs {wanted}: jitter \
-         will be inconclusive (cell.open = \"{}\" with device_time = \"{needed}\" would do)",
+         will be inconclusive (cell.open = \"{}\" with device_time = \"{needed}\" is enough)",
         Span::from_ns(
             open_ns_wanted
                 .div_ceil(10_000_000)

@@ -2,19 +2,19 @@
 
 use super::error::Fault;
 
-/// Whether a value lies between two bounds, which are accepted themselves.
+/// Checks that a value lies between two bounds, both included.
 pub(super) fn within<T: PartialOrd + std::fmt::Display>(
     key: &str,
     value: T,
-    least: T,
-    most: T,
+    min: T,
+    max: T,
 ) -> Result<(), Fault> {
-    let problem = if value < least {
-        format!("{value} is too little")
-    } else if value > most {
-        format!("{value} is too much")
+    let problem = if value < min {
+        format!("{value} is too small")
+    } else if value > max {
+        format!("{value} is too large")
     } else {
         return Ok(());
     };
-    Err(Fault::at(key, problem, format!("{least} to {most}")))
+    Err(Fault::at(key, problem, format!("{min} to {max}")))
 }

@@ -10,7 +10,7 @@ pub struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// Its own `summary`; empty if it has none, which a test rules out.
+    /// Its `summary`. Tests check that every profile has one.
     #[must_use]
     pub fn summary(&self) -> String {
         let table = self.text.parse::<toml::Table>().unwrap_or_default();
@@ -32,7 +32,7 @@ macro_rules! built_in {
     };
 }
 
-/// The one that all others are laid over.
+/// The profile that all others are laid over.
 pub const DEFAULT: BuiltIn = built_in!("default");
 
 /// Every built-in profile.

@@ -1,4 +1,4 @@
-//! Rules that no type can express: bounds, orders between keys, names that catalogues know.
+//! Rules that types cannot express: bounds, order between keys, names from catalogues.
 
 use super::bounds::within;
 use super::error::Fault;
@@ -7,20 +7,20 @@ use super::units::Span;
 use super::{CellParts, Profile, Wanted, tenants, thresholds};
 use crate::{axis, catalogue};
 
-/// Blocks below which nothing may be decided: rank and sign-flip tests cannot reach p < 0.01, and
-/// a stopping rule with fewer undercovers.
+/// Fewest blocks of a profile that decides. With fewer, rank and sign-flip tests cannot reach p <
+/// 0.01 (2/2^8 = 0.008), and intervals under a stopping rule cover less than they claim.
 pub(super) const BLOCKS_MIN_DECIDING: u32 = 8;
-/// Blocks below which not even a smoke run has an interval worth printing.
+/// Fewest blocks of a profile that decides nothing.
 const BLOCKS_MIN: u32 = 6;
 pub(super) const BLOCKS_MAX: u32 = 1_000;
 const TENANTS_MAX: u32 = 48;
-/// More would tell a proportion to better than a thousandth, and last for weeks.
+/// Most trials of each fault. More would resolve a proportion beyond a thousandth and take weeks.
 pub const TRIALS_MAX: u32 = 10_000;
 const CELL_PART_MAX: Span = Span::from_s(3_600);
 /// A closed loop must hold at least this many native requests for a rate.
 const CLOSED_REQUESTS_MIN: u64 = 20;
 
-/// The first rule that the profile breaks.
+/// Reports the first rule that the profile breaks.
 pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     names(
         "mechanisms",
@@ -48,8 +48,8 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     thresholds::check(&profile.thresholds)
 }
 
-/// Every table of options checks itself. A field of the profile that is neither such a table nor
-/// named here does not compile.
+/// Every table of options checks itself. A new field of the profile must be named here, or this
+/// does not compile.
 fn options(profile: &Profile) -> Result<(), Fault> {
     let Profile {
         name: _,
@@ -118,7 +118,7 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
         let problem = if !known.contains(&name.as_str()) {
             format!("unknown {kind} \"{name}\"")
         } else if names[..index].contains(name) {
-            format!("{kind} \"{name}\" stands there twice")
+            format!("{kind} \"{name}\" is listed twice")
         } else {
             continue;
         };
@@ -137,7 +137,7 @@ fn numbers(profile: &Profile) -> Result<(), Fault> {
     )?;
     within("slo", profile.slo, Span::from_ns(0), Span::from_s(60))?;
     if !(profile.slo_share > 0.0 && profile.slo_share < 1.0) {
-        let problem = format!("{} is no share", profile.slo_share);
+        let problem = format!("{} is out of range", profile.slo_share);
         return Err(Fault::at("slo_share", problem, "above 0 and below 1"));
     }
     within(
@@ -158,12 +158,12 @@ fn numbers(profile: &Profile) -> Result<(), Fault> {
     }
     Err(Fault::at(
         "load",
-        format!("{} is no load", profile.load),
+        format!("{} is out of range", profile.load),
         "above 0 and at most 1",
     ))
 }
 
-/// Longer windows are made of the shortest.
+/// Checks the windows of probes: longer ones are multiples of the shortest.
 fn windows(windows: &[Span]) -> Result<(), Fault> {
     const KEY: &str = "probe_windows";
     const ACCEPTED: &str = "\"5ms\" to \"10s\", each once, all multiples of the shortest";
@@ -174,7 +174,7 @@ fn windows(windows: &[Span]) -> Result<(), Fault> {
         let fits = (Span::from_ms(5)..=Span::from_s(10)).contains(window);
         let whole = fits && window.ns.is_multiple_of(shortest.ns);
         if !whole || windows[..index].contains(window) {
-            let fault = Fault::at(KEY, format!("{window} is no window here"), ACCEPTED);
+            let fault = Fault::at(KEY, format!("{window} is not accepted"), ACCEPTED);
             return Err(fault.element(index));
         }
     }
@@ -184,11 +184,11 @@ fn windows(windows: &[Span]) -> Result<(), Fault> {
 fn bursts(profile: &Profile) -> Result<(), Fault> {
     let bursts = profile.bursts;
     if !(0.0..=10_000.0).contains(&bursts.requests) {
-        let problem = format!("{} is no size of a burst", bursts.requests);
+        let problem = format!("{} is out of range", bursts.requests);
         return Err(Fault::at("bursts.requests", problem, "0 to 10000"));
     }
     if bursts.requests > 0.0 && !(bursts.peak > 1.0 && bursts.peak <= 1_000.0) {
-        let problem = format!("{} is no peak", bursts.peak);
+        let problem = format!("{} is out of range", bursts.peak);
         let fault = Fault::at("bursts.peak", problem, "above 1 and at most 1000");
         return Err(fault.bound_by("bursts.requests"));
     }
@@ -200,7 +200,7 @@ fn doses(doses: &[f64]) -> Result<(), Fault> {
         if !(dose > 0.0 && dose <= 1.0) {
             let fault = Fault::at(
                 "doses",
-                format!("{dose} is no dose"),
+                format!("{dose} is out of range"),
                 "above 0 and at most 1",
             );
             return Err(fault.element(index));
@@ -214,14 +214,14 @@ fn doses(doses: &[f64]) -> Result<(), Fault> {
             return Err(fault.element(index));
         }
     }
-    // Scores are taken at full dose; being the greatest possible it is the last.
+    // Scores use full dose, which is the largest and so the last.
     if doses.last() == Some(&1.0) {
         return Ok(());
     }
     Err(Fault::at(
         "doses",
         "1.0 is missing",
-        "a list that ends in 1.0, where scores are taken",
+        "a list that ends in 1.0, which scores use",
     ))
 }
 
@@ -254,15 +254,15 @@ fn cells(profile: &Profile) -> Result<(), Fault> {
             .into_iter()
             .zip(parts(&profile.cell)),
     );
-    for (name, (least, full)) in tables {
+    for (name, (shortest, full)) in tables {
         let floor = match *name {
             "closed" => closed_min,
             "open" => profile.service,
             _ => Span::from_ns(0),
         };
-        let (least_key, full_key) = (format!("cell_min.{name}"), format!("cell.{name}"));
-        within(&least_key, least, floor, CELL_PART_MAX).map_err(|f| f.bound_by("service"))?;
-        within(&full_key, full, least, CELL_PART_MAX).map_err(|f| f.bound_by(&least_key))?;
+        let (shortest_key, full_key) = (format!("cell_min.{name}"), format!("cell.{name}"));
+        within(&shortest_key, shortest, floor, CELL_PART_MAX).map_err(|f| f.bound_by("service"))?;
+        within(&full_key, full, shortest, CELL_PART_MAX).map_err(|f| f.bound_by(&shortest_key))?;
     }
     Ok(())
 }

@@ -1,19 +1,19 @@
-//! What can be wrong with a profile, and where.
+//! Mistakes in a profile, with their location.
 
 use crate::error::ExpectedError;
 
-/// One mistake in one profile: the first that was found.
+/// The first mistake in a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileError {
     /// Path of the file, `built-in NAME`, or `the command line`.
     pub file: String,
     /// Line in it, from 1.
     pub line: Option<usize>,
-    /// Dotted key; empty when the file is no TOML.
+    /// Dotted key; empty when the file is not TOML.
     pub key: String,
     /// What is wrong.
     pub problem: String,
-    /// What would be right; empty when the problem says it already.
+    /// What is accepted; empty when the problem already says so.
     pub accepted: String,
 }
 
@@ -36,16 +36,16 @@ impl From<ProfileError> for ExpectedError {
     }
 }
 
-/// A mistake at a key, before it is known in which file and line the key stands.
+/// A mistake at a key, without its file and line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     /// The key, from the root.
     pub path: Vec<Step>,
     /// What is wrong.
     pub problem: String,
-    /// What would be right.
+    /// What is accepted.
     pub accepted: String,
-    /// Keys whose values decide what is right there.
+    /// Keys that decide which values are accepted.
     pub bound_by: Vec<Vec<Step>>,
 }
 
@@ -69,19 +69,19 @@ impl Fault {
         }
     }
 
-    /// The same, where another key decides what is right.
+    /// The same, where another key decides which values are accepted.
     pub(super) fn bound_by(mut self, key: &str) -> Self {
         self.bound_by.push(steps(key));
         self
     }
 
-    /// The same, at one element of the list that stands there.
+    /// The same, at one element of the list.
     pub(super) fn element(mut self, index: usize) -> Self {
         self.path.push(Step::Index(index));
         self
     }
 
-    /// The key as people write it; the place in a list is told by the line instead.
+    /// The dotted key, without the position in a list, which the line gives.
     pub(super) fn dotted(&self) -> String {
         dotted(&self.path)
     }
@@ -92,7 +92,7 @@ fn steps(key: &str) -> Vec<Step> {
     key.split('.').map(step).collect()
 }
 
-/// A path as people write it.
+/// The dotted form of a path, without positions in lists.
 pub(super) fn dotted(path: &[Step]) -> String {
     let keys = path.iter().filter_map(|step| match step {
         Step::Key(key) => Some(key.as_str()),

@@ -1,29 +1,29 @@
-//! The hash by which two runs know that the same was asked of them.
+//! The hash of a profile: runs with equal hashes measure the same.
 
 use serde_json::Value;
 
 use super::Profile;
 
-/// BLAKE3 over what was asked for and the kernels that answer it.
+/// BLAKE3 over the profile and the kernels.
 ///
-/// Covers every key of the resolved profile but `summary` and `faults`, so a file that writes out
-/// a default hashes like one that leaves it out; and `ptx_hash`, which the caller computes over
-/// the PTX.
+/// Covers every key of the resolved profile but `summary` and `faults`, so a file that sets a key
+/// to its default has the hash of a file without the key; and `ptx_hash`, which the caller computes
+/// over the PTX.
 #[must_use]
 pub fn profile_hash(profile: &Profile, ptx_hash: &str) -> String {
-    // A profile is plain numbers, texts and lists, all finite after the check: it serialises.
+    // A checked profile holds finite numbers, texts and lists, so it always serializes.
     let mut written = serde_json::to_value(profile).unwrap_or(Value::Null);
     if let Value::Object(keys) = &mut written {
         keys.remove("summary");
         keys.remove("faults");
     }
-    let asked = serde_json::json!({ "profile": written, "ptx": ptx_hash });
-    let text = sorted(&asked).to_string();
+    let hashed = serde_json::json!({ "profile": written, "ptx": ptx_hash });
+    let text = sorted(&hashed).to_string();
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// The same value with the keys of every table in order. A feature of a dependency may make maps
-/// keep insertion order, so the order is made here.
+/// The same value with the keys of every table in order. With some features of `serde_json` maps
+/// keep the order of insertion.
 pub(super) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -51,8 +51,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_counts_and_how_it_is_written_does_not()
-    -> Result<(), Box<dyn std::error::Error>> {
+    fn the_hash_depends_on_values_and_not_on_their_text() -> Result<(), Box<dyn std::error::Error>>
+    {
         let plain = hash_of("version = 1")?;
         for same in [
             "# a comment\nversion = 1",

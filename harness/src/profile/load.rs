@@ -18,10 +18,10 @@ use crate::error::ExpectedError;
 /// Version of the profile format that this build reads.
 const VERSION: i64 = 1;
 
-/// A profile is a page; whatever is longer is something else.
+/// Longest accepted profile. A longer file is not a profile.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What the command line sets in place of the file. Empty lists set nothing.
+/// Settings of the command line that replace those of the file. Empty lists replace nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// The seed.
@@ -30,18 +30,18 @@ pub struct Overrides {
     pub mechanisms: Vec<String>,
     /// The axes.
     pub axes: Vec<String>,
-    /// The command of a program that is the victim.
+    /// The command of the user's own program as the victim.
     pub victim_cmd: Option<String>,
-    /// How that program's work is seen.
+    /// How that program reports its work.
     pub victim_reports: Option<Reports>,
-    /// How long that program may take to be ready.
+    /// The longest time until that program is ready.
     pub victim_ready: Option<Span>,
 }
 
 /// Loads a built-in profile by name, or any profile by path.
 ///
 /// # Errors
-/// When there is no such profile, it cannot be read, or it says something that is not accepted.
+/// When there is no such profile, it cannot be read, or it is invalid.
 pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, ExpectedError> {
     if let Some(found) = built_in::CATALOGUE
         .iter()
@@ -103,13 +103,13 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, P
     let mut profile = deserialize(table).map_err(blame)?;
     check(&profile).map_err(blame)?;
     override_with(&mut profile, overrides);
-    let goes_together = check(&profile).and_then(|()| has_program(&profile, overrides));
-    goes_together.map_err(|fault| blame_flags(&fault, &own, &base))?;
+    let consistent = check(&profile).and_then(|()| has_program(&profile, overrides));
+    consistent.map_err(|fault| blame_flags(&fault, &own, &base))?;
     Ok(profile)
 }
 
-/// Reports a mistake at the key that the user wrote, if that is the key itself or one that decides
-/// what is right there; else at the default.
+/// Locates a mistake: at the key itself where the file sets it, at a key of the file that makes the
+/// default invalid, else at the default.
 fn blame(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
     let mut bounds = fault.bound_by.iter();
     if !own.sets(&fault.path)
@@ -118,7 +118,7 @@ fn blame(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
         return ProfileError {
             file: own.name.clone(),
             line: own.line_of(cause),
-            ..at_cause(fault, cause, &base.place_of(&fault.path))
+            ..at_cause(fault, cause, &base.location_of(&fault.path))
         };
     }
     if own.line_of(&fault.path).is_some() {
@@ -128,11 +128,11 @@ fn blame(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
     }
 }
 
-/// The same for what a flag of the command line made wrong: the file by itself was right.
+/// The same for a mistake that a flag of the command line causes; the file is valid without it.
 fn blame_flags(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
-    let place = if own.sets(&fault.path) { own } else { base };
-    let told = match fault.bound_by.first() {
-        Some(cause) => at_cause(fault, cause, &place.place_of(&fault.path)),
+    let source = if own.sets(&fault.path) { own } else { base };
+    let error = match fault.bound_by.first() {
+        Some(cause) => at_cause(fault, cause, &source.location_of(&fault.path)),
         None => ProfileError {
             file: String::new(),
             line: None,
@@ -143,31 +143,31 @@ fn blame_flags(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileErr
     };
     ProfileError {
         file: "the command line".to_owned(),
-        ..told
+        ..error
     }
 }
 
-/// A mistake told at the key that makes another one wrong, which stands in `place`.
-fn at_cause(fault: &Fault, cause: &[Step], place: &str) -> ProfileError {
+/// A mistake reported at the key that makes another one, at `location`, invalid.
+fn at_cause(fault: &Fault, cause: &[Step], location: &str) -> ProfileError {
     let (key, problem) = (fault.dotted(), &fault.problem);
     let cause = dotted(cause);
     ProfileError {
         file: String::new(),
         line: None,
-        problem: format!("it does not go with `{key}` ({place}): {problem}"),
+        problem: format!("it conflicts with `{key}` ({location}): {problem}"),
         accepted: format!("another {cause}, or for {key}: {}", fault.accepted),
         key: cause,
     }
 }
 
-/// Whether there is a program, where the command line says something of one: without any,
-/// gpubench's own victims would be measured in its place.
+/// Checks that flags for the user's own program come with a program. Without one, gpubench would
+/// measure its own victims instead.
 fn has_program(profile: &Profile, overrides: &Overrides) -> Result<(), Fault> {
     if profile.user_victim.victim().is_some() {
         return Ok(());
     }
     let (key, problem) = if overrides.victim_reports.is_some() {
-        ("reports", "there is no program whose work could be seen")
+        ("reports", "there is no program that reports its work")
     } else if overrides.victim_ready.is_some() {
         ("ready", "there is no program to wait for")
     } else {
@@ -177,7 +177,7 @@ fn has_program(profile: &Profile, overrides: &Overrides) -> Result<(), Fault> {
     Err(Fault::at(&key, problem, "--victim-cmd beside it"))
 }
 
-/// The version comes first: everything else may mean something different in another one.
+/// Checks the version first, because other keys can differ between versions.
 fn version(own: &Source<'_>) -> Result<(), ProfileError> {
     let problem = match own.table.get("version") {
         Some(Value::Integer(VERSION)) => return Ok(()),
@@ -228,7 +228,7 @@ fn deserialize(table: toml::Table) -> Result<Profile, Fault> {
     })
 }
 
-/// Splits serde's `<problem>, expected <what>` and names types as people do.
+/// Splits serde's `<problem>, expected <what>` and names types in plain words.
 fn in_plain_words(message: &str) -> (String, String) {
     let (problem, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     let problem = if problem.starts_with("unknown field") {

@@ -1,6 +1,6 @@
-//! What the user wrote: a TOML file laid over the built-in default, checked, and hashed.
+//! Run profiles: a TOML file laid over the built-in default, checked, and hashed.
 //!
-//! Nothing here knows a host. What will run on the host at hand is the plan's to say.
+//! No knowledge of a host. The room `plan` decides what runs on the host.
 
 mod bounds;
 pub mod built_in;
@@ -30,10 +30,11 @@ use options::{
     HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions, MpsQuotaOptions,
     MpsStaticOptions, TimeSlicingOptions, UserVictimOptions,
 };
+pub use tenants::{AGGRESSOR, PEER};
 use units::{Share, Span};
 pub use wanted::Wanted;
 
-/// A run profile, complete: what a file leaves out has the value of the default profile.
+/// A complete run profile: a key that a file leaves out has the value of the default profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "gpubench profile")]
@@ -45,25 +46,25 @@ pub struct Profile {
     pub version: u32,
     /// One line for `gpubench list profiles`.
     pub summary: String,
-    /// Whether results may be relied upon; a run that decides nothing says so in every report.
+    /// Whether the run may decide levels; every report of a run that decides nothing says so.
     pub decides: bool,
     /// Mechanisms to measure.
     pub mechanisms: Wanted,
     /// Axes, or sub-axes such as `bandwidth/dram`, to score.
     pub axes: Wanted,
-    /// Victims to measure, each beside those of the aggressors that stress what it lives on.
+    /// Victims to measure, each beside the aggressors that stress its resource.
     pub victims: Wanted,
-    /// Aggressors to run; a sub-axis named in `axes` has its usual pair in any case.
+    /// Aggressors to run; a sub-axis named in `axes` has at least its first pair.
     pub aggressors: Wanted,
     /// Tenants on the GPU in a contended cell: one victim, and neighbours with the aggressor.
     pub tenants: u32,
-    /// What the neighbours of a contended cell do, in order, the last word for all that follow:
-    /// `aggressor`, which the first does; the name of one more aggressor; or `peer`, which does
-    /// what the victim does, at its load.
+    /// The roles of the neighbours of a contended cell, in order; the last one counts for all that
+    /// follow: `aggressor`, which the first must be; the name of another aggressor; or `peer`,
+    /// which runs the victim's workload at its load.
     pub neighbours: Vec<String>,
-    /// Smaller numbers of tenants that contended cells are run with too.
+    /// Smaller numbers of tenants, with which contended cells run as well.
     pub sweep: Vec<u32>,
-    /// Share of every resource that the victim abides by.
+    /// Share of every resource to which the victim limits itself.
     pub share: Share,
     /// Seed of the order of cells and of the arrival schedules.
     pub seed: u64,
@@ -71,32 +72,32 @@ pub struct Profile {
     pub service: Span,
     /// Open-loop load as a fraction of the native rate, divided by the number of tenants.
     pub load: f64,
-    /// Latency that an open-loop request may take at most; 0 promises nothing.
+    /// Promised latency of an open-loop request; 0 for no promise.
     pub slo: Span,
-    /// Share of the offered requests that has to keep it.
+    /// Share of the offered requests that must keep the promised latency.
     pub slo_share: f64,
     /// How open-loop arrivals bunch.
     pub bursts: BurstOptions,
-    /// Fractions of its native peak that the aggressor offers; scores are taken at 1.
+    /// Fractions of its native peak that the aggressor offers; scores use 1.
     pub doses: Vec<f64>,
-    /// Most time that the cells may keep the device busy.
+    /// Longest time for all cells together.
     pub device_time: Span,
-    /// Interval of the readings of power, clocks, temperature and utilisation.
+    /// Interval between readings of power, clocks, temperature and utilisation.
     pub telemetry_period: Span,
-    /// Lengths of the windows over which `matrix --probes` tells shares of the device.
+    /// Lengths of the windows over which `matrix --probes` measures shares of the device.
     pub probe_windows: Vec<Span>,
-    /// How many blocks; a block runs every cell once.
+    /// Number of blocks; a block runs every cell once.
     pub blocks: Blocks,
-    /// Length of the parts of every cell.
+    /// Lengths of the parts of every cell.
     pub cell: CellParts,
-    /// How short the parts may become to meet `device_time`.
+    /// Shortest parts, where cells are shortened to fit `device_time`.
     pub cell_min: CellParts,
-    /// How often faults are tried, where `matrix --faults` asks for them.
+    /// Number of fault trials under `matrix --faults`.
     pub faults: Faults,
-    /// The conventions that turn figures into levels and words.
+    /// The bounds that turn figures into levels and words.
     #[serde(with = "thresholds::ThresholdsTable")]
     pub thresholds: Thresholds,
-    /// A user's program as the victim.
+    /// The user's own program as the victim.
     #[serde(rename = "user-victim")]
     pub user_victim: UserVictimOptions,
     /// Options of the mechanism `time-slicing`.
@@ -126,15 +127,14 @@ pub struct Profile {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BurstOptions {
-    /// Mean requests of a burst; 0 for arrivals that do not bunch.
+    /// Mean requests of a burst; 0 for arrivals without bursts.
     pub requests: f64,
-    /// Rate within a burst over the mean rate: above 1; pauses for thought take the rest of the
-    /// time.
+    /// Rate within a burst over the mean rate: above 1. Pauses fill the rest of the time.
     pub peak: f64,
 }
 
 impl BurstOptions {
-    /// The bursts, if there are any.
+    /// The bursts; `None` for arrivals without bursts.
     #[must_use]
     pub fn shape(self) -> Option<Bursts> {
         (self.requests > 0.0).then_some(Bursts {
@@ -148,13 +148,14 @@ impl BurstOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
-    /// Fewest blocks: 8, or 6 in a profile that decides nothing.
+    /// Fewest blocks: at least 8, or 6 in a profile that decides nothing.
     pub min: u32,
     /// Most blocks.
     pub max: u32,
 }
 
-/// Fault trials, which are no part of the profile's hash: those of several records add up.
+/// Fault trials. They are not part of the profile's hash, because trials of several records count
+/// together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Faults {
@@ -162,7 +163,7 @@ pub struct Faults {
     pub trials: u32,
 }
 
-/// Length of the parts of a cell.
+/// Lengths of the parts of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CellParts {
@@ -183,7 +184,7 @@ impl Profile {
         self.load / f64::from(self.tenants)
     }
 
-    /// Open-loop arrivals per second of a victim that is calibrated exactly to `service`.
+    /// Open-loop arrivals per second of a victim with a native service time of exactly `service`.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,

@@ -1,5 +1,5 @@
-//! The table that each mechanism has in a profile. To add a mechanism's options, add its type
-//! here, its field in [`super::Profile`], and its keys in the catalogue.
+//! The option tables of mechanisms and of the user's own program. To add options of a mechanism,
+//! add the type here, the field in [`super::Profile`], and the keys in the entry of the mechanism.
 
 use gpubench_record::user_victim::{Reports, UserVictim};
 use schemars::JsonSchema;
@@ -11,24 +11,24 @@ use super::error::Fault;
 
 /// A table of options, of a mechanism or of the user's own program.
 pub(super) trait OptionTable {
-    /// The first rule that the table breaks and no type can express.
+    /// Reports the first rule that the table breaks.
     fn check(&self) -> Result<(), Fault>;
 }
 
-/// `[user-victim]`: a program of one's own as the victim.
+/// `[user-victim]`: the user's own program as the victim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserVictimOptions {
-    /// The command, as a shell reads it, which takes the place of every victim; empty for none.
+    /// The shell command that runs in place of every victim; empty for none.
     pub command: String,
-    /// How its work is seen: `requests` that it reports, or `lines` that it prints.
+    /// How it reports its work: `requests` by the victim protocol, or `lines` that it prints.
     pub reports: Reports,
-    /// Longest wait until it is ready each time that it is started; 1 s to 1 h.
+    /// Longest wait until it is ready after each start; 1 s to 1 h.
     pub ready: Span,
 }
 
 impl UserVictimOptions {
-    /// The program, if there is one.
+    /// The program; `None` without a command.
     #[must_use]
     pub fn victim(&self) -> Option<UserVictim> {
         (!self.command.is_empty()).then(|| UserVictim {
@@ -39,19 +39,19 @@ impl UserVictimOptions {
     }
 }
 
-/// `[time-slicing]`: processes take turns on the whole GPU.
+/// `[time-slicing]`: processes share the whole GPU in time slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimeSlicingOptions {
-    /// Length of a turn; `default` leaves what the host is set to.
+    /// Length of a time slice; `default` leaves the setting of the host.
     pub slice: Slice,
 }
 
-/// The length of a turn, as the driver's own settings name it.
+/// The length of a time slice, in the words of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Slice {
-    /// The host's setting: the driver's own, unless it was changed.
+    /// The setting of the host.
     Default,
     /// The driver's short slice.
     Short,
@@ -74,42 +74,42 @@ impl Slice {
     }
 }
 
-/// `[mps]`: how every MPS server of the whole device is set up.
+/// `[mps]`: settings of every MPS server of the whole device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MpsOptions {
-    /// Whether the compute mode is EXCLUSIVE_PROCESS meanwhile, so that no process bypasses the
-    /// server.
+    /// Whether the compute mode is EXCLUSIVE_PROCESS while the server runs, so that no process
+    /// bypasses it.
     pub exclusive_process: bool,
 }
 
-/// `[mps-quota]`: an MPS server that caps each client.
+/// `[mps-quota]`: an MPS server with limits for each client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MpsQuotaOptions {
-    /// Most SMs of each client, as a percentage of the device: 1 to 100.
+    /// Limit of the SMs of each client, as a percentage of the device: 1 to 100.
     pub pct: u32,
-    /// Most memory of each client, as a percentage of the device: 1 to 100; 100 is no limit.
+    /// Memory limit of each client, as a percentage of the device: 1 to 100; 100 is no limit.
     pub memory_pct: u32,
-    /// Priority of the neighbours, which is a hint: `normal` or `below-normal`.
+    /// Priority of the neighbours, a hint to the server: `normal` or `below-normal`.
     pub neighbours: Priority,
 }
 
-/// How urgent an MPS client's work is.
+/// The priority of an MPS client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Priority {
-    /// That of every other client.
+    /// The same as every other client.
     Normal,
-    /// Below that of every other client.
+    /// Below every other client.
     BelowNormal,
 }
 
-/// `[mps-static]`: an MPS server whose clients have SMs of their own.
+/// `[mps-static]`: an MPS server that gives each client its own SMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MpsStaticOptions {
-    /// Chunks of SMs for each tenant; 0 divides what the device has evenly.
+    /// Chunks of SMs for each tenant; 0 divides the device evenly.
     pub chunks: u32,
 }
 
@@ -117,14 +117,14 @@ pub struct MpsStaticOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MpsMemoryOptions {
-    /// Most memory of each tenant, as a percentage of the device: 1 to 100.
+    /// Memory limit of each tenant, as a percentage of the device: 1 to 100.
     pub memory_pct: u32,
-    /// Who holds a tenant to it: `cgroup`, the driver, by the tenant's control group; or
-    /// `namespace`, the MPS server, by the namespace that the tenant connects to.
+    /// What enforces the limit: `cgroup`, the driver by the tenant's control group; or `namespace`,
+    /// the MPS server by the namespace that the tenant connects to.
     pub by: LimitBy,
 }
 
-/// Who holds a tenant to its memory limit.
+/// What enforces a memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitBy {
@@ -149,8 +149,8 @@ impl LimitBy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MigOptions {
-    /// Sizes of the instances, the victim's first: `3g+3g`, `3g.40gb+4g.40gb`; `auto` takes the
-    /// largest equal ones.
+    /// Sizes of the instances, the victim's first: `3g+3g`, `3g.40gb+4g.40gb`; `auto` selects the
+    /// largest equal sizes.
     pub layout: String,
 }
 
@@ -158,7 +158,7 @@ pub struct MigOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MigMpsOptions {
-    /// Size of the instance: `7g`, `3g.40gb`; `auto` takes the largest.
+    /// Size of the instance: `7g`, `3g.40gb`; `auto` selects the largest.
     pub layout: String,
 }
 
@@ -166,9 +166,9 @@ pub struct MigMpsOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HamiOptions {
-    /// Most memory of each tenant, as a percentage of the device: 1 to 100.
+    /// Memory limit of each tenant, as a percentage of the device: 1 to 100.
     pub memory_pct: u32,
-    /// Most SM time of each tenant, as a percentage: 1 to 100; 100 is no limit.
+    /// Limit of the SM time of each tenant, as a percentage: 1 to 100; 100 is no limit.
     pub sm_pct: u32,
 }
 
@@ -176,11 +176,11 @@ impl OptionTable for UserVictimOptions {
     fn check(&self) -> Result<(), Fault> {
         let command = &self.command;
         if command.contains('\0') || (!command.is_empty() && command.trim().is_empty()) {
-            let accepted = "a shell command; \"\" for no program of one's own";
+            let accepted = "a shell command; \"\" for no program";
             return Err(Fault::at("user-victim.command", "no command", accepted));
         }
-        let (least, most) = (Span::from_s(1), Span::from_s(3_600));
-        within("user-victim.ready", self.ready, least, most)
+        let (min, max) = (Span::from_s(1), Span::from_s(3_600));
+        within("user-victim.ready", self.ready, min, max)
     }
 }
 
@@ -243,11 +243,15 @@ fn layout(key: &str, text: &str) -> Result<(), Fault> {
         let digits = name.split('g').next().unwrap_or_default();
         name.contains('g') && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
     };
-    // Profile names have a plus sign of their own: 1g.10gb+me.
+    // A MIG profile name can contain a plus sign: 1g.10gb+me.
     let mut sizes = text.split('+').filter(|part| !part.starts_with("me"));
     if text == "auto" || sizes.all(size) {
         return Ok(());
     }
     let accepted = "auto, or sizes such as 3g+3g, 3g.40gb+4g.40gb";
-    Err(Fault::at(key, format!("\"{text}\" is no layout"), accepted))
+    Err(Fault::at(
+        key,
+        format!("\"{text}\" is not a layout"),
+        accepted,
+    ))
 }

@@ -10,7 +10,7 @@ use super::hash::sorted;
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Profile).to_value();
-    // A file is laid over the default, so of all keys it needs the version alone.
+    // A file is laid over the default, so only its version is required.
     remove_required(&mut schema);
     if let Value::Object(root) = &mut schema {
         root.insert("required".to_owned(), serde_json::json!(["version"]));
@@ -33,7 +33,7 @@ fn remove_required(value: &mut Value) {
 #[must_use]
 pub fn keys_table() -> String {
     let schema = schema();
-    // The default profile is part of the binary and parsed by every load.
+    // The default profile is part of the binary, and every load parses it.
     let defaults = DEFAULT.text.parse::<toml::Table>().unwrap_or_default();
     let mut lines = vec![
         "| key | default | meaning |".to_owned(),
@@ -88,7 +88,7 @@ fn properties(
     entries.collect()
 }
 
-/// What `$ref` points to, or the schema itself.
+/// The target of `$ref`, or the schema itself.
 fn resolve(root: &Map<String, Value>, schema: &Map<String, Value>) -> Map<String, Value> {
     let name = schema
         .get("$ref")

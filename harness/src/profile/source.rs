@@ -1,4 +1,4 @@
-//! One profile text: its table for laying over another, and the line of each key in it.
+//! One profile text: its table, which is laid over another, and the line of each key.
 
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
@@ -8,14 +8,14 @@ use super::error::{Fault, ProfileError, Step};
 /// Tables that had another name in older versions of gpubench: the old name and the new one.
 const RENAMED: &[(&str, &str)] = &[("foreign", "user-victim")];
 
-/// A text in TOML with the name that messages use for it.
+/// A TOML text with its name in messages.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     /// Path, or `built-in NAME`.
     pub name: String,
     text: &'a str,
     located: Spanned<DeTable<'a>>,
-    /// The same without places.
+    /// The same without positions.
     pub table: Table,
 }
 
@@ -46,19 +46,19 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The line of the deepest part of the path that stands in this text; `None` if not even its
-    /// first step does.
+    /// The line of the deepest part of the path that this text has; `None` where it lacks the first
+    /// step.
     pub(super) fn line_of(&self, path: &[Step]) -> Option<usize> {
         let Some((Step::Key(first), rest)) = path.split_first() else {
             return None;
         };
         let table = self.located.get_ref();
         let old = RENAMED.iter().find(|(_, new)| new == first);
-        let start = place_in(table, first, rest).or_else(|| place_in(table, old?.0, rest))?;
+        let start = position_in(table, first, rest).or_else(|| position_in(table, old?.0, rest))?;
         Some(line_at(self.text, start))
     }
 
-    /// Whether this very key stands in this text.
+    /// Whether this text sets the key itself.
     pub(super) fn sets(&self, path: &[Step]) -> bool {
         let mut table = Some(&self.table);
         let mut keys = path.iter().filter_map(|step| match step {
@@ -73,7 +73,7 @@ impl<'a> Source<'a> {
     }
 
     /// File and line of a key.
-    pub(super) fn place_of(&self, path: &[Step]) -> String {
+    pub(super) fn location_of(&self, path: &[Step]) -> String {
         let line = self.line_of(path);
         line.map_or(self.name.clone(), |line| format!("{}:{line}", self.name))
     }
@@ -90,11 +90,11 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Where the key stands, or what the path finds further down in its value.
-fn place_in(table: &DeTable<'_>, key: &str, rest: &[Step]) -> Option<usize> {
+/// The position of the key, or of the deepest part of the path in its value.
+fn position_in(table: &DeTable<'_>, key: &str, rest: &[Step]) -> Option<usize> {
     let (name, value) = table.iter().find(|(name, _)| name.get_ref() == key)?;
     let deeper = match (value.get_ref(), rest.split_first()) {
-        (DeValue::Table(inner), Some((Step::Key(next), rest))) => place_in(inner, next, rest),
+        (DeValue::Table(inner), Some((Step::Key(next), rest))) => position_in(inner, next, rest),
         (DeValue::Array(items), Some((Step::Index(index), _))) => {
             items.get(*index).map(|item| item.span().start)
         }
@@ -112,7 +112,7 @@ fn one_line(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Lays `over` onto `under`: tables key by key, everything else whole.
+/// Lays `over` onto `under`: tables key by key; every other value is replaced.
 pub(super) fn lay_over(under: &mut Table, over: &Table) {
     for (key, value) in over {
         match (under.get_mut(key), value) {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_laid_over_key_by_key_and_lists_whole() -> Result<(), toml::de::Error> {
+    fn tables_are_laid_over_key_by_key_and_lists_are_replaced() -> Result<(), toml::de::Error> {
         let mut under: toml::Table = "a = [1, 2]\nb = { c = 1, d = 2 }".parse()?;
         let over: toml::Table = "a = [3]\nb = { d = 4 }\ne = 5".parse()?;
         lay_over(&mut under, &over);

@@ -1,41 +1,42 @@
-//! Rules of the tenants of a contended cell.
+//! Rules for the tenants of a contended cell.
 
 use super::Profile;
 use super::error::Fault;
 use crate::axis;
 
-/// Words for a neighbour that are no names of aggressors.
-const AGGRESSOR: &str = "aggressor";
-const PEER: &str = "peer";
+/// A neighbour that runs the aggressor of the cell.
+pub const AGGRESSOR: &str = "aggressor";
+/// A neighbour that runs the victim's workload at its load.
+pub const PEER: &str = "peer";
 
-/// Whether each word names what a neighbour can do.
+/// Checks the roles of the neighbours.
 pub(super) fn neighbours(profile: &Profile) -> Result<(), Fault> {
     const KEY: &str = "neighbours";
-    let words = &profile.neighbours;
-    if words.first().is_none_or(|first| first != AGGRESSOR) {
-        let problem = "the first neighbour runs the aggressor that a cell is about";
+    let roles = &profile.neighbours;
+    if roles.first().is_none_or(|first| first != AGGRESSOR) {
+        let problem = "the first neighbour must run the aggressor of the cell";
         let accepted = "a list that begins with \"aggressor\"";
         return Err(Fault::at(KEY, problem, accepted));
     }
     let others = profile.tenants.saturating_sub(1) as usize;
-    if words.len() > others {
-        let problem = format!("{} words for {others} neighbours", words.len());
+    if roles.len() > others {
+        let problem = format!("{} roles for {others} neighbours", roles.len());
         return Err(Fault::at(KEY, problem, format!("at most {others}")).bound_by("tenants"));
     }
     let aggressors = axis::aggressors();
-    for (index, word) in words.iter().enumerate() {
-        let is_user_victim = word == PEER && profile.user_victim.victim().is_some();
-        let problem = if is_user_victim {
-            "a program of one's own has no peers".to_owned()
-        } else if [AGGRESSOR, PEER].contains(&word.as_str()) || aggressors.contains(&word.as_str())
+    for (index, role) in roles.iter().enumerate() {
+        let peer_of_program = role == PEER && profile.user_victim.victim().is_some();
+        let problem = if peer_of_program {
+            "the user's own program has no peers".to_owned()
+        } else if [AGGRESSOR, PEER].contains(&role.as_str()) || aggressors.contains(&role.as_str())
         {
             continue;
         } else {
-            format!("no neighbour does \"{word}\"")
+            format!("unknown role \"{role}\"")
         };
         let accepted = format!("{AGGRESSOR}, {PEER}, {}", aggressors.join(", "));
         let fault = Fault::at(KEY, problem, accepted).element(index);
-        return Err(if is_user_victim {
+        return Err(if peer_of_program {
             fault.bound_by("user-victim.command")
         } else {
             fault
@@ -44,14 +45,14 @@ pub(super) fn neighbours(profile: &Profile) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the smaller numbers of tenants rise and stay below `tenants`.
+/// Checks that the smaller numbers of tenants rise and stay below `tenants`.
 pub(super) fn sweep(profile: &Profile) -> Result<(), Fault> {
-    let most = profile.tenants.saturating_sub(1);
+    let max = profile.tenants.saturating_sub(1);
     let mut before = 1;
     for (index, &tenants) in profile.sweep.iter().enumerate() {
-        if tenants <= before || tenants > most {
+        if tenants <= before || tenants > max {
             let problem = format!("{tenants} tenants");
-            let accepted = format!("rising numbers from 2 to {most}, below tenants");
+            let accepted = format!("rising numbers from 2 to {max}, below tenants");
             let fault = Fault::at("sweep", problem, accepted).element(index);
             return Err(fault.bound_by("tenants"));
         }

@@ -1,6 +1,7 @@
-//! Messages for wrong profiles, line by line.
+//! Messages for profiles that conflict with defaults and flags, and for damaged files.
 
 mod generated;
+mod invalid;
 mod loading;
 
 use proptest::prelude::*;
@@ -16,177 +17,9 @@ fn message(text: &str) -> String {
     }
 }
 
-/// A profile text, and its one-line message.
-const WRONG: &[(&str, &str)] = &[
-    (
-        "",
-        "profile mine.toml: key `version`: missing (accepted: 1)",
-    ),
-    (
-        "# mine\nversion = 2\n",
-        "profile mine.toml:2: key `version`: this gpubench does not read version 2 \
-         (accepted: 1)",
-    ),
-    (
-        "version = 1\nseeds = 3\n",
-        "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
-         mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
-         load, slo, slo_share, bursts, doses, device_time, telemetry_period, probe_windows, \
-         blocks, cell, cell_min, faults, thresholds, user-victim, time-slicing, mps, mps-quota, \
-         mps-static, mps-memory, mig, mig-mps, hami)",
-    ),
-    (
-        "version = 1\n\n[blocks]\nmost = 9\n",
-        "profile mine.toml:4: key `blocks.most`: unknown key (accepted: min or max)",
-    ),
-    (
-        "version = 1\n[thresholds]\nretention = 0.9\n",
-        "profile mine.toml:3: key `thresholds.retention`: unknown key (accepted: \
-         retention_l3, retention_l2, guarantee_l3, index_l1, jitter_negligible, \
-         jitter_low_medium, effectiveness_max, overlap_min, drift_max, blocks_min, \
-         jitter_requests_min)",
-    ),
-    (
-        "version = 1\naxes = [\n  \"compute\",\n  \"l3\",\n]\n",
-        "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: memory, compute, \
-         bandwidth, jitter, power, compute/sm, compute/issue, compute/launch, compute/driver, \
-         bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, power/power)",
-    ),
-    (
-        "version = 1\nprobe_windows = [\"10ms\", \"25ms\"]\n",
-        "profile mine.toml:2: key `probe_windows`: 25ms is no window here (accepted: \"5ms\" to \
-         \"10s\", each once, all multiples of the shortest)",
-    ),
-    (
-        "version = 1\nneighbours = [\"peer\"]\n",
-        "profile mine.toml:2: key `neighbours`: the first neighbour runs the aggressor that a cell \
-         is about (accepted: a list that begins with \"aggressor\")",
-    ),
-    (
-        "version = 1\nneighbours = [\"aggressor\", \"peer\"]\n",
-        "profile mine.toml:2: key `neighbours`: 2 words for 1 neighbours (accepted: at most 1)",
-    ),
-    (
-        "version = 1\ntenants = 4\nsweep = [2, 4]\n",
-        "profile mine.toml:3: key `sweep`: 4 tenants (accepted: rising numbers from 2 to 3, below \
-         tenants)",
-    ),
-    (
-        "version = 1\n[bursts]\nrequests = 5.0\npeak = 1.0\n",
-        "profile mine.toml:4: key `bursts.peak`: 1 is no peak (accepted: above 1 and at most 1000)",
-    ),
-    (
-        "version = 1\n[user-victim]\ncommand = \"  \"\n",
-        "profile mine.toml:3: key `user-victim.command`: no command (accepted: a shell command; \"\" \
-         for no program of one's own)",
-    ),
-    (
-        "version = 1\n[user-victim]\nready = \"999ms\"\n",
-        "profile mine.toml:3: key `user-victim.ready`: 999ms is too little (accepted: 1s to 1h)",
-    ),
-    (
-        "version = 1\nmechanisms = \"mps\"\n",
-        "profile mine.toml:2: key `mechanisms`: invalid value: string \"mps\" (accepted: \
-         \"all\" or a list of names)",
-    ),
-    (
-        "version = 1\nmechanisms = [\"mpx\"]\n",
-        "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-         exclusive, exclusive-process, time-slicing, mps, mps-quota, mps-static, mps-memory, \
-         mig, mig-mps, hami, green-context, stream-priority)",
-    ),
-    (
-        "version = 1\naxes = []\n",
-        "profile mine.toml:2: key `axes`: an empty list (accepted: \"all\", memory, \
-         compute, bandwidth, jitter, power, compute/sm, compute/issue, compute/launch, \
-         compute/driver, bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, \
-         power/power)",
-    ),
-    (
-        "version = 1\n[cell]\nopen = \"2 seconds\"\n",
-        "profile mine.toml:3: key `cell.open`: invalid value: string \"2 seconds\" \
-         (accepted: a duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \
-         \"10min\")",
-    ),
-    (
-        "version = 1\nservice = 1000\n",
-        "profile mine.toml:2: key `service`: invalid type: integer `1000` (accepted: a \
-         duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\")",
-    ),
-    (
-        "version = 1\nshare = \"8/7\"\n",
-        "profile mine.toml:2: key `share`: invalid value: string \"8/7\" (accepted: a number \
-         above 0 and at most 1, or a quotient such as \"3/7\")",
-    ),
-    (
-        "version = 1\nseed = -1\n",
-        "profile mine.toml:2: key `seed`: invalid value: integer `-1` (accepted: a whole \
-         number, not negative)",
-    ),
-    (
-        "version = 1\ndecides = \"no\"\n",
-        "profile mine.toml:2: key `decides`: invalid type: string \"no\" (accepted: true or \
-         false)",
-    ),
-    (
-        "version = 1\nblocks = 8\n",
-        "profile mine.toml:2: key `blocks`: invalid type: integer `8` (accepted: a table)",
-    ),
-    (
-        "version = 1\n[blocks]\nmin = 6\n",
-        "profile mine.toml:3: key `blocks.min`: 6 blocks (accepted: 8 to 1000, or 6 and more \
-         with decides = false)",
-    ),
-    (
-        "version = 1\nblocks = { min = 12, max = 9 }\n",
-        "profile mine.toml:2: key `blocks.max`: 9 blocks (accepted: 12 (blocks.min) \
-         to 1000)",
-    ),
-    (
-        "version = 1\ndoses = [0.5, 1.0, 0.25]\n",
-        "profile mine.toml:2: key `doses`: not in rising order (accepted: each dose once, \
-         smallest first)",
-    ),
-    (
-        "version = 1\ndoses = [0.5]\n",
-        "profile mine.toml:2: key `doses`: 1.0 is missing (accepted: a list that ends in 1.0, \
-         where scores are taken)",
-    ),
-    (
-        "version = 1\ntenants = 1\n",
-        "profile mine.toml:2: key `tenants`: 1 is too little (accepted: 2 to 48)",
-    ),
-    (
-        "version = 1\n[cell]\nclosed = \"100ms\"\n",
-        "profile mine.toml:3: key `cell.closed`: 100ms is too little (accepted: 125ms to 1h)",
-    ),
-    (
-        "version = 1\n[thresholds]\nretention_l3 = 0.7\n",
-        "profile mine.toml:3: key `thresholds.retention_l3`: 0.7 is too low (accepted: a \
-         number above thresholds.retention_l2, which is 0.8)",
-    ),
-    (
-        "version = 1\n[time-slicing]\nslice = \"tiny\"\n",
-        "profile mine.toml:3: key `time-slicing.slice`: unknown variant `tiny` (accepted: \
-         default, short, medium, long)",
-    ),
-];
-
-#[test]
-fn a_wrong_profile_names_the_line_and_what_is_accepted() {
-    let mut wrong = Vec::new();
-    for (text, line) in WRONG {
-        let reported = message(text);
-        if reported != *line {
-            wrong.push(format!("{text}\nsaid   {reported}\nwanted {line}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-}
-
-/// What a user may write that makes something wrong which they did not: the line and the key at
-/// fault, and the key of the default that it does not go with.
-const WRONG_BESIDE: &[(&str, usize, &str, &str)] = &[
+/// A text that makes a default invalid: the line and the key of the text, and the key of the
+/// default that conflicts with it.
+const CONFLICTS: &[(&str, usize, &str, &str)] = &[
     ("service = \"20ms\"", 3, "service", "cell_min.closed"),
     (
         "service = \"500ms\"\ncell_min.closed = \"20s\"\ncell.closed = \"20s\"",
@@ -222,12 +55,12 @@ const WRONG_BESIDE: &[(&str, usize, &str, &str)] = &[
 ];
 
 #[test]
-fn a_default_that_becomes_wrong_is_reported_at_the_user_s_own_key() {
+fn a_default_that_becomes_invalid_is_reported_at_the_key_of_the_file() {
     let default = DEFAULT.text;
-    for (text, line, key, beside) in WRONG_BESIDE {
+    for (text, line, key, beside) in CONFLICTS {
         let reported = message(&format!("version = 1\n\n{text}\n"));
         let begins = format!(
-            "profile mine.toml:{line}: key `{key}`: it does not go with `{beside}` \
+            "profile mine.toml:{line}: key `{key}`: it conflicts with `{beside}` \
              (built-in default:"
         );
         let rest = reported.strip_prefix(&begins).unwrap_or_default();
@@ -246,16 +79,16 @@ fn a_default_that_becomes_wrong_is_reported_at_the_user_s_own_key() {
             "{text}: {reported}"
         );
     }
-    // Where the user wrote both, the message is about the bound one.
+    // Where the file sets both keys, the message is about the one that is bound.
     let both = message("version = 1\nservice = \"20ms\"\n[cell_min]\nclosed = \"200ms\"\n");
     assert!(
-        both.starts_with("profile mine.toml:4: key `cell_min.closed`: 200ms is too little"),
+        both.starts_with("profile mine.toml:4: key `cell_min.closed`: 200ms is too small"),
         "{both}"
     );
 }
 
 #[test]
-fn a_flag_that_conflicts_with_the_file_is_reported_with_the_file_s_line() {
+fn a_flag_that_conflicts_with_the_file_is_reported_with_the_line_of_the_file() {
     let text = "version = 1\ntenants = 3\nneighbours = [\"aggressor\", \"peer\"]\n";
     let flags = Overrides {
         victim_cmd: Some("serve".to_owned()),
@@ -265,8 +98,8 @@ fn a_flag_that_conflicts_with_the_file_is_reported_with_the_file_s_line() {
         Ok(_) => String::new(),
         Err(error) => crate::error::ExpectedError::from(error).to_string(),
     };
-    let begins = "profile the command line: key `user-victim.command`: it does not go with \
-                  `neighbours` (mine.toml:3): a program of one's own has no peers (accepted: ";
+    let begins = "profile the command line: key `user-victim.command`: it conflicts with \
+                  `neighbours` (mine.toml:3): the user's own program has no peers (accepted: ";
     assert!(reported.starts_with(begins), "{reported}");
 }
 
@@ -285,8 +118,8 @@ fn a_text_that_is_not_toml_is_reported_with_its_line() {
     );
 }
 
-/// A default profile with one stretch of characters replaced by another text.
-fn broken(start: usize, length: usize, put: &str) -> String {
+/// The default profile with some characters replaced.
+fn damaged(start: usize, length: usize, put: &str) -> String {
     let characters: Vec<char> = DEFAULT.text.chars().collect();
     let start = start % characters.len();
     let end = (start + length).min(characters.len());
@@ -318,7 +151,7 @@ proptest! {
         length in 0_usize..12,
         put in prop::sample::select(PUT),
     ) {
-        let text = broken(start, length, put);
+        let text = damaged(start, length, put);
         if let Err(error) = parse("mine.toml", &text, &Overrides::default()) {
             let line = error.line;
             prop_assert!(line.is_none_or(|line| (1..=text.lines().count() + 1).contains(&line)));

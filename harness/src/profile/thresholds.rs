@@ -1,4 +1,4 @@
-//! The `[thresholds]` table: the contract's own type, with unknown keys refused, and its rules.
+//! The `[thresholds]` table: the type of the record, with unknown keys refused, and its rules.
 
 use gpubench_record::Thresholds;
 use schemars::JsonSchema;
@@ -8,8 +8,8 @@ use super::bounds::within;
 use super::check::{BLOCKS_MAX, BLOCKS_MIN_DECIDING};
 use super::error::Fault;
 
-/// The thresholds of `scoring-v1`. Conventions, hashed with the profile; not findings.
-// The compiler checks that the keys are those of the contract's type.
+/// The thresholds of `scoring-v1`: conventions, which are part of the profile's hash.
+// The compiler checks that the keys are those of the record's type.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Thresholds", deny_unknown_fields)]
 pub(super) struct ThresholdsTable {
@@ -17,7 +17,7 @@ pub(super) struct ThresholdsTable {
     retention_l3: f64,
     /// Lower bound of retention for L2.
     retention_l2: f64,
-    /// Lower bound of the guarantee for L3; below it isolation is bought with capacity.
+    /// Lower bound of the guarantee for L3; below it the mechanism forfeits capacity.
     guarantee_l3: f64,
     /// Bound of the isolation index between L0 and L1.
     index_l1: f64,
@@ -25,9 +25,9 @@ pub(super) struct ThresholdsTable {
     jitter_negligible: f64,
     /// Upper bound of jitter, in native medians, for `Low-Medium`.
     jitter_low_medium: f64,
-    /// An aggressor that leaves more than this unprotected is too weak to show anything.
+    /// Upper bound of the effectiveness; an aggressor above it is too weak to show anything.
     effectiveness_max: f64,
-    /// Least part of a closed loop in which both tenants must have work outstanding.
+    /// Smallest part of a closed loop in which both tenants must have work outstanding.
     overlap_min: f64,
     /// Greatest drift between the halves of a cell and between N and N', as a log ratio.
     drift_max: f64,
@@ -37,7 +37,7 @@ pub(super) struct ThresholdsTable {
     jitter_requests_min: u32,
 }
 
-/// Whether the bounds are bounds, and in order.
+/// Checks that the bounds are in range and in order.
 pub(super) fn check(t: &Thresholds) -> Result<(), Fault> {
     for (name, value) in [
         ("retention_l3", t.retention_l3),
@@ -51,7 +51,7 @@ pub(super) fn check(t: &Thresholds) -> Result<(), Fault> {
             let key = format!("thresholds.{name}");
             return Err(Fault::at(
                 &key,
-                format!("{value} is no bound"),
+                format!("{value} is out of range"),
                 "above 0 and below 1",
             ));
         }
@@ -64,7 +64,7 @@ pub(super) fn check(t: &Thresholds) -> Result<(), Fault> {
             let key = format!("thresholds.{name}");
             return Err(Fault::at(
                 &key,
-                format!("{value} is no bound"),
+                format!("{value} is out of range"),
                 "a number above 0",
             ));
         }
@@ -87,7 +87,7 @@ pub(super) fn check(t: &Thresholds) -> Result<(), Fault> {
         BLOCKS_MIN_DECIDING,
         BLOCKS_MAX,
     )?;
-    // The smallest sample with a finite two-sided 95 % upper bound of its p99.
+    // The smallest sample with a finite upper end of the two-sided 95 % interval of its p99.
     within(
         "thresholds.jitter_requests_min",
         t.jitter_requests_min,

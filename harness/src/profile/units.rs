@@ -1,4 +1,4 @@
-//! Values with a unit or a form of their own, as people write them in a profile.
+//! Values of a profile with a text form: durations and shares.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -50,7 +50,7 @@ impl Span {
         }
     }
 
-    /// Reads the text form; `None` if it is none, or not a whole number of nanoseconds.
+    /// Reads the text form; `None` where it is invalid or not a whole number of nanoseconds.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit())?;
@@ -67,7 +67,8 @@ impl Span {
     }
 }
 
-/// The fraction `0.<digits>` of a unit; exact or nothing, since a plan must not depend on rounding.
+/// The fraction `0.<digits>` of a unit; `None` where it is not exact, because a plan must not
+/// depend on rounding.
 fn fraction_ns(digits: &str, unit_ns: u64) -> Option<u64> {
     if digits.is_empty() {
         return Some(0);
@@ -82,7 +83,7 @@ fn fraction_ns(digits: &str, unit_ns: u64) -> Option<u64> {
     }
 }
 
-/// In the largest unit that says it exactly: seconds and shorter units with up to three decimals.
+/// In the largest unit that is exact: seconds and shorter units with up to three decimals.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = UNITS.into_iter().find(|(_, unit_ns)| {
@@ -142,13 +143,13 @@ pub struct Share(f64);
 const SHARE_ACCEPTED: &str = "a number above 0 and at most 1, or a quotient such as \"3/7\"";
 
 impl Share {
-    /// A share, if it is one.
+    /// A share; `None` outside its range.
     #[must_use]
     pub fn new(value: f64) -> Option<Self> {
         (value > 0.0 && value <= 1.0).then_some(Self(value))
     }
 
-    /// As a number.
+    /// The number.
     #[must_use]
     pub const fn value(self) -> f64 {
         self.0
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_print_as_people_write_them() {
+    fn spans_print_in_the_largest_exact_unit() {
         for (ns, text) in [
             (1_800_000_000, "1.8s"),
             (2_950_000_000, "2.95s"),
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_no_span() {
+    fn invalid_spans_are_refused() {
         for text in [
             "",
             "5",
@@ -289,7 +290,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in ".{0,20}") {
+        fn no_text_causes_a_panic(text in ".{0,20}") {
             let _ = Span::parse(&text);
             let _ = Share::parse(&text);
         }

@@ -7,10 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What to run out of a catalogue.
+/// A selection from a catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// Everything that there is.
+    /// Every entry.
     All,
     /// These, in the order of the catalogue.
     Names(Vec<String>),

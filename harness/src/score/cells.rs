@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{Cell, CellResult, Condition, Plan, PlannedPair, SubAxis};
 
-use super::{EXCLUSIVE, ScoreError, ScoreInput};
+use super::{ScoreError, ScoreInput};
 use crate::gate::{CLOSED_REQUESTS, open_loop_doubt};
 
 /// The dose at which scores are taken.
 const FULL_DOSE: f64 = 1.0;
 
-/// A victim, and who may stand beside it, on the sub-axis that the two are scored under.
+/// A victim and an aggressor on the sub-axis under which they are scored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pair {
     pub sub_axis: SubAxis,
     pub victim: String,
-    /// None where no contended cell was planned.
+    /// `None` where no contended cell was planned.
     pub aggressor: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Pair {
 pub(super) struct Key {
     pub group: String,
     pub variant: String,
-    /// Without an aggressor where the condition has none: its cells serve every aggressor.
+    /// Without an aggressor in N and S, whose cells serve every aggressor.
     pub pair: Pair,
     pub condition: Condition,
 }
@@ -39,6 +39,8 @@ pub(super) struct Key {
 /// The planned cells of a run with their results, at full dose.
 #[derive(Debug)]
 pub(super) struct Cells<'a> {
+    /// The variant of native cells.
+    reference: &'a str,
     /// In report order.
     pairs: &'a [PlannedPair],
     by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>>,
@@ -54,11 +56,11 @@ pub(super) struct Planned<'a> {
 /// Two conditions of the same blocks.
 #[derive(Debug, Default)]
 pub(super) struct Pairs<'a> {
-    /// By block: the cell above the line and the one below it, both measured.
+    /// By block: the cells of the numerator and of the denominator, both measured.
     pub measured: Vec<(u32, &'a CellResult, &'a CellResult)>,
-    /// By block: why it takes no part.
+    /// By block: why it does not count.
     pub left_out: BTreeMap<u32, String>,
-    /// Whether a cell that is left out failed, rather than being in doubt.
+    /// Whether a cell that is left out failed, rather than being inconclusive.
     pub any_failed: bool,
 }
 
@@ -76,7 +78,7 @@ impl Pairs<'_> {
 }
 
 impl<'a> Cells<'a> {
-    /// Sorts results under the cells that they belong to.
+    /// Assigns results to planned cells.
     pub(super) fn index(input: &ScoreInput<'a>) -> Result<Self, ScoreError> {
         let plan: &'a Plan = input.plan;
         let mut results: BTreeMap<&str, &CellResult> = BTreeMap::new();
@@ -90,9 +92,9 @@ impl<'a> Cells<'a> {
         let mut by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>> = BTreeMap::new();
         for cell in &plan.cells {
             let result = results.remove(cell.id.as_str());
-            // Scores are taken with everybody at work, at full dose.
-            let few = !plan.sweep.is_empty() && cell.tenants.len() < plan.tenants as usize;
-            if cell.condition.has_aggressor() && (cell.dose < FULL_DOSE || few) {
+            // Scores use cells with all tenants at full dose.
+            let fewer = !plan.sweep.is_empty() && cell.tenants.len() < plan.tenants as usize;
+            if cell.condition.has_aggressor() && (cell.dose < FULL_DOSE || fewer) {
                 continue;
             }
             let key = Key {
@@ -116,6 +118,7 @@ impl<'a> Cells<'a> {
         match results.into_keys().next() {
             Some(id) => Err(ScoreError::NotPlanned { id: id.to_owned() }),
             None => Ok(Self {
+                reference: &plan.reference,
                 pairs: &plan.pairs,
                 by_key,
             }),
@@ -125,40 +128,41 @@ impl<'a> Cells<'a> {
     /// The pairs that have cells: by sub-axis, within one in the order of the plan.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let all: BTreeSet<&Pair> = self.by_key.keys().map(|key| &key.pair).collect();
-        // A victim without an aggressor has a place of its own only if it never has one.
-        let stands = |pair: &&Pair| {
+        // A victim without an aggressor is a pair only where it has no contended cells.
+        let is_pair = |pair: &&Pair| {
             let contends = |other: &Pair| other.aggressor.is_some() && other.has_victim_of(pair);
             pair.aggressor.is_some() || !all.iter().any(|other| contends(other))
         };
-        let mut pairs: Vec<Pair> = all.iter().copied().filter(stands).cloned().collect();
-        let place = |pair: &Pair| {
+        let mut pairs: Vec<Pair> = all.iter().copied().filter(is_pair).cloned().collect();
+        let position = |pair: &Pair| {
             let aggressor = pair.aggressor.as_deref();
-            let known = |one: &PlannedPair| {
+            let is_same = |one: &PlannedPair| {
                 (one.sub_axis, &one.victim) == (pair.sub_axis, &pair.victim)
                     && Some(one.aggressor.as_str()) == aggressor
             };
-            self.pairs.iter().position(known)
+            self.pairs.iter().position(is_same)
         };
-        pairs.sort_by_key(|pair| (pair.sub_axis, place(pair).unwrap_or(usize::MAX)));
+        pairs.sort_by_key(|pair| (pair.sub_axis, position(pair).unwrap_or(usize::MAX)));
         pairs
     }
 
     /// The groups that have native cells of this victim.
     pub(super) fn native_groups(&self, pair: &Pair) -> BTreeSet<&str> {
-        let native = self.by_key.keys().filter(|key| {
-            key.pair.has_victim_of(pair) && key.variant == EXCLUSIVE && key.condition.is_native()
-        });
+        let native = self
+            .by_key
+            .keys()
+            .filter(|key| key.pair.has_victim_of(pair) && key.condition.is_native());
         native.map(|key| key.group.as_str()).collect()
     }
 
-    /// The contended cells of this variant, if any were planned.
+    /// The contended cells of this variant; `None` where none was planned.
     pub(super) fn contended(&self, variant: &str, pair: &Pair) -> Option<&Key> {
         self.by_key.keys().find(|key| {
             key.variant == variant && key.pair == *pair && key.condition == Condition::C
         })
     }
 
-    /// The group in which this variant has the victim alone.
+    /// The group in which this variant has solo cells of the victim.
     pub(super) fn solo_group_of(&self, variant: &str, pair: &Pair) -> Option<&str> {
         let solo = |key: &&Key| {
             key.variant == variant && key.pair.has_victim_of(pair) && key.condition == Condition::S
@@ -166,16 +170,24 @@ impl<'a> Cells<'a> {
         Some(self.by_key.keys().find(solo)?.group.as_str())
     }
 
-    /// Where the unprotected cells of a form are: cells planned for that purpose, else the
-    /// contended cells of the form itself, which are the same thing; those of `group` first.
+    /// The cells of an unprotected form: the contended cells of the form, or cells that were
+    /// planned as its condition U, which are equal. Those of `group` come first.
     pub(super) fn unprotected(&self, form: &str, pair: &Pair, group: &str) -> Option<&Key> {
         let serving =
             |key: &&Key| key.variant == form && key.pair == *pair && key.condition.has_aggressor();
-        let here = |key: &&Key| key.group != group;
+        let elsewhere = |key: &&Key| key.group != group;
         self.by_key
             .keys()
             .filter(serving)
-            .min_by_key(|key| (here(key), key.condition))
+            .min_by_key(|key| (elsewhere(key), key.condition))
+    }
+
+    /// The native cells of the same victim in the same blocks.
+    pub(super) fn native_of(&self, key: &Key) -> Key {
+        Key {
+            variant: self.reference.to_owned(),
+            ..key.with(Condition::N)
+        }
     }
 
     /// Every block of one condition.
@@ -214,7 +226,7 @@ impl<'a> Cells<'a> {
 }
 
 impl Pairs<'_> {
-    /// Leaves out the blocks whose open loops are not to be trusted, for figures read off these.
+    /// Leaves out the blocks with an open loop that cannot be trusted.
     pub(super) fn only_punctual(&mut self) {
         let left_out = &mut self.left_out;
         self.measured.retain(|(block, top, bottom)| {
@@ -232,7 +244,7 @@ impl Pairs<'_> {
 }
 
 impl<'a> Planned<'a> {
-    /// The result, if its gates let it take part.
+    /// The result, if the cell is measured.
     pub(super) fn measured(&self) -> Option<&'a CellResult> {
         self.result.filter(|result| result.outcome.is_measured())
     }
@@ -242,7 +254,7 @@ impl<'a> Planned<'a> {
             .is_some_and(|result| result.outcome.outcome == gpubench_record::OutcomeKind::Failed)
     }
 
-    /// Why it takes no part, if it does not.
+    /// Why it does not count; `None` where it is measured.
     fn doubt(&self) -> Option<String> {
         let what = match self.result {
             None => "did not run",
@@ -266,13 +278,5 @@ impl Key {
             key.pair.aggressor = None;
         }
         key
-    }
-
-    /// The same victim in the same blocks, alone on the native GPU.
-    pub(super) fn native(&self) -> Self {
-        Self {
-            variant: EXCLUSIVE.to_owned(),
-            ..self.with(Condition::N)
-        }
     }
 }

@@ -1,9 +1,13 @@
 //! The fault axis: one row for each fault under each mechanism, from the trials that count.
 //!
-//! A trial is contained if no victim noticed. The level follows from one-sided Clopper-Pearson
-//! bounds of the part that is contained: few trials leave several levels open, and the row says how
-//! many more would decide. Trials of other records may be counted too. Without its two controls
-//! (one that must hurt nobody, one that must always be seen) no trial of a record's variant counts.
+//! A trial is contained if no victim was harmed. The level follows from one-sided Clopper-Pearson
+//! bounds of the proportion contained: few trials leave several levels open, and the row says how
+//! many more would decide. Trials of other records may count as well. No trial of a record's
+//! variant counts without both controls: the placebo, which must harm no victim, and the self-test
+//! fault, which must kill one.
+
+#[cfg(test)]
+mod tests;
 
 use gpubench_record::{Axis, Control, FaultResult, FaultTally, Harm, MechanismRow, Plan};
 
@@ -21,7 +25,8 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
         .filter(|planned| !planned.is_control)
         .map(|planned| row(context, mechanism, &planned, &sources))
         .collect();
-    // No fault contained is L0; some contained and others not is L1 for the axis (`scoring-v1`).
+    // L0 only where the mechanism contains no fault at all; L1 where it contains some
+    // (`scoring-v1`).
     let any_contained = rows
         .iter()
         .filter_map(|row| row.range)
@@ -47,7 +52,7 @@ pub(super) fn tallies(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Fa
     tallies.filter(|tally| !tally.fault.is_empty()).collect()
 }
 
-/// One fault that was planned.
+/// One planned fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Planned {
     fault: String,
@@ -74,12 +79,12 @@ fn planned(plan: &Plan, variant: &str) -> Vec<Planned> {
     found
 }
 
-/// The trials of one variant: those of the record, and those of every other one that counts.
+/// The trials of one variant, in this record and in every other record that counts.
 struct Sources<'a> {
     records: Vec<Vec<&'a FaultResult>>,
-    /// What is wrong with the instrument in this record.
+    /// Why the controls of this record leave its trials in doubt.
     doubt: Option<String>,
-    /// What was wrong in others, whose trials do not count.
+    /// Why the trials of other records do not count.
     dropped: Vec<String>,
 }
 
@@ -126,7 +131,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// What is wrong with the instrument, if the controls say so.
+/// Why the controls leave the trials in doubt; `None` where both controls came out as they must.
 fn controls(trials: &[&FaultResult]) -> Option<String> {
     let of = |control: Control| {
         trials.iter().filter(move |trial| {
@@ -210,162 +215,5 @@ fn row(
 
 /// The levels that the bounds leave open.
 fn range(tally: &FaultTally) -> Option<LevelRange> {
-    let survival = tally.survival.as_ref()?;
-    Some(if tally.contained == 0 {
-        LevelRange::at(Level::L0)
-    } else {
-        LevelRange {
-            worst: Level::of_survival(survival.lo),
-            best: Level::of_survival(survival.hi),
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use gpubench_record::{ExpectedAnswer, FaultFacts, FaultTrial};
-
-    use super::*;
-
-    /// `k` of `n` trials in each of several records.
-    fn pooled(records: &[(u32, u32)]) -> FaultTally {
-        let trials: Vec<Vec<FaultResult>> = records
-            .iter()
-            .map(|&(k, n)| {
-                let harm = |i| if i < k { Harm::Unharmed } else { Harm::Dead };
-                (0..n).map(|i| trial(None, &[harm(i)], true)).collect()
-            })
-            .collect();
-        let sources: Vec<Vec<&FaultResult>> = trials.iter().map(|t| t.iter().collect()).collect();
-        tally(&sources)
-    }
-
-    #[test]
-    fn levels_follow_from_the_bounds_and_zero_is_none() {
-        for (k, n, want) in [
-            (0, 14, "L0"),
-            (0, 1, "L0"),
-            (3, 3, "L1..L3"),
-            (13, 13, "L1..L3"),
-            (14, 14, "L2..L3"),
-            (58, 58, "L2..L3"),
-            (59, 59, "L3"),
-            (1, 14, "L1"),
-            (10, 14, "L1..L2"),
-        ] {
-            let tally = pooled(&[(k, n)]);
-            let range = range(&tally).expect("a bound");
-            let survival = tally.survival.expect("a bound");
-            assert_eq!(range.to_string(), want, "{k}/{n}: {survival:?}");
-            assert!(survival.lo <= survival.value && survival.value <= survival.hi);
-        }
-    }
-
-    #[test]
-    fn a_night_of_trials_says_how_many_more_are_needed() {
-        for (records, want) in [
-            (&[(14, 14)][..], "L2 or better, 45 more trials for L3"),
-            (&[(3, 3)], "3 of 3 trials contained, 11 more for L2"),
-            (&[(2, 3)], "2 of 3 trials contained"),
-            (&[(14, 14), (14, 14)], "L2 or better, 31 more trials for L3"),
-        ] {
-            assert_eq!(more_trials(&pooled(records)), want);
-        }
-    }
-
-    #[test]
-    fn five_nights_show_what_one_cannot() {
-        let night = (14, 14);
-        let nights = pooled(&[night, night, night, night, (3, 3)]);
-        assert_eq!((nights.trials, nights.records), (59, 5));
-        assert_eq!(range(&nights).map(|r| r.to_string()).as_deref(), Some("L3"));
-        let words = in_words(&nights);
-        assert!(
-            words.starts_with("59 of 59 trials of 5 records contained: at least 0.950 of them"),
-            "{words}"
-        );
-        let one_bad = pooled(&[night, night, night, night, (2, 3)]);
-        assert_eq!(
-            range(&one_bad).map(|r| r.to_string()).as_deref(),
-            Some("L2..L3")
-        );
-        assert_eq!((one_bad.more_for_l2, one_bad.more_for_l3), (None, None));
-    }
-
-    fn trial(control: Option<Control>, harms: &[Harm], counts: bool) -> FaultResult {
-        let victim = |harm: &Harm| gpubench_record::VictimOutcome {
-            tenant: "victim".to_owned(),
-            harm: *harm,
-            code: None,
-            rate_ratio: 1.0,
-            gap_ns: 0,
-            next_good_ns: None,
-        };
-        FaultResult {
-            planned: FaultTrial {
-                id: "f0000".to_owned(),
-                group: "plain".to_owned(),
-                mechanism: "time-slicing".to_owned(),
-                variant: "time-slicing".to_owned(),
-                fault: "some-fault".to_owned(),
-                class: "some-class".to_owned(),
-                facts: FaultFacts {
-                    control,
-                    answer: ExpectedAnswer::Either,
-                    by_coordinator: false,
-                    leaves_waiting: false,
-                },
-                trial: 1,
-                victim: "compute".to_owned(),
-                tenants: Vec::new(),
-                schedule_seed: 1,
-                at_ns: 0,
-                until_ns: 0,
-                from_ns: 0,
-                window_ns: 0,
-            },
-            outcome: if counts {
-                gpubench_record::Outcome::measured()
-            } else {
-                gpubench_record::Outcome::inconclusive("no baseline")
-            },
-            victims: harms.iter().map(victim).collect(),
-            detected_after_ns: None,
-            observed: gpubench_record::FaultObservation::default(),
-        }
-    }
-
-    #[test]
-    fn nothing_counts_without_both_controls() {
-        use Harm::{Dead, Slowed, Unharmed};
-        let placebo = |harm| trial(Some(Control::Placebo), &[Unharmed, harm], true);
-        let self_test = |harm| trial(Some(Control::SelfTest), &[harm, Unharmed], true);
-        for (trials, doubt) in [
-            (vec![placebo(Unharmed), self_test(Dead)], None),
-            (
-                vec![placebo(Slowed), self_test(Dead)],
-                Some("placebo harmed a victim in 1 of 1"),
-            ),
-            (
-                vec![placebo(Unharmed), self_test(Slowed)],
-                Some("self-test fault was missed in 1 of 1"),
-            ),
-            (vec![placebo(Unharmed)], Some("1 placebos, 0 self-test")),
-            (vec![self_test(Dead)], Some("0 placebos, 1 self-test")),
-            (
-                vec![
-                    trial(Some(Control::Placebo), &[Unharmed], false),
-                    self_test(Dead),
-                ],
-                Some("0 placebos, 1 self-test"),
-            ),
-        ] {
-            let trials: Vec<&FaultResult> = trials.iter().collect();
-            let found = controls(&trials);
-            match doubt {
-                None => assert_eq!(found, None),
-                Some(doubt) => assert!(found.is_some_and(|found| found.contains(doubt)), "{doubt}"),
-            }
-        }
-    }
+    tally.survival.as_ref().map(LevelRange::of_proportion)
 }

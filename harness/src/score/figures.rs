@@ -1,4 +1,5 @@
-//! Figures of a row with their intervals, and how many blocks would bring one clear of a bound.
+//! Figures of a row with their intervals, and the number of blocks at which an interval would no
+//! longer straddle a bound.
 
 use gpubench_record::{CellResult, Estimate};
 use gpubench_stats::bimodal::{Modes, modes};
@@ -7,8 +8,9 @@ use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 use super::cells::Pairs;
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
-/// Modes nearer than this, as a log ratio, move no level: the nearest bounds of levels lie 0.17
-/// apart. Without it the last digit of an exact device would count as a mode.
+/// Smallest distance of two modes, as a log ratio. Nearer modes change no level: the nearest bounds
+/// of levels are 0.17 apart. Without a minimum, rounding on a device without noise would count as a
+/// mode.
 const MODES_RATIO_MIN: f64 = 0.02;
 
 /// One log ratio for each block.
@@ -20,7 +22,7 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    /// Of the closed-loop rates of each pair, above over below.
+    /// The logarithms of `P_top / P_bottom`, with P the closed-loop rate, of each block.
     pub(super) fn of_rates(pairs: &Pairs<'_>) -> Self {
         let rate = |cell: &CellResult| cell.rates.get(CLOSED_RATE_PER_S).copied();
         let per_block = pairs.measured.iter().filter_map(|&(block, top, bottom)| {
@@ -31,7 +33,7 @@ impl Logs {
         Self { blocks, logs }
     }
 
-    /// The logs of both series in the blocks that they share.
+    /// The logarithms of both series in the blocks that they share.
     pub(super) fn shared(&self, other: &Self) -> (Vec<f64>, Vec<f64>) {
         let both = self
             .blocks
@@ -50,13 +52,13 @@ impl Logs {
         Ok(printed(ratio, "ratio"))
     }
 
-    /// Both modes in words, if there are two.
+    /// Both modes in words; `None` for one mode.
     pub(super) fn two_modes(&self) -> Option<String> {
         two_modes(&self.logs, MODES_RATIO_MIN, f64::exp)
     }
 }
 
-/// Both modes of a series in words, if there are two. A series too short to tell has one.
+/// Both modes of a series in words; `None` for one mode, and for a series too short to have two.
 pub(super) fn two_modes(
     blocks: &[f64],
     smallest_gap: f64,
@@ -78,7 +80,7 @@ pub(super) fn two_modes(
     }
 }
 
-/// The contract's form of an estimate.
+/// An estimate in the form of the record.
 pub(super) fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimate {
     let gpubench_stats::Estimate { value, lo, hi, n } = estimate;
     Estimate {
@@ -90,8 +92,8 @@ pub(super) fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimat
     }
 }
 
-/// The estimate as text, with everything that a figure needs beside it.
-pub(super) fn told(estimate: &Estimate) -> String {
+/// The estimate as text: value, interval, unit and number of blocks.
+pub(super) fn in_words(estimate: &Estimate) -> String {
     let Estimate {
         value,
         lo,
@@ -102,16 +104,32 @@ pub(super) fn told(estimate: &Estimate) -> String {
     format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}")
 }
 
-/// If the interval straddles the bound: how many blocks would bring it clear, in words.
+/// The scale on which the interval of a figure is symmetric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scale {
+    Linear,
+    /// That of ratios.
+    Log,
+}
+
+/// How many blocks would decide, in words; `None` where the interval does not straddle the bound.
 ///
-/// `n* = ceil((t s / distance)^2)`, where `t s = half width * sqrt(n)`; for a ratio on the log
-/// scale, on which its interval is symmetric.
-pub(super) fn blocks_needed(what: &str, estimate: &Estimate, bound: f64) -> Option<String> {
+/// The half width of a t interval is `t s / sqrt(n)`, and it must shrink to the distance from the
+/// value to the bound: `n* = ceil(n (half width / distance)^2)`, on the scale on which the interval
+/// is symmetric.
+pub(super) fn blocks_needed(
+    what: &str,
+    estimate: &Estimate,
+    bound: f64,
+    scale: Scale,
+) -> Option<String> {
     if !(estimate.lo < bound && bound <= estimate.hi) {
         return None;
     }
-    let is_ratio = estimate.unit == "ratio";
-    let scale = |x: f64| if is_ratio { x.ln() } else { x };
+    let scale = |x: f64| match scale {
+        Scale::Linear => x,
+        Scale::Log => x.ln(),
+    };
     let (value, bound_at) = (scale(estimate.value), scale(bound));
     let end = if value < bound_at {
         scale(estimate.hi)
@@ -126,7 +144,7 @@ pub(super) fn blocks_needed(what: &str, estimate: &Estimate, bound: f64) -> Opti
             needed.max(f64::from(estimate.n) + 1.0)
         )
     } else {
-        "no number of blocks would tell".to_owned()
+        "no number of blocks would decide".to_owned()
     };
     Some(format!(
         "{what} straddles {bound}: {blocks}, {} are there",
@@ -152,30 +170,45 @@ mod tests {
     fn blocks_needed_follow_the_formula() {
         // Half width 1/4, distance 1/8: four times the blocks.
         let index = estimate(0.5, 0.25, 0.75, "index");
-        let text = blocks_needed("index", &index, 0.375);
+        let text = blocks_needed("index", &index, 0.375, Scale::Linear);
         let want = "index straddles 0.375: about 32 blocks are needed, 8 are there";
         assert_eq!(text.as_deref(), Some(want));
         // On the log scale: half width ln 1.21, distance ln 1.1, again twice as far.
         let ratio = estimate(1.1 * 0.8, 0.8 * 1.1 / 1.21, 0.8 * 1.1 * 1.21, "ratio");
-        let text = blocks_needed("retention", &ratio, 0.8).unwrap_or_default();
+        let text = blocks_needed("retention", &ratio, 0.8, Scale::Log).unwrap_or_default();
         assert!(
             text.contains("about 32 blocks") || text.contains("about 33 blocks"),
             "{text}"
         );
-        let on_it = blocks_needed("index", &estimate(0.2, 0.1, 0.5, "index"), 0.2);
-        assert!(on_it.is_some_and(|text| text.contains("no number of blocks")));
+        let on_it = blocks_needed(
+            "index",
+            &estimate(0.2, 0.1, 0.5, "index"),
+            0.2,
+            Scale::Linear,
+        );
+        assert!(on_it.is_some_and(|text| text.contains("no number of blocks would decide")));
         assert_eq!(
-            blocks_needed("index", &estimate(0.3, 0.2, 0.5, "index"), 0.2),
+            blocks_needed(
+                "index",
+                &estimate(0.3, 0.2, 0.5, "index"),
+                0.2,
+                Scale::Linear
+            ),
             None
         );
         assert_eq!(
-            blocks_needed("index", &estimate(0.1, 0.0, 0.19, "index"), 0.2),
+            blocks_needed(
+                "index",
+                &estimate(0.1, 0.0, 0.19, "index"),
+                0.2,
+                Scale::Linear
+            ),
             None
         );
     }
 
     #[test]
-    fn series_meet_in_the_blocks_that_they_share() {
+    fn shared_keeps_the_blocks_of_both_series() {
         let left = Logs {
             blocks: vec![0, 1, 3],
             logs: vec![0.1, 0.2, 0.4],

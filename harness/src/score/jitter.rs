@@ -1,31 +1,32 @@
-//! Rows of the jitter axis: how much longer the tail is beside an aggressor than natively.
+//! Rows of the jitter axis: how much longer the latency tail is beside an aggressor than natively.
 //!
-//! Subtrahend and denominator are native, so that a mechanism that is slow when alone cannot shrink
-//! its own figure. Each block gives one value; the interval is a t interval over blocks.
+//! `J = [(q99 - q50)_C - (q99 - q50)_N] / q50_N`. Subtrahend and denominator are native: with solo
+//! values there, a mechanism that is slow without a neighbour would have less jitter. Each block
+//! gives one value; the interval is a t interval over blocks.
 
-use gpubench_record::{Axis, CellResult, Condition, Estimate, GateState, MechanismRow};
+use gpubench_record::{Axis, CellResult, Condition, Estimate, Gate, GateState, MechanismRow};
 use gpubench_stats::effect::Effect;
 use gpubench_stats::{Confidence, NoEstimate};
 
 use super::cells::{Key, Pair, Pairs};
-use super::figures::{blocks_needed, printed, told, two_modes};
+use super::figures::{Scale, blocks_needed, in_words, printed, two_modes};
 use super::level::{Level, LevelRange, of_jitter};
 use super::row::Row;
 use super::{Context, reference, word};
 use crate::gate::figure::{
     BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
 };
-use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE, open_loop_doubt};
+use crate::gate::{OPEN_REQUESTS, open_loop_doubt};
 
 const UNIT: &str = "native medians";
 
-/// Modes nearer than this, in native medians, are half of what a comparison of runs would report.
+/// Smallest distance of two modes, in native medians: half of the bound of `Negligible`.
 const MODES_MIN: f64 = 0.05;
 
-/// The word where the harness's own timers are coarser than the difference in question.
+/// The word where the timers of the host are coarser than the bound of `Negligible`.
 const BELOW_FLOOR: &str = "below measurement floor";
 
-/// The row of one variant, from the open loops of this sub-axis's cells.
+/// The row of one variant, from the open loops of this pair.
 pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
     let mut row = Row::of_mechanism(context, mechanism, Axis::Jitter, None);
     if !row.matrix.outcome.is_measured() {
@@ -35,9 +36,9 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         row.doubt("no contended cell was planned");
         return row.finish();
     };
-    let native = contended.native();
+    let native = context.cells.native_of(contended);
     let Some(mut pairs) = context.cells.pair(contended, &native) else {
-        row.doubt("no native cell was planned, and jitter is counted in native medians");
+        row.doubt("no native cell was planned, and the unit of jitter is the native median");
         return row.finish();
     };
     row.matrix.aggressor = pairs
@@ -57,7 +58,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     row.finish()
 }
 
-/// Whether the victim of a contended cell began its requests when it liked.
+/// Whether the victim of a contended cell followed no arrival schedule.
 fn without_schedule((_, top, _): &(u32, &CellResult, &CellResult)) -> bool {
     let victim = top.tenant_results.first();
     victim.is_some_and(|victim| victim.schedule_hash.is_none())
@@ -69,8 +70,8 @@ enum Overload {
     Some,
 }
 
-/// A victim that keeps up alone and not beside the aggressor is a finding, and the worst one; its
-/// percentiles grow with the length of the run and are not given.
+/// Judges overload beside the aggressor. A victim that keeps up in N and S but not in C has the
+/// lowest level. It has no percentiles, because they grow with the length of the run.
 fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
     let overloaded: Vec<&CellResult> = pairs
         .measured
@@ -109,8 +110,8 @@ fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
     Overload::Some
 }
 
-/// An overload counts as a finding only where the same victim kept up solo; native it did, or its
-/// cell would not be measured.
+/// Leaves out blocks in which C overloaded and S is not measured. N is measured in every block
+/// here, so an overload that stays is the aggressor's doing.
 fn only_beside_the_aggressor(context: &Context<'_>, contended: &Key, pairs: &mut Pairs<'_>) {
     let solo = context.cells.blocks(&contended.with(Condition::S));
     let kept_up = |block: &u32| {
@@ -128,8 +129,7 @@ fn only_beside_the_aggressor(context: &Context<'_>, contended: &Key, pairs: &mut
 }
 
 fn is_overloaded(cell: &CellResult) -> bool {
-    let mut gates = cell.gates.iter();
-    gates.any(|gate| gate.gate == OVERLOAD_GATE && gate.state == GateState::NotEvaluated)
+    cell.gate_state(&Gate::Overload) == Some(GateState::NotEvaluated)
 }
 
 fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &mut Row) {
@@ -167,7 +167,7 @@ fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &m
     let bounds = [thresholds.jitter_negligible, thresholds.jitter_low_medium];
     let straddled = bounds
         .into_iter()
-        .filter_map(|bound| blocks_needed("jitter", &jitter, bound))
+        .filter_map(|bound| blocks_needed("jitter", &jitter, bound, Scale::Linear))
         .collect();
     row.set_range(range, straddled);
     if let Some(level) = range.decided() {
@@ -212,13 +212,13 @@ fn interval(values: &[f64]) -> Result<Estimate, NoEstimate> {
     ))
 }
 
-/// Tells how much of the tail the mechanism brings by itself and how much the neighbour does.
+/// Names the two parts of the jitter: that of the mechanism itself and that of the neighbour.
 fn split(context: &Context<'_>, contended: &Key, tails: &Tails, row: &mut Row) {
     let blocks = |condition: Key| context.cells.blocks(&condition);
     let (Some(c), Some(s), Some(n)) = (
         blocks(contended.clone()),
         blocks(contended.with(Condition::S)),
-        blocks(contended.native()),
+        blocks(context.cells.native_of(contended)),
     ) else {
         return;
     };
@@ -238,12 +238,13 @@ fn split(context: &Context<'_>, contended: &Key, tails: &Tails, row: &mut Row) {
     }
     for (what, values) in [("J_mech (S - N)", own), ("J_interf (C - S)", neighbour)] {
         if let Ok(part) = interval(&values) {
-            row.warn(format!("{what} {}", told(&part)));
+            row.warn(format!("{what} {}", in_words(&part)));
         }
     }
 }
 
-/// Whether the timers of the host are too coarse to tell negligible jitter, and no more was seen.
+/// Whether the timers of the host are coarser than the bound of `Negligible` and the jitter lies
+/// below what they resolve. The row is then in doubt.
 fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut Row) -> bool {
     let medians_ns: Vec<f64> = pairs
         .measured
@@ -259,7 +260,7 @@ fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut 
     if coarse {
         row.matrix.word = Some(BELOW_FLOOR.to_owned());
         row.doubt(format!(
-            "{BELOW_FLOOR}: the timers of this host show {floor:.3} {UNIT}"
+            "{BELOW_FLOOR}: the timers of this host resolve {floor:.3} {UNIT}"
         ));
     }
     coarse

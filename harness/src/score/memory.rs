@@ -1,34 +1,31 @@
-//! Rows of the memory axis that come from probes: proportions, and what gets past a limit.
+//! Rows of the memory axis that come from probes: proportions, and how far a tenant gets over its
+//! memory limit.
 //!
-//! Levels (scoring-v1, memory): a proportion by its bounds (L3 from 0.95, L2 from 0.80, L1 if some
-//! trials came out as promised, L0 if none did); a cap by its worst call (L3 to 1 % over the limit,
-//! L2 to 10 %), L1 if some calls are held to within 10 % and others not, L0 if none is.
+//! A proportion has the level of its interval ([`LevelRange::of_proportion`]). A cap has the level
+//! of its worst allocation call: L3 up to 1 % over the limit, L2 up to 10 %; L1 where some calls
+//! are held to within 10 % and others are not, L0 where none is.
 
 use gpubench_record::{Axis, CapCall, Estimate, MechanismRow, ProbeFound};
-use gpubench_stats::{Confidence, NoEstimate, proportion};
 
 use super::Context;
-use super::figures::printed;
 use super::level::{Level, LevelRange};
 use super::probe_figures::bypass;
+use super::proportion::Proportion;
 use super::row::Row;
 use super::word::{Evidence, with_bypass};
 
-/// Lower bounds of the proportion for L3 and L2.
-pub(super) const SHARE_L3: f64 = 0.95;
-const SHARE_L2: f64 = 0.80;
-/// Overshoot at most, over the limit, for L3 and L2.
+/// Greatest overshoot for L3 and L2, as a part of the limit.
 const OVERSHOOT_L3: f64 = 0.01;
 const OVERSHOOT_L2: f64 = 0.10;
-/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives.
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that an enforced limit gives.
 const OUT_OF_MEMORY: i32 = 2;
-/// Memory that takes place on the device only once the device touches it.
+/// A call that reserves device memory only when the device touches the pages.
 const MANAGED: &str = "cuMemAllocManaged";
 
-/// What stands in the place of a victim.
+/// The name in the column of victims.
 const PROBE: &str = "probe";
 
-/// The rows of one variant, in report order; none for what was not probed.
+/// The rows of one variant, in report order; none for a sub-axis without a probe.
 pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> {
     let own: Vec<&ProbeFound> = context
         .input
@@ -64,15 +61,15 @@ fn row(
     }
     let range = judge(found, &mut row);
     if let Some(range) = range.filter(|_| !row.is_doubtful()) {
-        row.set_range(range, vec!["more trials would tell".to_owned()]);
+        row.set_range(range, vec!["more trials would decide".to_owned()]);
         if let Some(level) = range.decided() {
-            // Ways past a limit say nothing of what can be found in memory.
+            // A bypass of a limit does not change what a tenant finds in memory.
             let tried = matches!(sub_axis, "capacity" | "cap")
                 .then(|| bypass(context.input.probes, &mechanism.variant, "memory"))
                 .flatten();
-            let (word, told) = with_bypass(level, Evidence::of(mechanism), tried);
-            if let Some(told) = told {
-                row.warn(told);
+            let (word, warning) = with_bypass(level, Evidence::of(mechanism), tried);
+            if let Some(warning) = warning {
+                row.warn(warning);
             }
             row.matrix.word = Some(word.to_owned());
         }
@@ -82,7 +79,7 @@ fn row(
 
 /// The levels that the findings of one sub-axis leave open.
 fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
-    let mut share = Share::default();
+    let mut promised = Proportion::default();
     let mut range = None;
     for one in found {
         match one {
@@ -93,7 +90,7 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
                 neighbour_bytes,
                 granted_bytes,
             } => {
-                share.add(
+                promised.add(
                     "reservations honoured",
                     (*honoured).into(),
                     (*trials).into(),
@@ -106,79 +103,27 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
                     neighbour_bytes >> 20
                 ));
                 if *neighbour_bytes == 0 {
-                    row.doubt("the neighbours got no memory, so nothing was in the way");
+                    row.doubt("the neighbours allocated no memory, so they competed for none");
                 }
             }
             ProbeFound::Cap { .. } => range = cap(one, row),
-            ProbeFound::Residue { .. } => residue(one, &mut share, row),
-            ProbeFound::Visibility { .. } => visibility(one, &mut share, row),
+            ProbeFound::Residue { .. } => residue(one, &mut promised, row),
+            ProbeFound::Visibility { .. } => visibility(one, &mut promised, row),
             ProbeFound::Broken { reason, .. } => row.doubt(format!("the probe broke: {reason}")),
-            // The others belong to no sub-axis of memory.
+            // Other findings belong to no sub-axis of memory.
             _ => {}
         }
     }
-    if share.trials > 0 {
-        let figure = share.estimate();
+    if promised.counts().1 > 0 {
+        let figure = promised.estimate();
         let estimate = row.take("proportion", figure)?;
-        range = Some(of_share(&estimate));
+        range = Some(LevelRange::of_proportion(&estimate));
         row.matrix.survival = Some(estimate);
     }
     range
 }
 
-/// Trials that came out as promised, over all findings of a sub-axis.
-#[derive(Debug, Default)]
-pub(super) struct Share {
-    unit: &'static str,
-    good: u64,
-    trials: u64,
-}
-
-impl Share {
-    pub(super) fn add(&mut self, unit: &'static str, good: u64, trials: u64) {
-        self.unit = unit;
-        self.good += good;
-        self.trials += trials;
-    }
-
-    /// Good trials and all of them.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.good, self.trials)
-    }
-
-    /// Two-sided; one-sided where nothing went wrong, because there is nothing above.
-    pub(super) fn estimate(&self) -> Result<Estimate, NoEstimate> {
-        let good = u32::try_from(self.good).unwrap_or(u32::MAX);
-        let trials = u32::try_from(self.trials).unwrap_or(u32::MAX);
-        let interval = if good == trials {
-            proportion::lower_bound
-        } else {
-            proportion::clopper_pearson
-        };
-        interval(good, trials, Confidence::P95).map(|found| printed(found, self.unit))
-    }
-}
-
-pub(super) fn of_share(share: &Estimate) -> LevelRange {
-    if share.value == 0.0 {
-        return LevelRange::at(Level::L0);
-    }
-    let level = |bound: f64| {
-        if bound >= SHARE_L3 {
-            Level::L3
-        } else if bound >= SHARE_L2 {
-            Level::L2
-        } else {
-            Level::L1
-        }
-    };
-    LevelRange {
-        worst: level(share.lo),
-        best: level(share.hi),
-    }
-}
-
-fn residue(found: &ProbeFound, share: &mut Share, row: &mut Row) {
+fn residue(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     let ProbeFound::Residue {
         released_by,
         page_bytes,
@@ -192,11 +137,11 @@ fn residue(found: &ProbeFound, share: &mut Share, row: &mut Row) {
     };
     if found_by_owner != marked || *marked == 0 {
         row.doubt(format!(
-            "the owner itself found {found_by_owner} of {marked} marked pages: the scan misses some"
+            "the owner found {found_by_owner} of its {marked} marked pages: the scan misses pages"
         ));
     }
     let pages = (*marked).min(*scanned);
-    share.add("clean pages", pages.saturating_sub(*stale), pages);
+    promised.add("clean pages", pages.saturating_sub(*stale), pages);
     let how = if released_by == "freed" {
         "freed"
     } else {
@@ -208,7 +153,7 @@ fn residue(found: &ProbeFound, share: &mut Share, row: &mut Row) {
     ));
 }
 
-fn visibility(found: &ProbeFound, share: &mut Share, row: &mut Row) {
+fn visibility(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     let ProbeFound::Visibility {
         reads,
         blocked_reads,
@@ -219,18 +164,18 @@ fn visibility(found: &ProbeFound, share: &mut Share, row: &mut Row) {
     else {
         return;
     };
-    share.add("reads kept out", (*blocked_reads).into(), (*reads).into());
+    promised.add("reads kept out", (*blocked_reads).into(), (*reads).into());
     row.warn("the neighbour's addresses were read by copies, not by kernels");
     if *visible_in_free > 0 {
         row.warn(format!(
             "information leak: cuMemGetInfo followed the neighbour's memory in {visible_in_free} of \
-             {allocations} times"
+             {allocations} readings"
         ));
     }
     match listed_by_nvml {
         Some(true) => row.warn("information leak: NVML lists the neighbour's process"),
         Some(false) => {}
-        None => row.warn("NVML did not tell whether it lists the neighbour's process"),
+        None => row.warn("not observed: whether NVML lists the neighbour's process"),
     }
 }
 
@@ -246,23 +191,23 @@ fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
         return None;
     };
     let Some(limit) = limit_bytes.filter(|&limit| limit > 0) else {
-        let most = calls.iter().map(|call| call.bytes.1).max().unwrap_or(0);
+        let max_bytes = calls.iter().map(|call| call.bytes.1).max().unwrap_or(0);
         row.warn(format!(
-            "no limit is set: one tenant got {} of {} MiB",
-            most >> 20,
+            "no limit is set: one tenant allocated {} of {} MiB",
+            max_bytes >> 20,
             device_bytes >> 20
         ));
         return Some(LevelRange::at(Level::L0));
     };
     let over = |bytes: u64| (bytes + in_use_bytes) as f64 / limit as f64 - 1.0;
     let mut worst: Option<(&CapCall, f64)> = None;
-    let mut held = Vec::new();
+    let mut overshoots = Vec::new();
     for call in calls {
-        let most = over(call.bytes.1);
+        let overshoot = over(call.bytes.1);
         let unsupported = call.bytes.1 == 0 && call.refused_with != Some(OUT_OF_MEMORY);
         if unsupported {
             row.warn(format!(
-                "{} gave nothing: {:?}",
+                "{} allocated nothing: {:?}",
                 call.call, call.refused_with
             ));
             continue;
@@ -270,31 +215,31 @@ fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
         row.warn(format!(
             "{}: {:+.2} % of the limit",
             call.call,
-            100.0 * most
+            100.0 * overshoot
         ));
         if call.call == MANAGED {
             row.warn(format!(
-                "{MANAGED} is not judged: untouched, it may take no device memory"
+                "{MANAGED} is not judged: untouched pages need not take device memory"
             ));
             continue;
         }
-        held.push(most);
-        if worst.is_none_or(|(_, known)| most > known) {
-            worst = Some((call, most));
+        overshoots.push(overshoot);
+        if worst.is_none_or(|(_, known)| overshoot > known) {
+            worst = Some((call, overshoot));
         }
     }
-    let Some((call, most)) = worst else {
-        row.doubt("no call gave any memory");
+    let Some((call, overshoot)) = worst else {
+        row.doubt("no call allocated any memory");
         return None;
     };
     row.matrix.overshoot = Some(Estimate {
-        value: most,
+        value: overshoot,
         lo: over(call.bytes.0),
-        hi: most,
+        hi: overshoot,
         n: call.rounds,
         unit: "of the limit".to_owned(),
     });
-    Some(LevelRange::at(of_overshoots(&held)))
+    Some(LevelRange::at(of_overshoots(&overshoots)))
 }
 
 fn of_overshoots(calls: &[f64]) -> Level {

@@ -1,9 +1,10 @@
 //! From judged cells to the measured matrix: `scoring-v1` as a pure function of a record.
 //!
-//! No I/O, no clock: an old record can be scored again. Cells are paired by group, block and
-//! victim; the block is the unit of inference, and only cells whose gates all passed take part.
-//! With P the closed-loop rate of fixed work, N native, S solo under the mechanism, C beside the
-//! aggressor at full dose and U the same without protection:
+//! No I/O, no clock: an old record can be scored again. Only measured cells count. Cells are paired
+//! by group, block and victim, and the block is the unit of inference. P is the closed-loop rate of
+//! fixed work in a condition: N native, S solo under the mechanism, C beside the aggressor at full
+//! dose, U as C without the mechanism's protection. q50 and q99 are quantiles of the open-loop
+//! latency.
 //!
 //! | figure | formula |
 //! |---|---|
@@ -12,13 +13,14 @@
 //! | guarantee | `G = P_C / P_N` |
 //! | effectiveness | `U = P_U / P_N` |
 //! | isolation index | `I = 1 - ln R / ln U` |
-//! | jitter | `J = [(q99 - q50)_C - (q99 - q50)_N] / q50_N`, open loop |
-//! | survival | requests honoured of those asked, where a refusal is an answer |
+//! | jitter | `J = [(q99 - q50)_C - (q99 - q50)_N] / q50_N` |
+//! | survival | honoured requests over answered requests; contained trials over all trials |
 //!
-//! Intervals are t intervals on block logarithms (Kalibera and Jones, arXiv 2007.10899), of I by
-//! Fieller, of J on the blocks' values. Levels follow from interval ends, never from estimates.
+//! The interval of a ratio is a t interval over the logarithms of its blocks (Kalibera and Jones,
+//! arXiv 2007.10899). That of I is Fieller's interval for a ratio of two means. That of J is a t
+//! interval over the blocks' values. That of survival is Clopper and Pearson's. Levels follow from
+//! interval ends, never from estimates.
 
-mod alone;
 mod cells;
 mod fault;
 mod figures;
@@ -28,11 +30,13 @@ mod memory;
 mod overall;
 mod pool;
 mod probe_figures;
+mod proportion;
 mod reference;
 mod reservation;
 mod resource;
 mod row;
 mod service;
+mod single_tenant;
 mod tally;
 mod tenant_limit;
 #[cfg(test)]
@@ -53,52 +57,49 @@ use row::Row;
 /// The version of the rules, as records name it.
 pub const VERSION: &str = "scoring-v1";
 
-/// Name of the mechanism under which native cells run.
-const EXCLUSIVE: &str = "exclusive";
+/// Fewest blocks for an interval in a profile that decides nothing.
+const BLOCKS_MIN_UNDECIDED: u32 = 6;
 
-/// Fewest blocks in a profile that decides nothing, where an interval is shown all the same.
-const BLOCKS_MIN_UNDECIDING: u32 = 6;
-
-/// What scoring needs of a record.
+/// The parts of a record that scoring reads.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoreInput<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The cells after their gates, in any order.
+    /// The judged cells, in any order.
     pub cells: &'a [CellResult],
-    /// The fault trials, judged.
+    /// The judged fault trials.
     pub fault_trials: &'a [FaultResult],
-    /// Those of other records that count with them, each record by itself.
+    /// Fault trials of other records that count with them, one list for each record.
     pub earlier_trials: &'a [Vec<FaultResult>],
-    /// Why no further trial was held, if the device was in no state for more.
+    /// Why the run stopped before the last planned trial; `None` where it held them all.
     pub fault_stop: Option<&'a str>,
     /// Each mechanism with outcome and proofs.
     pub mechanisms: &'a [MechanismRow],
-    /// By aggressor: what it reaches alone on the native GPU over its resource's measured peak.
-    /// An aggressor that is not in there was not held against its peak.
+    /// By aggressor: its native rate without a neighbour over the measured peak of its resource.
+    /// An aggressor without an entry was not compared with its peak.
     pub aggressor_peaks: &'a BTreeMap<String, f64>,
-    /// What was found before the cells: it knows the workloads that this device cannot run.
+    /// The calibration, which names the workloads that this device cannot run.
     pub calibration: &'a Calibration,
-    /// What probes found; empty where nobody asked for them.
+    /// The findings of probes; empty where the run has none.
     pub probes: &'a [ProbeResult],
-    /// Lateness that the host's timers themselves show; `None` in virtual time.
+    /// Lateness of the host's timers without any load; `None` in virtual time.
     pub timer_floor_ns: Option<f64>,
 }
 
-/// What scoring finds.
+/// The scores of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
     /// The measured matrix.
     pub matrix: Vec<MatrixRow>,
     /// The overall levels.
     pub overall: Vec<OverallRow>,
-    /// Figures of probes that are no scores.
+    /// Figures of probes, which change no level.
     pub probe_figures: Vec<ProbeFigure>,
-    /// What the trials of each fault come to.
+    /// The tally of each fault.
     pub fault_tallies: Vec<FaultTally>,
-    /// What victims got of a promised latency, and at several numbers of tenants.
+    /// How victims kept the promised latency, also at smaller numbers of tenants.
     pub service: Vec<ServiceRow>,
-    /// How many tenants there may be for a promised latency to be kept.
+    /// The number of tenants at which the promised latency is kept.
     pub tenant_limits: Vec<TenantLimit>,
 }
 
@@ -112,7 +113,7 @@ pub enum ScoreError {
         id: String,
     },
     /// Two results of one cell.
-    #[error("cell {id} has two results: one of each planned cell is accepted")]
+    #[error("cell {id} has two results: one for each planned cell is accepted")]
     Twice {
         /// The cell.
         id: String,
@@ -146,7 +147,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
     })
 }
 
-/// What every row is made from.
+/// The inputs of every row.
 struct Context<'a> {
     input: &'a ScoreInput<'a>,
     cells: Cells<'a>,
@@ -154,32 +155,32 @@ struct Context<'a> {
 }
 
 fn blocks_min(plan: &Plan) -> u32 {
-    let least = plan.thresholds.blocks_min;
+    let blocks_min = plan.thresholds.blocks_min;
     if plan.decides {
-        least
+        blocks_min
     } else {
-        least.min(BLOCKS_MIN_UNDECIDING)
+        blocks_min.min(BLOCKS_MIN_UNDECIDED)
     }
 }
 
 /// The rows in report order: the reference first, then mechanism by mechanism.
 fn rows(context: &Context<'_>) -> Vec<Row> {
-    let asked = Asked::of(context);
+    let requested = Requested::of(context);
     let mut rows = reference::rows(context);
     for mechanism in context.under_test() {
-        if alone::admits_one_tenant(context, mechanism) {
-            rows.extend(alone::rows(context, mechanism, &asked));
+        if single_tenant::applies_to(context, mechanism) {
+            rows.extend(single_tenant::rows(context, mechanism, &requested));
             continue;
         }
-        for pair in &asked.pairs {
-            rows.push(if reservation::is_asked(context, pair) {
+        for pair in &requested.pairs {
+            rows.push(if reservation::applies_to(context, pair) {
                 reservation::row(context, mechanism, pair)
             } else {
                 resource::row(context, mechanism, pair)
             });
         }
         rows.extend(memory::rows(context, mechanism));
-        if let Some(pair) = &asked.jitter {
+        if let Some(pair) = &requested.jitter {
             rows.push(jitter::row(context, mechanism, pair));
         }
         rows.extend(fault::rows(context, mechanism));
@@ -192,7 +193,9 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
     }
     if context.input.plan.user_victim.is_some() {
         for row in &mut rows {
-            row.warn("the victim is the user's own program, which no share binds");
+            row.warn(
+                "the victim is the user's own program, which does not limit itself to a share",
+            );
         }
     }
     if !context.input.plan.decides {
@@ -204,42 +207,42 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
     rows
 }
 
-/// The rows that the profile asked for and the plan has cells of.
-struct Asked {
+/// The pairs that the profile requests and the plan has cells of.
+struct Requested {
     pairs: Vec<Pair>,
-    /// The pair whose open loops give the jitter: the usual one of its sub-axis.
+    /// The pair that gives the jitter: the first of its sub-axis.
     jitter: Option<Pair>,
 }
 
-impl Asked {
+impl Requested {
     fn of(context: &Context<'_>) -> Self {
         let planned = context.cells.pairs();
         let plan = context.input.plan;
         let jitter = planned
             .iter()
             .find(|pair| pair.sub_axis == plan.jitter_from)
-            .filter(|_| asks(plan, "jitter"))
+            .filter(|_| requests(plan, "jitter"))
             .cloned();
-        let is_asked = |pair: &Pair| {
+        let is_requested = |pair: &Pair| {
             let axis = pair.sub_axis.axis().as_str();
-            asks(plan, axis) || asks(plan, &format!("{axis}/{}", pair.sub_axis.as_str()))
+            requests(plan, axis) || requests(plan, &format!("{axis}/{}", pair.sub_axis.as_str()))
         };
         Self {
-            pairs: planned.into_iter().filter(is_asked).collect(),
+            pairs: planned.into_iter().filter(is_requested).collect(),
             jitter,
         }
     }
 }
 
-/// Whether the profile asked for this name. Records that do not say asked for all.
-fn asks(plan: &Plan, name: &str) -> bool {
+/// Whether the profile requests this axis or sub-axis. A record without a list requests all.
+fn requests(plan: &Plan, name: &str) -> bool {
     plan.axes.is_empty() || plan.axes.iter().any(|axis| axis == "all" || axis == name)
 }
 
 impl<'a> Context<'a> {
     /// Every mechanism but the reference, planned ones first and in their order.
     fn under_test(&self) -> Vec<&'a MechanismRow> {
-        let place = |row: &MechanismRow| {
+        let position = |row: &MechanismRow| {
             let mut planned = self.input.plan.mechanisms.iter();
             planned
                 .position(|one| one.variant == row.variant)
@@ -249,13 +252,13 @@ impl<'a> Context<'a> {
             .input
             .mechanisms
             .iter()
-            .filter(|row| row.name != EXCLUSIVE)
+            .filter(|row| !self.is_reference(row))
             .collect();
-        rows.sort_by_key(|row| (place(row), row.variant.clone()));
+        rows.sort_by_key(|row| (position(row), row.variant.clone()));
         rows
     }
 
-    /// `source: word`, one for each overview that speaks of this mechanism and axis.
+    /// `source: word`, one for each overview that claims something of this mechanism and axis.
     fn claimed(&self, mechanism: &str, axis: Axis) -> Vec<String> {
         let claimed = self.input.plan.claimed.iter();
         let of_both = claimed.filter(|one| one.mechanism == mechanism && one.axis == axis);
@@ -264,10 +267,15 @@ impl<'a> Context<'a> {
             .collect()
     }
 
+    /// Whether this is the reference that the mechanisms are compared with.
+    fn is_reference(&self, mechanism: &MechanismRow) -> bool {
+        mechanism.variant == self.input.plan.reference
+    }
+
     fn reference(&self) -> Option<&'a MechanismRow> {
         self.input
             .mechanisms
             .iter()
-            .find(|row| row.name == EXCLUSIVE)
+            .find(|row| self.is_reference(row))
     }
 }

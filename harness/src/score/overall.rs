@@ -1,17 +1,19 @@
-//! The overall level of a variant: its weakest axis, and an axis its weakest row.
+//! The overall level of a variant: that of its weakest axis, which is that of the weakest row of
+//! the axis.
 
 use std::collections::BTreeMap;
 
 use gpubench_record::{Axis, OverallRow, Plan};
 
 use super::level::{Level, LevelRange};
+use super::requests;
 use super::row::Row;
-use super::{EXCLUSIVE, asks};
 
 /// One row for each variant, in the order of the matrix.
 pub(super) fn rows(plan: &Plan, rows: &[Row]) -> Vec<OverallRow> {
     let mut variants: Vec<(&str, &str)> = Vec::new();
-    for row in rows.iter().filter(|row| row.matrix.mechanism != EXCLUSIVE) {
+    let under_test = |row: &&Row| row.matrix.variant != plan.reference;
+    for row in rows.iter().filter(under_test) {
         let variant = (row.matrix.mechanism.as_str(), row.matrix.variant.as_str());
         if !variants.contains(&variant) {
             variants.push(variant);
@@ -37,14 +39,14 @@ fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> Ove
     let mut ranges: BTreeMap<Axis, Option<LevelRange>> = BTreeMap::new();
     let counts = |row: &&&Row| row.axis.counts_overall() && !row.cannot_run_here;
     for row in rows.iter().filter(counts) {
-        let known = ranges.entry(row.axis).or_insert(row.range);
-        *known = weaker(*known, row.range);
+        let range = ranges.entry(row.axis).or_insert(row.range);
+        *range = weaker(*range, row.range);
     }
     let has_level = |axis: &Axis| ranges.get(axis).is_some_and(Option::is_some);
-    let asked = |axis: &Axis| ranges.contains_key(axis) || asks(plan, axis.as_str());
+    let expected = |axis: &Axis| ranges.contains_key(axis) || requests(plan, axis.as_str());
     let unmeasured_axes = counting
         .iter()
-        .filter(|axis| asked(axis) && !has_level(axis))
+        .filter(|axis| expected(axis) && !has_level(axis))
         .map(|a| a.as_str().to_owned());
     let mut overall: Option<LevelRange> = None;
     let mut weakest: Option<(LevelRange, Axis)> = None;
@@ -59,7 +61,7 @@ fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> Ove
             weakest = Some((range, axis));
         }
     }
-    // An axis that ran and has no level could be the weakest, unless nothing can be weaker.
+    // An axis without a level could be the weakest, unless another axis is at L0.
     let open = ranges.values().any(Option::is_none);
     let overall = overall.filter(|range| !open || range.decided() == Some(Level::L0));
     OverallRow {
@@ -73,13 +75,13 @@ fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> Ove
     }
 }
 
-/// The weaker of two rows of one axis; without a level on either side there is none for the axis,
-/// unless the other is as weak as can be.
+/// The weaker of two rows of one axis. A row without a level leaves the axis without one, unless
+/// the other row is at L0.
 fn weaker(left: Option<LevelRange>, right: Option<LevelRange>) -> Option<LevelRange> {
-    let none = LevelRange::at(Level::L0);
+    let lowest = LevelRange::at(Level::L0);
     match (left, right) {
         (Some(left), Some(right)) => Some(left.weaker(right)),
-        (Some(one), None) | (None, Some(one)) if one == none => Some(none),
+        (Some(one), None) | (None, Some(one)) if one == lowest => Some(lowest),
         _ => None,
     }
 }

@@ -1,22 +1,22 @@
-//! Which records' fault trials may be counted together: those of one device under one driver, with
-//! as many tenants and the same rules. Virtual trials count with those of the same machine file
-//! alone, and never with real ones.
+//! Which records' fault trials count together: those of one device under one driver, with the same
+//! number of tenants, the same service time and the same scoring rules. Virtual trials count only
+//! with those of the same machine file.
 
 use gpubench_record::{DeviceKind, FaultResult, RecordLeftOut, RunRecord};
 
-/// The trials that may be counted with those of one record, and why others may not.
+/// The trials that count with those of one record, and why others do not.
 #[derive(Debug, Default)]
 pub struct Pooled {
     /// The trials of each other record that counts.
     pub earlier: Vec<Vec<FaultResult>>,
-    /// What was left out, and why.
+    /// The records that do not count, with the reason.
     pub left_out: Vec<RecordLeftOut>,
 }
 
 /// Name of the fact that identifies a virtual machine, whose UUID follows from its seed.
 pub const MACHINE_HASH: &str = "machine_hash";
 
-/// What has to be the same, each with its name.
+/// The facts that must be equal, each with its name.
 fn key(record: &RunRecord) -> [(&'static str, String); 5] {
     let device = &record.device;
     let which = match device.kind {
@@ -25,7 +25,7 @@ fn key(record: &RunRecord) -> [(&'static str, String); 5] {
             let hash = device
                 .facts
                 .get(MACHINE_HASH)
-                .map_or("untold", String::as_str);
+                .map_or("unknown", String::as_str);
             format!("virtual, machine file {hash}")
         }
     };
@@ -41,8 +41,8 @@ fn key(record: &RunRecord) -> [(&'static str, String); 5] {
     ]
 }
 
-/// Whether two records have the same trials: one that is given twice, or virtual ones of one seed,
-/// whose trials differ in nothing.
+/// Whether two records hold the same trials: one record passed twice, or two virtual runs with one
+/// seed, whose trials are identical.
 fn same_trials(a: &RunRecord, b: &RunRecord) -> bool {
     if a.device.kind == DeviceKind::Virtual && a.provenance.clock == "virtual" {
         return a.seed == b.seed;
@@ -50,7 +50,8 @@ fn same_trials(a: &RunRecord, b: &RunRecord) -> bool {
     a.provenance.started_at == b.provenance.started_at && a.provenance.host == b.provenance.host
 }
 
-/// Holds other records, each with the name it was given by, against `record`.
+/// Sorts other records, each with its name on the command line, into those whose trials count with
+/// those of `record` and those whose trials do not.
 #[must_use]
 pub fn pool(record: &RunRecord, others: &[(String, &RunRecord)]) -> Pooled {
     let mut pooled = Pooled::default();
@@ -58,13 +59,13 @@ pub fn pool(record: &RunRecord, others: &[(String, &RunRecord)]) -> Pooled {
     let own = key(record);
     for (name, other) in others {
         let theirs = key(other);
-        let untold = record.device.kind == DeviceKind::Virtual
+        let machine_unknown = record.device.kind == DeviceKind::Virtual
             && !record.device.facts.contains_key(MACHINE_HASH);
         let differing = own.iter().zip(&theirs).find(|(a, b)| a != b);
         let why = if let Some(((what, own), (_, theirs))) = differing {
             format!("its {what} is {theirs}, not {own}")
-        } else if untold {
-            "neither record says on which machine file it ran".to_owned()
+        } else if machine_unknown {
+            "neither record names its machine file".to_owned()
         } else if taken.iter().any(|known| same_trials(known, other)) {
             "its trials are those of another record that counts".to_owned()
         } else {

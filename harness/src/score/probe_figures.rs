@@ -19,13 +19,12 @@ use gpubench_stats::{Confidence, serial};
 
 pub(super) use escape::bypass;
 
-use super::EXCLUSIVE;
 use super::figures::printed;
 
 /// The figures of every finding, in the order of the findings. Unobserved values have none.
 pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
     let baseline = probes.iter().find_map(|probe| match &probe.found {
-        ProbeFound::Share { alone, .. } if probe.variant == EXCLUSIVE => share::per_ns(alone),
+        ProbeFound::Share { alone, .. } if probe.variant == plan.reference => share::per_ns(alone),
         _ => None,
     });
     let mut figures = Vec::new();
@@ -43,7 +42,7 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
                 sm_placement::figures(&mut out, rounds, sm_numbers(plan, &probe.variant));
             }
             // The full-device baseline is the unit of shares and has none itself.
-            ProbeFound::Share { .. } if probe.variant == EXCLUSIVE => {}
+            ProbeFound::Share { .. } if probe.variant == plan.reference => {}
             ProbeFound::Share {
                 configured_ppm,
                 windows_ns,

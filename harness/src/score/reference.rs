@@ -1,11 +1,12 @@
-//! The reference: native against native again, and whether native stayed what it was.
+//! Rows of the reference: the native rate against its repetition (N' over N), and its drift from
+//! the first block to the last.
 
 use gpubench_record::Condition;
 
 use super::cells::{Key, Pair, Pairs};
-use super::figures::{Logs, told};
+use super::figures::{Logs, in_words};
 use super::row::Row;
-use super::{Asked, Context, EXCLUSIVE};
+use super::{Context, Requested};
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// The word of these rows.
@@ -13,14 +14,14 @@ const WORD: &str = "reference";
 
 /// One row for each victim that has native cells, over all groups.
 pub(super) fn rows(context: &Context<'_>) -> Vec<Row> {
-    let asked = Asked::of(context);
-    let pairs = asked.pairs.iter().chain(&asked.jitter);
+    let requested = Requested::of(context);
+    let pairs = requested.pairs.iter().chain(&requested.jitter);
     let mut rows: Vec<Row> = Vec::new();
-    let mut seen: Vec<&Pair> = Vec::new();
+    let mut done: Vec<&Pair> = Vec::new();
     for pair in pairs {
-        let is_new = !seen.iter().any(|one| one.has_victim_of(pair));
+        let is_new = !done.iter().any(|one| one.has_victim_of(pair));
         if is_new && !context.cells.native_groups(pair).is_empty() {
-            seen.push(pair);
+            done.push(pair);
             rows.push(row(context, pair));
         }
     }
@@ -32,8 +33,9 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
     let mut row = match context.reference() {
         Some(mechanism) => Row::of_mechanism(context, mechanism, axis, Some(pair)),
         None => {
-            let mut row = Row::new(context, EXCLUSIVE, EXCLUSIVE, axis, Some(pair));
-            row.doubt("no proof that the native cells ran alone");
+            let name = &context.input.plan.reference;
+            let mut row = Row::new(context, name, name, axis, Some(pair));
+            row.doubt("no proof that the native cells ran without a neighbour");
             row
         }
     };
@@ -43,7 +45,7 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
     }
     let mut all = Pairs::default();
     for (number, group) in context.cells.native_groups(pair).into_iter().enumerate() {
-        let native = native(group, pair);
+        let native = native(context, group, pair);
         drift(context, &native, &mut row);
         if let Some(pairs) = context.cells.pair(&native.with(Condition::NAgain), &native) {
             merge(&mut all, pairs, number as u32 * context.input.plan.blocks);
@@ -57,11 +59,11 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
     }
     let estimate = row.take("ratio of N' to N", logs.ratio());
     if let Some(estimate) = &estimate {
-        let most = context.input.plan.thresholds.drift_max;
-        if estimate.value.ln().abs() > most {
-            let told = told(estimate);
+        let max = context.input.plan.thresholds.drift_max;
+        if estimate.value.ln().abs() > max {
+            let found = in_words(estimate);
             row.doubt(format!(
-                "N' over N is {told}, accepted is up to {most} as a log ratio"
+                "N' over N is {found}, accepted is up to {max} as a log ratio"
             ));
         }
     }
@@ -69,21 +71,20 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
     row.finish()
 }
 
-fn native(group: &str, pair: &Pair) -> Key {
-    let (group, variant) = (group.to_owned(), EXCLUSIVE.to_owned());
-    let pair = Pair {
-        aggressor: None,
-        ..pair.clone()
-    };
+/// The native cells of this victim in a group.
+fn native(context: &Context<'_>, group: &str, pair: &Pair) -> Key {
     Key {
-        group,
-        variant,
-        pair,
+        group: group.to_owned(),
+        variant: context.input.plan.reference.clone(),
+        pair: Pair {
+            aggressor: None,
+            ..pair.clone()
+        },
         condition: Condition::N,
     }
 }
 
-/// Adds the pairs of one more group; its blocks are blocks of their own.
+/// Adds the pairs of one more group, with block numbers of their own.
 fn merge<'a>(all: &mut Pairs<'a>, pairs: Pairs<'a>, offset: u32) {
     let shifted = pairs
         .measured
@@ -99,10 +100,11 @@ fn merge<'a>(all: &mut Pairs<'a>, pairs: Pairs<'a>, offset: u32) {
     all.any_failed |= pairs.any_failed;
 }
 
-/// `|ln(N_last / N_first)|`, each over the native cells of its block, must stay below the bound:
-/// else the reference moved under the comparison.
+/// Doubts a row where the native rate drifted: `|ln(P_last / P_first)|` of the native cells of the
+/// last and first block exceeds the profile's `drift_max`. P of a block is the geometric mean of
+/// its N and N'.
 pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
-    let most = context.input.plan.thresholds.drift_max;
+    let max = context.input.plan.thresholds.drift_max;
     let mut by_block: Vec<(u32, Vec<f64>)> = Vec::new();
     for key in [native.clone(), native.with(Condition::NAgain)] {
         for (block, planned) in context.cells.blocks(&key).into_iter().flatten() {
@@ -112,7 +114,7 @@ pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
             let Some(log) = rate.map(|rate| rate.ln()).filter(|log| log.is_finite()) else {
                 continue;
             };
-            match by_block.iter_mut().find(|(known, _)| known == block) {
+            match by_block.iter_mut().find(|(number, _)| number == block) {
                 Some((_, logs)) => logs.push(log),
                 None => by_block.push((*block, vec![log])),
             }
@@ -124,10 +126,10 @@ pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
         return;
     };
     let moved = mean(after) - mean(before);
-    if moved.abs() > most {
+    if moved.abs() > max {
         row.doubt(format!(
             "the native rate moved by {moved:+.3} (log) from block {first} to block {last}, \
-             accepted is up to {most}"
+             accepted is up to {max}"
         ));
     }
 }

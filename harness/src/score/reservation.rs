@@ -1,11 +1,12 @@
-//! Rows of victims whose refused requests are answers: how many of the requests that were made
-//! beside the hog were honoured.
+//! Rows of victims with answering codes: the proportion of requests for memory that are honoured
+//! beside the memory hog.
 //!
-//! Levels are those of a proportion (see `memory`). One below L2 has to beat what the unprotected
-//! form honours, by as much of an isolation index as elsewhere: what a hog leaves over between two
-//! grabs is no protection. With s the part that is honoured and u that of the unprotected form, the
-//! ends of `1 - ln s / ln u` are taken from the ends of both, which is wider than need be; a
-//! mechanism that is its own unprotected form is no better than that by identity.
+//! The level is that of the proportion ([`LevelRange::of_proportion`]). A level below L2 also needs
+//! an isolation index of at least the profile's bound, because memory that the hog leaves free
+//! between two allocations is no protection. With `s` the proportion honoured under the mechanism
+//! and `u` that of the unprotected form, the index is `1 - ln s / ln u`; its ends combine the worst
+//! ends of both intervals, which makes the interval conservative. Where the mechanism is its own
+//! unprotected form, the index is 0.
 
 use gpubench_record::{CellResult, Condition, Estimate, MechanismRow};
 use gpubench_stats::moments::moments;
@@ -13,20 +14,20 @@ use gpubench_stats::student_t;
 
 use super::Context;
 use super::cells::{Key, Pair};
-use super::figures::told;
-use super::level::{Level, LevelRange};
-use super::memory::{SHARE_L3, Share, of_share};
+use super::figures::in_words;
+use super::level::{Level, LevelRange, PROPORTION_L3};
 use super::probe_figures::bypass;
+use super::proportion::Proportion;
 use super::resource::unprotected_form;
 use super::row::Row;
 use super::word::{Evidence, with_bypass};
-use crate::gate::{ASKED_REQUESTS, HONOURED_REQUESTS};
+use crate::gate::{ANSWERED_REQUESTS, HONOURED_REQUESTS};
 
 /// What is counted.
 const UNIT: &str = "requests honoured";
 
-/// Whether refusals answer the requests of the victim of this pair.
-pub(super) fn is_asked(context: &Context<'_>, pair: &Pair) -> bool {
+/// Whether the victim of this pair has answering codes.
+pub(super) fn applies_to(context: &Context<'_>, pair: &Pair) -> bool {
     let facts = context.input.plan.workloads.get(&pair.victim);
     facts.is_some_and(|facts| !facts.answering_codes.is_empty())
 }
@@ -48,17 +49,19 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         return row.finish();
     };
     row.count(UNIT, &pairs, context);
-    let (beside, alone): (Vec<&CellResult>, Vec<&CellResult>) = pairs
+    let (beside, solo_cells): (Vec<&CellResult>, Vec<&CellResult>) = pairs
         .measured
         .iter()
-        .map(|(_, beside, alone)| (*beside, *alone))
+        .map(|(_, beside, solo)| (*beside, *solo))
         .unzip();
     row.matrix.requests = beside.iter().map(|cell| counted(cell).1).sum();
     let share = honoured(&beside, "beside the hog", &mut row);
-    let all = honoured(&alone, "alone", &mut row);
-    if let Some(alone) = all.filter(|alone| alone.value < SHARE_L3) {
-        let told = told(&alone);
-        row.doubt(format!("alone not all is honoured either: {told}"));
+    let without_hog = honoured(&solo_cells, "without the hog", &mut row);
+    if let Some(found) = without_hog.filter(|found| found.value < PROPORTION_L3) {
+        let found = in_words(&found);
+        row.doubt(format!(
+            "requests are refused without the hog as well: {found}"
+        ));
     }
     let unprotected = unprotected(context, contended, mechanism, &mut row);
     if let Some(share) = &share
@@ -66,7 +69,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     {
         let index_l1 = context.input.plan.thresholds.index_l1;
         let range = levels(share, &unprotected, index_l1);
-        row.set_range(range, vec!["more blocks would tell".to_owned()]);
+        row.set_range(range, vec!["more blocks would decide".to_owned()]);
         word(context, mechanism, range, &mut row);
     }
     row.matrix.survival = share;
@@ -78,44 +81,46 @@ fn word(context: &Context<'_>, mechanism: &MechanismRow, range: LevelRange, row:
         return;
     };
     let tried = bypass(context.input.probes, &mechanism.variant, "memory");
-    let (word, told) = with_bypass(level, Evidence::of(mechanism), tried);
-    if let Some(told) = told {
-        row.warn(told);
+    let (word, warning) = with_bypass(level, Evidence::of(mechanism), tried);
+    if let Some(warning) = warning {
+        row.warn(warning);
     }
     row.matrix.word = Some(word.to_owned());
 }
 
-/// What is known of the unprotected form.
+/// The unprotected form of a mechanism.
 enum Unprotected {
-    /// Nothing.
+    /// It was not measured.
     Unknown,
-    /// It is the mechanism itself, and these its cells.
+    /// It is the mechanism itself.
     Itself,
-    /// The part that it honours.
+    /// The proportion that it honours.
     Honours(Estimate),
 }
 
 /// The levels that both intervals leave open.
 fn levels(share: &Estimate, unprotected: &Unprotected, index_l1: f64) -> LevelRange {
     let index: [f64; 2] = match unprotected {
-        Unprotected::Unknown => return of_share(share).weaker(LevelRange::at(Level::L2)),
+        Unprotected::Unknown => {
+            return LevelRange::of_proportion(share).weaker(LevelRange::at(Level::L2));
+        }
         Unprotected::Itself => [0.0; 2],
-        Unprotected::Honours(part) => {
-            [(share.lo, part.hi), (share.hi, part.lo)].map(|(s, u)| 1.0 - s.ln() / u.ln())
+        Unprotected::Honours(form) => {
+            [(share.lo, form.hi), (share.hi, form.lo)].map(|(s, u)| 1.0 - s.ln() / u.ln())
         }
     };
     let at = |level: Level, index: f64| {
         let no_better = level < Level::L2 && index < index_l1;
         if no_better { Level::L0 } else { level }
     };
-    let range = of_share(share);
+    let range = LevelRange::of_proportion(share);
     LevelRange {
         worst: at(range.worst, index[0]),
         best: at(range.best, index[1]),
     }
 }
 
-/// What the unprotected form honours; the hog must take something from it.
+/// What the unprotected form honours. A hog that leaves it nearly everything is too weak.
 fn unprotected(
     context: &Context<'_>,
     contended: &Key,
@@ -131,12 +136,12 @@ fn unprotected(
     let Some(share) = honoured(&cells, "unprotected", row) else {
         return Unprotected::Unknown;
     };
-    let most = context.input.plan.thresholds.effectiveness_max;
-    if share.hi > most {
-        let told = told(&share);
+    let max = context.input.plan.thresholds.effectiveness_max;
+    if share.hi > max {
+        let found = in_words(&share);
         row.doubt(format!(
-            "the aggressor is too weak to show anything: unprotected {told}, accepted is up to \
-             {most}"
+            "the aggressor is too weak to show anything: unprotected {found}, accepted is up to \
+             {max}"
         ));
     }
     if key == contended {
@@ -146,24 +151,25 @@ fn unprotected(
     }
 }
 
-/// Requests honoured, and made.
+/// Honoured requests, and answered requests.
 fn counted(cell: &CellResult) -> (u64, u64) {
     let count = |name| cell.requests.get(name).copied().unwrap_or(0);
-    (count(HONOURED_REQUESTS), count(ASKED_REQUESTS))
+    (count(HONOURED_REQUESTS), count(ANSWERED_REQUESTS))
 }
 
-/// The part of the requests that was honoured. Its interval takes requests for independent, and is
-/// widened to that of the blocks where those differ more than independent requests would.
-fn honoured(cells: &[&CellResult], whose: &str, row: &mut Row) -> Option<Estimate> {
+/// The proportion of answered requests that were honoured. The interval is the union of two:
+/// Clopper-Pearson over all requests, which assumes that requests are independent, and a t interval
+/// over the blocks' proportions, which is wider where blocks differ more than that.
+fn honoured(cells: &[&CellResult], when: &str, row: &mut Row) -> Option<Estimate> {
     let counts: Vec<(u64, u64)> = cells.iter().map(|cell| counted(cell)).collect();
-    let mut share = Share::default();
+    let mut share = Proportion::default();
     for &(good, trials) in &counts {
         share.add(UNIT, good, trials);
     }
-    let mut estimate = row.take(&format!("part of {UNIT} {whose}"), share.estimate())?;
+    let mut estimate = row.take(&format!("proportion of {UNIT} {when}"), share.estimate())?;
     let parts = counts.iter().filter(|(_, trials)| *trials > 0);
     let parts: Vec<f64> = parts.map(|(good, of)| *good as f64 / *of as f64).collect();
-    // One block has no spread.
+    // A single block has no spread.
     if let Ok(blocks) = moments(&parts)
         && let Ok(t) = student_t::two_sided_quantile(0.05, f64::from(blocks.n) - 1.0)
     {
@@ -172,6 +178,6 @@ fn honoured(cells: &[&CellResult], whose: &str, row: &mut Row) -> Option<Estimat
         estimate.hi = estimate.hi.max((estimate.value + half).min(1.0));
     }
     let (good, trials) = share.counts();
-    row.warn(format!("{whose} {good} of {trials} {UNIT}"));
+    row.warn(format!("{when} {good} of {trials} {UNIT}"));
     Some(estimate)
 }

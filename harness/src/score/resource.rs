@@ -1,23 +1,23 @@
-//! Rows of the resource axes: retention and what else follows from closed-loop rates.
+//! Rows of the resource axes: retention and the other figures of closed-loop rates.
 
-use gpubench_record::{CellResult, Condition, Estimate, GateResult, GateState, MechanismRow};
+use gpubench_record::{CellResult, Condition, Estimate, Gate, GateState, MechanismRow, SubAxis};
 use gpubench_stats::{Confidence, fieller};
 
 use super::cells::{Key, Pair, Pairs};
-use super::figures::{Logs, blocks_needed, printed, told};
+use super::figures::{Logs, Scale, blocks_needed, in_words, printed};
 use super::level::Resource;
 use super::probe_figures::bypass;
 use super::row::Row;
 use super::word::{Evidence, with_bypass};
 use super::{Context, reference};
-use crate::gate::CLOSED_RATE_GATE;
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
-/// Share of its resource's measured peak that an aggressor must reach alone.
+/// Share of the measured peak of its resource that an aggressor must reach without a neighbour.
 const AGGRESSOR_PEAK_MIN: f64 = 0.80;
 
-/// An A/A difference smaller than this is told by an exact device and moves no level.
-const AGAIN_MIN: f64 = 0.001;
+/// Smallest A/A difference that is reported. A device without noise shows smaller ones, which
+/// change no level.
+const REPETITION_MIN: f64 = 0.001;
 
 /// The row of one variant and sub-axis.
 pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
@@ -30,11 +30,11 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         return row.finish();
     };
     let measured = Measured::of(context, contended, mechanism, &mut row);
-    level(context, mechanism, &measured, &mut row);
+    level(context, mechanism, pair, &measured, &mut row);
     row.finish()
 }
 
-/// What the level is decided from.
+/// The figures that decide the level.
 #[derive(Debug, Default)]
 struct Measured {
     retention: Option<Estimate>,
@@ -47,9 +47,9 @@ struct Measured {
 impl Measured {
     fn of(context: &Context<'_>, contended: &Key, mechanism: &MechanismRow, row: &mut Row) -> Self {
         let cells = &context.cells;
-        let (solo, native) = (contended.with(Condition::S), contended.native());
+        let (solo, native) = (contended.with(Condition::S), cells.native_of(contended));
         row.matrix.aggressor = aggressor(context, contended);
-        again(context, &solo, row);
+        repetition(context, &solo, row);
         let retention = ratio(context, contended, &solo, "retention", row);
         let efficiency = ratio(context, &solo, &native, "efficiency", row);
         let guarantee = ratio(context, contended, &native, "guarantee", row);
@@ -62,7 +62,7 @@ impl Measured {
         reference::drift(context, &native, row);
         let unprotected = unprotected(context, contended, mechanism, row);
         let index = match (&retention, &unprotected) {
-            (Some((of_r, _)), Some((of_u, together))) => index(of_r, of_u, *together, row),
+            (Some((of_r, _)), Some((of_u, same_blocks))) => index(of_r, of_u, *same_blocks, row),
             _ => None,
         };
         let measured = Self {
@@ -87,7 +87,7 @@ fn aggressor(context: &Context<'_>, contended: &Key) -> Option<String> {
         .find_map(|planned| planned.cell.aggressor.clone())
 }
 
-/// A ratio of rates with its interval; `None` where it was not planned or cannot be had.
+/// A ratio of rates with its interval; `None` where it was not planned or cannot be computed.
 fn ratio(
     context: &Context<'_>,
     top: &Key,
@@ -103,13 +103,11 @@ fn ratio(
     Some((logs, estimate))
 }
 
-/// Says in how many blocks the victim could not finish requests, so that its rate is a bound.
+/// Warns where the victim starved in some blocks, so that its rate there is an upper bound.
 fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
     let is_starved = |cell: &CellResult| {
-        let is_bound = |gate: &GateResult| {
-            gate.gate == CLOSED_RATE_GATE && gate.state == GateState::NotEvaluated
-        };
-        cell.rates.contains_key(CLOSED_RATE_PER_S) && cell.gates.iter().any(is_bound)
+        cell.rates.contains_key(CLOSED_RATE_PER_S)
+            && cell.gate_state(&Gate::ClosedRate) == Some(GateState::NotEvaluated)
     };
     let tops = pairs.measured.iter().map(|(_, top, _)| *top);
     let (starved, all) = (
@@ -118,30 +116,30 @@ fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
     );
     if starved > 0 {
         row.warn(format!(
-            "{what} is at most this: the victim starved in {starved} of {all} blocks, where \
-             its rate is the most that it can have been"
+            "{what} is an upper bound: the victim starved in {starved} of {all} blocks, where its \
+             rate is an upper bound"
         ));
     }
 }
 
-/// The A/A pair: the same cell twice must give the same rate. One pair in twenty differs by
-/// chance, so this warns and does not judge.
-fn again(context: &Context<'_>, solo: &Key, row: &mut Row) {
+/// The A/A pair: a repeated cell must give the same rate. One interval in twenty excludes 1 by
+/// chance, so this is a warning and no doubt.
+fn repetition(context: &Context<'_>, solo: &Key, row: &mut Row) {
     let Some(pairs) = context.cells.pair(&solo.with(Condition::SAgain), solo) else {
         return;
     };
     if let Ok(estimate) = Logs::of_rates(&pairs).ratio() {
-        let off = (estimate.value - 1.0).abs() >= AGAIN_MIN;
+        let off = (estimate.value - 1.0).abs() >= REPETITION_MIN;
         if off && (estimate.hi < 1.0 || estimate.lo > 1.0) {
             row.warn(format!(
                 "A/A: solo against itself is {}, which excludes 1",
-                told(&estimate)
+                in_words(&estimate)
             ));
         }
     }
 }
 
-/// The cells of the mechanism's unprotected form, and that form as the row names it.
+/// The cells of the mechanism's unprotected form, and the name of the form in the row.
 pub(super) fn unprotected_form<'a>(
     context: &'a Context<'_>,
     contended: &Key,
@@ -169,7 +167,7 @@ pub(super) fn unprotected_form<'a>(
     Some((key, u_kind))
 }
 
-/// Effectiveness of the aggressor, and whether its blocks are those of the retention.
+/// Effectiveness of the aggressor, and whether its blocks are the same as those of the retention.
 fn unprotected(
     context: &Context<'_>,
     contended: &Key,
@@ -177,7 +175,7 @@ fn unprotected(
     row: &mut Row,
 ) -> Option<(Logs, bool)> {
     let (key, u_kind) = unprotected_form(context, contended, mechanism, row)?;
-    let Some(pairs) = context.cells.pair(key, &key.native()) else {
+    let Some(pairs) = context.cells.pair(key, &context.cells.native_of(key)) else {
         row.warn("no native cell was planned: no guarantee, no index, L2 at most");
         return None;
     };
@@ -185,19 +183,20 @@ fn unprotected(
     row.count("effectiveness", &pairs, context);
     let logs = Logs::of_rates(&pairs);
     let estimate = row.take("effectiveness", logs.ratio())?;
-    bites(context, &estimate, row);
+    check_aggressor(context, &estimate, row);
     row.matrix.effectiveness = Some(estimate);
     Some((logs, key.group == contended.group))
 }
 
-/// An aggressor that takes nothing even unprotected shows nothing about protection.
-fn bites(context: &Context<'_>, effectiveness: &Estimate, row: &mut Row) {
-    let most = context.input.plan.thresholds.effectiveness_max;
-    if effectiveness.hi > most {
-        let told = told(effectiveness);
+/// Doubts the row where the aggressor is too weak: it leaves the unprotected victim nearly all of
+/// its rate, or it does not reach the peak of its resource.
+fn check_aggressor(context: &Context<'_>, effectiveness: &Estimate, row: &mut Row) {
+    let max = context.input.plan.thresholds.effectiveness_max;
+    if effectiveness.hi > max {
+        let found = in_words(effectiveness);
         row.doubt(format!(
-            "the aggressor is too weak to show anything: effectiveness {told}, accepted is up to \
-             {most}"
+            "the aggressor is too weak to show anything: effectiveness {found}, accepted is up to \
+             {max}"
         ));
     }
     let Some(aggressor) = row.matrix.aggressor.clone() else {
@@ -208,16 +207,17 @@ fn bites(context: &Context<'_>, effectiveness: &Estimate, row: &mut Row) {
             "not evaluated: {aggressor} against its resource's peak"
         )),
         Some(share) if *share < AGGRESSOR_PEAK_MIN => row.doubt(format!(
-            "{aggressor} alone reaches {share:.2} of its resource's peak, {AGGRESSOR_PEAK_MIN} \
-             are needed"
+            "{aggressor} without a neighbour reaches {share:.2} of its resource's peak, \
+             {AGGRESSOR_PEAK_MIN} are needed"
         )),
         Some(_) => {}
     }
 }
 
-/// `1 - ln R / ln U` by Fieller; with the covariance where both come from the same blocks.
-fn index(of_r: &Logs, of_u: &Logs, together: bool, row: &mut Row) -> Option<Estimate> {
-    let ratio = if together {
+/// The isolation index `1 - ln R / ln U`, with Fieller's interval. The covariance of R and U counts
+/// where both come from the same blocks.
+fn index(of_r: &Logs, of_u: &Logs, same_blocks: bool, row: &mut Row) -> Option<Estimate> {
+    let ratio = if same_blocks {
         let (r, u) = of_r.shared(of_u);
         fieller::paired(&r, &u, Confidence::P95)
     } else {
@@ -235,7 +235,13 @@ fn index(of_r: &Logs, of_u: &Logs, together: bool, row: &mut Row) -> Option<Esti
     }
 }
 
-fn level(context: &Context<'_>, mechanism: &MechanismRow, measured: &Measured, row: &mut Row) {
+fn level(
+    context: &Context<'_>,
+    mechanism: &MechanismRow,
+    pair: &Pair,
+    measured: &Measured,
+    row: &mut Row,
+) {
     let Some(retention) = &measured.retention else {
         return;
     };
@@ -251,29 +257,29 @@ fn level(context: &Context<'_>, mechanism: &MechanismRow, measured: &Measured, r
     };
     let range = figures.range(thresholds);
     let straddled = [
-        blocks_needed("retention", retention, thresholds.retention_l3),
-        blocks_needed("retention", retention, thresholds.retention_l2),
+        blocks_needed("retention", retention, thresholds.retention_l3, Scale::Log),
+        blocks_needed("retention", retention, thresholds.retention_l2, Scale::Log),
         measured
             .guarantee
             .as_ref()
-            .and_then(|g| blocks_needed("guarantee", g, thresholds.guarantee_l3)),
+            .and_then(|g| blocks_needed("guarantee", g, thresholds.guarantee_l3, Scale::Log)),
         measured
             .index
             .as_ref()
-            .and_then(|i| blocks_needed("index", i, thresholds.index_l1)),
+            .and_then(|i| blocks_needed("index", i, thresholds.index_l1, Scale::Linear)),
     ];
     row.set_range(range, straddled.into_iter().flatten().collect());
     if figures.forfeits_capacity(thresholds) {
         row.warn("isolated, but capacity forfeited");
     }
     if let Some(level) = range.decided() {
-        // Ways past a limit of SMs say nothing of other resources.
-        let tried = (row.matrix.sub_axis.as_deref() == Some("sm"))
+        // A bypass of the compute limit does not change other resources.
+        let tried = (pair.sub_axis == SubAxis::Sm)
             .then(|| bypass(context.input.probes, &mechanism.variant, "compute"))
             .flatten();
-        let (word, told) = with_bypass(level, Evidence::of(mechanism), tried);
-        if let Some(told) = told {
-            row.warn(told);
+        let (word, warning) = with_bypass(level, Evidence::of(mechanism), tried);
+        if let Some(warning) = warning {
+            row.warn(warning);
         }
         row.matrix.word = Some(word.to_owned());
     }

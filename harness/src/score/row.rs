@@ -1,27 +1,27 @@
-//! A row of the matrix while it is being filled: what speaks against it, and what comes of it.
+//! A row of the matrix while it is filled: its figures, its doubts, and the outcome that follows.
 
 use gpubench_record::{Axis, Estimate, MatrixRow, MechanismRow, Outcome};
 
+use super::Context;
 use super::cells::{Pair, Pairs};
 use super::level::LevelRange;
 use super::word::not_proven;
-use super::{Context, EXCLUSIVE};
 
-/// Blocks that a warning names one by one.
+/// Blocks that a warning names.
 const NAMED_MAX: usize = 4;
 
-/// One row with what the summary needs of it.
+/// One row, with what the overall level needs of it.
 #[derive(Debug)]
 pub(super) struct Row {
     pub matrix: MatrixRow,
     pub axis: Axis,
-    /// The levels that the data leave open; `None` where there is none.
+    /// The levels that the intervals leave open; `None` where the row has no level.
     pub range: Option<LevelRange>,
-    /// Whether this device lacks what the pair needs, so that nothing is missing from the axis.
+    /// Whether this device lacks what the pair needs. The axis is complete without such a row.
     pub cannot_run_here: bool,
-    /// Why the row is not to be trusted.
+    /// Why the row cannot be trusted.
     doubts: Vec<String>,
-    /// Whether a cell without which there are too few blocks failed.
+    /// Whether there are too few blocks because a cell failed.
     failed: bool,
 }
 
@@ -66,7 +66,8 @@ impl Row {
         }
     }
 
-    /// The row of a mechanism that did not run: its outcome is the row's.
+    /// A row of this mechanism. It takes over the outcome of a mechanism that did not run, and the
+    /// doubts about a mechanism or a reference that was not proven in force.
     pub(super) fn of_mechanism(
         context: &Context<'_>,
         mechanism: &MechanismRow,
@@ -79,7 +80,7 @@ impl Row {
             let aggressor = pair
                 .aggressor
                 .as_deref()
-                .filter(|_| mechanism.name != EXCLUSIVE);
+                .filter(|_| !context.is_reference(mechanism));
             context.input.calibration.waived(&pair.victim, aggressor)
         };
         if row.matrix.outcome.is_measured()
@@ -101,7 +102,7 @@ impl Row {
         self.matrix.warnings.push(warning.into());
     }
 
-    /// Something for which the row is not to be trusted.
+    /// Adds a reason why the row cannot be trusted.
     pub(super) fn doubt(&mut self, doubt: impl Into<String>) {
         let doubt = doubt.into();
         if !self.doubts.contains(&doubt) {
@@ -113,7 +114,7 @@ impl Row {
         !self.doubts.is_empty()
     }
 
-    /// Holds the blocks of a pair against the fewest that may decide, and names those left out.
+    /// Checks that a figure has enough blocks, and names the blocks that are left out.
     pub(super) fn count(&mut self, what: &str, pairs: &Pairs<'_>, context: &Context<'_>) {
         let left_out = &pairs.left_out;
         if !left_out.is_empty() {
@@ -143,7 +144,7 @@ impl Row {
         }
     }
 
-    /// Takes a figure, or the reason why there is none.
+    /// A figure; where it could not be computed, the reason becomes a doubt.
     pub(super) fn take<E: std::fmt::Display>(
         &mut self,
         what: &str,
@@ -158,13 +159,14 @@ impl Row {
         }
     }
 
-    /// Sets the levels that the data leave open; `straddled` says what stands between them.
+    /// Sets the levels that the intervals leave open; `straddled` names the bounds that they
+    /// straddle.
     pub(super) fn set_range(&mut self, range: LevelRange, straddled: Vec<String>) {
         self.range = Some(range);
         self.matrix.level = Some(range.to_string());
         if range.decided().is_none() {
             let why = if straddled.is_empty() {
-                "nothing tells these levels apart".to_owned()
+                "the intervals do not separate these levels".to_owned()
             } else {
                 straddled.join("; ")
             };
@@ -172,7 +174,7 @@ impl Row {
         }
     }
 
-    /// The finished row: any doubt makes it inconclusive, and so does a doubt about its level.
+    /// The finished row. Any doubt makes it inconclusive; it is failed where a cell failed.
     pub(super) fn finish(mut self) -> Self {
         if self.matrix.outcome.is_measured() && self.is_doubtful() {
             let why = self.doubts.join("; ");

@@ -1,8 +1,8 @@
-//! What a victim got natively, solo and beside so many tenants: the share of its open-loop requests
-//! that kept the promised latency, and its rate over that of the same blocks solo.
+//! The service of a victim natively, solo, and beside smaller numbers of tenants: the share of its
+//! open-loop requests that kept the promised latency, and its retention.
 //!
-//! Only where the profile promises a latency or asks for several numbers of tenants. No level
-//! follows from these rows.
+//! Only where the profile promises a latency (`slo`) or requests several numbers of tenants
+//! (`sweep`). No level follows from these rows.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,29 @@ use gpubench_stats::Confidence;
 use gpubench_stats::effect::Effect;
 use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
 
+use super::Context;
 use super::figures::Logs;
-use super::{Context, EXCLUSIVE};
 use crate::gate::figure::CLOSED_RATE_PER_S;
 use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS, open_loop_doubt};
 
 const UNIT: &str = "ratio";
 
-/// What one row is about, in the order of the rows.
+/// The subject of one row. Rows are in the order of these fields.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
-    /// Of the mechanism in the plan; the reference comes first.
-    place: usize,
+    /// Position of the mechanism in the plan; the reference is first.
+    position: usize,
     variant: &'a str,
+    mechanism: &'a str,
     sub_axis: SubAxis,
     victim: &'a str,
     condition: Condition,
     aggressor: Option<&'a str>,
-    /// Tenants at work.
+    /// Tenants with work.
     tenants: usize,
 }
 
-/// A block of a row: the cell, its result if its gates let it take part, and the solo one.
+/// One block of a row: its result if the cell is measured, and the solo result of the same block.
 struct Block<'a> {
     number: u32,
     result: Option<&'a CellResult>,
@@ -40,7 +41,7 @@ struct Block<'a> {
     doubt: Option<String>,
 }
 
-/// The rows, in report order; none where the profile asks for neither.
+/// The rows, in report order; none where the profile has neither promise nor sweep.
 pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
     let plan = context.input.plan;
     if plan.slo_ns.is_none() && plan.sweep.is_empty() {
@@ -65,7 +66,7 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
     for cell in &plan.cells {
         let Some(key) = key(plan, cell) else { continue };
         let result = results.get(cell.id.as_str()).copied();
-        // A promise is kept or broken in the open loop.
+        // The promise is about open-loop requests.
         let late = plan.slo_ns.and(result).and_then(open_loop_doubt);
         let measured = result.filter(|result| result.outcome.is_measured() && late.is_none());
         blocks.entry(key).or_default().push(Block {
@@ -83,7 +84,7 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
         .collect()
 }
 
-/// Which solo cell a cell is held against.
+/// What identifies the solo cell of a cell.
 type Solo<'a> = (&'a str, &'a str, SubAxis, &'a str, u32);
 
 fn solo_of(cell: &Cell) -> Solo<'_> {
@@ -96,7 +97,7 @@ fn solo_of(cell: &Cell) -> Solo<'_> {
     )
 }
 
-/// None for a cell that no row is made of: repetitions, unprotected forms, partial doses.
+/// The row of a cell; `None` for repetitions, unprotected forms and partial doses.
 fn key<'a>(plan: &Plan, cell: &'a Cell) -> Option<Key<'a>> {
     let busy = match cell.condition {
         Condition::N | Condition::S => 1,
@@ -104,14 +105,15 @@ fn key<'a>(plan: &Plan, cell: &'a Cell) -> Option<Key<'a>> {
         _ => return None,
     };
     let mut planned = plan.mechanisms.iter();
-    let place = planned.position(|one| one.variant == cell.variant);
+    let position = planned.position(|one| one.variant == cell.variant);
     Some(Key {
-        place: match place {
-            _ if cell.variant == EXCLUSIVE => 0,
-            Some(place) => place + 1,
+        position: match position {
+            _ if cell.variant == plan.reference => 0,
+            Some(position) => position + 1,
             None => usize::MAX,
         },
         variant: &cell.variant,
+        mechanism: &cell.mechanism,
         sub_axis: cell.sub_axis,
         victim: &cell.victim,
         condition: cell.condition,
@@ -145,9 +147,8 @@ fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow
         }
         _ => Outcome::measured(),
     };
-    let name = key.variant.split('[').next().unwrap_or(key.variant);
     ServiceRow {
-        mechanism: mechanism.map_or(name, |row| &row.name).to_owned(),
+        mechanism: key.mechanism.to_owned(),
         variant: key.variant.to_owned(),
         sub_axis: key.sub_axis,
         victim: key.victim.to_owned(),
@@ -158,12 +159,12 @@ fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow
         retention: (key.condition == Condition::C)
             .then(|| retention(&measured))
             .flatten(),
-        within_slo: within(&kept),
+        within_slo: share_within_slo(&kept),
         requests: kept.iter().map(|(_, offered)| offered).sum(),
     }
 }
 
-/// Closed-loop rates over those of the same blocks solo.
+/// The closed-loop rate over the solo rate of the same block.
 fn retention(measured: &[(u32, &CellResult, Option<&CellResult>)]) -> Option<Estimate> {
     let rate = |cell: &CellResult| cell.rates.get(CLOSED_RATE_PER_S).copied();
     let per_block = measured.iter().filter_map(|&(block, beside, solo)| {
@@ -174,10 +175,11 @@ fn retention(measured: &[(u32, &CellResult, Option<&CellResult>)]) -> Option<Est
     Logs { blocks, logs }.ratio().ok()
 }
 
-/// The mean share over blocks. Its interval is the wider of two: by the spread of the blocks, which
-/// is nothing where every block kept all, and by Clopper and Pearson over all requests, which takes
-/// requests for independent and is therefore not enough where they queue.
-fn within(blocks: &[(u64, u64)]) -> Option<Estimate> {
+/// The mean over blocks of the share of requests within the promised latency. Its interval is the
+/// union of two: a t interval over blocks, which has no width where every block kept all, and
+/// Clopper and Pearson's over all requests, which assumes independent requests and is too narrow
+/// where they queue.
+fn share_within_slo(blocks: &[(u64, u64)]) -> Option<Estimate> {
     let shares: Vec<f64> = blocks
         .iter()
         .map(|&(kept, offered)| kept as f64 / offered as f64)
@@ -190,7 +192,7 @@ fn within(blocks: &[(u64, u64)]) -> Option<Estimate> {
         .iter()
         .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     let (kept, offered) = (u32::try_from(kept).ok()?, u32::try_from(offered).ok()?);
-    // Beyond so many the interval of the counts is far narrower than that of the blocks.
+    // With more requests the interval of the counts is far narrower than that of the blocks.
     let pooled = (offered <= TRIALS_MAX)
         .then(|| clopper_pearson(kept, offered, Confidence::P95).ok())
         .flatten();
@@ -208,10 +210,10 @@ fn within(blocks: &[(u64, u64)]) -> Option<Estimate> {
 
 #[cfg(test)]
 mod tests {
-    use super::within;
+    use super::share_within_slo as within;
 
     #[test]
-    fn blocks_that_kept_all_leave_the_doubt_of_so_many_requests() {
+    fn equal_blocks_have_the_interval_of_their_requests() {
         let found = within(&[(100, 100); 8]).expect("a share");
         assert_eq!((found.value, found.hi, found.n), (1.0, 1.0, 8));
         // 1 - (0.025)^(1/800), by Clopper and Pearson.
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_differ_widen_it_beyond_their_requests() {
+    fn different_blocks_widen_the_interval() {
         let blocks = [(100, 100), (100, 100), (60, 100), (20, 100)];
         let found = within(&blocks).expect("a share");
         assert!((found.value - 0.7).abs() < 1e-12);

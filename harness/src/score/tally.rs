@@ -1,5 +1,5 @@
-//! All trials of one fault under one variant, counted: how many victims noticed and how, what the
-//! driver said, how long everything took, and how the device was left.
+//! All trials of one fault under one variant, counted: harm to victims, codes of the driver, times,
+//! and the state of the device afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use gpubench_record::{Estimate, FaultObservation, FaultResult, FaultTally, Harm,
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
 
-use super::level::{SURVIVAL_L2, SURVIVAL_L3};
+use super::level::{PROPORTION_L2, PROPORTION_L3};
 
-/// Counts the trials that stand in `sources`, of which each is a record.
+/// Counts the trials of `sources`, one list for each record.
 pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
     let all: Vec<&FaultResult> = sources.iter().flatten().copied().collect();
     let trials: Vec<&FaultResult> = all.iter().copied().filter(|t| counts(t)).collect();
@@ -45,8 +45,8 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         left_out: number(all.len() - trials.len()),
         contained: k,
         survival: survival(k, n),
-        more_for_l2: more(SURVIVAL_L2),
-        more_for_l3: more(SURVIVAL_L3),
+        more_for_l2: more(PROPORTION_L2),
+        more_for_l3: more(PROPORTION_L3),
         victims: count(victims().map(|victim| victim.harm)),
         victim_codes: count(victims().filter_map(|victim| victim.code)),
         own_codes: count(observed().filter_map(|one| one.injector.code)),
@@ -74,7 +74,7 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
     }
 }
 
-/// Each Xid of a trial with whose process the kernel's log named, once.
+/// Each Xid of a trial with the process that the kernel's log names, once.
 fn owners(observed: &FaultObservation) -> BTreeSet<String> {
     let owner = |line: &XidLine| {
         let is_victim = |name: &String| {
@@ -83,7 +83,7 @@ fn owners(observed: &FaultObservation) -> BTreeSet<String> {
                 .iter()
                 .any(|one| one.planned.tenant == *name)
         };
-        let whose = match &line.ours {
+        let owner = match &line.ours {
             None if line.pid.is_none() => "no process that the driver knows",
             None => "a process of another namespace",
             Some(ours) if ours.contains(&observed.injector.tenant) => "the faulting process",
@@ -92,7 +92,7 @@ fn owners(observed: &FaultObservation) -> BTreeSet<String> {
             Some(ours) if ours.is_empty() => "a process that is none of ours",
             Some(_) => "a process beside them",
         };
-        format!("{} of {whose}", line.number)
+        format!("{} of {owner}", line.number)
     };
     observed.xid_lines.iter().flatten().map(owner).collect()
 }
@@ -101,12 +101,12 @@ fn counts(trial: &FaultResult) -> bool {
     trial.outcome.is_measured()
 }
 
-/// Whether the device was left as it was found; none where nobody can tell.
+/// Whether the device was left as it was found; `None` where that was not observed.
 fn left_as_found(trial: &FaultResult) -> Option<bool> {
     let [before, after] = trial.observed.recovery_action;
     let [ecc_before, ecc_after] = trial.observed.ecc;
     let left = trial.observed.left_behind.as_ref()?;
-    // A count that was told before and is not any more may be anything.
+    // A counter that is no longer readable may have any value.
     if !ecc_before.has_same_counts_as(&ecc_after) {
         return None;
     }
@@ -114,7 +114,7 @@ fn left_as_found(trial: &FaultResult) -> Option<bool> {
     Some(left.is_empty() && before? == after? && nothing_moved)
 }
 
-/// By how much each count of error correction moved in all trials together.
+/// The growth of each ECC counter, over all trials.
 fn ecc_moved(trials: &[&FaultResult]) -> BTreeMap<String, i64> {
     let mut moved = BTreeMap::new();
     for trial in trials {
@@ -126,7 +126,7 @@ fn ecc_moved(trials: &[&FaultResult]) -> BTreeMap<String, i64> {
     moved
 }
 
-/// How much more error correction counted, in words.
+/// The growth of ECC counters, in words.
 fn ecc_in_words(moved: &BTreeMap<String, i64>) -> Option<String> {
     let text = |(name, by): (&String, &i64)| format!("{name} {by:+}");
     let texts: Vec<String> = moved.iter().map(text).collect();
@@ -141,10 +141,10 @@ fn count<K: Ord>(all: impl Iterator<Item = K>) -> Counts<K> {
     counts
 }
 
-/// The proportion with its bounds, each of which holds with 95 % by itself.
+/// The proportion contained with its one-sided bounds, each of which holds with 95 % by itself.
 pub(super) fn survival(k: u32, n: u32) -> Option<Estimate> {
     let lo = lower_bound(k, n, Confidence::P95).ok()?.lo;
-    // By symmetry, what is not contained has the lower bound that is 1 less the upper one.
+    // The upper bound is 1 less the lower bound of the proportion not contained.
     let hi = 1.0 - lower_bound(n - k, n, Confidence::P95).ok()?.lo;
     Some(Estimate {
         value: f64::from(k) / f64::from(n),
@@ -155,12 +155,12 @@ pub(super) fn survival(k: u32, n: u32) -> Option<Estimate> {
     })
 }
 
-/// Trials that show a bound if all of them are contained.
+/// Trials that show this lower bound if all of them are contained.
 fn needed(bound: f64) -> u32 {
     trials_for_lower_bound(bound, Confidence::P95).unwrap_or(u32::MAX)
 }
 
-/// How many more trials would decide, if all of them went as well.
+/// How many more trials would decide the level, if all of them were contained.
 pub(super) fn more_trials(tally: &FaultTally) -> String {
     let (k, n) = (tally.contained, tally.trials);
     match (tally.more_for_l2, tally.more_for_l3) {
@@ -170,28 +170,28 @@ pub(super) fn more_trials(tally: &FaultTally) -> String {
     }
 }
 
-/// The bound, what became of the victims, how long it took, and what the driver said.
+/// The bound, the outcomes of the victims, the codes of the driver, and the longest times.
 pub(super) fn in_words(tally: &FaultTally) -> String {
     let (k, n) = (tally.contained, tally.trials);
     let mut parts = Vec::new();
     if let Some(survival) = &tally.survival {
-        let nights = match tally.records {
+        let of_records = match tally.records {
             0 | 1 => String::new(),
             records => format!(" of {records} records"),
         };
-        // Rounded down, so that what is printed is never more than what is shown.
+        // Rounded down, so that the printed bound is never above the computed one.
         let at_least = (survival.lo * 1e3).floor() / 1e3;
         parts.push(format!(
-            "{k} of {n} trials{nights} contained: at least {at_least:.3} of them with 95 % \
+            "{k} of {n} trials{of_records} contained: at least {at_least:.3} of them with 95 % \
              confidence"
         ));
     }
     let victims: u32 = tally.victims.values().sum();
-    for fate in [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead] {
-        let Some(of) = tally.victims.get(&fate) else {
+    for harm in [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead] {
+        let Some(of) = tally.victims.get(&harm) else {
             continue;
         };
-        parts.push(format!("{of} of {victims} victims {}", fate.as_str()));
+        parts.push(format!("{of} of {victims} victims {}", harm.as_str()));
     }
     let mut numbers = |what: &str, counts: Vec<String>| {
         if !counts.is_empty() {
@@ -236,7 +236,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
     parts.join(", ")
 }
 
-/// Each number, with how often it was seen if more than once.
+/// Each value, with its count where that is more than one.
 fn times<K: std::fmt::Display>(counts: &Counts<K>) -> Vec<String> {
     let text = |(number, count): (&K, &u32)| match count {
         1 => number.to_string(),

@@ -1,10 +1,10 @@
-//! The most tenants at work beside whom a victim keeps its promised latency: of the numbers that
-//! were tried, the last before the first at which it does not.
+//! The largest number of tenants at which a victim keeps its promised latency: the last measured
+//! number before the first at which the promise breaks.
 //!
-//! The promise is kept where at least the profile's share of the offered requests keep the latency;
-//! its default, 99 %, is the rule of the server scenario of MLPerf Inference (Reddi et al., ISCA
-//! 2020). The bounds of the share that was found give bounds of the number. Nothing is read between
-//! the numbers that were tried.
+//! The promise holds where at least the profile's share of the offered requests keep the latency.
+//! The default, 99 %, is the rule of the server scenario of MLPerf Inference (Reddi et al., ISCA
+//! 2020). The interval of the share gives the interval of the number. Numbers between the measured
+//! ones are not interpolated.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const UNIT: &str = "tenants";
 /// A victim beside an aggressor under a variant.
 type Key<'a> = (&'a str, SubAxis, &'a str, &'a str);
 
-/// One for each pair of each variant, in the order of the rows; none where the profile has no
+/// One limit for each pair of each variant, in the order of the rows; none where the profile has no
 /// promise or no sweep.
 pub(super) fn limits(plan: &Plan, rows: &[ServiceRow]) -> Vec<TenantLimit> {
     if plan.slo_ns.is_none() || plan.sweep.is_empty() {
@@ -48,10 +48,10 @@ pub(super) fn limits(plan: &Plan, rows: &[ServiceRow]) -> Vec<TenantLimit> {
                         == (variant, sub_axis, victim)
             };
             let solo = rows.iter().find(is_solo);
-            let mut tried: Vec<&ServiceRow> = solo.into_iter().collect();
-            tried.extend(beside.remove(&key)?);
-            tried.sort_by_key(|row| row.tenants);
-            Some(limit(key, plan.slo_share, &tried))
+            let mut measured: Vec<&ServiceRow> = solo.into_iter().collect();
+            measured.extend(beside.remove(&key)?);
+            measured.sort_by_key(|row| row.tenants);
+            Some(limit(key, plan.slo_share, &measured))
         })
         .collect()
 }
@@ -62,7 +62,7 @@ fn limit(
     tried: &[&ServiceRow],
 ) -> TenantLimit {
     let mechanism = tried.first().map_or("", |row| &row.mechanism);
-    // Whatever is known of more tenants than surely break the promise changes nothing.
+    // Rows beyond the first number that surely breaks the promise do not matter.
     let breaks = |row: &&ServiceRow| {
         let share = row
             .within_slo
@@ -96,21 +96,21 @@ fn limit(
     }
 }
 
-/// None where any number of tenants has no share.
+/// `None` where any of the numbers has no share.
 fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
     let shares: Option<Vec<(u32, &Estimate)>> = tried
         .iter()
         .map(|row| Some((row.tenants, row.within_slo.as_ref()?)))
         .collect();
     let shares = shares.filter(|shares| !shares.is_empty())?;
-    let most = |of: fn(&Estimate) -> f64| {
+    let largest = |of: fn(&Estimate) -> f64| {
         let kept = shares.iter().take_while(|(_, share)| of(share) >= needed);
         kept.last().map_or(0.0, |(tenants, _)| f64::from(*tenants))
     };
     Some(Estimate {
-        value: most(|share| share.value),
-        lo: most(|share| share.lo),
-        hi: most(|share| share.hi),
+        value: largest(|share| share.value),
+        lo: largest(|share| share.lo),
+        hi: largest(|share| share.hi),
         n: shares.iter().map(|(_, share)| share.n).min().unwrap_or(0),
         unit: UNIT.to_owned(),
     })
@@ -165,7 +165,7 @@ mod tests {
             ([ALL, ALL, NONE, NONE], 2.0),
             ([ALL, ALL, ALL, ALL], 8.0),
             ([NONE, NONE, NONE, NONE], 0.0),
-            // What is kept again beyond a failure is no promise.
+            // Larger numbers do not count after the first failure.
             ([ALL, NONE, ALL, ALL], 1.0),
         ] {
             let rows: Vec<ServiceRow> = [1, 2, 4, 8]
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_whose_interval_holds_the_bound_leaves_an_interval_of_numbers() {
+    fn an_interval_around_the_needed_share_gives_an_interval_of_numbers() {
         let rows = [
             row(1, Some(ALL)),
             row(2, Some([0.97, 0.992, 0.999])),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_that_was_promised_decides() {
+    fn the_promised_share_decides() {
         let rows = [
             row(1, Some(ALL)),
             row(2, Some([0.93, 0.95, 0.97])),
@@ -211,12 +211,12 @@ mod tests {
             let tenants = limit.tenants.expect("a number");
             assert_eq!((tenants.value, limit.share), (expected, needed));
         }
-        // Of the first, 0.999 is within the interval.
+        // 0.999 lies within the interval of the first share.
         assert!(!found_with(0.999, &rows).outcome.is_measured());
     }
 
     #[test]
-    fn a_number_that_could_not_be_tried_leaves_no_figure() {
+    fn a_number_without_a_share_leaves_no_limit() {
         let limit = found(&[row(1, Some(ALL)), row(2, None)]);
         assert_eq!(limit.tenants, None);
         assert!(!limit.outcome.is_measured());
@@ -224,7 +224,7 @@ mod tests {
         waived.outcome = Outcome::waived("no eight instances");
         let limit = found(&[row(1, Some(ALL)), waived]);
         assert_eq!(limit.outcome.reason.as_deref(), Some("no eight instances"));
-        // One that has broken the promise before makes it good.
+        // Not where a smaller number has broken the promise.
         let mut beyond = row(4, None);
         beyond.outcome = Outcome::inconclusive("too few requests");
         let limit = found(&[row(1, Some(ALL)), row(2, Some(NONE)), beyond]);

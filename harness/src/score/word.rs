@@ -1,22 +1,23 @@
 //! From a level and the evidence of enforcement to the word.
 //!
-//! `Hardware` and `Software` say where a promise comes from, which no ratio of rates can tell.
+//! `Hardware` and `Software` say what enforces the isolation. Rates cannot show that; the proofs of
+//! the mechanism do.
 
 use gpubench_record::{MechanismRow, OutcomeKind};
 
 use super::level::Level;
 
-/// Printed with a word that a bypass probe could take away, since none was run.
+/// Printed with a word that a bypass could change, where no bypass probe ran.
 const BYPASS_NOT_TRIED: &str = "bypass: not tried";
 
-/// What was seen to enforce the mechanism.
+/// What enforces the isolation, by the proofs of the mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
     /// A hardware partition.
     Hardware,
     /// A limiter.
     Limiter,
-    /// It was in force, and nothing in it enforces anything.
+    /// The mechanism was in force, and neither partition nor limiter is part of it.
     None,
 }
 
@@ -44,18 +45,22 @@ pub(super) fn of_resource(level: Level, evidence: Evidence) -> &'static str {
     }
 }
 
-/// The word of a resource axis with what is said of bypasses: one that succeeded leaves nothing to
-/// call hardware.
+/// The word of a resource axis, and a warning about bypasses. `bypass` says whether a bypass probe
+/// succeeded, in words; a bypass that succeeded turns `Hardware` into `Software`.
 pub(super) fn with_bypass(
     level: Level,
     evidence: Evidence,
     bypass: Option<(bool, String)>,
 ) -> (&'static str, Option<String>) {
     let word = of_resource(level, evidence);
-    let rests = rests_on_no_bypass(word);
     match bypass {
-        None => (word, rests.then(|| BYPASS_NOT_TRIED.to_owned())),
-        Some((true, text)) if word == "Hardware" => ("Software", Some(text)),
+        None => {
+            let enforced = level >= Level::L2 && evidence != Evidence::None;
+            (word, enforced.then(|| BYPASS_NOT_TRIED.to_owned()))
+        }
+        Some((true, text)) if evidence == Evidence::Hardware => {
+            (of_resource(level, Evidence::Limiter), Some(text))
+        }
         Some((_, text)) => (word, Some(text)),
     }
 }
@@ -69,18 +74,12 @@ pub(super) fn of_jitter(level: Level) -> &'static str {
     }
 }
 
-/// Whether the word stands only until a bypass probe succeeds.
-fn rests_on_no_bypass(word: &str) -> bool {
-    matches!(word, "Hardware" | "Software")
-}
-
-/// Why nothing may be scored under this mechanism, if so: it must have run, and some evidence must
-/// say that it was in force and none that it was not.
+/// Why nothing may be scored under this mechanism; `None` where a proof holds and none fails.
 pub(super) fn not_proven(mechanism: &MechanismRow) -> Option<String> {
     if let Some(against) = mechanism.proof.iter().find(|proof| !proof.holds) {
-        let (check, when, seen) = (&against.check, &against.when, &against.evidence);
+        let (check, when, evidence) = (&against.check, &against.when, &against.evidence);
         return Some(format!(
-            "{} was not in force: {check} ({when}): {seen}",
+            "{} was not in force: {check} ({when}): {evidence}",
             mechanism.variant
         ));
     }
@@ -143,14 +142,14 @@ mod tests {
 
     #[test]
     fn a_bypass_that_succeeds_demotes_hardware() {
-        let told = |escaped: bool| Some((escaped, "bypass".to_owned()));
+        let probed = |escaped: bool| Some((escaped, "bypass".to_owned()));
         let hardware = |bypass| with_bypass(Level::L3, Evidence::Hardware, bypass);
         assert_eq!(
             hardware(None),
             ("Hardware", Some(BYPASS_NOT_TRIED.to_owned()))
         );
-        assert_eq!(hardware(told(false)).0, "Hardware");
-        assert_eq!(hardware(told(true)).0, "Software");
+        assert_eq!(hardware(probed(false)).0, "Hardware");
+        assert_eq!(hardware(probed(true)).0, "Software");
         assert_eq!(with_bypass(Level::L0, Evidence::None, None), ("None", None));
     }
 

@@ -56,6 +56,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             aggressor: "fma".to_owned(),
         }],
         jitter_from: SubAxis::Sm,
+        reference: "exclusive".to_owned(),
         claimed: Vec::new(),
         skips: vec![Skip {
             name: "mps".to_owned(),

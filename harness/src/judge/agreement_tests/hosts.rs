@@ -1,4 +1,4 @@
-//! Hosts of these tests: one that lacks nothing, and every way to lack something.
+//! Hosts of these tests: one on which every mechanism runs, and what can be missing on a host.
 
 use gpubench_virtual_gpu::machine::Machine;
 
@@ -7,8 +7,8 @@ use crate::mechanism::HostFacts;
 use crate::mechanism::control_groups::ControlGroups;
 use crate::mechanism::facts::HamiLibrary;
 
-/// A machine whose host lacks nothing that its driver has, with leave and rights.
-pub fn able(machine: &Machine) -> HostFacts {
+/// A host on which every mechanism of this machine runs, with `--allow-reconfigure` and all rights.
+pub fn complete_host(machine: &Machine) -> HostFacts {
     let (major, minor) = machine.compute_capability();
     let driver = machine.gpu.driver.split('.').next();
     let profiles = machine.mig.as_ref().map_or(&[][..], |mig| &mig.profile);
@@ -57,25 +57,25 @@ pub fn able(machine: &Machine) -> HostFacts {
     }
 }
 
-/// A way to lack mechanisms: what it is, what it does to a host, and one mechanism of `hopper` that
+/// A restriction of a host: its name, the change of the facts, and one mechanism of `hopper` that
 /// it waives with a part of the reason.
-pub type Way = (&'static str, fn(&mut HostFacts), &'static str, &'static str);
+pub type Restriction = (&'static str, fn(&mut HostFacts), &'static str, &'static str);
 
-pub const WAYS: [Way; 19] = [
+pub const RESTRICTIONS: [Restriction; 19] = [
     (
-        "no leave",
+        "reconfiguration not allowed",
         |f| f.allow_reconfigure = false,
         "mig",
         "device settings (MIG)",
     ),
     (
-        "no leave for a mode",
+        "reconfiguration not allowed: compute mode",
         |f| f.allow_reconfigure = false,
         "exclusive-process",
         "compute mode",
     ),
     (
-        "no leave for a slice",
+        "reconfiguration not allowed: time slice",
         |f| f.allow_reconfigure = false,
         "time-slicing",
         "time slice",
@@ -87,7 +87,7 @@ pub const WAYS: [Way; 19] = [
         "takes CAP_SYS_ADMIN",
     ),
     (
-        "no rights for a group",
+        "no rights for control groups",
         |f| f.may_change_settings = false,
         "mps-memory",
         "CAP_SYS_ADMIN",
@@ -117,7 +117,7 @@ pub const WAYS: [Way; 19] = [
         "libvgpu.so was not found",
     ),
     (
-        "another library",
+        "a library that is missing",
         |f| (f.hami, f.hami_requested) = (None, Some("/x.so".into())),
         "hami",
         "/x.so cannot be read",
@@ -135,7 +135,7 @@ pub const WAYS: [Way; 19] = [
         "need driver 590",
     ),
     (
-        "an older one",
+        "an older driver",
         |f| f.cuda = 12000,
         "green-context",
         "green contexts need 12.4",
@@ -147,7 +147,7 @@ pub const WAYS: [Way; 19] = [
         "compute capability 6.1",
     ),
     (
-        "a divided device",
+        "MIG mode on",
         |f| f.mig = Some(true),
         "mps",
         "MIG mode is on",
@@ -165,13 +165,13 @@ pub const WAYS: [Way; 19] = [
         "no permission",
     ),
     (
-        "no groups",
+        "no control groups",
         |f| f.control_groups = None,
         "mps-memory",
         "control groups of version 2",
     ),
     (
-        "one process",
+        "an exclusive compute mode",
         |f| f.compute_mode = Some("EXCLUSIVE_PROCESS".to_owned()),
         "hami",
         "keeps a second process out",
@@ -181,7 +181,7 @@ pub const WAYS: [Way; 19] = [
 /// Two instances of half a device each.
 pub fn halves(facts: &HostFacts) -> Vec<Instance> {
     let half = facts.mig_profiles.iter().find(|one| one.slices == 3);
-    let places = half.iter().flat_map(|half| half.placements.clone());
+    let placements = half.iter().flat_map(|half| half.placements.clone());
     let instance = |(id, placement): (u32, Placement)| Instance {
         id,
         profile_id: half.map_or(0, |half| half.id),
@@ -192,5 +192,5 @@ pub fn halves(facts: &HostFacts) -> Vec<Instance> {
             uuid: format!("MIG-{id}"),
         }],
     };
-    (1..).zip(places).map(instance).collect()
+    (1..).zip(placements).map(instance).collect()
 }

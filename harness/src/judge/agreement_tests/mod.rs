@@ -1,5 +1,5 @@
-//! `doctor`, the plan and the matrix give the same verdict of a mechanism: on every machine, for
-//! every way in which a host can lack one.
+//! `doctor`, the plan and the matrix give the same verdict of a mechanism, on every machine and
+//! with every restriction of a host.
 
 mod hosts;
 
@@ -12,12 +12,11 @@ use crate::mechanism::HostFacts;
 use crate::plan::{self, Availability, PlanError};
 use crate::profile::options::Slice;
 use crate::profile::{Overrides, Profile, load};
-use hosts::{WAYS, able, halves};
+use hosts::{RESTRICTIONS, complete_host, halves};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-/// How the matrix of a host shows each mechanism: the variant with reason and remedy, if waived.
-/// What is planned has cells.
+/// The rows of mechanisms in the matrix of a host. Every planned mechanism has cells.
 fn matrix(profile: &Profile, facts: &HostFacts) -> Result<Vec<MechanismRow>, PlanError> {
     let plan = plan::plan(profile, &capabilities(facts, profile), "ptx")?;
     for planned in &plan.mechanisms {
@@ -37,23 +36,25 @@ fn matrix(profile: &Profile, facts: &HostFacts) -> Result<Vec<MechanismRow>, Pla
     Ok(rows)
 }
 
-/// Holds what `doctor` says against the matrix; the reason for which one mechanism is waived.
+/// Compares the verdicts of `doctor` with the matrix. Returns the reason for which the mechanism
+/// `of` is waived.
 fn compare(profile: &Profile, facts: &HostFacts, of: &str) -> Result<String, String> {
     let doctor = capabilities(facts, profile).mechanisms;
     let rows = match matrix(profile, facts) {
         Ok(rows) => rows,
-        // Where nothing is left there is no matrix, and the refusal lists what doctor says.
+        // Where no mechanism can run there is no matrix, and the error lists the verdicts of
+        // doctor.
         Err(PlanError::NothingToRun { reasons }) => {
             let waived = doctor
                 .iter()
                 .filter(|c| c.availability != Availability::Available);
-            let told = waived.map(|capability| match &capability.availability {
+            let listed = waived.map(|capability| match &capability.availability {
                 Availability::Waived { reason, .. } => {
                     format!("{}: {reason}", capability.variant.variant)
                 }
                 Availability::Available => String::new(),
             });
-            assert_eq!(told.collect::<Vec<String>>(), reasons);
+            assert_eq!(listed.collect::<Vec<String>>(), reasons);
             return Ok(String::new());
         }
         Err(error) => return Err(error.to_string()),
@@ -61,20 +62,20 @@ fn compare(profile: &Profile, facts: &HostFacts, of: &str) -> Result<String, Str
     let mut found = String::new();
     assert_eq!(doctor.len(), rows.len(), "one row each");
     for capability in &doctor {
-        let [variant, verdict, way] = mechanism_row(capability);
+        let [variant, verdict, remedy] = mechanism_row(capability);
         let mut same = rows.iter().filter(|row| row.variant == variant);
         let row = same.next().ok_or(format!("{variant} has no row"))?;
         let reason = row.outcome.reason.clone().unwrap_or_default();
         match &capability.availability {
             Availability::Available => {
                 assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{variant}");
-                assert_eq!((verdict.as_str(), way.as_str()), ("available", "-"));
+                assert_eq!((verdict.as_str(), remedy.as_str()), ("available", "-"));
             }
             Availability::Waived { .. } => {
                 assert_eq!(row.outcome.outcome, OutcomeKind::Waived, "{variant}");
                 assert_eq!(verdict, format!("waived: {reason}"), "{variant}");
                 assert_eq!(
-                    way,
+                    remedy,
                     row.remedy.clone().unwrap_or("-".to_owned()),
                     "{variant}"
                 );
@@ -88,19 +89,25 @@ fn compare(profile: &Profile, facts: &HostFacts, of: &str) -> Result<String, Str
 }
 
 #[test]
-fn doctor_the_plan_and_the_matrix_say_the_same() -> TestResult {
+fn doctor_the_plan_and_the_matrix_agree() -> TestResult {
     let mut profile = load("smoke", &Overrides::default())?;
     profile.time_slicing.slice = Slice::Short;
     for (name, _) in BUILT_IN {
         let machine = Machine::load(name)?;
-        for (way, bend, mechanism, part) in WAYS {
-            let mut facts = able(&machine);
+        for (restriction, restrict, mechanism, part) in RESTRICTIONS {
+            let mut facts = complete_host(&machine);
             let whole = compare(&profile, &facts, mechanism)?;
-            bend(&mut facts);
+            restrict(&mut facts);
             let reason = compare(&profile, &facts, mechanism)?;
             if *name == "hopper" {
-                assert_eq!(whole, "", "{way}: {mechanism} runs on a whole host");
-                assert!(reason.contains(part), "{way}: {mechanism}: {reason:?}");
+                assert_eq!(
+                    whole, "",
+                    "{restriction}: {mechanism} runs on a complete host"
+                );
+                assert!(
+                    reason.contains(part),
+                    "{restriction}: {mechanism}: {reason:?}"
+                );
             }
         }
     }
@@ -108,29 +115,33 @@ fn doctor_the_plan_and_the_matrix_say_the_same() -> TestResult {
 }
 
 #[test]
-fn under_mig_only_what_runs_in_an_instance_is_available() -> TestResult {
+fn under_mig_only_mechanisms_in_an_instance_are_available() -> TestResult {
     let profile = load("smoke", &Overrides::default())?;
-    let mut divided = able(&Machine::load("hopper")?);
+    let mut divided = complete_host(&Machine::load("hopper")?);
     (divided.mig, divided.mig_pending) = (Some(true), Some(true));
-    let there = halves(&divided);
-    assert_eq!(there.len(), 2);
-    for (instances, leave, available) in [
+    let both = halves(&divided);
+    assert_eq!(both.len(), 2);
+    for (instances, allowed, available) in [
         (vec![], false, &[][..]),
         (vec![], true, &["mig", "mig-mps"][..]),
-        (there.clone(), false, &["mig", "mig-mps"]),
-        (there.clone(), true, &["mig", "mig-mps"]),
-        // Beside one half there is room for another, with leave.
-        (there[..1].to_vec(), false, &["mig-mps"]),
-        (there[..1].to_vec(), true, &["mig-mps"]),
+        (both.clone(), false, &["mig", "mig-mps"]),
+        (both.clone(), true, &["mig", "mig-mps"]),
+        // Beside one half, another can be made where reconfiguration is allowed.
+        (both[..1].to_vec(), false, &["mig-mps"]),
+        (both[..1].to_vec(), true, &["mig-mps"]),
     ] {
         let mut facts = divided.clone();
-        (facts.mig_instances, facts.allow_reconfigure) = (instances, leave);
-        let has = (facts.mig_instances.len(), leave);
+        (facts.mig_instances, facts.allow_reconfigure) = (instances, allowed);
+        let has = (facts.mig_instances.len(), allowed);
         compare(&profile, &facts, "")?;
         for capability in capabilities(&facts, &profile).mechanisms {
             let name = capability.variant.mechanism.as_str();
-            let is_there = capability.availability == Availability::Available;
-            assert_eq!(is_there, available.contains(&name), "{name} with {has:?}");
+            let is_available = capability.availability == Availability::Available;
+            assert_eq!(
+                is_available,
+                available.contains(&name),
+                "{name} with {has:?}"
+            );
             if let Availability::Waived { reason, remedy } = capability.availability
                 && !name.starts_with("mig")
             {
@@ -151,7 +162,7 @@ fn the_built_in_profiles_have_time_for_every_mechanism_of_a_host() -> TestResult
     for name in ["smoke", "default"] {
         let mut profile = load(name, &Overrides::default())?;
         profile.time_slicing.slice = Slice::Short;
-        let facts = able(&Machine::load("hopper")?);
+        let facts = complete_host(&Machine::load("hopper")?);
         let plan = plan::plan(&profile, &capabilities(&facts, &profile), "ptx")?;
         assert_eq!(plan.skips, [], "{name}");
         assert_eq!(

@@ -37,7 +37,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// From what was sampled while the device was loaded.
+    /// From telemetry of a cell with full load.
     ///
     /// # Errors
     /// When no sample falls under load, or NVML does not report clock and reasons.
@@ -66,7 +66,7 @@ impl Clocks {
         Ok(Self { settings, samples })
     }
 
-    /// Least and greatest sampled clock.
+    /// Smallest and largest sampled clock.
     fn range(&self) -> (f64, f64) {
         let mhz = || self.samples.iter().map(|(mhz, _)| *mhz);
         (mhz().fold(f64::MAX, f64::min), mhz().fold(0.0, f64::max))
@@ -74,11 +74,11 @@ impl Clocks {
 
     /// Every reason in any sample.
     fn reasons(&self) -> Vec<&'static str> {
-        let met = self
+        let all = self
             .samples
             .iter()
-            .fold(0, |met, (_, reasons)| met | reasons);
-        let named = REASONS.iter().filter(|(bit, _)| met & bit != 0);
+            .fold(0, |all, (_, reasons)| all | reasons);
+        let named = REASONS.iter().filter(|(bit, _)| all & bit != 0);
         named.map(|(_, name)| *name).collect()
     }
 
@@ -93,7 +93,7 @@ impl Clocks {
             application_mhz,
             default_mhz,
         } = self.settings;
-        let (least, most) = self.range();
+        let (min, max) = self.range();
         match (application_mhz, default_mhz) {
             (Some(application), Some(default)) if application != default => {
                 let text =
@@ -106,11 +106,11 @@ impl Clocks {
             }
             _ => {}
         }
-        if least < most {
+        if min < max {
             let text = "free: the clock varies, so it is not locked to one value";
             return ("free", text.to_owned());
         }
-        let greatest = max_mhz.is_some_and(|greatest| least >= f64::from(greatest));
+        let greatest = max_mhz.is_some_and(|greatest| min >= f64::from(greatest));
         if greatest {
             let text = "at its maximum: a lock at this clock has no effect under this load";
             return ("greatest", text.to_owned());
@@ -125,11 +125,11 @@ impl Clocks {
 
     /// For programs.
     pub fn as_json(&self) -> Value {
-        let (least, most) = self.range();
+        let (min, max) = self.range();
         let (word, text) = self.verdict();
         json!({
             "verdict": word, "text": text, "samples": self.samples.len(),
-            "sm_mhz": { "least": least, "most": most },
+            "sm_mhz": { "least": min, "most": max },
             "greatest_sm_mhz": self.settings.max_mhz,
             "application_sm_mhz": self.settings.application_mhz,
             "default_application_sm_mhz": self.settings.default_mhz,
@@ -140,11 +140,11 @@ impl Clocks {
 
     /// For people: one line.
     pub fn as_text(&self) -> String {
-        let (least, most) = self.range();
-        let range = if least < most {
-            format!("{least:.0} to {most:.0} MHz")
+        let (min, max) = self.range();
+        let range = if min < max {
+            format!("{min:.0} to {max:.0} MHz")
         } else {
-            format!("{most:.0} MHz")
+            format!("{max:.0} MHz")
         };
         let greatest = self.settings.max_mhz;
         let greatest = greatest.map_or_else(String::new, |mhz| format!(" of at most {mhz}"));

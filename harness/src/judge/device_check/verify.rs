@@ -47,21 +47,21 @@ impl Diagnostic {
             participants: self.participants,
             inside: None,
         };
-        self.ask(&open).await?;
+        self.request(&open).await?;
         let workloads = gpubench_workloads::load::CATALOGUE
             .iter()
             .map(|workload| workload.name.to_owned())
             .collect();
-        let results = match self.ask(&ToTenant::Verify { workloads }).await? {
+        let results = match self.request(&ToTenant::Verify { workloads }).await? {
             FromTenant::Verified { results } => results.into_iter().collect(),
             other => return Err(format!("unexpected answer to a verification: {other:?}")),
         };
-        self.ask(&ToTenant::Close).await?;
+        self.request(&ToTenant::Close).await?;
         Ok(results)
     }
 
     /// Sends a message and waits for the answer.
-    async fn ask(&mut self, message: &ToTenant) -> Result<FromTenant, String> {
+    async fn request(&mut self, message: &ToTenant) -> Result<FromTenant, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         self.clock
             .expect(self.participants.issuer)

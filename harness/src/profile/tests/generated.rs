@@ -24,7 +24,7 @@ fn assert_generated(file: &str, generated: &str) -> TestResult {
 }
 
 #[test]
-fn the_published_schema_is_the_one_in_force() -> TestResult {
+fn the_published_schema_is_up_to_date() -> TestResult {
     let text = serde_json::to_string_pretty(&schema::schema())? + "\n";
     assert_generated("schema.json", &text)
 }
@@ -44,7 +44,7 @@ fn the_readme_lists_every_key() -> TestResult {
     for line in keys.lines().skip(2) {
         assert!(
             !line.contains("| - |") && !line.ends_with("|  |"),
-            "told in full: {line}"
+            "a default and a meaning: {line}"
         );
     }
     assert_generated("README.md", &format!("{before}{BEGIN}{keys}{END}{after}"))

@@ -9,13 +9,13 @@ use crate::error::ExpectedError;
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 #[test]
-fn the_default_sets_every_key_and_depends_on_no_other_profile() -> TestResult {
-    let alone: Profile = toml::from_str(DEFAULT.text)?;
+fn the_default_sets_every_key() -> TestResult {
+    let bare: Profile = toml::from_str(DEFAULT.text)?;
     let laid = load(DEFAULT.name, &Overrides::default())?;
     assert_eq!(
         Profile {
             name: laid.name.clone(),
-            ..alone
+            ..bare
         },
         laid
     );
@@ -33,7 +33,7 @@ fn every_built_in_profile_is_accepted_and_has_a_summary() -> TestResult {
             "{}: a summary of its own",
             built_in.name
         );
-        // The lengths that victims are built for; with others they may have no calibration.
+        // Victims can be calibrated to these lengths.
         let [shortest_ns, longest_ns] = gpubench_workloads::load::LENGTHS_NS;
         assert!(
             (shortest_ns..=longest_ns).contains(&profile.service.ns),
@@ -67,7 +67,7 @@ fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
 }
 
 #[test]
-fn the_command_line_wins_and_is_checked_too() -> Result<(), ExpectedError> {
+fn the_command_line_replaces_settings_and_is_checked() -> Result<(), ExpectedError> {
     let overrides = Overrides {
         seed: Some(u64::MAX),
         mechanisms: vec!["exclusive".to_owned()],
@@ -94,28 +94,28 @@ fn the_command_line_wins_and_is_checked_too() -> Result<(), ExpectedError> {
 }
 
 #[test]
-fn how_a_program_is_seen_needs_one() -> Result<(), ExpectedError> {
+fn flags_for_a_program_need_a_program() -> Result<(), ExpectedError> {
     let lines = |command: Option<&str>| Overrides {
         victim_cmd: command.map(str::to_owned),
         victim_reports: Some(Reports::Lines),
         ..Overrides::default()
     };
-    let said = parse("mine.toml", "version = 1", &lines(None)).map_err(ExpectedError::from);
-    let wanted = "profile the command line: key `user-victim.reports`: there is no program whose work \
-                  could be seen (accepted: --victim-cmd beside it)";
+    let refused = parse("mine.toml", "version = 1", &lines(None)).map_err(ExpectedError::from);
+    let wanted = "profile the command line: key `user-victim.reports`: there is no program that \
+                  reports its work (accepted: --victim-cmd beside it)";
     assert_eq!(
-        said.err().map(|error| error.to_string()).as_deref(),
+        refused.err().map(|error| error.to_string()).as_deref(),
         Some(wanted)
     );
     let waits = Overrides {
         victim_ready: Some(Span::from_s(90)),
         ..Overrides::default()
     };
-    let said = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
+    let refused = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
     let wanted = "profile the command line: key `user-victim.ready`: there is no program to wait for \
                   (accepted: --victim-cmd beside it)";
     assert_eq!(
-        said.err().map(|error| error.to_string()).as_deref(),
+        refused.err().map(|error| error.to_string()).as_deref(),
         Some(wanted)
     );
     let own = "version = 1\n[user-victim]\ncommand = \"serve\"\n";

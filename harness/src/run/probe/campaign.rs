@@ -5,7 +5,6 @@ use gpubench_record::{Cell, ProbeFound, ProbeResult, RunEvent};
 
 use super::baseline::{self, FullDeviceBaseline};
 use super::{CATALOGUE, Probe, Run};
-use crate::catalogue::REFERENCE;
 use crate::run::host_session::{HostSession, MechanismKey};
 use crate::run::ledger::MechanismLedger;
 use crate::run::tenant_set::TenantSet;
@@ -88,7 +87,7 @@ async fn full_device_baseline(
     ledger: &mut MechanismLedger,
 ) -> Result<Baseline, RunError> {
     let mut cells = handles.setup.plan.cells.iter();
-    let Some(cell) = cells.find(|cell| cell.variant == REFERENCE) else {
+    let Some(cell) = cells.find(|cell| cell.condition.is_native()) else {
         return Ok(Err("the plan has no native cell".to_owned()));
     };
     let tenants = match session.ready(&MechanismKey::from(cell), ledger).await? {
@@ -99,7 +98,7 @@ async fn full_device_baseline(
     tenants.close().await?;
     match found {
         Ok((baseline, found)) => {
-            write(handles, REFERENCE, found)?;
+            write(handles, &cell.variant, found)?;
             Ok(Ok(baseline))
         }
         Err(RunError::Tenant(error)) => Ok(Err(error.to_string())),

@@ -1,19 +1,18 @@
-//! A run made by hand: a plan, its cells with the rates that a test wants, and its mechanisms.
+//! A constructed run: a plan, its cells with the rates that a test chooses, and its mechanisms.
+
+mod parts;
 
 use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Axis, Calibration, Cell, CellResult, ClaimedWord, Condition, Durations, GateResult, GateScope,
-    GateState, MatrixRow, MechanismRow, Outcome, OverallRow, Plan, PlannedPair, ProbeResult, Proof,
-    SubAxis, Thresholds,
+    Calibration, Cell, CellResult, Condition, MatrixRow, MechanismProperties, MechanismRow,
+    OverallRow, Plan, ProbeResult, Proof, SubAxis,
 };
 
-use crate::gate::figure::{
-    BACKLOG_SLOPE_PER_S, CLOSED_RATE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS,
-    OPEN_LATENCY_P99_NS,
-};
-use crate::gate::{CLOSED_REQUESTS, OPEN_REQUESTS, OVERLOAD_GATE};
+pub(super) use parts::proof;
+use parts::{mechanism, name, plan, result};
+
 use crate::score::{ScoreInput, Scored, score};
 
 pub(super) const SLICING: &str = "time-slicing[slice=default]";
@@ -21,7 +20,7 @@ pub(super) const QUOTA: &str = "mps-quota[pct=50]";
 pub(super) const MIG: &str = "mig[3g+3g]";
 const GROUP: &str = "plain";
 
-/// Everything that scoring takes, owned and open to change.
+/// Owns what [`ScoreInput`] borrows.
 #[derive(Debug, Clone)]
 pub(super) struct Lab {
     pub plan: Plan,
@@ -33,18 +32,18 @@ pub(super) struct Lab {
     pub calibration: Calibration,
 }
 
-/// What one cell shows.
+/// The figures of one cell.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shows {
+pub(super) struct Figures {
     pub rate_per_s: f64,
     /// Median and p99 of the open loop, in native medians of 1 ms.
     pub p50: f64,
     pub p99: f64,
 }
 
-/// Cells whose tails are those of the native GPU.
-pub(super) fn rate(rate_per_s: f64) -> Shows {
-    Shows {
+/// This rate, with the latencies of the native GPU.
+pub(super) fn rate(rate_per_s: f64) -> Figures {
+    Figures {
         rate_per_s,
         p50: 1.0,
         p99: 1.2,
@@ -52,30 +51,31 @@ pub(super) fn rate(rate_per_s: f64) -> Shows {
 }
 
 impl Lab {
-    /// Eight blocks of one sub-axis under the given variants, each with its unprotected form. A
-    /// form that is no variant gets U cells of its own. `shows` says what the cell of a variant,
-    /// condition and block shows.
+    /// Blocks of one sub-axis under the given variants, each with its unprotected form. A form that
+    /// is not among the variants has U cells of its own. `figures` gives the figures of a cell by
+    /// variant, condition and block.
     pub(super) fn new(
         variants: &[(&str, Option<&str>)],
         blocks: u32,
-        shows: impl Fn(&str, Condition, u32) -> Shows,
+        figures: impl Fn(&str, Condition, u32) -> Figures,
     ) -> Self {
         let mut planned = Vec::new();
-        let mut places = vec![
+        let mut conditions = vec![
             ("exclusive", Condition::N),
             ("exclusive", Condition::NAgain),
         ];
         for (variant, form) in variants {
             planned.push(PlannedMechanism {
-                properties: gpubench_record::MechanismProperties::of_format_1_0(name(variant)),
+                properties: MechanismProperties::of_format_1_0(name(variant)),
                 name: name(variant).to_owned(),
                 variant: (*variant).to_owned(),
                 host_changes: Vec::new(),
                 unprotected: form.map(str::to_owned),
             });
-            places.extend([Condition::S, Condition::SAgain, Condition::C].map(|c| (*variant, c)));
+            conditions
+                .extend([Condition::S, Condition::SAgain, Condition::C].map(|c| (*variant, c)));
             let own_cells = form.filter(|form| !variants.iter().any(|(one, _)| one == form));
-            places.extend(own_cells.map(|form| (form, Condition::U)));
+            conditions.extend(own_cells.map(|form| (form, Condition::U)));
         }
         let mut lab = Self {
             plan: plan(planned, blocks),
@@ -90,19 +90,19 @@ impl Lab {
             calibration: Calibration::new(BTreeMap::new()),
         };
         for block in 0..blocks {
-            for (variant, condition) in &places {
+            for (variant, condition) in &conditions {
                 lab.push(
                     variant,
                     *condition,
                     block,
-                    shows(variant, *condition, block),
+                    figures(variant, *condition, block),
                 );
             }
         }
         lab
     }
 
-    /// Time-slicing alone: `rates` of N, S and C, the same in every block.
+    /// Only time-slicing, with rates of N, S and C that are the same in every block.
     pub(super) fn slicing(native: f64, solo: f64, contended: f64) -> Self {
         Self::new(&[(SLICING, Some(SLICING))], 8, |_, condition, _| {
             rate(match condition {
@@ -113,7 +113,7 @@ impl Lab {
         })
     }
 
-    /// A variant that is held against an unprotected form with cells of its own.
+    /// A variant whose unprotected form is `mps`, with rates of N, S, C and U.
     pub(super) fn protected(variant: &str, rates: [f64; 4]) -> Self {
         let [native, solo, contended, unprotected] = rates;
         Self::new(&[(variant, Some("mps"))], 8, |_, condition, _| {
@@ -126,7 +126,7 @@ impl Lab {
         })
     }
 
-    fn push(&mut self, variant: &str, condition: Condition, block: u32, shows: Shows) {
+    fn push(&mut self, variant: &str, condition: Condition, block: u32, figures: Figures) {
         let cell = Cell {
             id: format!("{:04}-b{block:02}-{}", self.cells.len(), condition.as_str()),
             block,
@@ -142,7 +142,7 @@ impl Lab {
             schedule_seed: 0,
             closed_only: false,
         };
-        self.cells.push(result(&cell, shows));
+        self.cells.push(result(&cell, figures));
         self.plan.cells.push(cell);
     }
 
@@ -181,13 +181,14 @@ impl Lab {
             .expect("an overall row")
     }
 
-    /// The cells of one condition, to be changed.
+    /// The results of one condition.
     pub(super) fn each(&mut self, condition: Condition) -> impl Iterator<Item = &mut CellResult> {
         self.cells
             .iter_mut()
             .filter(move |result| result.cell.condition == condition)
     }
 
+    /// Replaces the proofs of a variant.
     pub(super) fn prove(&mut self, variant: &str, hardware: bool, limiter: bool) {
         for row in self
             .mechanisms
@@ -203,122 +204,7 @@ impl Lab {
     }
 }
 
-fn name(variant: &str) -> &str {
-    variant.split('[').next().unwrap_or(variant)
-}
-
-fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
-    Plan {
-        profile: "default".to_owned(),
-        profile_hash: String::new(),
-        decides: true,
-        user_victim: None,
-        seed: 1,
-        tenants: 2,
-        share: 3.0 / 7.0,
-        load: 0.25,
-        bursts: None,
-        slo_ns: None,
-        slo_share: 0.99,
-        neighbours: Vec::new(),
-        sweep: Vec::new(),
-        service_ns: 1_000_000,
-        telemetry_period_ns: 0,
-        axes: vec!["compute".to_owned(), "jitter".to_owned()],
-        blocks,
-        durations: Durations {
-            warmup_ns: 1,
-            closed_ns: 1,
-            open_ns: 1,
-            gap_ns: 1,
-        },
-        thresholds: Thresholds::default(),
-        mechanisms,
-        cells: Vec::new(),
-        fault_trials: Vec::new(),
-        workloads: BTreeMap::new(),
-        pairs: ["fma-hog", "block-slots"].map(pair).into(),
-        jitter_from: SubAxis::Sm,
-        claimed: claimed(),
-        skips: Vec::new(),
-    }
-}
-
-fn pair(aggressor: &str) -> PlannedPair {
-    PlannedPair {
-        sub_axis: SubAxis::Sm,
-        victim: "compute".to_owned(),
-        aggressor: aggressor.to_owned(),
-    }
-}
-
-fn claimed() -> Vec<ClaimedWord> {
-    let words = [
-        ("S0", "time-slicing", Axis::Compute, "None"),
-        ("S1", "time-slicing", Axis::Compute, "None"),
-        ("S0", "time-slicing", Axis::Jitter, "High"),
-        ("S0", "mps-quota", Axis::Compute, "None"),
-        ("S0", "mps-quota", Axis::Jitter, "Low-Medium"),
-        ("S0", "hami", Axis::Compute, "Software"),
-        ("S1", "hami", Axis::Compute, "Soft"),
-    ];
-    let claimed = |(source, mechanism, axis, word): (&str, &str, Axis, &str)| ClaimedWord {
-        source: source.to_owned(),
-        mechanism: mechanism.to_owned(),
-        axis,
-        word: word.to_owned(),
-    };
-    words.map(claimed).into()
-}
-
-fn mechanism(variant: &str) -> MechanismRow {
-    MechanismRow {
-        name: name(variant).to_owned(),
-        variant: variant.to_owned(),
-        outcome: Outcome::measured(),
-        remedy: None,
-        proof: vec![proof(true)],
-    }
-}
-
-pub(super) fn proof(holds: bool) -> Proof {
-    Proof {
-        when: "during".to_owned(),
-        check: "processes on the device".to_owned(),
-        holds,
-        evidence: "two".to_owned(),
-        hardware: false,
-        limiter: false,
-    }
-}
-
-fn result(cell: &Cell, shows: Shows) -> CellResult {
-    let figures = [
-        (CLOSED_RATE_PER_S, shows.rate_per_s),
-        (OPEN_LATENCY_P50_NS, shows.p50 * 1e6),
-        (OPEN_LATENCY_P99_NS, shows.p99 * 1e6),
-        (OFFERED_PER_S, 250.0),
-        (GOODPUT_PER_S, 250.0),
-        (BACKLOG_SLOPE_PER_S, 0.0),
-    ];
-    let gate = GateResult {
-        gate: OVERLOAD_GATE.to_owned(),
-        state: GateState::Passed,
-        scope: GateScope::Cell,
-        detail: String::new(),
-    };
-    CellResult {
-        cell: cell.clone(),
-        rates: figures
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-        requests: BTreeMap::from([
-            (CLOSED_REQUESTS.to_owned(), 850),
-            (OPEN_REQUESTS.to_owned(), 450),
-        ]),
-        outcome: Outcome::measured(),
-        gates: vec![gate],
-        tenant_results: Vec::new(),
-    }
+/// The level and the word of a row.
+pub(super) fn verdict(row: &MatrixRow) -> (Option<&str>, Option<&str>) {
+    (row.level.as_deref(), row.word.as_deref())
 }

@@ -1,4 +1,4 @@
-//! Rows from probes: proportions with their bounds, caps by their worst call, leaks that are told.
+//! Rows from probes: proportions with their bounds, caps by their worst call, information leaks.
 
 use gpubench_record::{CapCall, MatrixRow, OutcomeKind, ProbeFound, ProbeResult};
 
@@ -6,7 +6,7 @@ use super::lab::{Lab, QUOTA, rate};
 
 const GIB: u64 = 1 << 30;
 
-/// The row that comes of these findings.
+/// The row of these findings.
 fn row(found: Vec<ProbeFound>) -> MatrixRow {
     let mut lab = Lab::new(&[(QUOTA, None)], 8, |_, _, _| rate(1000.0));
     lab.probes = found
@@ -40,7 +40,7 @@ fn capacity(trials: u32, honoured: u32) -> ProbeFound {
     }
 }
 
-/// Calls by what they gave, in thousandths of the limit of 40 GiB.
+/// Calls with what they allocated, in thousandths of the limit of 40 GiB.
 fn cap(limit: Option<u64>, calls: &[(&str, u64)]) -> ProbeFound {
     ProbeFound::Cap {
         limit_bytes: limit,
@@ -84,7 +84,7 @@ fn a_proportion_has_the_level_of_its_bounds() {
 }
 
 #[test]
-fn clean_pages_are_counted_over_both_ways_to_give_them_up() {
+fn clean_pages_count_over_freed_memory_and_closed_contexts() {
     let row = row(vec![residue(256, 256, 256), residue(256, 256, 0)]);
     let survival = row.survival.expect("a proportion");
     assert_eq!((survival.n, survival.value), (512, 0.5));
@@ -97,14 +97,14 @@ fn clean_pages_are_counted_over_both_ways_to_give_them_up() {
 }
 
 #[test]
-fn a_scan_that_misses_its_owners_pages_proves_nothing() {
+fn a_scan_that_misses_pages_of_the_owner_is_inconclusive() {
     let row = row(vec![residue(256, 255, 0)]);
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive);
     assert_eq!((row.level, row.word), (None, None));
 }
 
 #[test]
-fn a_cap_is_as_good_as_its_worst_call() {
+fn a_cap_has_the_level_of_its_worst_call() {
     let limit = Some(40 * GIB);
     for (calls, level) in [
         (&[("cuMemAlloc", 1000), ("cuMemCreate", 1009)][..], "L3"),
@@ -126,7 +126,7 @@ fn a_cap_is_as_good_as_its_worst_call() {
 }
 
 #[test]
-fn leaks_are_told_beside_what_is_kept_out() {
+fn information_leaks_are_warnings() {
     let found = ProbeFound::Visibility {
         reads: 59,
         blocked_reads: 59,
@@ -144,7 +144,7 @@ fn leaks_are_told_beside_what_is_kept_out() {
 }
 
 #[test]
-fn a_probe_that_broke_is_inconclusive_and_says_why() {
+fn a_failed_probe_is_inconclusive_with_its_reason() {
     let row = row(vec![ProbeFound::Broken {
         name: "cap".to_owned(),
         reason: "victim ended: signal 9".to_owned(),

@@ -3,10 +3,10 @@
 mod lab;
 mod memory;
 mod monte_carlo;
-mod pairs;
 mod pool;
 mod properties;
 mod reservations;
 mod resources;
+mod rows;
 mod tails;
 mod validity;

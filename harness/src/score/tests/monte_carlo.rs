@@ -1,7 +1,7 @@
-//! The printed interval of retention contains the true one as often as it says.
+//! The printed interval of retention contains the true value in 95 % of runs.
 //!
-//! Synthetic cells with log-normal spread: a session that all cells share, a block that its cells
-//! share, and a cell of its own. The first two cancel in a paired ratio; only the last counts.
+//! Synthetic cells with log-normal spread in three parts: one for the session, one for each block,
+//! one for each cell. The first two cancel in a paired ratio.
 
 use gpubench_record::Condition;
 use gpubench_stats::ScheduleRng;
@@ -14,8 +14,8 @@ const SESSION_SD: f64 = 0.02;
 const BLOCK_SD: f64 = 0.01;
 const CELL_SD: f64 = 0.01;
 
-/// A standard normal from twelve uniforms: its tails end at six, which no t interval of eight
-/// blocks notices.
+/// A standard normal from twelve uniforms. Its tails end at six, which does not matter for a t
+/// interval of eight blocks.
 fn normal(rng: &mut ScheduleRng) -> f64 {
     (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0
 }
@@ -38,7 +38,7 @@ fn replicate(seed: u64) -> Lab {
 }
 
 #[test]
-fn the_interval_of_retention_covers() {
+fn the_interval_of_retention_contains_the_true_value() {
     let mut inside = 0;
     let mut excluded = 0;
     for seed in 0..REPLICATES {
@@ -54,7 +54,7 @@ fn the_interval_of_retention_covers() {
     }
     let share = f64::from(inside) / f64::from(REPLICATES);
     assert!((0.92..=0.98).contains(&share), "{inside} of {REPLICATES}");
-    // The pair of equals warns in about one run of twenty.
+    // The A/A pair warns in about one run of twenty.
     let alarms = f64::from(excluded) / f64::from(REPLICATES);
     assert!(
         (0.02..=0.08).contains(&alarms),

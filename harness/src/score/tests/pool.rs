@@ -1,4 +1,4 @@
-//! Whose fault trials are counted together.
+//! Which records' fault trials count together.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn record() -> RunRecord {
     }
 }
 
-fn night(started_at: &str, seed: u64) -> RunRecord {
+fn record_of(started_at: &str, seed: u64) -> RunRecord {
     let mut record = record();
     record.provenance.started_at = started_at.to_owned();
     record.seed = seed;
@@ -77,7 +77,7 @@ fn machine(mut record: RunRecord, hash: Option<&str>) -> RunRecord {
     record
 }
 
-/// Why the trials of `other` are not counted with those of `record`; none if they are.
+/// Why the trials of `other` do not count with those of `record`; `None` where they do.
 fn why(record: &RunRecord, other: &RunRecord) -> Option<String> {
     let pooled = pool(record, &[("it".to_owned(), other)]);
     assert_eq!(pooled.earlier.len() + pooled.left_out.len(), 1);
@@ -87,10 +87,10 @@ fn why(record: &RunRecord, other: &RunRecord) -> Option<String> {
 }
 
 #[test]
-fn only_nights_of_one_device_and_driver_add_up() {
+fn records_of_one_device_and_driver_count_together() {
     let (one, two) = (
-        night("2026-01-01T02:00:00Z", 1),
-        night("2026-01-02T02:00:00Z", 1),
+        record_of("2026-01-01T02:00:00Z", 1),
+        record_of("2026-01-02T02:00:00Z", 1),
     );
     assert_eq!(why(&two, &one), None);
     type Change = fn(&mut RunRecord);
@@ -123,14 +123,14 @@ fn only_nights_of_one_device_and_driver_add_up() {
 }
 
 #[test]
-fn virtual_nights_need_one_machine_file_and_two_seeds() {
+fn virtual_records_need_one_machine_file_and_different_seeds() {
     let (one, two) = (
-        night("2026-01-01T02:00:00Z", 1),
-        night("2026-01-02T02:00:00Z", 2),
+        record_of("2026-01-01T02:00:00Z", 1),
+        record_of("2026-01-02T02:00:00Z", 2),
     );
     let on = |record: &RunRecord, hash| machine(record.clone(), hash);
     assert_eq!(why(&on(&two, Some("aa")), &on(&one, Some("aa"))), None);
-    let same = night("2026-01-02T02:00:00Z", 1);
+    let same = record_of("2026-01-02T02:00:00Z", 1);
     for (record, other, want) in [
         (
             on(&same, Some("aa")),
@@ -145,7 +145,7 @@ fn virtual_nights_need_one_machine_file_and_two_seeds() {
         (
             on(&two, None),
             on(&one, None),
-            "neither record says on which machine file",
+            "neither record names its machine file",
         ),
         (on(&two, Some("aa")), one.clone(), "its device is real"),
     ] {

@@ -1,14 +1,14 @@
-//! Properties that must hold whatever the rates are.
+//! Properties that hold for all rates.
 
 use gpubench_record::{Condition, MatrixRow};
 use gpubench_stats::ScheduleRng;
 use proptest::prelude::*;
 
-use super::lab::{Lab, QUOTA, Shows, rate};
+use super::lab::{Figures, Lab, QUOTA, rate};
 use crate::gate::figure::{CLOSED_RATE_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS};
 
-/// Rates of N, S, C and U in eight blocks: a native GPU that stays what it is, an aggressor that
-/// bites, and anything at all for the rest.
+/// Rates of N, S, C and U in eight blocks: a steady native GPU, a strong aggressor, and any rates
+/// in S and C.
 fn rates() -> impl Strategy<Value = [Vec<f64>; 4]> {
     let of = |range: std::ops::Range<f64>| prop::collection::vec(range, 8);
     [
@@ -28,7 +28,7 @@ fn lab(rates: &[Vec<f64>; 4]) -> Lab {
             Condition::U => &rates[3],
         };
         let rate_per_s = of[block as usize];
-        Shows {
+        Figures {
             rate_per_s,
             p50: 1e3 / rate_per_s,
             p99: 2e3 / rate_per_s,
@@ -36,8 +36,8 @@ fn lab(rates: &[Vec<f64>; 4]) -> Lab {
     })
 }
 
-/// Everything but the order in which sums were taken.
-fn alike(left: &MatrixRow, right: &MatrixRow) -> Result<(), TestCaseError> {
+/// Equal but for rounding.
+fn assert_equal(left: &MatrixRow, right: &MatrixRow) -> Result<(), TestCaseError> {
     let figures = |row: &MatrixRow| {
         [
             &row.retention,
@@ -93,13 +93,12 @@ proptest! {
             }
         }
         for (left, right) in lab.score().matrix.iter().zip(&scaled.score().matrix) {
-            alike(left, right)?;
+            assert_equal(left, right)?;
         }
     }
 
-    /// A contended victim that is the solo one: retention is exactly 1, and never L0.
     #[test]
-    fn an_untouched_victim_is_retained(rates in rates()) {
+    fn equal_contended_and_solo_rates_are_retention_1_and_never_l0(rates in rates()) {
         let [n, s, _, u] = rates;
         let row = lab(&[n, s.clone(), s, u]).row(QUOTA, "compute");
         let retention = row.retention.expect("a figure");
@@ -119,9 +118,8 @@ proptest! {
         }
     }
 
-    /// A faster contended victim never has a lower level.
     #[test]
-    fn better_rates_are_never_worse(rates in rates(), gain in 1.0..1.5_f64) {
+    fn a_faster_contended_victim_never_has_a_lower_level(rates in rates(), gain in 1.0..1.5_f64) {
         let [n, s, c, _] = rates;
         let steady = |of: &[f64]| vec![of[0]; 8];
         let u: Vec<f64> = n.iter().map(|rate| 0.5 * rate).collect();
@@ -144,7 +142,7 @@ proptest! {
 }
 
 #[test]
-fn a_dose_below_one_takes_no_part() {
+fn a_dose_below_one_does_not_count() {
     let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, 900.0, 500.0]);
     let before = lab.row(QUOTA, "compute");
     let weak: Vec<_> = lab

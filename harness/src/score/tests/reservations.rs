@@ -1,15 +1,14 @@
-//! Rows of a victim that answers by being refused.
+//! Rows of a victim with answering codes.
 
 use gpubench_record::{Condition, MatrixRow, OutcomeKind, SubAxis, WorkloadFacts};
 
 use super::lab::{Lab, MIG, QUOTA, SLICING};
-use crate::gate::{ASKED_REQUESTS, CLOSED_REQUESTS, HONOURED_REQUESTS};
+use crate::gate::{ANSWERED_REQUESTS, CLOSED_REQUESTS, HONOURED_REQUESTS};
 
-/// Requests of each cell.
-const ASKED: u64 = 400;
+/// Answered requests of each cell.
+const ANSWERED: u64 = 400;
 
-/// The row of a run in whose cells so many of [`ASKED`] requests were honoured, by condition and
-/// block.
+/// The row of a run whose cells honour this many of [`ANSWERED`] requests, by condition and block.
 fn row(mut lab: Lab, variant: &str, honoured: impl Fn(Condition, u32) -> u64) -> MatrixRow {
     lab.plan.axes = vec!["memory/capacity".to_owned()];
     let facts = WorkloadFacts {
@@ -24,7 +23,7 @@ fn row(mut lab: Lab, variant: &str, honoured: impl Fn(Condition, u32) -> u64) ->
         result.cell.aggressor.clone_from(&planned.aggressor);
         let kept = honoured(planned.condition, planned.block);
         let counts = [
-            (ASKED_REQUESTS, ASKED),
+            (ANSWERED_REQUESTS, ANSWERED),
             (HONOURED_REQUESTS, kept),
             (CLOSED_REQUESTS, kept),
         ];
@@ -40,31 +39,35 @@ fn slicing() -> Lab {
     Lab::slicing(900.0, 900.0, 900.0)
 }
 
-/// A mechanism whose unprotected form is another.
+/// A mechanism with another one as its unprotected form.
 fn protected(variant: &str) -> Lab {
     Lab::protected(variant, [900.0; 4])
 }
 
 #[test]
-fn a_hog_that_leaves_nothing_is_a_figure_and_no_failure() {
+fn a_hog_that_takes_everything_is_measured_as_l0() {
     let row = row(slicing(), SLICING, |condition, _| {
-        if condition.has_aggressor() { 0 } else { ASKED }
+        if condition.has_aggressor() {
+            0
+        } else {
+            ANSWERED
+        }
     });
     assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
     assert_eq!(row.level.as_deref(), Some("L0"));
     assert_eq!(row.word.as_deref(), Some("None"));
     let share = row.survival.expect("a figure");
-    assert_eq!((share.value, u64::from(share.n)), (0.0, 8 * ASKED));
+    assert_eq!((share.value, u64::from(share.n)), (0.0, 8 * ANSWERED));
     assert!(share.hi < 0.01);
 }
 
 #[test]
-fn what_the_unprotected_form_leaves_over_is_no_protection() {
+fn as_much_as_the_unprotected_form_honours_is_no_protection() {
     let quarter = |condition: Condition, _| {
         if condition.has_aggressor() {
-            ASKED / 4
+            ANSWERED / 4
         } else {
-            ASKED
+            ANSWERED
         }
     };
     let itself = row(slicing(), SLICING, quarter);
@@ -78,36 +81,36 @@ fn what_the_unprotected_form_leaves_over_is_no_protection() {
 #[test]
 fn more_than_the_unprotected_form_honours_is_some_protection() {
     let row = row(protected(QUOTA), QUOTA, |condition, _| match condition {
-        Condition::U => ASKED / 4,
-        Condition::C => ASKED / 2,
-        _ => ASKED,
+        Condition::U => ANSWERED / 4,
+        Condition::C => ANSWERED / 2,
+        _ => ANSWERED,
     });
     assert_eq!(row.level.as_deref(), Some("L1"), "{row:?}");
     assert_eq!(row.word.as_deref(), Some("Partial"));
 }
 
 #[test]
-fn a_reservation_that_is_kept_is_strong_and_says_how_many() {
+fn honoured_reservations_are_l3_with_their_counts() {
     let row = row(protected(MIG), MIG, |condition, _| match condition {
         Condition::U => 0,
-        _ => ASKED,
+        _ => ANSWERED,
     });
     assert_eq!(row.level.as_deref(), Some("L3"), "{row:?}");
     let share = row.survival.clone().expect("a figure");
-    assert_eq!((share.value, u64::from(share.n)), (1.0, 8 * ASKED));
+    assert_eq!((share.value, u64::from(share.n)), (1.0, 8 * ANSWERED));
     assert!(share.lo > 0.999, "one-sided: {share:?}");
-    let told = |what: &str| row.warnings.iter().any(|warning| warning == what);
-    assert!(told("beside the hog 3200 of 3200 requests honoured"));
-    assert!(told("unprotected 0 of 3200 requests honoured"), "{row:?}");
+    let warns = |what: &str| row.warnings.iter().any(|warning| warning == what);
+    assert!(warns("beside the hog 3200 of 3200 requests honoured"));
+    assert!(warns("unprotected 0 of 3200 requests honoured"), "{row:?}");
 }
 
 #[test]
-fn blocks_that_differ_widen_the_interval() {
-    // Independent requests would leave no doubt of 88 %.
+fn different_blocks_widen_the_interval() {
+    // With independent requests the interval around 88 % would be narrow.
     let uneven = |condition: Condition, block: u32| match (condition, block % 2) {
         (Condition::U, _) => 0,
-        (Condition::C, 0) => ASKED * 3 / 4,
-        _ => ASKED,
+        (Condition::C, 0) => ANSWERED * 3 / 4,
+        _ => ANSWERED,
     };
     let row = row(protected(MIG), MIG, uneven);
     let share = row.survival.as_ref().expect("a figure");
@@ -118,30 +121,33 @@ fn blocks_that_differ_widen_the_interval() {
 }
 
 #[test]
-fn a_hog_that_takes_nothing_unprotected_shows_nothing() {
-    let row = row(protected(MIG), MIG, |_, _| ASKED);
+fn a_hog_that_takes_nothing_unprotected_leaves_no_level() {
+    let row = row(protected(MIG), MIG, |_, _| ANSWERED);
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
     let reason = row.outcome.reason.unwrap_or_default();
     assert!(reason.contains("too weak to show anything"), "{reason}");
 }
 
 #[test]
-fn a_victim_that_is_refused_alone_tells_nothing_of_the_hog() {
+fn a_victim_that_is_refused_without_the_hog_leaves_no_level() {
     let row = row(protected(MIG), MIG, |condition, _| match condition {
         Condition::U => 0,
-        _ => ASKED / 2,
+        _ => ANSWERED / 2,
     });
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
     let reason = row.outcome.reason.unwrap_or_default();
-    assert!(reason.contains("alone not all is honoured"), "{reason}");
+    assert!(
+        reason.contains("refused without the hog as well"),
+        "{reason}"
+    );
 }
 
 #[test]
-fn without_an_unprotected_form_l2_is_the_most() {
+fn without_an_unprotected_form_l2_is_the_best_level() {
     let mut lab = protected(MIG);
     for planned in &mut lab.plan.mechanisms {
         planned.unprotected = None;
     }
-    let row = row(lab, MIG, |_, _| ASKED);
+    let row = row(lab, MIG, |_, _| ANSWERED);
     assert_eq!(row.level.as_deref(), Some("L2"), "{row:?}");
 }

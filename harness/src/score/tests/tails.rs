@@ -1,19 +1,19 @@
 //! Worked cases of the jitter axis.
 
 use gpubench_record::{
-    CellResult, Condition, GateResult, GateScope, GateState, Outcome, OutcomeKind,
+    CellResult, Condition, Gate, GateResult, GateScope, GateState, Outcome, OutcomeKind,
 };
 
-use super::lab::{Lab, QUOTA, SLICING, Shows};
+use super::lab::{Figures, Lab, QUOTA, SLICING, verdict};
+use crate::gate::OPEN_REQUESTS;
 use crate::gate::figure::{
     BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
 };
-use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE};
 
-/// Its harness was late in the open loop of this cell.
+/// The harness was late in the open loop of this cell.
 fn spoil(cell: &mut CellResult) {
     cell.gates.push(GateResult {
-        gate: "lateness".to_owned(),
+        gate: Gate::Lateness,
         state: GateState::Failed,
         scope: GateScope::OpenLoop,
         detail: "p99 of an idle issuer is 30000 ns".to_owned(),
@@ -28,7 +28,7 @@ fn a_late_harness_spoils_the_tail_and_not_the_rate() {
         let tail = lab.row(SLICING, "jitter");
         assert_eq!(tail.outcome.outcome, OutcomeKind::Inconclusive);
         let reason = tail.outcome.reason.expect("why");
-        let why = format!("{} lateness: p99", condition.as_str());
+        let why = format!("{} {}: p99", condition.as_str(), Gate::Lateness);
         assert!(reason.contains(&why), "{reason}");
         assert_eq!(tail.jitter.map(|jitter| jitter.n), Some(7));
         let rate = lab.row(SLICING, "compute");
@@ -46,7 +46,7 @@ fn tails(native: f64, solo: f64, contended: f64) -> Lab {
             Condition::S | Condition::SAgain => (1.0, solo),
             Condition::C | Condition::U => (1.5, contended + wobble),
         };
-        Shows {
+        Figures {
             rate_per_s: if condition == Condition::C {
                 500.0
             } else {
@@ -59,7 +59,7 @@ fn tails(native: f64, solo: f64, contended: f64) -> Lab {
 }
 
 #[test]
-fn words_of_the_tail() {
+fn levels_and_words_of_jitter() {
     for (contended, value, level, word) in [
         (1.75, 0.051, "L3", "Negligible"),
         (2.0, 0.301, "L2", "Low-Medium"),
@@ -68,16 +68,13 @@ fn words_of_the_tail() {
     ] {
         let row = tails(1.2, 1.21, contended).row(SLICING, "jitter");
         assert!(row.outcome.is_measured(), "{:?}", row.outcome);
-        let jitter = row.jitter.expect("a figure");
+        let jitter = row.jitter.as_ref().expect("a figure");
         assert!(
             (jitter.value - value).abs() < 1e-9,
             "{jitter:?}, want {value}"
         );
         assert_eq!((jitter.n, jitter.unit.as_str()), (8, "native medians"));
-        assert_eq!(
-            (row.level.as_deref(), row.word.as_deref()),
-            (Some(level), Some(word))
-        );
+        assert_eq!(verdict(&row), (Some(level), Some(word)));
         assert!(row.retention.is_none() && row.u_kind.is_none() && row.sub_axis.is_none());
         assert_eq!(row.requests, 8 * 2 * 450);
         assert_eq!(row.claimed, ["S0: High"]);
@@ -91,7 +88,7 @@ fn words_of_the_tail() {
 }
 
 #[test]
-fn straddling_tails_print_both_levels() {
+fn jitter_that_straddles_a_bound_has_both_levels() {
     let mut lab = tails(1.2, 1.2, 1.8);
     let rates = [1.72, 1.9, 1.75, 1.85, 1.74, 1.82, 1.78, 1.81];
     for (cell, p99) in lab.each(Condition::C).zip(rates) {
@@ -109,7 +106,7 @@ fn straddling_tails_print_both_levels() {
 }
 
 #[test]
-fn a_p99_of_too_few_requests_is_none() {
+fn a_p99_of_too_few_requests_does_not_count() {
     let mut lab = tails(1.2, 1.2, 1.8);
     lab.each(Condition::C).take(1).for_each(|cell| {
         cell.requests.insert(OPEN_REQUESTS.to_owned(), 367);
@@ -136,7 +133,7 @@ fn overload(lab: &mut Lab, blocks: usize) {
         for gate in cell
             .gates
             .iter_mut()
-            .filter(|gate| gate.gate == OVERLOAD_GATE)
+            .filter(|gate| gate.gate == Gate::Overload)
         {
             gate.state = GateState::NotEvaluated;
         }
@@ -148,7 +145,7 @@ fn overload(lab: &mut Lab, blocks: usize) {
 }
 
 #[test]
-fn an_overload_beside_the_aggressor_alone_is_measured_as_high() {
+fn an_overload_that_only_the_aggressor_causes_is_high() {
     for (blocks, level) in [(8, Some("L0")), (5, Some("L0")), (4, None), (1, None)] {
         let mut lab = tails(1.2, 1.2, 1.8);
         overload(&mut lab, blocks);
@@ -157,11 +154,11 @@ fn an_overload_beside_the_aggressor_alone_is_measured_as_high() {
         assert_eq!(row.word.as_deref(), level.map(|_| "High"));
         assert_eq!(row.outcome.is_measured(), level.is_some());
         assert!(row.jitter.is_none(), "no percentiles");
-        let told = format!(
+        let warning = format!(
             "overloaded beside the aggressor in {blocks} of 8 blocks: offered 250.0 per s, \
              goodput 200.0 per s, backlog slope 50.0 per s"
         );
-        assert!(row.warnings[0].starts_with(&told), "{:?}", row.warnings);
+        assert!(row.warnings[0].starts_with(&warning), "{:?}", row.warnings);
     }
     let mut lab = tails(1.2, 1.2, 1.8);
     overload(&mut lab, 8);
@@ -175,7 +172,7 @@ fn an_overload_beside_the_aggressor_alone_is_measured_as_high() {
 }
 
 #[test]
-fn coarse_timers_give_no_verdict() {
+fn timers_coarser_than_the_bound_leave_no_level() {
     for (floor_ns, level, word) in [
         (None, Some("L3"), "Negligible"),
         (Some(50_000.0), Some("L3"), "Negligible"),
@@ -184,10 +181,7 @@ fn coarse_timers_give_no_verdict() {
         let mut lab = tails(1.2, 1.2, 1.75);
         lab.timer_floor_ns = floor_ns;
         let row = lab.row(SLICING, "jitter");
-        assert_eq!(
-            (row.level.as_deref(), row.word.as_deref()),
-            (level, Some(word))
-        );
+        assert_eq!(verdict(&row), (level, Some(word)));
         assert_eq!(row.outcome.is_measured(), level.is_some());
     }
     let mut loud = tails(1.2, 1.2, 4.0);
@@ -199,9 +193,8 @@ fn coarse_timers_give_no_verdict() {
     );
 }
 
-/// An axis that ran and has no level could be the weakest, unless nothing can be weaker.
 #[test]
-fn the_overall_level_does_not_speak_for_an_axis_without_one() {
+fn an_axis_without_a_level_leaves_no_overall_level_above_l0() {
     for (contended, level, weakest) in [(900.0, None, None), (500.0, Some("L0"), Some("compute"))] {
         let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, contended, 500.0]);
         assert!(lab.overall(QUOTA).unmeasured_axes.is_empty());

@@ -1,4 +1,4 @@
-//! What makes a row worth nothing, and that it then says so and has no level.
+//! Rows that cannot be trusted have a reason and no level.
 
 use gpubench_record::{Condition, MatrixRow, Outcome, OutcomeKind};
 
@@ -6,11 +6,11 @@ use super::lab::{Lab, QUOTA, SLICING, proof, rate};
 use crate::gate::figure::CLOSED_RATE_PER_S;
 use crate::score::{ScoreError, score};
 
-fn well() -> Lab {
+fn valid() -> Lab {
     Lab::protected(QUOTA, [1000.0, 1000.0, 900.0, 500.0])
 }
 
-fn doubt(row: &MatrixRow, kind: OutcomeKind, part: &str) {
+fn assert_doubt(row: &MatrixRow, kind: OutcomeKind, part: &str) {
     assert_eq!(row.outcome.outcome, kind, "{:?}", row.outcome);
     let reason = row.outcome.reason.clone().unwrap_or_default();
     assert!(reason.contains(part), "{reason:?} lacks {part:?}");
@@ -19,13 +19,13 @@ fn doubt(row: &MatrixRow, kind: OutcomeKind, part: &str) {
 
 #[test]
 fn a_cell_of_a_dead_aggressor_yields_no_score() {
-    let mut lab = well();
+    let mut lab = valid();
     let dead = Outcome::inconclusive("aggressor-alive: neighbour-1 did not live to the end");
     lab.each(Condition::C)
         .for_each(|cell| cell.outcome = dead.clone());
     for axis in ["compute", "jitter"] {
         let row = lab.row(QUOTA, axis);
-        doubt(&row, OutcomeKind::Inconclusive, "neighbour-1 did not live");
+        assert_doubt(&row, OutcomeKind::Inconclusive, "neighbour-1 did not live");
         assert!(row.retention.is_none() && row.jitter.is_none());
     }
     assert_eq!(lab.overall(QUOTA).level, None);
@@ -33,14 +33,14 @@ fn a_cell_of_a_dead_aggressor_yields_no_score() {
 }
 
 #[test]
-fn a_killed_victim_fails_the_row_that_lacks_it() {
-    let mut lab = well();
+fn a_killed_victim_fails_a_row_with_too_few_blocks() {
+    let mut lab = valid();
     let killed = Outcome::failed("the victim ended early: SIGKILL");
     lab.each(Condition::C)
         .take(1)
         .for_each(|cell| cell.outcome = killed.clone());
     let row = lab.row(QUOTA, "compute");
-    doubt(
+    assert_doubt(
         &row,
         OutcomeKind::Failed,
         "retention rests on 7 blocks, 8 are needed",
@@ -75,9 +75,8 @@ fn a_killed_victim_fails_the_row_that_lacks_it() {
     );
 }
 
-/// One condition of one block in doubt takes part in no figure that needs it.
 #[test]
-fn blocks_are_left_out_pairwise() {
+fn a_block_is_left_out_of_the_figures_that_need_the_cell() {
     let mut lab = Lab::new(&[(QUOTA, Some("mps"))], 10, |_, condition, _| {
         rate(if condition == Condition::U {
             500.0
@@ -103,27 +102,27 @@ fn blocks_are_left_out_pairwise() {
 
 #[test]
 fn a_cell_that_never_ran_is_named() {
-    let mut lab = well();
+    let mut lab = valid();
     let gone = lab
         .cells
         .iter()
         .position(|cell| cell.cell.condition == Condition::S);
     lab.cells.remove(gone.expect("there are S cells"));
     let row = lab.row(QUOTA, "compute");
-    doubt(&row, OutcomeKind::Inconclusive, "S did not run");
+    assert_doubt(&row, OutcomeKind::Inconclusive, "S did not run");
 }
 
 #[test]
-fn an_aggressor_that_bites_nobody_shows_nothing() {
+fn an_aggressor_that_is_too_weak_leaves_no_level() {
     let row = Lab::protected(QUOTA, [1000.0, 1000.0, 990.0, 920.0]).row(QUOTA, "compute");
-    doubt(
+    assert_doubt(
         &row,
         OutcomeKind::Inconclusive,
         "too weak to show anything: effectiveness 0.920",
     );
-    let mut lab = well();
+    let mut lab = valid();
     lab.peaks.insert("fma-hog".to_owned(), 0.7);
-    doubt(
+    assert_doubt(
         &lab.row(QUOTA, "compute"),
         OutcomeKind::Inconclusive,
         "0.70 of its resource's peak",
@@ -139,44 +138,44 @@ fn an_aggressor_that_bites_nobody_shows_nothing() {
 
 #[test]
 fn no_score_without_proof() {
-    let mut lab = well();
+    let mut lab = valid();
     lab.mechanisms[1].proof.clear();
-    doubt(
+    assert_doubt(
         &lab.row(QUOTA, "compute"),
         OutcomeKind::Inconclusive,
         "no proof that mps-quota[pct=50]",
     );
-    doubt(
+    assert_doubt(
         &lab.row(QUOTA, "jitter"),
         OutcomeKind::Inconclusive,
         "no proof that mps-quota[pct=50]",
     );
     lab.mechanisms[1].proof = vec![proof(true), proof(false)];
-    doubt(
+    assert_doubt(
         &lab.row(QUOTA, "compute"),
         OutcomeKind::Inconclusive,
         "was not in force",
     );
-    let mut lab = well();
+    let mut lab = valid();
     lab.mechanisms[0].proof = vec![proof(false)];
-    doubt(
+    assert_doubt(
         &lab.row(QUOTA, "compute"),
         OutcomeKind::Inconclusive,
         "the reference: exclusive was not",
     );
-    let mut lab = well();
+    let mut lab = valid();
     lab.mechanisms.remove(0);
     let reference = &lab.score().matrix[0];
     assert_eq!(reference.outcome.outcome, OutcomeKind::Inconclusive);
 }
 
 #[test]
-fn what_could_not_run_says_why_on_every_axis() {
+fn a_mechanism_that_did_not_run_gives_its_reason_on_every_axis() {
     for outcome in [
         Outcome::waived("no MPS here"),
         Outcome::failed("daemon died"),
     ] {
-        let mut lab = well();
+        let mut lab = valid();
         lab.mechanisms[1].outcome = outcome.clone();
         for axis in ["compute", "jitter"] {
             let row = lab.row(QUOTA, axis);
@@ -188,7 +187,7 @@ fn what_could_not_run_says_why_on_every_axis() {
 }
 
 #[test]
-fn two_modes_are_named_and_not_averaged() {
+fn two_modes_leave_no_level() {
     let lab = Lab::new(&[(SLICING, Some(SLICING))], 10, |_, condition, block| {
         rate(match condition {
             Condition::C if block % 5 == 4 => 300.0,
@@ -197,7 +196,7 @@ fn two_modes_are_named_and_not_averaged() {
         })
     });
     let row = lab.row(SLICING, "compute");
-    doubt(
+    assert_doubt(
         &row,
         OutcomeKind::Inconclusive,
         "bimodal: 0.300 in 2 blocks, 0.50",
@@ -209,7 +208,7 @@ fn two_modes_are_named_and_not_averaged() {
 }
 
 #[test]
-fn a_native_rate_that_wanders_voids_the_comparison() {
+fn a_native_rate_that_drifts_leaves_no_level() {
     for (step, measured) in [(1.006, true), (1.008, false)] {
         let lab = Lab::new(&[(QUOTA, Some("mps"))], 8, |_, condition, block| {
             let drift = f64::powi(step, i32::try_from(block).unwrap_or(0));
@@ -230,7 +229,7 @@ fn a_native_rate_that_wanders_voids_the_comparison() {
             row.outcome
         );
         if !measured {
-            doubt(
+            assert_doubt(
                 &row,
                 OutcomeKind::Inconclusive,
                 "the native rate moved by +0.056",
@@ -240,8 +239,8 @@ fn a_native_rate_that_wanders_voids_the_comparison() {
 }
 
 #[test]
-fn the_pair_of_equals_warns_when_it_differs() {
-    let mut lab = well();
+fn an_a_a_pair_that_differs_is_a_warning() {
+    let mut lab = valid();
     lab.each(Condition::SAgain).for_each(|cell| {
         cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 990.0);
     });
@@ -252,7 +251,7 @@ fn the_pair_of_equals_warns_when_it_differs() {
 }
 
 #[test]
-fn a_profile_that_decides_nothing_says_so_and_shows_its_level() {
+fn a_profile_that_decides_nothing_shows_its_level_with_a_warning() {
     let mut lab = Lab::new(&[(SLICING, Some(SLICING))], 6, |_, condition, _| {
         rate(if condition == Condition::C {
             500.0
@@ -260,7 +259,7 @@ fn a_profile_that_decides_nothing_says_so_and_shows_its_level() {
             1000.0
         })
     });
-    doubt(
+    assert_doubt(
         &lab.row(SLICING, "compute"),
         OutcomeKind::Inconclusive,
         "6 blocks, 8 are needed",
@@ -274,7 +273,7 @@ fn a_profile_that_decides_nothing_says_so_and_shows_its_level() {
     );
     assert_eq!(row.warnings, ["profile smoke decides nothing"]);
     lab.cells.retain(|cell| cell.cell.block < 5);
-    doubt(
+    assert_doubt(
         &lab.row(SLICING, "compute"),
         OutcomeKind::Inconclusive,
         "5 blocks, 6 are needed",
@@ -283,7 +282,7 @@ fn a_profile_that_decides_nothing_says_so_and_shows_its_level() {
 
 #[test]
 fn a_record_that_contradicts_itself_is_refused() {
-    let mut lab = well();
+    let mut lab = valid();
     let mut stray = lab.cells[0].clone();
     lab.cells.push(stray.clone());
     assert!(matches!(score(&lab.input()), Err(ScoreError::Twice { .. })));

@@ -1,31 +1,35 @@
-//! Rows of a mechanism that lets one tenant in and turns every other away. Beside nobody there is
-//! no retention, no tail and no level: its rows are waived with the refusal as the reason. What
-//! can be measured is what the mechanism costs the tenant that is in: its efficiency.
+//! Rows of a mechanism that admits one tenant and refuses every other. Without a neighbour there is
+//! no retention, no jitter and no level, so its rows are waived, with the refusal as the reason.
+//! They still have the efficiency: what the mechanism costs the admitted tenant.
 
 use gpubench_record::{Axis, Condition, MechanismRow, Outcome};
 
 use super::cells::{Key, Pair};
 use super::figures::Logs;
 use super::row::Row;
-use super::{Asked, Context};
+use super::{Context, Requested};
 
-/// Why nothing is measured beside an aggressor.
+/// Why no cell has an aggressor.
 const REASON: &str = "a second tenant is refused (46, CUDA_ERROR_DEVICE_UNAVAILABLE): there is no \
                       neighbour that could interfere";
 
-/// Whether this mechanism lets nobody in beside the victim.
-pub(super) fn admits_one_tenant(context: &Context<'_>, mechanism: &MechanismRow) -> bool {
+/// Whether this mechanism admits one tenant.
+pub(super) fn applies_to(context: &Context<'_>, mechanism: &MechanismRow) -> bool {
     let mut planned = context.input.plan.mechanisms.iter();
     planned.any(|one| one.variant == mechanism.variant && one.properties.admits_one_tenant())
 }
 
-/// Its rows: one for each victim of the resource axes, then the other axes that were asked for.
-pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow, asked: &Asked) -> Vec<Row> {
+/// Its rows: one for each victim of the resource axes, then the other axes of the plan.
+pub(super) fn rows(
+    context: &Context<'_>,
+    mechanism: &MechanismRow,
+    requested: &Requested,
+) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    let mut seen: Vec<&Pair> = Vec::new();
-    for pair in &asked.pairs {
-        if !seen.iter().any(|one| one.has_victim_of(pair)) {
-            seen.push(pair);
+    let mut done: Vec<&Pair> = Vec::new();
+    for pair in &requested.pairs {
+        if !done.iter().any(|one| one.has_victim_of(pair)) {
+            done.push(pair);
             rows.push(resource(context, mechanism, pair));
         }
     }
@@ -33,7 +37,7 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow, asked: &Aske
     if !context.input.probes.is_empty() {
         push(Axis::Memory);
     }
-    if asked.jitter.is_some() {
+    if requested.jitter.is_some() {
         push(Axis::Jitter);
     }
     if !context.input.plan.fault_trials.is_empty() {
@@ -51,7 +55,7 @@ fn resource(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row
     waived(row)
 }
 
-/// Waived, unless something graver is known: that it failed, or that it was not seen in force.
+/// Waives the row, unless the mechanism failed or was not proven in force.
 fn waived(mut row: Row) -> Row {
     if row.matrix.outcome.is_measured() && !row.is_doubtful() {
         row.matrix.outcome = Outcome::waived(REASON);
@@ -59,7 +63,7 @@ fn waived(mut row: Row) -> Row {
     row.finish()
 }
 
-/// The rate alone under the mechanism over the native one.
+/// The solo rate over the native rate.
 fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row: &mut Row) {
     let Some(group) = context.cells.solo_group_of(&mechanism.variant, pair) else {
         return;
@@ -73,7 +77,7 @@ fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row:
         },
         condition: Condition::S,
     };
-    let Some(pairs) = context.cells.pair(&solo, &solo.native()) else {
+    let Some(pairs) = context.cells.pair(&solo, &context.cells.native_of(&solo)) else {
         return;
     };
     let (have, need) = (pairs.measured.len(), context.blocks_min as usize);

@@ -1,0 +1,129 @@
+//! The list of gates: what each checks, and which figures of a cell its failure spoils.
+//!
+//! To add a gate, add its name in `record/src/gate.rs`, its entry here, and its judgement in the
+//! file of this room that has the evidence.
+
+use gpubench_record::{Gate, GateScope};
+
+/// One gate.
+#[derive(Debug)]
+pub struct GateEntry {
+    /// The gate.
+    pub gate: Gate,
+    /// What its failure spoils.
+    pub scope: GateScope,
+    /// What it checks, in one line.
+    pub summary: &'static str,
+}
+
+const fn of_cell(gate: Gate, summary: &'static str) -> GateEntry {
+    GateEntry {
+        gate,
+        scope: GateScope::Cell,
+        summary,
+    }
+}
+
+const fn of_open_loop(gate: Gate, summary: &'static str) -> GateEntry {
+    GateEntry {
+        gate,
+        scope: GateScope::OpenLoop,
+        summary,
+    }
+}
+
+/// Every gate, in the order of judgement.
+pub const CATALOGUE: &[GateEntry] = &[
+    of_cell(Gate::Completed, "the coordinator ran the cell to its end"),
+    of_cell(Gate::TenantsAlive, "no tenant ended before the cell did"),
+    of_cell(
+        Gate::LogComplete,
+        "the log of each tenant holds every request once",
+    ),
+    of_cell(
+        Gate::Results,
+        "every request computed the right result, or was refused where that is an answer",
+    ),
+    of_cell(Gate::NeighboursIdle, "idle neighbours issued no request"),
+    of_cell(
+        Gate::ClosedRate,
+        "the closed loop has enough completions for a rate",
+    ),
+    of_cell(
+        Gate::WarmUp,
+        "MSER-5 finds the steady state within the first half of the closed loop",
+    ),
+    of_cell(
+        Gate::Drift,
+        "both halves of the closed loop are equally fast",
+    ),
+    of_cell(
+        Gate::Overload,
+        "the victim kept up with the offered requests",
+    ),
+    of_cell(
+        Gate::Schedule,
+        "requests of the open loop were due when the seed of the block says",
+    ),
+    of_cell(
+        Gate::Dose,
+        "an aggressor below full dose was busy for the planned share of the time",
+    ),
+    of_cell(
+        Gate::CoResidencyClosed,
+        "victim and aggressor had work outstanding together in the closed loop",
+    ),
+    of_cell(
+        Gate::CoResidencyOpen,
+        "the aggressor had work outstanding throughout the open loop",
+    ),
+    of_cell(
+        Gate::VictimInEveryTenth,
+        "the victim issued in every tenth of the open loop that has an arrival",
+    ),
+    of_cell(Gate::AggressorAlive, "every aggressor lived to the end"),
+    // The closed loop has no schedule, so its rate does not depend on this gate.
+    of_open_loop(
+        Gate::Lateness,
+        "the harness issued requests on time whenever the issuer was idle",
+    ),
+    of_cell(
+        Gate::MechanismInForce,
+        "the mechanism was in force while samples were taken",
+    ),
+    of_cell(
+        Gate::ForeignProcess,
+        "no process other than the tenants was on the GPU",
+    ),
+    of_cell(
+        Gate::Throttle,
+        "no hardware protection held the clocks of the GPU down",
+    ),
+    of_cell(Gate::Xid, "the device reported no Xid"),
+    of_cell(Gate::CpuSteal, "no hypervisor took CPU time from the host"),
+    of_cell(
+        Gate::Baseline,
+        "the native rate lies in the reference band of the GPU model",
+    ),
+];
+
+/// What the failure of a gate spoils.
+pub(super) fn scope_of(gate: &Gate) -> GateScope {
+    let entry = CATALOGUE.iter().find(|entry| entry.gate == *gate);
+    entry.map_or(GateScope::Cell, |entry| entry.scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CATALOGUE, Gate};
+
+    #[test]
+    fn every_gate_has_one_entry_with_a_text() {
+        for gate in Gate::ALL {
+            let entries = CATALOGUE.iter().filter(|entry| entry.gate == *gate);
+            assert_eq!(entries.count(), 1, "{gate}");
+        }
+        assert_eq!(CATALOGUE.len(), Gate::ALL.len());
+        assert!(CATALOGUE.iter().all(|entry| !entry.summary.is_empty()));
+    }
+}

@@ -1,0 +1,138 @@
+//! The parts of a constructed run: its plan, and valid results of cells and mechanisms.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::plan::PlannedMechanism;
+use gpubench_record::{
+    Axis, Cell, CellResult, ClaimedWord, Durations, Gate, GateResult, GateScope, GateState,
+    MechanismRow, Outcome, Plan, PlannedPair, Proof, SubAxis, Thresholds,
+};
+
+use super::Figures;
+use crate::gate::figure::{
+    BACKLOG_SLOPE_PER_S, CLOSED_RATE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS,
+    OPEN_LATENCY_P99_NS,
+};
+use crate::gate::{CLOSED_REQUESTS, OPEN_REQUESTS};
+
+pub(super) fn name(variant: &str) -> &str {
+    variant.split('[').next().unwrap_or(variant)
+}
+
+pub(super) fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
+    Plan {
+        profile: "default".to_owned(),
+        profile_hash: String::new(),
+        decides: true,
+        user_victim: None,
+        seed: 1,
+        tenants: 2,
+        share: 3.0 / 7.0,
+        load: 0.25,
+        bursts: None,
+        slo_ns: None,
+        slo_share: 0.99,
+        neighbours: Vec::new(),
+        sweep: Vec::new(),
+        service_ns: 1_000_000,
+        telemetry_period_ns: 0,
+        axes: vec!["compute".to_owned(), "jitter".to_owned()],
+        blocks,
+        durations: Durations {
+            warmup_ns: 1,
+            closed_ns: 1,
+            open_ns: 1,
+            gap_ns: 1,
+        },
+        thresholds: Thresholds::default(),
+        mechanisms,
+        cells: Vec::new(),
+        fault_trials: Vec::new(),
+        workloads: BTreeMap::new(),
+        pairs: ["fma-hog", "block-slots"].map(pair).into(),
+        jitter_from: SubAxis::Sm,
+        reference: "exclusive".to_owned(),
+        claimed: claimed(),
+        skips: Vec::new(),
+    }
+}
+
+fn pair(aggressor: &str) -> PlannedPair {
+    PlannedPair {
+        sub_axis: SubAxis::Sm,
+        victim: "compute".to_owned(),
+        aggressor: aggressor.to_owned(),
+    }
+}
+
+fn claimed() -> Vec<ClaimedWord> {
+    let words = [
+        ("S0", "time-slicing", Axis::Compute, "None"),
+        ("S1", "time-slicing", Axis::Compute, "None"),
+        ("S0", "time-slicing", Axis::Jitter, "High"),
+        ("S0", "mps-quota", Axis::Compute, "None"),
+        ("S0", "mps-quota", Axis::Jitter, "Low-Medium"),
+        ("S0", "hami", Axis::Compute, "Software"),
+        ("S1", "hami", Axis::Compute, "Soft"),
+    ];
+    let claimed = |(source, mechanism, axis, word): (&str, &str, Axis, &str)| ClaimedWord {
+        source: source.to_owned(),
+        mechanism: mechanism.to_owned(),
+        axis,
+        word: word.to_owned(),
+    };
+    words.map(claimed).into()
+}
+
+pub(super) fn mechanism(variant: &str) -> MechanismRow {
+    MechanismRow {
+        name: name(variant).to_owned(),
+        variant: variant.to_owned(),
+        outcome: Outcome::measured(),
+        remedy: None,
+        proof: vec![proof(true)],
+    }
+}
+
+pub(in crate::score::tests) fn proof(holds: bool) -> Proof {
+    Proof {
+        when: "during".to_owned(),
+        check: "processes on the device".to_owned(),
+        holds,
+        evidence: "two".to_owned(),
+        hardware: false,
+        limiter: false,
+    }
+}
+
+/// The result of a cell with these figures.
+pub(super) fn result(cell: &Cell, figures: Figures) -> CellResult {
+    let rates = [
+        (CLOSED_RATE_PER_S, figures.rate_per_s),
+        (OPEN_LATENCY_P50_NS, figures.p50 * 1e6),
+        (OPEN_LATENCY_P99_NS, figures.p99 * 1e6),
+        (OFFERED_PER_S, 250.0),
+        (GOODPUT_PER_S, 250.0),
+        (BACKLOG_SLOPE_PER_S, 0.0),
+    ];
+    let gate = GateResult {
+        gate: Gate::Overload,
+        state: GateState::Passed,
+        scope: GateScope::Cell,
+        detail: String::new(),
+    };
+    CellResult {
+        cell: cell.clone(),
+        rates: rates
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        requests: BTreeMap::from([
+            (CLOSED_REQUESTS.to_owned(), 850),
+            (OPEN_REQUESTS.to_owned(), 450),
+        ]),
+        outcome: Outcome::measured(),
+        gates: vec![gate],
+        tenant_results: Vec::new(),
+    }
+}
