@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use csv::{Terminator, WriterBuilder};
 use gpubench_record::{DeviceKind, Estimate, MatrixRow, ProbeFigure, RunRecord};
 
+use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderError, RenderOptions};
 
 /// The CSV format.

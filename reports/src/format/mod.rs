@@ -26,6 +26,9 @@ mod tests;
 
 use std::io::{self, Write};
 
+// `gpubench-ci dummies` copies `csv.rs` and replaces its name, so the crate has another one there.
+use ::csv as rfc4180;
+
 use gpubench_record::RunRecord;
 
 use crate::latency::LatencyChart;
@@ -116,10 +119,10 @@ pub enum RenderError {
     },
 }
 
-impl From<::csv::Error> for RenderError {
-    fn from(error: ::csv::Error) -> Self {
+impl From<rfc4180::Error> for RenderError {
+    fn from(error: rfc4180::Error) -> Self {
         Self::Write(match error.into_kind() {
-            ::csv::ErrorKind::Io(error) => error,
+            rfc4180::ErrorKind::Io(error) => error,
             other => io::Error::other(format!("{other:?}")),
         })
     }
