@@ -150,50 +150,41 @@ fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
 }
 
 #[test]
-fn instances_are_created_found_and_destroyed() -> Result<(), Error> {
-    on(
-        "instances_are_created_found_and_destroyed",
-        "hopper",
-        || {
-            let device = divided()?;
-            assert_eq!(mode(device), Ok((1, 1)));
-            assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
-            assert_eq!(
-                [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-                [Ok(2), Ok(1), Ok(7)]
-            );
-            assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
-            assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
-            assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
-            let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-            assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
-            assert_eq!(
-                [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-                [Ok(1), Ok(1), Ok(4)]
-            );
-            let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
-            assert_eq!(capacity(device, FOUR), Ok(0), "it can start at slot 0 only");
-            found_again(device, three)?;
-            // SAFETY: valid handles.
-            unsafe {
-                ok(nvmlGpuInstanceDestroy(three))?;
-                assert_eq!(
-                    nvmlGpuInstanceDestroy(three),
-                    INVALID_ARGUMENT,
-                    "it is destroyed"
-                );
-                assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
-                let again =
-                    create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-                assert_ne!(again, three, "a new instance at the same start");
-                ok(nvmlGpuInstanceDestroy(one))?;
-            }
-            assert_eq!(set_mode(device, 0), Ok(0));
-            assert_eq!(mode(device), Ok((0, 0)));
-            assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
-            Ok(())
-        },
-    )
+fn instances_can_be_created_and_found() -> Result<(), Error> {
+    on("instances_can_be_created_and_found", "hopper", || {
+        let device = divided()?;
+        assert_eq!(mode(device), Ok((1, 1)));
+        assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
+        assert_eq!(
+            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+            [Ok(2), Ok(1), Ok(7)]
+        );
+        assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
+        assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
+        assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
+        let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+        assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
+        assert_eq!(
+            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+            [Ok(1), Ok(1), Ok(4)]
+        );
+        let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
+        assert_eq!(capacity(device, FOUR), Ok(0), "it can start at slot 0 only");
+        found_again(device, three)?;
+        // SAFETY: valid handles.
+        unsafe {
+            ok(nvmlGpuInstanceDestroy(three))?;
+            assert_eq!(nvmlGpuInstanceDestroy(three), INVALID_ARGUMENT, "gone");
+            assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
+            let again = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+            assert_ne!(again, three, "a new instance at the same start");
+            ok(nvmlGpuInstanceDestroy(one))?;
+        }
+        assert_eq!(set_mode(device, 0), Ok(0));
+        assert_eq!(mode(device), Ok((0, 0)));
+        assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
+        Ok(())
+    })
 }
 
 fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error> {

@@ -258,8 +258,7 @@ fn iterations_that_differ_are_executed() {
             "atom.global.add.u32 %r3, [%rd1], 1; add.u32 %r1, %r1, 1; \
           setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
         ),
-        // The compared register changes before the branch: the count is exact, but the loop is
-        // executed.
+        // The compared register changes again before the branch.
         (
             "",
             "setp.lt.u32 %p1, %r1, 1000; add.u32 %r1, %r1, 1; @%p1 bra AGAIN;",

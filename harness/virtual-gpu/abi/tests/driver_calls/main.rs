@@ -17,6 +17,7 @@ mod modules;
 mod stream_waits;
 mod streams;
 mod wait_support;
+mod wait_writers;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

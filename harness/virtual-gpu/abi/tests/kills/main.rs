@@ -4,6 +4,7 @@
 
 #[path = "../mps_support/mod.rs"]
 mod mps_support;
+mod table;
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,9 @@ use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{Head, State};
 
 use mps_support::mechanisms::Mechanism;
-use mps_support::sharing::{HALVES, SharedDevice, Sharing, borrowed};
+use mps_support::sharing::{SharedDevice, Sharing, borrowed};
 use mps_support::{Client, Error, Stage, eventually, quiet, scene};
+use table::{Kills, UNDER_HAMI, kills};
 
 /// Minimum number of kills over all mechanisms.
 const MIN_KILLS: usize = 500;
@@ -26,52 +28,6 @@ const SERVER_EVERY: usize = 9;
 const DAEMON_EVERY: usize = 20;
 /// Maximum lifetime of a client, its start included.
 const LIFE_MS: u64 = 60;
-
-/// Allocates, frees, and works in a second context until it is killed.
-const SCRIPT: &str = "open; alloc 256; close; open; alloc 64; busy";
-/// Works in streams of green contexts, or of several priorities, until it is killed.
-const GREENS: &str = "open; alloc 64; recreate green 1000000";
-const PRIORITIES: &str = "open; alloc 64; recreate priority 1000000";
-
-/// Memory limit of a client under a memory limit (MiB).
-const LIMIT_MIB: u64 = 8192;
-
-/// Kills under one mechanism.
-struct Kills {
-    /// Number of kills.
-    count: usize,
-    sharing: Sharing,
-    script: &'static str,
-}
-
-/// The kills under a mechanism; none if the harness's tests have them.
-const fn kills(mechanism: Mechanism) -> Option<Kills> {
-    let (count, sharing, script) = match mechanism {
-        Mechanism::Exclusive => (30, Sharing::NoSetup(mechanism), SCRIPT),
-        Mechanism::ExclusiveProcess => (30, Sharing::ExclusiveProcess, SCRIPT),
-        Mechanism::TimeSlicing => (70, Sharing::NoSetup(mechanism), SCRIPT),
-        Mechanism::Mps => (60, Sharing::Mps, SCRIPT),
-        Mechanism::MpsQuota => (50, Sharing::Quota(["50", "30"]), SCRIPT),
-        Mechanism::MpsStatic => (50, Sharing::Static([8, 4]), SCRIPT),
-        Mechanism::MpsMemory => (50, Sharing::Memory([LIMIT_MIB; 2]), SCRIPT),
-        Mechanism::Mig => (60, HALVES, SCRIPT),
-        Mechanism::MigMps => (50, Sharing::MigMps(["50", "100"]), SCRIPT),
-        Mechanism::GreenContext => (50, Sharing::NoSetup(mechanism), GREENS),
-        Mechanism::StreamPriority => (50, Sharing::NoSetup(mechanism), PRIORITIES),
-        Mechanism::Hami => return None,
-    };
-    Some(Kills {
-        count,
-        sharing,
-        script,
-    })
-}
-
-/// The harness's test of kills under the HAMi stand-in, which needs the harness's library.
-const UNDER_HAMI: (&str, &str) = (
-    include_str!("../../../../tests/hami.rs"),
-    "fn clients_that_die_at_random_instants_leave_nothing_behind()",
-);
 
 macro_rules! tests {
     ($($test:ident $mechanism:ident)*) => {

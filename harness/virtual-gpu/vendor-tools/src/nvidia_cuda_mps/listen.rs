@@ -22,12 +22,10 @@ use gpubench_virtual_gpu_driver::placement::{self, CONTROL_SOCKET};
 use gpubench_virtual_gpu_model::mps;
 use gpubench_virtual_gpu_model::state::MpsDaemon;
 
-/// Maximum length of a line.
 const LINE_MAX: u64 = 4096;
 
 const LINE_WAIT: Duration = Duration::from_secs(5);
 
-/// Runs a daemon until it quits.
 pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsError> {
     detach::begin();
     let device = open_device()?;
@@ -76,7 +74,6 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsError> {
     done
 }
 
-/// Adds the daemon to the device's state.
 fn enter(device: &Device, pipe: &Path, options: &Options) -> Result<u32, MpsError> {
     let machine = device.machine();
     let process = device.process()?;

@@ -161,7 +161,6 @@ fn server_pid(daemon: &Daemon, row: u32) -> u32 {
     found.map_or(0, |server| server.process.pid())
 }
 
-/// Process ids of a server's clients.
 pub fn client_pids(daemon: &Daemon, server: u32) -> Result<Vec<u32>, MpsError> {
     let pids = daemon.device.transact(|state, _| pids(state, server))?;
     Ok(pids)

@@ -25,7 +25,6 @@ const STOP: &str = "stop";
 const CHECKS: u32 = 100;
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Runs a server to its end.
 pub fn run() -> Result<(), MpsError> {
     let settings = std::env::var(ENV).unwrap_or_default();
     let mut numbers = settings.split(' ').map(str::parse::<u32>);
@@ -146,12 +145,10 @@ pub mod supervisor {
             Err(silent())
         }
 
-        /// Its process id.
         pub fn pid(&self) -> u32 {
             self.child.id()
         }
 
-        /// Whether it has ended.
         pub fn is_over(&mut self) -> bool {
             // A process that cannot be waited for counts as ended.
             !matches!(self.child.try_wait(), Ok(None))

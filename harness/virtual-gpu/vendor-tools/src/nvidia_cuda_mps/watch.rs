@@ -47,7 +47,6 @@ pub fn watch(daemon: &Daemon) -> Result<(), MpsError> {
     Ok(())
 }
 
-/// Ends servers that are due.
 fn end_servers(daemon: &Daemon, shared: &mut Shared) -> Result<(), MpsError> {
     let forced = shared.quit_ns.is_some_and(|at| monotonic_ns() >= at);
     let quitting = shared.quit_ns.is_some();
