@@ -1,0 +1,6 @@
+//! What the tests share.
+
+pub mod device;
+pub mod fault;
+pub mod mechanism;
+pub mod probe;
