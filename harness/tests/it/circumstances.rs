@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::mechanism::{Place, TestResult, done};
+use crate::support::mechanism::done;
+use crate::support::{Error, Lab, TestResult, program};
 use serde_json::Value;
 
 /// Runs `doctor` in both forms on a device with somebody on it and an agent beside it.
@@ -21,7 +22,7 @@ const SCRIPT: &str = r#"
 "#;
 
 /// What `doctor` says of a bent machine on which all of this goes on: JSON, and text.
-fn doctor(place: &Place) -> Result<(Value, String), Box<dyn std::error::Error>> {
+fn doctor(place: &Lab) -> Result<(Value, String), Error> {
     let own = std::env::current_exe()?;
     let target = own.parent().and_then(Path::parent).ok_or("no target")?;
     assert!(
@@ -40,7 +41,7 @@ fn doctor(place: &Place) -> Result<(Value, String), Box<dyn std::error::Error>> 
         .args(["--", "sh", "-c", SCRIPT])
         .env("HERE", place.path(""))
         .env("CLIENT", target.join("examples/driver_client"))
-        .env("GPUBENCH", env!("CARGO_BIN_EXE_gpubench"))
+        .env("GPUBENCH", program())
         .output()?;
     done(&output)?;
     let json = std::fs::read(place.path("doctor.json"))?;
@@ -52,7 +53,7 @@ fn doctor(place: &Place) -> Result<(Value, String), Box<dyn std::error::Error>> 
 fn all_of_it_is_named_and_nothing_is_waived_for_it() -> TestResult {
     let around = "\n[circumstances]\nvirtualization = \"vgpu\"\nconfidential_computing = true\n\
                   application_sm_clock_mhz = 1005\n";
-    let place = Place::bent("turing", &[], around)?;
+    let place = Lab::changed("turing", &[], around)?;
     let (said, told) = doctor(&place)?;
     let labels = said["labels"].as_array().ok_or("no labels")?;
     let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
@@ -106,7 +107,7 @@ fn all_of_it_is_named_and_nothing_is_waived_for_it() -> TestResult {
 
 #[test]
 fn nothing_is_named_where_nothing_stands() -> TestResult {
-    let place = Place::new("turing")?;
+    let place = Lab::on("turing")?;
     let device = place.device();
     let args = ["doctor", "--device", &device, "--format", "json"];
     let output = place.gpubench(&args).output()?;
@@ -131,8 +132,8 @@ fn nothing_is_named_where_nothing_stands() -> TestResult {
 #[test]
 fn the_record_names_what_stood_around() -> TestResult {
     let around = "\n[circumstances]\nvirtualization = \"passthrough\"\n";
-    let place = Place::bent("turing", &[], around)?;
-    done(&place.matrix("time-slicing", "out").output()?)?;
+    let place = Lab::changed("turing", &[], around)?;
+    done(&place.reconfigure("time-slicing", "out").output()?)?;
     let record = place.record("out")?;
     let seen = record
         .provenance

@@ -1,17 +1,16 @@
 //! The built binary from outside: what it prints where, and the status with which it ends.
 
+use crate::support::{Error, TestResult, binary, program};
 use std::fs::OpenOptions;
 use std::process::{Command, Output, Stdio};
 
-type TestResult = Result<(), Box<dyn std::error::Error>>;
-
 fn gpubench(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
+    let mut command = binary();
     command.args(line.split_whitespace()).env_remove("NO_COLOR");
     command
 }
 
-fn run(line: &str) -> Result<(i32, String, String), Box<dyn std::error::Error>> {
+fn run(line: &str) -> Result<(i32, String, String), Error> {
     let Output {
         status,
         stdout,
@@ -226,7 +225,7 @@ fn doctor_holds_the_device_against_its_peak_and_says_what_it_could_detect() -> T
 
 #[test]
 fn a_running_virtual_gpu_shows_where_its_kernel_log_is() -> TestResult {
-    let program = env!("CARGO_BIN_EXE_gpubench");
+    let program = program().display();
     let line = format!("virtual-gpu exec --machine turing -- {program} virtual-gpu show");
     let (code, stdout, stderr) = run(&line)?;
     assert_eq!(code, 0, "{stderr}");

@@ -27,9 +27,8 @@ use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_workloads::load;
 
+use crate::support::{Error, TestResult, binary};
 use cast::{Actor, BLOCKS, Cell};
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a victim keeps is told from all of its rate at this distance: one is moved whose whole
 /// interval lies below it, and left alone whose whole interval lies within it.
@@ -140,7 +139,7 @@ const SM_AGGRESSORS: &[&str] = &[
 ];
 
 #[test]
-fn side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone() -> Result<(), Error> {
+fn side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone() -> TestResult {
     let test = "confusion::side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone";
     let aggressors: Vec<&str> = SIDE_BY_SIDE.iter().map(|row| row.aggressor).collect();
     let Some(matrix) = play(test, &aggressors, VICTIMS, Room::SideBySide)? else {
@@ -194,7 +193,7 @@ fn the_aggressor_of_every_pair_moves_its_victim() {
 }
 
 #[test]
-fn over_the_power_cap_whoever_runs_is_slower() -> Result<(), Error> {
+fn over_the_power_cap_whoever_runs_is_slower() -> TestResult {
     let test = "confusion::over_the_power_cap_whoever_runs_is_slower";
     let Some(matrix) = play(test, &["power-virus"], POWERED, Room::Capped)? else {
         return Ok(());
@@ -211,7 +210,7 @@ fn over_the_power_cap_whoever_runs_is_slower() -> Result<(), Error> {
 }
 
 #[test]
-fn in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs() -> Result<(), Error> {
+fn in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs() -> TestResult {
     let test = "confusion::in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs";
     let Some(matrix) = play(test, SM_AGGRESSORS, SM_VICTIMS, Room::InTurns)? else {
         return Ok(());
@@ -295,9 +294,9 @@ fn play(
             .env("CUDA_MPS_PIPE_DIRECTORY", folder.path().join("pipe"))
             .env("CUDA_MPS_LOG_DIRECTORY", folder.path().join("log"));
     };
-    let control = |args: &[&str], input: Stdio| -> Result<(), Error> {
+    let control = |args: &[&str], input: Stdio| -> TestResult {
         // The stand-in is the binary under another name.
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
+        let mut command = binary();
         around(&mut command);
         command.arg0("nvidia-cuda-mps-control").args(args);
         let done = command.stdin(input).stdout(Stdio::null()).status()?;

@@ -3,13 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
+use crate::support::mechanism::done;
+use crate::support::{Error, Lab, TestResult, binary, text};
 use gpubench_virtual_gpu::machine::BUILT_IN;
-use crate::support::mechanism::{Place, TestResult, done, text};
 use serde_json::Value;
-
-type Error = Box<dyn std::error::Error>;
 
 /// The words of a JSON value as the text has them.
 fn plain(value: &Value) -> String {
@@ -29,7 +27,7 @@ struct Said {
 
 impl Said {
     fn of(machine: &str) -> Result<Self, Error> {
-        let place = Place::new(machine)?;
+        let place = Lab::on(machine)?;
         let device = place.device();
         let doctor = |format: &str| -> Result<String, Error> {
             let args = ["doctor", "--device", &device, "--format", format];
@@ -260,9 +258,7 @@ fn every_command_that_a_remedy_names_can_be_run_on_the_virtual_device() -> TestR
     let of_one: Vec<String> = of_one.map(|command| format!("{command} -i 0")).collect();
     for command in commands.iter().chain(&of_one) {
         let exec = ["virtual-gpu", "exec", "--", "sh", "-c", command];
-        let output = Command::new(env!("CARGO_BIN_EXE_gpubench"))
-            .args(exec)
-            .output()?;
+        let output = binary().args(exec).output()?;
         let said = [&output.stdout[..], &output.stderr[..]].concat();
         assert_eq!(output.status.code(), Some(0), "{command}: {}", text(&said));
     }

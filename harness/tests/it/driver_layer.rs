@@ -6,6 +6,7 @@
 
 use std::process::Command;
 
+use crate::support::{Error, TestResult};
 use gpubench::device::VirtualGpu;
 use gpubench_kernels::driver::{
     AllocKind, Args, Attribute, Context, Device, DeviceBuffer, Driver, DriverError, Event,
@@ -15,8 +16,6 @@ use gpubench_kernels::driver::{
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::TimeMode;
 
-type Error = Box<dyn std::error::Error>;
-type Checked = Result<(), Error>;
 /// Where a copy goes to, and where it comes from.
 type Ends = [DeviceBuffer<u32>; 2];
 
@@ -36,7 +35,7 @@ const INVALID_HANDLE: i32 = 400;
 const COOPERATIVE_TOO_LARGE: i32 = 720;
 
 #[test]
-fn every_call_gives_what_it_should_and_says_what_was_refused() -> Checked {
+fn every_call_gives_what_it_should_and_says_what_was_refused() -> TestResult {
     if std::env::var_os(AGAIN).is_some() {
         return again();
     }
@@ -61,7 +60,7 @@ fn code<T>(answer: Result<T, DriverError>) -> Option<i32> {
     answer.err().and_then(|error| error.code())
 }
 
-fn again() -> Checked {
+fn again() -> TestResult {
     let machine = Machine::load(MACHINE)?;
     let driver = Driver::load()?;
     let device = driver.device(0)?;
@@ -79,7 +78,7 @@ fn again() -> Checked {
     Ok(())
 }
 
-fn identity(driver: &'static Driver, device: &Device, machine: &Machine) -> Checked {
+fn identity(driver: &'static Driver, device: &Device, machine: &Machine) -> TestResult {
     assert_eq!(driver.cuda_version()?, machine.cuda_version());
     assert_eq!(driver.device_count()?, 1);
     assert_eq!(code(driver.device(1)), Some(INVALID_DEVICE));
@@ -109,7 +108,7 @@ fn identity(driver: &'static Driver, device: &Device, machine: &Machine) -> Chec
     Ok(())
 }
 
-fn contexts(device: &Device, context: &Context) -> Checked {
+fn contexts(device: &Device, context: &Context) -> TestResult {
     assert_eq!(context.device().name()?, device.name()?);
     context.bind()?;
     context.synchronize()?;
@@ -131,7 +130,7 @@ fn contexts(device: &Device, context: &Context) -> Checked {
     Ok(())
 }
 
-fn streams_and_events(context: &Context) -> Checked {
+fn streams_and_events(context: &Context) -> TestResult {
     let (stream, urgent) = (Stream::new(context)?, Stream::with_priority(context, -5)?);
     assert_eq!(urgent.context().mem_info()?, context.mem_info()?);
     let (start, end) = (
@@ -163,7 +162,7 @@ fn streams_and_events(context: &Context) -> Checked {
     Ok(())
 }
 
-fn buffers(context: &Context) -> Checked {
+fn buffers(context: &Context) -> TestResult {
     let stream = Stream::new(context)?;
     let buffer = DeviceBuffer::from_slice(context, &[1_u32, 2, 3, 4])?;
     assert_eq!(
@@ -224,7 +223,7 @@ fn buffers(context: &Context) -> Checked {
     Ok(buffer.free()?)
 }
 
-fn host_memory(context: &Context) -> Checked {
+fn host_memory(context: &Context) -> TestResult {
     let pinned = PinnedBuffer::<u64>::alloc(context, 3)?;
     assert_eq!((pinned.len(), pinned.is_empty()), (3, false));
     pinned.write(1, &[u64::MAX])?;
@@ -250,7 +249,7 @@ fn host_memory(context: &Context) -> Checked {
     Ok(())
 }
 
-fn other_memory(context: &Context) -> Checked {
+fn other_memory(context: &Context) -> TestResult {
     for kind in AllocKind::ALL {
         let memory = OtherMemory::alloc(context, kind, 4 << 20)?;
         assert_eq!(memory.kind(), kind);
@@ -284,7 +283,7 @@ fn copy(context: &Context) -> Result<(Function, impl Fn(u64) -> Args, Ends), Err
     Ok((module.function("stream_copy")?, args, [to, from]))
 }
 
-fn kernels(context: &Context, machine: &Machine) -> Checked {
+fn kernels(context: &Context, machine: &Machine) -> TestResult {
     // As an H100 80GB HBM3 told them apart (driver 580.159.04, 2026-11-22).
     let bad = ".version 7.8\n.target sm_70\n.address_size 64\n.visible .entry x() { bogus; }\n";
     for (text, refused_with) in [(bad, INVALID_PTX), ("this is no PTX", INVALID_IMAGE)] {
@@ -331,7 +330,7 @@ fn kernels(context: &Context, machine: &Machine) -> Checked {
     Ok(())
 }
 
-fn graphs(context: &Context) -> Checked {
+fn graphs(context: &Context) -> TestResult {
     let (function, args, [to, _from]) = copy(context)?;
     let stream = Stream::new(context)?;
     let graph = Graph::capture(&stream, |s| function.launch(Grid::new(1, 64), s, &args(64)))?;
@@ -350,7 +349,7 @@ fn graphs(context: &Context) -> Checked {
     Ok(stream.synchronize()?)
 }
 
-fn green(device: &Device) -> Checked {
+fn green(device: &Device) -> TestResult {
     let half = Context::green(device, 1, 2)?;
     let stream = Stream::new(&half)?;
     stream.synchronize()?;

@@ -1,16 +1,14 @@
 //! The records of real GPUs that come with the project can be read by the program of today.
 
+use crate::support::{Error, TestResult, binary};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples")
 }
 
-fn report(record: &Path, format: &str) -> Result<String, Box<dyn std::error::Error>> {
-    let output = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+fn report(record: &Path, format: &str) -> Result<String, Error> {
+    let output = binary()
         .args(["report", "--format", format])
         .arg(record)
         .output()?;

@@ -2,11 +2,8 @@
 //! the sheet calls safe on a shared machine has its fault, those that it calls unsafe have none,
 //! and the list goes from benign to severe.
 
-use std::process::Command;
-
+use crate::support::{Error, TestResult, binary};
 use serde_json::Value;
-
-type Error = Box<dyn std::error::Error>;
 
 /// A row of the sheet that is safe, in its words; the fault that holds it; the answers it expects.
 type Safe = (&'static str, &'static str, &'static [u64]);
@@ -52,7 +49,7 @@ const FROM_BENIGN_TO_SEVERE: [&str; 6] =
     ["control", "benign", "greedy", "abrupt", "fatal", "systemic"];
 
 fn listed() -> Result<Vec<Value>, Error> {
-    let output = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let output = binary()
         .args(["list", "faults", "--format", "json"])
         .output()?;
     assert!(output.status.success(), "{output:?}");
@@ -64,7 +61,7 @@ fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn every_safe_injector_is_there_from_benign_to_severe() -> Result<(), Error> {
+fn every_safe_injector_is_there_from_benign_to_severe() -> TestResult {
     let listed = listed()?;
     let is_out = |entry: &&Value| entry.get("left_out").is_some();
     let held: Vec<&Value> = listed.iter().filter(|entry| !is_out(entry)).collect();

@@ -1,9 +1,10 @@
 //! Whose an Xid was and in which instance, by the kernel's log: NVML's events do not say.
 
-use crate::support::fault::{Error, HOPPER, matrix, report, tally, trials};
+use crate::support::TestResult;
+use crate::support::fault::{HOPPER, matrix, report, tally, trials};
 
 #[test]
-fn the_kernel_s_log_says_whose_an_xid_was_and_where() -> Result<(), Error> {
+fn the_kernel_s_log_says_whose_an_xid_was_and_where() -> TestResult {
     let dir = tempfile::tempdir()?;
     let more = [
         "--mechanism=exclusive,time-slicing,mps,mig",

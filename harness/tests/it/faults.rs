@@ -3,8 +3,9 @@
 //! the two controls hold.
 
 use crate::support::fault::{
-    Error, HOPPER, TIME_SLICING, TURING, matrix, planted, row, tally, trials, without_ecc,
+    HOPPER, TIME_SLICING, TURING, matrix, planted, row, tally, trials, without_ecc,
 };
+use crate::support::{Error, TestResult};
 use gpubench_record::{EccCounts, FaultResult, Harm, MatrixRow, RunRecord};
 
 /// What became of a trial: each victim's fate and code, the code of whoever caused it, Xids.
@@ -118,12 +119,7 @@ fn recovery_ns(machine: &str) -> Result<u64, Error> {
 }
 
 /// Every trial of a mechanism against what the machine plants.
-fn check(
-    record: &RunRecord,
-    mechanism: &str,
-    expected: &[&Expected],
-    deaths: bool,
-) -> Result<(), Error> {
+fn check(record: &RunRecord, mechanism: &str, expected: &[&Expected], deaths: bool) -> TestResult {
     let trials = trials(record, mechanism)?;
     let names: Vec<&str> = expected.iter().map(|(fault, ..)| *fault).collect();
     let held: Vec<&str> = record
@@ -175,8 +171,7 @@ fn check(
 }
 
 #[test]
-fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -> Result<(), Error>
-{
+fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -> TestResult {
     let dir = tempfile::tempdir()?;
     let defects = [
         ILLEGAL_INSTRUCTION,
@@ -225,7 +220,7 @@ fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -
 }
 
 #[test]
-fn every_fault_reaches_whom_it_should_where_the_device_is_cut() -> Result<(), Error> {
+fn every_fault_reaches_whom_it_should_where_the_device_is_cut() -> TestResult {
     let dir = tempfile::tempdir()?;
     let more = [
         "--mechanism=exclusive,mps-quota,mps-static,mig,mig-mps",
@@ -244,7 +239,7 @@ fn every_fault_reaches_whom_it_should_where_the_device_is_cut() -> Result<(), Er
 }
 
 #[test]
-fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> Result<(), Error> {
+fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> TestResult {
     let dir = tempfile::tempdir()?;
     let machine = planted(TURING, &[("fault_crosses_contexts", true.into())])?;
     let machine = without_ecc(&machine);

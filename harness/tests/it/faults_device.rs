@@ -1,13 +1,14 @@
 //! Fault trials and the device: in what state each leaves it, when no further one is held, and
 //! which records are counted together.
 
+use crate::support::TestResult;
 use crate::support::fault::{
-    Error, HOPPER, TIME_SLICING, TURING, ended, matrix, planted, report, row, tally,
+    HOPPER, TIME_SLICING, TURING, ended, matrix, planted, report, row, tally,
 };
 use gpubench_record::{EccCounts, FaultResult, RunRecord};
 
 #[test]
-fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> Result<(), Error> {
+fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> TestResult {
     let dir = tempfile::tempdir()?;
     for (name, defect, after, why) in [
         (
@@ -74,7 +75,7 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> Result<(), Err
 }
 
 #[test]
-fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> Result<(), Error> {
+fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> TestResult {
     let dir = tempfile::tempdir()?;
     let machine = planted(
         HOPPER,
@@ -128,7 +129,7 @@ fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> R
 }
 
 #[test]
-fn one_seed_gives_the_same_trials_and_another_one_more_of_them() -> Result<(), Error> {
+fn one_seed_gives_the_same_trials_and_another_one_more_of_them() -> TestResult {
     let dir = tempfile::tempdir()?;
     let faults = "--faults=sigkill,exit-pending,sigstop,trap";
     let run = |name: &str, seed: &str, faults: &str| {

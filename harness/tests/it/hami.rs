@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::support::{Error, TestResult};
 use gpubench::device::VirtualGpu;
 use gpubench_virtual_gpu::crash::{self, Place};
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
@@ -14,8 +15,6 @@ use gpubench_virtual_gpu::session::TimeMode;
 // What the device's own tests go through, mechanism by mechanism.
 #[path = "../../virtual-gpu/abi/tests/mps_support/mechanisms.rs"]
 mod mechanisms;
-
-type Error = Box<dyn std::error::Error>;
 
 const MIB: u64 = 1 << 20;
 
@@ -63,7 +62,7 @@ fn run(
 }
 
 #[test]
-fn hooked_functions_are_found_in_the_preloaded_library() -> Result<(), Error> {
+fn hooked_functions_are_found_in_the_preloaded_library() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let at = |symbol| run(&gpu, &dir.path().join("cache"), &[], &["where", symbol]);
     assert!(at("cuMemAlloc_v2")?.ends_with("libvgpu.so"));
@@ -96,7 +95,7 @@ const HOLES: [(&str, &[&str]); 9] = [
 ];
 
 #[test]
-fn each_hole_is_open_alone_and_all_others_are_hooked() -> Result<(), Error> {
+fn each_hole_is_open_alone_and_all_others_are_hooked() -> TestResult {
     for (open, _) in HOLES {
         let others = HOLES
             .iter()
@@ -121,7 +120,7 @@ fn each_hole_is_open_alone_and_all_others_are_hooked() -> Result<(), Error> {
 }
 
 #[test]
-fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> Result<(), Error> {
+fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
     let cache = |name: &str| dir.path().join(name);
@@ -136,7 +135,7 @@ fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> Result<(), Er
 }
 
 #[test]
-fn a_context_that_a_program_makes_comes_on_top_of_the_limit() -> Result<(), Error> {
+fn a_context_that_a_program_makes_comes_on_top_of_the_limit() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
     let got = run(
@@ -156,7 +155,7 @@ fn a_context_that_a_program_makes_comes_on_top_of_the_limit() -> Result<(), Erro
 
 /// `MemoryCap`: how much more than its limit a process gets.
 #[test]
-fn a_planted_overshoot_is_what_gets_through() -> Result<(), Error> {
+fn a_planted_overshoot_is_what_gets_through() -> TestResult {
     let (gpu, dir) = start(|text| text + "\n[defects]\nhami_memory_overshoot = 0.25\n")?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
     let got: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
@@ -165,7 +164,7 @@ fn a_planted_overshoot_is_what_gets_through() -> Result<(), Error> {
 }
 
 #[test]
-fn noise_changes_nothing_about_what_gets_through() -> Result<(), Error> {
+fn noise_changes_nothing_about_what_gets_through() -> TestResult {
     let text = include_str!("../../../profiles/machines/hopper.toml");
     let mut machine: toml::Table = text.parse()?;
     let noise = machine.get_mut("noise").and_then(toml::Value::as_table_mut);
@@ -187,7 +186,7 @@ fn noise_changes_nothing_about_what_gets_through() -> Result<(), Error> {
 }
 
 #[test]
-fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> Result<(), Error> {
+fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let cache = dir.path().join("shared");
     let first = [("CUDA_DEVICE_MEMORY_LIMIT", "1024M")];
@@ -201,7 +200,7 @@ fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> Result<(), Error> {
 }
 
 #[test]
-fn clients_that_die_under_it_leave_nothing_behind() -> Result<(), Error> {
+fn clients_that_die_under_it_leave_nothing_behind() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = ("CUDA_DEVICE_MEMORY_LIMIT", "2048M");
     let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
@@ -236,7 +235,7 @@ fn clients_that_die_under_it_leave_nothing_behind() -> Result<(), Error> {
 }
 
 /// Nothing of the dead is on the device.
-fn nothing_is_left(gpu: &VirtualGpu) -> Result<(), Error> {
+fn nothing_is_left(gpu: &VirtualGpu) -> TestResult {
     let device = gpu.open()?;
     device.reap_dead_processes()?;
     let left = device.shared().read(|state| {
@@ -256,7 +255,7 @@ fn nothing_is_left(gpu: &VirtualGpu) -> Result<(), Error> {
 }
 
 #[test]
-fn clients_that_die_at_random_instants_leave_nothing_behind() -> Result<(), Error> {
+fn clients_that_die_at_random_instants_leave_nothing_behind() -> TestResult {
     const DEAD: u64 = 60;
     let (gpu, dir) = start(|text| text)?;
     let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
@@ -304,7 +303,7 @@ fn clients_that_die_at_random_instants_leave_nothing_behind() -> Result<(), Erro
 }
 
 /// Kills a client, which until then has found nothing wrong.
-fn end(mut client: Child) -> Result<(), Error> {
+fn end(mut client: Child) -> TestResult {
     client.kill()?;
     let out = client.wait_with_output()?;
     let said = String::from_utf8_lossy(&out.stdout);
@@ -322,7 +321,7 @@ fn the_devices_tests_go_through_every_mechanism_of_the_harness() {
 }
 
 #[test]
-fn a_machine_without_it_has_none() -> Result<(), Error> {
+fn a_machine_without_it_has_none() -> TestResult {
     let gpu = VirtualGpu::start("turing", TimeMode::Wall, 1)?;
     assert_eq!(gpu.hami_library(), None);
     Ok(())

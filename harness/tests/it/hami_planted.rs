@@ -11,12 +11,11 @@ mod intervals;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::{Error, TestResult};
 use gpubench::device::VirtualGpu;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
 use gpubench_virtual_gpu::session::TimeMode::Virtual;
 use intervals::{EACH, SEEDS, covered, covered_chance, near};
-
-type Error = Box<dyn std::error::Error>;
 
 /// A `hopper` without noise, or with all that is drawn again and again.
 fn hopper(noise: bool) -> Result<Machine, Error> {
@@ -112,7 +111,7 @@ fn holds(noise: bool, values: &[f64], want: f64, what: &str) {
 
 /// `Launch`: what a launch costs the host, with the limiter's hook in its way.
 #[test]
-fn a_launch_costs_what_the_machine_says() -> Result<(), Error> {
+fn a_launch_costs_what_the_machine_says() -> TestResult {
     for noise in [false, true] {
         let mut machine = hopper(noise)?;
         machine.host.launch_ns *= 3;
@@ -124,7 +123,7 @@ fn a_launch_costs_what_the_machine_says() -> Result<(), Error> {
 
 /// `Quantum` and `Gap`: how long turns and the pauses between them are.
 #[test]
-fn turns_and_the_pauses_between_them_are_as_long_as_planted() -> Result<(), Error> {
+fn turns_and_the_pauses_between_them_are_as_long_as_planted() -> TestResult {
     for (slice_us, gap_us, noise) in [(800, 300, false), (150, 60, true)] {
         let mut machine = hopper(noise)?;
         machine.scheduler.slice_us = slice_us;
@@ -150,7 +149,7 @@ fn turns_and_the_pauses_between_them_are_as_long_as_planted() -> Result<(), Erro
 /// `SmCap`: the share of time in which launches go. The bucket of HAMi-core has none to look for:
 /// it follows the utilisation of the last second, in bursts.
 #[test]
-fn a_limiter_gives_the_share_that_is_planted() -> Result<(), Error> {
+fn a_limiter_gives_the_share_that_is_planted() -> TestResult {
     const PERIOD_NS: f64 = 120e6;
     for (limit, error, want, noise) in [
         ("50", 0.0, 0.5, false),
@@ -179,7 +178,7 @@ fn a_limiter_gives_the_share_that_is_planted() -> Result<(), Error> {
 
 /// `Link`: beside somebody with two copies in the queue, one in three is one's own.
 #[test]
-fn copies_queue_for_one_engine() -> Result<(), Error> {
+fn copies_queue_for_one_engine() -> TestResult {
     for noise in [false, true] {
         let blocks = EACH * groups(noise);
         let wishes = [format!("copies {blocks}"), format!("lean {blocks}")];
@@ -191,7 +190,7 @@ fn copies_queue_for_one_engine() -> Result<(), Error> {
 
 /// `Containment`: how often a fault reaches somebody else.
 #[test]
-fn a_fault_gets_out_as_often_as_planted() -> Result<(), Error> {
+fn a_fault_gets_out_as_often_as_planted() -> TestResult {
     const TRIALS: u64 = 4;
     const VICTIMS: u64 = 5;
     for (chance, noise) in [(0.0, false), (1.0, false), (0.3, true)] {

@@ -7,10 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
+use crate::support::mechanism::daemons;
+use crate::support::{Error, LIVENESS, Lab, TestResult, text};
 use gpubench_record::RunRecord;
-use crate::support::mechanism::{PATIENCE, Place, TestResult, daemons, text};
-
-type Error = Box<dyn std::error::Error>;
 
 /// `SIGINT`.
 const INTERRUPT: i32 = 2;
@@ -30,14 +29,14 @@ fn interrupted(mut run: Child) -> Result<Output, Error> {
     );
     let begin = Instant::now();
     while run.try_wait()?.is_none() {
-        assert!(begin.elapsed() < PATIENCE, "it does not end");
+        assert!(begin.elapsed() < LIVENESS, "it does not end");
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(run.wait_with_output()?)
 }
 
 /// Processes that live with the folders of this place in their environment.
-fn left(place: &Place) -> Vec<String> {
+fn left(place: &Lab) -> Vec<String> {
     let state = place.path("state").display().to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let alive = |entry: &std::fs::DirEntry| {
@@ -61,7 +60,7 @@ impl Moment {
             Self::After(time) => std::thread::sleep(time),
             Self::FirstFile => {
                 let begin = Instant::now();
-                while !out.join("events.jsonl").is_file() && begin.elapsed() < PATIENCE {
+                while !out.join("events.jsonl").is_file() && begin.elapsed() < LIVENESS {
                     std::hint::spin_loop();
                 }
             }
@@ -71,8 +70,8 @@ impl Moment {
 
 /// Interrupts a run at a moment; whether it had begun to write, and whether it had ended.
 fn at(after: Moment) -> Result<(bool, bool), Error> {
-    let place = Place::new("hopper")?;
-    let run = place.matrix("mps,mig,time-slicing", "out").spawn()?;
+    let place = Lab::on("hopper")?;
+    let run = place.reconfigure("mps,mig,time-slicing", "out").spawn()?;
     after.wait(&place.path("out"));
     let journal = place.journal();
     let ended = interrupted(run)?;

@@ -1,32 +1,30 @@
-//! Set-up and tear-down are killed at every step of the journal, on the real path: real processes,
-//! driver calls, daemons and folders, on a virtual device that outlives them. Whatever is left,
-//! `gpubench cleanup` brings the device back to how it was found. Every mechanism on every machine
-//! that has it; nothing is measured, so that what it takes is processes and waiting, and several
-//! devices are worked on at the same time.
+//! gpubench is killed at every step of the set-up and tear-down of every mechanism on every machine.
+//! `gpubench cleanup` then restores the device. Processes, driver calls, daemons and folders are real;
+//! the virtual device outlives them. Nothing is measured.
 
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpubench::mechanism::host::mps_processes;
 use gpubench_virtual_gpu::cgroup::TREE;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::BUILT_IN;
-use gpubench_virtual_gpu::session::ENV;
-use crate::support::mechanism::device_that_stays;
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+use crate::support::resident::Resident;
+use crate::support::{
+    Error, Finished, Lab, SHORT, TestResult, driver_client, finish, machine_text, wait_for,
+    with_changes,
+};
 
-/// SIGKILL.
-const KILLED: i32 = 9;
+const SIGKILL: i32 = 9;
 /// More steps than any mechanism has.
 const STEPS_MAX: u32 = 64;
-/// Devices that are worked on at the same time: most of it is waiting for processes.
+/// Devices tested at the same time: most of the time goes into waiting for processes.
 const AT_ONCE: usize = 6;
 
-/// Every mechanism that changes something on the host of some machine, and how much: a change has a
-/// step when it is written down, made, undone and marked.
+/// Every mechanism that changes a host, with its number of changes. A change has four steps: journal
+/// entry, change, undo, and the mark of the undo.
 const MECHANISMS: [(&str, u32); 9] = [
     ("exclusive-process", 1),
     ("time-slicing", 1),
@@ -41,7 +39,7 @@ const MECHANISMS: [(&str, u32); 9] = [
     ("hami", 1),
 ];
 
-/// What each machine lacks of them.
+/// The mechanisms that a machine does not have.
 const LACKING: [(&str, &[&str]); 5] = [
     ("hopper", &[]),
     ("h200", &[]),
@@ -53,7 +51,7 @@ const LACKING: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Everything of a device that a mechanism can change.
+/// Every state of a device that a mechanism can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Settings {
     compute_mode: u32,
@@ -68,73 +66,54 @@ struct Settings {
     groups: Vec<PathBuf>,
 }
 
-/// A device with folders for what runs on it.
+/// A device whose settings are compared before and after.
 struct Stage {
+    host: Resident,
     device: Device,
-    /// Variables with which programs find it.
-    environment: Vec<(String, String)>,
     machine: String,
-    dir: tempfile::TempDir,
 }
 
 impl Stage {
     fn new(machine: &str, options: &str) -> Result<Self, Error> {
-        let dir = tempfile::tempdir()?;
-        let built_in = BUILT_IN.iter().find(|(name, _)| *name == machine);
-        // Making an instance takes a second on these machines, and there are many to make.
-        let text = built_in.ok_or("an unknown machine")?.1;
-        let quick = text.replace("instance_ms = 1000", "instance_ms = 0");
-        let file = dir.path().join("machine.toml");
-        std::fs::write(&file, quick)?;
-        std::fs::create_dir(dir.path().join("run"))?;
-        let short = include_str!("data/short.toml").to_owned() + "[time-slicing]\nslice = \"short\"\n";
-        // As much time as all mechanisms together would take, were any measured.
-        let short = short.replace("device_time = \"20s\"", "device_time = \"10min\"") + options;
-        std::fs::write(dir.path().join("profile.toml"), short)?;
-        let program = Path::new(env!("CARGO_BIN_EXE_gpubench"));
-        let environment = device_that_stays(program, &file, &dir.path().join("cache"))?;
-        let folder = environment.iter().find(|(name, _)| name == ENV);
-        let device = Device::open(Path::new(&folder.ok_or("no device")?.1))?;
+        // Creating a MIG instance takes a second on these machines, and this creates many.
+        let text = machine_text(machine)?.replace("instance_ms = 1000", "instance_ms = 0");
+        // Device time for all mechanisms, so that none is skipped: nothing is measured.
+        let profile = SHORT.to_owned() + "[time-slicing]\nslice = \"short\"\n" + options;
+        let profile = with_changes(
+            &profile,
+            &[("device_time = \"20s\"", "device_time = \"10min\"")],
+        )?;
+        let host = Resident::start(Lab::of_machine(&text)?.profile(&profile)?)?;
+        let device = host.open()?;
+        let machine = machine.to_owned();
         Ok(Self {
+            host,
             device,
-            environment,
-            machine: machine.to_owned(),
-            dir,
+            machine,
         })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn gpubench(&self, args: &[&str], die_after: Option<u32>) -> Result<Output, Error> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
-        command
-            .args(args)
-            .envs(self.environment.iter().cloned())
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("XDG_RUNTIME_DIR", self.path("run"))
-            .stdin(Stdio::null());
+    fn gpubench(&self, args: &[&str], die_after: Option<u32>) -> Result<Finished, Error> {
+        let mut command = self.host.gpubench(args);
         if let Some(steps) = die_after {
             command.env("GPUBENCH_DIE_AFTER_STEPS", steps.to_string());
         }
-        Ok(command.output()?)
+        finish(command)
     }
 
-    fn plan(&self, more: &[&str], die_after: Option<u32>) -> Result<Output, Error> {
-        let profile = self.path("profile.toml").display().to_string();
-        let args = ["plan", "--allow-reconfigure", "--profile", &profile];
+    fn plan(&self, more: &[&str], die_after: Option<u32>) -> Result<Finished, Error> {
+        let args = ["plan", "--allow-reconfigure", "--profile", "short.toml"];
         self.gpubench(&[&args[..], more].concat(), die_after)
     }
 
-    fn rehearse(&self, mechanism: &str, die_after: Option<u32>) -> Result<Output, Error> {
+    fn rehearse(&self, mechanism: &str, die_after: Option<u32>) -> Result<Finished, Error> {
         self.plan(&["--rehearse", "--mechanism", mechanism], die_after)
     }
 
     /// The mechanisms that would change something on this device's host, by name.
     fn changing(&self) -> Result<Vec<String>, Error> {
         let planned = self.plan(&["--format", "json"], None)?;
-        let document: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
+        let document: serde_json::Value = serde_json::from_str(&planned.stdout)?;
         let rows = document["plan"]["mechanisms"].as_array().ok_or("no plan")?;
         let changes = |row: &&serde_json::Value| {
             row["host_changes"]
@@ -176,61 +155,53 @@ impl Stage {
         })?)
     }
 
-    /// Files in a folder that should be empty.
-    fn left_in(&self, name: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.path(name));
-        let entries = entries.into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
-    }
-
-    /// Kills at one step, cleans up, and holds what is there against what was found. False when
-    /// the mechanism has no such step.
+    /// Kills gpubench at one step, cleans up, and compares the settings with those from before. False
+    /// when the mechanism has no such step.
     fn kill_at(&self, mechanism: &str, step: u32) -> Result<bool, Error> {
         let found = self.settings()?;
         let killed = self.rehearse(mechanism, Some(step))?;
         let what = format!("{}: {mechanism} killed at step {step}", self.machine);
-        let told = String::from_utf8_lossy(&killed.stderr).into_owned();
-        let died = killed.status.signal() == Some(KILLED);
-        assert!(died || killed.status.success(), "{what}: {told}");
-        let pipes: Vec<PathBuf> = self.left_in("run").iter().map(|f| f.join("pipe")).collect();
+        let died = killed.signal == Some(SIGKILL);
+        assert!(died || killed.code == Some(0), "{what}: {}", killed.stderr);
+        let left = self.host.left_in("run");
+        let pipes: Vec<PathBuf> = left.iter().map(|folder| folder.join("pipe")).collect();
         if died && step % 3 == 1 {
-            // The one who cleans up may be killed too, and comes again.
+            // The clean-up is killed too, and repeated.
             let _ = self.gpubench(&["cleanup"], Some(step % 4))?;
         }
         let cleaned = self.gpubench(&["cleanup"], None)?;
-        let said = String::from_utf8_lossy(&cleaned.stderr).into_owned();
-        assert!(cleaned.status.success(), "{what}: {said}");
+        assert_eq!(cleaned.code, Some(0), "{what}: {}", cleaned.stderr);
         assert_eq!(self.settings()?, found, "{what}");
-        assert_eq!(self.left_in("run"), Vec::<PathBuf>::new(), "{what}");
+        assert_eq!(self.host.left_in("run"), Vec::<PathBuf>::new(), "{what}");
         assert_eq!(
-            self.left_in("state/gpubench"),
+            self.host.left_in("state/gpubench"),
             Vec::<PathBuf>::new(),
             "{what}"
         );
         for pipe in pipes {
-            assert_eq!(mps_processes(Path::new(&pipe)), Vec::<u32>::new(), "{what}");
+            assert_eq!(mps_processes(&pipe), Vec::<u32>::new(), "{what}");
         }
         Ok(died)
     }
 
-    /// How many steps a mechanism has, each of which was the last one once.
+    /// Kills at every step of a mechanism and returns how many there are.
     fn kill_at_each(&self, mechanism: &str) -> Result<u32, Error> {
         for step in 0..STEPS_MAX {
             if !self.kill_at(mechanism, step)? {
                 return Ok(step);
             }
         }
-        Err(format!("{mechanism} never ends").into())
+        Err(format!("{mechanism} has more than {STEPS_MAX} steps").into())
     }
 }
 
-/// What the driver of an a100-80 refuses when it is asked.
+/// Mechanisms whose changes the driver of an a100-80 refuses.
 const REFUSED: [&str; 3] = ["time-slicing", "mig", "mig-mps"];
 
 /// Runs jobs on several threads; the first error of any.
-fn all<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<(), Error> + Sync) -> Result<(), Error> {
+fn all<T: Sync>(jobs: &[T], work: impl Fn(&T) -> TestResult + Sync) -> TestResult {
     let next = AtomicUsize::new(0);
-    let one = || -> Result<(), Error> {
+    let one = || -> TestResult {
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             work(job)?;
         }
@@ -241,14 +212,14 @@ fn all<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<(), Error> + Sync) -> Re
         let ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
         let ended: Vec<_> = ended.collect();
         for result in ended {
-            result.map_err(|_| "a job failed; its message stands above")??;
+            result.map_err(|_| "a job panicked; its message is above")??;
         }
         Ok(())
     })
 }
 
 #[test]
-fn every_mechanism_comes_back_from_every_step_on_every_machine() -> Result<(), Error> {
+fn every_mechanism_is_restored_after_a_kill_at_every_step_on_every_machine() -> TestResult {
     let machines: Vec<&str> = LACKING.iter().map(|(name, _)| *name).collect();
     let built_in: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
     let mut jobs = Vec::new();
@@ -268,11 +239,11 @@ fn every_mechanism_comes_back_from_every_step_on_every_machine() -> Result<(), E
                 .map(|(mechanism, changes)| (machine, mechanism, changes)),
         );
     }
-    // Those that take longest first.
+    // The longest jobs first.
     jobs.sort_by_key(|(_, _, changes)| std::cmp::Reverse(*changes));
     all(&jobs, |&(machine, mechanism, changes)| {
-        // Of an a100-80 the MIG mode waits for a reset and turns have one length: the change is
-        // refused, and taken back.
+        // On an a100-80 the MIG mode waits for a reset and the time slice is fixed: the change is
+        // refused and undone.
         let refused = machine == "a100-80" && REFUSED.contains(&mechanism);
         let steps = if refused { 3 } else { 4 * changes };
         let stage = Stage::new(machine, "")?;
@@ -286,7 +257,7 @@ fn every_mechanism_comes_back_from_every_step_on_every_machine() -> Result<(), E
 }
 
 #[test]
-fn the_mode_beside_a_daemon_comes_back_from_every_step_too() -> Result<(), Error> {
+fn the_compute_mode_beside_a_daemon_is_restored_after_a_kill_at_every_step() -> TestResult {
     let guarded = "[mps]\nexclusive_process = true\n[mps-memory]\nby = \"namespace\"\n";
     let jobs = [("hopper", "mps-memory"), ("turing", "mps-quota")];
     all(&jobs, |(machine, mechanism)| {
@@ -297,67 +268,49 @@ fn the_mode_beside_a_daemon_comes_back_from_every_step_too() -> Result<(), Error
     })
 }
 
-/// Stands in front of the daemon's command. Where a daemon is started for an instance, another
-/// process takes the instance first; the daemon is then started, or is not.
+/// A command before that of the MPS daemon. Before the daemon of an instance starts, another process
+/// takes the instance; the daemon then starts or is refused.
 const INTRUDER: &str = r#"#!/bin/sh
-if [ "$1" = -d ] && [ ! -e "$HERE/said" ]; then
-    CLIENT hold < "$HERE/held" > "$HERE/said" 2> /dev/null &
-    for i in $(seq 500); do grep -q holding "$HERE/said" && break; sleep 0.02; done
-    [ "$REFUSES" = 1 ] && { echo "no daemon today" >&2; exit 1; }
+if [ "$1" = -d ] && [ ! -e "$HERE/output" ]; then
+    CLIENT hold < "$HERE/held" > "$HERE/output" 2> /dev/null &
+    for i in $(seq 500); do grep -q holding "$HERE/output" && break; sleep 0.02; done
+    [ REFUSES = 1 ] && { echo "refused" >&2; exit 1; }
 fi
 exec "$STAND_IN" "$@"
 "#;
 
-/// Puts the intruder before the daemon's command; whoever it starts lives until what is returned is
-/// dropped.
+/// Puts the intruder before the daemon's command. The process that it starts lives until the returned
+/// file is dropped.
 fn place_intruder(stage: &mut Stage, refuses: bool) -> Result<std::fs::File, Error> {
-    let own = std::env::current_exe()?;
-    let target = own.parent().and_then(Path::parent).ok_or("no target")?;
-    let client = target.join("examples/driver_client").display().to_string();
-    let script = stage.path("bin").join("nvidia-cuda-mps-control");
-    std::fs::create_dir(stage.path("bin"))?;
-    std::fs::write(&script, INTRUDER.replace("CLIENT", &client))?;
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    let made = Command::new("mkfifo").arg(stage.path("held")).status()?;
-    assert!(made.success());
-    let here = stage.path("").display().to_string();
-    let path = stage
-        .environment
-        .iter_mut()
-        .find(|(name, _)| name == "PATH");
-    let (_, path) = path.ok_or("no PATH")?;
-    let commands = path.split(':').next().unwrap_or_default();
-    let stand_in = format!("{commands}/nvidia-cuda-mps-control");
-    *path = format!("{here}/bin:{path}");
-    for (name, value) in [
-        ("HERE", here),
-        ("STAND_IN", stand_in),
-        ("REFUSES", u8::from(refuses).to_string()),
-    ] {
-        stage.environment.push((name.to_owned(), value));
-    }
-    // It is open on both sides, so that neither waits for the other to open it.
+    let client = driver_client()?.display().to_string();
+    let refuses = if refuses { "1" } else { "0" };
+    let script = INTRUDER
+        .replace("CLIENT", &client)
+        .replace("REFUSES", refuses);
+    stage.host.shadow("nvidia-cuda-mps-control", &script)?;
+    let held = stage.host.lab.path("held");
+    assert!(Command::new("mkfifo").arg(&held).status()?.success());
+    // Opened for both directions, so that no side waits for the other to open it.
     let mut both = std::fs::OpenOptions::new();
-    Ok(both.read(true).write(true).open(stage.path("held"))?)
+    Ok(both.read(true).write(true).open(held)?)
 }
 
-/// Has somebody take the instance while `mig-mps` is set up, and ends that only after the mechanism
-/// wanted to destroy it.
-fn intrude(refuses: bool) -> Result<(), Error> {
+/// A process takes the instance while `mig-mps` is set up, and ends after the mechanism failed to
+/// destroy it.
+fn intrude(refuses: bool) -> TestResult {
     let mut stage = Stage::new("hopper", "")?;
     let found = stage.settings()?;
     let held = place_intruder(&mut stage, refuses)?;
-    let busy = |what: &str, output: &Output| {
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(6), "{what}: {told}");
+    let is_busy = |what: &str, done: &Finished| {
+        assert_eq!(done.code, Some(6), "{what}: {}", done.stderr);
         for part in [
             "MIG instance 7g.80gb at 0: destroying a MIG instance",
             "cleanup",
         ] {
-            assert!(told.contains(part), "{what}: {told}");
+            assert!(done.stderr.contains(part), "{what}: {}", done.stderr);
         }
     };
-    busy("the run", &stage.rehearse("mig-mps", None)?);
+    is_busy("the run", &stage.rehearse("mig-mps", None)?);
     let half = stage.settings()?;
     let left = (
         half.mig,
@@ -366,34 +319,29 @@ fn intrude(refuses: bool) -> Result<(), Error> {
         half.daemons,
         half.contexts,
     );
-    // The instance is whole, and so is the mode that it needs; all that was beside it is gone.
+    // The instance and the MIG mode that it needs stay; everything else is gone.
     assert_eq!(left, ((true, true), 1, 1, 0, 1));
-    assert_eq!(stage.left_in("run"), Vec::<PathBuf>::new());
-    busy("cleanup", &stage.gpubench(&["cleanup"], None)?);
-    assert_eq!(stage.settings()?, half, "nothing was half torn down");
+    assert_eq!(stage.host.left_in("run"), Vec::<PathBuf>::new());
+    is_busy("cleanup", &stage.gpubench(&["cleanup"], None)?);
+    assert_eq!(stage.settings()?, half, "a failed clean-up changes nothing");
     let refused = stage.rehearse("mps", None)?;
     assert_eq!(
-        refused.status.code(),
+        refused.code,
         Some(6),
-        "the next run is refused until it is clean"
+        "a run is refused before the clean-up"
     );
     drop(held);
-    for _ in 0..500 {
-        if stage.settings()?.contexts == 0 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let cleaned = stage.gpubench(&["cleanup"], None)?;
-    let told = String::from_utf8_lossy(&cleaned.stderr).into_owned();
-    assert_eq!(cleaned.status.code(), Some(0), "{told}");
+    wait_for("the intruder ends", || {
+        stage.settings().is_ok_and(|now| now.contexts == 0)
+    })?;
+    stage.gpubench(&["cleanup"], None)?.ended_with(0)?;
     assert_eq!(stage.settings()?, found);
-    assert_eq!(stage.left_in("state/gpubench"), Vec::<PathBuf>::new());
+    assert_eq!(stage.host.left_in("state/gpubench"), Vec::<PathBuf>::new());
     Ok(())
 }
 
 #[test]
-fn an_instance_that_somebody_holds_is_told_kept_whole_and_finished_later() -> Result<(), Error> {
+fn a_busy_instance_is_reported_kept_whole_and_destroyed_by_a_later_cleanup() -> TestResult {
     // At tear-down, and at a set-up that fails on the way.
     all(&[false, true], |refuses| intrude(*refuses))
 }

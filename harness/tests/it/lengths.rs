@@ -9,13 +9,14 @@
 //! is done by this program run again on each machine, as in `loads.rs`.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use crate::support::device::{Device, SHARE, crawling_machine, machines, run_again};
+use crate::support::{TestResult, binary};
 use gpubench_record::{MatrixRow, OutcomeKind, RefusalKind, Role, RunRecord};
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_workloads::clock::Participation;
 use gpubench_workloads::load::{self, LENGTHS_NS, LoadError, Workload};
-use crate::support::device::{Device, Error, SHARE, crawling_machine, machines, run_again};
 use serde_json::{Value, json};
 
 /// Set for the program that is run again, to the name of its machine.
@@ -24,7 +25,7 @@ const TEST: &str = "lengths::every_victim_has_every_length_that_its_steps_come_t
 const TOLERANCE: f64 = 0.1;
 
 #[test]
-fn every_victim_has_every_length_that_its_steps_come_to() -> Result<(), Error> {
+fn every_victim_has_every_length_that_its_steps_come_to() -> TestResult {
     if let Ok(machine) = std::env::var(AGAIN) {
         return again(&machine);
     }
@@ -98,7 +99,7 @@ fn judge(machine: &Machine, victim: &Workload, length_ns: u64, line: &Value) -> 
 }
 
 /// The program that is run again: the victims with their lengths in turn.
-fn again(machine: &str) -> Result<(), Error> {
+fn again(machine: &str) -> TestResult {
     let device = Device::of_environment()?;
     let gpu = &device.gpu;
     for (victim, length_ns) in asked(machine) {
@@ -139,13 +140,13 @@ mechanisms = ["exclusive", "time-slicing"]
 
 /// On `turing` one allocation and its release are too short, and two are too long.
 #[test]
-fn a_length_that_a_victim_cannot_have_waives_its_rows_and_no_others() -> Result<(), Error> {
+fn a_length_that_a_victim_cannot_have_waives_its_rows_and_no_others() -> TestResult {
     let dir = tempfile::tempdir()?;
     let mut profile: toml::Table = include_str!("data/short.toml").parse()?;
     profile.extend(TENTH.parse::<toml::Table>()?);
     let path = dir.path().join("short.toml");
     std::fs::write(&path, profile.to_string())?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .args(["matrix", "--device", "virtual:turing", "--profile"])
         .arg(&path)
         .arg("--out")

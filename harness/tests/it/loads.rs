@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
+use crate::support::device::{Device, SHARE, machines, run_again};
+use crate::support::{Error, TestResult};
 use gpubench_record::{LoadSpec, Role, SampleStatus};
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_workloads::clock::{Clock, Participation, Time};
@@ -16,7 +18,6 @@ use gpubench_workloads::device::{EventPool, Requests};
 use gpubench_workloads::generator::{Part, Reap, play};
 use gpubench_workloads::load::{self, Calibrated, Gpu, Workload};
 use gpubench_workloads::log::{LogWriter, read_log};
-use crate::support::device::{Device, Error, SHARE, machines, run_again};
 use serde_json::{Value, json};
 
 /// Marks the program that is run again.
@@ -30,7 +31,7 @@ const DOSE: f64 = 0.5;
 const PERIOD_NS: u64 = 10_000_000;
 
 #[test]
-fn every_workload_does_its_job_on_every_machine() -> Result<(), Error> {
+fn every_workload_does_its_job_on_every_machine() -> TestResult {
     if std::env::var_os(AGAIN).is_some() {
         return again();
     }
@@ -144,7 +145,7 @@ fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
 }
 
 /// The program that is run again: all workloads in turn on the device of the environment.
-fn again() -> Result<(), Error> {
+fn again() -> TestResult {
     let device = Device::of_environment()?;
     let (gpu, clock) = (&device.gpu, &device.clock);
     for workload in load::CATALOGUE.iter() {

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{Error, TestResult, binary, program};
 use gpubench_record::{Condition, OutcomeKind, RunRecord};
-
-type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 /// The shortest run that goes through everything: six blocks of one resource.
 const SHORT: &str = concat!(
@@ -21,7 +20,7 @@ fn short_profile(dir: &Path) -> std::io::Result<PathBuf> {
 }
 
 fn gpubench(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
+    let mut command = binary();
     command
         .args(args)
         .env_remove("NO_COLOR")
@@ -29,7 +28,7 @@ fn gpubench(args: &[&str]) -> Command {
     command
 }
 
-fn matrix(dir: &Path, out: &str, more: &[&str]) -> Result<Output, Box<dyn std::error::Error>> {
+fn matrix(dir: &Path, out: &str, more: &[&str]) -> Result<Output, Error> {
     let profile = short_profile(dir)?;
     let out = dir.join(out);
     let (profile, out) = (profile.display().to_string(), out.display().to_string());
@@ -46,7 +45,7 @@ fn matrix(dir: &Path, out: &str, more: &[&str]) -> Result<Output, Box<dyn std::e
     Ok(gpubench(&args).output()?)
 }
 
-fn record(dir: &Path) -> Result<RunRecord, Box<dyn std::error::Error>> {
+fn record(dir: &Path) -> Result<RunRecord, Error> {
     Ok(serde_json::from_slice(&std::fs::read(
         dir.join("record.json"),
     )?)?)
@@ -172,7 +171,7 @@ fn time_slicing_takes_what_the_machine_file_says() -> TestResult {
 fn the_binary_needs_nothing_beside_it() -> TestResult {
     let dir = tempfile::tempdir()?;
     let copy = dir.path().join("elsewhere");
-    std::fs::copy(env!("CARGO_BIN_EXE_gpubench"), &copy)?;
+    std::fs::copy(program(), &copy)?;
     let profile = short_profile(dir.path())?;
     let done = Command::new(&copy)
         .args([
@@ -193,7 +192,7 @@ fn the_binary_needs_nothing_beside_it() -> TestResult {
 }
 
 /// Starts a run and waits until its first cells have ended.
-fn started(dir: &Path) -> Result<std::process::Child, Box<dyn std::error::Error>> {
+fn started(dir: &Path) -> Result<std::process::Child, Error> {
     let profile = short_profile(dir)?.display().to_string();
     let out = dir.join("out").display().to_string();
     let child = gpubench(&[
@@ -228,7 +227,7 @@ fn wait_for(mut condition: impl FnMut() -> bool) -> TestResult {
 }
 
 /// Process ids of the tenants that a run's events name.
-fn tenants(dir: &Path) -> Result<Vec<u32>, Box<dyn std::error::Error>> {
+fn tenants(dir: &Path) -> Result<Vec<u32>, Error> {
     let text = std::fs::read_to_string(dir.join("out/events.jsonl"))?;
     let mut out = Vec::new();
     for line in text.lines() {
@@ -393,7 +392,7 @@ fn a_full_disk_is_told_and_loses_nothing_that_was_measured() -> TestResult {
          --profile {profile} --out {disk}/out; status=$?; cp {disk}/out/events.jsonl {kept}; \
          exit $status",
         disk = disk.display(),
-        program = env!("CARGO_BIN_EXE_gpubench"),
+        program = program().display(),
         profile = profile.display(),
         kept = dir.path().join("events.jsonl").display(),
     );

@@ -4,28 +4,27 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use crate::support::mechanism::{done, outcome, row};
+use crate::support::{Error, Lab, TestResult, program, text};
 use gpubench_record::{Condition, Estimate, MatrixRow, OutcomeKind, RunRecord};
-use crate::support::mechanism::{Place, TestResult, done, outcome, row, text};
-
-type Error = Box<dyn std::error::Error>;
 
 /// Every length of a turn that can be set, and how long it is on the machine of these tests (us):
 /// as in no machine file of ours.
 const SLICES: [(&str, u32); 3] = [("short", 700), ("medium", 3_000), ("long", 20_000)];
 
 /// `hopper` with these lengths and further changes to its file.
-fn place(changes: &[(&str, &str)], option: &str) -> Result<Place, Error> {
+fn place(changes: &[(&str, &str)], option: &str) -> Result<Lab, Error> {
     let [short, medium, long] = SLICES.map(|(_, us)| us);
     let levels = format!("{{ short_us = {short}, medium_us = {medium}, long_us = {long} }}");
     let known = "{ short_us = 500, medium_us = 4000, long_us = 16000 }";
     let all = [&[(known, levels.as_str())], changes].concat();
-    let place = Place::bent("hopper", &all, "")?;
+    let place = Lab::changed("hopper", &all, "")?;
     add(&place, option)?;
     Ok(place)
 }
 
 /// Puts something at the end of the profile.
-fn add(place: &Place, option: &str) -> std::io::Result<()> {
+fn add(place: &Lab, option: &str) -> std::io::Result<()> {
     let mut profile = std::fs::OpenOptions::new();
     let mut profile = profile.append(true).open(place.path("short.toml"))?;
     profile.write_all(option.as_bytes())
@@ -46,7 +45,7 @@ fn figure<'a>(record: &'a RunRecord, variant: &str, name: &str) -> Result<&'a Es
 fn each_length_of_a_turn_is_that_of_the_machine() -> TestResult {
     for (word, us) in SLICES {
         let place = place(&[], &sliced(word))?;
-        let mut run = place.matrix("time-slicing", "out");
+        let mut run = place.reconfigure("time-slicing", "out");
         done(&run.arg("--probes").output()?)?;
         let record = place.record("out")?;
         let (kind, reason, scored) = outcome(&record, "time-slicing")?;
@@ -75,7 +74,7 @@ const LISTENER: &str = "#!/bin/sh\necho \"$*\" >> \"$HERE/asked\"\nexec \"$STAND
 /// Runs the main job on a device that was set up by a script before and is looked at after it;
 /// what was said, and the lengths of a turn that were set, by number.
 fn between(
-    place: &Place,
+    place: &Lab,
     before: &str,
     matrix: &str,
     after: &str,
@@ -91,7 +90,7 @@ fn between(
         "{before}\nSTAND_IN=$(command -v nvidia-smi) PATH=\"$HERE:$PATH\" {} matrix {matrix} \
          --profile \"$HERE/short.toml\" --out \"$HERE/out\" > \"$HERE/said\"\n\
          echo \"status $?\"\n{after}",
-        env!("CARGO_BIN_EXE_gpubench")
+        program().display()
     );
     let machine = place.device();
     let machine = machine.trim_start_matches("virtual:");
@@ -160,14 +159,11 @@ fn a_form_that_nobody_asked_for_has_the_turns_that_are_there_and_takes_no_leave(
 }
 
 /// The run's exit status and what became of time-slicing: reason and remedy.
-fn waived(place: &Place, allow: bool) -> Result<(String, Option<String>), Error> {
+fn waived(place: &Lab, allow: bool) -> Result<(String, Option<String>), Error> {
     let mut run = if allow {
-        place.matrix("time-slicing,mps", "out")
+        place.reconfigure("time-slicing,mps", "out")
     } else {
-        let device = place.device();
-        let mut run = place.gpubench(&["matrix", "--device", &device]);
-        place.short(&mut run, "time-slicing,mps", "out");
-        run
+        place.matrix("out", &["--mechanism", "time-slicing,mps"])
     };
     let output = run.output()?;
     // It was named and is not there; what else was named is measured.
@@ -185,7 +181,7 @@ fn waived(place: &Place, allow: bool) -> Result<(String, Option<String>), Error>
 
 #[test]
 fn a_length_that_may_not_or_cannot_be_set_is_waived_with_what_would_help() -> TestResult {
-    let of = |place: &Place, allow| -> Result<(String, String), Error> {
+    let of = |place: &Lab, allow| -> Result<(String, String), Error> {
         let (reason, remedy) = waived(place, allow)?;
         Ok((reason, remedy.ok_or("no remedy")?))
     };
@@ -201,7 +197,7 @@ fn a_length_that_may_not_or_cannot_be_set_is_waived_with_what_would_help() -> Te
     assert!(reason.contains(takes), "{reason}");
     assert_eq!(remedy, "run as root");
     // A device whose turns have one length says so when it is asked.
-    let fixed = Place::new("a100-80")?;
+    let fixed = Lab::on("a100-80")?;
     add(&fixed, &sliced("short"))?;
     let (reason, remedy) = of(&fixed, true)?;
     assert!(reason.contains("Timeslice: Not Supported"), "{reason}");
@@ -210,7 +206,7 @@ fn a_length_that_may_not_or_cannot_be_set_is_waived_with_what_would_help() -> Te
     let profile = std::fs::read_to_string(fixed.path("short.toml"))?;
     let helped = profile.replace("slice = \"short\"", "slice = \"default\"");
     std::fs::write(fixed.path("short.toml"), helped)?;
-    done(&fixed.matrix("time-slicing", "helped").output()?)?;
+    done(&fixed.reconfigure("time-slicing", "helped").output()?)?;
     let (kind, reason, _) = outcome(&fixed.record("helped")?, "time-slicing")?;
     assert_eq!(kind, OutcomeKind::Measured, "{reason}");
     Ok(())
@@ -231,13 +227,13 @@ fn neighbours_below_normal_are_seen_to_be_and_leave_the_victim_more() -> TestRes
     const CHECK: &str = "the neighbours alone were started with a priority below normal";
     let mut kept = Vec::new();
     for word in ["normal", "below-normal"] {
-        let place = Place::new("hopper")?;
+        let place = Lab::on("hopper")?;
         // Nobody's share of the SMs keeps them apart: what remains is who goes first.
         add(
             &place,
             &format!("[mps-quota]\npct = 100\nneighbours = \"{word}\"\n"),
         )?;
-        done(&place.matrix("mps-quota", word).output()?)?;
+        done(&place.reconfigure("mps-quota", word).output()?)?;
         let (record, found) = quota(&place.path(word))?;
         assert!(found.outcome.is_measured(), "{word}: {found:?}");
         let mechanism = row(&record, "mps-quota")?;

@@ -3,22 +3,21 @@
 
 use std::time::{Duration, Instant};
 
+use crate::support::mechanism::{daemons, done, kill, outcome, row, wait_for_proof};
+use crate::support::{LIVENESS, Lab, TestResult, text};
 use gpubench::device::VirtualGpu;
 use gpubench_record::OutcomeKind;
 use gpubench_virtual_gpu::session::TimeMode;
-use crate::support::mechanism::{
-    PATIENCE, Place, TestResult, daemons, done, kill, outcome, row, text, wait_for_proof,
-};
 
 #[test]
 fn each_is_proved_and_leaves_nothing() -> TestResult {
-    let place = Place::new("hopper")?;
+    let place = Lab::on("hopper")?;
     let all = gpubench::catalogue::names();
     // As much time as all of them together take.
     let short = std::fs::read_to_string(place.path("short.toml"))?;
     let longer = short.replace("device_time = \"20s\"", "device_time = \"10min\"");
     std::fs::write(place.path("short.toml"), longer)?;
-    let output = place.matrix(&all.join(","), "out").output()?;
+    let output = place.reconfigure(&all.join(","), "out").output()?;
     done(&output)?;
     let record = place.record("out")?;
     for name in all {
@@ -84,12 +83,12 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
 
 #[test]
 fn memory_limits_and_a_guarded_server_are_proved_and_leave_nothing() -> TestResult {
-    let place = Place::new("hopper")?;
+    let place = Lab::on("hopper")?;
     let mut profile = std::fs::OpenOptions::new()
         .append(true)
         .open(place.path("short.toml"))?;
     std::io::Write::write_all(&mut profile, b"[mps]\nexclusive_process = true\n")?;
-    done(&place.matrix("mps,mps-memory", "out").output()?)?;
+    done(&place.reconfigure("mps,mps-memory", "out").output()?)?;
     let record = place.record("out")?;
     let of = |name: &str, check: &str| -> Result<String, String> {
         let row = row(&record, name)?;
@@ -132,19 +131,19 @@ fn memory_limits_and_a_guarded_server_are_proved_and_leave_nothing() -> TestResu
 
 #[test]
 fn a_killed_run_is_cleaned_up_after() -> TestResult {
-    let place = Place::new("hopper")?;
-    let mut run = place.matrix("mig-mps", "killed").spawn()?;
+    let place = Lab::on("hopper")?;
+    let mut run = place.reconfigure("mig-mps", "killed").spawn()?;
     // The unprotected form has a daemon too, for the whole device, and comes first.
-    place.wait_for(&mut run, "\"device\":\"MIG-")?;
+    place.wait_for_journal(&mut run, "\"device\":\"MIG-")?;
     let left = place.journal();
     let begin = Instant::now();
-    while daemons(&left).is_empty() && begin.elapsed() < PATIENCE {
+    while daemons(&left).is_empty() && begin.elapsed() < LIVENESS {
         std::thread::sleep(Duration::from_millis(5));
     }
     run.kill()?;
     run.wait()?;
     assert!(left.contains("mig-instance"), "{left}");
-    let refused = place.matrix("mps", "refused").output()?;
+    let refused = place.reconfigure("mps", "refused").output()?;
     assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("gpubench cleanup"));
     let cleaned = place.gpubench(&["cleanup"]).output()?;
@@ -161,15 +160,15 @@ fn a_killed_run_is_cleaned_up_after() -> TestResult {
     assert_eq!(place.journal(), "");
     let again = place.gpubench(&["cleanup"]).output()?;
     assert_eq!(text(&again.stdout), "nothing to clean up\n");
-    done(&place.matrix("mps", "after").output()?)?;
+    done(&place.reconfigure("mps", "after").output()?)?;
     Ok(())
 }
 
 /// Kills the daemon of a mechanism once it was proved.
 fn outlived_by_its_tenants(name: &str) -> TestResult {
-    let place = Place::new("hopper")?;
-    let mut run = place.matrix(name, "out").spawn()?;
-    place.wait_for(&mut run, "mps-daemon")?;
+    let place = Lab::on("hopper")?;
+    let mut run = place.reconfigure(name, "out").spawn()?;
+    place.wait_for_journal(&mut run, "mps-daemon")?;
     wait_for_proof(&place.path("out"), &format!("\"variant\":\"{name}"))?;
     // The daemon of the unprotected form has its own place in the journal, and is gone by now.
     for pid in daemons(&place.journal()) {
@@ -213,7 +212,7 @@ fn nor_where_it_served_an_instance() -> TestResult {
 /// the hog leaves between two grabs. Every format tells how many reservations that was.
 #[test]
 fn a_reservation_is_honoured_wherever_memory_is_limited() -> TestResult {
-    let place = Place::new("hopper")?;
+    let place = Lab::on("hopper")?;
     let short = std::fs::read_to_string(place.path("short.toml"))?;
     let mut short = short.replace("compute/sm", "memory/capacity");
     short.push_str("[mps-quota]\nmemory_pct = 50\n");
@@ -221,7 +220,7 @@ fn a_reservation_is_honoured_wherever_memory_is_limited() -> TestResult {
     std::fs::write(place.path("short.toml"), short)?;
     let limited = ["mps-quota", "mps-memory", "mig", "hami"];
     let all = [&["time-slicing", "mps"], &limited[..]].concat();
-    let printed = place.matrix(&all.join(","), "out").output()?;
+    let printed = place.reconfigure(&all.join(","), "out").output()?;
     done(&printed)?;
     let record = place.record("out")?;
     for name in all {

@@ -1,14 +1,13 @@
 //! `nvidia-cuda-mps-control` on a virtual GPU, as a shell meets it: what it prints where, and the
 //! status with which it ends.
 
-use std::process::{Command, Stdio};
-
-type Error = Box<dyn std::error::Error>;
+use crate::support::{Error, TestResult, binary};
+use std::process::Stdio;
 
 /// Runs a shell script on a virtual GPU, in folders of its own: status, output, complaints.
 fn shell(machine: &str, script: &str) -> Result<(Option<i32>, String, String), Error> {
     let folder = tempfile::tempdir()?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .args([
             "virtual-gpu",
             "exec",
@@ -33,7 +32,7 @@ fn lines(output: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_daemon_listens_when_its_starter_returns_and_is_gone_after_quit() -> Result<(), Error> {
+fn a_daemon_listens_when_its_starter_returns_and_is_gone_after_quit() -> TestResult {
     let script = r#"
         control() { echo "$*" | nvidia-cuda-mps-control; }
         nvidia-cuda-mps-control -d
@@ -76,7 +75,7 @@ fn a_daemon_listens_when_its_starter_returns_and_is_gone_after_quit() -> Result<
 }
 
 #[test]
-fn partitions_are_made_and_listed_where_the_driver_has_them() -> Result<(), Error> {
+fn partitions_are_made_and_listed_where_the_driver_has_them() -> TestResult {
     let script = r#"
         control() { echo "$*" | nvidia-cuda-mps-control; }
         nvidia-cuda-mps-control -d -S || exit
@@ -96,7 +95,7 @@ fn partitions_are_made_and_listed_where_the_driver_has_them() -> Result<(), Erro
 }
 
 #[test]
-fn what_cannot_be_started_says_why_and_ends_with_one() -> Result<(), Error> {
+fn what_cannot_be_started_says_why_and_ends_with_one() -> TestResult {
     let long = "x".repeat(120);
     for (script, said) in [
         (

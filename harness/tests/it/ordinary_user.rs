@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use gpubench_virtual_gpu::machine::BUILT_IN;
-use crate::support::mechanism::device_that_stays;
-
-type Error = Box<dyn std::error::Error>;
+use crate::support::resident::Resident;
+use crate::support::{Error, Lab, TestResult, program};
 
 /// Nobody in particular.
 const NOBODY: u32 = 65_534;
@@ -29,13 +27,12 @@ enum User {
     Nobody,
 }
 
-/// A device in folders that everybody can reach, and a copy of the program there.
-struct Place {
-    environment: Vec<(String, String)>,
-    dir: tempfile::TempDir,
+/// A device in folders that every user can reach, with a copy of the program.
+struct Host {
+    device: Resident,
 }
 
-fn open_to_all(path: &Path) -> Result<(), Error> {
+fn open_to_all(path: &Path) -> TestResult {
     let meta = std::fs::symlink_metadata(path)?;
     if meta.is_symlink() {
         return Ok(());
@@ -50,35 +47,32 @@ fn open_to_all(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-impl Place {
-    fn new(change: &[(&str, &str)]) -> Result<Self, Error> {
-        let dir = tempfile::tempdir()?;
-        let hopper = BUILT_IN.iter().find(|(name, _)| *name == "hopper");
-        let mut machine = hopper.ok_or("no hopper")?.1.to_owned();
-        for (from, to) in change {
-            assert!(machine.contains(from), "{from}");
-            machine = machine.replacen(from, to, 1);
-        }
-        let file = dir.path().join("machine.toml");
-        std::fs::write(&file, machine)?;
-        // The folder of the build may be one that others cannot reach.
-        let program = dir.path().join("gpubench");
-        std::fs::copy(env!("CARGO_BIN_EXE_gpubench"), &program)?;
-        std::fs::write(dir.path().join("profile.toml"), include_str!("data/short.toml"))?;
-        let environment = device_that_stays(&program, &file, &dir.path().join("cache"))?;
-        open_to_all(dir.path())?;
-        let place = Self { environment, dir };
+impl Host {
+    fn new(changes: &[(&str, &str)]) -> Result<Self, Error> {
+        let lab = Lab::changed("hopper", changes, "")?;
+        // Other users may be unable to reach the folder of the build.
+        let copy = lab.path("gpubench");
+        std::fs::copy(program(), &copy)?;
+        let folder = lab.path("");
+        let host = Self {
+            device: Resident::start_by(&copy, lab)?,
+        };
+        open_to_all(&folder)?;
         for user in [User::Own, User::Nobody] {
-            std::fs::create_dir(place.home(user))?;
+            std::fs::create_dir(host.home(user))?;
             if user == User::Nobody && is_root() {
-                std::os::unix::fs::chown(place.home(user), Some(NOBODY), Some(NOBODY))?;
+                std::os::unix::fs::chown(host.home(user), Some(NOBODY), Some(NOBODY))?;
             }
         }
-        Ok(place)
+        Ok(host)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.device.lab.path(name)
+    }
+
+    fn profile(&self) -> String {
+        self.device.lab.arg("short.toml")
     }
 
     fn home(&self, user: User) -> PathBuf {
@@ -93,7 +87,7 @@ impl Place {
             .args(["-c", "umask 077; exec \"$0\" \"$@\""])
             .arg(self.path("gpubench"))
             .args(args)
-            .envs(self.environment.iter().cloned())
+            .envs(self.device.environment())
             .env("HOME", self.home(user))
             .env("XDG_STATE_HOME", self.home(user).join("state"))
             .env_remove("XDG_RUNTIME_DIR")
@@ -109,7 +103,7 @@ impl Place {
     }
 
     fn rehearse(&self, user: User, mechanism: &str) -> Command {
-        let profile = self.path("profile.toml").display().to_string();
+        let profile = self.profile();
         let more = [
             "plan",
             "--rehearse",
@@ -132,12 +126,8 @@ fn said(output: &Output) -> String {
 }
 
 /// The lock file of the device and what it says, once it says anything.
-fn holder(place: &Place) -> Result<(PathBuf, String), Error> {
-    let folder = place
-        .environment
-        .iter()
-        .find(|(name, _)| name == "GPUBENCH_VIRTUAL_GPU");
-    let folder = PathBuf::from(&folder.ok_or("no device")?.1);
+fn holder(host: &Host) -> Result<(PathBuf, String), Error> {
+    let folder = host.device.folder()?;
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         for entry in std::fs::read_dir(&folder)?.flatten() {
@@ -152,10 +142,10 @@ fn holder(place: &Place) -> Result<(PathBuf, String), Error> {
 }
 
 /// Waits until a run measures.
-fn until_measuring(place: &Place, user: User) -> Result<(), Error> {
+fn until_measuring(host: &Host, user: User) -> TestResult {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
-        let events = std::fs::read_to_string(place.home(user).join("out/events.jsonl"));
+        let events = std::fs::read_to_string(host.home(user).join("out/events.jsonl"));
         if events.is_ok_and(|text| text.contains("\"event\":\"cell-began\"")) {
             return Ok(());
         }
@@ -174,15 +164,15 @@ fn interrupt(run: Child) -> Result<Output, Error> {
 }
 
 #[test]
-fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> Result<(), Error> {
+fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> TestResult {
     for (first, second) in [
         (User::Own, User::Nobody),
         (User::Nobody, User::Own),
         (User::Own, User::Own),
         (User::Nobody, User::Nobody),
     ] {
-        let place = Place::new(&[])?;
-        let profile = place.path("profile.toml").display().to_string();
+        let host = Host::new(&[])?;
+        let profile = host.profile();
         let run = [
             "matrix",
             "--mechanism",
@@ -192,17 +182,17 @@ fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> Result<
             "--profile",
             &profile,
         ];
-        let run = place.gpubench(first, &run).spawn()?;
-        let (lock, holder) = holder(&place)?;
+        let run = host.gpubench(first, &run).spawn()?;
+        let (lock, holder) = holder(&host)?;
         assert_eq!(holder, format!("process {}", run.id()));
         // Its owner's mask keeps nobody from reading it, nor from taking it next.
         let mode = std::fs::metadata(lock)?.permissions().mode();
         assert_eq!(mode & 0o777, 0o666, "{first:?}");
-        let refused = place.rehearse(second, "mps").output()?;
+        let refused = host.rehearse(second, "mps").output()?;
         let text = said(&refused);
         assert_eq!(refused.status.code(), Some(3), "{second:?}: {text}");
         assert!(text.contains(&format!("is in use by {holder}")), "{text}");
-        until_measuring(&place, first)?;
+        until_measuring(&host, first)?;
         let ended = interrupt(run)?;
         assert_eq!(
             ended.status.code(),
@@ -211,16 +201,16 @@ fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> Result<
             said(&ended)
         );
         // What the first one left behind, its lock file too, is in nobody's way.
-        let free = place.rehearse(second, "mps").output()?;
+        let free = host.rehearse(second, "mps").output()?;
         assert_eq!(free.status.code(), Some(0), "{second:?}: {}", said(&free));
     }
     Ok(())
 }
 
 #[test]
-fn folders_are_their_owner_s_and_rights_are_asked_for() -> Result<(), Error> {
-    let place = Place::new(&[("version = 1", "version = 1\nprivileged = false")])?;
-    let profile = place.path("profile.toml").display().to_string();
+fn folders_are_their_owner_s_and_rights_are_asked_for() -> TestResult {
+    let host = Host::new(&[("version = 1", "version = 1\nprivileged = false")])?;
+    let profile = host.profile();
     let args = [
         "plan",
         "--allow-reconfigure",
@@ -229,7 +219,7 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> Result<(), Error> {
         "--profile",
         &profile,
     ];
-    let planned = place.gpubench(User::Nobody, &args).output()?;
+    let planned = host.gpubench(User::Nobody, &args).output()?;
     assert_eq!(planned.status.code(), Some(0), "{}", said(&planned));
     let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
     let named = |list: &str, key: &str| -> Vec<String> {
@@ -258,22 +248,22 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> Result<(), Error> {
         assert!(remedy.starts_with("run as root"), "{skip}");
     }
     // What takes no rights is set up in folders of the user's own, and undone.
-    let done = place
+    let done = host
         .rehearse(User::Nobody, "mps,mps-static,hami")
         .output()?;
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    let state = std::fs::metadata(place.home(User::Nobody).join("state/gpubench"))?;
+    let state = std::fs::metadata(host.home(User::Nobody).join("state/gpubench"))?;
     let owner = if is_root() { NOBODY } else { state.uid() };
     assert_eq!(
         (state.permissions().mode() & 0o777, state.uid()),
         (0o700, owner)
     );
     assert_eq!(
-        std::fs::read_dir(place.home(User::Nobody).join("state/gpubench"))?.count(),
+        std::fs::read_dir(host.home(User::Nobody).join("state/gpubench"))?.count(),
         0
     );
     // Without a place for a journal nothing is changed.
-    let mut homeless = place.rehearse(User::Nobody, "mps");
+    let mut homeless = host.rehearse(User::Nobody, "mps");
     homeless.env("XDG_STATE_HOME", "/proc/none");
     let refused = homeless.output()?;
     assert_eq!(refused.status.code(), Some(5), "{}", said(&refused));
@@ -282,13 +272,13 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> Result<(), Error> {
 }
 
 #[test]
-fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> Result<(), Error> {
-    let place = Place::new(&[])?;
-    let profile = place.path("profile.toml").display().to_string();
-    let closed = place.path("closed");
+fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> TestResult {
+    let host = Host::new(&[])?;
+    let profile = host.profile();
+    let closed = host.path("closed");
     std::fs::create_dir(&closed)?;
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555))?;
-    let file = place.path("file");
+    let file = host.path("file");
     std::fs::write(&file, "not a folder")?;
     // One that cannot be made, one that is there and closed, and what is no folder at all.
     for (out, problem) in [
@@ -298,7 +288,7 @@ fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> Result<(), 
     ] {
         let named = out.display().to_string();
         let args = ["matrix", "--mechanism", "mps", "--profile", &profile];
-        let mut run = place.gpubench(User::Nobody, &args);
+        let mut run = host.gpubench(User::Nobody, &args);
         let refused = run.args(["--out", &named]).output()?;
         let text = said(&refused);
         assert_eq!(refused.status.code(), Some(5), "{named}: {text}");
@@ -310,27 +300,27 @@ fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> Result<(), 
     assert_eq!(std::fs::read_dir(&closed)?.count(), 0);
     assert_eq!(std::fs::read_to_string(&file)?, "not a folder");
     assert!(
-        !place.home(User::Nobody).join("state/gpubench").exists(),
+        !host.home(User::Nobody).join("state/gpubench").exists(),
         "nothing was set up"
     );
     Ok(())
 }
 
 #[test]
-fn two_users_without_a_cache_each_start_a_virtual_gpu() -> Result<(), Error> {
-    let place = Place::new(&[])?;
-    std::fs::create_dir(place.path("tmp"))?;
-    std::fs::set_permissions(place.path("tmp"), PermissionsExt::from_mode(0o1777))?;
+fn two_users_without_a_cache_each_start_a_virtual_gpu() -> TestResult {
+    let host = Host::new(&[])?;
+    std::fs::create_dir(host.path("tmp"))?;
+    std::fs::set_permissions(host.path("tmp"), PermissionsExt::from_mode(0o1777))?;
     for user in [User::Own, User::Nobody] {
         let args = ["virtual-gpu", "exec", "--", "true"];
-        let done = place
+        let done = host
             .gpubench(user, &args)
-            .env("TMPDIR", place.path("tmp"))
+            .env("TMPDIR", host.path("tmp"))
             .env("HOME", "/proc/none")
             .output()?;
         assert_eq!(done.status.code(), Some(0), "{user:?}: {}", said(&done));
     }
-    for entry in std::fs::read_dir(place.path("tmp"))? {
+    for entry in std::fs::read_dir(host.path("tmp"))? {
         let meta = entry?.metadata()?;
         assert_eq!(meta.permissions().mode() & 0o777, 0o700);
     }

@@ -1,12 +1,11 @@
 //! The instrument is calibrated: what a machine file plants must come out of the harness.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::support::{Error, TestResult, binary};
 use gpubench_record::{MatrixRow, OutcomeKind, RunRecord};
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 const PROFILE: &str = r#"
 version = 1
@@ -64,7 +63,7 @@ fn measure(
     }
     std::fs::write(&file, machine)?;
     let out = dir.join(name);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
+    let mut command = binary();
     command
         .arg("matrix")
         .arg(format!("--device=virtual:{}", file.display()))
@@ -102,7 +101,7 @@ fn planted(period_ms: f64, gpu_ms: f64, slice_ms: f64, gap_ms: f64) -> f64 {
 }
 
 #[test]
-fn without_noise_the_planted_slice_and_gap_come_out_exactly() -> Result<(), Error> {
+fn without_noise_the_planted_slice_and_gap_come_out_exactly() -> TestResult {
     let dir = tempfile::tempdir()?;
     for (slice_us, gap_us) in [(2000, 50), (1500, 200), (2500, 0)] {
         let machine = machine([0.0; 3], slice_us, gap_us)?;
@@ -133,7 +132,7 @@ fn without_noise_the_planted_slice_and_gap_come_out_exactly() -> Result<(), Erro
 }
 
 #[test]
-fn a_machine_without_contention_gives_retention_one() -> Result<(), Error> {
+fn a_machine_without_contention_gives_retention_one() -> TestResult {
     let dir = tempfile::tempdir()?;
     let machine =
         machine([0.004, 0.003, 0.002], 2000, 50)?.replace("isolated = false", "isolated = true");
@@ -151,7 +150,7 @@ fn a_machine_without_contention_gives_retention_one() -> Result<(), Error> {
 }
 
 #[test]
-fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Result<(), Error> {
+fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> TestResult {
     const SEEDS: u64 = 200;
     let dir = tempfile::tempdir()?;
     let quiet = measure(dir.path(), "quiet", &machine([0.0; 3], 2000, 50)?, 1, None)?;
@@ -165,7 +164,7 @@ fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Res
     // No noise between sessions: an interval from one session cannot speak for others.
     let noisy = machine([0.004, 0.003, 0.0], 2000, 50)?;
     let (next, inside) = (AtomicU64::new(0), AtomicU64::new(0));
-    let work = || -> Result<(), Error> {
+    let work = || -> TestResult {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= SEEDS {

@@ -3,11 +3,10 @@
 //! p99 be told, and how wrong input ends.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use crate::support::{Error, TestResult, binary};
 use serde_json::Value;
-
-type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 /// Open loops long enough for a p99, under the one mechanism whose tenants take turns.
 const PROFILE: &str = r#"
@@ -36,8 +35,8 @@ open = "1.8s"
 const VICTIMS: [&str; 3] = ["compute", "stream", "pcie"];
 const MOST_MISS_PERCENT: f64 = 15.0;
 
-fn gpubench(dir: &Path, line: &str) -> Result<String, Box<dyn std::error::Error>> {
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+fn gpubench(dir: &Path, line: &str) -> Result<String, Error> {
+    let done = binary()
         .args(line.split_whitespace())
         .current_dir(dir)
         .stdin(Stdio::null())
@@ -139,7 +138,7 @@ fn wrong_input_gets_its_one_line_and_status_two() -> TestResult {
         ("advise --isolation hard --mig yes --config", "--gpu"),
         ("advise", "give --isolation"),
     ] {
-        let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+        let done = binary()
             .args(line.split_whitespace())
             .stdin(Stdio::null())
             .output()?;

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use crate::support::probe::{HOPPER, matrix};
+use crate::support::{Error, TestResult};
 use gpubench_record::{Estimate, MatrixRow, ProbeFound, RunRecord};
-use crate::support::probe::{Error, HOPPER, matrix};
 
 const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
 
@@ -57,7 +58,7 @@ fn of<'a>(record: &'a RunRecord, mechanism: &str, name: &str) -> Result<&'a Esti
 }
 
 #[test]
-fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Result<(), Error> {
+fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> TestResult {
     let dir = tempfile::tempdir()?;
     let machine = with(
         TURING,
@@ -110,7 +111,7 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Resu
     }
 
     // Who is alone has the device; beside another its turns, and launches wait for the other's.
-    let near = |name: &str, planted: f64, part: f64| -> Result<(), Error> {
+    let near = |name: &str, planted: f64, part: f64| -> TestResult {
         let found = figure(&record, name)?;
         let inside = found.lo <= planted && planted <= found.hi;
         let is_near = (found.value / planted - 1.0).abs() < part;
@@ -125,7 +126,7 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Resu
 }
 
 #[test]
-fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
+fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> TestResult {
     let dir = tempfile::tempdir()?;
     let machine = with(TURING, &[("scrub = false", "scrub = true")])?;
     let record = probe(dir.path(), "scrubs", &machine, "exclusive,time-slicing")?;
@@ -152,7 +153,7 @@ fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
 }
 
 #[test]
-fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
+fn what_gets_past_a_cap_is_found_call_by_call() -> TestResult {
     let dir = tempfile::tempdir()?;
     let mechanisms = "exclusive,hami,mps-quota,mps-memory";
     let plain = probe(
@@ -227,7 +228,7 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
 
 /// A cap of the device acts at once; a limiter that follows the utilisation never keeps to its
 /// share, and one that begins 600 ms after the first launch is seen to.
-fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> Result<(), Error> {
+fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> TestResult {
     let acts = |record, mechanism, cap: &str| -> Result<(f64, u32), Error> {
         let name = format!("compute cap of {cap}: acts for good within 3 s");
         let figure = of(record, mechanism, &name)?;
@@ -254,7 +255,7 @@ fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> Result<(), Er
 }
 
 /// Who meets its cap is told so, goes on, and harms nobody, whoever keeps the cap.
-fn who_meets_its_cap_goes_on(plain: &RunRecord) -> Result<(), Error> {
+fn who_meets_its_cap_goes_on(plain: &RunRecord) -> TestResult {
     for mechanism in ["hami", "mps-quota", "mig"] {
         let refusal = of(plain, mechanism, "out of memory: refused with 2, after")?;
         assert!(
@@ -274,7 +275,7 @@ fn who_meets_its_cap_goes_on(plain: &RunRecord) -> Result<(), Error> {
 }
 
 #[test]
-fn nobody_is_probed_who_did_not_ask() -> Result<(), Error> {
+fn nobody_is_probed_who_did_not_ask() -> TestResult {
     let dir = tempfile::tempdir()?;
     let wanted = ["--mechanism", "exclusive,time-slicing"];
     let record = matrix(dir.path(), "out", HOPPER, "", &wanted, &[0])?;

@@ -2,10 +2,11 @@
 //! must come out of `matrix --probes` and of its CSV.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use crate::support::probe::{HOPPER, matrix};
+use crate::support::{Error, TestResult, binary};
 use gpubench_record::{Estimate, RunRecord};
-use crate::support::probe::{Error, HOPPER, matrix};
 
 /// `hopper` with slower launches, and an MPS that gives a third more than it was told.
 fn machine() -> Result<String, Error> {
@@ -19,7 +20,7 @@ fn machine() -> Result<String, Error> {
 
 /// The record in that folder, as CSV.
 fn csv(record: &Path) -> Result<String, Error> {
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .args(["report", "--format", "csv"])
         .arg(record)
         .stdin(Stdio::null())
@@ -43,7 +44,7 @@ impl Figures {
     }
 
     /// Whether a planted figure lies in the interval, or within so much of it.
-    fn has(&self, variant: &str, name: &str, planted: f64, part: f64) -> Result<(), Error> {
+    fn has(&self, variant: &str, name: &str, planted: f64, part: f64) -> TestResult {
         let found = self.of(variant, name)?;
         let inside = found.lo <= planted && planted <= found.hi;
         assert!(
@@ -55,7 +56,7 @@ impl Figures {
 }
 
 #[test]
-fn planted_shares_launches_and_calls_are_found() -> Result<(), Error> {
+fn planted_shares_launches_and_calls_are_found() -> TestResult {
     let dir = tempfile::tempdir()?;
     let windows = "probe_windows = [\"10ms\", \"40ms\", \"10s\"]\n";
     let wanted = ["--probes", "--mechanism", "exclusive,mps-quota"];

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use crate::support::probe::{HOPPER, matrix};
+use crate::support::{Error, TestResult};
 use gpubench_record::{ProbeFigure, ProbeFound, RunRecord};
-use crate::support::probe::{Error, HOPPER, matrix};
 
 /// Has the tenants of a mechanism try to escape.
 fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunRecord, Error> {
@@ -59,7 +60,7 @@ const ALWAYS: [&str; 4] = [
 ];
 
 #[test]
-fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
+fn every_documented_hole_escapes_and_says_by_how_much() -> TestResult {
     let dir = tempfile::tempdir()?;
     let record = escapes(dir.path(), "open", "", "hami")?;
     let found = record.probes.iter().find_map(|probe| match &probe.found {
@@ -132,7 +133,7 @@ fn all_but(open: &str) -> String {
 /// One hole of memory and one of compute; that each call belongs to one hole alone is a test of the
 /// stand-in itself (`hami.rs`).
 #[test]
-fn one_hole_alone_is_the_one_row_that_escapes() -> Result<(), Error> {
+fn one_hole_alone_is_the_one_row_that_escapes() -> TestResult {
     let dir = tempfile::tempdir()?;
     for (open, way, [least, most]) in [
         ("pools", "cuMemAllocFromPoolAsync", [0.95, 1.0]),
@@ -155,7 +156,7 @@ fn one_hole_alone_is_the_one_row_that_escapes() -> Result<(), Error> {
 }
 
 #[test]
-fn closed_holes_contain_and_so_does_a_limit_of_the_device() -> Result<(), Error> {
+fn closed_holes_contain_and_so_does_a_limit_of_the_device() -> TestResult {
     let dir = tempfile::tempdir()?;
     let holes = "\"arrays\", \"pools\", \"per-thread\", \"globals\", \"ipc\", \"graphs\", \
                  \"graph-memory\", \"cooperative\", \"durations\"";

@@ -1,14 +1,13 @@
 //! Every built-in profile, cut short, on the virtual GPU: one pair under time-slicing, with the
 //! tenants, neighbours, arrivals and promises that make the profile what it is.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use crate::support::{Error, TestResult, binary};
 use gpubench::profile::built_in;
 use gpubench_record::{
     Cell, Condition, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
 };
-
-type Error = Box<dyn std::error::Error>;
 
 /// What is cut: blocks, lengths and pairs. The rest is the profile's own.
 const CUT: &str = r#"
@@ -56,7 +55,7 @@ fn run_on(device: &str, name: &str) -> Result<RunRecord, Error> {
     let dir = tempfile::tempdir()?;
     let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
     std::fs::write(&profile, shortened(name)?)?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .args(["matrix", "--device", device])
         .args(["--profile".as_ref(), profile.as_os_str()])
         .args(["--out".as_ref(), out.as_os_str()])
@@ -95,20 +94,20 @@ fn service(record: &RunRecord, condition: Condition) -> Vec<&ServiceRow> {
 }
 
 #[test]
-fn nightly_and_weekly() -> Result<(), Error> {
+fn nightly_and_weekly() -> TestResult {
     assert!(run("nightly")?.service.is_empty());
     assert!(run("weekly")?.service.is_empty());
     Ok(())
 }
 
 #[test]
-fn batch_training() -> Result<(), Error> {
+fn batch_training() -> TestResult {
     assert!(run("batch-training")?.service.is_empty());
     Ok(())
 }
 
 #[test]
-fn online_inference_keeps_its_promise_alone() -> Result<(), Error> {
+fn online_inference_keeps_its_promise_alone() -> TestResult {
     let record = run("online-inference")?;
     let native = service(&record, Condition::N);
     let [native] = native[..] else {
@@ -124,7 +123,7 @@ fn online_inference_keeps_its_promise_alone() -> Result<(), Error> {
 }
 
 #[test]
-fn notebooks_come_in_bursts_beside_their_like() -> Result<(), Error> {
+fn notebooks_come_in_bursts_beside_their_like() -> TestResult {
     let record = run("notebooks")?;
     let (cell, ended) = contended(&record)?;
     let roles: Vec<Role> = cell.tenants.iter().map(|tenant| tenant.role).collect();
@@ -145,7 +144,7 @@ fn notebooks_come_in_bursts_beside_their_like() -> Result<(), Error> {
 }
 
 #[test]
-fn a_student_lab_has_one_who_allocates() -> Result<(), Error> {
+fn a_student_lab_has_one_who_allocates() -> TestResult {
     let record = run("student-lab")?;
     let (cell, ended) = contended(&record)?;
     assert_eq!(cell.tenants.len(), 6);
@@ -155,7 +154,7 @@ fn a_student_lab_has_one_who_allocates() -> Result<(), Error> {
 }
 
 #[test]
-fn a_hostile_customer_and_a_careless_one_work_at_the_same_time() -> Result<(), Error> {
+fn a_hostile_customer_and_a_careless_one_work_at_the_same_time() -> TestResult {
     let record = run("saas-hostile")?;
     let (cell, ended) = contended(&record)?;
     let work: Vec<_> = cell.tenants[1..]
@@ -173,7 +172,7 @@ fn a_hostile_customer_and_a_careless_one_work_at_the_same_time() -> Result<(), E
 }
 
 #[test]
-fn retention_falls_with_the_number_of_tenants() -> Result<(), Error> {
+fn retention_falls_with_the_number_of_tenants() -> TestResult {
     let record = run("oversubscription")?;
     let rows = service(&record, Condition::C);
     let left: Vec<(u32, f64)> = rows
@@ -221,7 +220,7 @@ fn most_tenants(record: &RunRecord) -> Result<f64, Error> {
 const TURN: &str = "slice_us = 2000";
 
 #[test]
-fn longer_turns_leave_room_for_fewer_tenants() -> Result<(), Error> {
+fn longer_turns_leave_room_for_fewer_tenants() -> TestResult {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("slow-turns.toml");
     let text = include_str!("../../../profiles/machines/hopper.toml");

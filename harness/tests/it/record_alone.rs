@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support::{Error, TestResult};
 use gpubench::judge::rescore;
 use gpubench_record::{CellTenant, RunRecord};
 use gpubench_reports::store::Record;
 use serde_json::{Value, json};
-
-type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 /// Keeps the order of names, and is found again in texts.
 const PREFIX: &str = "renamed-";
@@ -100,7 +99,7 @@ fn a_record_of_unknown_names_has_the_same_scores() -> TestResult {
 #[test]
 fn without_the_facts_of_the_record_its_scores_differ() -> TestResult {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
-    let open = |name: &str| -> Result<RunRecord, Box<dyn std::error::Error>> {
+    let open = |name: &str| -> Result<RunRecord, Error> {
         let mut run = Record::open(&examples.join(name))?.run().clone();
         rescore(&mut run, &[])?;
         Ok(run)

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use crate::support::mechanism::{outcome, row};
+use crate::support::{Error, Lab, TestResult, text};
 use gpubench::device::VirtualGpu;
 use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::TimeMode;
-use crate::support::mechanism::{Place, TestResult, outcome, row, text};
 
 /// A mechanism was seen not to be in force, by this check and with this evidence, and has no score.
 fn is_noticed(record: &RunRecord, name: &str, check: &str, evidence: &str) -> TestResult {
@@ -37,8 +38,12 @@ fn a_daemon_out_of_reach_a_blind_limiter_and_shared_sms_are_noticed() -> TestRes
     let planted = "\n[defects]\nmps_unreachable = true\nhami_pid_hidden = true\n\
                    green_contexts_whole = true\n";
     let with_hami = [("version = 1", "version = 1\nhami = true")];
-    let place = Place::bent("turing", &with_hami, planted)?;
-    ended_as_failed(&place.matrix("mps,hami,green-context", "out").output()?);
+    let place = Lab::changed("turing", &with_hami, planted)?;
+    ended_as_failed(
+        &place
+            .reconfigure("mps,hami,green-context", "out")
+            .output()?,
+    );
     let record = place.record("out")?;
     let client = "client of our MPS daemon";
     is_noticed(&record, "mps", client, "the daemon lists []")?;
@@ -51,9 +56,9 @@ fn a_daemon_out_of_reach_a_blind_limiter_and_shared_sms_are_noticed() -> TestRes
 #[test]
 fn a_wrong_instance_an_idle_percentage_and_a_dropped_preload_are_noticed() -> TestResult {
     let planted = "\n[defects]\nmig_instances_swapped = true\nmps_percentage_ignored = true\n";
-    let place = Place::bent("hopper", &[], planted)?;
+    let place = Lab::changed("hopper", &[], planted)?;
     let library = unloadable(&place.path("libvgpu.so"))?;
-    let mut matrix = place.matrix("mig,mps-quota,hami", "out");
+    let mut matrix = place.reconfigure("mig,mps-quota,hami", "out");
     ended_as_failed(&matrix.arg("--hami-lib").arg(library).output()?);
     let record = place.record("out")?;
     let handed = "the instance that it was handed";
@@ -71,7 +76,7 @@ fn a_wrong_instance_an_idle_percentage_and_a_dropped_preload_are_noticed() -> Te
 
 /// A copy of HAMi's stand-in that has every symbol and says that it is made for another system: the
 /// loader leaves it out and says so on standard error alone.
-fn unloadable(to: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+fn unloadable(to: &Path) -> Result<PathBuf, Error> {
     /// `EI_OSABI`, and `ELFOSABI_FREEBSD` (elf.h).
     const OS_ABI: usize = 7;
     const FREEBSD: u8 = 9;

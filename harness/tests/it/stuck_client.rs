@@ -1,19 +1,16 @@
-//! A client of an MPS server that is stuck, to its end: the daemon is asked to end it, it is told
-//! to end, it is killed; and all that was set up for it goes as if nothing had happened.
+//! How a stuck client of an MPS server is ended: `terminate_client`, SIGTERM, SIGKILL, in this order.
+//! The set-up of the mechanism is undone as after any other run.
 
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command};
 
-use gpubench_record::{OutcomeKind, RunRecord};
+use gpubench_record::OutcomeKind;
 use gpubench_virtual_gpu::device::Device;
-use gpubench_virtual_gpu::machine::BUILT_IN;
-use gpubench_virtual_gpu::session::ENV;
-use crate::support::mechanism::{PATIENCE, TestResult, daemons, device_that_stays, text};
 
-type Error = Box<dyn std::error::Error>;
+use crate::support::mechanism::daemons;
+use crate::support::resident::Resident;
+use crate::support::{Error, Finished, Lab, TestResult, machine_text, wait_during};
 
 /// Signals.
 const KILL: i32 = 9;
@@ -21,104 +18,54 @@ const TERM: i32 = 15;
 /// Bit of `TERM` among the signals that wait for a process (proc_pid_status(5)).
 const TERM_WAITS: u64 = 1 << (TERM - 1);
 
-/// Stands in front of the daemon's command. Where a client must end, it writes down what the
-/// client does at that moment and which signals wait for it, and afterwards whether it is there: in
-/// a file for each client, since clients are ended at the same time.
-const LISTENER: &str = r#"#!/bin/sh
+/// A command before that of the MPS daemon. For each `terminate_client` it records the state and the
+/// pending signals of the client, the status of the command, and the client's state afterwards. Each
+/// client has its own file, since clients are ended at the same time.
+const RECORDER: &str = r#"#!/bin/sh
 [ $# = 0 ] || exec "$STAND_IN" "$@"
 read -r line
 case "$line" in
 terminate_client*)
     client=${line##* }
-    asked="$HERE/asked/$client"
-    echo "$line" >> "$asked"
-    grep -E '^(State|ShdPnd):' "/proc/$client/status" >> "$asked"
+    record="$HERE/requests/$client"
+    echo "$line" >> "$record"
+    grep -E '^(State|ShdPnd):' "/proc/$client/status" >> "$record"
     printf '%s\n' "$line" | "$STAND_IN"
     status=$?
-    echo "answered $status" >> "$asked"
-    grep -E '^State:' "/proc/$client/status" >> "$asked"
+    echo "status $status" >> "$record"
+    grep -E '^State:' "/proc/$client/status" >> "$record"
     exit $status
 esac
 printf '%s\n' "$line" | "$STAND_IN"
 "#;
 
-/// What [`Stage::state`] tells.
-type Left = (usize, usize, usize, bool);
+/// Daemons, servers and contexts, and whether the device settings are the defaults.
+type State = (usize, usize, usize, bool);
 
-/// A device that outlives a run, in folders of its own.
+/// A device whose MPS command records what it does.
 struct Stage {
+    host: Resident,
     device: Device,
-    environment: Vec<(String, String)>,
-    dir: tempfile::TempDir,
 }
 
 impl Stage {
     fn new() -> Result<Self, Error> {
-        let dir = tempfile::tempdir()?;
-        let hopper = BUILT_IN.iter().find(|(name, _)| *name == "hopper");
-        let file = dir.path().join("machine.toml");
-        std::fs::write(&file, hopper.ok_or("no hopper")?.1)?;
-        std::fs::write(dir.path().join("short.toml"), include_str!("data/short.toml"))?;
-        std::fs::create_dir(dir.path().join("run"))?;
-        let program = Path::new(env!("CARGO_BIN_EXE_gpubench"));
-        let environment = device_that_stays(program, &file, &dir.path().join("cache"))?;
-        let folder = environment.iter().find(|(name, _)| name == ENV);
-        let device = Device::open(Path::new(&folder.ok_or("no device")?.1))?;
-        let mut stage = Self {
-            device,
-            environment,
-            dir,
-        };
-        stage.place_listener()?;
-        Ok(stage)
-    }
-
-    fn place_listener(&mut self) -> Result<(), Error> {
-        let script = self.path("bin").join("nvidia-cuda-mps-control");
-        std::fs::create_dir(self.path("bin"))?;
-        std::fs::create_dir(self.path("asked"))?;
-        std::fs::write(&script, LISTENER)?;
-        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755))?;
-        let here = self.dir.path().display().to_string();
-        let path = self.environment.iter_mut().find(|(name, _)| name == "PATH");
-        let (_, path) = path.ok_or("no PATH")?;
-        let commands = path.split(':').next().unwrap_or_default();
-        let stand_in = format!("{commands}/nvidia-cuda-mps-control");
-        *path = format!("{here}/bin:{path}");
-        for (name, value) in [("HERE", here), ("STAND_IN", stand_in)] {
-            self.environment.push((name.to_owned(), value));
-        }
-        Ok(())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        let mut host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
+        std::fs::create_dir(host.lab.path("requests"))?;
+        host.shadow("nvidia-cuda-mps-control", RECORDER)?;
+        let device = host.open()?;
+        Ok(Self { host, device })
     }
 
     fn matrix(&self) -> std::io::Result<Child> {
-        Command::new(env!("CARGO_BIN_EXE_gpubench"))
-            .args(["matrix", "--mechanism", "mps", "--profile"])
-            .arg(self.path("short.toml"))
-            .arg("--out")
-            .arg(self.path("out"))
-            .envs(self.environment.iter().cloned())
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("XDG_RUNTIME_DIR", self.path("run"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+        let args = ["matrix", "--profile", "short.toml", "--out", "out"];
+        self.host
+            .gpubench(&args)
+            .args(["--mechanism", "mps"])
             .spawn()
     }
 
-    /// What a run leaves in a folder: the journal's, and that of daemons.
-    fn left_in(&self, name: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.path(name));
-        let entries = entries.into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
-    }
-
-    /// Daemons, servers and contexts on the device, and whether its settings are the driver's own.
-    fn state(&self) -> Result<Left, Error> {
+    fn state(&self) -> Result<State, Error> {
         self.device.reap_dead_processes()?;
         Ok(self.device.shared().read(|state| {
             let daemons = state.daemons.live().iter().filter(|row| row.live);
@@ -129,34 +76,27 @@ impl Stage {
         })?)
     }
 
-    /// Nothing of a run is left that had set up what its journal told of, nor of its victim.
-    fn is_as_found(&self, found: Left, journal: &str, victim: u32) -> TestResult {
+    /// The changes that the journal of a run lists are undone, and its victim is gone.
+    fn is_as_found(&self, found: State, journal: &str, victim: u32) -> TestResult {
         assert!(journal.contains("mps-daemon"), "{journal}");
         assert_eq!(daemons(journal), Vec::<u32>::new());
-        assert_eq!(self.left_in("state/gpubench"), Vec::<PathBuf>::new());
-        assert_eq!(self.left_in("run"), Vec::<PathBuf>::new());
+        assert_eq!(self.host.left_in("state/gpubench"), Vec::<PathBuf>::new());
+        assert_eq!(self.host.left_in("run"), Vec::<PathBuf>::new());
         assert_eq!(self.state()?, found);
         assert!(!Path::new(&format!("/proc/{victim}")).exists());
         Ok(())
     }
 
-    /// The first client that the daemon was proved to have, which is the victim; and the folders of
-    /// the daemon as the journal names them.
+    /// The first client in the proof of the daemon, which is the victim, and the journal.
     fn victim(&self, run: &mut Child) -> Result<(u32, String), Error> {
-        let begin = Instant::now();
-        while begin.elapsed() < PATIENCE && run.try_wait()?.is_none() {
-            let events = std::fs::read_to_string(self.path("out/events.jsonl"));
-            let events = events.unwrap_or_default();
-            let listed = events.split("the daemon lists all of [").nth(1);
-            let first = listed.and_then(|pids| pids.split(',').next()?.parse().ok());
-            if let Some(pid) = first {
-                let journals = self.left_in("state/gpubench");
-                let read = journals.iter().map(std::fs::read_to_string);
-                return Ok((pid, read.filter_map(Result::ok).collect()));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Err("no client was proved".into())
+        let events = self.host.lab.path("out/events.jsonl");
+        let first = || {
+            let events = std::fs::read_to_string(&events).ok()?;
+            let listed = events.split("the daemon lists all of [").nth(1)?;
+            listed.split(',').next()?.parse().ok()
+        };
+        wait_during(run, "the proof of a client", || first().is_some())?;
+        Ok((first().ok_or("no client")?, self.host.lab.journal()))
     }
 }
 
@@ -169,54 +109,58 @@ fn signal(pid: u32, name: &str) -> TestResult {
 }
 
 #[test]
-fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestResult {
+fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> TestResult {
     let stage = Stage::new()?;
     let found = stage.state()?;
     let mut run = stage.matrix()?;
     let (victim, journal) = stage.victim(&mut run)?;
-    // In the client's process group, so that every signal to the group comes here too: what comes
-    // first ends it, and can be read off its end.
+    // A process in the client's group receives every signal to the group. The first one ends it, and
+    // its exit status names it.
     let group = i32::try_from(victim)?;
     let mut witness = Command::new("sleep")
         .arg("3600")
         .process_group(group)
         .spawn()?;
     signal(victim, "-STOP")?;
-    let output = run.wait_with_output()?;
-    let said = text(&output.stderr);
+    let done = Finished::from(run.wait_with_output()?);
+    let stderr = &done.stderr;
     let witnessed = witness.try_wait()?.and_then(|status| status.signal());
     if witnessed.is_none() {
         witness.kill()?;
         witness.wait()?;
     }
 
-    // First the daemon, while nobody had told the client anything; it answered, and the client was
-    // where it had been. Then SIGTERM to its group; and then what it could not hold back.
-    assert_eq!(stage.left_in("asked").len(), 1, "{said}");
-    let asked = std::fs::read_to_string(stage.path("asked").join(victim.to_string()))?;
-    let lines: Vec<&str> = asked.lines().collect();
-    let [command, before, waiting, answered, after] = lines[..] else {
-        return Err(format!("not asked once: {asked}{said}").into());
+    // First `terminate_client`, before any signal; the daemon accepts, and the client stays stopped.
+    // Then SIGTERM to its group, then SIGKILL.
+    assert_eq!(stage.host.left_in("requests").len(), 1, "{stderr}");
+    let requests = stage.host.lab.path("requests").join(victim.to_string());
+    let requests = std::fs::read_to_string(requests)?;
+    let lines: Vec<&str> = requests.lines().collect();
+    let [command, before, waiting, status, after] = lines[..] else {
+        return Err(format!("not one request: {requests}{stderr}").into());
     };
-    assert!(command.ends_with(&format!(" {victim}")), "{asked}");
+    assert!(command.ends_with(&format!(" {victim}")), "{requests}");
     let stopped = |line: &str| line.starts_with("State:\tT");
-    assert!(stopped(before) && stopped(after), "{asked}");
+    assert!(stopped(before) && stopped(after), "{requests}");
     let waiting = waiting.rsplit('\t').next().unwrap_or_default();
-    assert_eq!(u64::from_str_radix(waiting, 16)? & TERM_WAITS, 0, "{asked}");
-    assert_eq!(answered, "answered 0");
-    assert_eq!(witnessed, Some(TERM), "{said}");
+    assert_eq!(
+        u64::from_str_radix(waiting, 16)? & TERM_WAITS,
+        0,
+        "{requests}"
+    );
+    assert_eq!(status, "status 0");
+    assert_eq!(witnessed, Some(TERM), "{stderr}");
 
-    // The cell says what its victim died of, and the run that a cell failed.
-    let record = std::fs::read(stage.path("out/record.json"))?;
-    let record: RunRecord = serde_json::from_slice(&record)?;
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    // The cell names the death of its victim, and the run ends as one with a failed cell.
+    let record = stage.host.lab.record("out")?;
+    assert_eq!(done.code, Some(4), "{stderr}");
     let failed: Vec<_> = record
         .cells
         .iter()
         .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
         .collect();
     let [cell] = failed[..] else {
-        return Err(format!("{} cells failed: {said}", failed.len()).into());
+        return Err(format!("{} cells failed: {stderr}", failed.len()).into());
     };
     assert!(cell.cell.mechanism == "mps", "{cell:?}");
     let reason = cell.outcome.reason.clone().unwrap_or_default();
@@ -225,7 +169,7 @@ fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestRes
         reason.contains("victim did not answer within") && reason.contains(&why),
         "{reason}"
     );
-    // A fresh one takes its place, and what comes later is measured.
+    // A new client replaces it, and later cells are measured.
     let after = record
         .cells
         .iter()
@@ -238,32 +182,31 @@ fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestRes
 }
 
 #[test]
-fn the_clients_of_a_cell_that_the_user_gives_up_are_ended_by_their_daemon_first() -> TestResult {
+fn an_interrupt_ends_clients_by_their_daemon_first() -> TestResult {
     let stage = Stage::new()?;
     let found = stage.state()?;
     let mut run = stage.matrix()?;
     let (victim, journal) = stage.victim(&mut run)?;
-    // The cell cannot end any more without the user.
+    // The cell cannot end by itself.
     signal(victim, "-STOP")?;
     signal(run.id(), "-INT")?;
-    let output = run.wait_with_output()?;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
+    let done = Finished::from(run.wait_with_output()?);
+    let stderr = &done.stderr;
+    assert_eq!(done.code, Some(130), "{stderr}");
 
-    let asked = stage.path("asked").join(victim.to_string());
-    let asked = std::fs::read_to_string(asked).unwrap_or_default();
+    let requests = stage.host.lab.path("requests").join(victim.to_string());
+    let requests = std::fs::read_to_string(requests).unwrap_or_default();
     let of_victim =
         |line: &&str| line.starts_with("terminate_client") && line.ends_with(&format!(" {victim}"));
-    let mut lines = asked.lines().skip_while(|line| !of_victim(line));
-    assert!(lines.next().is_some(), "{asked}{said}");
+    let mut lines = requests.lines().skip_while(|line| !of_victim(line));
+    assert!(lines.next().is_some(), "{requests}{stderr}");
     let before = lines.next().unwrap_or_default();
-    assert!(before.starts_with("State:\tT"), "killed before: {asked}");
+    assert!(before.starts_with("State:\tT"), "killed before: {requests}");
     let waiting = lines.next().and_then(|line| line.rsplit('\t').next());
     let waiting = u64::from_str_radix(waiting.unwrap_or_default(), 16)?;
-    assert_eq!(waiting & TERM_WAITS, 0, "told before: {asked}");
+    assert_eq!(waiting & TERM_WAITS, 0, "signalled before: {requests}");
 
-    let record = std::fs::read(stage.path("out/record.json"))?;
-    let record: RunRecord = serde_json::from_slice(&record)?;
+    let record = stage.host.lab.record("out")?;
     assert!(!record.complete);
     stage.is_as_found(found, &journal, victim)
 }

@@ -1,165 +1,94 @@
-//! Ctrl-C and SIGTERM end a run soon and with their status, whatever hangs: a vendor's command, a
-//! call of NVML, the clock that all processes of a virtual device share.
-//!
-//! The limits are generous: without them each of these runs waits for much longer.
+//! Ctrl-C and SIGTERM end a run with their status while something hangs: a vendor's command, an NVML
+//! call, the clock that all processes of a virtual device share.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use gpubench_record::RunRecord;
 use gpubench_virtual_gpu::device::Device;
-use gpubench_virtual_gpu::machine::BUILT_IN;
-use gpubench_virtual_gpu::session::ENV;
-use crate::support::mechanism::{PATIENCE, Place, TestResult, device_that_stays, text};
+use gpubench_virtual_gpu::session::{ENV, NVML_HANGS};
 
-type Error = Box<dyn std::error::Error>;
+use crate::support::resident::Resident;
+use crate::support::{
+    Error, Finished, LIVENESS, Lab, TestResult, finish, machine_text, record, text, wait_during,
+};
 
-/// Longest time from the signal to the end. A command of the vendor's that hangs is given 20 s each
-/// time, and a run asks twice before it gives up; NVML and the shared clock would hang for ever.
-const SOON: Duration = Duration::from_secs(35);
+/// Longest time from the signal to the end. A vendor command that hangs is killed after 20 s, and a
+/// run calls two of them; without the limits under test these runs never end.
+const LIMIT: Duration = Duration::from_secs(35);
 
-/// Stands in for the command of the MPS daemon: it notes that it was called, and never answers.
+/// Replaces the command of the MPS daemon: marks that it was called, and never answers.
 const NEVER_ANSWERS: &str = "#!/bin/sh\necho called >> \"$HERE/called\"\nexec sleep 3600\n";
 
-/// A device on the wall clock that outlives a run, with folders of its own.
-struct Host {
-    environment: Vec<(String, String)>,
-    dir: tempfile::TempDir,
+/// `matrix` on a device on the wall clock.
+fn matrix(host: &Resident, mechanisms: &str) -> std::io::Result<Child> {
+    let args = ["matrix", "--profile", "short.toml", "--out", "out"];
+    host.gpubench(&args)
+        .args(["--mechanism", mechanisms])
+        .spawn()
 }
 
-impl Host {
-    fn new() -> Result<Self, Error> {
-        let dir = tempfile::tempdir()?;
-        let hopper = BUILT_IN.iter().find(|(name, _)| *name == "hopper");
-        let file = dir.path().join("machine.toml");
-        std::fs::write(&file, hopper.ok_or("no hopper")?.1)?;
-        std::fs::write(dir.path().join("short.toml"), include_str!("data/short.toml"))?;
-        std::fs::create_dir(dir.path().join("run"))?;
-        let program = Path::new(env!("CARGO_BIN_EXE_gpubench"));
-        let environment = device_that_stays(program, &file, &dir.path().join("cache"))?;
-        Ok(Self { environment, dir })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// The folder of the device.
-    fn device(&self) -> Result<PathBuf, Error> {
-        let folder = self.environment.iter().find(|(name, _)| name == ENV);
-        Ok(folder
-            .map(|(_, folder)| PathBuf::from(folder))
-            .ok_or("no device")?)
-    }
-
-    /// Puts a command before the vendor's of that name.
-    fn shadow(&mut self, name: &str, script: &str) -> TestResult {
-        let bin = self.path("bin");
-        std::fs::create_dir(&bin)?;
-        std::fs::write(bin.join(name), script)?;
-        std::fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755))?;
-        let path = self.environment.iter_mut().find(|(name, _)| name == "PATH");
-        let (_, path) = path.ok_or("no PATH")?;
-        *path = format!("{}:{path}", bin.display());
-        let here = self.dir.path().display().to_string();
-        self.environment.push(("HERE".to_owned(), here));
-        Ok(())
-    }
-
-    fn matrix(&self, mechanisms: &str) -> std::io::Result<Child> {
-        Command::new(env!("CARGO_BIN_EXE_gpubench"))
-            .args(["matrix", "--mechanism", mechanisms, "--profile"])
-            .arg(self.path("short.toml"))
-            .arg("--out")
-            .arg(self.path("out"))
-            .envs(self.environment.iter().cloned())
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("XDG_RUNTIME_DIR", self.path("run"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-    }
-}
-
-/// Waits until something has happened in a run.
-fn until(run: &mut Child, what: &str, happened: impl Fn() -> bool) -> TestResult {
-    let begin = Instant::now();
-    while !happened() {
-        if begin.elapsed() > PATIENCE || run.try_wait()?.is_some() {
-            return Err(format!("{what} did not happen").into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
-}
-
-/// Ends a run by a signal; its status, its error output, and how long it took.
-fn ended(mut run: Child, signal: &str) -> Result<(Option<i32>, String, Duration), Error> {
+/// Ends a run by a signal: how it ended, and how long that took.
+fn interrupt(mut run: Child, signal: &str) -> Result<(Finished, Duration), Error> {
     let sent = Command::new("kill")
         .args([signal, &run.id().to_string()])
         .status()?;
     assert!(sent.success());
     let begin = Instant::now();
-    while run.try_wait()?.is_none() && begin.elapsed() < PATIENCE {
+    while run.try_wait()?.is_none() && begin.elapsed() < LIVENESS {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let took = begin.elapsed();
-    // One that does not hear its signal fails the test, and is not left behind.
+    let elapsed = begin.elapsed();
+    // A run that ignores its signal fails the test and must not outlive it.
     run.kill()?;
-    let output = run.wait_with_output()?;
-    Ok((output.status.code(), text(&output.stderr), took))
+    Ok((run.wait_with_output()?.into(), elapsed))
 }
 
-fn is_interrupted(out: &Path, (code, said, took): (Option<i32>, String, Duration)) -> TestResult {
-    assert_eq!(code, Some(130), "after {took:?}: {said}");
-    assert!(took < SOON, "after {took:?}: {said}");
-    let record = std::fs::read(out.join("record.json"))?;
-    let record: RunRecord = serde_json::from_slice(&record)?;
-    assert!(!record.complete);
+fn is_interrupted(out: &Path, (done, elapsed): (Finished, Duration)) -> TestResult {
+    assert_eq!(done.code, Some(130), "after {elapsed:?}: {}", done.stderr);
+    assert!(elapsed < LIMIT, "after {elapsed:?}: {}", done.stderr);
+    assert!(!record(out)?.complete);
     Ok(())
 }
 
 #[test]
-fn an_mps_daemon_that_never_answers_does_not_hold_up_the_end() -> TestResult {
+fn a_hung_mps_daemon_does_not_delay_the_end() -> TestResult {
     for signal in ["-TERM", "-INT"] {
-        let mut host = Host::new()?;
+        let mut host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
         host.shadow("nvidia-cuda-mps-control", NEVER_ANSWERS)?;
-        let mut run = host.matrix("mps")?;
-        let called = host.path("called");
-        until(&mut run, "the daemon's command", || called.exists())?;
-        is_interrupted(&host.path("out"), ended(run, signal)?)?;
-        // What was set up until then is taken back.
-        let journals = std::fs::read_dir(host.path("state/gpubench"));
-        assert_eq!(journals.map_or(0, Iterator::count), 0);
+        let mut run = matrix(&host, "mps")?;
+        let called = host.lab.path("called");
+        wait_during(&mut run, "the daemon's command", || called.exists())?;
+        is_interrupted(&host.lab.path("out"), interrupt(run, signal)?)?;
+        // The set-up until then is undone.
+        assert_eq!(host.left_in("state/gpubench"), Vec::<PathBuf>::new());
     }
     Ok(())
 }
 
 #[test]
-fn an_nvml_call_that_never_returns_does_not_hold_up_the_end() -> TestResult {
-    let host = Host::new()?;
-    let mut run = host.matrix("exclusive")?;
-    let events = host.path("out/events.jsonl");
-    let proved = || {
-        let events = std::fs::read_to_string(&events).unwrap_or_default();
-        events.contains("\"event\":\"proved\"")
-    };
-    until(&mut run, "a proof", proved)?;
-    let hangs = host
-        .device()?
-        .join(gpubench_virtual_gpu::session::NVML_HANGS);
+fn a_hung_nvml_call_does_not_delay_the_end() -> TestResult {
+    let host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
+    let mut run = matrix(&host, "exclusive")?;
+    let events = host.lab.path("out/events.jsonl");
+    wait_during(&mut run, "a proof", || {
+        contains(&events, "\"event\":\"proved\"")
+    })?;
+    let hangs = host.folder()?.join(NVML_HANGS);
     std::fs::write(&hangs, "")?;
     let entered = hangs.with_extension("entered");
-    until(&mut run, "a call that hangs", || entered.exists())?;
-    is_interrupted(&host.path("out"), ended(run, "-TERM")?)
+    wait_during(&mut run, "a call that hangs", || entered.exists())?;
+    is_interrupted(&host.lab.path("out"), interrupt(run, "-TERM")?)
 }
 
-/// The folder of the virtual device that a run has made for itself, as its tenants are told it.
-fn private_device(place: &Place) -> Option<PathBuf> {
-    let state = place.path("state").display().to_string();
+/// Whether a file exists and contains this text.
+fn contains(file: &Path, wanted: &str) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains(wanted))
+}
+
+/// The folder of the virtual device of a run, read from the environment of its tenants.
+fn private_device(lab: &Lab) -> Option<PathBuf> {
+    let state = lab.arg("state");
     let folder = format!("{ENV}=");
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
         let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
@@ -176,40 +105,35 @@ fn private_device(place: &Place) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_shared_clock_that_stands_does_not_hold_up_the_end() -> TestResult {
-    let place = Place::new("hopper")?;
-    let mut run = place.matrix("exclusive,time-slicing", "out").spawn()?;
-    let out = place.path("out");
-    let events = out.join("events.jsonl");
-    until(&mut run, "a cell", || {
-        let events = std::fs::read_to_string(&events).unwrap_or_default();
-        events.contains("\"event\":\"cell-began\"")
+fn a_stopped_shared_clock_does_not_delay_the_end() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let mut run = lab.reconfigure("exclusive,time-slicing", "out").spawn()?;
+    let events = lab.path("out/events.jsonl");
+    wait_during(&mut run, "a cell", || {
+        contains(&events, "\"event\":\"cell-began\"")
     })?;
-    let device = Device::open(&private_device(&place).ok_or("no device")?)?;
-    // As a process does that is stopped in the middle of a change.
+    let device = Device::open(&private_device(&lab).ok_or("no device")?)?;
+    // The lock is held as by a process that is stopped in the middle of a change.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let holder = std::thread::spawn(move || {
         let shared = device.shared();
-        let done = shared.transact(|_, _| held.recv_timeout(PATIENCE * 2));
+        let done = shared.transact(|_, _| held.recv_timeout(LIVENESS * 2));
         done.map(|_| ())
     });
     std::thread::sleep(Duration::from_millis(500));
-    let ended = ended(run, "-TERM");
+    let ended = interrupt(run, "-TERM");
     drop(release);
     holder.join().map_err(|_| "the holder panicked")??;
-    is_interrupted(&out, ended?)
+    is_interrupted(&lab.path("out"), ended?)
 }
 
 #[test]
 fn a_time_slice_beyond_the_clock_is_refused_with_the_range() -> TestResult {
     let change = [("slice_us = 2000", "slice_us = 18446744073709551615")];
-    let place = Place::bent("hopper", &change, "")?;
-    let output = place.matrix("exclusive,time-slicing", "out").output()?;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("scheduler.slice_us") && said.contains("1 to 3600000000"),
-        "{said}"
-    );
+    let lab = Lab::changed("hopper", &change, "")?;
+    let refused = finish(lab.reconfigure("exclusive,time-slicing", "out"))?.ended_with(2)?;
+    for part in ["scheduler.slice_us", "1 to 3600000000"] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
     Ok(())
 }

@@ -4,10 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::support::{Error, TestResult, binary};
 use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{CellResult, Condition, GateState, MechanismRow, OutcomeKind, RunRecord};
-
-type Error = Box<dyn std::error::Error>;
 
 const SHORT: &str = include_str!("data/foreign.toml");
 
@@ -39,7 +38,7 @@ fn matrix(folder: &Path, victim: &str) -> Result<Output, Error> {
 fn matrix_of(text: &str, folder: &Path, victim: &str, more: &[&str]) -> Result<Output, Error> {
     let profile = folder.join("short.toml");
     std::fs::write(&profile, text)?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .args(["matrix", "--device", "virtual", "--victim-cmd", victim])
         .args(["--profile".as_ref(), profile.as_os_str()])
         .args(["--out".as_ref(), folder.join("out").as_os_str()])
@@ -87,7 +86,7 @@ fn rate_per_s(record: &RunRecord, condition: Condition) -> Result<f64, Error> {
 }
 
 #[test]
-fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> Result<(), Error> {
+fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
     let dir = tempfile::tempdir()?;
     let victim = program(dir.path())?.display().to_string();
     let done = matrix(dir.path(), &victim)?;
@@ -150,7 +149,7 @@ fn proved<'a>(
 
 /// Of those whose proofs are alike one is enough here; `ci/check_victim.py` asks for every one.
 #[test]
-fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> Result<(), Error> {
+fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> TestResult {
     let dir = tempfile::tempdir()?;
     let victim = program(dir.path())?.display().to_string();
     let with_variables = "the program was started with the variables of its mechanism";
@@ -191,7 +190,7 @@ fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> Result<(), Er
 }
 
 #[test]
-fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> Result<(), Error> {
+fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> TestResult {
     let dir = tempfile::tempdir()?;
     let dropped = "env -u LD_PRELOAD -u CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
     let victim = format!("{dropped} {}", program(dir.path())?.display());
@@ -259,7 +258,7 @@ const NO_VICTIMS: [(&str, &[&str], &str); 8] = [
 ];
 
 #[test]
-fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> Result<(), Error> {
+fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> TestResult {
     let dir = tempfile::tempdir()?;
     let victim = program(dir.path())?.display().to_string();
     for (command, more, told) in NO_VICTIMS {
@@ -287,7 +286,7 @@ fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> Result<(
 }
 
 #[test]
-fn a_program_without_a_context_is_told_so() -> Result<(), Error> {
+fn a_program_without_a_context_is_told_so() -> TestResult {
     let dir = tempfile::tempdir()?;
     let victim = "while :; do echo step; sleep 0.002; done";
     let more = ["--victim-reports", "lines"];
@@ -310,7 +309,7 @@ fn a_program_without_a_context_is_told_so() -> Result<(), Error> {
 }
 
 #[test]
-fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> Result<(), Error> {
+fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> TestResult {
     let dir = tempfile::tempdir()?;
     let (program, count) = (program(dir.path())?, dir.path().join("orders"));
     let victim = format!("{} wicked {}", program.display(), count.display());
@@ -349,9 +348,9 @@ fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> Result<(), E
 }
 
 #[test]
-fn what_does_not_go_with_a_program_is_refused_before_anything_runs() -> Result<(), Error> {
+fn what_does_not_go_with_a_program_is_refused_before_anything_runs() -> TestResult {
     for more in ["--probes", "--faults"] {
-        let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+        let done = binary()
             .args([
                 "matrix",
                 "--device",
@@ -364,7 +363,7 @@ fn what_does_not_go_with_a_program_is_refused_before_anything_runs() -> Result<(
         assert_eq!(done.status.code(), Some(2), "{}", said(&done));
         assert!(said(&done).contains("need built-in victims"), "{more}");
     }
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .args([
             "plan",
             "--device",

@@ -6,19 +6,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::mechanism::{Place, TestResult, done, text};
+use crate::support::mechanism::done;
+use crate::support::{Error, Lab, TestResult, text};
 use serde_json::Value;
 
 /// Reason and remedy of every mechanism that `plan` waives, by its name.
 type Waived = Vec<(String, String, String)>;
 
-fn waived(command: &mut Command) -> Result<Waived, Box<dyn std::error::Error>> {
+fn waived(command: &mut Command) -> Result<Waived, Error> {
     let output = command.args(["--format", "json"]).output()?;
     done(&output)?;
     read_skips(&output.stdout)
 }
 
-fn read_skips(json: &[u8]) -> Result<Waived, Box<dyn std::error::Error>> {
+fn read_skips(json: &[u8]) -> Result<Waived, Error> {
     let document: Value = serde_json::from_slice(json)?;
     let skips = document["plan"]["skips"].as_array().ok_or("no skips")?;
     let word = |skip: &Value, key: &str| skip[key].as_str().unwrap_or_default().to_owned();
@@ -43,7 +44,7 @@ fn holds(found: &Waived, wanted: &[(&str, &str, &str)]) {
     }
 }
 
-fn plan(place: &Place, more: &[&str]) -> Command {
+fn plan(place: &Lab, more: &[&str]) -> Command {
     let device = place.device();
     let mut command = place.gpubench(&["plan", "--device", &device]);
     command
@@ -55,7 +56,7 @@ fn plan(place: &Place, more: &[&str]) -> Command {
 
 #[test]
 fn what_a_machine_lacks_is_named() -> TestResult {
-    let found = waived(&mut plan(&Place::new("turing")?, &[]))?;
+    let found = waived(&mut plan(&Lab::on("turing")?, &[]))?;
     holds(
         &found,
         &[
@@ -78,7 +79,7 @@ fn what_a_machine_lacks_is_named() -> TestResult {
     let text = include_str!("../../../profiles/machines/turing.toml");
     let mps = text.find("\n[mps]").map(|at| &text[at..]).ok_or("no MPS")?;
     let old = [("cuda = \"13.0\"", "cuda = \"12.0\""), (mps, "\n")];
-    let found = waived(&mut plan(&Place::bent("turing", &old, "")?, &[]))?;
+    let found = waived(&mut plan(&Lab::changed("turing", &old, "")?, &[]))?;
     holds(
         &found,
         &[
@@ -99,7 +100,7 @@ fn what_a_machine_lacks_is_named() -> TestResult {
         "compute_capability = \"7.5\"",
         "compute_capability = \"6.1\"",
     )];
-    let found = waived(&mut plan(&Place::bent("turing", &pascal, "")?, &[]))?;
+    let found = waived(&mut plan(&Lab::changed("turing", &pascal, "")?, &[]))?;
     holds(&found, &[("mps", "compute capability 6.1", "")]);
     Ok(())
 }
@@ -107,7 +108,7 @@ fn what_a_machine_lacks_is_named() -> TestResult {
 #[test]
 fn a_user_without_rights_is_told_so() -> TestResult {
     let ordinary = [("version = 1", "version = 1\nprivileged = false")];
-    let place = Place::bent("hopper", &ordinary, "")?;
+    let place = Lab::changed("hopper", &ordinary, "")?;
     let mut profile = std::fs::OpenOptions::new()
         .append(true)
         .open(place.path("short.toml"))?;
@@ -137,8 +138,8 @@ fn a_user_without_rights_is_told_so() -> TestResult {
 
 #[test]
 fn a_library_that_limits_nothing_is_not_preloaded() -> TestResult {
-    let place = Place::new("hopper")?;
-    let said = |path: &Path| -> Result<Waived, Box<dyn std::error::Error>> {
+    let place = Lab::on("hopper")?;
+    let said = |path: &Path| -> Result<Waived, Error> {
         let path = path.display().to_string();
         waived(&mut plan(&place, &["--hami-lib", &path]))
     };
@@ -163,10 +164,10 @@ fn a_library_that_limits_nothing_is_not_preloaded() -> TestResult {
 
 #[test]
 fn a_static_program_is_not_taken_for_one_that_can_be_capped() -> TestResult {
-    let place = Place::new("hopper")?;
+    let place = Lab::on("hopper")?;
     let source = place.path("serve.c");
     std::fs::write(&source, "int main(void) { return 0; }\n")?;
-    let said = |form: &str| -> Result<Waived, Box<dyn std::error::Error>> {
+    let said = |form: &str| -> Result<Waived, Error> {
         let built = place.path(form).display().to_string();
         let compiled = Command::new("cc")
             .args([form, "-o", &built])

@@ -11,13 +11,12 @@ use std::process::{Command, Output, Stdio};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
+use crate::support::{Error, TestResult, binary, program};
 use gpubench::device::VirtualGpu;
 use gpubench_record::{DeviceKind, GateState, OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::{ENV, TimeMode};
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
-
-type Error = Box<dyn std::error::Error>;
 
 const SHORT: &str = concat!(
     "mechanisms = [\"exclusive\", \"time-slicing\"]\n",
@@ -54,7 +53,7 @@ fn clock_under(library: &Path) -> Result<String, Error> {
     let dir = tempfile::tempdir()?;
     let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
     std::fs::write(&profile, SHORT.replace("time-slicing", "hami"))?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .args(["matrix", "--device", "virtual", "--profile"])
         .args([profile.as_os_str(), "--hami-lib".as_ref()])
         .args([library.as_os_str(), "--out".as_ref(), out.as_os_str()])
@@ -73,7 +72,7 @@ fn clock_under(library: &Path) -> Result<String, Error> {
 }
 
 #[test]
-fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> Result<(), Error> {
+fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> TestResult {
     const MARK: &[u8] = b"gpubench_vt_preloaded";
     let dir = tempfile::tempdir()?;
     let library = dir.path().join("libvgpu.so");
@@ -96,13 +95,15 @@ fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> Result<(
 }
 
 #[test]
-fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> Result<(), Error> {
+fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult {
     let dir = tempfile::tempdir()?;
     let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
     std::fs::write(&profile, SHORT)?;
-    let program = env!("CARGO_BIN_EXE_gpubench");
+    let program = program();
     let done = Command::new(program)
-        .args(["virtual-gpu", "exec", "--", program, "matrix", "--strict"])
+        .args(["virtual-gpu", "exec", "--"])
+        .arg(program)
+        .args(["matrix", "--strict"])
         .args(["--profile".as_ref(), profile.as_os_str()])
         .args(["--out".as_ref(), out.as_os_str()])
         .stdin(Stdio::null())
@@ -160,7 +161,7 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> Result<(), 
 }
 
 /// Waits until the run is in the middle of a contended cell.
-fn wait_for_a_contended_cell(out: &Path) -> Result<(), Error> {
+fn wait_for_a_contended_cell(out: &Path) -> TestResult {
     let begun = Instant::now();
     loop {
         let text = std::fs::read_to_string(out.join("events.jsonl")).unwrap_or_default();
@@ -175,7 +176,7 @@ fn wait_for_a_contended_cell(out: &Path) -> Result<(), Error> {
     }
 }
 
-fn ok(code: i32) -> Result<(), Error> {
+fn ok(code: i32) -> TestResult {
     if code == 0 {
         Ok(())
     } else {
@@ -184,7 +185,7 @@ fn ok(code: i32) -> Result<(), Error> {
 }
 
 /// Is a process that breaks a context of its own on the device that the environment names.
-fn fault() -> Result<(), Error> {
+fn fault() -> TestResult {
     let (mut context, mut module, mut function): (Handle, Handle, Handle) =
         (null_mut(), null_mut(), null_mut());
     let (text, name) = (CString::new(TRAP)?, CString::new("fail")?);
@@ -211,7 +212,7 @@ fn fault() -> Result<(), Error> {
 }
 
 #[test]
-fn an_xid_spoils_the_cell_in_which_it_came_and_no_other() -> Result<(), Error> {
+fn an_xid_spoils_the_cell_in_which_it_came_and_no_other() -> TestResult {
     let dir = tempfile::tempdir()?;
     let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
     std::fs::write(&profile, SHORT)?;
@@ -219,7 +220,7 @@ fn an_xid_spoils_the_cell_in_which_it_came_and_no_other() -> Result<(), Error> {
     // SAFETY: no other thread of this process reads the environment meanwhile; the other test
     // gives its child an environment of its own.
     unsafe { std::env::set_var(ENV, gpu.device_dir()) };
-    let run = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let run = binary()
         .args(["matrix".as_ref(), "--profile".as_ref(), profile.as_os_str()])
         .args(["--out".as_ref(), out.as_os_str()])
         .envs(gpu.environment())

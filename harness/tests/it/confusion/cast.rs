@@ -13,7 +13,7 @@ use gpubench_virtual_gpu::device::Device;
 use gpubench_workloads::clock::{Clock, Participation, Time};
 use gpubench_workloads::load::{self, Gpu, Prepared};
 
-use super::Error;
+use crate::support::{Error, TestResult};
 
 /// The role of a process: `victim NAME` or `aggressor NAME`, with `narrow` where it keeps to one
 /// block on each SM.
@@ -86,12 +86,12 @@ impl Actor {
     }
 
     /// Has its place on the clock kept for it: the clock stands until it comes.
-    pub fn announce(&self, device: &Device) -> Result<(), Error> {
+    pub fn announce(&self, device: &Device) -> TestResult {
         Ok(device.expect(self.id)?)
     }
 
     /// Tells it to play in a cell, once it is announced.
-    pub fn play(&mut self, cell: &Cell) -> Result<(), Error> {
+    pub fn play(&mut self, cell: &Cell) -> TestResult {
         let stdin = self.child.stdin.as_mut().ok_or("no input")?;
         let Cell {
             from_ns,
@@ -120,7 +120,7 @@ impl Actor {
     }
 
     /// Lets it end, which takes a place on the clock once more.
-    pub fn finish(mut self, device: &Device) -> Result<(), Error> {
+    pub fn finish(mut self, device: &Device) -> TestResult {
         self.announce(device)?;
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
@@ -138,7 +138,7 @@ pub fn part() -> Option<String> {
 }
 
 /// Plays the part to its end.
-pub fn follow(part: &str) -> Result<(), Error> {
+pub fn follow(part: &str) -> TestResult {
     let clock = Clock::find()?;
     assert!(clock.is_virtual(), "the virtual device is not found");
     let words: Vec<&str> = part.split(' ').collect();
@@ -172,7 +172,7 @@ pub fn follow(part: &str) -> Result<(), Error> {
     Ok(participation.leave()?)
 }
 
-fn say(figures: &[f64]) -> Result<(), Error> {
+fn say(figures: &[f64]) -> TestResult {
     let text: Vec<String> = figures.iter().map(f64::to_string).collect();
     Ok(writeln!(std::io::stdout(), "\n{MARK}{}", text.join(" "))?)
 }

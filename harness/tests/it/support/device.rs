@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{Error, TestResult};
 use gpubench::device::VirtualGpu;
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Context, Driver, Stream, WaitMode};
@@ -13,8 +14,6 @@ use gpubench_virtual_gpu::session::{ENV, TimeMode};
 use gpubench_workloads::clock::{Clock, Participation};
 use gpubench_workloads::load::Gpu;
 use serde_json::Value;
-
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a victim abides by.
 pub const SHARE: f64 = 3.0 / 7.0;
@@ -76,7 +75,7 @@ fn set(
     table: &str,
     key: &str,
     value: impl Into<toml::Value>,
-) -> Result<(), Error> {
+) -> TestResult {
     let table = machine.get_mut(table).and_then(toml::Value::as_table_mut);
     table
         .ok_or("no such table")?

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use crate::support::{Error, binary};
 use gpubench_record::{FaultResult, FaultTally, MatrixRow, RunRecord};
-
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Six blocks of one resource, with two victims beside the process that breaks something. The share
 /// is one that three instances of a MIG device give.
@@ -55,7 +54,7 @@ pub fn ended(
     std::fs::write(&profile, PROFILE)?;
     std::fs::write(&file, machine)?;
     let out = dir.join(name);
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .arg("matrix")
         .arg(format!("--device=virtual:{}", file.display()))
         .arg("--profile")
@@ -125,7 +124,7 @@ pub fn tally<'a>(
 
 /// What `gpubench report` makes of these records.
 pub fn report(dir: &Path, names: &[&str], format: &str) -> Result<String, Error> {
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .arg("report")
         .args(names.iter().map(|name| dir.join(name)))
         .arg(format!("--format={format}"))

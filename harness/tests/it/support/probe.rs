@@ -1,11 +1,10 @@
 //! A short run of `matrix` with more to ask for than cells, on a virtual machine of one's own.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use crate::support::{Error, binary};
 use gpubench_record::RunRecord;
-
-pub type Error = Box<dyn std::error::Error>;
 
 /// The shortest run that goes through everything: six blocks of one resource.
 const SHORT: &str = include_str!("../data/short.toml");
@@ -32,7 +31,7 @@ pub fn matrix(
     let at = |what: &str| dir.join(format!("{name}{what}"));
     std::fs::write(at(".toml"), machine)?;
     std::fs::write(at("-profile.toml"), profile(own)?)?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+    let done = binary()
         .arg("matrix")
         .args(arguments)
         .arg("--device")

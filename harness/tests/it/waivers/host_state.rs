@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use gpubench_record::OutcomeKind;
 use serde_json::Value;
 
-use crate::support::mechanism::{Place, TestResult, done, outcome, row, text};
 use super::{Waived, holds, read_skips};
+use crate::support::mechanism::{done, outcome, row};
+use crate::support::{Error, Lab, TestResult, program, text};
 
 /// The output of a shell script on a virtual GPU; `plan` in it is `gpubench plan`.
-fn shell(place: &Place, machine: &str, script: &str) -> Result<String, Box<dyn std::error::Error>> {
-    let program = env!("CARGO_BIN_EXE_gpubench");
+fn shell(place: &Lab, machine: &str, script: &str) -> Result<String, Error> {
+    let program = program().display();
     let mut command = place.gpubench(&["virtual-gpu", "exec", "--machine", machine]);
     let plan = format!(
         "plan() {{ {program} plan --profile {} --format json \"$@\"; }}\n",
@@ -27,7 +28,7 @@ fn shell(place: &Place, machine: &str, script: &str) -> Result<String, Box<dyn s
 
 #[test]
 fn the_remedy_for_a_compute_mode_helps() -> TestResult {
-    let place = Place::new("hopper")?;
+    let place = Lab::on("hopper")?;
     let script = r#"
         nvidia-smi -c EXCLUSIVE_PROCESS > /dev/null
         plan > "$OUT/exclusive.json"
@@ -69,7 +70,7 @@ fn the_remedy_for_a_compute_mode_helps() -> TestResult {
 
 #[test]
 fn a_pending_mig_mode_names_the_reset_that_it_needs() -> TestResult {
-    let place = Place::new("a100-80")?;
+    let place = Lab::on("a100-80")?;
     let script = r#"
         plan --allow-reconfigure --mechanism mig,exclusive --rehearse > "$OUT/refused.json"
         plan --allow-reconfigure > "$OUT/before.json"
@@ -118,7 +119,7 @@ fn a_pending_mig_mode_names_the_reset_that_it_needs() -> TestResult {
 
 #[test]
 fn a_process_on_the_device_waives_mechanisms_that_need_it_alone() -> TestResult {
-    let place = Place::new("hopper")?;
+    let place = Lab::on("hopper")?;
     let client = std::env::current_exe()?;
     let client = client.parent().and_then(Path::parent).ok_or("no target")?;
     let client = client.join("examples/driver_client");
@@ -133,7 +134,7 @@ fn a_process_on_the_device_waives_mechanisms_that_need_it_alone() -> TestResult 
          for i in $(seq 500); do grep -q holding \"$0/said\" && break; sleep 0.02; done; \
          {} plan --profile \"$0/short.toml\" --allow-reconfigure --format json; \
          read go",
-        env!("CARGO_BIN_EXE_gpubench")
+        program().display()
     );
     let made = Command::new("mkfifo").arg(place.path("held")).status()?;
     assert!(made.success());
@@ -174,9 +175,9 @@ const SERVED: [&str; 5] = ["mps", "mps-quota", "mps-static", "mps-memory", "mig-
 
 #[test]
 fn a_full_mps_server_waives_its_mechanisms_and_fails_no_cell() -> TestResult {
-    let place = Place::bent("hopper", &[("clients = 60", "clients = 1")], "")?;
+    let place = Lab::changed("hopper", &[("clients = 60", "clients = 1")], "")?;
     let names = SERVED.join(",") + ",time-slicing";
-    let output = place.matrix(&names, "out").output()?;
+    let output = place.reconfigure(&names, "out").output()?;
     // The named mechanisms are waived; the other one is measured.
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
