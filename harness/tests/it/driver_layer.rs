@@ -4,9 +4,7 @@
 //! The library of the virtual device is found through the environment, so that the work is done by
 //! this program run again.
 
-use std::process::Command;
-
-use crate::support::{Error, TestResult};
+use crate::support::{Error, TestResult, rerun};
 use gpubench::device::VirtualGpu;
 use gpubench_kernels::driver::{
     AllocKind, Args, Attribute, Context, Device, DeviceBuffer, Driver, DriverError, Event,
@@ -41,8 +39,7 @@ fn every_call_gives_what_it_should_and_says_what_was_refused() -> TestResult {
     }
     let gpu = VirtualGpu::start(MACHINE, TimeMode::Wall, 1)?;
     let test = "driver_layer::every_call_gives_what_it_should_and_says_what_was_refused";
-    let done = Command::new(std::env::current_exe()?)
-        .args(["--exact", test, "--nocapture"])
+    let done = rerun(test)?
         .env(AGAIN, "1")
         .envs(gpu.environment())
         .output()?;

@@ -11,10 +11,10 @@ use std::process::{Command, Output, Stdio};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use crate::support::{Error, TestResult, binary, program};
+use crate::support::{Error, TestResult, binary, finish, program, rerun};
 use gpubench::device::VirtualGpu;
 use gpubench_record::{DeviceKind, GateState, OutcomeKind, RunRecord};
-use gpubench_virtual_gpu::session::{ENV, TimeMode};
+use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
@@ -35,6 +35,8 @@ const TRAP: &str = "
 }
 ";
 
+/// Set in the process that breaks a context.
+const CULPRIT: &str = "GPUBENCH_TEST_CULPRIT";
 /// The error of a kernel that trapped, as `cuda.h` numbers it.
 const LAUNCH_FAILED: i32 = 719;
 
@@ -184,7 +186,15 @@ fn ok(code: i32) -> TestResult {
     }
 }
 
-/// Is a process that breaks a context of its own on the device that the environment names.
+/// Runs [`fault`] in a process of its own on this device.
+fn culprit(gpu: &VirtualGpu) -> TestResult {
+    let mut command = rerun("wall_time::an_xid_spoils_its_cell_and_no_other")?;
+    command.env(CULPRIT, "1").envs(gpu.environment());
+    finish(command)?.ended_with(0)?;
+    Ok(())
+}
+
+/// Breaks a context on the device that the environment names.
 fn fault() -> TestResult {
     let (mut context, mut module, mut function): (Handle, Handle, Handle) =
         (null_mut(), null_mut(), null_mut());
@@ -212,14 +222,14 @@ fn fault() -> TestResult {
 }
 
 #[test]
-fn an_xid_spoils_the_cell_in_which_it_came_and_no_other() -> TestResult {
+fn an_xid_spoils_its_cell_and_no_other() -> TestResult {
+    if std::env::var_os(CULPRIT).is_some() {
+        return fault();
+    }
     let dir = tempfile::tempdir()?;
     let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
     std::fs::write(&profile, SHORT)?;
     let gpu = VirtualGpu::start("turing", TimeMode::Wall, 1)?;
-    // SAFETY: no other thread of this process reads the environment meanwhile; the other test
-    // gives its child an environment of its own.
-    unsafe { std::env::set_var(ENV, gpu.device_dir()) };
     let run = binary()
         .args(["matrix".as_ref(), "--profile".as_ref(), profile.as_os_str()])
         .args(["--out".as_ref(), out.as_os_str()])
@@ -228,7 +238,7 @@ fn an_xid_spoils_the_cell_in_which_it_came_and_no_other() -> TestResult {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let faulted = wait_for_a_contended_cell(&out).and_then(|()| fault());
+    let faulted = wait_for_a_contended_cell(&out).and_then(|()| culprit(&gpu));
     let done = run.wait_with_output()?;
     faulted.map_err(|error| format!("{error}: {}", said(&done)))?;
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));

@@ -13,7 +13,7 @@ use gpubench_virtual_gpu::device::Device;
 use gpubench_workloads::clock::{Clock, Participation, Time};
 use gpubench_workloads::load::{self, Gpu, Prepared};
 
-use crate::support::{Error, TestResult};
+use crate::support::{Error, TestResult, rerun};
 
 /// The role of a process: `victim NAME` or `aggressor NAME`, with `narrow` where it keeps to one
 /// block on each SM.
@@ -70,10 +70,9 @@ impl Actor {
         } else {
             AGGRESSOR
         };
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = rerun(test)?;
         around(&mut command);
         command
-            .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(PART, part)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
-use crate::support::{Error, TestResult};
+use crate::support::{Error, TestResult, rerun};
 use gpubench::device::VirtualGpu;
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Context, Driver, Stream, WaitMode};
@@ -91,8 +90,7 @@ pub fn run_again(
     variables: &[(&str, &str)],
 ) -> Result<BTreeMap<String, Value>, Error> {
     let gpu = VirtualGpu::start(machine, TimeMode::Virtual, 1)?;
-    let done = Command::new(std::env::current_exe()?)
-        .args(["--exact", test, "--nocapture"])
+    let done = rerun(test)?
         .envs(gpu.environment())
         .envs(variables.iter().copied())
         .output()?;

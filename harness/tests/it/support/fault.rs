@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Error, binary};
+use super::{Error, binary, record, run_matrix};
 use gpubench_record::{FaultResult, FaultTally, MatrixRow, RunRecord};
 
 /// Six blocks of one resource, with two victims beside the process that breaks something. The share
@@ -50,23 +50,9 @@ pub fn ended(
     machine: &str,
     more: &[&str],
 ) -> Result<(Option<i32>, String, RunRecord), Error> {
-    let (profile, file) = (dir.join("profile.toml"), dir.join(format!("{name}.toml")));
-    std::fs::write(&profile, PROFILE)?;
-    std::fs::write(&file, machine)?;
-    let out = dir.join(name);
-    let done = binary()
-        .arg("matrix")
-        .arg(format!("--device=virtual:{}", file.display()))
-        .arg("--profile")
-        .arg(&profile)
-        .arg("--out")
-        .arg(&out)
-        .args(more)
-        .stdin(Stdio::null())
-        .output()?;
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    let record = std::fs::read(out.join("record.json")).map_err(|_| said.clone())?;
-    Ok((done.status.code(), said, serde_json::from_slice(&record)?))
+    let done = run_matrix(dir, name, machine, PROFILE, more)?;
+    let record = record(&dir.join(name)).map_err(|_| done.stderr.clone())?;
+    Ok((done.code, done.stderr, record))
 }
 
 /// The trials of a mechanism by fault, all of which count and left the host as it was found.

@@ -124,16 +124,31 @@ impl Lab {
         command
     }
 
-    /// The record of a run that ended with status 0.
-    pub fn measured(&self, out: &str, more: &[&str]) -> Result<RunRecord, Error> {
-        finish(self.matrix(out, more))?.ended_with(0)?;
-        self.record(out)
-    }
-
     /// The record in a folder of a run.
     pub fn record(&self, out: &str) -> Result<RunRecord, Error> {
         record(&self.path(out))
     }
+}
+
+/// Runs `matrix` into the folder `name` of `dir`, with a machine file and a profile written beside it.
+pub fn run_matrix(
+    dir: &Path,
+    name: &str,
+    machine: &str,
+    profile: &str,
+    more: &[&str],
+) -> Result<Finished, Error> {
+    let file = dir.join(format!("{name}.toml"));
+    let profile_file = dir.join(format!("{name}-profile.toml"));
+    std::fs::write(&file, machine)?;
+    std::fs::write(&profile_file, profile)?;
+    let mut command = gpubench(["matrix", "--device", &format!("virtual:{}", file.display())]);
+    command
+        .args(["--profile".as_ref(), profile_file.as_os_str()])
+        .args(["--out".as_ref(), dir.join(name).as_os_str()])
+        .args(more)
+        .env("XDG_STATE_HOME", dir.join("state"));
+    finish(command)
 }
 
 /// The binary with these arguments: no terminal, no input, output kept.

@@ -69,7 +69,7 @@ const fn deaths(mechanism: Mechanism) -> Option<Deaths> {
 
 /// Where clients die under HAMi's stand-in, which the harness brings along.
 const UNDER_HAMI: (&str, &str) = (
-    include_str!("../../../../tests/hami.rs"),
+    include_str!("../../../../tests/it/hami.rs"),
     "fn clients_that_die_at_random_instants_leave_nothing_behind()",
 );
 

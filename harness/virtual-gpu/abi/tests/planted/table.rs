@@ -123,8 +123,8 @@ const fn place(figure: Figure, mechanism: Mechanism) -> Place {
 
 /// The harness's tests of HAMi's stand-in.
 const OF_HARNESS: &str = concat!(
-    include_str!("../../../../tests/hami.rs"),
-    include_str!("../../../../tests/hami_planted.rs")
+    include_str!("../../../../tests/it/hami.rs"),
+    include_str!("../../../../tests/it/hami_planted.rs")
 );
 
 /// Every case of every test.
