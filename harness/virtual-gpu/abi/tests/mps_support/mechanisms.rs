@@ -1,5 +1,5 @@
 //! The mechanisms of the harness, by name. The harness compares this list with its catalogue
-//! (`tests/hami.rs`), so that a new mechanism needs an entry in every table over all mechanisms.
+//! (`tests/it/hami.rs`), so that a new mechanism needs an entry in every table over all mechanisms.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 macro_rules! mechanisms {

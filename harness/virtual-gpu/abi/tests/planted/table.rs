@@ -123,8 +123,8 @@ const fn entry(figure: Figure, mechanism: Mechanism) -> Entry {
 
 /// The harness's tests of the HAMi stand-in.
 const OF_HARNESS: &str = concat!(
-    include_str!("../../../../tests/hami.rs"),
-    include_str!("../../../../tests/hami_planted.rs")
+    include_str!("../../../../tests/it/hami.rs"),
+    include_str!("../../../../tests/it/hami_planted.rs")
 );
 
 /// Every case of every test.

@@ -1,0 +1,260 @@
+//! The built binary from outside: what it prints where, and the status with which it ends.
+
+use crate::support::{Error, TestResult, binary, program};
+use std::fs::OpenOptions;
+use std::process::{Command, Output, Stdio};
+
+fn gpubench(line: &str) -> Command {
+    let mut command = binary();
+    command.args(line.split_whitespace()).env_remove("NO_COLOR");
+    command
+}
+
+fn run(line: &str) -> Result<(i32, String, String), Error> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = gpubench(line).output()?;
+    let code = status.code().ok_or("ended by a signal")?;
+    Ok((code, String::from_utf8(stdout)?, String::from_utf8(stderr)?))
+}
+
+#[test]
+fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
+    for line in [
+        "",
+        "frobnicate",
+        "list",
+        "list gadgets",
+        "plan --device gpu",
+        "plan --axis l3",
+        "plan --mechanism mpx",
+        "plan --seed x",
+        "plan --device virtual --victim-cmd=",
+        "plan --device virtual --victim-reports lines",
+        "plan --device virtual --profile no-such-profile",
+        "plan --device virtual --profile no/such/file.toml",
+        "report /no/such/folder",
+        "report . --format pdf",
+        "virtual-gpu show",
+        "virtual-gpu show no-such-machine",
+    ] {
+        let (code, stdout, stderr) = run(line)?;
+        assert_eq!(
+            (code, stdout.as_str()),
+            (2, ""),
+            "gpubench {line}: {stderr}"
+        );
+        assert!(!stderr.is_empty(), "gpubench {line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_profile_is_told_in_one_line_and_a_hint() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(
+        folder.path().join("mine.toml"),
+        "version = 1\n\n[cell]\nopen = \"2\"\n",
+    )?;
+    let output = gpubench("plan --device virtual --profile mine.toml")
+        .current_dir(folder.path())
+        .output()?;
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr)?;
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(
+        lines[0],
+        "error: profile mine.toml:4: key `cell.open`: invalid value: string \"2\" (accepted: a \
+         duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\")"
+    );
+    assert!(
+        lines.len() == 2 && lines[1].starts_with("hint: "),
+        "{stderr}"
+    );
+    Ok(())
+}
+
+#[test]
+fn without_a_driver_one_line_says_so_and_names_the_flag() -> TestResult {
+    // A file that is no library ends the loader's search: this host's driver is out of reach.
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("libnvidia-ml.so.1"), b"no library")?;
+    let output = gpubench("plan --profile smoke")
+        .env("LD_LIBRARY_PATH", folder.path())
+        .output()?;
+    let stderr = String::from_utf8(output.stderr)?;
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0));
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.starts_with("error: no NVIDIA driver found"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("--device virtual"), "{stderr}");
+    Ok(())
+}
+
+#[test]
+fn too_little_device_time_is_a_usage_error_with_the_way_out() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("hasty.toml");
+    std::fs::write(&path, "version = 1\ndevice_time = \"5s\"\n")?;
+    let (code, _, stderr) = run(&format!(
+        "plan --device virtual --mechanism exclusive --mechanism time-slicing --profile {}",
+        path.display()
+    ))?;
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("device_time 5s is too short for 160 cells"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("hint: set device_time = \"57.6s\""),
+        "{stderr}"
+    );
+    Ok(())
+}
+
+#[test]
+fn results_go_to_stdout_without_colour_where_no_terminal_is() -> TestResult {
+    for line in [
+        "list axes",
+        "plan --device virtual",
+        "plan --device virtual --format json",
+    ] {
+        let (code, stdout, stderr) = run(line)?;
+        assert_eq!((code, stderr.as_str()), (0, ""), "gpubench {line}");
+        assert!(!stdout.contains('\u{1b}'), "gpubench {line}");
+    }
+    let two = "--mechanism exclusive --mechanism time-slicing --seed 18446744073709551615";
+    let (_, json, _) = run(&format!("plan --device virtual --format json {two}"))?;
+    let plan: serde_json::Value = serde_json::from_str(&json)?;
+    assert_eq!(plan["plan"]["seed"], u64::MAX);
+    assert_eq!(plan["plan"]["cells"].as_array().map(Vec::len), Some(200));
+    Ok(())
+}
+
+#[test]
+fn one_seed_gives_one_plan() -> TestResult {
+    let of = |seed| {
+        run(&format!(
+            "plan --device virtual --format json --seed {seed}"
+        ))
+    };
+    assert_eq!(of(7)?, of(7)?);
+    assert_ne!(of(7)?.1, of(8)?.1);
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_ends_with_five_and_a_reader_that_left_with_zero() -> TestResult {
+    let full = OpenOptions::new().write(true).open("/dev/full")?;
+    let output = gpubench("list axes")
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()?;
+    assert_eq!(output.status.code(), Some(5));
+    assert!(String::from_utf8(output.stderr)?.starts_with("error: no space left"));
+    for line in ["plan --device virtual --format json", "--help", "list axes"] {
+        let (reader, writer) = std::io::pipe()?;
+        drop(reader);
+        let output = gpubench(line)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()?;
+        let stderr = String::from_utf8(output.stderr)?;
+        assert_eq!(
+            (output.status.code(), stderr.as_str()),
+            (Some(0), ""),
+            "gpubench {line}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn help_and_version_are_results() -> TestResult {
+    for line in ["--help", "-h", "--version", "help plan", "plan --help"] {
+        let (code, stdout, stderr) = run(line)?;
+        assert_eq!((code, stderr.as_str()), (0, ""), "gpubench {line}");
+        assert!(!stdout.is_empty());
+    }
+    let (_, help, _) = run("--help")?;
+    assert!(help.contains("130  interrupted"), "{help}");
+    Ok(())
+}
+
+#[test]
+fn doctor_holds_the_device_against_its_peak_and_says_what_it_could_detect() -> TestResult {
+    let (code, stdout, stderr) = run("doctor --device virtual:turing --format json")?;
+    assert_eq!(code, 0, "{stderr}");
+    let told: serde_json::Value = serde_json::from_str(&stdout)?;
+    let noise = [
+        "noise.request = 0.004",
+        "noise.epoch = 0.003 (every 500 ms)",
+        "noise.session = 0.002",
+    ];
+    assert_eq!(told["noise"], serde_json::json!(noise));
+    assert_eq!(told["planted"], serde_json::json!([]));
+    // Two transfers a clock on 256 lines; a multiply and an add on 64 lanes of 40 SMs.
+    let peaks = [
+        ("copy", 2.0 * 5_001e6 * 32.0),
+        ("FMA", 2.0 * 1_590e6 * 2_560.0),
+    ];
+    for (one, (name, peak)) in told["achieved"].as_array().into_iter().flatten().zip(peaks) {
+        assert_eq!(one["name"], name);
+        let peak_per_s = one["peak_per_s"].as_f64().ok_or("no peak")?;
+        assert!((peak_per_s / peak - 1.0).abs() < 1e-9, "{one}");
+        let share = one["share_of_peak"].as_f64().ok_or("no share")?;
+        assert!((0.95..1.01).contains(&share), "{one}");
+    }
+    assert_eq!(told["achieved"].as_array().map(Vec::len), Some(peaks.len()));
+    let effect = &told["detectable_effect"];
+    assert_eq!(
+        (&effect["blocks"], &effect["pairs"]),
+        (&8.into(), &8.into())
+    );
+    // The factor for 8 blocks is 1.15 (method: t_0.975,7 + t_0.8,7 over the root of 8).
+    let (sd, mde) = (effect["sd_log"].as_f64(), effect["mde80_ratio"].as_f64());
+    let (sd, mde) = (sd.ok_or("no sd")?, mde.ok_or("no effect")?);
+    assert!(sd > 0.0 && sd < 0.05, "{effect}");
+    assert!(((1.0 + mde).ln() / sd - 1.15).abs() < 0.01, "{effect}");
+    Ok(())
+}
+
+#[test]
+fn a_running_virtual_gpu_shows_where_its_kernel_log_is() -> TestResult {
+    let program = program().display();
+    let line = format!("virtual-gpu exec --machine turing -- {program} virtual-gpu show");
+    let (code, stdout, stderr) = run(&line)?;
+    assert_eq!(code, 0, "{stderr}");
+    let shown: Vec<&str> = stdout.lines().collect();
+    assert_eq!(shown.len(), 3, "{stdout}");
+    assert_eq!(shown[0], "machine     turing");
+    let folder = shown[1].strip_prefix("folder      ").ok_or("a folder")?;
+    let log = format!("kernel log  {folder}/kernel.log (0 lines)");
+    assert_eq!(shown[2], log);
+    Ok(())
+}
+
+#[test]
+fn a_program_that_does_not_start_is_named_with_what_would() -> TestResult {
+    for (program, said) in [
+        ("/no/such/program", "No such file or directory"),
+        ("/dev/null", "Permission denied"),
+    ] {
+        let line = format!("virtual-gpu exec --machine turing -- {program}");
+        let (code, stdout, stderr) = run(&line)?;
+        assert_eq!((code, stdout.as_str()), (3, ""), "{stderr}");
+        let lines: Vec<&str> = stderr.lines().collect();
+        let wanted = format!("error: program {program} does not start: {said}");
+        assert!(
+            lines.len() == 2 && lines[0].starts_with(&wanted),
+            "{stderr}"
+        );
+        let hint = "hint: accepted: a program on PATH, or the path of an executable file";
+        assert!(lines[1].trim_start().starts_with(hint), "{stderr}");
+    }
+    Ok(())
+}

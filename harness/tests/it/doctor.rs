@@ -1,0 +1,271 @@
+//! `gpubench doctor` over every machine: what it promises stands in its text and in its JSON, and
+//! both say the same. And what it and every other verb name as a remedy can be done.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::support::mechanism::done;
+use crate::support::{Error, Lab, TestResult, binary, text};
+use gpubench_virtual_gpu::machine::BUILT_IN;
+use serde_json::Value;
+
+/// The words of a JSON value as the text has them.
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// What `doctor` says of one machine, in both forms.
+struct Said {
+    machine: String,
+    /// Each line of the text as its cells: two spaces and more divide them.
+    rows: Vec<Vec<String>>,
+    text: String,
+    json: Value,
+}
+
+impl Said {
+    fn of(machine: &str) -> Result<Self, Error> {
+        let place = Lab::on(machine)?;
+        let device = place.device();
+        let doctor = |format: &str| -> Result<String, Error> {
+            let args = ["doctor", "--device", &device, "--format", format];
+            let output = place.gpubench(&args).output()?;
+            done(&output)?;
+            Ok(text(&output.stdout))
+        };
+        let (text, json) = (doctor("table")?, serde_json::from_str(&doctor("json")?)?);
+        let cells = |line: &str| {
+            let cells = line.split("  ").map(str::trim);
+            let cells = cells.filter(|cell| !cell.is_empty());
+            cells.map(str::to_owned).collect()
+        };
+        Ok(Self {
+            machine: machine.to_owned(),
+            rows: text.lines().map(cells).collect(),
+            text,
+            json,
+        })
+    }
+
+    /// The text has a row of these cells.
+    fn has_row(&self, cells: &[&str]) {
+        let found = self.rows.iter().any(|row| row == cells);
+        assert!(found, "{}: no row {cells:?} in {}", self.machine, self.text);
+    }
+
+    fn has(&self, words: &str) {
+        let found = self.text.contains(words);
+        assert!(found, "{}: no {words:?} in {}", self.machine, self.text);
+    }
+
+    /// The rows of the text that begin with this cell.
+    fn beginning(&self, first: &str) -> Vec<&Vec<String>> {
+        let begins = |row: &&Vec<String>| row.first().is_some_and(|cell| cell == first);
+        self.rows.iter().filter(begins).collect()
+    }
+
+    /// Which device, under which driver, in what state.
+    fn device(&self) -> TestResult {
+        let device = &self.json["device"];
+        for (key, shown, unit) in [
+            ("kind", "kind", ""),
+            ("name", "name", ""),
+            ("uuid", "uuid", ""),
+            ("driver", "driver", ""),
+            ("cuda", "CUDA", ""),
+            ("compute_capability", "compute capability", ""),
+            ("sm_count", "SMs", ""),
+            ("memory_mib", "memory", " MiB"),
+            ("l2_kib", "L2", " KiB"),
+        ] {
+            let value = plain(&device[key]);
+            assert!(
+                !matches!(&*value, "null" | "" | "0"),
+                "{}: {key}",
+                self.machine
+            );
+            self.has_row(&[shown, &format!("{value}{unit}")]);
+        }
+        let facts = device["facts"].as_object().ok_or("no facts")?;
+        for wanted in [
+            "mig_mode",
+            "compute_mode",
+            "max_sm_clock_mhz",
+            "max_memory_clock_mhz",
+        ] {
+            assert!(facts.contains_key(wanted), "{}: {facts:?}", self.machine);
+        }
+        for (name, fact) in facts {
+            self.has_row(&[name, &plain(fact)]);
+        }
+        let mig = ["hopper", "h200", "h100-80", "a100-80"].contains(&&*self.machine);
+        let state = if mig { "off" } else { "not supported" };
+        assert_eq!(facts["mig_mode"], state, "{}", self.machine);
+        Ok(())
+    }
+
+    /// Every mechanism of the catalogue with its verdict and what would help.
+    fn mechanisms(&self) -> TestResult {
+        let all = self.json["mechanisms"].as_array().ok_or("no mechanisms")?;
+        let name = |one: &Value| plain(&one["variant"]["mechanism"]);
+        let names: Vec<String> = all.iter().map(name).collect();
+        assert_eq!(names, gpubench::catalogue::names(), "{}", self.machine);
+        for one in all {
+            let found = &one["availability"];
+            let verdict = match &*plain(&found["availability"]) {
+                "waived" => format!("waived: {}", plain(&found["reason"])),
+                verdict => verdict.to_owned(),
+            };
+            let remedy = found["remedy"].as_str().unwrap_or("-");
+            self.has_row(&[&plain(&one["variant"]["variant"]), &verdict, remedy]);
+        }
+        Ok(())
+    }
+
+    /// Whether its user is root, and how punctual the host's timers are. Two self-tests are two, so
+    /// that their figures differ.
+    fn user_and_timer(&self) -> TestResult {
+        use std::os::unix::fs::MetadataExt;
+        let root = std::fs::metadata("/proc/self")?.uid() == 0;
+        assert_eq!(self.json["root"], root);
+        let user = if root { "root\n" } else { "not root: " };
+        self.has(&format!("\nuser: {user}"));
+        let tested = self.json["timer_lateness_at_1_khz"].as_array();
+        for one in tested.filter(|all| !all.is_empty()).ok_or("no timer")? {
+            let class = plain(&one["scheduling"]);
+            // A class that this user may not have says so in place of figures.
+            let told = format!("scheduling class {class}");
+            if let Some(reason) = one["reason"].as_str() {
+                let row = self.beginning(&format!("{told}: {reason}"));
+                assert_eq!(row.len(), 1, "{class}: {}", self.text);
+                continue;
+            }
+            let figures = ["p50_ns", "p99_ns", "p999_ns", "max_ns", "wakes"];
+            for figure in figures {
+                assert!(
+                    one[figure].as_u64().is_some(),
+                    "{class}: no {figure}: {one}"
+                );
+            }
+            let [row] = self.beginning(&told)[..] else {
+                return Err(format!("{class} has no row of its own: {}", self.text).into());
+            };
+            assert_eq!(row.len(), 1 + figures.len(), "{row:?}");
+            let us = |cell: &String| {
+                let figure = cell.strip_suffix(" us");
+                figure.is_some_and(|figure| figure.parse::<f64>().is_ok())
+            };
+            assert!(row[1..5].iter().all(us), "{row:?}");
+            assert_eq!(row[5], plain(&one["wakes"]), "{row:?}");
+        }
+        Ok(())
+    }
+
+    /// The clock under load, and the smallest effect that can be detected: both on the device's own
+    /// clock, so that both looks find the same.
+    fn clocks_and_effect(&self) -> TestResult {
+        let clocks = &self.json["clocks"];
+        let mhz = |value: &Value| value.as_f64().map(|mhz| format!("{mhz:.0} MHz of"));
+        let most = mhz(&clocks["sm_mhz"]["most"]).ok_or("no clock")?;
+        self.has(&format!("SM clock under full load: {most}"));
+        self.has(&plain(&clocks["text"]));
+        assert!(
+            ["greatest", "lower"].contains(&&*plain(&clocks["verdict"])),
+            "{clocks}"
+        );
+        let effect = &self.json["detectable_effect"];
+        let ratio = effect["mde80_ratio"].as_f64().ok_or("no effect")?;
+        assert!(ratio > 0.0, "{effect}");
+        let (blocks, pairs) = (plain(&effect["blocks"]), plain(&effect["pairs"]));
+        self.has(&format!(
+            "smallest detectable effect: {:.2} % of a rate with the {blocks} blocks",
+            ratio * 100.0
+        ));
+        self.has(&format!(
+            "as {pairs} pairs of equal 150 ms loops of {} do",
+            plain(&effect["victim"])
+        ));
+        Ok(())
+    }
+}
+
+#[test]
+fn every_item_stands_in_text_and_json_and_they_agree_on_every_machine() -> TestResult {
+    for (machine, _) in BUILT_IN {
+        let said = Said::of(machine)?;
+        said.device()?;
+        said.mechanisms()?;
+        said.user_and_timer()?;
+        said.clocks_and_effect()?;
+    }
+    Ok(())
+}
+
+/// Commands of the vendor's that stand in texts of this program, each up to where the command ends.
+fn commands_in(source: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let code = source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    for line in code {
+        // Texts are what stands between quotation marks.
+        for told in line.split('"').skip(1).step_by(2) {
+            for name in ["nvidia-smi", "nvidia-cuda-mps-control"] {
+                let parts = told.match_indices(name).map(|(at, _)| &told[at..]);
+                for part in parts.filter(|part| part.starts_with(&format!("{name} -"))) {
+                    let end = part.find([',', ';', '(', ')', '`']).unwrap_or(part.len());
+                    found.insert(part[..end].trim().to_owned());
+                }
+            }
+        }
+    }
+    found
+}
+
+fn sources(folder: &Path, all: &mut String) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sources(&path, all)?;
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            all.push_str(&std::fs::read_to_string(&path)?);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_command_that_a_remedy_names_can_be_run_on_the_virtual_device() -> TestResult {
+    let mut source = String::new();
+    sources(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut source,
+    )?;
+    let commands = commands_in(&source);
+    for known in [
+        "nvidia-smi -c DEFAULT",
+        "nvidia-smi -mig 0",
+        "nvidia-smi --gpu-reset",
+    ] {
+        assert!(commands.contains(known), "{known}: {commands:?}");
+    }
+    // A remedy names the device that it is for.
+    let of_one = commands
+        .iter()
+        .filter(|command| command.starts_with("nvidia-smi"));
+    let of_one: Vec<String> = of_one.map(|command| format!("{command} -i 0")).collect();
+    for command in commands.iter().chain(&of_one) {
+        let exec = ["virtual-gpu", "exec", "--", "sh", "-c", command];
+        let output = binary().args(exec).output()?;
+        let said = [&output.stdout[..], &output.stderr[..]].concat();
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", text(&said));
+    }
+    // What is not called with anything lists nothing there, so no text may say that it does.
+    assert!(
+        !source.contains("nvidia-smi lists"),
+        "it does not, on a virtual device"
+    );
+    Ok(())
+}

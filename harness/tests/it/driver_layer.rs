@@ -1,0 +1,348 @@
+//! Every call of the thin driver layer against the virtual GPU: what it gives, and what it says
+//! when it is refused, as a tenant meets it.
+//!
+//! The library of the virtual device is found through the environment, so that the work is done by
+//! this program run again.
+
+use crate::support::{Error, TestResult, rerun};
+use gpubench::device::VirtualGpu;
+use gpubench_kernels::driver::{
+    AllocKind, Args, Attribute, Context, Device, DeviceBuffer, Driver, DriverError, Event,
+    EventKind, FuncAttribute, Function, Graph, Grid, IpcMapping, Limit, Module, OtherMemory,
+    PinnedBuffer, RegisteredBuffer, Stream, WaitMode, drop_errors,
+};
+use gpubench_virtual_gpu::machine::Machine;
+use gpubench_virtual_gpu::session::TimeMode;
+
+/// Where a copy goes to, and where it comes from.
+type Ends = [DeviceBuffer<u32>; 2];
+
+/// Marks the program that is run again.
+const AGAIN: &str = "GPUBENCH_TEST_DRIVER_LAYER";
+const MACHINE: &str = "turing";
+const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
+
+/// `CUresult`s (cuda.h).
+const INVALID_VALUE: i32 = 1;
+const OUT_OF_MEMORY: i32 = 2;
+const INVALID_DEVICE: i32 = 101;
+const INVALID_IMAGE: i32 = 200;
+const INVALID_CONTEXT: i32 = 201;
+const INVALID_PTX: i32 = 218;
+const INVALID_HANDLE: i32 = 400;
+const COOPERATIVE_TOO_LARGE: i32 = 720;
+
+#[test]
+fn every_call_gives_what_it_should_and_says_what_was_refused() -> TestResult {
+    if std::env::var_os(AGAIN).is_some() {
+        return again();
+    }
+    let gpu = VirtualGpu::start(MACHINE, TimeMode::Wall, 1)?;
+    let test = "driver_layer::every_call_gives_what_it_should_and_says_what_was_refused";
+    let done = rerun(test)?
+        .env(AGAIN, "1")
+        .envs(gpu.environment())
+        .output()?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    let complained = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success() && said.contains("1 passed"),
+        "{said}\n{complained}"
+    );
+    Ok(())
+}
+
+/// What the driver answered to a call that it had to refuse.
+fn code<T>(answer: Result<T, DriverError>) -> Option<i32> {
+    answer.err().and_then(|error| error.code())
+}
+
+fn again() -> TestResult {
+    let machine = Machine::load(MACHINE)?;
+    let driver = Driver::load()?;
+    let device = driver.device(0)?;
+    identity(driver, &device, &machine)?;
+    let context = Context::primary(&device, WaitMode::BlockingSync)?;
+    contexts(&device, &context)?;
+    streams_and_events(&context)?;
+    buffers(&context)?;
+    host_memory(&context)?;
+    other_memory(&context)?;
+    kernels(&context, &machine)?;
+    graphs(&context)?;
+    green(&device)?;
+    assert_eq!(drop_errors().count, 0, "{:?}", drop_errors());
+    Ok(())
+}
+
+fn identity(driver: &'static Driver, device: &Device, machine: &Machine) -> TestResult {
+    assert_eq!(driver.cuda_version()?, machine.cuda_version());
+    assert_eq!(driver.device_count()?, 1);
+    assert_eq!(code(driver.device(1)), Some(INVALID_DEVICE));
+    let file = driver.allocator_file().ok_or("no file")?;
+    assert!(file.contains("libcuda"), "{file}");
+    assert_eq!(device.name()?, machine.gpu.product);
+    assert_eq!(format!("GPU-{}", device.uuid()?), machine.uuid());
+    assert_eq!(device.pci_bus_id()?.matches(':').count(), 2);
+    let props = device.props()?;
+    assert_eq!(props.sm_count, machine.gpu.sm_count);
+    assert_eq!(props.total_bytes, device.total_bytes()?);
+    for (attribute, expected) in [
+        (Attribute::MultiprocessorCount, machine.gpu.sm_count),
+        (Attribute::WarpSize, 32),
+        (
+            Attribute::MaxThreadsPerBlock,
+            machine.gpu.max_threads_per_block,
+        ),
+        (Attribute::CooperativeLaunch, 1),
+    ] {
+        assert_eq!(
+            device.attribute(attribute)?.unsigned_abs(),
+            expected,
+            "{attribute:?}"
+        );
+    }
+    Ok(())
+}
+
+fn contexts(device: &Device, context: &Context) -> TestResult {
+    assert_eq!(context.device().name()?, device.name()?);
+    context.bind()?;
+    context.synchronize()?;
+    let memory = context.mem_info()?;
+    assert!(memory.free_bytes < memory.total_bytes, "{memory:?}");
+    assert_eq!(context.stream_priority_range()?, (0, -5));
+    for limit in [Limit::StackBytes, Limit::PrintfBytes, Limit::HeapBytes] {
+        let bytes = context.limit_bytes(limit)?;
+        context.set_limit_bytes(limit, 2 * usize::try_from(bytes)?)?;
+        assert_eq!(context.limit_bytes(limit)?, 2 * bytes, "{limit:?}");
+    }
+    let own = Context::create(device, WaitMode::Spin)?;
+    let used = context.mem_info()?.free_bytes;
+    own.destroy_under_work()?;
+    context.bind()?;
+    assert!(context.mem_info()?.free_bytes > used, "its memory is back");
+    // The object lets go of what is gone already: the driver's refusal is its last word.
+    std::mem::forget(own);
+    Ok(())
+}
+
+fn streams_and_events(context: &Context) -> TestResult {
+    let (stream, urgent) = (Stream::new(context)?, Stream::with_priority(context, -5)?);
+    assert_eq!(urgent.context().mem_info()?, context.mem_info()?);
+    let (start, end) = (
+        Event::new(context, EventKind::Timing)?,
+        Event::new(context, EventKind::TimingBlocking)?,
+    );
+    let mark = Event::new(context, EventKind::MarkBlocking)?;
+    assert!(mark.is_done()?, "never recorded");
+    assert_eq!(
+        code(end.elapsed_ms_since(&start)),
+        Some(INVALID_HANDLE),
+        "not recorded"
+    );
+    let buffer = DeviceBuffer::<u32>::alloc(context, 1 << 20)?;
+    let pinned = PinnedBuffer::<u32>::alloc(context, 1 << 20)?;
+    start.record(&stream)?;
+    buffer.write_async(0, &pinned, 0, 1 << 20, &stream)?;
+    end.record(&stream)?;
+    urgent.wait_event(&end)?;
+    mark.record(&urgent)?;
+    mark.synchronize()?;
+    assert!(stream.is_done()? && urgent.is_done()? && end.is_done()?);
+    stream.synchronize()?;
+    assert!(end.elapsed_ms_since(&start)? > 0.0);
+    assert_eq!(
+        code(end.elapsed_ms_since(&mark)),
+        Some(INVALID_HANDLE),
+        "a mark has no time"
+    );
+    Ok(())
+}
+
+fn buffers(context: &Context) -> TestResult {
+    let stream = Stream::new(context)?;
+    let buffer = DeviceBuffer::from_slice(context, &[1_u32, 2, 3, 4])?;
+    assert_eq!(
+        (buffer.len(), buffer.bytes(), buffer.is_empty()),
+        (4, 16, false)
+    );
+    buffer.write(1, &[9, 8])?;
+    assert_eq!(buffer.to_vec()?, [1, 9, 8, 4]);
+    let mut last = [0_u32; 1];
+    buffer
+        .device_ptr()
+        .offset_bytes(12)
+        .read(context, &mut last)?;
+    assert_eq!(last, [4]);
+    let pinned = PinnedBuffer::<u32>::alloc(context, 4)?;
+    pinned.write(0, &[5, 6, 7, 8])?;
+    buffer.write_async(2, &pinned, 0, 2, &stream)?;
+    buffer.read_async(1, &pinned, 0, 3, &stream)?;
+    stream.synchronize()?;
+    let mut seen = [0_u32; 4];
+    pinned.read(0, &mut seen)?;
+    assert_eq!(seen, [9, 5, 6, 8]);
+    let other = DeviceBuffer::<u32>::alloc(context, 8)?;
+    other.fill(3)?;
+    assert_eq!(other.to_vec()?, [3; 8]);
+    buffer.fill_bytes(0xAB)?;
+    assert_eq!(buffer.to_vec()?, [0xABAB_ABAB; 4]);
+    // What would leave a buffer never reaches the driver.
+    for refused in [
+        buffer.write(3, &[1, 2]),
+        buffer.read(5, &mut []),
+        buffer.write_async(0, &pinned, 3, 2, &stream),
+    ] {
+        assert!(
+            matches!(refused, Err(DriverError::Range { .. })),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(
+        code(DeviceBuffer::<u8>::alloc(context, 0)),
+        Some(INVALID_VALUE)
+    );
+    assert_eq!(
+        code(DeviceBuffer::<u8>::alloc(context, 1 << 50)),
+        Some(OUT_OF_MEMORY)
+    );
+    assert_eq!(code(other.free_twice()), Some(INVALID_VALUE));
+    let handle = buffer.ipc_handle()?;
+    let own = code(IpcMapping::open(context, handle));
+    assert_eq!(
+        own,
+        Some(INVALID_CONTEXT),
+        "the exporter maps nothing of its own"
+    );
+    Ok(buffer.free()?)
+}
+
+fn host_memory(context: &Context) -> TestResult {
+    let pinned = PinnedBuffer::<u64>::alloc(context, 3)?;
+    assert_eq!((pinned.len(), pinned.is_empty()), (3, false));
+    pinned.write(1, &[u64::MAX])?;
+    assert_ne!(pinned.device_ptr()?.0, 0);
+    let mut seen = [0_u64; 3];
+    pinned.read(0, &mut seen)?;
+    assert_eq!(seen, [0, u64::MAX, 0]);
+    let outside = pinned.write(2, &[1, 2]);
+    assert!(
+        matches!(outside, Err(DriverError::Range { .. })),
+        "{outside:?}"
+    );
+    assert_eq!(
+        code(PinnedBuffer::<u64>::alloc(context, 0)),
+        Some(INVALID_VALUE)
+    );
+    let registered = RegisteredBuffer::register(context, 8192)?;
+    assert_eq!(registered.bytes(), 8192);
+    assert_eq!(
+        code(RegisteredBuffer::register(context, 0)),
+        Some(INVALID_VALUE)
+    );
+    Ok(())
+}
+
+fn other_memory(context: &Context) -> TestResult {
+    for kind in AllocKind::ALL {
+        let memory = OtherMemory::alloc(context, kind, 4 << 20)?;
+        assert_eq!(memory.kind(), kind);
+        let has_address = memory.device_ptr().is_some();
+        let has_none = [AllocKind::Array, AllocKind::Global].contains(&kind);
+        assert_eq!(has_address, !has_none, "{kind:?}");
+        let greedy = code(OtherMemory::alloc(context, kind, 1 << 46));
+        let expected = match kind {
+            // An array has a largest side, so that its size is a wrong value before it is too much.
+            AllocKind::Array => INVALID_VALUE,
+            // No text may ask for a variable that large.
+            AllocKind::Global => INVALID_PTX,
+            _ => OUT_OF_MEMORY,
+        };
+        assert_eq!(greedy, Some(expected), "{}", kind.function());
+    }
+    context.synchronize()?;
+    Ok(())
+}
+
+/// The copy kernel, and a launch of it over so many vectors.
+fn copy(context: &Context) -> Result<(Function, impl Fn(u64) -> Args, Ends), Error> {
+    let module = Module::load(context, "stream_copy", COPY)?;
+    let (to, from) = (
+        DeviceBuffer::<u32>::alloc(context, 256)?,
+        DeviceBuffer::from_slice(context, &[6_u32; 256])?,
+    );
+    to.fill(0)?;
+    let (target, source) = (to.device_ptr(), from.device_ptr());
+    let args = move |vectors| Args::new().ptr(target).ptr(source).u64(vectors);
+    Ok((module.function("stream_copy")?, args, [to, from]))
+}
+
+fn kernels(context: &Context, machine: &Machine) -> TestResult {
+    // As an H100 80GB HBM3 told them apart (driver 580.159.04, 2026-11-22).
+    let bad = ".version 7.8\n.target sm_70\n.address_size 64\n.visible .entry x() { bogus; }\n";
+    for (text, refused_with) in [(bad, INVALID_PTX), ("this is no PTX", INVALID_IMAGE)] {
+        let wrong = Module::load(context, "wrong", text);
+        assert!(
+            matches!(&wrong, Err(DriverError::Module { code, .. }) if *code == refused_with),
+            "{wrong:?}"
+        );
+    }
+    let (function, args, [to, _from]) = copy(context)?;
+    let module = function.module();
+    assert_eq!(function.name(), "stream_copy");
+    assert!(!module.jit_log().contains("error"), "{}", module.jit_log());
+    let missing = module.function("nothing");
+    assert!(
+        matches!(missing, Err(DriverError::NoEntry { .. })),
+        "{missing:?}"
+    );
+    let most = function.attribute(FuncAttribute::MaxThreadsPerBlock)?;
+    assert_eq!(most.unsigned_abs(), machine.gpu.max_threads_per_block);
+    assert!(function.attribute(FuncAttribute::Registers)? > 0);
+    let fit = function.blocks_per_sm(256, 0)?;
+    assert_eq!(fit, machine.gpu.max_threads_per_sm / 256);
+    let stream = Stream::new(context)?;
+    function.launch(Grid::new(1, 32), &stream, &args(32))?;
+    function.launch_cooperative(Grid::new(2, 32), &stream, &args(64))?;
+    stream.synchronize()?;
+    assert_eq!(to.to_vec()?, [6; 256]);
+    let short = function.launch(Grid::new(1, 32), &stream, &Args::new().u32(1));
+    assert!(
+        matches!(short, Err(DriverError::Arguments { .. })),
+        "{short:?}"
+    );
+    let wide = function.launch(Grid::new(1, 4096), &stream, &args(1));
+    assert_eq!(code(wide), Some(INVALID_VALUE));
+    let many = Grid::new(machine.gpu.sm_count * 1000, 256);
+    let together = function.launch_cooperative(many, &stream, &args(1));
+    assert_eq!(code(together), Some(COOPERATIVE_TOO_LARGE));
+    Ok(())
+}
+
+fn graphs(context: &Context) -> TestResult {
+    let (function, args, [to, _from]) = copy(context)?;
+    let stream = Stream::new(context)?;
+    let graph = Graph::capture(&stream, |s| function.launch(Grid::new(1, 64), s, &args(64)))?;
+    assert_eq!(to.to_vec()?, [0; 256], "nothing has run yet");
+    graph.launch(&stream)?;
+    stream.synchronize()?;
+    assert_eq!(to.to_vec()?, [6; 256]);
+    let short = |s: &Stream| function.launch(Grid::new(1, 64), s, &Args::new().u32(1));
+    let failed = Graph::capture(&stream, short);
+    assert!(
+        matches!(failed, Err(DriverError::Arguments { .. })),
+        "{failed:?}"
+    );
+    // The failure ended the recording: the stream is an ordinary one again.
+    function.launch(Grid::new(1, 64), &stream, &args(64))?;
+    Ok(stream.synchronize()?)
+}
+
+fn green(device: &Device) -> TestResult {
+    let half = Context::green(device, 1, 2)?;
+    let stream = Stream::new(&half)?;
+    stream.synchronize()?;
+    assert_eq!(code(Context::green(device, 5, 2)), Some(INVALID_VALUE));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! The catalogue of faults against the sheet of facts that it was made from: every injector that
+//! the sheet calls safe on a shared machine has its fault, those that it calls unsafe have none,
+//! and the list goes from benign to severe.
+
+use crate::support::{Error, TestResult, binary};
+use serde_json::Value;
+
+/// A row of the sheet that is safe, in its words; the fault that holds it; the answers it expects.
+type Safe = (&'static str, &'static str, &'static [u64]);
+
+/// In the order of the list. A row with two ways has a line for each.
+const SAFE: &[Safe] = &[
+    ("bad launch params: 0 threads", "empty-launch", &[1]),
+    ("bad launch params: 2048 threads", "bad-launch", &[1, 701]),
+    ("double free", "double-free", &[1]),
+    ("printf flood", "printf-flood", &[]),
+    ("OOM", "oom", &[2]),
+    ("infinite loop", "hang", &[]),
+    ("SIGSTOP client mid-run", "sigstop", &[]),
+    ("ctx destroy, work pending", "context-destroy", &[]),
+    ("exit(0) with pending work", "exit-pending", &[]),
+    ("SIGKILL mid-kernel", "sigkill", &[]),
+    ("MPS terminate_client", "mps-terminate-client", &[810]),
+    ("HAMi lock-holder SIGKILL", "hami-lock-holder-kill", &[]),
+    ("device assert", "assert", &[710]),
+    ("trap;", "trap", &[719, 715]),
+    ("misaligned access", "misaligned", &[716]),
+    ("OOB shared memory", "shared-oob", &[719, 700]),
+    ("stack overflow", "stack-overflow", &[714, 700, 719]),
+    ("wrong address space", "wrong-address-space", &[717]),
+    ("bad PC", "bad-pc", &[718]),
+    ("illegal instruction", "illegal-instruction", &[715]),
+    ("illegal address", "illegal-address", &[700]),
+    ("CUDA IPC peer exit", "ipc-exporter-exit", &[700, 1]),
+    ("MPS server kill", "mps-server-kill", &[806, 805]),
+    ("MPS daemon kill", "mps-daemon-kill", &[806, 805]),
+];
+
+/// Rows that have no fault: what would need another compute capability, and the unsafe ones.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("tensor-memory leak (cc 10)", "tensor-memory-leak"),
+    ("ECC", "ecc-error"),
+    ("NVLink, PCIe", "link-error"),
+    ("reset", "gpu-reset"),
+    ("managed oversubscription", "managed-oversubscription"),
+];
+
+const FROM_BENIGN_TO_SEVERE: [&str; 6] =
+    ["control", "benign", "greedy", "abrupt", "fatal", "systemic"];
+
+fn listed() -> Result<Vec<Value>, Error> {
+    let output = binary()
+        .args(["list", "faults", "--format", "json"])
+        .output()?;
+    assert!(output.status.success(), "{output:?}");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
+    entry[key].as_str().unwrap_or_default()
+}
+
+#[test]
+fn every_safe_injector_is_there_from_benign_to_severe() -> TestResult {
+    let listed = listed()?;
+    let is_out = |entry: &&Value| entry.get("left_out").is_some();
+    let held: Vec<&Value> = listed.iter().filter(|entry| !is_out(entry)).collect();
+    let severities: Vec<&str> = held.iter().map(|entry| text(entry, "severity")).collect();
+    let place = |severity: &&str| FROM_BENIGN_TO_SEVERE.iter().position(|one| one == severity);
+    assert!(severities.iter().all(|one| place(one).is_some()));
+    assert!(severities.is_sorted_by_key(place), "{severities:?}");
+    // The two controls are no faults.
+    let faults = &held[severities.iter().filter(|one| **one == "control").count()..];
+    for (entry, (row, name, codes)) in faults.iter().zip(SAFE) {
+        assert_eq!(text(entry, "name"), *name, "in the place of {row}");
+        let listed = entry["codes"].as_array().into_iter().flatten();
+        let listed: Vec<u64> = listed.filter_map(Value::as_u64).collect();
+        assert_eq!(listed, *codes, "{row}");
+        let measured = entry["measured"].as_array().map_or(0, Vec::len);
+        assert!(measured > 0, "neither measured nor a reason: {row}");
+    }
+    assert_eq!(faults.len(), SAFE.len(), "one fault for each row");
+    let out: Vec<&str> = listed
+        .iter()
+        .filter(is_out)
+        .map(|one| text(one, "name"))
+        .collect();
+    let expected: Vec<&str> = LEFT_OUT.iter().map(|(_, name)| *name).collect();
+    assert_eq!(out, expected);
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! The stand-in for HAMi-core as a program sees it: what it caps, by how much, and what gets past.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::support::{Error, TestResult};
+use gpubench::device::VirtualGpu;
+use gpubench_virtual_gpu::crash::{self, Place};
+use gpubench_virtual_gpu::session::SAMPLE_ENV;
+use gpubench_virtual_gpu::session::TimeMode;
+
+// What the device's own tests go through, mechanism by mechanism.
+#[path = "../../virtual-gpu/abi/tests/mps_support/mechanisms.rs"]
+mod mechanisms;
+
+const MIB: u64 = 1 << 20;
+
+/// The program that is not part of the harness, beside this test.
+fn client() -> Result<PathBuf, Error> {
+    let own = std::env::current_exe()?;
+    let target = own
+        .parent()
+        .and_then(Path::parent)
+        .ok_or("a target folder")?;
+    Ok(target.join("examples/driver_client"))
+}
+
+/// Starts a `hopper`, with what a test changes in its file.
+fn start(change: impl Fn(String) -> String) -> Result<(VirtualGpu, tempfile::TempDir), Error> {
+    let dir = tempfile::tempdir()?;
+    let text = include_str!("../../../profiles/machines/hopper.toml").to_owned();
+    let file = dir.path().join("machine.toml");
+    std::fs::write(&file, change(text))?;
+    let gpu = VirtualGpu::start(&file.display().to_string(), TimeMode::Wall, 1)?;
+    Ok((gpu, dir))
+}
+
+/// Runs the client under the stand-in and returns what it prints.
+fn run(
+    gpu: &VirtualGpu,
+    cache: &Path,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> Result<String, Error> {
+    let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
+    let out = Command::new(client()?)
+        .args(arguments)
+        .envs(gpu.environment())
+        .env("LD_PRELOAD", library)
+        .env("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache)
+        .envs(variables.iter().copied())
+        .output()?;
+    let text = String::from_utf8(out.stdout)?.trim().to_owned();
+    if out.status.success() {
+        Ok(text)
+    } else {
+        Err(format!("{text}: {}", String::from_utf8_lossy(&out.stderr)).into())
+    }
+}
+
+#[test]
+fn hooked_functions_are_found_in_the_preloaded_library() -> TestResult {
+    let (gpu, dir) = start(|text| text)?;
+    let at = |symbol| run(&gpu, &dir.path().join("cache"), &[], &["where", symbol]);
+    assert!(at("cuMemAlloc_v2")?.ends_with("libvgpu.so"));
+    assert!(at("cuLaunchKernel")?.ends_with("libvgpu.so"));
+    for escaped in [
+        "cuMemAllocFromPoolAsync",
+        "cuLaunchCooperativeKernel",
+        "cuGraphLaunch",
+    ] {
+        let found = at(escaped)?;
+        assert!(!found.ends_with("libvgpu.so"), "{escaped} is in {found}");
+    }
+    Ok(())
+}
+
+/// Each documented hole with its calls; that of durations is a rule of the limiter and no call.
+const HOLES: [(&str, &[&str]); 9] = [
+    ("arrays", &["cuArrayCreate_v2"]),
+    ("pools", &["cuMemAllocFromPoolAsync"]),
+    (
+        "per-thread",
+        &["cuMemAllocAsync_ptsz", "cuLaunchKernel_ptsz"],
+    ),
+    ("globals", &["cuModuleLoadDataEx"]),
+    ("ipc", &["cuIpcOpenMemHandle_v2"]),
+    ("graphs", &["cuGraphLaunch"]),
+    ("graph-memory", &["cuGraphAddMemAllocNode"]),
+    ("cooperative", &["cuLaunchCooperativeKernel"]),
+    ("durations", &[]),
+];
+
+#[test]
+fn each_hole_is_open_alone_and_all_others_are_hooked() -> TestResult {
+    for (open, _) in HOLES {
+        let others = HOLES
+            .iter()
+            .map(|(hole, _)| *hole)
+            .filter(|hole| *hole != open);
+        let closed: Vec<String> = others.map(|hole| format!("\"{hole}\"")).collect();
+        let defects = format!("\n[defects]\nhami_closed = [{}]\n", closed.join(", "));
+        let (gpu, dir) = start(|text| text + &defects)?;
+        for (hole, calls) in HOLES {
+            for call in calls {
+                let found = run(&gpu, &dir.path().join("cache"), &[], &["where", call])?;
+                let is_hooked = found.ends_with("libvgpu.so");
+                assert_eq!(
+                    is_hooked,
+                    hole != open,
+                    "{open} is open: {call} is in {found}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> TestResult {
+    let (gpu, dir) = start(|text| text)?;
+    let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+    let cache = |name: &str| dir.path().join(name);
+    assert_eq!(
+        run(&gpu, &cache("a"), &limit, &["total"])?,
+        (2048 * MIB).to_string()
+    );
+    let got: u64 = run(&gpu, &cache("b"), &limit, &["fill", "16"])?.parse()?;
+    // The machine's context takes 512 MiB of the 2048.
+    assert_eq!(got, 1536 * MIB);
+    Ok(())
+}
+
+#[test]
+fn a_context_that_a_program_makes_comes_on_top_of_the_limit() -> TestResult {
+    let (gpu, dir) = start(|text| text)?;
+    let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+    let got = run(
+        &gpu,
+        &dir.path().join("made"),
+        &limit,
+        &["fill", "16", "made"],
+    )?;
+    assert_eq!(got.parse::<u64>()?, 2048 * MIB);
+    // Who is not on the list does not learn what the primary one takes, and is not charged for it.
+    let hidden = "\n[defects]\nhami_pid_hidden = true\n";
+    let (gpu, dir) = start(|text| text + hidden)?;
+    let got = run(&gpu, &dir.path().join("hidden"), &limit, &["fill", "16"])?;
+    assert_eq!(got.parse::<u64>()?, 2048 * MIB);
+    Ok(())
+}
+
+/// `MemoryCap`: how much more than its limit a process gets.
+#[test]
+fn a_planted_overshoot_is_what_gets_through() -> TestResult {
+    let (gpu, dir) = start(|text| text + "\n[defects]\nhami_memory_overshoot = 0.25\n")?;
+    let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+    let got: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
+    assert_eq!(got + 512 * MIB, 2560 * MIB);
+    Ok(())
+}
+
+#[test]
+fn noise_changes_nothing_about_what_gets_through() -> TestResult {
+    let text = include_str!("../../../profiles/machines/hopper.toml");
+    let mut machine: toml::Table = text.parse()?;
+    let noise = machine.get_mut("noise").and_then(toml::Value::as_table_mut);
+    let noise = noise.ok_or("no noise")?;
+    for key in ["request", "epoch", "session", "call", "turn"] {
+        noise.insert(key.to_owned(), 0.05.into());
+    }
+    let text = format!("{machine}\n[defects]\nhami_memory_overshoot = 0.25\n");
+    for seed in 1..=8 {
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("machine.toml");
+        std::fs::write(&file, &text)?;
+        let gpu = VirtualGpu::start(&file.display().to_string(), TimeMode::Wall, seed)?;
+        let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+        let got: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
+        assert_eq!(got + 512 * MIB, 2560 * MIB, "seed {seed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> TestResult {
+    let (gpu, dir) = start(|text| text)?;
+    let cache = dir.path().join("shared");
+    let first = [("CUDA_DEVICE_MEMORY_LIMIT", "1024M")];
+    let second = [("CUDA_DEVICE_MEMORY_LIMIT", "4096M")];
+    run(&gpu, &cache, &first, &["total"])?;
+    assert_eq!(
+        run(&gpu, &cache, &second, &["total"])?,
+        (1024 * MIB).to_string()
+    );
+    Ok(())
+}
+
+#[test]
+fn clients_that_die_under_it_leave_nothing_behind() -> TestResult {
+    let (gpu, dir) = start(|text| text)?;
+    let limit = ("CUDA_DEVICE_MEMORY_LIMIT", "2048M");
+    let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
+    // Under the lock of the shared state, and at more and more of what they allocate.
+    let places = [
+        Place::Locked,
+        Place::Copied,
+        Place::Changed,
+        Place::Published,
+        Place::Reading,
+    ];
+    for number in 0..25 {
+        let place = places[number % places.len()];
+        let wish = format!("{}:{}", place.name(), 3 + number);
+        let died = Command::new(client()?)
+            .args(["fill", "16"])
+            .envs(gpu.environment())
+            .env("LD_PRELOAD", &library)
+            .env(
+                "CUDA_DEVICE_MEMORY_SHARED_CACHE",
+                dir.path().join(number.to_string()),
+            )
+            .envs([limit, (crash::ENV, wish.as_str())])
+            .stdout(Stdio::null())
+            .status()?;
+        assert_eq!(died.signal(), Some(9), "{wish}: {died}");
+    }
+    nothing_is_left(&gpu)?;
+    let got: u64 = run(&gpu, &dir.path().join("new"), &[limit], &["fill", "16"])?.parse()?;
+    assert_eq!(got, 1536 * MIB, "the next one has all of its limit");
+    Ok(())
+}
+
+/// Nothing of the dead is on the device.
+fn nothing_is_left(gpu: &VirtualGpu) -> TestResult {
+    let device = gpu.open()?;
+    device.reap_dead_processes()?;
+    let left = device.shared().read(|state| {
+        let processes = state.processes.live().iter().filter(|p| p.pid != 0);
+        let contexts = state.contexts.live().iter().filter(|c| c.live);
+        let streams = state.streams.live().iter().filter(|s| s.live);
+        let memory = state.allocations.live().iter().filter(|a| a.live);
+        [
+            processes.count(),
+            contexts.count(),
+            streams.count(),
+            memory.count(),
+        ]
+    })?;
+    assert_eq!(left, [0; 4]);
+    Ok(())
+}
+
+#[test]
+fn clients_that_die_at_random_instants_leave_nothing_behind() -> TestResult {
+    const DEAD: u64 = 60;
+    let (gpu, dir) = start(|text| text)?;
+    let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
+    // All share one file of counts, with its lock, as the processes of a container do.
+    let cache = dir.path().join("shared");
+    let limits = [
+        ("CUDA_DEVICE_MEMORY_LIMIT", "8192M"),
+        ("CUDA_DEVICE_SM_LIMIT", "60"),
+        ("GPU_CORE_UTILIZATION_POLICY", "FORCE"),
+    ];
+    let mut there: Vec<Child> = Vec::new();
+    // Small and fast numbers from a seed (Marsaglia, Xorshift RNGs, 2003).
+    let mut number = 23_u64;
+    for _ in 0..DEAD {
+        let mut client = Command::new(client()?)
+            .arg("busy")
+            .envs(gpu.environment())
+            .envs(limits)
+            .env(SAMPLE_ENV, "1")
+            .env("LD_PRELOAD", &library)
+            .env("CUDA_DEVICE_MEMORY_SHARED_CACHE", &cache)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        number ^= number << 13;
+        number ^= number >> 7;
+        number ^= number << 17;
+        // Half of them die at work, the others wherever they have come to.
+        if number & 1 == 0 {
+            let said = client.stdout.as_mut().ok_or("no output")?;
+            let mut line = [0; 5];
+            said.read_exact(&mut line)?;
+            assert_eq!(&line, b"busy\n");
+        }
+        there.push(client);
+        if there.len() == 3 {
+            std::thread::sleep(Duration::from_micros(number % 30_000));
+            end(there.swap_remove((number >> 40) as usize % 3))?;
+        }
+    }
+    there.into_iter().try_for_each(end)?;
+    nothing_is_left(&gpu)?;
+    let got: u64 = run(&gpu, &cache, &[], &["fill", "16"])?.parse()?;
+    assert_eq!(got, (8192 - 512) * MIB, "the next one has all of the limit");
+    Ok(())
+}
+
+/// Kills a client, which until then has found nothing wrong.
+fn end(mut client: Child) -> TestResult {
+    client.kill()?;
+    let out = client.wait_with_output()?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.signal(), Some(9), "{}: {said}", out.status);
+    Ok(())
+}
+
+#[test]
+fn the_devices_tests_go_through_every_mechanism_of_the_harness() {
+    let gone_through = mechanisms::Mechanism::ALL.iter().map(|m| m.name());
+    assert_eq!(
+        gone_through.collect::<Vec<_>>(),
+        gpubench::catalogue::names()
+    );
+}
+
+#[test]
+fn a_machine_without_it_has_none() -> TestResult {
+    let gpu = VirtualGpu::start("turing", TimeMode::Wall, 1)?;
+    assert_eq!(gpu.hami_library(), None);
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Latencies on display come from `latencies.hlog` and agree with the samples.
+
+use std::path::Path;
+
+use gpubench_record::{CellResult, Phase, SampleRow, SampleStatus};
+use gpubench_reports::latency::PERCENTILES;
+use gpubench_reports::{LatencyCurve, Record};
+
+use crate::support::{Error, TestResult, finish};
+
+fn gpubench(args: &[&str]) -> Result<String, Error> {
+    let done = finish(crate::support::gpubench(args))?;
+    Ok(done.ended_with(0)?.stdout)
+}
+
+/// The reports for people, from a record in `dir`.
+fn reports(dir: &Path) -> Result<Vec<String>, Error> {
+    let dir = dir.display().to_string();
+    ["terminal", "md", "html"]
+        .into_iter()
+        .map(|format| gpubench(&["report", &dir, "--format", format]))
+        .collect()
+}
+
+/// Exact latencies of the completed open-loop requests, sorted.
+fn exact_ns(rows: &[SampleRow]) -> Vec<u64> {
+    let completed = |row: &&SampleRow| (row.phase, row.status) == (Phase::Open, SampleStatus::Ok);
+    let rows = rows.iter().filter(completed);
+    let mut latencies_ns: Vec<u64> = rows.filter_map(SampleRow::latency_ns).collect();
+    latencies_ns.sort_unstable();
+    latencies_ns
+}
+
+/// Compares the percentiles of a cell's victim and returns how many there are.
+fn compare(record: &Record, cell: &CellResult) -> Result<usize, Error> {
+    let (id, victim) = (&cell.cell.id, &cell.cell.tenants[0].tenant);
+    let exact = exact_ns(&record.samples(id, victim)?);
+    let latencies = record.latencies(id, victim)?;
+    assert_eq!(latencies.count(), exact.len() as u64, "{id}");
+    let requests = exact.len() as u64;
+    let Some(curve) = LatencyCurve::new(id, requests, &latencies) else {
+        return Ok(0);
+    };
+    let mut compared = 0;
+    for ((permille, name), found) in PERCENTILES.into_iter().zip(curve.percentiles_ns) {
+        let Some(found) = found else { continue };
+        let rank = usize::try_from((requests * permille).div_ceil(1_000))?;
+        let exact = exact[rank - 1];
+        let differs = found.abs_diff(exact);
+        assert!(
+            differs <= exact / 1_000,
+            "{id} {name}: {found}, exactly {exact}"
+        );
+        compared += 1;
+    }
+    Ok(compared)
+}
+
+#[test]
+fn reports_show_the_same_percentiles_without_samples() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let out = dir.path().join("out");
+    let folder = out.display().to_string();
+    gpubench(&[
+        "matrix",
+        "--device",
+        "virtual:turing",
+        "--profile",
+        "smoke",
+        "--mechanism",
+        "time-slicing",
+        "--out",
+        &folder,
+    ])?;
+    let record = Record::open(&out)?;
+    let mut compared = 0;
+    for cell in record
+        .run()
+        .cells
+        .iter()
+        .filter(|cell| cell.outcome.is_measured())
+    {
+        compared += compare(&record, cell)?;
+    }
+    assert!(compared > 100, "{compared} percentiles");
+    let with_both = reports(&out)?;
+    for (text, heading) in with_both.iter().zip(["Latency percentiles"; 3]) {
+        assert!(text.contains(heading) && text.contains("p99.9"), "{text}");
+    }
+    let (samples, log) = (out.join("samples.parquet"), out.join("latencies.hlog"));
+    let aside = dir.path().join("samples.parquet");
+    std::fs::rename(&samples, &aside)?;
+    assert!(reports(&out)? == with_both, "without the samples");
+    std::fs::rename(&aside, &samples)?;
+    std::fs::remove_file(&log)?;
+    assert!(reports(&out)? == with_both, "from the samples");
+    std::fs::remove_file(&samples)?;
+    let without_both = gpubench(&["report", &folder])?;
+    assert!(
+        !without_both.contains("Latency percentiles"),
+        "{without_both}"
+    );
+    assert!(
+        without_both.contains("the record holds no latencies"),
+        "{without_both}"
+    );
+    Ok(())
+}

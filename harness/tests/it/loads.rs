@@ -1,0 +1,269 @@
+//! Every workload of the catalogue on the virtual GPU: its results are verified, it reaches the
+//! peak of its own resource as the machine file has it, it keeps to its share or its dose, and
+//! nothing of it is sized for one machine.
+//!
+//! The library of the virtual device is found through the environment, so that the work is done by
+//! this program run again, once for each machine; it prints one line of JSON for each workload.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::support::device::{Device, SHARE, machines, run_again};
+use crate::support::{Error, TestResult};
+use gpubench_record::{LoadSpec, Role, SampleStatus};
+use gpubench_virtual_gpu::machine::Machine;
+use gpubench_workloads::clock::{Clock, Participation, Time};
+use gpubench_workloads::device::{EventPool, Requests};
+use gpubench_workloads::generator::{Part, Reap, play};
+use gpubench_workloads::load::{self, Calibrated, Gpu, Workload};
+use gpubench_workloads::log::{LogWriter, read_log};
+use serde_json::{Value, json};
+
+/// Marks the program that is run again.
+const AGAIN: &str = "GPUBENCH_TEST_LOADS";
+
+const TEST: &str = "loads::every_workload_does_its_job_on_every_machine";
+const SERVICE_NS: u64 = 1_000_000;
+/// What is executed in full on the host has shorter requests.
+const SERVICE_IN_FULL_NS: u64 = 200_000;
+const DOSE: f64 = 0.5;
+const PERIOD_NS: u64 = 10_000_000;
+
+#[test]
+fn every_workload_does_its_job_on_every_machine() -> TestResult {
+    if std::env::var_os(AGAIN).is_some() {
+        return again();
+    }
+    let folder = tempfile::tempdir()?;
+    let again = |name: String| {
+        let run = move || run_again(&name, TEST, &[(AGAIN, "1")]);
+        std::thread::spawn(run)
+    };
+    let runs: Vec<_> = machines(folder.path())?
+        .into_iter()
+        .map(|name| (name.clone(), again(name)))
+        .collect();
+    let (mut seen, mut wrong) = (Vec::new(), Vec::new());
+    for (name, run) in runs {
+        let machine = Machine::load(&name)?;
+        let lines = run.join().map_err(|_| "a run panicked")??;
+        let names: Vec<&str> = lines.keys().map(String::as_str).collect();
+        assert_eq!(names.len(), load::CATALOGUE.len(), "{names:?}");
+        for (workload, line) in &lines {
+            let found = judge(&machine, load::find(workload)?, line);
+            wrong.extend(
+                found
+                    .into_iter()
+                    .map(|what| format!("{name}: {workload} {what}")),
+            );
+        }
+        seen.push(lines);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for workload in load::CATALOGUE.iter() {
+        let params = |lines: &BTreeMap<String, Value>| lines[workload.name]["params"].clone();
+        let is_fixed = workload.name == "context-storm";
+        let same = params(&seen[0]) == params(&seen[1]);
+        assert_eq!(same, is_fixed, "{}: sizes follow the device", workload.name);
+    }
+    Ok(())
+}
+
+/// Holds one line against the machine: what is not as it should be.
+fn judge(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
+    let (name, role) = (workload.name, workload.role);
+    let figure = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
+    if let Some(reason) = line["waived"].as_str() {
+        return vec![format!("is waived: {reason}")];
+    }
+    let work_per_s = figure("rate_per_s") * figure("work_per_request");
+    let (least, most) = match role {
+        Role::Aggressor => (0.8, 1.01),
+        _ => (0.3 * SHARE, SHARE * 1.001),
+    };
+    let length = figure("service_ns") / service_ns(name) as f64;
+    let tolerance = if role == Role::Victim { 0.1 } else { 0.25 };
+    let has_length = workload.knob.is_some();
+    let part = peak_per_s(machine, name).map(|peak| work_per_s / peak);
+    let doses = [
+        ("work", figure("achieved_dose")),
+        ("windows", figure("busy_dose")),
+    ];
+    let mut wrong = Vec::new();
+    let mut hold = |good: bool, what: String| wrong.extend((!good).then_some(what));
+    hold(work_per_s > 0.0, "counts no work".to_owned());
+    let good = !has_length || (length - 1.0).abs() <= tolerance;
+    hold(good, format!("has {length:.2} of its length"));
+    let good = part.is_none_or(|part| (least..=most).contains(&part));
+    hold(
+        good,
+        format!("has {part:.3?} of its peak, not {least:.3} to {most:.3}"),
+    );
+    for (what, found) in doses.into_iter().filter(|_| role == Role::Aggressor) {
+        let good = (found / DOSE - 1.0).abs() <= 0.1;
+        hold(good, format!("does {found:.3} in {what} at dose {DOSE}"));
+    }
+    wrong
+}
+
+fn service_ns(name: &str) -> u64 {
+    if name == "inference" {
+        SERVICE_IN_FULL_NS
+    } else {
+        SERVICE_NS
+    }
+}
+
+/// The most of its unit that a workload can have in a second on this machine; none where the
+/// machine file has no such figure.
+fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
+    let (gpu, memory, pcie) = (&machine.gpu, &machine.memory, &machine.pcie);
+    let clocks_per_s = f64::from(gpu.sm_clock_mhz) * 1e6 * f64::from(gpu.sm_count);
+    let lanes = |per_clock: u32| f64::from(per_clock) * clocks_per_s;
+    let gb = |gb_per_s: f64| gb_per_s * 1e9;
+    let slots = gpu.max_blocks_per_sm.min(gpu.max_threads_per_sm / 32);
+    Some(match name {
+        "compute" | "fma-hog" => 2.0 * lanes(gpu.fp32_lanes_per_clock),
+        "fp64" | "fp64-hog" => 2.0 * lanes(gpu.fp64_lanes_per_clock),
+        "int" | "int-hog" => 2.0 * lanes(gpu.int_lanes_per_clock),
+        "tensor" | "tensor-hog" => 2.0 * lanes(gpu.tensor_ops_per_clock),
+        "stream" | "dram-copy" | "dram-read" | "dram-write" => gb(memory.dram_gb_per_s),
+        "l2" | "l2-stream" | "l2-thrash" => gb(memory.l2_gb_per_s),
+        "shared" | "shared-hog" | "l1" | "l1-hog" => lanes(gpu.shared_bytes_per_clock),
+        "tlb" | "tlb-stride" => memory.translations_per_us * 1e6,
+        "atomic" | "atomics" => lanes(gpu.atomics_per_clock),
+        "pcie" | "pcie-h2d" => gb(pcie.to_device_gb_per_s),
+        "pcie-download" | "pcie-d2h" => gb(pcie.to_host_gb_per_s),
+        "block-slots" => 1e9 * f64::from(gpu.sm_count * slots),
+        "launch-flood" => 1e9 / machine.host.launch_ns as f64,
+        "alloc-storm" => 1e9 / (machine.host.alloc_ns + machine.host.free_ns) as f64,
+        "module-storm" => 1e9 / machine.host.module_ns as f64,
+        "context-storm" => 1e9 / machine.host.context_ns as f64,
+        _ => return None,
+    })
+}
+
+/// The program that is run again: all workloads in turn on the device of the environment.
+fn again() -> TestResult {
+    let device = Device::of_environment()?;
+    let (gpu, clock) = (&device.gpu, &device.clock);
+    for workload in load::CATALOGUE.iter() {
+        device.expect(0)?;
+        let participation = Participation::join(clock, 0)?;
+        let found = alone(workload, gpu, clock)?;
+        participation.leave()?;
+        let line = match found {
+            Err(waived) => json!({ "name": workload.name, "waived": waived }),
+            Ok(found) => {
+                let mut line = json!({
+                    "name": workload.name,
+                    "params": found.spec.params,
+                    "service_ns": found.service_ns,
+                    "rate_per_s": found.rate_per_s,
+                    "work_per_request": found.work_per_request,
+                });
+                if workload.role == Role::Aggressor {
+                    let (achieved, busy) = at_dose(workload, &found, &device)?;
+                    line["achieved_dose"] = json!(achieved);
+                    line["busy_dose"] = json!(busy);
+                }
+                line
+            }
+        };
+        // The reader skips whatever the test harness prints before it on the line.
+        writeln!(std::io::stdout(), "\n{line}")?;
+    }
+    Ok(())
+}
+
+/// Verifies and calibrates; the inner error is the reason of a waiver.
+fn alone(
+    workload: &Workload,
+    gpu: &Gpu,
+    clock: &Clock,
+) -> Result<Result<Calibrated, String>, Error> {
+    if let Some(reason) = workload.lacks(gpu)? {
+        return Ok(Err(reason));
+    }
+    let name = workload.name;
+    workload
+        .verify(gpu)
+        .map_err(|error| format!("verifying {name}: {error}"))?;
+    let share = if workload.role == Role::Victim {
+        SHARE
+    } else {
+        1.0
+    };
+    let found = load::calibrate(workload, gpu, clock, share, service_ns(name));
+    Ok(Ok(
+        found.map_err(|error| format!("calibrating {name}: {error}"))?
+    ))
+}
+
+/// Plays an aggressor at a dose: its work over what it does without a pause, and the part of the
+/// time in which it had work outstanding.
+fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(f64, f64), Error> {
+    const DEPTH: u32 = 2;
+    let (gpu, clock) = (&device.gpu, &device.clock);
+    let end_ns = (30 * found.service_ns)
+        .max(10 * PERIOD_NS)
+        .next_multiple_of(PERIOD_NS);
+    device.expect(0)?;
+    let participation = Participation::join(clock, 0)?;
+    let mut prepared = workload.setup(gpu, &found.spec)?;
+    let pool = Arc::new(EventPool::new(&gpu.context, gpu.spin, DEPTH as usize)?);
+    participation.leave()?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("samples");
+    let log = LogWriter::create(&path, 100_000)?;
+    device.expect(0)?;
+    device.expect(1)?;
+    let part = Part {
+        t0_ns: clock.now_ns() + 1_000_000,
+        load: LoadSpec::Aggressor {
+            end_ns,
+            dose: DOSE,
+            period_ns: PERIOD_NS,
+            depth: DEPTH,
+        },
+        arrivals_ns: Vec::new(),
+        issuer: 0,
+        reaper: 1,
+        reaper_cores: None,
+        answers: workload.answers(),
+    };
+    let time: Arc<dyn Time> = Arc::new(clock.clone());
+    let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
+    let mut requests = Requests {
+        gpu,
+        pool,
+        prepared: &mut *prepared,
+    };
+    let outcome = play(&time, &part, &mut requests, &reap, log)?;
+    assert_eq!(outcome.failure, None, "{}", workload.name);
+    device.expect(0)?;
+    let participation = Participation::join(clock, 0)?;
+    drop(prepared);
+    participation.leave()?;
+    let rows = read_log(&path)?.rows;
+    assert!(
+        rows.iter().all(|row| row.status == SampleStatus::Ok),
+        "{}",
+        workload.name
+    );
+    let mut spans: Vec<(u64, u64)> = rows
+        .iter()
+        .map(|row| (row.t_issue_ns, row.t_done_ns))
+        .collect();
+    spans.sort_unstable();
+    let (mut busy_ns, mut until_ns) = (0, 0);
+    for (from, to) in spans {
+        busy_ns += to.saturating_sub(from.max(until_ns));
+        until_ns = until_ns.max(to);
+    }
+    // The last window may run over the end, and belongs to what was asked for.
+    let span_ns = end_ns.max(until_ns) as f64;
+    let full = found.rate_per_s * span_ns / 1e9;
+    Ok((rows.len() as f64 / full, busy_ns as f64 / span_ns))
+}

@@ -1,0 +1,202 @@
+//! `simulate`, `pack` and `advise` as processes: the prediction of `simulate --calibrate` against a
+//! `matrix` record of the virtual GPU, and how wrong input is refused.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::support::{Error, TestResult, binary};
+use gpubench_predict::advise::NODES;
+use serde_json::Value;
+
+/// Open loops long enough for a p99, under time-slicing.
+const PROFILE: &str = r#"
+version = 1
+summary = "open loops that have a p99, for tests"
+decides = false
+mechanisms = ["exclusive", "time-slicing"]
+axes = ["compute/sm", "bandwidth/dram", "bandwidth/pcie"]
+device_time = "4min"
+[blocks]
+min = 6
+max = 6
+[cell]
+warmup = "50ms"
+closed = "150ms"
+gap = "20ms"
+open = "1.8s"
+[cell_min]
+warmup = "50ms"
+closed = "150ms"
+gap = "20ms"
+open = "1.8s"
+"#;
+
+/// The victims of those axes.
+const VICTIMS: [&str; 3] = ["compute", "stream", "pcie"];
+const MAX_MISS_PERCENT: f64 = 15.0;
+
+fn gpubench(dir: &Path, line: &str) -> Result<String, Error> {
+    let done = binary()
+        .args(line.split_whitespace())
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()?;
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(0), "gpubench {line}: {stderr}");
+    Ok(String::from_utf8(done.stdout)?)
+}
+
+#[test]
+fn a_shared_median_is_predicted_within_15_percent_and_every_miss_is_printed() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("p99.toml"), PROFILE)?;
+    gpubench(
+        dir.path(),
+        "matrix --device virtual --profile p99.toml --out out",
+    )?;
+    for victim in VICTIMS {
+        let line = format!("simulate --calibrate out --victim {victim}");
+        let found: Value =
+            serde_json::from_str(&gpubench(dir.path(), &format!("{line} --format json"))?)?;
+        let rows = found["calibrated"]["comparisons"].as_array();
+        let rows = rows.ok_or("no comparisons")?;
+        assert!(!rows.is_empty(), "nothing was measured beside {victim}");
+        let table = gpubench(dir.path(), &line)?;
+        for row in rows {
+            check(row).map_err(|problem| format!("{victim}: {problem} in {row:#}"))?;
+            // The table prints both misses too, with their signs.
+            for figure in ["p50", "p99"] {
+                let miss = format!("{:+.1}", percent(&row[figure])?);
+                assert!(table.contains(&miss), "{miss} is not in {table}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks the figures of a row: prediction from the closed loop, measurement in the open loop.
+fn check(row: &Value) -> Result<(), String> {
+    for figure in ["p50", "p99"] {
+        let miss = &row[figure];
+        let miss_percent = percent(miss)?;
+        let [predicted, measured, lo, hi] = [
+            "predicted_ms",
+            "measured_ms",
+            "measured_lo_ms",
+            "measured_hi_ms",
+        ]
+        .map(|key| miss[key].as_f64().unwrap_or(f64::NAN));
+        let expected = 100.0 * (predicted / measured - 1.0);
+        if !((miss_percent - expected).abs() < 1e-6 && lo < measured && measured < hi) {
+            return Err(format!("the figures of the {figure} are inconsistent"));
+        }
+        if miss["blocks"].as_u64() != Some(6) {
+            return Err(format!("the {figure} was not measured in every block"));
+        }
+    }
+    let miss = percent(&row["p50"])?;
+    if miss.abs() > MAX_MISS_PERCENT {
+        return Err(format!("the p50 is missed by {miss:.1} %"));
+    }
+    Ok(())
+}
+
+fn percent(miss: &Value) -> Result<f64, String> {
+    let percent = miss["miss_percent"].as_f64();
+    percent.ok_or_else(|| "no miss_percent".to_owned())
+}
+
+#[test]
+fn wrong_input_ends_with_two_and_says_what_is_accepted() -> TestResult {
+    let pack = "pack --gpu A100-80 --tenant-memory-gb 6 --tenant-compute 0.1";
+    for (line, printed) in [
+        (
+            "simulate --tenants x",
+            "'x' for '--tenants <N>': accepted: a whole number from 1 to 1024",
+        ),
+        (
+            "simulate --rate -1",
+            "'-1' for '--rate-per-s <PER_S>': accepted: a number above 0",
+        ),
+        ("simulate --service-ms nan", "accepted: a number above 0"),
+        ("simulate --rng mt", "[possible values: fast, numpy]"),
+        (
+            "simulate --format pdf",
+            "[possible values: table, json, csv, svg, html]",
+        ),
+        ("simulate --confidence 1.5", "above 0 and below 1"),
+        ("simulate --bursts 5:0", "arrivals.off_ms is 0"),
+        (
+            "simulate --tenants 1 --gpu A30 --mig 1g.10gb",
+            "on A30: 1g.6gb",
+        ),
+        (
+            "simulate --hostile-tenant 7",
+            "hostile.tenant is 7: accepted is a tenant from 0 to 6",
+        ),
+        ("simulate --calibrate no/such/folder", "no/such/folder"),
+        (
+            &format!("{pack} --tenants 0"),
+            "'--tenants <N>': accepted: a whole number from 1 to 100000",
+        ),
+        (
+            &format!("{pack} --price-per-hour -2"),
+            "'--price-per-hour <MONEY>': accepted: a number of at least 0",
+        ),
+        (
+            &format!("{pack} --price-per-hour 2 --years 4"),
+            "cannot be used with",
+        ),
+        ("pack --gpu Q", "unknown MIG-capable GPU \"Q\""),
+        (
+            "advise --isolation maybe",
+            "[possible values: single, hard, shared]",
+        ),
+        ("advise --isolation hard --mig yes --config", "--gpu"),
+        ("advise --isolation hard --gpu A30", "--config"),
+    ] {
+        let stderr = refused(line)?;
+        assert!(stderr.contains(printed), "{line}: {stderr}");
+    }
+    Ok(())
+}
+
+#[test]
+fn all_missing_flags_are_named_at_once() -> TestResult {
+    let pack = ["--gpu", "--tenant-memory-gb", "--tenant-compute"];
+    let advise = NODES.map(|node| format!("--{} <", node.flag));
+    for (line, flags) in [
+        ("pack", &pack[..]),
+        (
+            "pack --memory-gb 24 --purchase 9000",
+            &[
+                "--tenant-memory-gb",
+                "--tenant-compute",
+                "--price-per-year",
+                "--years",
+            ],
+        ),
+        ("pack --chargeback", &["--from"]),
+        ("advise", &advise.each_ref().map(String::as_str)),
+        ("advise --isolation hard", &["--mig <yes|no>"]),
+    ] {
+        let stderr = refused(line)?;
+        for flag in flags {
+            assert!(stderr.contains(flag), "{line}: {flag}: {stderr}");
+        }
+    }
+    Ok(())
+}
+
+/// The error of a command line that is refused.
+fn refused(line: &str) -> Result<String, Error> {
+    let done = binary()
+        .args(line.split_whitespace())
+        .stdin(Stdio::null())
+        .output()?;
+    let stderr = String::from_utf8(done.stderr)?;
+    assert_eq!(done.status.code(), Some(2), "{line}: {stderr}");
+    assert!(done.stdout.is_empty(), "{line}");
+    assert!(stderr.starts_with("error: "), "{line}: {stderr}");
+    Ok(stderr)
+}

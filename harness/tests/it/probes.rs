@@ -1,0 +1,290 @@
+//! `matrix --probes` against machine files: it finds what they plant in memory and in time slices,
+//! and nothing else.
+
+use std::path::Path;
+
+use crate::support::probe::{HOPPER, matrix};
+use crate::support::{Error, TestResult};
+use gpubench_record::{Estimate, MatrixRow, ProbeFound, RunRecord};
+
+const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
+
+/// Probes the mechanisms of that machine.
+fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {
+    let quota = "[mps-quota]\nmemory_pct = 50\n[mps-memory]\nby = \"namespace\"\n";
+    let wanted = ["--probes", "--allow-reconfigure", "--mechanism", mechanisms];
+    // Under a limit with an overshoot the mechanism is not in force, which is exit status 4.
+    matrix(dir, name, machine, quota, &wanted, &[0, 4])
+}
+
+/// The machine with one line in place of another.
+fn with(machine: &str, changes: &[(&str, &str)]) -> Result<String, Error> {
+    let mut text = machine.to_owned();
+    for (from, to) in changes {
+        if !text.contains(from) {
+            return Err(format!("the machine file has no {from:?}").into());
+        }
+        text = text.replace(from, to);
+    }
+    Ok(text)
+}
+
+fn row<'a>(record: &'a RunRecord, mechanism: &str, sub: &str) -> Result<&'a MatrixRow, Error> {
+    let found = record.matrix.iter().find(|row| {
+        row.mechanism == mechanism
+            && row.axis == "memory"
+            && row.sub_axis.as_deref() == Some(sub)
+            && row.victim.as_deref() == Some("probe")
+    });
+    found.ok_or_else(|| format!("no row memory/{sub} for {mechanism}: {:?}", record.probes).into())
+}
+
+fn survival(row: &MatrixRow) -> Result<&Estimate, Error> {
+    let missing = || format!("no proportion: {row:?}").into();
+    row.survival.as_ref().ok_or_else(missing)
+}
+
+fn figure<'a>(record: &'a RunRecord, name: &str) -> Result<&'a Estimate, Error> {
+    of(record, "", name)
+}
+
+/// The first figure of a mechanism with this prefix.
+fn of<'a>(record: &'a RunRecord, mechanism: &str, name: &str) -> Result<&'a Estimate, Error> {
+    let mut figures = record.probe_figures.iter();
+    let found =
+        figures.find(|one| one.variant.starts_with(mechanism) && one.figure.starts_with(name));
+    let missing = || format!("{mechanism}: no {name}: {:?}", record.probe_figures).into();
+    found.map(|one| &one.estimate).ok_or_else(missing)
+}
+
+#[test]
+fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let machine = with(
+        TURING,
+        &[
+            ("slice_us = 2000", "slice_us = 1500"),
+            ("switch_gap_us = 50", "switch_gap_us = 200"),
+        ],
+    )?;
+    let record = probe(dir.path(), "plain", &machine, "exclusive,time-slicing")?;
+    let residue = row(&record, "time-slicing", "residue")?;
+    let clean = survival(residue)?;
+    assert_eq!((clean.value, clean.n), (0.0, 512), "{residue:?}");
+    assert_eq!(residue.level.as_deref(), Some("L0"));
+    let capacity = row(&record, "time-slicing", "capacity")?;
+    assert_eq!(
+        (survival(capacity)?.value, survival(capacity)?.n),
+        (0.0, 59)
+    );
+    let cap = row(&record, "time-slicing", "cap")?;
+    assert_eq!((cap.level.as_deref(), &cap.overshoot), (Some("L0"), &None));
+    let visibility = row(&record, "time-slicing", "visibility")?;
+    assert_eq!(survival(visibility)?.value, 1.0);
+    assert!(
+        visibility
+            .warnings
+            .iter()
+            .any(|w| w.contains("cuMemGetInfo"))
+    );
+
+    for (name, planted) in [("time slice", 1_500_000.0), ("switch gap", 200_000.0)] {
+        let found = figure(&record, name)?;
+        assert!(
+            (found.value / planted - 1.0).abs() < 0.01,
+            "{name}: {found:?} is not {planted}"
+        );
+        assert!(found.n >= 12 && found.lo <= found.value && found.value <= found.hi);
+    }
+    assert_eq!(figure(&record, "overlap")?.value, 0.0);
+
+    // A tenant out of memory gets the refusal, keeps working, and harms no neighbour.
+    let refusal = figure(&record, "out of memory: refused with 2, after")?;
+    assert!(refusal.value > 0.0 && refusal.n == 6, "{refusal:?}");
+    for name in [
+        "the context still",
+        "memory can be",
+        "the neighbour goes on",
+    ] {
+        let share = figure(&record, &format!("out of memory: {name}"))?;
+        assert_eq!((share.value, share.n), (1.0, 6), "{name}: {share:?}");
+    }
+
+    // Alone a tenant has the device; beside another its time slices, and launches wait for the
+    // other's.
+    let near = |name: &str, planted: f64, tolerance: f64| -> TestResult {
+        let found = figure(&record, name)?;
+        let inside = found.lo <= planted && planted <= found.hi;
+        let is_near = (found.value / planted - 1.0).abs() < tolerance;
+        assert!(inside || is_near, "{name}: {found:?} is not {planted}");
+        Ok(())
+    };
+    near("SM share over 10 ms, alone", 1.0, 0.01)?;
+    near("SM share over 40 ms, beside", 1_500.0 / 3_400.0, 0.02)?;
+    // A launch right after the last waits for a whole time slice and both pauses.
+    near("launch to start, added by a neighbour, p90", 1.9e6, 0.01)?;
+    Ok(())
+}
+
+#[test]
+fn a_machine_that_scrubs_shows_no_stale_page_and_a_bound() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let machine = with(TURING, &[("scrub = false", "scrub = true")])?;
+    let record = probe(dir.path(), "scrubs", &machine, "exclusive,time-slicing")?;
+    let residue = row(&record, "time-slicing", "residue")?;
+    let clean = survival(residue)?;
+    assert_eq!((clean.value, clean.n), (1.0, 512), "{residue:?}");
+    assert!(
+        (0.99..1.0).contains(&clean.lo),
+        "512 trials give a bound below 1: {clean:?}"
+    );
+    let both = record.probes.iter().filter(|probe| {
+        matches!(
+            &probe.found,
+            ProbeFound::Residue {
+                marked: 256,
+                found_by_owner: 256,
+                stale: 0,
+                ..
+            }
+        )
+    });
+    assert_eq!(both.count(), 2, "{:?}", record.probes);
+    Ok(())
+}
+
+#[test]
+fn finds_the_overshoot_of_a_cap_call_by_call() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let mechanisms = "exclusive,hami,mps-quota,mps-memory";
+    let plain = probe(
+        dir.path(),
+        "kept",
+        HOPPER,
+        &format!("{mechanisms},mps-static,mig"),
+    )?;
+    let planted = format!("{HOPPER}\n[defects]\nhami_memory_overshoot = 0.25\n");
+    let planted = with(
+        &planted,
+        &[(
+            "hami_memory_overshoot = 0.25",
+            "hami_memory_overshoot = 0.25\nmps_memory_overshoot = 0.15\n\
+             hami_limiter_start_ms = 600\nhami_limiter_paced = true",
+        )],
+    )?;
+    let broken = probe(dir.path(), "broken", &planted, mechanisms)?;
+
+    // A documented hole of the stand-in: arrays are not counted, so they get the whole device.
+    let hami = row(&plain, "hami", "cap")?;
+    assert_eq!(hami.level.as_deref(), Some("L1"), "{hami:?}");
+    let over = |row: &MatrixRow| row.overshoot.as_ref().map(|over| over.value);
+    assert!(over(hami).is_some_and(|over| over > 0.9), "{hami:?}");
+    let by_call = |record: &RunRecord, mechanism: &str, call: &str| -> Option<f64> {
+        let found = record.probes.iter().find_map(|probe| match &probe.found {
+            ProbeFound::Cap {
+                limit_bytes: Some(limit),
+                in_use_bytes,
+                calls,
+                ..
+            } if probe.variant.starts_with(mechanism) => Some((*limit, *in_use_bytes, calls)),
+            _ => None,
+        });
+        let (limit, in_use, calls) = found?;
+        let max_bytes = calls.iter().find(|one| one.call == call)?.bytes.1;
+        Some((max_bytes + in_use) as f64 / limit as f64 - 1.0)
+    };
+    for (record, mechanism, expected) in [
+        (&plain, "hami", 0.0),
+        (&broken, "hami", 0.25),
+        (&plain, "mps-quota", 0.0),
+        (&broken, "mps-quota", 0.15),
+        (&plain, "mps-memory", 0.0),
+        (&broken, "mps-memory", 0.15),
+    ] {
+        let found = by_call(record, mechanism, "cuMemAlloc").ok_or("no such probe")?;
+        assert!(
+            (found - expected).abs() < 0.01,
+            "{mechanism}: {found} is not {expected}"
+        );
+    }
+    for mechanism in ["mps-quota", "mps-memory"] {
+        let cap = row(&plain, mechanism, "cap")?;
+        assert_eq!(cap.level.as_deref(), Some("L3"), "{cap:?}");
+    }
+    // With a limit of half of the memory for each, the victim always gets its 3/7.
+    let reservation = row(&plain, "mps-quota", "capacity")?;
+    assert_eq!(
+        (survival(reservation)?.value, survival(reservation)?.n),
+        (1.0, 59)
+    );
+    assert_eq!(reservation.level.as_deref(), Some("L3"));
+    caps_act_when_planted(&plain, &broken)?;
+    a_tenant_at_its_cap_keeps_working(&plain)?;
+    // The planted machine grants an allocation beyond the limit, so the mechanism's proof fails.
+    for mechanism in ["mps-quota", "mps-memory"] {
+        assert!(row(&broken, mechanism, "cap")?.level.is_none());
+    }
+    Ok(())
+}
+
+/// A cap of the device acts at once. The default limiter never stays within its share; the planted
+/// one acts from 600 ms after the first launch.
+fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> TestResult {
+    let acts = |record, mechanism, cap: &str| -> Result<(f64, u32), Error> {
+        let name = format!("compute cap of {cap}: acts for good within 3 s");
+        let figure = of(record, mechanism, &name)?;
+        Ok((figure.value, figure.n))
+    };
+    let time = |cap: &str| format!("compute cap of {cap}: time to enforce");
+    for (record, mechanism, cap, planted_ns) in [
+        (plain, "mps-quota", "0.500", 0.0),
+        // 64 of 132 SMs: partitions are made of whole chunks of 8.
+        (plain, "mps-static", "0.485", 0.0),
+        (broken, "mps-quota", "0.500", 0.0),
+        (broken, "hami", "0.500", 600e6),
+    ] {
+        assert_eq!(acts(record, mechanism, cap)?, (1.0, 6), "{mechanism}");
+        let found = of(record, mechanism, &time(cap))?;
+        let text = format!("{mechanism}: {found:?}");
+        assert!(found.lo <= planted_ns && planted_ns <= found.hi, "{text}");
+        assert!((found.value - planted_ns).abs() <= 100e6, "{text}");
+        assert!(found.hi - found.lo < 250e6, "{text}");
+    }
+    assert_eq!(acts(plain, "hami", "0.500")?, (0.0, 6));
+    assert!(of(plain, "hami", &time("0.500")).is_err());
+    Ok(())
+}
+
+/// A tenant at its cap gets the refusal, keeps working, and harms no neighbour.
+fn a_tenant_at_its_cap_keeps_working(plain: &RunRecord) -> TestResult {
+    for mechanism in ["hami", "mps-quota", "mig"] {
+        let refusal = of(plain, mechanism, "out of memory: refused with 2, after")?;
+        assert!(
+            refusal.value > 0.0 && refusal.n == 6,
+            "{mechanism}: {refusal:?}"
+        );
+        for name in [
+            "the context still",
+            "memory can be",
+            "the neighbour goes on",
+        ] {
+            let share = of(plain, mechanism, &format!("out of memory: {name}"))?;
+            assert_eq!((share.value, share.n), (1.0, 6), "{mechanism}: {name}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn without_a_flag_there_are_no_probes() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let wanted = ["--mechanism", "exclusive,time-slicing"];
+    let record = matrix(dir.path(), "out", HOPPER, "", &wanted, &[0])?;
+    let text = std::fs::read_to_string(dir.path().join("out/record.json"))?;
+    assert!(record.probes.is_empty() && record.probe_figures.is_empty());
+    assert!(
+        !text.contains("\"overshoot\""),
+        "no key for figures that do not exist"
+    );
+    Ok(())
+}

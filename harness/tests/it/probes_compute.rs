@@ -1,0 +1,116 @@
+//! `matrix --probes` against machine files: shares, launches and calls that a machine file plants
+//! are in its figures and in its CSV.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::support::probe::{HOPPER, matrix};
+use crate::support::{Error, TestResult, binary};
+use gpubench_record::{Estimate, RunRecord};
+
+/// `hopper` with slower launches, and an MPS that grants a third more than its percentage.
+fn machine() -> Result<String, Error> {
+    let (planned, planted) = ("launch_latency_ns = 1800", "launch_latency_ns = 101800");
+    if !HOPPER.contains(planned) {
+        return Err(format!("the machine file has no {planned:?}").into());
+    }
+    let text = HOPPER.replace(planned, planted);
+    Ok(format!("{text}\n[defects]\nmps_percentage_error = 0.34\n"))
+}
+
+/// The record in that folder, as CSV.
+fn csv(record: &Path) -> Result<String, Error> {
+    let done = binary()
+        .args(["report", "--format", "csv"])
+        .arg(record)
+        .stdin(Stdio::null())
+        .output()?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
+    }
+    Ok(String::from_utf8(done.stdout)?)
+}
+
+struct Figures(RunRecord);
+
+impl Figures {
+    /// The first figure of a variant with this prefix.
+    fn of(&self, variant: &str, name: &str) -> Result<&Estimate, Error> {
+        let mut all = self.0.probe_figures.iter();
+        let found =
+            all.find(|one| one.variant.starts_with(variant) && one.figure.starts_with(name));
+        let missing = || format!("{variant}: no {name}: {:?}", self.0.probe_figures).into();
+        found.map(|one| &one.estimate).ok_or_else(missing)
+    }
+
+    /// Checks that a planted figure lies in the interval, or within the tolerance.
+    fn has(&self, variant: &str, name: &str, planted: f64, tolerance: f64) -> TestResult {
+        let found = self.of(variant, name)?;
+        let inside = found.lo <= planted && planted <= found.hi;
+        assert!(
+            inside || (found.value / planted - 1.0).abs() < tolerance,
+            "{variant}: {name}: {found:?} is not {planted}"
+        );
+        Ok(())
+    }
+}
+
+#[test]
+fn planted_shares_launches_and_calls_are_found() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let windows = "probe_windows = [\"10ms\", \"40ms\", \"10s\"]\n";
+    let wanted = ["--probes", "--mechanism", "exclusive,mps-quota"];
+    // A tenant with more SMs than the percentage is not under it, which fails the mechanism.
+    let record = matrix(dir.path(), "out", &machine()?, windows, &wanted, &[0, 4])?;
+    let found = Figures(record);
+
+    // Alone: 50 % and a third more are 88 of 132 SMs. Beside a neighbour with as many: half.
+    let quota = "mps-quota";
+    found.has(quota, "SMs with the victim's blocks", 88.0, 0.0)?;
+    found.has(quota, "SM share over 10 ms, alone", 88.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 40 ms, alone", 88.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 10 s, alone", 88.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 10 ms, beside", 0.5, 0.01)?;
+    found.has(quota, "SM share over 10 s, beside", 0.5, 0.01)?;
+    let has_figure = |figure: &str| {
+        let mut all = found.0.probe_figures.iter();
+        all.any(|one| one.variant.starts_with(quota) && one.figure.contains(figure))
+    };
+    assert!(
+        has_figure("0.500 is configured"),
+        "{:?}",
+        found.0.probe_figures
+    );
+
+    // Under MPS no launch waits for a time slice.
+    let added = found.of(quota, "launch to start, added by a neighbour, median")?;
+    assert!(added.value.abs() < 1_000.0, "{added:?}");
+    // The call, and the time until the device begins.
+    found.has(
+        quota,
+        "launch to start, alone, median",
+        2_200.0 + 101_800.0,
+        0.0,
+    )?;
+    let alone = found.of(quota, "launch to start, alone, median")?;
+    assert!(alone.value > 50_000.0, "{alone:?}");
+    found.has(quota, "context creation, alone", 120e6, 0.01)?;
+    found.has(quota, "context creation, beside kernels", 120e6, 0.01)?;
+    found.has(quota, "module load, alone", 180e3, 0.01)?;
+    let beside = found.of(quota, "module load, beside the same calls")?;
+    assert!(beside.value > 1.1 * 180e3, "the driver's lock: {beside:?}");
+
+    let csv = csv(&dir.path().join("out"))?;
+    let header = csv.lines().next().unwrap_or_default();
+    assert!(
+        header.contains(",overshoot,overshoot_lo,") && header.contains(",figure,figure_value,")
+    );
+    let of_probe = |line: &&str| line.contains("mps-quota[pct=50],compute,sm,probe");
+    let placement = ",SMs with the victim's blocks,88,88,88,6,SMs";
+    let lines: Vec<&str> = csv.lines().filter(of_probe).collect();
+    assert!(
+        lines.iter().any(|line| line.ends_with(placement)),
+        "{lines:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! A record is scored by what it holds: no name in it is looked up in a catalogue.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::support::{Error, TestResult};
+use gpubench::judge::rescore;
+use gpubench_record::{CellTenant, RunRecord};
+use gpubench_reports::store::Record;
+use serde_json::{Value, json};
+
+/// Keeps the order of names, and is found again in texts.
+const PREFIX: &str = "renamed-";
+
+fn rename(name: &mut String) {
+    *name = format!("{PREFIX}{name}");
+}
+
+fn rename_keys<V: Clone>(map: &mut BTreeMap<String, V>) {
+    *map = std::mem::take(map)
+        .into_iter()
+        .map(|(name, value)| (format!("{PREFIX}{name}"), value))
+        .collect();
+}
+
+fn rename_tenants(tenants: &mut [CellTenant]) {
+    tenants
+        .iter_mut()
+        .filter_map(|tenant| tenant.workload.as_mut())
+        .for_each(rename);
+}
+
+/// Gives every mechanism, workload, fault and class of faults of a record a name that no catalogue
+/// knows.
+fn rename_all(run: &mut RunRecord) {
+    rename_mechanisms(run);
+    let results = run.cells.iter_mut().map(|result| &mut result.cell);
+    for cell in run.plan.cells.iter_mut().chain(results) {
+        rename(&mut cell.victim);
+        cell.aggressor.iter_mut().for_each(rename);
+        rename_tenants(&mut cell.tenants);
+    }
+    for result in &mut run.cells {
+        for tenant in &mut result.tenant_results {
+            rename_tenants(std::slice::from_mut(&mut tenant.planned));
+        }
+    }
+    for pair in &mut run.plan.pairs {
+        rename(&mut pair.victim);
+        rename(&mut pair.aggressor);
+    }
+    rename_keys(&mut run.plan.workloads);
+    rename_keys(&mut run.calibration.entries);
+    rename_keys(&mut run.calibration.peaks);
+    rename_keys(&mut run.calibration.waived);
+    let results = run
+        .fault_trials
+        .iter_mut()
+        .map(|result| &mut result.planned);
+    for trial in run.plan.fault_trials.iter_mut().chain(results) {
+        rename(&mut trial.victim);
+        rename(&mut trial.fault);
+        rename(&mut trial.class);
+        rename_tenants(&mut trial.tenants);
+    }
+}
+
+fn rename_mechanisms(run: &mut RunRecord) {
+    let plan = &mut run.plan;
+    rename(&mut plan.reference);
+    for planned in &mut plan.mechanisms {
+        rename(&mut planned.name);
+        rename(&mut planned.variant);
+        planned.unprotected.iter_mut().for_each(rename);
+    }
+    for row in &mut run.mechanisms {
+        rename(&mut row.name);
+        rename(&mut row.variant);
+    }
+    let results = run.cells.iter_mut().map(|result| &mut result.cell);
+    for cell in plan.cells.iter_mut().chain(results) {
+        rename(&mut cell.mechanism);
+        rename(&mut cell.variant);
+    }
+    let results = run
+        .fault_trials
+        .iter_mut()
+        .map(|result| &mut result.planned);
+    for trial in plan.fault_trials.iter_mut().chain(results) {
+        rename(&mut trial.mechanism);
+        rename(&mut trial.variant);
+    }
+    let claimed = plan.claimed.iter_mut();
+    claimed.for_each(|claim| rename(&mut claim.mechanism));
+    let probes = run.probes.iter_mut();
+    probes.for_each(|probe| rename(&mut probe.variant));
+}
+
+/// Everything that scoring writes into a record, with the names as they were.
+fn scores(run: &RunRecord) -> Result<Value, serde_json::Error> {
+    let scores = json!({
+        "matrix": run.matrix, "overall": run.overall, "service": run.service,
+        "tenant_limits": run.tenant_limits, "probe_figures": run.probe_figures,
+        "fault_tallies": run.fault_tallies,
+    });
+    serde_json::from_str(&scores.to_string().replace(PREFIX, ""))
+}
+
+#[test]
+fn a_record_of_unknown_names_has_the_same_scores() -> TestResult {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
+    let (mut rows, mut tallies) = (0, 0);
+    for entry in std::fs::read_dir(examples)? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        let mut known = Record::open(&path)?.run().clone();
+        let mut unknown = known.clone();
+        rename_all(&mut unknown);
+        rescore(&mut known, &[])?;
+        rescore(&mut unknown, &[])?;
+        assert_eq!(scores(&unknown)?, scores(&known)?, "{}", path.display());
+        rows += known.matrix.len();
+        tallies += known.fault_tallies.len();
+    }
+    assert!(rows > 100 && tallies > 20, "{rows} rows, {tallies} tallies");
+    Ok(())
+}
+
+/// Levels, words and figures of the matrix, without the texts that explain them.
+fn figures(run: &RunRecord) -> Result<Value, serde_json::Error> {
+    let mut rows = serde_json::to_value(&run.matrix)?;
+    for row in rows.as_array_mut().into_iter().flatten() {
+        for text in ["warnings", "reason"] {
+            row.as_object_mut().map(|row| row.remove(text));
+        }
+    }
+    Ok(json!({ "matrix": rows, "overall": run.overall }))
+}
+
+#[test]
+fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
+    for name in ["matrix", "faults-mps", "faults-time-slicing"] {
+        let path = examples.join(format!("h100_580.159.04_{name}"));
+        let stored = Record::open(&path)?.run().clone();
+        let mut scored = stored.clone();
+        rescore(&mut scored, &[])?;
+        assert_eq!(figures(&scored)?, figures(&stored)?, "{name}");
+    }
+    Ok(())
+}
+
+/// A fact of the record that is taken away shows in its scores: it was read from there.
+#[test]
+fn without_the_facts_of_the_record_its_scores_differ() -> TestResult {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
+    let open = |name: &str| -> Result<RunRecord, Error> {
+        let mut run = Record::open(&examples.join(name))?.run().clone();
+        rescore(&mut run, &[])?;
+        Ok(run)
+    };
+    let matrix = open("h100_580.159.04_matrix")?;
+    let faults = open("h100_580.159.04_faults-mps")?;
+    type Change = fn(&mut RunRecord);
+    let changes: [(&RunRecord, &str, Change); 2] = [
+        (&matrix, "claimed", |run| run.plan.claimed.clear()),
+        (&faults, "facts", |run| {
+            let trials = run.fault_trials.iter_mut();
+            trials.for_each(|trial| trial.planned.facts.control = None);
+        }),
+    ];
+    for (run, what, change) in changes {
+        let mut changed = run.clone();
+        change(&mut changed);
+        rescore(&mut changed, &[])?;
+        assert!(scores(&changed)? != scores(run)?, "{what}");
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! A place for tests of faults: the shortest runs with fault trials, on machines that are bent, and
+//! what their records say.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+
+use super::{Error, binary, record, run_matrix};
+use gpubench_record::{FaultResult, FaultTally, MatrixRow, RunRecord};
+
+/// Six blocks of one resource, with two victims beside the process that breaks something. The share
+/// is one that three instances of a MIG device give.
+pub const PROFILE: &str = concat!(
+    "tenants = 3\nshare = \"1/4\"\n",
+    include_str!("../data/short.toml"),
+    "[faults]\ntrials = 1\n"
+);
+pub const TURING: &str = include_str!("../../../../profiles/machines/turing.toml");
+pub const HOPPER: &str = include_str!("../../../../profiles/machines/hopper.toml");
+
+/// The machine with defects.
+pub fn planted(machine: &str, defects: &[(&str, toml::Value)]) -> Result<String, Error> {
+    let mut machine: toml::Table = machine.parse()?;
+    let entry = machine.entry("defects".to_owned());
+    let table = entry.or_insert_with(|| toml::Table::new().into());
+    for (key, value) in defects {
+        let table = table.as_table_mut().ok_or("defects is a table")?;
+        table.insert((*key).to_owned(), value.clone());
+    }
+    Ok(machine.to_string())
+}
+
+/// The machine without error correction of its memory.
+pub fn without_ecc(machine: &str) -> String {
+    machine.replace("scrub = false", "scrub = false\necc = false")
+}
+
+pub fn matrix(dir: &Path, name: &str, machine: &str, more: &[&str]) -> Result<RunRecord, Error> {
+    let (code, said, record) = ended(dir, name, machine, more)?;
+    if code != Some(0) {
+        return Err(said.into());
+    }
+    Ok(record)
+}
+
+/// How a run ended, what it said, and its record.
+pub fn ended(
+    dir: &Path,
+    name: &str,
+    machine: &str,
+    more: &[&str],
+) -> Result<(Option<i32>, String, RunRecord), Error> {
+    let done = run_matrix(dir, name, machine, PROFILE, more)?;
+    let record = record(&dir.join(name)).map_err(|_| done.stderr.clone())?;
+    Ok((done.code, done.stderr, record))
+}
+
+/// The trials of a mechanism by fault, all of which count and left the host as it was found.
+pub fn trials<'a>(
+    record: &'a RunRecord,
+    mechanism: &str,
+) -> Result<BTreeMap<&'a str, &'a FaultResult>, Error> {
+    let mut found = BTreeMap::new();
+    for trial in &record.fault_trials {
+        if trial.planned.mechanism != mechanism {
+            continue;
+        }
+        if !trial.outcome.is_measured() {
+            return Err(format!("{}: {:?}", trial.planned.id, trial.outcome).into());
+        }
+        assert_eq!(
+            trial.observed.left_behind,
+            Some(vec![]),
+            "{}",
+            trial.planned.id
+        );
+        assert_eq!(
+            trial.observed.recovery_action,
+            [Some(0); 2],
+            "{}",
+            trial.planned.id
+        );
+        found.insert(trial.planned.fault.as_str(), trial);
+    }
+    Ok(found)
+}
+
+pub fn row<'a>(
+    record: &'a RunRecord,
+    mechanism: &str,
+    fault: &str,
+) -> Result<&'a MatrixRow, Error> {
+    let found = record.matrix.iter().find(|row| {
+        row.mechanism == mechanism && row.axis == "fault" && row.aggressor.as_deref() == Some(fault)
+    });
+    found.ok_or_else(|| format!("no row for {fault} under {mechanism}").into())
+}
+
+pub const TIME_SLICING: &str = "--mechanism=exclusive,time-slicing";
+
+pub fn tally<'a>(
+    record: &'a RunRecord,
+    mechanism: &str,
+    fault: &str,
+) -> Result<&'a FaultTally, Error> {
+    let mut tallies = record.fault_tallies.iter();
+    let found = tallies.find(|one| one.mechanism == mechanism && one.fault == fault);
+    found.ok_or_else(|| format!("no tally of {fault} under {mechanism}").into())
+}
+
+/// What `gpubench report` makes of these records.
+pub fn report(dir: &Path, names: &[&str], format: &str) -> Result<String, Error> {
+    let done = binary()
+        .arg("report")
+        .args(names.iter().map(|name| dir.join(name)))
+        .arg(format!("--format={format}"))
+        .stdin(Stdio::null())
+        .output()?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
+    }
+    Ok(String::from_utf8(done.stdout)?)
+}

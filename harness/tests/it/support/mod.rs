@@ -1,0 +1,272 @@
+//! What the tests share: a folder with a virtual machine in it, the binary that runs there, and what
+//! it leaves.
+
+pub mod device;
+pub mod fault;
+pub mod mechanism;
+pub mod probe;
+pub mod resident;
+
+use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use gpubench_record::RunRecord;
+use gpubench_virtual_gpu::machine::BUILT_IN;
+
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub type TestResult = Result<(), Error>;
+
+/// The shortest run that goes through everything: six blocks of one resource.
+pub const SHORT: &str = include_str!("../data/short.toml");
+
+/// How long a test waits for a process before it fails: a limit for hangs, not a measure.
+pub const LIVENESS: Duration = Duration::from_secs(120);
+
+/// The text of a built-in machine file.
+pub fn machine_text(name: &str) -> Result<&'static str, Error> {
+    let found = BUILT_IN.iter().find(|(known, _)| *known == name);
+    Ok(found
+        .ok_or_else(|| format!("no built-in machine {name}"))?
+        .1)
+}
+
+/// Replaces texts in a machine file. A text that is absent is an error: the test would check nothing.
+pub fn with_changes(machine: &str, changes: &[(&str, &str)]) -> Result<String, Error> {
+    let mut text = machine.to_owned();
+    for (from, to) in changes {
+        if !text.contains(from) {
+            return Err(format!("the machine file has no {from:?}").into());
+        }
+        text = text.replacen(from, to, 1);
+    }
+    Ok(text)
+}
+
+/// A temporary folder with a machine file and a profile, in which the binary runs.
+pub struct Lab {
+    dir: tempfile::TempDir,
+    machine: String,
+}
+
+impl Lab {
+    /// On a machine that `--device virtual:` accepts by name, with the shortest profile.
+    pub fn on(machine: &str) -> Result<Self, Error> {
+        let lab = Self {
+            dir: tempfile::tempdir()?,
+            machine: machine.to_owned(),
+        };
+        lab.write("short.toml", SHORT)?;
+        Ok(lab)
+    }
+
+    /// On a machine with this file.
+    pub fn of_machine(text: &str) -> Result<Self, Error> {
+        let mut lab = Self::on("")?;
+        lab.write("machine.toml", text)?;
+        lab.machine = lab.arg("machine.toml");
+        Ok(lab)
+    }
+
+    /// On a built-in machine with changes to its file and lines after its end.
+    pub fn changed(machine: &str, changes: &[(&str, &str)], end: &str) -> Result<Self, Error> {
+        Self::of_machine(&(with_changes(machine_text(machine)?, changes)? + end))
+    }
+
+    /// The same folder with another profile.
+    pub fn profile(self, text: &str) -> Result<Self, Error> {
+        self.write("short.toml", text)?;
+        Ok(self)
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A path in the folder as an argument of a command line.
+    pub fn arg(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Writes a file of the folder.
+    pub fn write(&self, name: &str, text: &str) -> std::io::Result<()> {
+        std::fs::write(self.path(name), text)
+    }
+
+    /// The machine's name or the path of its file.
+    pub fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    /// The value of `--device`.
+    pub fn device(&self) -> String {
+        format!("virtual:{}", self.machine)
+    }
+
+    /// The binary with these arguments, in the folder, with the journal there.
+    pub fn gpubench<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = gpubench(args);
+        command
+            .current_dir(self.dir.path())
+            .env("XDG_STATE_HOME", self.path("state"));
+        command
+    }
+
+    /// `matrix` with the folder's profile on its machine, into the folder `out`.
+    pub fn matrix(&self, out: &str, more: &[&str]) -> Command {
+        let mut command = self.gpubench(["matrix", "--device", &self.device()]);
+        command
+            .args(["--profile", "short.toml", "--out", out])
+            .args(more);
+        command
+    }
+
+    /// The record in a folder of a run.
+    pub fn record(&self, out: &str) -> Result<RunRecord, Error> {
+        record(&self.path(out))
+    }
+}
+
+/// Runs `matrix` into the folder `name` of `dir`, with a machine file and a profile written beside it.
+pub fn run_matrix(
+    dir: &Path,
+    name: &str,
+    machine: &str,
+    profile: &str,
+    more: &[&str],
+) -> Result<Finished, Error> {
+    let file = dir.join(format!("{name}.toml"));
+    let profile_file = dir.join(format!("{name}-profile.toml"));
+    std::fs::write(&file, machine)?;
+    std::fs::write(&profile_file, profile)?;
+    let mut command = gpubench(["matrix", "--device", &format!("virtual:{}", file.display())]);
+    command
+        .args(["--profile".as_ref(), profile_file.as_os_str()])
+        .args(["--out".as_ref(), dir.join(name).as_os_str()])
+        .args(more)
+        .env("XDG_STATE_HOME", dir.join("state"));
+    finish(command)
+}
+
+/// The binary with these arguments: no terminal, no input, output kept.
+pub fn gpubench<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = binary();
+    command.args(args);
+    command
+}
+
+/// The binary without arguments.
+pub fn binary() -> Command {
+    let mut command = Command::new(program());
+    command
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The binary.
+pub fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_gpubench"))
+}
+
+/// The client of the driver API that is not part of the harness.
+pub fn driver_client() -> Result<PathBuf, Error> {
+    let own = std::env::current_exe()?;
+    let target = own.parent().and_then(Path::parent);
+    let client = target
+        .ok_or("no target folder")?
+        .join("examples/driver_client");
+    if !client.is_file() {
+        return Err("the examples of this package are not built".into());
+    }
+    Ok(client)
+}
+
+/// How a command ended.
+pub struct Finished {
+    /// Exit status; `None` after a signal.
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Finished {
+    /// Both outputs, for messages and for texts that may be in either.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+
+    /// An error with the command's complaints unless it ended with this status.
+    pub fn ended_with(self, code: i32) -> Result<Self, Error> {
+        if self.code == Some(code) {
+            return Ok(self);
+        }
+        let (found, text) = (self.code, self.text());
+        Err(format!("status {found:?} instead of {code}: {text}").into())
+    }
+}
+
+impl From<Output> for Finished {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            signal: output.status.signal(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
+    }
+}
+
+/// Runs a command to its end.
+pub fn finish(mut command: Command) -> Result<Finished, Error> {
+    Ok(command.output()?.into())
+}
+
+/// The record in the output folder of a run.
+pub fn record(out: &Path) -> Result<RunRecord, Error> {
+    Ok(serde_json::from_slice(&std::fs::read(
+        out.join("record.json"),
+    )?)?)
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits for a condition; an error after [`LIVENESS`].
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) -> TestResult {
+    let begin = Instant::now();
+    while !condition() {
+        if begin.elapsed() > LIVENESS {
+            return Err(format!("{what}: not within {LIVENESS:?}").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Waits for a condition while a run goes on; an error when the run ends first.
+pub fn wait_during(run: &mut Child, what: &str, mut condition: impl FnMut() -> bool) -> TestResult {
+    let mut ended = false;
+    wait_for(what, || {
+        ended = !matches!(run.try_wait(), Ok(None));
+        ended || condition()
+    })?;
+    if ended && !condition() {
+        return Err(format!("{what}: the run ended first").into());
+    }
+    Ok(())
+}
+
+/// Runs one test of this program again, as a process of its own with these variables.
+pub fn rerun(test: &str) -> Result<Command, Error> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    Ok(command)
+}
