@@ -1,4 +1,5 @@
-//! Figures of the code: lines per package, long files, import circles and uncalled public functions.
+//! Figures of the code: lines per package, long files, import circles and uncalled public
+//! functions.
 
 use std::fmt::Write;
 

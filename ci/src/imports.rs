@@ -167,8 +167,8 @@ fn branches<'a>(
     at
 }
 
-/// The path from the crate's root; `None` for other crates. With `by_path` the name of a child module
-/// counts as a path too.
+/// The path from the crate's root; `None` for other crates. With `by_path` the name of a child
+/// module counts as a path too.
 fn absolute(
     segments: &[&str],
     base: &[String],

@@ -1,7 +1,8 @@
 //! A scanner of Rust source: words, punctuation, literals and comments with their lines.
 //!
 //! The house rules match tokens and not text: a banned call in a string or a comment is not a call.
-//! There is no parser; rules match short sequences of tokens. The compiler reports malformed source.
+//! There is no parser; rules match short sequences of tokens. The compiler reports malformed
+//! source.
 
 /// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Lists of the symbols that the vendor's driver libraries export, from public sources.
 //!
-//! A stand-in for a library must export every name, also those that it does not implement. C headers
-//! give the declarations and the `#define`s that redirect a name to a version (`_v2`) or to its
-//! per-thread-stream form (`_ptds`, `_ptsz`). Bindings in other languages give older and newer names.
-//! Both sides of every `#if` count, because drivers export both.
+//! A stand-in for a library must export every name, also those that it does not implement. C
+//! headers give the declarations and the `#define`s that redirect a name to a version (`_v2`) or to
+//! its per-thread-stream form (`_ptds`, `_ptsz`). Bindings in other languages give older and newer
+//! names. Both sides of every `#if` count, because drivers export both.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::run::{Calibration, ProfileRef};
 use gpubench_record::{
-    Cell, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateResult, GateScope, GateState, MatrixRow,
-    MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
+    Cell, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateResult, GateScope, GateState,
+    MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
 };
 
 use rows::{

@@ -273,7 +273,10 @@ mod tests {
         let silent = ("p/src/lib.rs", "");
         assert_eq!(messages(unsafe_code, &[file, silent, listed]).len(), 1);
         let elsewhere = ("q/src/a.rs", "unsafe fn f() {}");
-        assert_eq!(messages(unsafe_code, &[file, lib, elsewhere, listed]).len(), 2);
+        assert_eq!(
+            messages(unsafe_code, &[file, lib, elsewhere, listed]).len(),
+            2
+        );
     }
 
     #[test]

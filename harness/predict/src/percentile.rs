@@ -1,7 +1,8 @@
 //! Percentiles by linear interpolation between order statistics, equal to NumPy's to the last bit.
 //!
-//! Hyndman and Fan (1996), definition 7. NumPy interpolates from the nearer order statistic (`_lerp`
-//! in `numpy/lib/_function_base_impl.py`), which decides the last bit; this file does the same.
+//! Hyndman and Fan (1996), definition 7. NumPy interpolates from the nearer order statistic
+//! (`_lerp` in `numpy/lib/_function_base_impl.py`), which decides the last bit; this file does the
+//! same.
 
 /// Percentiles of the values, in rising order of the percents; `None` without values. Reorders the
 /// values by selection, without a full sort.
@@ -54,7 +55,8 @@ mod tests {
 
     #[test]
     fn the_last_bit_equals_numpy() {
-        // numpy.percentile([4.5, 5.0, 6.5, 7.9], 99); low + step * gamma would differ in the last bit.
+        // numpy.percentile([4.5, 5.0, 6.5, 7.9], 99); low + step * gamma would differ in the last
+        // bit.
         let found = percentiles(&mut [4.5, 5.0, 6.5, 7.9], [99.0]).map(|[value]| value.to_bits());
         assert_eq!(found, Some(LAST));
         let from_below = 6.5 + (7.9 - 6.5) * (3.0 * 0.99_f64 - 2.0);

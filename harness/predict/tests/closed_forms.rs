@@ -37,7 +37,8 @@ fn mean_wait_s(scenario: &Scenario, options: &EventOptions, replication: u64) ->
     waits_s.iter().sum::<f64>() / waits_s.len() as f64
 }
 
-/// Intervals of the mean wait at each load, with 99 % simultaneous coverage over both distributions.
+/// Intervals of the mean wait at each load, with 99 % simultaneous coverage over both
+/// distributions.
 fn waits_s(service: ServiceKind) -> Vec<Estimate> {
     let confidence = Confidence::simultaneous(0.01, 2 * LOADS.len() as u32).expect("a level");
     // Eight relaxation times at a load of 0.9, which is 1 / (mu (1 - sqrt(rho))^2) or 3.8 s.

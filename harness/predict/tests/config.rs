@@ -1,10 +1,10 @@
 //! The configurations of `advise`, against published schemas and the rules of their readers.
 //!
 //! Kubernetes objects are read into types generated from the published OpenAPI document and written
-//! back: an unknown field would be missing. The patch and the values of the GPU Operator are checked
-//! against its published schema (`schemas/`). The device plugin and mig-parted publish no schema; the
-//! structs below have the rules of their readers (k8s-device-plugin api/config/v1, mig-parted
-//! api/spec/v1).
+//! back: an unknown field would be missing. The patch and the values of the GPU Operator are
+//! checked against its published schema (`schemas/`). The device plugin and mig-parted publish no
+//! schema; the structs below have the rules of their readers (k8s-device-plugin api/config/v1,
+//! mig-parted api/spec/v1).
 
 mod schemas;
 
@@ -230,8 +230,8 @@ struct PluginConfig {
     map: BTreeMap<String, String>,
 }
 
-/// Helm accepts values that no template reads. The template copies these parts into the ClusterPolicy
-/// (deployments/gpu-operator/templates/clusterpolicy.yaml), so both schemas apply.
+/// Helm accepts values that no template reads. The template copies these parts into the
+/// ClusterPolicy (deployments/gpu-operator/templates/clusterpolicy.yaml), so both schemas apply.
 fn check_operator_values(text: &str, context: &str) {
     let values: Value = strict(text, context);
     let schema = Schema::gpu_operator();

@@ -75,7 +75,8 @@ fn seed(number: u64) -> u64 {
 }
 
 fn job(scenario: &Scenario, seed: u64) -> Value {
-    // The program has milliseconds and rates as input; they include the factors of the hostile tenant.
+    // The program has milliseconds and rates as input; they include the factors of the hostile
+    // tenant.
     let hostile = scenario.hostile.as_ref();
     let loads: Vec<[f64; 2]> = (0..scenario.tenants)
         .map(|index| {

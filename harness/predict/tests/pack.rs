@@ -140,7 +140,7 @@ fn wrong_values_are_refused_on_one_line() {
         ),
         (
             format!("memory_gb = 80\n{tenant}parameters_billion = 1\nbytes_per_parameter = 1"),
-            "memory_gb of x is given twice",
+            "memory_gb of x is set twice",
         ),
         (
             "memory_gb = 80\n[[tenant]]\nname = \"y\"\ncompute = 0.1".to_owned(),
@@ -164,8 +164,8 @@ fn wrong_values_are_refused_on_one_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The bound is the largest number that fits: n fits, n + 1 does not. First fit uses at least the
-    /// GPUs of the larger demand and places every tenant.
+    /// The bound is the largest number that fits: n fits, n + 1 does not. First fit uses at least
+    /// the GPUs of the larger demand and places every tenant.
     #[test]
     fn the_bound_is_tight(
         memory_gb in 0.5..79.0_f64,

@@ -36,8 +36,8 @@ fn scenario() -> impl Strategy<Value = Scenario> {
         )
 }
 
-/// Waits in one first-come queue, by Lindley's recursion (1952). Each step is a monotone function of
-/// the step before, so rounding never turns more load into less waiting.
+/// Waits in one first-come queue, by Lindley's recursion (1952). Each step is a monotone function
+/// of the step before, so rounding never turns more load into less waiting.
 fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
     let mut wait_s = 0.0_f64;
     let mut last_work_s = 0.0_f64;

@@ -48,8 +48,8 @@ pub struct Args {
     out: OutFlag,
     /// Reuse the calibration of this record or file
     ///
-    /// Records are comparable only if their victims do the same work. Pass the first record of a GPU
-    /// to its later runs.
+    /// Records are comparable only if their victims do the same work. Pass the first record of a
+    /// GPU to its later runs.
     #[arg(long, value_name = "RECORD|FILE")]
     calibration: Option<PathBuf>,
     /// After the cells, probe each mechanism (`gpubench list probes`)
@@ -70,8 +70,8 @@ pub struct Args {
     /// After the cells, inject faults: all, or only these (separate by commas)
     ///
     /// Each fault is injected in its own process while victims run, from benign to severe. The GPU
-    /// must recover within a time limit. If it requires a reset, the trials stop and the exit code is
-    /// 4. Do not use on a GPU with other users.
+    /// must recover within a time limit. If it requires a reset, the trials stop and the exit code
+    /// is 4. Do not use on a GPU with other users.
     #[arg(
         long,
         value_name = "NAME",

@@ -78,7 +78,9 @@ pub struct Args {
     #[arg(
         long,
         requires = "from",
-        conflicts_with_all = ["config", "gpu", "memory_gb", "tenants", "tenant_memory_gb", "target"],
+        conflicts_with_all = [
+            "config", "gpu", "memory_gb", "tenants", "tenant_memory_gb", "target",
+        ],
     )]
     chargeback: bool,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::RunError;
 use super::clock::RunClock;
-use super::observe::lives;
+use super::observe::is_alive;
 use crate::device::BlockingCall;
 
 /// The scheduler's number as a participant of the clock.

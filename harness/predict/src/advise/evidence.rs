@@ -55,8 +55,8 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     None
 }
 
-/// Whether small kernels leave SMs idle (question 6). If kernels of both tenants fit side by side, a
-/// victim beside a busy neighbour keeps more of its rate under MPS than under time-slicing.
+/// Whether small kernels leave SMs idle (question 6). If kernels of both tenants fit side by side,
+/// a victim beside a busy neighbour keeps more of its rate under MPS than under time-slicing.
 pub fn sm_bound(record: &RunRecord) -> Option<Measured> {
     let retention = |mechanism: &str| {
         let mut rows = record.matrix.iter().filter(|row| {

@@ -1,7 +1,7 @@
 //! `advise`: the decision tree, answered by flags, a dialog, or a record.
 //!
-//! tree (data) -> walk (path and leaf) -> second (the second tree) and evidence (figures of a record
-//! for each step, and contradictions to the tree) -> advice -> output, config.
+//! tree (data) -> walk (path and leaf) -> second (the second tree) and evidence (figures of a
+//! record for each step, and contradictions to the tree) -> advice -> output, config.
 
 pub mod advice;
 pub mod config;

@@ -1,4 +1,5 @@
-//! A second, smaller published tree (overview S3), and whether it agrees with the first tree's leaf.
+//! A second, smaller published tree (overview S3), and whether it agrees with the first tree's
+//! leaf.
 //!
 //! Its questions about the workload and about memory are independent, so it can give two
 //! recommendations. Both are kept.

@@ -103,8 +103,8 @@ impl Leaf {
         match self {
             Self::NoSharing => "the capacity is reserved, and there is no noisy neighbour",
             Self::NoSharingNoMig => {
-                "without MIG only single tenancy isolates: one workload per GPU, enforced by taints \
-                 and RBAC"
+                "without MIG only single tenancy isolates: one workload per GPU, enforced by \
+                 taints and RBAC"
             }
             Self::Mig => "profile sizes are fixed, and changing them requires a drained node",
             Self::Mps => "faults are not fully isolated, and a control daemon must run",

@@ -1,8 +1,8 @@
 //! The open loop of a shared victim, predicted from its closed loop, beside the measurement.
 //!
 //! If tenants run side by side, the victim is one queue with the contended service time. Under
-//! time-slicing, a request of an idle victim waits for the rest of the neighbour's time slice, so the
-//! time slices are simulated.
+//! time-slicing, a request of an idle victim waits for the rest of the neighbour's time slice, so
+//! the time slices are simulated.
 
 use super::Choices;
 use super::figures::{Native, Shared, aggressor_native_per_s, median};

@@ -1,4 +1,5 @@
-//! `simulate --calibrate`: parameters of the model from a record, and prediction beside measurement.
+//! `simulate --calibrate`: parameters of the model from a record, and prediction beside
+//! measurement.
 //!
 //! figures (medians of cells over blocks) -> parameters (from closed loops only) -> compare (open
 //! loops predicted from them). The compared figures are not used for the calibration.

@@ -136,8 +136,8 @@ pub fn tables() -> &'static [Table] {
     })
 }
 
-/// The table of a GPU, by its short name, by an unambiguous prefix of the short name, or by a product
-/// name.
+/// The table of a GPU, by its short name, by an unambiguous prefix of the short name, or by a
+/// product name.
 pub fn table(name: &str) -> Result<&'static Table, PredictError> {
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
     let is_exact =

@@ -71,8 +71,8 @@ pub struct Cost {
     pub idle_per_year: f64,
 }
 
-/// GPUs for a demand at a target utilisation: ceil(full_gpus / target). `full_gpus` is the number of
-/// GPUs filled to the bound, tenants / n.
+/// GPUs for a demand at a target utilisation: ceil(full_gpus / target). `full_gpus` is the number
+/// of GPUs filled to the bound, tenants / n.
 pub fn fleet(full_gpus: f64, target: f64) -> u64 {
     let gpus = full_gpus / target;
     // A quotient above a whole number by rounding only needs no further GPU.

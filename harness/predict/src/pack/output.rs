@@ -65,7 +65,8 @@ fn kinds(report: &Report) -> String {
             .checked_sub(by_mig)
             .filter(|more| *more > 0)?;
         Some(format!(
-            "{}: MIG holds {by_mig}; {more} more fit under MPS or time-slicing, with less isolation\n",
+            "{}: MIG holds {by_mig}; {more} more fit under MPS or time-slicing, with less \
+             isolation\n",
             kind.name
         ))
     });

@@ -1,7 +1,8 @@
 //! The exponential ziggurat, with the draws in the order of NumPy.
 //!
-//! About 99 % of the numbers need one word: 8 bits choose the layer, 53 bits the position in it. The
-//! tail (layer 0) and the wedge under the curve need a second one; a rejected wedge starts again.
+//! About 99 % of the numbers need one word: 8 bits choose the layer, 53 bits the position in it.
+//! The tail (layer 0) and the wedge under the curve need a second one; a rejected wedge starts
+//! again.
 
 use super::Stream;
 use super::ziggurat_tables::{ACCEPT_BELOW, HEIGHT_BITS, RIGHT_EDGE_BITS, WIDTH_BITS};

@@ -137,8 +137,9 @@ impl Streams {
     }
 }
 
-/// The smallest head and its index, the first of equal ones. Bits of non-negative floats are ordered
-/// like the floats. The next stream is unpredictable, so each match is a select and not a branch.
+/// The smallest head and its index, the first of equal ones. Bits of non-negative floats are
+/// ordered like the floats. The next stream is unpredictable, so each match is a select and not a
+/// branch.
 #[inline]
 fn earliest(heads: &[u64; FEW]) -> (u64, usize) {
     let earlier = |a: (u64, usize), b: (u64, usize)| {

@@ -63,8 +63,8 @@ impl FromStr for ServiceKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const ACCEPTED: &str = "accepted: deterministic, exponential, erlang:STAGES, log-normal:CV, \
-                                hyper-exponential:CV";
+        const ACCEPTED: &str = "accepted: deterministic, exponential, erlang:STAGES, \
+                                log-normal:CV, hyper-exponential:CV";
         let (name, parameter) = text
             .split_once(':')
             .map_or((text, None), |(name, parameter)| (name, Some(parameter)));

@@ -24,7 +24,8 @@ pub struct HostileMode {
 /// Compares the other tenants with and without the hostile one, under one seed.
 ///
 /// "Without" is the same scenario with normal behaviour of that tenant. Its own requests never
-/// count. All tenants draw from one generator, so the arrivals of the others differ between the two.
+/// count. All tenants draw from one generator, so the arrivals of the others differ between the
+/// two.
 pub fn cost_of_hostile(scenario: &Scenario, hostile: &Hostile) -> Vec<HostileMode> {
     let without_hostile = Scenario {
         hostile: None,

@@ -1,9 +1,9 @@
 //! The reference model: three queues over the same arrivals. It is fixed and gets no refinements.
 //!
 //! MIG has a queue per tenant on a slower device. MPS has a queue per tenant; each tenant that is
-//! busy at an arrival, the own one included, lengthens the service time. Time-slicing has one queue,
-//! with a cost for each change of tenant. The order of floating-point operations is part of the
-//! model.
+//! busy at an arrival, the own one included, lengthens the service time. Time-slicing has one
+//! queue, with a cost for each change of tenant. The order of floating-point operations is part of
+//! the model.
 
 use super::arrivals::Arrivals;
 use super::scenario::Scenario;

@@ -123,8 +123,9 @@ fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, Pre
 }
 
 /// The knee of a latency curve is the load with the largest power, throughput over latency; a ray
-/// from the origin is tangent to the curve there (Kleinrock, "Power and deterministic rules of thumb for
-/// probabilistic problems in computer communications", ICC 1979). Latency is the p99 here.
+/// from the origin is tangent to the curve there (Kleinrock, "Power and deterministic rules of
+/// thumb for probabilistic problems in computer communications", ICC 1979). Latency is the p99
+/// here.
 fn knees(points: &[Point]) -> Vec<Knee> {
     let modes = points.first().map_or(0, |point| point.modes.len());
     let knee = |mode: usize| {

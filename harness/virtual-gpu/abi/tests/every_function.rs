@@ -71,7 +71,11 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
             };
             let (inside, behind) = closed(rest);
             let answer = behind.trim_start().strip_prefix("->").unwrap_or("");
-            for name in names.split(',').map(str::trim).filter(|name| is_entry(name)) {
+            for name in names
+                .split(',')
+                .map(str::trim)
+                .filter(|name| is_entry(name))
+            {
                 found.push(Signature {
                     name: name.to_owned(),
                     arguments: types(inside),

@@ -225,11 +225,9 @@ pub fn owner_lives(process: &Process, owner: &Owner) -> Result<bool, Code> {
         return Ok(false);
     }
     let shared = process.device.shared();
-    let same = shared
-        .read(|state| state.processes.rows[owner.process as usize].pid == owner.pid)?;
-    Ok(same
-        && shared
-            .life_held_elsewhere(owner.process)?)
+    let same =
+        shared.read(|state| state.processes.rows[owner.process as usize].pid == owner.pid)?;
+    Ok(same && shared.life_held_elsewhere(owner.process)?)
 }
 
 /// Whether the memory that a handle names is still there.

@@ -103,21 +103,19 @@ pub fn visible_context(device: &Device) -> Result<Context, Code> {
     let machine = device.machine();
     let server = server(device)?;
     let memory_group = cgroup::of_process(device.dir(), std::process::id());
-    let found = device
-        .shared()
-        .read(|state| {
-            let mut context = Context {
-                engine: visible(state, machine)?,
-                memory_group,
-                ..Context::default()
-            };
-            if let Some(server) = server {
-                // A refused client gets the whole device here; creating a context returns the
-                // reason.
-                let _ = mps::admit(state, machine, server, &wish(machine), &mut context);
-            }
-            Some(context)
-        })?;
+    let found = device.shared().read(|state| {
+        let mut context = Context {
+            engine: visible(state, machine)?,
+            memory_group,
+            ..Context::default()
+        };
+        if let Some(server) = server {
+            // A refused client gets the whole device here; creating a context returns the
+            // reason.
+            let _ = mps::admit(state, machine, server, &wish(machine), &mut context);
+        }
+        Some(context)
+    })?;
     found.ok_or(code::NO_DEVICE)
 }
 

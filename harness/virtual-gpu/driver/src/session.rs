@@ -78,10 +78,7 @@ pub enum SessionError {
     },
     /// The description is not readable.
     #[error("virtual GPU folder {path}: {message}")]
-    Parse {
-        path: String,
-        message: String,
-    },
+    Parse { path: String, message: String },
     /// The machine is not usable.
     #[error(transparent)]
     Machine(#[from] MachineError),

@@ -2,8 +2,8 @@
 
 use super::{ConfigFile, ConfigOptions};
 
-/// The file of the device plugin. `resources` is required. A request for more than one replica gives
-/// no more compute, so it is refused.
+/// The file of the device plugin. `resources` is required. A request for more than one replica
+/// gives no more compute, so it is refused.
 pub(super) fn plugin_time_slicing(tenants: u32) -> String {
     format!(
         "version: v1\nflags:\n  migStrategy: none\nsharing:\n  timeSlicing:\n    \

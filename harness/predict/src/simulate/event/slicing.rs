@@ -16,7 +16,8 @@ pub struct TimeSlice {
 }
 
 impl TimeSlice {
-    /// Time slices of a length (infinite: each runs one request to its end), and the cost of a change.
+    /// Time slices of a length (infinite: each runs one request to its end), and the cost of a
+    /// change.
     pub fn new(quantum_ms: f64, switch_ms: f64) -> Self {
         Self {
             quantum_s: quantum_ms / 1000.0,

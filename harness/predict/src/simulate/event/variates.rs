@@ -151,7 +151,8 @@ impl Iterator for ArrivalTimes {
         match self.kind {
             ArrivalKind::Poisson => self.now_s += gap_s,
             ArrivalKind::Bursts { on_ms, off_ms } => {
-                // The rate in a burst is higher, so that the mean rate over bursts and pauses holds.
+                // The rate in a burst is higher, so that the mean rate over bursts and pauses
+                // holds.
                 self.pass_bursts(gap_s * on_ms / (on_ms + off_ms), on_ms, off_ms);
             }
         }

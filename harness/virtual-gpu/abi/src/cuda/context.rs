@@ -6,12 +6,12 @@ use crate::arguments::{put, put_optional};
 use gpubench_virtual_gpu_driver::calls::context::{
     self, ALL_FLAGS, check_flags, create, destroy, invalid_context, release, retain,
 };
+use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{
     current_handle, pop_current, process, push_current, set_current,
 };
 use gpubench_virtual_gpu_driver::stream::GREATEST_PRIORITY;
-use gpubench_virtual_gpu_driver::code;
 
 entries! {
     fn cuCtxCreate_v2(context: *mut Handle, flags: c_uint, device: c_int) {

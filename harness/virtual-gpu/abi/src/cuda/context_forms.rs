@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
-use crate::arguments::{put, read};
 use super::context::{cuCtxCreate_v2, cuCtxGetDevice, cuCtxSynchronize};
+use crate::arguments::{put, read};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{pop_current, process, push_current};

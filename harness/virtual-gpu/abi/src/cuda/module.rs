@@ -162,9 +162,8 @@ pub unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
     if image.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
-    let is_magic = |magic: &[u8; 4]| {
-        (0..4).all(|index| image.cast::<u8>().add(index).read() == magic[index])
-    };
+    let is_magic =
+        |magic: &[u8; 4]| (0..4).all(|index| image.cast::<u8>().add(index).read() == magic[index]);
     if is_magic(b"\x7fELF") || is_magic(&[0x50, 0xed, 0x55, 0xba]) {
         return Err(compiled());
     }

@@ -3,11 +3,11 @@
 use std::ffi::{c_char, c_uint};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::DeviceHandle;
 use super::handles::Objects;
 use super::history::{History, Record};
 use super::objects::{EventSet, Sample};
 use super::returns::{self, Return};
-use super::DeviceHandle;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::process;
 

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_uint};
 
 use super::library::{device_handle, only_device};
 use super::returns::{self, Return};
-use super::types::{Uuid};
+use super::types::Uuid;
 use super::{DeviceHandle, check_not_null, check_version, mig, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
@@ -116,9 +116,7 @@ fn by_uuid(device: &Device, uuid: &str) -> Result<Option<DeviceHandle>, Return> 
 /// A caller's text.
 pub(super) unsafe fn text(from: *const c_char) -> Result<String, Return> {
     check_not_null(from)?;
-    Ok(CStr::from_ptr(from)
-        .to_string_lossy()
-        .into_owned())
+    Ok(CStr::from_ptr(from).to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

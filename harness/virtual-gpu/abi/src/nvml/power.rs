@@ -6,7 +6,7 @@ use super::history::Record;
 use super::library::{catch_up, library};
 use super::returns::{self, Return};
 use super::target::device;
-use super::types::{Temperature};
+use super::types::Temperature;
 use super::{DeviceHandle, check_not_null, check_version, mig, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;

@@ -12,7 +12,8 @@ use super::library::{catch_up_with_the_living, library};
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{
-    ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Utilization};
+    ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Utilization,
+};
 use super::{DeviceHandle, check_not_null, check_version, put, put_list, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::state::{FRACTION_BITS, PROCESSES};

@@ -26,7 +26,10 @@ pub fn update_tips(stream: Handle, tips: Vec<usize>, flags: c_uint) -> Result<()
     let process = process()?;
     let entry = process.stream(stream)?;
     let mut tables = process.ready()?;
-    let graph = tables.captures.get(&entry.slot).map(|capture| capture.graph);
+    let graph = tables
+        .captures
+        .get(&entry.slot)
+        .map(|capture| capture.graph);
     check_tips(&tables, graph.ok_or(code::INVALID_VALUE)?, &tips)?;
     let capture = tables.captures.get_mut(&entry.slot);
     let capture = capture.ok_or(code::INVALID_VALUE)?;

@@ -7,9 +7,7 @@ use crate::execute::run;
 use crate::graph::capture;
 use crate::graph::edit::{new_graph, remove_graph};
 use crate::graph::entries::ExecEntry;
-use crate::graph::instantiate::{
-    AUTO_FREE, DEVICE_LAUNCH, FLAGS, flatten, lay_out, same_context,
-};
+use crate::graph::instantiate::{AUTO_FREE, DEVICE_LAUNCH, FLAGS, flatten, lay_out, same_context};
 use crate::handles::Handle;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, process};

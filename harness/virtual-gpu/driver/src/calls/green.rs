@@ -164,7 +164,9 @@ pub fn destroy(green: Handle) -> Result<(), Code> {
         let mut tables = process.tables();
         tables.greens.remove(green)?;
         tables.contexts.remove(entry.context as Handle)?;
-        tables.streams.remove_where(|stream| stream.placement.context == slot);
+        tables
+            .streams
+            .remove_where(|stream| stream.placement.context == slot);
     }
     release(0, false)
 }
@@ -187,7 +189,9 @@ pub fn of_stream(stream: Handle) -> Result<Handle, Code> {
     let process = process()?;
     let context = process.stream(stream)?.placement.context;
     let tables = process.ready()?;
-    let found = tables.greens.find(|green| green.placement.context == context);
+    let found = tables
+        .greens
+        .find(|green| green.placement.context == context);
     Ok(found.unwrap_or(std::ptr::null_mut()))
 }
 

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use crate::arguments::{handles, put, put_optional};
-use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::calls::capture;
+use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::capture::{GLOBAL, RELAXED, begin, end, exchange_mode};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::arguments::{handles, put, put_new, read};
-use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::calls::graph;
+use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::edit::{copy_graph, dependents, kind_of};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;

@@ -4,9 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
 use crate::arguments::{put, put_new, put_optional, read};
 use crate::cuda::layout::InstantiateParams;
-use gpubench_virtual_gpu_driver::calls::graph::{
-    destroy_exec, instantiate, launch, upload,
-};
+use gpubench_virtual_gpu_driver::calls::graph::{destroy_exec, instantiate, launch, upload};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
 

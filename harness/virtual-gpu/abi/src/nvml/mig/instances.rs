@@ -55,8 +55,14 @@ fn generation(state: &State, kind: Kind, row: u32) -> Option<u64> {
     }
     let (instances, engines) = (state.instances.live(), state.engines.live());
     match kind {
-        Kind::GpuInstance => instances.get(at).filter(|row| row.live).map(|row| row.generation),
-        _ => engines.get(at).filter(|row| row.live).map(|row| row.generation),
+        Kind::GpuInstance => instances
+            .get(at)
+            .filter(|row| row.live)
+            .map(|row| row.generation),
+        _ => engines
+            .get(at)
+            .filter(|row| row.live)
+            .map(|row| row.generation),
     }
 }
 
