@@ -86,7 +86,6 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
     }
 }
 
-/// Whether a word is the name of an entry point.
 fn is_entry(word: &str) -> bool {
     let rest = word.strip_prefix("cu").or(word.strip_prefix("nvml"));
     rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))

@@ -134,13 +134,12 @@ pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code>
 pub fn wait_until_idle(process: &Process, slot: u32) -> Result<(), Code> {
     let covered = || {
         let shared = process.device.shared();
-        let read = shared.read(|state| {
+        shared.read(|state| {
             let slots = order::covered(state, slot as usize);
             let given =
                 |(slot, seq): (u32, u64)| (slot, seq, state.streams.rows[slot as usize].given);
             slots.into_iter().map(given).collect::<Vec<_>>()
-        });
-        read
+        })
     };
     for (slot, _, given) in covered()? {
         process.device.wait_held(slot, given)?;

@@ -15,7 +15,7 @@ entries! {
     }
 
     fn cuMemFreeHost(pointer: *mut c_void) {
-        pinned::free(pointer)
+        pinned::free(pointer as usize)
     }
 
     fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) {

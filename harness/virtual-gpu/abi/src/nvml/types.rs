@@ -266,7 +266,7 @@ c_structs! {
         pub value: u64,
     }
 
-    /// `nvmlFieldValue_t`. The value is a union: the low bytes of `value` on little-endian machines.
+    /// `nvmlFieldValue_t`. The value is a union: the low bytes of `value` on little-endian hosts.
     #[derive(Default)]
     pub struct FieldValue {
         pub field_id: u32,

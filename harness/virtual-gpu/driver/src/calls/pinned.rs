@@ -42,7 +42,7 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
 }
 
 /// Frees pinned memory.
-pub fn free(pointer: *mut c_void) -> Result<(), Code> {
+pub fn free(address: usize) -> Result<(), Code> {
     let process = process()?;
     let context = process.current()?;
     // No stream may test a word in it, and no copy into it may be repeated, after it is unmapped.
@@ -51,12 +51,12 @@ pub fn free(pointer: *mut c_void) -> Result<(), Code> {
         wait_for_context(process, context.slot)?;
     }
     let mut tables = process.ready()?;
-    let key = pointer as usize;
-    let entry = tables.pinned.get(&key).filter(|entry| !entry.registered);
+    let entry = tables.pinned.get(&address);
+    let entry = entry.filter(|entry| !entry.registered);
     let bytes = entry.ok_or(code::INVALID_VALUE)?.bytes;
-    tables.pinned.remove(&key);
+    tables.pinned.remove(&address);
     // SAFETY: mapped by `allocate` with this length, and no longer in the table.
-    match unsafe { libc::munmap(pointer, bytes) } {
+    match unsafe { libc::munmap(address as *mut c_void, bytes) } {
         0 => Ok(()),
         _ => Err(code::INVALID_VALUE),
     }
