@@ -48,8 +48,8 @@ fn an_unread_order_times_out() {
         *rate_per_s = 1e6;
     }
     let prepare = match prepare {
-        ToTenant::Prepare { cell, log, .. } => ToTenant::Prepare {
-            cell,
+        ToTenant::Prepare { id, log, .. } => ToTenant::Prepare {
+            id,
             workload: None,
             load,
             log,
