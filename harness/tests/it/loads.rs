@@ -15,7 +15,7 @@ use gpubench_record::{LoadSpec, Role, SampleStatus};
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_workloads::clock::{Clock, Participation, Time};
 use gpubench_workloads::device::{EventPool, Requests};
-use gpubench_workloads::generator::{Part, Reap, play};
+use gpubench_workloads::generator::{CellRun, Reap, run_cell};
 use gpubench_workloads::load::{self, Calibrated, Gpu, Workload};
 use gpubench_workloads::log::{LogWriter, read_log};
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
     let log = LogWriter::create(&path, 100_000)?;
     device.expect(0)?;
     device.expect(1)?;
-    let part = Part {
+    let part = CellRun {
         t0_ns: clock.now_ns() + 1_000_000,
         load: LoadSpec::Aggressor {
             end_ns,
@@ -240,7 +240,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
         pool,
         prepared: &mut *prepared,
     };
-    let outcome = play(&time, &part, &mut requests, &reap, log)?;
+    let outcome = run_cell(&time, &part, &mut requests, &reap, log)?;
     assert_eq!(outcome.failure, None, "{}", workload.name);
     device.expect(0)?;
     let participation = Participation::join(clock, 0)?;
