@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Every check of the repository, in order, without a GPU: `bash ci/test.sh [STEP...]`.
 #
-# With no STEP all of them run. The compiler's checks come first, because they fail first; the
-# release build comes last and only once, because the Parquet library takes minutes to build.
+# With no STEP all of them run. Everything is built in the release profile and with the features of the
+# whole workspace: the Parquet library is compiled once, and tests run the binary that users get.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,7 +34,13 @@ bounded() {
     return "$status"
 }
 
-task() { cargo run --locked --quiet -p gpubench-ci -- "$@"; }
+# The folder of built programs.
+built() { printf '%s/release' "${CARGO_TARGET_DIR:-target}"; }
+
+task() {
+    cargo build --release --quiet "${packages[@]}" --bin gpubench-ci
+    bounded 30m "$(built)/gpubench-ci" "$@"
+}
 
 # Runs a script of this repository; a missing script fails the step.
 script() {
@@ -44,7 +50,7 @@ script() {
 
 step_fmt() { task fmt; }
 
-step_clippy() { cargo clippy "${packages[@]}" --all-targets -- -D warnings; }
+step_clippy() { cargo clippy --release "${packages[@]}" --all-targets -- -D warnings; }
 
 # The reference programs that some tests compare with. After this step a test that does not find
 # them fails instead of passing.
@@ -56,28 +62,27 @@ step_oracles() {
 }
 
 # The simulator against the NumPy program: equal figures, and the required speed. It runs before
-# the tests, with no other load: a release build of one package, which needs none of the large ones.
+# the tests, with no other load.
 check_speed() {
-    local built="${CARGO_TARGET_DIR:-target}/release/examples/whole_process"
-    cargo build --locked --release --quiet -p gpubench-predict --example whole_process
-    target/oracles/bin/python ci/check_speed.py "$built"
+    cargo build --release --quiet "${packages[@]}" --example whole_process
+    target/oracles/bin/python ci/check_speed.py "$(built)/examples/whole_process"
 }
 
 step_tests() {
     if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run "${packages[@]}"
+        cargo nextest run --release "${packages[@]}"
         # nextest does not run the examples in documentation.
-        bounded 20m cargo test "${packages[@]}" --doc
+        bounded 20m cargo test --release "${packages[@]}" --doc
     else
-        # Unlike nextest it has no time limit for a single test.
-        bounded 60m cargo test "${packages[@]}"
+        # Unlike nextest it ends no single test that hangs.
+        bounded 60m cargo test --release "${packages[@]}"
     fi
 }
 
 step_tidy() { task tidy; }
 
 # Follows the table "Where do I put" of the map in a copy of the tree, and compiles the copy.
-step_dummies() { bounded 30m cargo run --locked --quiet -p gpubench-ci -- dummies; }
+step_dummies() { task dummies; }
 
 # GPUBENCH_EXACT_MSRV=1 demands the pinned compiler; without it a newer one is accepted and named.
 step_msrv() {

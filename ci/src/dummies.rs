@@ -247,7 +247,7 @@ fn compile(root: &Path, copy: &Path) -> Result<(), CiError> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(copy)
-        .args(["check", "--offline", "--quiet", "-p", "gpubench"]);
+        .args(["check", "--release", "--offline", "--quiet", "-p", "gpubench"]);
     command.env("CARGO_TARGET_DIR", target_folder(root));
     let done = command.output().map_err(|source| CiError::Start {
         program: "cargo".to_owned(),

@@ -67,6 +67,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const WRAPPED: &[(&str, &[&str])] = &[
     ("cudarc", &["gpubench-kernels"]),
     ("polars", &["gpubench-reports"]),
+    ("polars-core", &["gpubench-reports"]),
+    ("polars-io", &["gpubench-reports"]),
 ];
 
 /// Dependencies outside the allowed ones; tests may use more.

@@ -10,10 +10,13 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use polars::prelude::{
-    BatchedWriter, Column, DataFrame, DataType, IntoColumn, NamedFrom, ParallelStrategy,
-    ParquetCompression, ParquetReader, ParquetWriter, PlSmallStr, PolarsError, PolarsResult,
-    Schema, SerReader, Series, StatisticsOptions,
+use polars_core::prelude::{
+    Column, DataFrame, DataType, IntoColumn, NamedFrom, PlSmallStr, PolarsError, PolarsResult,
+    Schema, Series,
+};
+use polars_io::prelude::{
+    BatchedWriter, ParallelStrategy, ParquetCompression, ParquetReader, ParquetWriter, SerReader,
+    StatisticsOptions,
 };
 
 use super::error::StoreError;
