@@ -126,7 +126,7 @@ fn keeper() -> Result<(i32, File), Error> {
 
 #[test]
 fn a_descriptor_keeps_memory_until_it_is_closed() -> Result<(), Error> {
-    const TEST: &str = "a_descriptor_keeps_memory_until_its_last_holder_closes_it";
+    const TEST: &str = "a_descriptor_keeps_memory_until_it_is_closed";
     observed(TEST, TimeMode::Wall, run_exporter, || {
         context()?;
         let before = free()?;
@@ -165,7 +165,7 @@ fn a_descriptor_keeps_memory_until_it_is_closed() -> Result<(), Error> {
 
 #[test]
 fn every_own_descriptor_keeps_memory() -> Result<(), Error> {
-    const TEST: &str = "ones_own_descriptors_hold_memory_too_each_of_them";
+    const TEST: &str = "every_own_descriptor_keeps_memory";
     observed(
         TEST,
         TimeMode::Wall,
