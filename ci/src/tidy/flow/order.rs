@@ -60,7 +60,7 @@ pub(super) const HOUSES: &[House] = &[
             "compute_mode|state",
             "cgroup|lifecycle|machine|memory|mps|noise|simulation",
             "mig",
-            "pump",
+            "virtual_time",
         ],
         sees_all: &["lib"],
         read: product_tokens,

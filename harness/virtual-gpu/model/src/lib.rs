@@ -9,7 +9,7 @@ pub mod memory;
 pub mod mig;
 pub mod mps;
 pub mod noise;
-pub mod pump;
 pub mod simulation;
 pub mod state;
 pub mod table;
+pub mod virtual_time;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Device, DeviceError};
 use crate::host_process;
 use gpubench_virtual_gpu_model::noise::{self, Kind};
-use gpubench_virtual_gpu_model::pump;
+use gpubench_virtual_gpu_model::virtual_time;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{
     Condition, DRIVER_THREADS, NONE, PARTICIPANTS, Participant, Standing,
@@ -92,7 +92,7 @@ impl Device {
             if state.participants.rows[index].standing == Standing::Expected {
                 state.participants.rows[index] = Participant::default();
             }
-            pump::pump(state, side, &self.rules)
+            virtual_time::advance(state, side, &self.rules)
         })?;
         self.pass_on(granted);
         Ok(())
@@ -131,7 +131,7 @@ impl Device {
         ME.set(None);
         let granted = self.shared.transact(|state, side| {
             state.participants.rows[me.participant] = Participant::default();
-            pump::pump(state, side, &self.rules)
+            virtual_time::advance(state, side, &self.rules)
         })?;
         self.pass_on(granted);
         Ok(())

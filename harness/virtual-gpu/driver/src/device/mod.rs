@@ -21,7 +21,7 @@ use crate::shm::{QueueView, Shared};
 use clock::ME;
 use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::machine::Machine;
-use gpubench_virtual_gpu_model::pump::{self, Held};
+use gpubench_virtual_gpu_model::virtual_time::{self, Held};
 use gpubench_virtual_gpu_model::simulation::{self, Queues, Rules};
 use gpubench_virtual_gpu_model::state::{Condition, Op, OpKind, Process, RING, State, order};
 
@@ -257,7 +257,7 @@ impl Device {
                     self.shared.free_events_of(slot);
                 }
                 simulation::settle(state, side as &dyn Queues, &self.rules);
-                pump::pump(state, side, &self.rules)
+                virtual_time::advance(state, side, &self.rules)
             })?;
             self.pass_on(granted);
             self.shared.notify_change();

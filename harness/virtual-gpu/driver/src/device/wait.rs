@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::clock::{ME, Me, not_joined};
 use super::{Device, DeviceError};
 use crate::stall;
-use gpubench_virtual_gpu_model::pump;
+use gpubench_virtual_gpu_model::virtual_time;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{Condition, Participant, Standing};
 
@@ -58,7 +58,7 @@ impl Device {
             seq,
             ..Participant::default()
         };
-        if self.shared.read(|state| pump::holds(state, &probe))? {
+        if self.shared.read(|state| virtual_time::holds(state, &probe))? {
             Ok(())
         } else {
             Err(not_joined())
@@ -87,7 +87,7 @@ impl Device {
                 Condition::Unpark => participant.ready_ns.max(ready_ns),
                 _ => ready_ns,
             };
-            let granted = pump::pump(state, side, &self.rules);
+            let granted = virtual_time::advance(state, side, &self.rules);
             (granted, state.now_ns)
         })?;
         let at = match granted {
@@ -152,7 +152,7 @@ impl Device {
             let (met, next) = self.shared.transact(|state, side| {
                 simulation::run_until(state, side, &self.rules, now);
                 (
-                    pump::holds(state, &probe),
+                    virtual_time::holds(state, &probe),
                     simulation::next_event_ns(state, side),
                 )
             })?;

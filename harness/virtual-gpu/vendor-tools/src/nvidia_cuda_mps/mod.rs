@@ -34,7 +34,7 @@ use std::process::Command;
 use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
 use gpubench_virtual_gpu_driver::placement::PIPE_DIRECTORY;
 use gpubench_virtual_gpu_driver::session;
-use gpubench_virtual_gpu_model::pump;
+use gpubench_virtual_gpu_model::virtual_time;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::State;
 
@@ -210,7 +210,7 @@ fn act<R>(device: &Device, body: impl FnOnce(&mut State) -> R) -> Result<R, Devi
     let (out, granted) = device.shared().transact(|state, side| {
         let out = body(state);
         simulation::settle(state, side, device.rules());
-        (out, pump::pump(state, side, device.rules()))
+        (out, virtual_time::advance(state, side, device.rules()))
     })?;
     if let Ok(participant) = granted {
         device.shared().wake(participant);

@@ -1,6 +1,6 @@
 //! Virtual time: the clock advances only while every participant waits, straight to the next event.
 //!
-//! At most one participant runs at a time. When it waits, [`pump`] advances the device until the
+//! At most one participant runs at a time. When it waits, [`advance`] advances the device until the
 //! condition of a participant holds, and grants the clock to that one. Ties are broken by order:
 //! the device first, then waiting participants by ready time and number. Scheduling on the host
 //! therefore has no influence.
@@ -23,7 +23,7 @@ pub enum Held {
 ///
 /// # Errors
 /// Why no participant was granted the clock.
-pub fn pump(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<usize, Held> {
+pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<usize, Held> {
     let mut waiting = false;
     for participant in state.participants.live() {
         match participant.standing {
