@@ -113,7 +113,7 @@ fn memory_limits_and_a_guarded_server_are_proved_and_leave_nothing() -> TestResu
         );
         assert_eq!(
             of(name, "the compute mode")?,
-            "NVML tells EXCLUSIVE_PROCESS"
+            "NVML reports EXCLUSIVE_PROCESS"
         );
         let clients = of(name, "client of our MPS daemon")?;
         assert!(clients.contains("the daemon lists all"), "{clients}");

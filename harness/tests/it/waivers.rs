@@ -178,7 +178,7 @@ fn a_static_program_is_not_taken_for_one_that_can_be_capped() -> TestResult {
     };
     let remedy = "a build for a dynamic target";
     for form in ["-static", "-static-pie"] {
-        let reason = format!("{form} is a static binary, into which nothing can be preloaded");
+        let reason = format!("{form} is a static binary, into which no library can be preloaded");
         holds(&said(form)?, &[("hami", &reason, remedy)]);
     }
     let found = said("-rdynamic")?;

@@ -162,7 +162,7 @@ fn a_process_on_the_device_waives_mechanisms_that_need_it_alone() -> TestResult 
     holds(
         &read_skips(json.as_bytes())?,
         &[
-            ("exclusive-process", "one process cannot have it alone", way),
+            ("exclusive-process", "no single process can have it", way),
             ("mig", "MIG mode cannot be switched", way),
             ("mig-mps", "MIG mode cannot be switched", way),
         ],
