@@ -245,9 +245,14 @@ fn write_error(path: &Path, source: std::io::Error) -> CiError {
 /// Compiles the copy; an error or a warning is something that the table did not name.
 fn compile(root: &Path, copy: &Path) -> Result<(), CiError> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .current_dir(copy)
-        .args(["check", "--release", "--offline", "--quiet", "-p", "gpubench"]);
+    command.current_dir(copy).args([
+        "check",
+        "--release",
+        "--offline",
+        "--quiet",
+        "-p",
+        "gpubench",
+    ]);
     command.env("CARGO_TARGET_DIR", target_folder(root));
     let done = command.output().map_err(|source| CiError::Start {
         program: "cargo".to_owned(),

@@ -70,7 +70,12 @@ fn a_wrong_instance_an_idle_percentage_and_a_dropped_preload_are_noticed() -> Te
             .filter(|p| !p.check.contains(handed))
             .all(|p| p.holds)
     );
-    is_noticed(&record, "mps-quota", "its percentage", "reported: victim 132")?;
+    is_noticed(
+        &record,
+        "mps-quota",
+        "its percentage",
+        "reported: victim 132",
+    )?;
     is_noticed(&record, "hami", "in every tenant", "victim: not mapped")
 }
 

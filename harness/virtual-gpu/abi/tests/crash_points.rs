@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use gpubench_virtual_gpu_driver::crash::{ENV, Place};
 use gpubench_virtual_gpu_driver::session::TimeMode::{self, Virtual, Wall};
 use gpubench_virtual_gpu_driver::shm::Shared;
-use gpubench_virtual_gpu_model::state::{EVENTS, Standing};
+use gpubench_virtual_gpu_model::state::{EVENTS, ParticipantStatus};
 
 use mps_support::{Error, Stage, quiet, scene};
 
@@ -58,7 +58,7 @@ fn assert_nothing_left(stage: &Stage, what: &str) -> Result<(), Error> {
                 .participants
                 .live()
                 .iter()
-                .filter(|p| p.standing != Standing::Free)
+                .filter(|p| p.status != ParticipantStatus::Free)
                 .count(),
         ]
     })?;

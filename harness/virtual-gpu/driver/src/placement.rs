@@ -17,7 +17,7 @@ use crate::device::Device;
 use gpubench_virtual_gpu_model::cgroup;
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::mig;
-use gpubench_virtual_gpu_model::mps::{self, Refusal, Wish};
+use gpubench_virtual_gpu_model::mps::{self, ClientRequest, Refusal};
 use gpubench_virtual_gpu_model::state::{Context, State, WHOLE};
 
 /// Name of the socket that a daemon listens on, in its pipe directory.
@@ -33,7 +33,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 static SERVER: OnceLock<Result<Option<u32>, Code>> = OnceLock::new();
 
 /// The limits of its namespace, known once it is a client.
-static BOUNDS: OnceLock<Wish> = OnceLock::new();
+static BOUNDS: OnceLock<ClientRequest> = OnceLock::new();
 
 /// The compute engine that the process's environment shows it; `None` if it shows none.
 pub fn visible(state: &State, machine: &Machine) -> Option<u32> {
@@ -176,7 +176,7 @@ fn connect(device: &Device) -> Result<Option<u32>, Code> {
 }
 
 /// The reply of a daemon to a client: the row of its server, and the limits of its namespace.
-pub fn admitted(server: u32, bounds: &Wish) -> String {
+pub fn admitted(server: u32, bounds: &ClientRequest) -> String {
     let field = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
     let percentage = field(bounds.percentage.map(u64::from));
     let priority = field(bounds.priority.map(u64::from));
@@ -185,13 +185,13 @@ pub fn admitted(server: u32, bounds: &Wish) -> String {
 }
 
 /// Reads the reply that [`admitted`] writes; `None` for a refusal.
-fn read_admitted(answer: &str) -> Option<(u32, Wish)> {
+fn read_admitted(answer: &str) -> Option<(u32, ClientRequest)> {
     let mut words = answer.trim().strip_prefix("server ")?.split(' ');
     let server = words.next()?.parse().ok()?;
     let mut number = || words.next()?.parse::<u64>().ok();
     let (percentage, memory_limit, priority) = (number(), number(), number());
     let small = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
-    let bounds = Wish {
+    let bounds = ClientRequest {
         percentage: small(percentage),
         memory_limit,
         priority: small(priority),
@@ -212,8 +212,8 @@ fn ask(dir: &Path) -> Option<String> {
 }
 
 /// What the process's environment requests from MPS.
-fn wish(machine: &Machine) -> Wish {
-    static READ: OnceLock<Wish> = OnceLock::new();
+fn wish(machine: &Machine) -> ClientRequest {
+    static READ: OnceLock<ClientRequest> = OnceLock::new();
     let own = *READ.get_or_init(|| {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
         wish_of(
@@ -229,12 +229,18 @@ fn wish(machine: &Machine) -> Wish {
 
 /// What these variables request. A value that cannot be parsed counts as unset, as with the real
 /// driver.
-fn wish_of(machine: &Machine, percentage: &str, limit: &str, priority: &str, part: &str) -> Wish {
+fn wish_of(
+    machine: &Machine,
+    percentage: &str,
+    limit: &str,
+    priority: &str,
+    part: &str,
+) -> ClientRequest {
     let percentage = percentage.trim().parse::<f64>().ok();
     let partition = part
         .split_once('/')
         .filter(|(gpu, _)| *gpu == machine.uuid());
-    Wish {
+    ClientRequest {
         percentage: percentage
             .filter(|p| (0.0..=100.0).contains(p))
             .map(|p| p as u32),
@@ -263,7 +269,7 @@ pub fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::{bytes, find, wish_of};
     use gpubench_virtual_gpu_model::machine::Machine;
-    use gpubench_virtual_gpu_model::mps::Wish;
+    use gpubench_virtual_gpu_model::mps::ClientRequest;
     use gpubench_virtual_gpu_model::state::State;
 
     #[test]
@@ -285,7 +291,7 @@ mod tests {
         let machine = Machine::load("turing").expect("built in");
         let partition = format!("{}/3", machine.uuid());
         let wish = wish_of(&machine, "50", "1=1G,0=2G", "1", &partition);
-        let want = Wish {
+        let want = ClientRequest {
             percentage: Some(50),
             memory_limit: Some(2 << 30),
             priority: Some(1),
@@ -294,7 +300,7 @@ mod tests {
         assert_eq!(wish, want);
         assert_eq!(
             wish_of(&machine, "150", "x", "7", "GPU-x/1"),
-            Wish::default()
+            ClientRequest::default()
         );
     }
 

@@ -7,7 +7,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use gpubench_virtual_gpu_model::state::{Condition, Participant, Standing, State};
+use gpubench_virtual_gpu_model::state::{Condition, Participant, ParticipantStatus, State};
 
 /// Watches one wait.
 pub struct Watch {
@@ -65,15 +65,17 @@ pub fn describe(state: &State) -> String {
             .rows
             .get(participant.process as usize)
             .map_or(0, |process| process.pid);
-        match participant.standing {
-            Standing::Free => {}
-            Standing::Expected => parts.push(format!("participant {id} is expected and not there")),
-            Standing::Running => parts.push(format!(
+        match participant.status {
+            ParticipantStatus::Free => {}
+            ParticipantStatus::Expected => {
+                parts.push(format!("participant {id} is expected and not there"))
+            }
+            ParticipantStatus::Running => parts.push(format!(
                 "participant {id} runs (process {pid}, thread {} {})",
                 participant.tid,
                 thread_state(pid, participant.tid)
             )),
-            Standing::Waiting => parts.push(format!(
+            ParticipantStatus::Waiting => parts.push(format!(
                 "participant {id} waits for {} (process {pid}, thread {} {:?})",
                 awaited(state, participant),
                 participant.tid,

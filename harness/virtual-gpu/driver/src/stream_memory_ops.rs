@@ -137,7 +137,7 @@ pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<Strea
         test: word.test,
         ..StreamWait::default()
     };
-    stream_wait.look_after(&launch::rerun_targets(process));
+    stream_wait.recheck_after(&launch::rerun_targets(process));
     Ok(process.device.arm(stream_wait)?)
 }
 

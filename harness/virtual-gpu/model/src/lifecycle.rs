@@ -38,7 +38,9 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
     mps::reap(state, slot);
     memory::end_where(state, |a| a.process == slot);
     for participant in state.participants.live_mut() {
-        if participant.process == slot && participant.standing != crate::state::Standing::Free {
+        if participant.process == slot
+            && participant.status != crate::state::ParticipantStatus::Free
+        {
             *participant = Participant {
                 process: NONE,
                 ..Participant::default()

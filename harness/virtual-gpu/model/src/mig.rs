@@ -84,7 +84,7 @@ pub enum Activation {
 }
 
 /// Requests MIG mode on or off; the request is pending until it can apply.
-pub fn ask(state: &mut State, machine: &Machine, on: bool) -> Activation {
+pub fn request_mode(state: &mut State, machine: &Machine, on: bool) -> Activation {
     state.mig.pending = on;
     if state.mig.current == on {
         Activation::Done

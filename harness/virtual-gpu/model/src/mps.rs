@@ -24,7 +24,7 @@ pub enum Refusal {
 
 /// Settings of a client, from its environment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct ClientRequest {
     /// Active-thread percentage; can only lower the server's.
     pub percentage: Option<u32>,
     /// Memory limit in bytes; can only lower the server's.
@@ -35,7 +35,7 @@ pub struct Wish {
     pub partition: Option<u32>,
 }
 
-impl Wish {
+impl ClientRequest {
     /// These settings, within the bounds of an administrator.
     #[must_use]
     pub fn within(self, bounds: &Self) -> Self {
@@ -148,7 +148,7 @@ pub fn admit(
     state: &State,
     machine: &Machine,
     server: u32,
-    wish: &Wish,
+    wish: &ClientRequest,
     context: &mut Context,
 ) -> Result<(), Refusal> {
     let row = state.servers.rows.get(server as usize);
@@ -184,7 +184,7 @@ pub fn admit(
     Ok(())
 }
 
-fn partition(state: &State, daemon: u32, wish: &Wish) -> Result<(u32, u32, u32), Refusal> {
+fn partition(state: &State, daemon: u32, wish: &ClientRequest) -> Result<(u32, u32, u32), Refusal> {
     let mut rows = state.partitions.live().iter().enumerate();
     let found = rows.find(|(_, p)| p.live && p.daemon == daemon && Some(p.id) == wish.partition);
     let (row, found) = found.ok_or(Refusal::NoPartition)?;

@@ -6,7 +6,7 @@
 //! therefore has no influence.
 
 use crate::simulation::{Queues, Rules, advance_to, next_event_ns, settle};
-use crate::state::{Condition, NEVER, Participant, RING, Standing, State, stream_wait};
+use crate::state::{Condition, NEVER, Participant, ParticipantStatus, RING, State, stream_wait};
 
 /// Why no participant was granted the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +26,10 @@ pub enum Held {
 pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<usize, Held> {
     let mut waiting = false;
     for participant in state.participants.live() {
-        match participant.standing {
-            Standing::Running | Standing::Expected => return Err(Held::Busy),
-            Standing::Waiting => waiting = true,
-            Standing::Free => {}
+        match participant.status {
+            ParticipantStatus::Running | ParticipantStatus::Expected => return Err(Held::Busy),
+            ParticipantStatus::Waiting => waiting = true,
+            ParticipantStatus::Free => {}
         }
     }
     if !waiting {
@@ -39,7 +39,7 @@ pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<
         settle(state, queues, rules);
         let mut chosen: Option<(u64, usize)> = None;
         for (index, participant) in state.participants.live().iter().enumerate() {
-            if participant.standing == Standing::Waiting && holds(state, participant) {
+            if participant.status == ParticipantStatus::Waiting && holds(state, participant) {
                 let key = (ready_ns(state, participant), index);
                 chosen = Some(chosen.map_or(key, |best| best.min(key)));
             }
@@ -48,7 +48,7 @@ pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<
         if let Some((_, index)) = chosen.filter(|&(ready_ns, _)| ready_ns <= state.now_ns) {
             let now = state.now_ns;
             let participant = &mut state.participants.rows[index];
-            participant.standing = Standing::Running;
+            participant.status = ParticipantStatus::Running;
             participant.granted_ns = now;
             if participant.condition == Condition::Unpark {
                 participant.token = false;

@@ -2,7 +2,7 @@
 
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::mig::{self, MigError};
-use gpubench_virtual_gpu_model::mps::{self, Refusal, Wish};
+use gpubench_virtual_gpu_model::mps::{self, ClientRequest, Refusal};
 use gpubench_virtual_gpu_model::state::{
     Context, MpsDaemon, NONE, ServerState, SmPartition, State, WHOLE,
 };
@@ -174,18 +174,18 @@ fn a_client_gets_the_lower_of_two_limits_rounded_down() -> Result<(), Error> {
         ..DAEMON
     };
     let (server, mut client) = served(&machine, &mut state, daemon)?;
-    let wish = Wish {
+    let wish = ClientRequest {
         percentage: Some(33),
         memory_limit: Some(8 << 30),
-        ..Wish::default()
+        ..ClientRequest::default()
     };
     mps::admit(&state, &machine, server, &wish, &mut client).map_err(|r| format!("{r:?}"))?;
     // 33 % of 132 SMs are 43.56.
     assert_eq!((client.sm_count, client.memory_limit), (43, 4 << 30));
     assert_eq!(client.group, state.servers.rows[server as usize].context);
-    let more = Wish {
+    let more = ClientRequest {
         percentage: Some(80),
-        ..Wish::default()
+        ..ClientRequest::default()
     };
     mps::admit(&state, &machine, server, &more, &mut client).map_err(|r| format!("{r:?}"))?;
     assert_eq!(
@@ -211,7 +211,13 @@ fn a_full_a_faulty_and_a_dead_server_refuse() -> Result<(), Error> {
     let (server, client) = served(&machine, &mut state, DAEMON)?;
     let admit = |state: &State, process: u32| {
         let mut client = Context { process, ..client };
-        mps::admit(state, &machine, server, &Wish::default(), &mut client)
+        mps::admit(
+            state,
+            &machine,
+            server,
+            &ClientRequest::default(),
+            &mut client,
+        )
     };
     for process in 0..60 {
         let slot = state.contexts.claim(|c| !c.live).ok_or("room")?;
@@ -255,11 +261,17 @@ fn static_partitions_are_exclusive_and_must_be_named() -> Result<(), Error> {
         sm_first: 16,
         sm_count: 24,
     };
-    let none = mps::admit(&state, &machine, server, &Wish::default(), &mut client);
+    let none = mps::admit(
+        &state,
+        &machine,
+        server,
+        &ClientRequest::default(),
+        &mut client,
+    );
     assert_eq!(none, Err(Refusal::NoPartition));
-    let wish = Wish {
+    let wish = ClientRequest {
         partition: Some(2),
-        ..Wish::default()
+        ..ClientRequest::default()
     };
     mps::admit(&state, &machine, server, &wish, &mut client).map_err(|r| format!("{r:?}"))?;
     assert_eq!((client.sm_first, client.sm_count), (16, 24));

@@ -160,7 +160,7 @@ proptest! {
         // Open contexts block the mode and a reset.
         let busy = state.contexts.live().iter().any(|context| context.live);
         let before = state.mig.current;
-        let answer = mig::ask(&mut state, &machine, false);
+        let answer = mig::request_mode(&mut state, &machine, false);
         prop_assert_eq!(answer == mig::Activation::InUse, busy);
         prop_assert!(!busy || state.mig.current == before);
         prop_assert_eq!(mig::reset(&mut state, &machine).is_err(), busy);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::{Device, DeviceError};
 use crate::host_process;
 use gpubench_virtual_gpu_model::noise::{self, Kind};
-use gpubench_virtual_gpu_model::virtual_time;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{
-    Condition, DRIVER_THREADS, NONE, PARTICIPANTS, Participant, Standing,
+    Condition, DRIVER_THREADS, NONE, PARTICIPANTS, Participant, ParticipantStatus,
 };
+use gpubench_virtual_gpu_model::virtual_time;
 
 /// How far a thread may run ahead of the model.
 const AHEAD_NS: u64 = 1_000_000;
@@ -43,11 +43,11 @@ impl Device {
                 *used += 1;
             }
             let participant = &mut state.participants.rows[index];
-            if participant.standing != Standing::Free {
+            if participant.status != ParticipantStatus::Free {
                 return Err(DeviceError::NotExpected(id));
             }
             *participant = Participant {
-                standing: Standing::Expected,
+                status: ParticipantStatus::Expected,
                 process: NONE,
                 ready_ns: state.now_ns,
                 ..Participant::default()
@@ -62,7 +62,7 @@ impl Device {
         let at = ME.get().map_or(0, |me| me.local_ns);
         self.shared.transact(|state, _| {
             let rows = &mut state.participants;
-            let free = |row: &Participant| row.standing == Standing::Free;
+            let free = |row: &Participant| row.status == ParticipantStatus::Free;
             let index = (DRIVER_THREADS..PARTICIPANTS)
                 .find(|&index| index >= rows.used as usize || free(&rows.rows[index]));
             let index = index.ok_or(DeviceError::Full("thread of the driver"))?;
@@ -71,7 +71,7 @@ impl Device {
                 rows.used += 1;
             }
             rows.rows[index] = Participant {
-                standing: Standing::Expected,
+                status: ParticipantStatus::Expected,
                 process: NONE,
                 ready_ns: at.max(state.now_ns),
                 ..Participant::default()
@@ -89,7 +89,7 @@ impl Device {
     pub fn abandon(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         let granted = self.shared.transact(|state, side| {
-            if state.participants.rows[index].standing == Standing::Expected {
+            if state.participants.rows[index].status == ParticipantStatus::Expected {
                 state.participants.rows[index] = Participant::default();
             }
             virtual_time::advance(state, side, &self.rules)
@@ -106,10 +106,10 @@ impl Device {
         let tid = host_process::own_tid();
         let ready_ns = self.shared.transact(|state, _| {
             let participant = &mut state.participants.rows[index];
-            if participant.standing != Standing::Expected {
+            if participant.status != ParticipantStatus::Expected {
                 return Err(DeviceError::NotExpected(id));
             }
-            participant.standing = Standing::Running;
+            participant.status = ParticipantStatus::Running;
             participant.process = process;
             participant.tid = tid;
             Ok(participant.ready_ns.max(state.now_ns))

@@ -21,9 +21,9 @@ use crate::shm::{QueueView, Shared};
 use clock::ME;
 use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::machine::Machine;
-use gpubench_virtual_gpu_model::virtual_time::{self, Held};
 use gpubench_virtual_gpu_model::simulation::{self, Queues, Rules};
 use gpubench_virtual_gpu_model::state::{Condition, Op, OpKind, Process, RING, State, order};
+use gpubench_virtual_gpu_model::virtual_time::{self, Held};
 
 /// Errors of a thread on the shared device.
 #[derive(Debug, thiserror::Error)]

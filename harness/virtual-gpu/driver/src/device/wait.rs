@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::clock::{ME, Me, not_joined};
 use super::{Device, DeviceError};
 use crate::stall;
-use gpubench_virtual_gpu_model::virtual_time;
 use gpubench_virtual_gpu_model::simulation;
-use gpubench_virtual_gpu_model::state::{Condition, Participant, Standing};
+use gpubench_virtual_gpu_model::state::{Condition, Participant, ParticipantStatus};
+use gpubench_virtual_gpu_model::virtual_time;
 
 /// How often a waiter checks whether the other processes still live.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -58,7 +58,10 @@ impl Device {
             seq,
             ..Participant::default()
         };
-        if self.shared.read(|state| virtual_time::holds(state, &probe))? {
+        if self
+            .shared
+            .read(|state| virtual_time::holds(state, &probe))?
+        {
             Ok(())
         } else {
             Err(not_joined())
@@ -78,7 +81,7 @@ impl Device {
         let word = self.shared.word(me.participant);
         let granted = self.shared.transact(|state, side| {
             let participant = &mut state.participants.rows[me.participant];
-            participant.standing = Standing::Waiting;
+            participant.status = ParticipantStatus::Waiting;
             participant.condition = condition;
             participant.target = target;
             participant.seq = seq;
@@ -112,10 +115,10 @@ impl Device {
             let (own, transactions) = self
                 .shared
                 .read(|state| (state.participants.rows[participant], state.transactions))?;
-            match own.standing {
-                Standing::Running => return Ok(own.granted_ns),
-                Standing::Waiting => {}
-                Standing::Free | Standing::Expected => {
+            match own.status {
+                ParticipantStatus::Running => return Ok(own.granted_ns),
+                ParticipantStatus::Waiting => {}
+                ParticipantStatus::Free | ParticipantStatus::Expected => {
                     return Err(DeviceError::Stalled(format!(
                         "participant {participant} was taken for dead while it waited"
                     )));

@@ -7,7 +7,7 @@
 
 use super::clock::ME;
 use super::{Device, DeviceError};
-use gpubench_virtual_gpu_model::state::stream_wait::{self, Owed};
+use gpubench_virtual_gpu_model::state::stream_wait::{self, PendingStore};
 use gpubench_virtual_gpu_model::state::{Condition, NEVER, NONE, StreamWait};
 
 /// A wait for a word: its row and its number there.
@@ -63,7 +63,7 @@ impl Device {
     pub fn notice(
         &self,
         by: Option<(u32, u64)>,
-        owed: &[Owed],
+        owed: &[PendingStore],
         elsewhere: &dyn Fn(u64, u64) -> Option<*mut u8>,
     ) -> Result<(), DeviceError> {
         if !self.shared.words_wanted() {
@@ -98,7 +98,7 @@ impl Device {
                     (stream_wait.by, stream_wait.by_seq) = by.unwrap_or((NONE, 0));
                     met += 1;
                 } else if stream_wait.process == own {
-                    stream_wait.look_after(owed);
+                    stream_wait.recheck_after(owed);
                 }
             }
             // Under the lock, or a wait that somebody enters now would never be looked at. And only

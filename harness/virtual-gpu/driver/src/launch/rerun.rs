@@ -15,7 +15,7 @@ use crate::entries::StreamEntry;
 use crate::process::Process;
 use crate::stored_word::Store;
 use crate::tables::Piece;
-use gpubench_virtual_gpu_model::state::stream_wait::Owed;
+use gpubench_virtual_gpu_model::state::stream_wait::PendingStore;
 
 /// Repeats the write of a word after the rerun of a launch that writes to its allocation.
 pub fn rerun_store(process: &Process, stream: &StreamEntry, seq: u64, start: u64, store: Store) {
@@ -42,7 +42,7 @@ pub fn rerun_writes(process: &Process, start: u64) -> bool {
 }
 
 /// Host memory that reruns will write.
-pub fn rerun_targets(process: &Process) -> Vec<Owed> {
+pub fn rerun_targets(process: &Process) -> Vec<PendingStore> {
     let tables = process.tables();
     let mut out = Vec::new();
     for rerun in &tables.launches.reruns {
@@ -54,7 +54,7 @@ pub fn rerun_targets(process: &Process) -> Vec<Owed> {
             Some(base..base + entry.bytes as usize)
         });
         let parts = parts.chain(rerun.pinned.iter().cloned());
-        out.extend(parts.map(|part| Owed { part, by }));
+        out.extend(parts.map(|part| PendingStore { part, by }));
     }
     out
 }

@@ -23,7 +23,7 @@ pub use division::{
     Usage, WHOLE,
 };
 pub use order::Order;
-pub use participant::{Condition, Participant, Standing};
+pub use participant::{Condition, Participant, ParticipantStatus};
 pub use resource::{Location, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};

@@ -3,7 +3,7 @@
 /// State of a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
-pub enum Standing {
+pub enum ParticipantStatus {
     /// The slot is free.
     #[default]
     Free,
@@ -41,7 +41,7 @@ pub enum Condition {
 #[repr(C)]
 pub struct Participant {
     /// Its state.
-    pub standing: Standing,
+    pub status: ParticipantStatus,
     /// Its wait condition.
     pub condition: Condition,
     /// An unpark arrived that no park has consumed yet.

@@ -44,7 +44,7 @@ pub struct StreamWait {
 
 /// A range of a process's memory to which an operation stores when it completes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owed {
+pub struct PendingStore {
     /// Addresses in the process.
     pub part: Range<usize>,
     /// Stream and sequence number of the operation.
@@ -53,7 +53,7 @@ pub struct Owed {
 
 impl StreamWait {
     /// Requests a recheck after the first operation that may store to the word.
-    pub fn look_after(&mut self, owed: &[Owed]) {
+    pub fn recheck_after(&mut self, owed: &[PendingStore]) {
         let mut owed = owed
             .iter()
             .filter(|owed| owed.part.contains(&(self.host as usize)));
@@ -138,7 +138,7 @@ pub fn is_met_or_gone(state: &State, row: usize, number: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Owed, StreamWait, Test, is_met_or_gone, is_over};
+    use super::{PendingStore, StreamWait, Test, is_met_or_gone, is_over};
     use crate::state::{NONE, State, Stream};
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         state.contexts.rows[0].sticky = 0;
         let (part, by) = (64..128, (1, 6));
         state.stream_waits.rows[row].host = 128;
-        state.stream_waits.rows[row].look_after(&[Owed {
+        state.stream_waits.rows[row].recheck_after(&[PendingStore {
             part: part.clone(),
             by,
         }]);
@@ -207,7 +207,7 @@ mod tests {
             "outside the range"
         );
         state.stream_waits.rows[row].host = 127;
-        state.stream_waits.rows[row].look_after(&[Owed { part, by }]);
+        state.stream_waits.rows[row].recheck_after(&[PendingStore { part, by }]);
         assert!(!is_over(&state, row, 7));
         state.streams.rows[1].completed = 6;
         assert!(is_over(&state, row, 7), "recheck");

@@ -12,7 +12,7 @@ use super::{MpsError, Programs};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::host_process::monotonic_ns;
 use gpubench_virtual_gpu_driver::placement;
-use gpubench_virtual_gpu_model::mps::Wish;
+use gpubench_virtual_gpu_model::mps::ClientRequest;
 
 /// How long a client waits for the server of another user. The client's own timeout is longer.
 const BUSY_NS: u64 = 8_000_000_000;
@@ -81,7 +81,7 @@ impl Daemon {
     pub fn admit(&self, pid: u32, uid: u32, namespace_id: Option<&NamespaceId>) -> String {
         let found = match namespace_id {
             Some(namespace_id) => self.named(uid, namespace_id),
-            None => self.server(uid).map(|row| (row, Wish::default())),
+            None => self.server(uid).map(|row| (row, ClientRequest::default())),
         };
         match found {
             Ok((row, bounds)) => {
@@ -107,7 +107,11 @@ impl Daemon {
     }
 
     /// The row of a named server, and the limits of a namespace.
-    fn named(&self, uid: u32, namespace_id: &NamespaceId) -> Result<(u32, Wish), MpsError> {
+    fn named(
+        &self,
+        uid: u32,
+        namespace_id: &NamespaceId,
+    ) -> Result<(u32, ClientRequest), MpsError> {
         let refused = |text: String| MpsError::Refused(text);
         let mut shared = self.shared();
         self.remove_dead_servers(&mut shared)?;

@@ -34,9 +34,9 @@ use std::process::Command;
 use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
 use gpubench_virtual_gpu_driver::placement::PIPE_DIRECTORY;
 use gpubench_virtual_gpu_driver::session;
-use gpubench_virtual_gpu_model::virtual_time;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::State;
+use gpubench_virtual_gpu_model::virtual_time;
 
 pub use client::send;
 use options::{Mode, Options};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::MpsError;
 use super::socket::bind;
 use gpubench_virtual_gpu_driver::placement::CONTROL_SOCKET;
-use gpubench_virtual_gpu_model::mps::Wish;
+use gpubench_virtual_gpu_model::mps::ClientRequest;
 
 /// The namespace that every server has.
 pub const DEFAULT: &str = "default";
@@ -36,7 +36,7 @@ pub struct Namespace {
     /// Its name.
     pub name: String,
     /// Limits of its clients.
-    pub bounds: Wish,
+    pub bounds: ClientRequest,
     /// Its socket.
     pub socket: NamespaceSocket,
 }

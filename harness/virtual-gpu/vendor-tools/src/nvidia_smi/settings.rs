@@ -82,7 +82,8 @@ pub(super) fn answer(setting: Setting, device: &Device) -> Result<Answer, Device
             Ok(done(format!("Set compute mode to {mode:?}")))
         }
         Setting::Mig(on) => {
-            let activation = device.transact(|state, _| mig::ask(state, device.machine(), on))?;
+            let activation =
+                device.transact(|state, _| mig::request_mode(state, device.machine(), on))?;
             let word = if on { "enable" } else { "disable" };
             Ok(done(match activation {
                 mig::Activation::Done => format!("MIG mode: {word}d"),

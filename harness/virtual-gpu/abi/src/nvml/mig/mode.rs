@@ -31,7 +31,7 @@ entries! {
         supported(&device)?;
         privileged(&device)?;
         catch_up_with_the_living(&device)?;
-        let activation = device.transact(|state, _| mig::ask(state, device.machine(), on))?;
+        let activation = device.transact(|state, _| mig::request_mode(state, device.machine(), on))?;
         let found = match activation {
             mig::Activation::Done => 0,
             mig::Activation::InUse => returns::IN_USE.0,

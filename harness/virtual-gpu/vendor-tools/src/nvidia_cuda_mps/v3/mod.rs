@@ -12,7 +12,7 @@ use super::listen::handler;
 use super::named::{self, DEFAULT, NamedServer, Namespace, NamespaceId, NamespaceSocket};
 use super::{MpsError, command, partition, query, refuse, rows, watch};
 use arguments::Arguments;
-use gpubench_virtual_gpu_model::mps::Wish;
+use gpubench_virtual_gpu_model::mps::ClientRequest;
 use lists::{
     clients, get, list_clients, list_namespaces, list_servers, namespace_rows, server_row,
 };
@@ -114,7 +114,7 @@ fn create_server(
         row,
         namespaces: vec![Namespace {
             name: DEFAULT.to_owned(),
-            bounds: Wish::default(),
+            bounds: ClientRequest::default(),
             socket,
         }],
     });
@@ -160,7 +160,7 @@ fn create_namespace(
         let folder = daemon.pipe.join(server).join(name);
         found.namespaces.push(Namespace {
             name: name.to_owned(),
-            bounds: Wish::default(),
+            bounds: ClientRequest::default(),
             socket: NamespaceSocket::open(&folder, handler(daemon, namespace_id))?,
         });
         Ok(String::new())
@@ -229,7 +229,7 @@ fn set_bounds(
         let mut all = found.namespaces.iter_mut();
         let namespace = all.find(|known| known.name == name);
         let bounds = &mut namespace.ok_or_else(|| no_namespace(server, name))?.bounds;
-        *bounds = Wish {
+        *bounds = ClientRequest {
             memory_limit: memory.or(bounds.memory_limit),
             percentage: percentage.or(bounds.percentage),
             priority: priority.or(bounds.priority),
