@@ -239,13 +239,13 @@ fn codes(row: &Row, armed: bool) -> Result<[i32; 4], Error> {
 fn every_fault_kernel_has_its_code_and_xid() -> Result<(), Error> {
     for row in TABLE {
         let name = row.kernel.0;
-        let mut seen = [0; 4];
+        let mut results = [0; 4];
         let xids = with_context(|| {
-            seen = codes(row, true)?;
+            results = codes(row, true)?;
             Ok(())
         })?;
         let code = row.code;
-        assert_eq!(seen, [0, code, code, code], "{name}");
+        assert_eq!(results, [0, code, code, code], "{name}");
         assert_eq!(xids, row.xids, "{name}");
     }
     Ok(())
@@ -254,13 +254,13 @@ fn every_fault_kernel_has_its_code_and_xid() -> Result<(), Error> {
 #[test]
 fn unarmed_fault_kernels_have_no_effect() -> Result<(), Error> {
     for row in TABLE {
-        let mut seen = [-1; 4];
+        let mut results = [-1; 4];
         let xids = with_context(|| {
-            seen = codes(row, false)?;
+            results = codes(row, false)?;
             Ok(())
         })?;
         assert_eq!(
-            (seen, xids.as_slice()),
+            (results, xids.as_slice()),
             ([0; 4], &[][..]),
             "{}",
             row.kernel.0

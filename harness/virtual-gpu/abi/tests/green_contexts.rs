@@ -136,7 +136,7 @@ fn a_fault_ends_all_contexts_of_the_process() -> Result<(), Error> {
 fn blocks_run_on_the_sms_of_their_context() -> Result<(), Error> {
     let (_dir, _greens, streams) = two_streams()?;
     let trace = function(TRACE, "block_trace")?;
-    let mut seen = Vec::new();
+    let mut sm_ranges = Vec::new();
     for stream in streams {
         // Four words per block, the SM first; it watches the clock for 10 us and records no gaps.
         let (rows, gaps) = (alloc(32 * 256)?, alloc(4096)?);
@@ -148,9 +148,9 @@ fn blocks_run_on_the_sms_of_their_context() -> Result<(), Error> {
         // SAFETY: a buffer of that length.
         unsafe { ok(cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), rows, 32 * 256))? };
         let ids: Vec<u64> = words.chunks(4).map(|row| row[0]).collect();
-        let (least, most) = (ids.iter().min().copied(), ids.iter().max().copied());
-        seen.push((least.unwrap_or(0), most.unwrap_or(0)));
+        let (min, max) = (ids.iter().min().copied(), ids.iter().max().copied());
+        sm_ranges.push((min.unwrap_or(0), max.unwrap_or(0)));
     }
-    assert_eq!(seen, [(0, 63), (64, 127)]);
+    assert_eq!(sm_ranges, [(0, 63), (64, 127)]);
     Ok(())
 }

@@ -167,9 +167,9 @@ fn a_waiter_in_virtual_time_gets_the_xid_at_its_instant() -> Result<(), Error> {
                 tenant.join(1)?;
                 tenant.sleep_until(200_000_000)?;
                 assert_eq!(fault(STORE, "fault_illegal_store", &mut [16, 1])?, 700);
-                let seen = tenant.now_ns();
+                let fault_ns = tenant.now_ns();
                 tenant.leave()?;
-                Ok(seen)
+                Ok(fault_ns)
             });
             device.join(0)?;
             let handle = nvml_device()?;

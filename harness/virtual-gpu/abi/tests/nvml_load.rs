@@ -283,12 +283,12 @@ fn link_traffic_is_counted_per_direction() -> Result<(), Error> {
         assert_eq!((gb_per_s(0)?, gb_per_s(1)?), (0.0, 0.0));
         let tenant = Tenant::start(TEST)?;
         // The device receives up to 12 GB/s; the tenant's own memcpy leaves gaps.
-        let mut seen = Vec::new();
+        let mut rates = Vec::new();
         eventually("traffic to the device", || {
-            seen.push(gb_per_s(1)?);
-            Ok(seen.iter().any(|rate| *rate > 1.0))
+            rates.push(gb_per_s(1)?);
+            Ok(rates.iter().any(|rate| *rate > 1.0))
         })?;
-        assert!(seen.iter().all(|rate| *rate <= 12.1), "{seen:?}");
+        assert!(rates.iter().all(|rate| *rate <= 12.1), "{rates:?}");
         assert_eq!(gb_per_s(0)?, 0.0, "nothing is sent");
         tenant.finish()?;
         let mut counted = [197, 198].map(|field_id| FieldValue {

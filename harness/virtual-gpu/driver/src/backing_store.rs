@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// First device address. Far from anything the host maps, so that confusing the two faults; and
 /// aligned as the addresses of an H100 80GB HBM3 were, to a large page and no more, so that a
-/// program that takes more for granted shows it here (driver 580.159.04, 2026-11-22).
+/// program that assumes more fails here too (driver 580.159.04, 2026-11-22).
 pub const BASE: u64 = 0x7000_0020_0000;
 
 /// A mapping of all device memory.

@@ -13,11 +13,11 @@ use crate::operation::Action;
 use crate::process::Process;
 use crate::tables::{Piece, Tables};
 
-/// What is made good at a time.
+/// Unit in which a skipped fill is written later.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Writes what a skipped fill should have written to a part of an allocation. Gives whether
-/// anything was left to write; none where the last write to it was no fill of all of it.
+/// Carries out a skipped fill on a part of an allocation. Returns whether any of it was unwritten;
+/// `None` if the last write was not a fill of the whole allocation.
 pub fn make_good(
     process: &Process,
     start: u64,

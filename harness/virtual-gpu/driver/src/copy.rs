@@ -1,7 +1,7 @@
-//! Carrying out a copy: one shape for all of them, from a few bytes to a box.
+//! Carries out copies. One shape describes all of them, from a few bytes to a box.
 //!
-//! The bytes move when the call is made, the time passes on the model's copy engine. A program
-//! that changes a buffer while a copy of it is under way races, here as on hardware.
+//! The bytes move when the call is made; the time passes on the model's copy engine. A program that
+//! changes a buffer during a copy of it has a race, as on hardware.
 
 use crate::bytes::{is_pinned, move_bytes};
 use crate::code::{self, Code};
@@ -14,12 +14,12 @@ use crate::tables::{Piece, Tables};
 use crate::{ipc, launch, stream};
 use gpubench_virtual_gpu_model::state::OpKind;
 
-/// In virtual time a copy of this size that repeats the last one to the same place moves no bytes:
-/// a load generator would spend its time in memcpy. Its target counts as unwritten from then on,
+/// In virtual time a copy of at least this size that repeats the last one to the same address moves
+/// no bytes: a load generator would spend its time in memcpy. Its target then counts as unwritten,
 /// and reading it fails.
 const REPEATED_COPY_BYTES: u64 = 1 << 20;
 
-/// The pieces of device memory that a side touches, gaps between rows included.
+/// The pieces of device memory that one side of a copy covers, gaps between rows included.
 fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Code> {
     let side = if write { &copy.to } else { &copy.from };
     let Place::Device(address) = side.place else {
@@ -78,7 +78,7 @@ fn to_device(
     process.wrote_pieces(&targets, (stream.slot, seq))
 }
 
-/// Whether a large copy has just been made, so that making it again can be left out.
+/// Whether a large copy repeats the last one to its target, so that it can be skipped.
 fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
     let (Place::Device(to), Place::Host(from)) = (copy.to.place, copy.from.place) else {
         return false;
@@ -157,7 +157,7 @@ fn within_device(
     process.wrote_pieces(&targets, (stream.slot, seq))
 }
 
-/// Host memory to host memory: the driver does it itself, when the stream gets there.
+/// Copies host memory to host memory on the CPU, once the earlier work of the stream is done.
 fn within_host(
     process: &Process,
     stream: &StreamEntry,
@@ -169,7 +169,7 @@ fn within_host(
     move_bytes(process, copy)
 }
 
-/// The first piece that a sampled launch or a skipped copy should have written and did not.
+/// The first piece that a sampled launch or a skipped copy left unwritten.
 fn unwritten_among(process: &Process, pieces: &[Piece]) -> Option<u64> {
     let tables = process.tables();
     let unwritten = |piece: &&Piece| {
@@ -181,7 +181,7 @@ fn unwritten_among(process: &Process, pieces: &[Piece]) -> Option<u64> {
     pieces.iter().find(unwritten).map(|piece| piece.start)
 }
 
-/// Says which read found nothing to read, and refuses it.
+/// Reports the read of an unwritten allocation, and refuses it.
 fn refuse_unwritten(address: u64) -> Code {
     crate::diagnostics::say(&format!(
         "read of {address:#x}: the last launch or copy into that allocation was only sampled, \
@@ -190,7 +190,7 @@ fn refuse_unwritten(address: u64) -> Code {
     code::NOT_SUPPORTED
 }
 
-/// Puts a copy on its engine. Gives its sequence number, and whether it has been waited for.
+/// Queues a copy on its engine. Returns its sequence number, and whether it has been waited for.
 fn transfer(
     process: &Process,
     stream: &StreamEntry,
@@ -210,7 +210,7 @@ fn transfer(
     };
     charge(process, policy, device.machine().host.copy_ns)?;
     let seq = link_traffic(process, stream, (kind, gb_per_s * factor), bytes)?;
-    // A copy of pageable memory returns only when its staging buffer is free again.
+    // A copy of pageable memory returns when its staging buffer is free again.
     let waits = policy == WaitPolicy::Now || (policy == WaitPolicy::Later && !pinned);
     if waits {
         device.wait_stream(stream.slot, seq)?;

@@ -1,9 +1,9 @@
-//! Cost of a launch alone on a machine: its time, and its share of every resource.
+//! Cost of a launch without other launches: its time, and its share of every resource.
 //!
 //! A roofline with one roof for each resource (Williams, Waterman, Patterson, CACM 52(4), 2009):
-//! the time is that of the slowest resource, and of the longest chain of dependent instructions.
-//! Its share of any other resource is the work there over what the device could have done in that
-//! time.
+//! the time is the longest of the resources' times and the longest chain of dependent instructions.
+//! Its share of a resource is its work there, divided by the work that the device can do there in
+//! that time.
 
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{ONE, RESOURCES, Resource};
@@ -30,7 +30,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// All of it.
+    /// The whole device.
     pub fn whole(machine: &Machine) -> Self {
         Self {
             sm_first: 0,
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// Cost of a launch alone.
+/// Cost of a launch without other launches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     pub alone_ns: f64,
@@ -53,18 +53,18 @@ pub struct Cost {
     pub sms: u32,
 }
 
-/// Atomics on one and the same word are carried out one by one, a clock each (NVIDIA, *Kepler GK110
+/// Atomics on the same word are carried out one by one, a clock each (NVIDIA, *Kepler GK110
 /// Architecture Whitepaper*, "Atomics": to a common address one operation per clock).
 const WORD_ATOMICS_PER_CLOCK: f64 = 1.0;
 
 /// Duration of an empty kernel.
-const LEAST_NS: f64 = 1_000.0;
+const MIN_NS: f64 = 1_000.0;
 
-/// Multiply-adds of one product of matrices, 16 by 16 by 16: the only supported form.
+/// Multiply-adds of one matrix product of 16 by 16 by 16, the only supported form.
 const TENSOR_MULTIPLY_ADDS: u64 = 16 * 16 * 16;
 
-/// Cycles from the end of a product to a usable sum. Planted: of the order that microbenchmarks
-/// find for a product that waits for the one before.
+/// Cycles from the end of a product to a usable sum. An assumed value, of the order that
+/// microbenchmarks find for a product that depends on the previous one.
 const TENSOR_TAIL_CYCLES: u32 = 16;
 
 /// The machine's timing of one warp, for the interpreter.
@@ -75,7 +75,7 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
     };
     let cycles =
         |ns: u64| u32::try_from(ns * u64::from(machine.sm_clock_mhz()) / 1000).unwrap_or(u32::MAX);
-    // A dependent load is timed as an L2 hit; what misses costs bandwidth, counted apart.
+    // A dependent load is timed as an L2 hit; a miss costs bandwidth, which is counted separately.
     let latency = cycles(machine.memory.l2_latency_ns);
     model.latency_cycles[Class::LoadGlobal as usize] = latency;
     model.latency_cycles[Class::Atomic as usize] = latency;
@@ -84,23 +84,23 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
     model.issue_cycles[Class::Tensor as usize] = product;
     model.latency_cycles[Class::Tensor as usize] = product.saturating_add(TENSOR_TAIL_CYCLES);
     model.l1_hit_cycles = machine.gpu.l1_latency_cycles;
-    // One read of the timer every half a microsecond keeps spin loops short.
+    // A read of the timer takes half a microsecond, which keeps spin loops short.
     model.globaltimer_cycles = cycles(500);
     model
 }
 
-/// Cost of the counted work, alone on a part of the machine. Demands are shares of the whole.
+/// Cost of the counted work on a part of the machine. Demands are shares of the whole machine.
 pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> Cost {
     let gpu = &machine.gpu;
     let sms = f64::from(gpu.sm_count);
     let clock_ghz = f64::from(machine.sm_clock_mhz()) / 1000.0;
     let blocks = shape.blocks.max(1);
-    // The SM with the most blocks decides; an even spread is what the block scheduler aims at.
+    // The SM with the most blocks decides. The block scheduler is assumed to spread blocks evenly.
     let sm_blocks = blocks.div_ceil(u64::from(part.sm_count.max(1)));
     let used_sms = blocks.min(u64::from(part.sm_count)) as f64;
     let loads = sm_loads(machine, counts);
     let busiest = sm_blocks as f64 / blocks as f64;
-    let mut alone_ns = LEAST_NS;
+    let mut alone_ns = MIN_NS;
     for &(_, work, per_clock) in &loads {
         alone_ns = alone_ns.max(work * busiest / (per_clock * clock_ghz));
     }
@@ -121,7 +121,7 @@ pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> C
     let atomics = counts.device_atomics as f64;
     alone_ns = alone_ns.max(atomics / (atomic_rate * part.bandwidth));
     alone_ns = alone_ns.max(counts.hot_word.atomics as f64 / (WORD_ATOMICS_PER_CLOCK * clock_ghz));
-    // Translations in a nanosecond.
+    // Translations per nanosecond.
     let (tlb_rate, sm_tlb_rate) = (
         memory.translations_per_us / 1000.0,
         memory.sm_translations_per_us / 1000.0,
@@ -161,7 +161,7 @@ fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
     let gpu = &machine.gpu;
     let lanes = |class: Class| counts.lanes_of(class) as f64;
     let warps: u64 = counts.warp_instructions.iter().sum();
-    // A miss is filled on the same path, but L2 gives an SM far less than L1 does: not counted.
+    // Fills of misses use the same path but are not counted: L2 delivers far less than L1.
     let shared_bytes = (counts.shared_bytes + counts.l1_hit_bytes) as f64;
     [
         (
@@ -202,8 +202,7 @@ fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
     ]
 }
 
-/// Power above idle: half of the range for the busiest pipe, half for DRAM. A planted relation,
-/// not a measured one.
+/// Power above idle: half of the range for the busiest pipe, half for DRAM. Assumed, not measured.
 fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
     let share = |resource: Resource| f64::from(demand[resource as usize]) / ONE as f64;
     let pipes = [

@@ -1,7 +1,7 @@
-//! Crash points: places at which a test lets a process die, to show that the others continue.
+//! Crash points, at which a test kills a process to show that the others continue.
 //!
 //! Random kills almost never hit the few instructions under the lock. The environment variable
-//! names a place and how often it is passed first: `published:40` is death at the fortieth.
+//! names a point and a number of passes: `published:40` kills the process at the fortieth.
 #![expect(unsafe_code, reason = "a signal to oneself has no safe form in std")]
 
 use std::sync::OnceLock;
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// Dies here if the environment says so.
+/// Kills the process here if the environment variable says so.
 pub fn pass(place: Place) {
     static WANTED: OnceLock<Option<(Place, u64)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
@@ -81,7 +81,7 @@ mod tests {
     use super::{Place, parse};
 
     #[test]
-    fn a_wish_names_a_place_and_a_pass() {
+    fn a_crash_point_is_a_name_and_a_number() {
         assert_eq!(parse("published:40"), Some((Place::Published, 40)));
         for wrong in ["published", "elsewhere:1", "locked:x", ""] {
             assert_eq!(parse(wrong), None, "{wrong}");

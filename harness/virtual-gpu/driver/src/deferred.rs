@@ -9,18 +9,18 @@ use crate::entries::StreamEntry;
 use crate::operation::Action;
 use gpubench_virtual_gpu_model::state::Order;
 
-/// A stream and how much of what it held back: a place to wait for.
-pub(crate) type Place = (u32, u64);
+/// A stream and the number of deferred work in it: a position to wait for.
+pub(crate) type Position = (u32, u64);
 
-/// What one stream holds back.
+/// The deferred work of one stream.
 #[derive(Debug)]
 pub struct DeferredQueue {
     pub stream: StreamEntry,
     pub(crate) order: Order,
     pub(crate) items: VecDeque<Item>,
-    /// Number of the last work that was held.
+    /// Number of the last deferred work.
     pub(crate) last: u64,
-    /// The context is gone.
+    /// The context has been destroyed.
     pub(crate) given_up: Arc<AtomicBool>,
 }
 
@@ -31,11 +31,11 @@ impl DeferredQueue {
     }
 }
 
-/// Held work.
+/// Deferred work.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) action: Action,
     pub(crate) number: u64,
-    pub(crate) after: Vec<Place>,
+    pub(crate) after: Vec<Position>,
     pub(crate) stream_wait: Option<StreamWaitId>,
 }

@@ -1,10 +1,10 @@
-//! Work that a stream cannot begin yet, because it waits for something that the device does not
-//! know: a word in memory, a function of the program, or another stream's queue.
+//! Work that a stream cannot begin yet, because it waits for something outside of the model: a word
+//! in memory, a function of the program, or another stream's deferred work.
 //!
-//! Effects on bytes happen when work is carried out, so such work is kept, and so is all later work
-//! of the stream. A thread of the driver, a participant of the clock, carries it out when it can
-//! begin, and ends when the queue is empty. Work of the legacy stream and of blocking streams that
-//! would wait for held work is held, too, and so are waits for an event with a held record.
+//! Effects on bytes happen when work is carried out, so such work is deferred, and so is all later
+//! work of the stream. A thread of the driver, a participant of the clock, carries it out when it
+//! can begin, and ends when the queue is empty. Also deferred are work of the legacy stream and of
+//! blocking streams that would wait for deferred work, and waits for events with a deferred record.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bytes::is_pageable;
 use crate::code::{self, Code};
-use crate::deferred::{DeferredQueue, Item, Place};
+use crate::deferred::{DeferredQueue, Item, Position};
 use crate::entries::StreamEntry;
 use crate::event;
 use crate::execute::run;
@@ -33,13 +33,13 @@ pub fn pass(
     policy: WaitPolicy,
 ) -> Result<(), Code> {
     notice(process, None)?;
-    let (behind, after) = places_before(process, stream, &action)?;
+    let (behind, after) = positions_before(process, stream, &action)?;
     if !behind && after.is_empty() && !waits_for_host(process, &action)? {
         return carry_out(process, stream, &action, policy);
     }
     if !process.device.can_wait() {
         crate::diagnostics::say(
-            "work would be held back for a thread that has not joined the clock",
+            "work cannot be deferred: the calling thread has not joined the clock",
         );
         return Err(code::NOT_SUPPORTED);
     }
@@ -54,17 +54,17 @@ pub fn pass(
     Ok(())
 }
 
-/// Waits until no stream holds anything back.
+/// Waits until no stream has deferred work.
 pub fn drain(process: &Process) -> Result<(), Code> {
-    let places: Vec<Place> = {
+    let positions: Vec<Position> = {
         let tables = process.tables();
-        let places = tables
+        let positions = tables
             .deferred_queues
             .iter()
             .map(|(slot, b)| (*slot, b.last));
-        places.collect()
+        positions.collect()
     };
-    for (slot, number) in places {
+    for (slot, number) in positions {
         process.device.wait_held(slot, number)?;
     }
     Ok(())
@@ -80,13 +80,13 @@ fn carry_out(
     notice(process, Some(stream.slot))
 }
 
-/// Whether the stream holds something back already, and what others hold back that the work would
-/// have to wait for.
-fn places_before(
+/// Whether the stream has deferred work already, and the deferred work of other streams that the
+/// action has to wait for.
+fn positions_before(
     process: &Process,
     stream: &StreamEntry,
     action: &Action,
-) -> Result<(bool, Vec<Place>), Code> {
+) -> Result<(bool, Vec<Position>), Code> {
     let tables = process.ready()?;
     let mut after = Vec::new();
     if let Action::Wait(event) = action {
@@ -120,7 +120,7 @@ fn order_of(tables: &Tables, stream: &StreamEntry) -> Order {
     }
 }
 
-/// Whether work needs a thread that waits.
+/// Whether an action has to wait for the host.
 fn waits_for_host(process: &Process, action: &Action) -> Result<bool, Code> {
     Ok(match action {
         Action::Host(_) | Action::Callback(_) => true,
@@ -135,13 +135,13 @@ fn waits_for_host(process: &Process, action: &Action) -> Result<bool, Code> {
     })
 }
 
-/// Holds work back, and starts the thread that will carry it out if there is none. Gives the
-/// work's number.
+/// Defers work, and starts the thread that will carry it out if there is none. Returns the work's
+/// number.
 fn defer(
     process: &Process,
     stream: &StreamEntry,
     action: Action,
-    after: Vec<Place>,
+    after: Vec<Position>,
 ) -> Result<u64, Code> {
     let device = &process.device;
     let stream_wait = match &action {
@@ -195,7 +195,7 @@ fn start(process: &Process, stream: &StreamEntry, given_up: Arc<AtomicBool>) -> 
     };
     let named = std::thread::Builder::new().name(format!("cuda-stream-{}", stream.slot));
     let started = named.spawn(move || {
-        // The failure has been reported and has broken the context.
+        // The failure has been reported to the context.
         let _ = serve(&stream, id, &given_up);
     });
     if started.is_ok() {
@@ -208,7 +208,7 @@ fn start(process: &Process, stream: &StreamEntry, given_up: Arc<AtomicBool>) -> 
     Err(code::OUT_OF_MEMORY)
 }
 
-/// What the thread does: all that is held back, in order.
+/// Body of the thread: carries out the deferred work in order.
 fn serve(stream: &StreamEntry, id: Option<u32>, given_up: &Arc<AtomicBool>) -> Result<(), Code> {
     let process = process()?;
     let device = &process.device;
@@ -221,7 +221,7 @@ fn serve(stream: &StreamEntry, id: Option<u32>, given_up: &Arc<AtomicBool>) -> R
             break;
         }
         if let Err(code) = done {
-            broke(process, stream, &item.action, code)?;
+            fail(process, stream, &item.action, code)?;
         }
         settle(process, stream, &item)?;
     }
@@ -229,7 +229,7 @@ fn serve(stream: &StreamEntry, id: Option<u32>, given_up: &Arc<AtomicBool>) -> R
     Ok(())
 }
 
-/// The next held work; where there is none the queue ends.
+/// The next deferred work. Without any, the queue is removed.
 fn next(process: &Process, stream: &StreamEntry, given_up: &Arc<AtomicBool>) -> Option<Item> {
     let mut tables = process.tables();
     let queue = tables.deferred_queues.get_mut(&stream.slot)?;
@@ -243,7 +243,7 @@ fn next(process: &Process, stream: &StreamEntry, given_up: &Arc<AtomicBool>) -> 
     item
 }
 
-/// Waits until held work can begin, and carries it out.
+/// Waits until deferred work can begin, and carries it out.
 fn step(
     process: &Process,
     stream: &StreamEntry,
@@ -285,9 +285,9 @@ fn settle(process: &Process, stream: &StreamEntry, item: &Item) -> Result<(), Co
     Ok(())
 }
 
-/// Held work failed: its context gets the error, as from a fault on the device. An event that
+/// Gives the error of deferred work to its context, as a fault on the device does. An event that
 /// was destroyed meanwhile is ignored.
-fn broke(process: &Process, stream: &StreamEntry, action: &Action, code: Code) -> Result<(), Code> {
+fn fail(process: &Process, stream: &StreamEntry, action: &Action, code: Code) -> Result<(), Code> {
     if matches!(action, Action::Record(_) | Action::Wait(_)) && code == code::INVALID_HANDLE {
         return Ok(());
     }

@@ -1,9 +1,8 @@
-//! What the device says of itself by number: `CUdevice_attribute` and the limits of contexts.
+//! Attributes of the device by number: `CUdevice_attribute` and the limits of contexts.
 //!
 //! Limits are those of the chip. A capability is reported only where the calls for it
-//! are there: an H100 also says yes to clusters, tensor maps, compressed and sparse memory, RDMA,
-//! fabric handles and pools that can be exported, and a program that believed it here would be
-//! refused.
+//! exist: an H100 also reports clusters, tensor maps, compressed and sparse memory, RDMA, fabric
+//! handles and exportable pools, which this device would refuse.
 
 use std::ffi::c_int;
 

@@ -81,7 +81,7 @@ pub struct FunctionEntry {
     pub max_dynamic_shared: u32,
     /// Percentage of the common store that the program wants as shared memory; -1 for none.
     pub carve_out: i32,
-    /// Whether it is loaded: looked up by name, or run.
+    /// Whether it is loaded, by a lookup of its name or a launch.
     pub loaded: Arc<AtomicBool>,
 }
 
@@ -133,7 +133,7 @@ pub struct EventEntry {
     pub opened: bool,
     /// Stream and sequence number of its last recording.
     pub recorded: Option<(u32, u64)>,
-    /// A later recording that its stream still holds back: the stream, and its number there.
+    /// A later record that is still deferred: the stream, and its number there.
     pub pending: Option<(u32, u64)>,
 }
 
@@ -163,7 +163,7 @@ pub struct Owner {
     pub pid: u32,
     /// Where the allocation lies in device memory.
     pub offset: u64,
-    /// Its number, which tells it from what may lie there later.
+    /// Its number, which distinguishes it from later allocations there.
     pub number: u64,
 }
 
@@ -174,11 +174,11 @@ pub struct AllocationEntry {
     pub context: u32,
     /// Changes whenever something is written to it.
     pub version: u64,
-    /// A sampled launch or a skipped copy should have written it and did not: reading it must fail.
+    /// A sampled launch or a skipped copy left it unwritten: reading it must fail.
     pub unwritten: bool,
     /// Where it lies in device memory.
     pub offset: u64,
-    /// How it came to be.
+    /// How it was allocated.
     pub origin: Origin,
     pub readable: bool,
     pub writable: bool,
@@ -218,7 +218,7 @@ pub struct PhysicalEntry {
     pub exportable: bool,
     /// Number of the allocation, by which other processes find it.
     pub number: u64,
-    /// It came from another process, which may be gone; handles and maps keep it.
+    /// It came from another process, which may have ended; handles and maps keep it.
     pub imported: bool,
 }
 

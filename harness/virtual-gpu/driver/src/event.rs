@@ -33,7 +33,7 @@ pub fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
     Ok(done)
 }
 
-/// An event that stands for work of its own rather than for a place in a graph.
+/// An event that was not recorded in a capture.
 pub fn own(process: &Process, event: Handle) -> Result<EventEntry, Code> {
     let tables = process.ready()?;
     let entry = *tables.events.get(event)?;
@@ -72,7 +72,7 @@ pub fn record(
     Ok(())
 }
 
-/// A held recording has been carried out: unless a later one is held, none is.
+/// Notes that a deferred record has been carried out; a later one stays pending.
 pub fn settle(process: &Process, event: Handle, held: (u32, u64)) {
     if let Ok(entry) = process.tables().events.get_mut(event)
         && entry.pending == Some(held)
@@ -81,7 +81,7 @@ pub fn settle(process: &Process, event: Handle, held: (u32, u64)) {
     }
 }
 
-/// Lets a stream wait for an event.
+/// Makes a stream wait for an event.
 pub fn wait(
     process: &Process,
     stream: &StreamEntry,

@@ -1,6 +1,6 @@
 //! Carries out the operations of streams: one `match` over all of them.
 //!
-//! The launch of a graph is here, too, because its steps are operations again.
+//! The launch of a graph is here too, because its steps are operations.
 
 use crate::code::Code;
 use crate::entries::StreamEntry;
@@ -20,7 +20,7 @@ pub fn run(
     policy: WaitPolicy,
 ) -> Result<(), Code> {
     match action {
-        // A graph that holds another one has it in parts.
+        // The nodes of an inner graph are steps of the outer one: here it is only a mark.
         Action::Empty | Action::Graph(_) => mark(process, stream).map(|_| ()),
         Action::Kernel(kernel) => {
             let request = Request {
@@ -61,7 +61,7 @@ pub fn launch_graph(
         },
     };
     if !entry.lanes.is_empty() {
-        // The lanes wait for what the stream waits for, which a mark in it stands for.
+        // The lanes wait for a mark in the stream, and so for all that the stream waits for.
         run(process, stream, &Action::Empty, WaitPolicy::Graph)?;
     }
     let begin = submitted(stream.slot)?;

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use gpubench_virtual_gpu_model::memory::{self, Export};
 use gpubench_virtual_gpu_model::state::State;
 
-/// Folder of the files, in the device's.
+/// Folder of the files, in the device's folder.
 const FOLDER: &str = "exports";
 
-/// Exports of one allocation at the same time, at most.
-const MOST: u32 = 1024;
+/// Maximum number of exports of one allocation at the same time.
+const EXPORTS_MAX: u32 = 1024;
 
 fn path(device_dir: &Path, (number, which): Export) -> PathBuf {
     device_dir.join(FOLDER).join(format!("{number}-{which}"))
@@ -29,7 +29,7 @@ pub fn make(device_dir: &Path, number: u64, contents: &[u8]) -> io::Result<(Expo
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    for which in 1..=MOST {
+    for which in 1..=EXPORTS_MAX {
         let export = (number, which);
         let mut options = File::options();
         let made = options.read(true).write(true).create_new(true);
@@ -44,7 +44,7 @@ pub fn make(device_dir: &Path, number: u64, contents: &[u8]) -> io::Result<(Expo
         }
     }
     Err(io::Error::other(format!(
-        "more than {MOST} exports of one allocation"
+        "more than {EXPORTS_MAX} exports of one allocation"
     )))
 }
 
@@ -62,7 +62,7 @@ fn is_held(device_dir: &Path, export: Export) -> io::Result<bool> {
     }
 }
 
-/// The exports in a state whose last descriptor has been closed.
+/// The exports in a state that have no open descriptor.
 pub fn closed(device_dir: &Path, state: &State) -> io::Result<Vec<Export>> {
     let rows = state.allocations.live().iter();
     let exports = rows.filter(|row| row.live && row.export != 0);

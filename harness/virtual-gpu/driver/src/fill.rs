@@ -1,4 +1,4 @@
-//! Carrying out a fill: the device writes one value over and over.
+//! Carries out fills: the device writes one value repeatedly.
 
 use crate::bytes::write_row;
 use crate::code::{self, Code};
@@ -11,7 +11,7 @@ use crate::tables::Piece;
 use crate::{ipc, launch, pinned};
 
 /// In virtual time a larger fill writes nothing at first: its target counts as unwritten, and
-/// reading it fails, but for kernels that can have it made good ([`make_good`]).
+/// reading it fails, except for kernels that can be executed again ([`make_good`]).
 const LARGE_FILL_BYTES: u64 = 64 << 20;
 
 /// Carries out a fill.
@@ -64,7 +64,7 @@ pub fn run(
     Ok(())
 }
 
-/// The pieces that a fill touches, and whether others see what it writes.
+/// The pieces that a fill covers, and whether other processes or the host can read them.
 fn targets(process: &Process, fill: &Fill) -> Result<(Vec<Piece>, bool), Code> {
     let span = fill.span().ok_or(code::INVALID_VALUE)?;
     let tables = process.ready()?;

@@ -1,4 +1,4 @@
-//! Functions of the program that are called when a stream gets to them.
+//! Functions of the program that are called when a stream reaches them.
 //!
 //! They run on a thread of the driver, while what follows in the stream is deferred.
 #![expect(
@@ -24,7 +24,7 @@ pub fn run(process: &Process, stream: &StreamEntry, call: &HostCall) -> Result<(
     Ok(())
 }
 
-/// Waits for the stream and calls the function, whatever became of the context.
+/// Waits for the stream and calls the function, even after an error of the context.
 pub fn call_back(process: &Process, stream: &StreamEntry, call: &Callback) -> Result<(), Code> {
     come_to(process, stream)?;
     let status = process

@@ -1,19 +1,19 @@
-//! Which operation wrote a place in memory last.
+//! The operation that wrote to a range of memory last.
 //!
-//! Effects on bytes come when a call is made, so a word can say already what an operation writes
-//! that the device has not come to. Who waits for the word has to wait for that operation. Places
-//! are host addresses, under which every view of the same memory meets.
+//! Effects on bytes come when a call is made, so a word can hold the result of an operation that
+//! the device has not reached. A wait for the word has to wait for that operation. Ranges are host
+//! addresses, which are the same for every view of the memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A stream and a place in it.
+/// A stream and a sequence number in it.
 type At = (u32, u64);
 
-/// Writes to one allocation that are remembered; of more, the first are forgotten.
+/// Writes kept for one allocation; of more, the oldest are dropped.
 const WRITES: usize = 16;
 
-/// Allocations whose writes are remembered; beyond that, all are forgotten but the present one.
+/// Allocations with kept writes; beyond that, all but the present one are dropped.
 const ALLOCATIONS: usize = 4096;
 
 /// The last writes, by the address at which the allocation begins.
@@ -47,7 +47,7 @@ impl LastWriters {
         newest_first.find_map(|(old, by)| overlaps(old).then_some(*by))
     }
 
-    /// Forgets everything: the streams may be gone.
+    /// Drops all writes: the streams may have ended.
     pub fn clear(&mut self) {
         self.by_base.clear();
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_has_bounds() {
+    fn the_number_of_kept_writes_is_bounded() {
         let mut writers = LastWriters::default();
         for at in 0..2 * WRITES {
             writers.note(0, 8 * at..8 * at + 4, (1, at as u64));

@@ -13,7 +13,7 @@ use crate::launch::shape::Shape;
 use crate::memory_op::MemOp;
 use gpubench_virtual_gpu_model::state::stream_wait::Test;
 
-/// How the caller goes on.
+/// When the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitPolicy {
     /// The call returns when the work is done.
@@ -36,7 +36,7 @@ pub struct Kernel {
 /// Work for a stream.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// Nothing: a place to depend on.
+    /// No work: a node or mark to depend on.
     Empty,
     Kernel(Box<Kernel>),
     Copy(Copy),
@@ -51,7 +51,7 @@ pub enum Action {
     Wait(usize),
     /// Memory for a reserved address.
     Allocate(Reserved),
-    /// Giving back the memory at an address.
+    /// Freeing the memory at an address.
     Free(u64),
     /// All of another graph, by its handle.
     Graph(usize),
@@ -67,7 +67,7 @@ pub enum Action {
     Close,
 }
 
-/// A word, with what is written to it or what it is held against.
+/// A word, with the value that is written to it or compared with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     pub pointer: u64,

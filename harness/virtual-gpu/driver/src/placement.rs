@@ -1,9 +1,9 @@
-//! Where a process's contexts run: the device or instance that its environment shows it, and the
-//! MPS server it is a client of.
+//! Where a process's contexts run: the device or MIG instance that its environment makes visible,
+//! and the MPS server that it is a client of.
 //!
-//! The environment is read once, when the driver is initialised, as the real driver does. A daemon
-//! that cannot be reached is no error: the process then time-slices silently, as the vendor
-//! documents. A measurement of MPS has to detect that.
+//! The environment is read once, as the real driver does. An unreachable daemon is no error: the
+//! process then time-slices without a message, as the vendor documents. A measurement of MPS has to
+//! detect that.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -27,31 +27,31 @@ pub const CONTROL_SOCKET: &str = "control";
 pub const PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
 
 /// Longest wait for a daemon that must start a server first.
-const ANSWER: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server that this process is a client of, requested once.
+/// The server that this process is a client of. It is requested once.
 static SERVER: OnceLock<Result<Option<u32>, Code>> = OnceLock::new();
 
 /// The limits of its namespace, known once it is a client.
 static BOUNDS: OnceLock<ClientRequest> = OnceLock::new();
 
-/// The compute engine that the process's environment shows it; `None` if it shows none.
+/// The compute engine that the process's environment makes visible; `None` if there is none.
 pub fn visible(state: &State, machine: &Machine) -> Option<u32> {
-    static SHOWN: OnceLock<Option<String>> = OnceLock::new();
-    let shown = SHOWN.get_or_init(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
-    let first = shown
+    static VISIBLE: OnceLock<Option<String>> = OnceLock::new();
+    let devices = VISIBLE.get_or_init(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
+    let first = devices
         .as_ref()
         .map(|list| list.split(',').next().unwrap_or("").trim());
     let found = find(state, machine, first)?;
     Some(if machine.defects.mig_instances_swapped {
-        another(state, found)
+        next_instance(state, found)
     } else {
         found
     })
 }
 
 /// The next compute instance after this one; itself if there is no other.
-fn another(state: &State, engine: u32) -> u32 {
+fn next_instance(state: &State, engine: u32) -> u32 {
     let rows = state.engines.live().iter().enumerate().skip(1);
     let parts: Vec<u32> = rows
         .filter(|(_, row)| row.live)
@@ -61,7 +61,7 @@ fn another(state: &State, engine: u32) -> u32 {
     at.map_or(engine, |at| parts[(at + 1) % parts.len()])
 }
 
-/// The compute engine that the first entry of a list of visible devices names.
+/// The compute engine that `first`, the first entry of a list of visible devices, names.
 pub fn find(state: &State, machine: &Machine, first: Option<&str>) -> Option<u32> {
     let engines = || {
         let rows = state.engines.live().iter().enumerate();
@@ -83,7 +83,7 @@ pub fn find(state: &State, machine: &Machine, first: Option<&str>) -> Option<u32
     }
 }
 
-/// The part of the device that an engine's kernels have to themselves.
+/// The part of the device that the kernels of a context may use.
 pub fn part(state: &State, context: &Context) -> Part {
     let engine = &state.engines.rows[context.engine as usize];
     let instance = &state.instances.rows[engine.instance as usize];
@@ -151,13 +151,13 @@ pub fn server(device: &Device) -> Result<Option<u32>, Code> {
 fn connect(device: &Device) -> Result<Option<u32>, Code> {
     let dir = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY");
     let dir = dir.map_or_else(|| PathBuf::from(PIPE_DIRECTORY), PathBuf::from);
-    let Some(answer) = ask(&dir) else {
+    let Some(reply) = request_server(&dir) else {
         return Ok(None);
     };
-    // The daemon of another virtual device shares the folder only by mistake: it counts as none.
+    // A daemon of another virtual device in this folder is ignored.
     let known = device.shared().read(|state| {
         let mut daemons = state.daemons.live().iter();
-        // A namespace has a folder in that of its server, which has one in the daemon's.
+        // The folder of a namespace lies in its server's, which lies in the daemon's.
         let above: Vec<u64> = dir.ancestors().take(3).map(mps::folder_key).collect();
         daemons.any(|d| d.live && above.contains(&d.pipe))
     });
@@ -170,7 +170,7 @@ fn connect(device: &Device) -> Result<Option<u32>, Code> {
         .as_ref()
         .map_or(0, |m| m.connect_us * 1000);
     device.charge(charge)?;
-    let (server, bounds) = read_admitted(&answer).ok_or(code::MPS_CONNECTION_FAILED)?;
+    let (server, bounds) = read_admitted(&reply).ok_or(code::MPS_CONNECTION_FAILED)?;
     BOUNDS.get_or_init(|| bounds);
     Ok(Some(server))
 }
@@ -185,8 +185,8 @@ pub fn admitted(server: u32, bounds: &ClientRequest) -> String {
 }
 
 /// Reads the reply that [`admitted`] writes; `None` for a refusal.
-fn read_admitted(answer: &str) -> Option<(u32, ClientRequest)> {
-    let mut words = answer.trim().strip_prefix("server ")?.split(' ');
+fn read_admitted(reply: &str) -> Option<(u32, ClientRequest)> {
+    let mut words = reply.trim().strip_prefix("server ")?.split(' ');
     let server = words.next()?.parse().ok()?;
     let mut number = || words.next()?.parse::<u64>().ok();
     let (percentage, memory_limit, priority) = (number(), number(), number());
@@ -200,10 +200,10 @@ fn read_admitted(answer: &str) -> Option<(u32, ClientRequest)> {
     Some((server, bounds))
 }
 
-/// Asks the daemon of a pipe directory for a server; `None` if none is there.
-fn ask(dir: &Path) -> Option<String> {
+/// Requests a server from the daemon of a pipe directory; `None` if no daemon replies.
+fn request_server(dir: &Path) -> Option<String> {
     let mut stream = UnixStream::connect(dir.join(CONTROL_SOCKET)).ok()?;
-    stream.set_read_timeout(Some(ANSWER)).ok()?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT)).ok()?;
     let uid = crate::host_process::own_uid();
     writeln!(stream, "client {} {uid}", std::process::id()).ok()?;
     let mut line = String::new();
@@ -211,7 +211,7 @@ fn ask(dir: &Path) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// What the process's environment requests from MPS.
+/// The limits that the process's environment requests from MPS.
 fn wish(machine: &Machine) -> ClientRequest {
     static READ: OnceLock<ClientRequest> = OnceLock::new();
     let own = *READ.get_or_init(|| {
@@ -227,8 +227,8 @@ fn wish(machine: &Machine) -> ClientRequest {
     BOUNDS.get().map_or(own, |bounds| own.within(bounds))
 }
 
-/// What these variables request. A value that cannot be parsed counts as unset, as with the real
-/// driver.
+/// The limits that these variables request. A value that cannot be parsed counts as unset, as with
+/// the real driver.
 fn wish_of(
     machine: &Machine,
     percentage: &str,
@@ -280,24 +280,24 @@ mod tests {
             ("3k", 3072),
             ("77", 77),
         ];
-        for (text, want) in cases {
-            assert_eq!(bytes(text), Some(want), "{text}");
+        for (text, expected) in cases {
+            assert_eq!(bytes(text), Some(expected), "{text}");
         }
         assert_eq!(bytes("lots"), None);
     }
 
     #[test]
-    fn wishes_come_from_the_environment_and_nonsense_asks_for_nothing() {
+    fn limits_are_read_from_the_environment_and_invalid_ones_are_unset() {
         let machine = Machine::load("turing").expect("built in");
         let partition = format!("{}/3", machine.uuid());
         let wish = wish_of(&machine, "50", "1=1G,0=2G", "1", &partition);
-        let want = ClientRequest {
+        let expected = ClientRequest {
             percentage: Some(50),
             memory_limit: Some(2 << 30),
             priority: Some(1),
             partition: Some(3),
         };
-        assert_eq!(wish, want);
+        assert_eq!(wish, expected);
         assert_eq!(
             wish_of(&machine, "150", "x", "7", "GPU-x/1"),
             ClientRequest::default()

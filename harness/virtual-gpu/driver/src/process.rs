@@ -91,15 +91,15 @@ impl Process {
         Ok(self.device.charge_locked(cost_ns)?)
     }
 
-    /// The tables. Never hold them across a wait: other participants would block behind the
-    /// model's back.
+    /// The tables. Never hold them across a wait: other participants would block on the lock, which
+    /// the model does not know.
     pub fn tables(&self) -> MutexGuard<'_, Tables> {
         // A panic while the tables were held is a bug that was already reported by `guard`; the
         // tables themselves are consistent between statements.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What launches were found to cost on this device.
+    /// The cost cache of the device.
     pub fn cost_cache(&self) -> MutexGuard<'_, CostCache> {
         // Consistent between statements, as the tables are.
         self.cost_cache
@@ -163,7 +163,7 @@ impl Process {
         }
     }
 
-    /// Notes that an operation, a stream and its place there, writes to pieces of device memory.
+    /// Notes that operation `by` (stream and sequence number) writes to pieces of device memory.
     pub fn wrote_pieces(&self, pieces: &[Piece], by: (u32, u64)) -> Result<(), Code> {
         let mut tables = self.tables();
         for piece in pieces {
@@ -187,7 +187,7 @@ impl Process {
         }
     }
 
-    /// Host address of a place in device memory.
+    /// Host address of an offset in device memory.
     pub fn host_address(&self, offset: u64, bytes: u64) -> Result<*mut u8, Code> {
         self.contents.pointer(offset, bytes).ok_or(code::UNKNOWN)
     }

@@ -1,5 +1,5 @@
-//! A virtual device's folder: made by the process that starts it, opened by every process that uses
-//! it.
+//! A virtual device's folder. The process that starts the device creates it; every process that
+//! uses the device opens it.
 
 use std::io;
 use std::path::Path;
@@ -14,8 +14,8 @@ use gpubench_virtual_gpu_model::state::State;
 /// Environment variable that names the folder.
 pub const ENV: &str = "GPUBENCH_VIRTUAL_GPU";
 
-/// Environment variable of a process that reads no results of large launches, so that they may be
-/// sampled in wall time too: executing them in full would take real time that no GPU takes.
+/// Environment variable of a process that reads no results of large launches: they are then sampled
+/// in wall time too, because executing them in full takes far longer than on a GPU.
 pub const SAMPLE_ENV: &str = "GPUBENCH_VIRTUAL_GPU_SAMPLE";
 
 /// The shared state.
@@ -28,15 +28,15 @@ const SESSION_FILE: &str = "session.toml";
 /// The machine, as it was loaded.
 pub const MACHINE_FILE: &str = "machine.toml";
 
-/// While the folder has this file, NVML's lists of processes do not return: a planted driver that
-/// hangs. A call that waits makes another, with the extension `entered`.
+/// While the folder has this file, NVML's lists of processes do not return: an injected hang of the
+/// driver. A call that waits creates a file with the extension `entered`.
 pub const NVML_HANGS: &str = "nvml-hangs";
 
 /// How time passes on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeMode {
-    /// From event to event, while every participant waits.
+    /// From event to event, when every participant waits.
     Virtual,
     /// With `CLOCK_MONOTONIC`.
     Wall,
@@ -50,23 +50,23 @@ pub struct Session {
     pub time: TimeMode,
     /// Seed of the planted noise.
     pub seed: u64,
-    /// `CLOCK_MONOTONIC` at which its wall time began.
+    /// `CLOCK_MONOTONIC` at the start of its wall time.
     pub wall_epoch_ns: u64,
     /// Core on which participants run in virtual time.
     pub core: Option<u32>,
-    /// How long virtual time may stand before that is reported.
+    /// How long virtual time may stand still before a stall is reported.
     pub stall: Duration,
-    /// Whether programs may change the device's settings, as root may on a real one.
+    /// Whether programs may change the device's settings, as root may on a real device.
     #[serde(default = "yes")]
     pub privileged: bool,
 }
 
-/// Devices without the key belong to the caller, who may change them.
+/// Without the key, programs may change the settings.
 const fn yes() -> bool {
     true
 }
 
-/// A folder that is no usable virtual device.
+/// A folder that is not a usable virtual device.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// Reading or writing failed.
@@ -125,7 +125,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads what was made in `dir`.
+    /// Reads the device in `dir`.
     pub fn read(dir: &Path) -> Result<(Self, Machine), SessionError> {
         let read = |file: &str| {
             std::fs::read_to_string(dir.join(file)).map_err(|source| SessionError::Io {

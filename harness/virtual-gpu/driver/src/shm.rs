@@ -2,9 +2,9 @@
 //! futexes on which participants sleep.
 //!
 //! Every process that loads the virtual GPU maps the same file. The file is allocated in full when
-//! it is created, because a sparse file on a full disk ends in SIGBUS at first touch. Whoever holds
-//! the lock works on the copy that is *not* published and publishes it with one atomic store, so
-//! that a holder who dies leaves the old copy standing.
+//! it is created, because a sparse file on a full disk ends in SIGBUS at first access. The process
+//! that holds the lock changes the copy that is *not* published and publishes it with one atomic
+//! store. If that process dies, the old copy stays valid.
 #![expect(
     unsafe_code,
     reason = "a shared mapping and process-shared pthread locks have no safe form"
@@ -28,16 +28,16 @@ use gpubench_virtual_gpu_model::state::{
 /// First word of a state file; changes with the layout.
 const MAGIC: u64 = 0x4750_4256_4750_5504;
 
-/// What the file holds. All of it is plain data: any bit pattern that this code wrote is valid.
+/// Layout of the file. All of it is plain data: any bit pattern that this code wrote is valid.
 #[repr(C)]
 struct Layout {
     magic: AtomicU64,
     bytes: AtomicU64,
     /// Index of the published copy.
     active: AtomicU32,
-    /// Bumped by every change in wall time, so that waiters look again.
+    /// Incremented by every change in wall time, so that waiters check again.
     change: AtomicU32,
-    /// Not 0 while a stream may wait for a word that does not pass yet.
+    /// Not 0 while a stream may be waiting for a word.
     words_wanted: AtomicU32,
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     states: [UnsafeCell<State>; 2],
@@ -52,21 +52,21 @@ struct Layout {
     rings: [[UnsafeCell<Op>; RING]; STREAMS],
     /// Spans during which each group of contexts had the compute engine, a ring each.
     intervals: [[UnsafeCell<Interval>; INTERVALS]; CONTEXTS],
-    /// When each operation of the rings began and ended.
+    /// Start and end of each operation of the rings.
     spans: [[UnsafeCell<Interval>; RING]; STREAMS],
 }
 
 /// A mapped state file.
 pub struct Shared {
     base: *mut Layout,
-    /// Kept open: the process lock that proves us alive lives on this description.
+    /// Kept open: it carries the life lock of this process.
     file: File,
     kernel_log: KernelLog,
-    /// Where this process looks for its next free event.
+    /// Where this process starts its next search for a free event.
     next_event: AtomicU32,
 }
 
-// SAFETY: all shared parts are atomics or are touched only under the process-shared mutex.
+// SAFETY: all shared parts are atomics or are accessed only under the process-shared mutex.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -92,7 +92,7 @@ impl Shared {
             .create_new(true)
             .open(path)?;
         let bytes = size_of::<Layout>();
-        // SAFETY: plain call on an open descriptor; it touches no memory of ours.
+        // SAFETY: plain call on an open descriptor; it accesses no memory of this process.
         check(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) })?;
         let shared = Self::map(file, KernelLog::beside(path)?)?;
         let layout = shared.layout();
@@ -165,7 +165,7 @@ impl Shared {
         crash::pass(Place::Locked);
         let active = layout.active.load(Ordering::Relaxed) as usize & 1;
         let shadow = 1 - active;
-        // SAFETY: the lock is held, so no other thread touches either copy; the two are distinct.
+        // SAFETY: the lock is held, so no other thread accesses either copy; the two are distinct.
         let (published, draft) = unsafe {
             (
                 &*layout.states[active].get(),
@@ -232,7 +232,7 @@ impl Shared {
         }
     }
 
-    /// The present value of a participant's futex word: read it before committing to sleep.
+    /// The present value of a participant's futex word, to be read before a sleep.
     pub fn word(&self, participant: usize) -> u32 {
         self.layout().words[participant].load(Ordering::Acquire)
     }
@@ -244,7 +244,7 @@ impl Shared {
         futex_wake(word, 1);
     }
 
-    /// Sleeps until the participant's word is no longer `old`, or the time is over.
+    /// Sleeps until the participant's word is no longer `old`, or `limit` has passed.
     pub fn sleep(&self, participant: usize, old: u32, limit: Duration) {
         futex_wait(&self.layout().words[participant], old, limit);
     }
@@ -254,8 +254,8 @@ impl Shared {
         self.layout().words_wanted.load(Ordering::Acquire) != 0
     }
 
-    /// Sets whether a stream may wait for a word in memory: only under the lock, where waits are
-    /// entered and ended.
+    /// Sets whether a stream may wait for a word in memory. Only under the lock, which also guards
+    /// the table of waits.
     pub fn set_words_wanted(&self, wanted: bool) {
         let word = &self.layout().words_wanted;
         word.store(u32::from(wanted), Ordering::Release);
@@ -273,13 +273,13 @@ impl Shared {
         futex_wake(word, i32::MAX);
     }
 
-    /// Wall time: sleeps until something changed or the time is over.
+    /// Wall time: sleeps until the change count is no longer `old`, or `limit` has passed.
     pub fn sleep_on_change(&self, old: u32, limit: Duration) {
         futex_wait(&self.layout().change, old, limit);
     }
 
     /// Locks the byte that marks process `slot` as alive. The kernel drops the lock when the
-    /// process ends, however it ends. Record locks belong to the process, not to the thread, and
+    /// process ends for any reason. Record locks belong to the process, not to the thread, and
     /// a zombie holds none.
     pub fn claim_life(&self, slot: u32) -> io::Result<()> {
         let lock = life_lock(slot, libc::F_WRLCK);
@@ -338,15 +338,15 @@ impl Queues for QueueView<'_> {
 }
 
 impl QueueView<'_> {
-    /// When the operation with this sequence number began and ended, while the ring still has it.
+    /// Start and end of the operation with this sequence number, while the ring still has it.
     pub fn span(&self, stream: usize, seq: u64) -> Interval {
         let cell = &self.layout.spans[stream][ring_index(seq)];
         // SAFETY: a `QueueView` exists only while the lock is held.
         unsafe { *cell.get() }
     }
 
-    /// The last spans of a group on the compute engine, the oldest first. `count` is how many it
-    /// ever had.
+    /// The last spans of a group on the compute engine, the oldest first. `count` is the number of
+    /// all its spans.
     pub fn intervals(&self, group: u32, count: u64) -> Vec<Interval> {
         let ring = INTERVALS as u64;
         (count.saturating_sub(ring)..count)
@@ -358,7 +358,7 @@ impl QueueView<'_> {
             .collect()
     }
 
-    /// Stores an operation; the caller then publishes it by counting it as submitted.
+    /// Stores an operation. The caller publishes it by an increment of `submitted`.
     pub fn put_op(&self, stream: usize, seq: u64, op: Op) {
         let cell = &self.layout.rings[stream][ring_index(seq)];
         // SAFETY: the lock is held, and the slot is free: the ring is never filled past its size.
@@ -380,8 +380,8 @@ impl<'a> Guard<'a> {
         let code = unsafe { libc::pthread_mutex_lock(layout.mutex.get()) };
         if code == libc::EOWNERDEAD {
             // The dead holder worked on the unpublished copy, which the next transaction
-            // overwrites: the published one is whole by construction.
-            // SAFETY: we hold the mutex in the owner-dead state.
+            // overwrites. The published one is intact.
+            // SAFETY: this thread holds the mutex in the owner-dead state.
             check(unsafe { libc::pthread_mutex_consistent(layout.mutex.get()) })?;
         } else {
             check(code)?;
@@ -404,7 +404,7 @@ impl Drop for Guard<'_> {
 unsafe fn init_mutex(mutex: *mut libc::pthread_mutex_t) -> io::Result<()> {
     // SAFETY: an all-zero attribute object is what `pthread_mutexattr_init` overwrites.
     let mut attr: libc::pthread_mutexattr_t = unsafe { std::mem::zeroed() };
-    // SAFETY: each call gets the initialised attribute object; the caller vouches for `mutex`.
+    // SAFETY: each call gets the initialised attribute object; the caller guarantees `mutex`.
     unsafe {
         check(libc::pthread_mutexattr_init(&raw mut attr))?;
         check(libc::pthread_mutexattr_setpshared(
@@ -436,8 +436,8 @@ fn futex_wait(word: &AtomicU32, old: u32, limit: Duration) {
         tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(limit.subsec_nanos() as i32),
     };
-    // SAFETY: the word outlives the call; a spurious return is part of the contract, since every
-    // caller looks at the state again.
+    // SAFETY: the word outlives the call. Spurious returns are allowed: every caller checks the
+    // state again.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

@@ -1,7 +1,7 @@
-//! Detects that virtual time stands, and reports the participant that holds it.
+//! Detects that virtual time stands still, and reports the participant that holds it.
 //!
-//! A participant that blocks on something that the model does not know holds the clock for ever.
-//! The others detect that no transaction happens, and report it: number, process, thread, and the
+//! A participant that blocks on something outside of the model holds the clock. The others detect
+//! that no transaction happens, and report that participant: number, process, thread, and the
 //! thread's state in the kernel.
 
 use std::io;
@@ -14,23 +14,20 @@ pub struct Watch {
     limit: Duration,
     since: Instant,
     transactions: Option<u64>,
-    looks: u32,
 }
 
 impl Watch {
-    /// Begins to watch; a clock that stands for `limit` is stalled.
+    /// Begins to watch; a clock that stands still for `limit` is stalled.
     pub fn new(limit: Duration) -> Self {
         Self {
             limit,
             since: Instant::now(),
             transactions: None,
-            looks: 0,
         }
     }
 
     /// Whether the wait has lasted so long that a process may have died.
-    pub fn is_late(&mut self) -> bool {
-        self.looks += 1;
+    pub fn is_late(&self) -> bool {
         self.since.elapsed() >= Duration::from_millis(90)
     }
 
@@ -48,9 +45,9 @@ impl Watch {
         if self.since.elapsed() < self.limit {
             return None;
         }
-        let who = describe().unwrap_or_else(|error| format!("state unreadable: {error}"));
+        let holders = describe().unwrap_or_else(|error| format!("state unreadable: {error}"));
         Some(format!(
-            "virtual time stood still for {:.1} s: {who}",
+            "virtual time stood still for {:.1} s: {holders}",
             self.limit.as_secs_f64()
         ))
     }
@@ -68,7 +65,7 @@ pub fn describe(state: &State) -> String {
         match participant.status {
             ParticipantStatus::Free => {}
             ParticipantStatus::Expected => {
-                parts.push(format!("participant {id} is expected and not there"))
+                parts.push(format!("participant {id} has not joined yet"))
             }
             ParticipantStatus::Running => parts.push(format!(
                 "participant {id} runs (process {pid}, thread {} {})",
@@ -84,13 +81,13 @@ pub fn describe(state: &State) -> String {
         }
     }
     if parts.is_empty() {
-        "nobody is on the clock".to_owned()
+        "no participant has joined the clock".to_owned()
     } else {
         parts.join("; ")
     }
 }
 
-/// What a participant waits for.
+/// The event that a participant waits for.
 fn awaited(state: &State, participant: &Participant) -> String {
     let target = participant.target;
     match participant.condition {
@@ -101,23 +98,23 @@ fn awaited(state: &State, participant: &Participant) -> String {
         Condition::Unpark => "an unpark".to_owned(),
         Condition::Held => format!("what stream {target} holds back"),
         Condition::Word => {
-            let hold = &state.stream_waits.rows[target as usize];
-            let what = hold.test.describe();
+            let wait = &state.stream_waits.rows[target as usize];
+            let what = wait.test.describe();
             format!(
                 "the word at {:#x} {what}, for stream {}",
-                hold.host, hold.stream
+                wait.host, wait.stream
             )
         }
     }
 }
 
 fn thread_name(pid: u32, tid: u32) -> String {
-    // A thread that is gone has no name to tell.
+    // A thread that has ended has no name.
     let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Name, scheduler state and system call of a thread, as far as the kernel tells.
+/// Name, scheduler state and system call of a thread, as far as the kernel reports them.
 fn thread_state(pid: u32, tid: u32) -> String {
     let read = |file: &str| {
         std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default()

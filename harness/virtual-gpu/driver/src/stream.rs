@@ -1,4 +1,4 @@
-//! Streams: opening, closing, looking up, and waiting for what was submitted to them.
+//! Streams: opening, closing, lookup, and waits for the work submitted to them.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
@@ -12,16 +12,16 @@ use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::state::{Order, Stream, order};
 
 thread_local! {
-    /// What the null stream means to the call that is under way.
+    /// The stream that the null handle names in the current call.
     static NULL_STREAM: Cell<usize> = const { Cell::new(LEGACY) };
 }
 
-/// Number of the stream that the null handle means.
+/// Number of the stream that the null handle names.
 pub fn null_stream() -> usize {
     NULL_STREAM.get()
 }
 
-/// Runs a call for which the null stream is the thread's own.
+/// Runs a call in which the null handle names the thread's own default stream.
 pub fn with_own_stream(call: impl FnOnce() -> i32) -> i32 {
     NULL_STREAM.set(PER_THREAD);
     let code = call();
@@ -49,20 +49,20 @@ pub fn default_stream_of_thread(
     Ok(entry)
 }
 
-/// Waits until the device has come to this place of the stream, and for the results until there.
+/// Waits until the device has reached this position of the stream, and brings the results so far.
 pub fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     let seq = mark(process, stream)?;
     process.device.wait_stream(stream.slot, seq)?;
     crate::launch::finish_reruns(process, stream.context)
 }
 
-/// The greatest priority there is; lower numbers go first.
+/// The greatest priority; lower numbers go first.
 pub const GREATEST_PRIORITY: c_int = -5;
 
 /// `CU_STREAM_NON_BLOCKING` (cuda.h).
 pub const NON_BLOCKING: c_uint = 1;
 
-/// Makes a stream of a context in the shared state.
+/// Creates a stream of a context in the shared state.
 pub fn open(
     process: &Process,
     context: &ContextEntry,
@@ -93,7 +93,7 @@ pub fn open(
     })
 }
 
-/// Ends a stream in which everything has run.
+/// Ends a stream without pending work.
 pub fn close(process: &Process, slot: u32) -> Result<(), Code> {
     process
         .device
@@ -101,8 +101,8 @@ pub fn close(process: &Process, slot: u32) -> Result<(), Code> {
     Ok(())
 }
 
-/// Ends a stream when everything in it has run. Destruction waits for nothing, but what is queued
-/// still runs (cuStreamDestroy); the slot can go only when it has.
+/// Ends a stream when its work is done. cuStreamDestroy returns at once and queued work still runs;
+/// the slot is freed afterwards.
 pub fn finish(process: &Process, slot: u32) -> Result<(), Code> {
     let device = &process.device;
     device.wait_stream(slot, submitted(slot)?)?;
@@ -124,13 +124,13 @@ pub fn context_of(stream: Handle) -> Result<Handle, Code> {
         .ok_or(code::CONTEXT_IS_DESTROYED)
 }
 
-/// Waits for everything in a stream, and for its results.
+/// Waits for all work of a stream, and brings its results.
 pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     wait_until_idle(process, stream.slot)?;
     crate::launch::finish_reruns(process, stream.context)
 }
 
-/// Waits for what was submitted to a stream, and to those that its handle stands for.
+/// Waits for the work of a stream, and of the streams that the legacy stream synchronizes with.
 pub fn wait_until_idle(process: &Process, slot: u32) -> Result<(), Code> {
     let covered = || {
         let shared = process.device.shared();
@@ -156,7 +156,7 @@ pub const LEGACY: usize = 1;
 pub const PER_THREAD: usize = 2;
 
 impl Process {
-    /// The stream behind a handle, the default stream for the null handle and its two names.
+    /// The stream of a handle; null and the two reserved handles name default streams.
     pub fn stream(&self, handle: Handle) -> Result<StreamEntry, Code> {
         let context = self.current_even_if_broken();
         let number = if handle.is_null() {

@@ -1,11 +1,11 @@
-//! Single words that a stream writes, or waits for.
+//! Words in memory that a stream writes or waits for.
 //!
 //! A write changes the word when the call is made, like every effect on bytes; it takes the time of
 //! a mark in the stream. A wait for a word that does not pass yet defers the later work of its
 //! stream until an operation or the host changes the word. If the word passes already, the stream
-//! waits for the last operation that wrote there; of kernels only the extents that they write are
-//! known. A kernel writes its time stamps when its start is known, so a wait for such a word tests
-//! it again when the kernel is over. Stamps of other processes are not awaited.
+//! waits for the last operation that wrote there. Of a kernel, only the extents that it writes are
+//! known. A kernel writes its time stamps when its start time is known, so a wait for such a word
+//! tests it again when the kernel is done. Time stamps of other processes are not awaited.
 
 use crate::code::{self, Code};
 use crate::device::words::{StreamWaitId, Woken, read};
@@ -19,7 +19,7 @@ use crate::submit::{self, charge, mark, wait_for};
 use crate::{ipc, launch, pinned};
 use gpubench_virtual_gpu_model::state::{NEVER, StreamWait};
 
-/// Marks the waits whose word passes now, by the last work of a stream or by the host.
+/// Marks the waits that are met now, by the last operation of stream `by` or by the host.
 pub fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
     let device = &process.device;
     if !device.shared().words_wanted() {
@@ -38,15 +38,15 @@ pub fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
 
 /// The location of a word.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Location {
     host: *mut u8,
-    /// Host address of the allocation that it lies in.
+    /// Host address of its allocation.
     base: usize,
-    /// Address of its allocation and place in device memory; none for pinned host memory.
+    /// Address of its allocation, and its offset in device memory; none for pinned host memory.
     device: Option<(u64, u64)>,
 }
 
-impl Place {
+impl Location {
     /// Host addresses of the word.
     fn part(&self, word: &Word) -> std::ops::Range<usize> {
         let first = self.host as usize;
@@ -55,7 +55,7 @@ impl Place {
 }
 
 /// The location of a word of the program.
-fn place(process: &Process, word: &Word) -> Result<Place, Code> {
+fn locate(process: &Process, word: &Word) -> Result<Location, Code> {
     let (pointer, bytes) = (word.pointer, u64::from(word.test.bytes));
     if !pointer.is_multiple_of(bytes) {
         return Err(code::INVALID_VALUE);
@@ -70,20 +70,20 @@ fn place(process: &Process, word: &Word) -> Result<Place, Code> {
         let offset = tables.allocations.get(&piece.start).map(|a| a.offset);
         let base = process.host_address(offset.unwrap_or(piece.offset), bytes)? as usize;
         let device = Some((piece.start, piece.offset));
-        return Ok(Place { host, base, device });
+        return Ok(Location { host, base, device });
     }
     let pinned = pinned::covering(&tables, pointer as usize, bytes as usize);
     let (base, _) = pinned.ok_or(code::INVALID_VALUE)?;
-    Ok(Place {
+    Ok(Location {
         host: pointer as *mut u8,
         base,
         device: None,
     })
 }
 
-/// Whether a word lies in memory of the program, and where its length demands.
+/// Refuses a word that is misaligned or outside of memory of the program.
 pub fn check(process: &Process, word: &Word) -> Result<(), Code> {
-    place(process, word).map(|_| ())
+    locate(process, word).map(|_| ())
 }
 
 /// Writes a word.
@@ -93,7 +93,7 @@ pub fn write(
     word: &Word,
     policy: WaitPolicy,
 ) -> Result<(), Code> {
-    let at = place(process, word)?;
+    let at = locate(process, word)?;
     let store = Store {
         host: at.host as usize,
         bytes: word.test.bytes as usize,
@@ -123,13 +123,13 @@ pub fn write(
 
 /// Whether a word passes now.
 pub fn passes(process: &Process, word: &Word) -> Result<bool, Code> {
-    let found = read(place(process, word)?.host, word.test.bytes);
+    let found = read(locate(process, word)?.host, word.test.bytes);
     Ok(word.test.accepts(found))
 }
 
 /// Enters a wait of a stream for a word that does not pass yet.
 pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<StreamWaitId, Code> {
-    let Place { host, device, .. } = place(process, word)?;
+    let Location { host, device, .. } = locate(process, word)?;
     let mut stream_wait = StreamWait {
         stream: stream.slot,
         offset: device.map_or(NEVER, |(_, offset)| offset),
@@ -141,8 +141,8 @@ pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<Strea
     Ok(process.device.arm(stream_wait)?)
 }
 
-/// Waits until a word passes, or its stream or context is gone. `armed` is a wait that was entered
-/// before.
+/// Waits until a word passes, or its stream or context has ended. `armed` is a wait that was
+/// entered before.
 pub fn wait(
     process: &Process,
     stream: &StreamEntry,
@@ -171,7 +171,7 @@ pub fn follow(
     word: &Word,
     policy: WaitPolicy,
 ) -> Result<(), Code> {
-    let at = place(process, word)?;
+    let at = locate(process, word)?;
     charge(process, policy, process.device.machine().host.event_ns)?;
     let writer = process.tables().last_writers.last(at.base, &at.part(word));
     let Some((target, target_seq)) = writer.filter(|(slot, _)| *slot != stream.slot) else {
@@ -180,8 +180,8 @@ pub fn follow(
     wait_for(process, stream.slot, target, target_seq)
 }
 
-/// Carries out a graph's batch, on a thread that can wait: the launch of a graph that has one is
-/// held back.
+/// Carries out a graph's batch, on a thread that can wait: the launch of a graph with a batch is
+/// deferred.
 pub fn run_batch(process: &Process, stream: &StreamEntry, ops: &[MemOp]) -> Result<(), Code> {
     for op in ops {
         match op.meaning(Form::Second)? {

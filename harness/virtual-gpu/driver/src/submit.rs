@@ -1,4 +1,4 @@
-//! Putting work on the device: charges for host work, marks, waits between streams, transfers.
+//! Submits work to the device: charges for host work, marks, waits between streams, transfers.
 
 use crate::code::Code;
 use crate::entries::StreamEntry;
@@ -7,7 +7,7 @@ use crate::process::{Process, process};
 use gpubench_virtual_gpu_model::noise;
 use gpubench_virtual_gpu_model::state::{ONE, Op, OpKind, Resource};
 
-/// Puts a mark in a stream. Gives its sequence number: what a wait for all before it needs.
+/// Queues a mark in a stream. Returns its sequence number, to wait for all work before it.
 pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
     let op = Op {
         kind: OpKind::Marker,
@@ -16,7 +16,7 @@ pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
     Ok(process.device.submit(stream.slot, op)?)
 }
 
-/// Lets a stream wait until another one has come to a place.
+/// Makes a stream wait until another one has completed `target_seq`.
 pub fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) -> Result<(), Code> {
     let op = Op {
         kind: OpKind::Wait,
@@ -36,7 +36,7 @@ pub fn charge(process: &Process, policy: WaitPolicy, cost_ns: u64) -> Result<(),
     Ok(())
 }
 
-/// How much was ever submitted to a stream: what a wait for all of it waits for.
+/// Number of operations submitted to a stream so far, to wait for all of them.
 pub fn submitted(slot: u32) -> Result<u64, Code> {
     let read = process()?
         .device
@@ -45,7 +45,7 @@ pub fn submitted(slot: u32) -> Result<u64, Code> {
     Ok(read?)
 }
 
-/// Work that moves bytes over the host link, one way at a rate.
+/// Queues a transfer over the host link, in one direction at a given rate.
 pub fn link_traffic(
     process: &Process,
     stream: &StreamEntry,
@@ -63,7 +63,7 @@ pub fn link_traffic(
     Ok(process.device.submit(stream.slot, op)?)
 }
 
-/// Work that moves bytes within device memory at full bandwidth.
+/// Queues traffic within device memory at full bandwidth.
 pub fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Result<u64, Code> {
     let machine = process.device.machine();
     let alone_ns = 1_000.0 + bytes as f64 / machine.memory.dram_gb_per_s;

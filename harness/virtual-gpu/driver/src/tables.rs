@@ -119,9 +119,9 @@ impl Default for Tables {
 #[derive(Debug, Clone)]
 pub struct SkippedFill {
     pub fill: Fill,
-    /// Version of the allocation that it made: at any other, something else was written since.
+    /// Version of the allocation after the fill. Any other means a later write.
     pub version: u64,
-    /// Chunks of it that were made good since.
+    /// Chunks that were written since.
     pub good: BTreeSet<u64>,
 }
 
@@ -242,7 +242,7 @@ impl Tables {
         self.functions.remove_where(|f| f.context == slot);
         self.arrays.remove_where(|a| a.context == slot);
         self.execs.remove_where(|e| e.context == slot);
-        // Streams that wrote something may be gone now: what they wrote stands.
+        // Streams that wrote may have ended; what they wrote stays.
         self.last_writers.clear();
         self.deferred_queues.retain(|_, queue| {
             let stays = queue.stream.context != slot;
@@ -265,7 +265,7 @@ impl Tables {
         self.events.remove_where(|e| e.context == slot)
     }
 
-    /// Takes a context's memory off the pools.
+    /// Removes a context's memory from the pools.
     fn drop_pools(&mut self, context: u32) {
         for entry in self.allocations.values().filter(|a| a.context == context) {
             if let Origin::Pool(pool) = entry.origin

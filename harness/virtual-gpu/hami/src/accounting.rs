@@ -197,15 +197,15 @@ const WINDOW_US: u64 = 1_000_000;
 /// Utilisation of this process in the last second, in percent.
 fn utilisation() -> u32 {
     // Time of the last sample by the management library, and by this clock.
-    static ASKED: Mutex<Option<(u64, u64)>> = Mutex::new(None);
-    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    static LAST_SAMPLE: Mutex<Option<(u64, u64)>> = Mutex::new(None);
+    let mut last_sample = LAST_SAMPLE.lock().unwrap_or_else(PoisonError::into_inner);
     let now_ns = clock::now_ns();
-    let since_us = asked.map_or(0, |(time_us, at_ns)| {
+    let since_us = last_sample.map_or(0, |(time_us, at_ns)| {
         (time_us + now_ns.saturating_sub(at_ns) / 1_000).saturating_sub(WINDOW_US)
     });
     match management::utilisation(std::process::id(), since_us) {
         Some((percent, time_us)) => {
-            *asked = Some((time_us, now_ns));
+            *last_sample = Some((time_us, now_ns));
             percent
         }
         None => 0,

@@ -291,8 +291,8 @@ mod tests {
         child.wait()?;
         assert!(took_ms(dead) >= 30);
         assert_eq!(region.layout.holder.load(Ordering::Relaxed), 0);
-        for nobody in [0, 1, std::process::id()] {
-            assert!(took_ms(nobody) < 30, "{nobody}");
+        for holder in [0, 1, std::process::id()] {
+            assert!(took_ms(holder) < 30, "{holder}");
         }
         Ok(())
     }

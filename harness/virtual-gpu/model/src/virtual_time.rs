@@ -14,7 +14,7 @@ pub enum Held {
     /// A participant runs or is announced: the clock stands until it waits.
     Busy,
     /// No participant waits: time does not pass.
-    Nobody,
+    NoWaiter,
     /// Every participant waits for an event that can no longer happen.
     Deadlock,
 }
@@ -33,7 +33,7 @@ pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<
         }
     }
     if !waiting {
-        return Err(Held::Nobody);
+        return Err(Held::NoWaiter);
     }
     loop {
         settle(state, queues, rules);

@@ -393,19 +393,19 @@ impl Tracer {
         let (rows, gaps) = (self.rows, self.gaps);
         let mut args = [rows, gaps, GAPS as u64, ns, 4 * ns, threshold_ns];
         ok(run(self.function as Handle, blocks, 32, &mut args))?;
-        let mut seen = vec![0u64; 4 * blocks as usize];
+        let mut row_words = vec![0u64; 4 * blocks as usize];
         let mut found = vec![0u64; 2 * GAPS];
         // SAFETY: buffers of those sizes.
         unsafe {
-            let bytes = seen.len() * 8;
-            ok(cuMemcpyDtoH_v2(seen.as_mut_ptr().cast(), rows, bytes))?;
+            let bytes = row_words.len() * 8;
+            ok(cuMemcpyDtoH_v2(row_words.as_mut_ptr().cast(), rows, bytes))?;
             ok(cuMemcpyDtoH_v2(
                 found.as_mut_ptr().cast(),
                 gaps,
                 2 * GAPS * 8,
             ))?;
         }
-        Ok((seen, found))
+        Ok((row_words, found))
     }
 }
 

@@ -192,7 +192,7 @@ pub fn invalid_context(code: Code) -> Code {
     }
 }
 
-/// Holds the primary context, which is made if it is not there.
+/// Retains the primary context; it is created at first use.
 pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
     if device != 0 {
         return Err(code::INVALID_DEVICE);
@@ -207,7 +207,7 @@ pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
     Ok(handle)
 }
 
-/// Lets go of the primary context, or ends it.
+/// Releases the primary context, or ends it.
 pub fn release(device: c_int, reset: bool) -> Result<(), Code> {
     if device != 0 {
         return Err(code::INVALID_DEVICE);

@@ -17,7 +17,7 @@ use crate::stream::open;
 use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
 
-/// What SMs can be divided into: the least partition, and the multiple that partitions have
+/// How SMs can be divided: the smallest partition, and the multiple that partitions have
 /// (CUDA driver API, "Green Contexts": 2 on compute capability 7, of which 4 at least on 8, and
 /// 8 from 9 on unless co-scheduling is given up).
 pub const fn granularity(major: u32, ignore_coscheduling: bool) -> (u32, u32) {
@@ -35,7 +35,7 @@ pub fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Spl
         return Err(code::INVALID_RESOURCE_CONFIGURATION);
     }
     let size = least.max(steps.min_partition);
-    // All there are make one group, whatever the steps.
+    // All SMs together always make one group.
     let size = match size.next_multiple_of(steps.alignment) {
         more if more > all.count && all.count >= steps.min_partition => all.count,
         size => size,

@@ -24,7 +24,7 @@ pub fn plain(code: Code) -> Refusal {
     (code, String::new())
 }
 
-/// Whether kernels are loaded with their modules, and not when they are first looked up or run
+/// Whether kernels are loaded with their modules, and not at their first lookup or launch
 /// (CUDA C++ Programming Guide, "Lazy Loading").
 pub fn is_eager() -> bool {
     std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER")

@@ -1,4 +1,4 @@
-//! What is known of an address.
+//! Attributes of an address.
 
 use std::ffi::c_int;
 
@@ -17,7 +17,7 @@ pub struct Known {
     pub context: u32,
     /// How it came to be; `None` for pinned host memory.
     pub origin: Option<Origin>,
-    /// A number that tells the allocation from others.
+    /// A number that distinguishes the allocation from others.
     pub version: u64,
     /// Kernels may write it.
     pub writable: bool,

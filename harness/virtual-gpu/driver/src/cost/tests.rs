@@ -1,4 +1,4 @@
-//! The roofline, roof by roof.
+//! The roofline, one resource at a time.
 
 use super::{Part, Shape, cost};
 use gpubench_virtual_gpu_model::machine::Machine;
@@ -22,11 +22,11 @@ fn a_copy_over_all_sms_takes_bytes_over_bandwidth() -> Result<(), Box<dyn std::e
         blocks_per_sm: 4,
         footprint_bytes: 320 << 20,
     };
-    let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
     // 320 MB at 320 GB/s.
-    assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
-    assert!((share(&got.demand, Resource::Dram) - 1.0).abs() < 1e-5);
-    assert!((share(&got.demand, Resource::SmSlots) - 1.0).abs() < 1e-5);
+    assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
+    assert!((share(&result.demand, Resource::Dram) - 1.0).abs() < 1e-5);
+    assert!((share(&result.demand, Resource::SmSlots) - 1.0).abs() < 1e-5);
     Ok(())
 }
 
@@ -42,13 +42,13 @@ fn a_footprint_within_l2_does_not_use_dram() -> Result<(), Box<dyn std::error::E
         blocks_per_sm: 4,
         footprint_bytes: 1 << 20,
     };
-    let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
     assert!(
-        (got.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0,
+        (result.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0,
         "{}",
-        got.alone_ns
+        result.alone_ns
     );
-    assert_eq!(got.demand[Resource::Dram as usize], 0);
+    assert_eq!(result.demand[Resource::Dram as usize], 0);
     Ok(())
 }
 
@@ -72,10 +72,10 @@ fn l1_hits_use_the_l1_path_and_not_l2() -> Result<(), Box<dyn std::error::Error>
         ..Counts::default()
     };
     for counts in [hits, shared] {
-        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
-        assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
-        assert!((share(&got.demand, Resource::Shared) - 1.0).abs() < 1e-5);
-        assert_eq!(got.demand[Resource::L2 as usize], 0);
+        let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
+        assert!((share(&result.demand, Resource::Shared) - 1.0).abs() < 1e-5);
+        assert_eq!(result.demand[Resource::L2 as usize], 0);
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn atomics_on_one_word_take_a_clock_each() -> Result<(), Box<dyn std::error::Err
         cost(&machine, &Part::whole(&machine), &counts, &shape)
     };
     let (spread, one_word) = (cost_of(1), cost_of(atomics));
-    // A clock each at 1.59 GHz, where all units together take one each in 40 SMs' clocks.
+    // One word: a clock each at 1.59 GHz. Spread over words: 40 in a clock.
     assert!(
         (one_word.alone_ns - 1e6).abs() < 1.0,
         "{}",
@@ -132,9 +132,13 @@ fn translations_are_bound_by_the_sms_and_by_the_device() -> Result<(), Box<dyn s
             blocks_per_sm: 4,
             footprint_bytes: 1 << 20,
         };
-        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
-        assert!((got.alone_ns - alone_ns).abs() < 1.0, "{}", got.alone_ns);
-        assert!((share(&got.demand, Resource::Tlb) - part).abs() < 1e-5);
+        let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!(
+            (result.alone_ns - alone_ns).abs() < 1.0,
+            "{}",
+            result.alone_ns
+        );
+        assert!((share(&result.demand, Resource::Tlb) - part).abs() < 1e-5);
     }
     Ok(())
 }
@@ -167,8 +171,8 @@ fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::E
         blocks_per_sm: 4,
         footprint_bytes: 0,
     };
-    let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
-    assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
-    assert!((share(&got.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
+    let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
+    assert!((share(&result.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A thread's place on the clock: joining, leaving, its local time, sleeping and parking.
+//! A thread as a participant of the clock: joining, leaving, local time, sleeping and parking.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use gpubench_virtual_gpu_model::virtual_time;
 /// How far a thread may run ahead of the model.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// The longest that one caller keeps the others out of the driver.
-const LOCKED_NS: u64 = 1_000_000;
+/// Longest time that one caller holds the lock of the driver.
+const LOCK_HOLD_NS: u64 = 1_000_000;
 
-/// The thread's own place on the clock.
+/// The calling thread as a participant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Me {
     pub participant: usize,
     pub local_ns: u64,
     pub granted_ns: u64,
-    /// A thread of the driver's own: it may wait for ever, and reports no clock that stands.
+    /// A thread of the driver: it may wait without limit, and does not report a stalled clock.
     pub own: bool,
 }
 
@@ -33,7 +33,7 @@ thread_local! {
 }
 
 impl Device {
-    /// Announces a participant: the clock stands until it has joined or was abandoned.
+    /// Announces a participant: the clock stands still until it has joined or was abandoned.
     pub fn expect(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         self.shared.transact(|state, _| {
@@ -56,8 +56,8 @@ impl Device {
         })?
     }
 
-    /// Announces a thread of the driver's own, which will join at the caller's time. Gives its
-    /// number: the first that is free, which is the same in every run, since callers take turns.
+    /// Announces a thread of the driver, which will join at the caller's time. Returns its number:
+    /// the first free one, the same in every run, because one participant runs at a time.
     pub fn expect_own(&self) -> Result<u32, DeviceError> {
         let at = ME.get().map_or(0, |me| me.local_ns);
         self.shared.transact(|state, _| {
@@ -85,7 +85,7 @@ impl Device {
         !self.is_virtual_time() || ME.get().is_some()
     }
 
-    /// Takes an announcement back, because the thread will never come.
+    /// Cancels an announcement: the thread will not join.
     pub fn abandon(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         let granted = self.shared.transact(|state, side| {
@@ -98,7 +98,7 @@ impl Device {
         Ok(())
     }
 
-    /// Makes the calling thread the announced participant `id`, and waits for its turn.
+    /// Makes the calling thread the announced participant `id`, and waits until it may run.
     pub fn join(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         let process = self.process()?;
@@ -137,7 +137,7 @@ impl Device {
         Ok(())
     }
 
-    /// The time as the calling thread sees it.
+    /// The time of the calling thread, or else of the device. The query itself costs host time.
     pub fn now_ns(&self) -> u64 {
         if !self.is_virtual_time() {
             return self.session.wall_now_ns();
@@ -152,8 +152,7 @@ impl Device {
         }
     }
 
-    /// The time of the calling thread, or else of the device, without asking for it as a program
-    /// does.
+    /// As [`Device::now_ns`], at no cost.
     pub fn present_ns(&self) -> Result<u64, DeviceError> {
         match ME.get() {
             _ if !self.is_virtual_time() => Ok(self.session.wall_now_ns()),
@@ -170,7 +169,7 @@ impl Device {
         self.spend(self.noisy(cost_ns)?)
     }
 
-    /// What a call costs this time.
+    /// The cost of a call with the planted noise.
     fn noisy(&self, cost_ns: u64) -> Result<u64, DeviceError> {
         let sd = self.machine.noise.call;
         if sd == 0.0 {
@@ -184,7 +183,7 @@ impl Device {
         Ok(noise::spread_ns(cost_ns, sd, seed, Kind::Call, call))
     }
 
-    /// Lets so much of the calling thread's time pass.
+    /// Advances the calling thread's time.
     fn spend(&self, cost_ns: u64) -> Result<(), DeviceError> {
         let Some(mut me) = ME.get() else {
             return Ok(());
@@ -198,21 +197,21 @@ impl Device {
         }
     }
 
-    /// Charges the calling thread for a call of the driver of which a part, as the machine file has
-    /// it, is spent where the driver lets in one caller at a time. Others have their turn between
-    /// the pieces of a long one. In wall time that part passes for real.
+    /// Charges the calling thread for a call of the driver. The share of it that the machine file
+    /// names is spent under the driver's lock, in pieces, so that other callers can run in between.
+    /// In wall time the thread sleeps for that share.
     pub fn charge_locked(&self, cost_ns: u64) -> Result<(), DeviceError> {
         if self.is_virtual_time() && ME.get().is_none() {
             return Ok(());
         }
         let cost_ns = self.noisy(cost_ns)?;
-        let mut left_ns = (cost_ns as f64 * self.machine.host.lock_share) as u64;
-        let free_ns = cost_ns.saturating_sub(left_ns);
+        let mut locked_ns = (cost_ns as f64 * self.machine.host.lock_share) as u64;
+        let free_ns = cost_ns.saturating_sub(locked_ns);
         if free_ns > 0 {
             self.spend(free_ns)?;
         }
-        while left_ns > 0 {
-            let piece_ns = left_ns.min(LOCKED_NS);
+        while locked_ns > 0 {
+            let piece_ns = locked_ns.min(LOCK_HOLD_NS);
             let (now_ns, end_ns) = self.transact(|state, _| {
                 let end_ns = state.now_ns.max(state.driver_busy_until_ns) + piece_ns;
                 state.driver_busy_until_ns = end_ns;
@@ -224,13 +223,13 @@ impl Device {
                 let until_ns = end_ns.saturating_sub(self.session.wall_now_ns());
                 std::thread::sleep(Duration::from_nanos(until_ns));
             }
-            left_ns -= piece_ns;
+            locked_ns -= piece_ns;
         }
         Ok(())
     }
 
-    /// Waits until the model has come up to the thread's local time, so that what it reads next
-    /// has been changed by everything that came before.
+    /// Waits until the model has reached the thread's local time, so that the next read includes
+    /// the effects of all earlier events.
     pub fn catch_up(&self) -> Result<(), DeviceError> {
         match ME.get() {
             Some(me) if me.local_ns > me.granted_ns => {
@@ -254,13 +253,13 @@ impl Device {
         self.wait(Condition::Time, 0, 0, t_ns.max(me.local_ns))
     }
 
-    /// Waits for another participant's [`Device::unpark`]; returns at once if one came before.
+    /// Waits for another participant's [`Device::unpark`]; returns at once after an earlier one.
     pub fn park(&self) -> Result<(), DeviceError> {
         let me = ME.get().ok_or_else(not_joined)?;
         self.wait(Condition::Unpark, 0, 0, me.local_ns)
     }
 
-    /// Lets participant `id` go on from its park, not before the caller's local time.
+    /// Ends the park of participant `id`, not before the caller's local time.
     pub fn unpark(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         let at = ME.get().map_or(0, |me| me.local_ns);

@@ -1,8 +1,8 @@
 //! One process's handle on a virtual device: clock, registration, submission and waiting.
 //!
-//! A thread that has joined the clock carries a local time, which runs ahead of the model's by what
-//! its own calls cost. Operations are stamped with it. Whatever reads shared state waits first
-//! until the model has come up to it.
+//! A thread that has joined the clock has a local time, which runs ahead of the model's by the cost
+//! of its own calls. Operations are stamped with it. A call that reads shared state first waits
+//! until the model has reached it.
 
 mod clock;
 mod wait;
@@ -31,7 +31,7 @@ pub enum DeviceError {
     /// The state file or its lock cannot be used.
     #[error("virtual GPU state: {0}")]
     State(#[from] io::Error),
-    /// The folder is no virtual GPU.
+    /// The folder is not a virtual GPU.
     #[error(transparent)]
     Session(#[from] session::SessionError),
     /// A thread that has not joined the clock tried to wait on it.
@@ -100,17 +100,17 @@ impl Device {
         &self.dir
     }
 
-    /// What the device is like.
+    /// The machine that the device models.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// The constants that its model works with.
+    /// The constants of its model.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// How its time passes and what its noise is seeded with.
+    /// How the device was started: time mode, seed, limits.
     pub fn session(&self) -> &Session {
         &self.session
     }
@@ -131,11 +131,10 @@ impl Device {
             return Ok(slot);
         }
         let pid = std::process::id();
-        // Where nobody waits, nobody looks for the dead: a newcomer must not find their rows and
-        // their memory taken.
+        // Without waiters no process reaps dead ones: rows and memory must be free for this one.
         self.reap_dead_processes()?;
-        // The row and the proof that its process lives appear together: between the two, somebody
-        // a process that reaps dead ones would take the new one for one of them.
+        // The row and its life lock appear in one transaction: another process that reaps would
+        // take a row without a lock for a dead process.
         let slot = self.shared.transact(|state, _| {
             let Some(slot) = state.processes.claim(|process| process.pid == 0) else {
                 return Err(DeviceError::Full("process"));
@@ -153,7 +152,7 @@ impl Device {
         Ok(*self.process.get_or_init(|| slot))
     }
 
-    /// Runs a transaction at the present time: the model first comes up to it.
+    /// Advances the model to the present time and runs a transaction.
     pub fn transact<R>(
         &self,
         body: impl FnOnce(&mut State, &QueueView<'_>) -> R,
@@ -163,7 +162,7 @@ impl Device {
     }
 
     /// Queues an operation; blocks while the stream's ring is full, as a driver does. Returns its
-    /// sequence number plus one: what a wait for it needs.
+    /// sequence number plus one, the argument of a wait for it.
     pub fn submit(&self, stream: u32, mut op: Op) -> Result<u64, DeviceError> {
         let index = stream as usize;
         loop {
@@ -222,7 +221,7 @@ impl Device {
         }
     }
 
-    /// Takes back the memory that only descriptors held which have been closed meanwhile.
+    /// Frees exported memory when its last descriptor has been closed.
     pub fn drop_closed_exports(&self) -> Result<(), DeviceError> {
         for export in self
             .shared
@@ -235,7 +234,7 @@ impl Device {
         Ok(())
     }
 
-    /// Takes back what processes held that are no more, at the standing instant.
+    /// Frees the resources of dead processes. The clock does not advance.
     pub fn reap_dead_processes(&self) -> Result<(), DeviceError> {
         self.drop_closed_exports()?;
         let own = std::process::id();
@@ -250,10 +249,10 @@ impl Device {
                 continue;
             }
             let granted = self.shared.transact(|state, side| {
-                // Another process may have reaped it meanwhile and given the slot to another.
+                // Another process may have reaped it meanwhile, and the slot may have a new owner.
                 if state.processes.rows[slot as usize].pid == pid {
                     lifecycle::reap(state, &self.rules, slot);
-                    // Before the slot has another owner, who may have events of its own.
+                    // Before the slot gets a new owner with events of its own.
                     self.shared.free_events_of(slot);
                 }
                 simulation::settle(state, side as &dyn Queues, &self.rules);

@@ -1,4 +1,4 @@
-//! Waiting: for the clock, a stream, a context, or room in a queue.
+//! Waits for the clock, a stream, a context, or room in a queue.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{Condition, Participant, ParticipantStatus};
 use gpubench_virtual_gpu_model::virtual_time;
 
-/// How often a waiter checks whether the other processes still live.
+/// How often a waiter checks whether the other processes are alive.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Polling interval, in wall time, of a word that the host may store to.
-const STORES: Duration = Duration::from_micros(100);
+const STORE_POLL: Duration = Duration::from_micros(100);
 
 impl Device {
     /// Waits until a stream has completed everything up to `seq`.
@@ -27,7 +27,7 @@ impl Device {
         self.wait_for(Condition::Context, context, 0)
     }
 
-    /// Waits until so much of what a stream held back has been carried out.
+    /// Waits until the deferred work of a stream up to number `taken` has been carried out.
     pub fn wait_held(&self, stream: u32, taken: u64) -> Result<(), DeviceError> {
         self.wait_for(Condition::Held, stream, taken)
     }
@@ -40,13 +40,13 @@ impl Device {
     ) -> Result<(), DeviceError> {
         match ME.get() {
             Some(me) => self.wait(condition, target, seq, me.local_ns),
-            None if self.is_virtual_time() => self.standing_still(condition, target, seq),
+            None if self.is_virtual_time() => self.check_without_waiting(condition, target, seq),
             None => self.wait_in_wall_time(condition, target, seq),
         }
     }
 
-    /// A thread beside the clock may ask for what already holds, but cannot wait for more.
-    fn standing_still(
+    /// A thread that has not joined the clock can check a condition, but cannot wait for it.
+    fn check_without_waiting(
         &self,
         condition: Condition,
         target: u32,
@@ -86,7 +86,7 @@ impl Device {
             participant.target = target;
             participant.seq = seq;
             participant.ready_ns = match condition {
-                // An unpark may already have moved it.
+                // An unpark may have moved it already.
                 Condition::Unpark => participant.ready_ns.max(ready_ns),
                 _ => ready_ns,
             };
@@ -97,7 +97,7 @@ impl Device {
             (Ok(index), now_ns) if index == me.participant => now_ns,
             (other, _) => {
                 self.pass_on(other);
-                self.sleep_for_turn(&me, word)?
+                self.sleep_until_granted(&me, word)?
             }
         };
         me.granted_ns = at;
@@ -106,7 +106,7 @@ impl Device {
         Ok(())
     }
 
-    fn sleep_for_turn(&self, me: &Me, mut word: u32) -> Result<u64, DeviceError> {
+    fn sleep_until_granted(&self, me: &Me, mut word: u32) -> Result<u64, DeviceError> {
         let participant = me.participant;
         let mut watch = stall::Watch::new(self.session.stall);
         loop {
@@ -120,7 +120,7 @@ impl Device {
                 ParticipantStatus::Waiting => {}
                 ParticipantStatus::Free | ParticipantStatus::Expected => {
                     return Err(DeviceError::Stalled(format!(
-                        "participant {participant} was taken for dead while it waited"
+                        "participant {participant} was removed as dead while it waited"
                     )));
                 }
             }
@@ -164,27 +164,27 @@ impl Device {
             }
             let until = Duration::from_nanos(next.saturating_sub(self.session.wall_now_ns()));
             // A store of the host wakes no waiter.
-            let most = if condition == Condition::Word {
-                STORES
+            let limit = if condition == Condition::Word {
+                STORE_POLL
             } else {
                 CHECK_INTERVAL
             };
-            self.shared.sleep_on_change(change, until.min(most));
-            self.look_for_the_dead_now_and_then()?;
+            self.shared.sleep_on_change(change, until.min(limit));
+            self.reap_dead_processes_at_intervals()?;
         }
     }
 
-    /// Work of dead processes must end, however busy the device is.
-    fn look_for_the_dead_now_and_then(&self) -> Result<(), DeviceError> {
-        static CHECK_INTERVALED_NS: AtomicU64 = AtomicU64::new(0);
+    /// Ends the work of dead processes while the device is busy, at most once per interval.
+    fn reap_dead_processes_at_intervals(&self) -> Result<(), DeviceError> {
+        static CHECKED_NS: AtomicU64 = AtomicU64::new(0);
         let (now, last) = (
             self.session.wall_now_ns(),
-            CHECK_INTERVALED_NS.load(Ordering::Relaxed),
+            CHECKED_NS.load(Ordering::Relaxed),
         );
         if u128::from(now.saturating_sub(last)) < CHECK_INTERVAL.as_nanos() {
             return Ok(());
         }
-        CHECK_INTERVALED_NS.store(now, Ordering::Relaxed);
+        CHECKED_NS.store(now, Ordering::Relaxed);
         self.reap_dead_processes()
     }
 }

@@ -1,8 +1,8 @@
-//! Streams that wait for words in memory: entering such a wait, and detecting that the word passes.
+//! Stream waits for words in memory: entering a wait, and detecting that the word passes.
 //!
-//! Words change by operations of the device and by plain stores of the host. The thread that
-//! carries out an operation tests the words afterwards. Stores are detected by the process that
-//! owns the memory, at its next call: no time passes for other threads in between.
+//! Operations of the device and plain stores of the host change words. The thread that carries out
+//! an operation tests the words afterwards. The process that owns the memory detects stores at its
+//! next call; no time passes for other threads in between.
 #![expect(unsafe_code, reason = "words are read through raw mappings")]
 
 use super::clock::ME;
@@ -10,7 +10,7 @@ use super::{Device, DeviceError};
 use gpubench_virtual_gpu_model::state::stream_wait::{self, PendingStore};
 use gpubench_virtual_gpu_model::state::{Condition, NEVER, NONE, StreamWait};
 
-/// A wait for a word: its row and its number there.
+/// A wait for a word: its row in the table, and the number of the wait.
 pub type StreamWaitId = (u32, u64);
 
 /// Why a wait for a word has ended.
@@ -23,7 +23,7 @@ pub enum Woken {
 }
 
 impl Device {
-    /// Enters a wait for a word. The word at `hold.host` has to stay readable until it is over.
+    /// Enters a wait for a word. The word at `stream_wait.host` must stay readable until its end.
     pub fn arm(&self, stream_wait: StreamWait) -> Result<StreamWaitId, DeviceError> {
         let process = self.process()?;
         self.shared.transact(|state, _| {
@@ -43,7 +43,7 @@ impl Device {
         })?
     }
 
-    /// Waits until the wait for a word is over, and takes it off the table.
+    /// Waits until the wait for a word is over, and removes it from the table.
     pub fn wait_for_word(&self, (row, number): StreamWaitId) -> Result<Woken, DeviceError> {
         let waited = self.wait_for(Condition::Word, row, number);
         let woken = self.shared.transact(|state, _| {
@@ -57,9 +57,9 @@ impl Device {
         waited.map(|()| woken)
     }
 
-    /// Marks the waits that are met now: by the operation at that place of a stream, or by the
-    /// host. Waits for words in `owed` are tested again when those operations are done.
-    /// `elsewhere` gives the address of a place in device memory, for waits of other processes.
+    /// Marks the waits that are met now, by an operation (stream and sequence number) or by the
+    /// host. Waits for words in `owed` are tested again when those operations are done. `elsewhere`
+    /// maps an offset in device memory to a host address, for waits of other processes.
     pub fn notice(
         &self,
         by: Option<(u32, u64)>,
@@ -77,21 +77,21 @@ impl Device {
         };
         let met = self.shared.transact(|state, _| {
             let mut met = 0;
-            let mut none_waits = true;
+            let mut no_waits = true;
             for stream_wait in state
                 .stream_waits
                 .live_mut()
                 .iter_mut()
                 .filter(|h| h.live && !h.met)
             {
-                none_waits = false;
-                let place = match stream_wait.process == own {
+                no_waits = false;
+                let address = match stream_wait.process == own {
                     true => Some(stream_wait.host as *const u8),
                     false if stream_wait.offset == NEVER => None,
                     false => elsewhere(stream_wait.offset, stream_wait.test.bytes.into())
                         .map(<*mut u8>::cast_const),
                 };
-                let found = place.map(|place| read(place, stream_wait.test.bytes));
+                let found = address.map(|address| read(address, stream_wait.test.bytes));
                 if found.is_some_and(|found| stream_wait.test.accepts(found)) {
                     stream_wait.met = true;
                     stream_wait.met_ns = at_ns;
@@ -101,10 +101,10 @@ impl Device {
                     stream_wait.recheck_after(owed);
                 }
             }
-            // Under the lock, or a wait that somebody enters now would never be looked at. And only
-            // where nothing waited to begin with: who dies before this is published leaves the
-            // waits as they were, and the mark must still stand for them.
-            if none_waits {
+            // Cleared under the lock, or a wait entered now would never be tested. Cleared only if
+            // there was no wait at the start: if this process dies before it publishes the draft,
+            // the waits remain, and so must the mark.
+            if no_waits {
                 self.shared.set_words_wanted(false);
             }
             met
@@ -115,20 +115,20 @@ impl Device {
         Ok(())
     }
 
-    /// Notices the host's own stores.
+    /// Detects stores of the host.
     pub(super) fn notice_stores(&self) -> Result<(), DeviceError> {
         self.notice(None, &[], &|_, _| None)
     }
 }
 
 /// The current value of a word of 4 or 8 bytes.
-pub fn read(place: *const u8, bytes: u32) -> u64 {
-    // SAFETY: the caller vouches for an aligned word that stays mapped: device memory is for the
-    // life of the process, and pinned memory is not freed while a stream waits for it.
+pub fn read(word: *const u8, bytes: u32) -> u64 {
+    // SAFETY: the caller passes an aligned word that stays mapped: device memory is mapped while
+    // the process lives, and pinned memory is not freed while a stream waits for it.
     unsafe {
         match bytes {
-            4 => u64::from(place.cast::<u32>().read_volatile()),
-            _ => place.cast::<u64>().read_volatile(),
+            4 => u64::from(word.cast::<u32>().read_volatile()),
+            _ => word.cast::<u64>().read_volatile(),
         }
     }
 }

@@ -152,7 +152,7 @@ pub fn status_of(capture: Option<&Capture>) -> c_int {
     }
 }
 
-/// Adds the nodes that are not listed yet.
+/// Adds the nodes that the list lacks.
 pub fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
     for node in more {
         if !to.contains(node) {
@@ -161,7 +161,7 @@ pub fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
     }
 }
 
-/// Keeps the action as a node if the stream is being recorded; gives it back if it is not.
+/// Adds the action as a node if the stream is being recorded; returns it otherwise.
 pub fn recorded(
     process: &Process,
     stream: &StreamEntry,
@@ -231,7 +231,7 @@ fn refuse_implicit(tables: &mut Tables, stream: &StreamEntry) -> Result<(), Code
     Err(code::STREAM_CAPTURE_IMPLICIT)
 }
 
-/// Lets an event stand for the present place of a recording. Says whether there is one.
+/// Records an event in the capture of a stream. False if the stream is not being captured.
 pub fn mark(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bool, Code> {
     let mut tables = process.ready()?;
     let Some(capture) = tables.captures.get(&stream.slot) else {
@@ -245,14 +245,14 @@ pub fn mark(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bo
     Ok(true)
 }
 
-/// Lets a stream wait for an event that stands for a place in a recording, and be recorded with
-/// it. Says whether the event does.
+/// Makes a stream wait for an event of a capture, which adds the stream to the capture. False if
+/// the event was not recorded in a capture.
 pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bool, Code> {
     let mut tables = process.ready()?;
     let marked = tables.captured_events.get(&(event as usize)).cloned();
     let Some((number, tips)) = marked else {
         let capturing = tables.captures.contains_key(&stream.slot);
-        // A recording that waited for work outside of it could not be run again.
+        // A graph that waited for work outside of it could not be launched again.
         return if capturing {
             Err(code::STREAM_CAPTURE_ISOLATION)
         } else {
@@ -284,7 +284,7 @@ pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bo
     }
 }
 
-/// Sets the thread's mode. Gives the one before.
+/// Sets the thread's mode. Returns the previous one.
 pub fn exchange_mode(mode: c_int) -> c_int {
     MODE.replace(mode)
 }

@@ -1,4 +1,4 @@
-//! Making graphs, looking into them, and changing their nodes.
+//! Creating, reading and changing graphs and their nodes.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use crate::handles::Handle;
 use crate::operation::Action;
 use crate::process::{Tables, process};
 
-/// Gives a node something else to do, of the same kind.
+/// Replaces the action of a node by one of the same kind.
 pub fn replace_node(node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
     let same = std::mem::discriminant(&tables.nodes.get(node)?.action);
@@ -21,7 +21,7 @@ pub fn replace_node(node: Handle, action: Result<Action, Code>) -> Result<(), Co
     Ok(())
 }
 
-/// Whether a context is there; null means the present one.
+/// Refuses a context that does not exist; null means the current one.
 pub fn known_context(context: Handle) -> Result<(), Code> {
     // Newer callers leave the context to the driver.
     if context.is_null() {

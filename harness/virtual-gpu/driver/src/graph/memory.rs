@@ -2,7 +2,7 @@
 //!
 //! A node has its address from the start and memory behind it while the graph that allocated it
 //! runs, until something frees it. What is freed stays with the process for the next graph, and so
-//! in its account, until `cuDeviceGraphMemTrim`: a pool that gives nothing back by itself.
+//! in its account, until `cuDeviceGraphMemTrim`: a pool that never returns memory by itself.
 
 use std::ffi::c_int;
 

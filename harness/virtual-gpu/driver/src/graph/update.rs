@@ -14,7 +14,7 @@ pub fn step_of(steps: &mut [Step], node: Handle) -> Result<&mut Step, Code> {
     found.ok_or(code::INVALID_VALUE)
 }
 
-/// Gives a step something else to do, of the same kind.
+/// Replaces the action of a step by one of the same kind.
 pub fn replace_step(exec: Handle, node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
     let action = action?;
     let mut tables = process()?.ready()?;
@@ -26,7 +26,7 @@ pub fn replace_step(exec: Handle, node: Handle, action: Result<Action, Code>) ->
     Ok(())
 }
 
-/// Whether a step may do the one instead of the other.
+/// Whether the action of a step may be replaced by another.
 fn is_kind(old: &Action, new: &Action) -> bool {
     match (old, new) {
         (Action::Batch(old), Action::Batch(new)) => is_alike(old, new),

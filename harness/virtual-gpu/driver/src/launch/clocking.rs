@@ -8,18 +8,18 @@ use gpubench_virtual_gpu_ptx::Timer;
 /// The clock that a launch reads.
 #[derive(Debug, Clone)]
 pub enum Clocking {
-    /// A clock that starts at zero and never stops: to compute the cost.
+    /// A clock that starts at zero and never stops. Used to compute the cost.
     Ideal,
     /// The spans in which the launch ran, and its slowdown.
     Spans {
-        /// When its context had the engine.
+        /// The time slices of its context.
         spans: Vec<(u64, u64)>,
-        /// Active time over time alone.
+        /// Active time divided by the time without other launches.
         stretch: f64,
     },
 }
 
-/// When a launch ran, once the model knows.
+/// The clock of a launch that has completed; `None` before.
 pub fn when(
     process: &Process,
     context: u32,
@@ -52,7 +52,7 @@ fn clip(intervals: &[Interval], span: &Interval) -> Vec<(u64, u64)> {
         .collect();
     match out.last() {
         None => out.push((span.start_ns, span.end_ns.max(span.start_ns + 1))),
-        // A wait for an instant inside the turn of another context ends when the own turn starts.
+        // A wait that ends in another context's time slice returns at the start of its own.
         Some(&(_, end)) if end < span.end_ns => out.push((span.end_ns, span.end_ns + 1)),
         Some(_) => {}
     }
@@ -64,14 +64,14 @@ impl Timer for Clocking {
         match self {
             Self::Ideal => active_ns,
             Self::Spans { spans, stretch } => {
-                let mut left = (active_ns as f64 * *stretch) as u64;
+                let mut remaining_ns = (active_ns as f64 * *stretch) as u64;
                 for &(start, end) in spans.iter() {
-                    if left < end - start {
-                        return start + left;
+                    if remaining_ns < end - start {
+                        return start + remaining_ns;
                     }
-                    left -= end - start;
+                    remaining_ns -= end - start;
                 }
-                spans.last().map_or(0, |&(_, end)| end) + left
+                spans.last().map_or(0, |&(_, end)| end) + remaining_ns
             }
         }
     }
@@ -82,17 +82,17 @@ mod tests {
     use super::{Interval, clip};
 
     #[test]
-    fn nothing_is_seen_between_two_turns() {
+    fn no_time_passes_between_two_time_slices() {
         let interval = |start_ns, end_ns| Interval { start_ns, end_ns };
-        let turns = [
+        let slices = [
             interval(0, 100),
             interval(200, 300),
             interval(400, u64::MAX),
         ];
-        assert_eq!(clip(&turns, &interval(50, 250)), [(50, 100), (200, 250)]);
-        // It ended with the beginning of the third turn, not within the second's pause.
+        assert_eq!(clip(&slices, &interval(50, 250)), [(50, 100), (200, 250)]);
+        // It ended at the start of the third slice, not in the pause after the second.
         assert_eq!(
-            clip(&turns, &interval(50, 400)),
+            clip(&slices, &interval(50, 400)),
             [(50, 100), (200, 300), (400, 401)]
         );
         assert_eq!(clip(&[], &interval(7, 7)), [(7, 8)]);

@@ -15,7 +15,7 @@ use crate::process::Process;
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_ptx::Execution;
 
-/// Executes a launch under a clock and computes its cost. `pointees` are the allocations that its
+/// Executes a launch with a clock and computes its cost. `pointees` are the allocations that its
 /// arguments point to, in their order.
 pub fn execute(
     process: &Process,
@@ -98,8 +98,8 @@ pub fn execute(
     })
 }
 
-/// L1 bytes for each resident block of a launch: the store of an SM less the shared memory of the
-/// blocks (they are one since Volta). Other launches on the SM are ignored.
+/// L1 bytes for each resident block of a launch: what the shared memory of the blocks leaves of the
+/// SM's on-chip memory (one store since Volta). Other launches on the SM are ignored.
 fn l1_bytes(machine: &Machine, shared_bytes: u64, resident: u64) -> u64 {
     let store = u64::from(machine.gpu.l1_per_sm_kib) << 10;
     store.saturating_sub(shared_bytes * resident) / resident.max(1)

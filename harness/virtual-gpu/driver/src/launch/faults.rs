@@ -1,4 +1,4 @@
-//! Faults of kernels as the program and the log see them.
+//! Faults of kernels: the error code that the program gets, and the Xid in the log.
 
 use std::io::Write;
 
@@ -7,9 +7,8 @@ use crate::code::{self, Code};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_ptx::{Counts, FaultKind, KernelFault};
 
-/// The error code and the Xid of a fault, and the counts until then. The pairs are those of
-/// the vendor's documents where they name one (XID catalogue, cuda.h); the Xid of traps and stack
-/// overflows is an inference.
+/// The error code and the Xid of a fault, and the counts until then. Pairs follow the vendor's
+/// documents (XID catalogue, cuda.h); the Xid of traps and stack overflows is an inference.
 pub(crate) fn classify(fault: KernelFault) -> Result<(Fault, Counts), Code> {
     let (code, xid) = match &fault.kind {
         FaultKind::BadLaunch(what) => {
@@ -36,8 +35,8 @@ pub(crate) fn classify(fault: KernelFault) -> Result<(Fault, Counts), Code> {
     Ok((Fault { code, xid }, fault.counts))
 }
 
-/// The illegal instruction that a machine file plants for launches above a number of threads. PTX
-/// cannot contain one.
+/// The illegal instruction of launches with more threads than the machine file allows. PTX cannot
+/// contain one.
 pub fn planted(machine: &Machine, grid: [u32; 3], block: [u32; 3]) -> Option<Fault> {
     let limit = u64::from(machine.defects.illegal_instruction_threads);
     let threads: u64 = grid
@@ -51,7 +50,7 @@ pub fn planted(machine: &Machine, grid: [u32; 3], block: [u32; 3]) -> Option<Fau
     })
 }
 
-/// A full execution must not read outputs that a sampled one left unwritten.
+/// Refuses a full execution that reads an allocation that a sampled launch left unwritten.
 pub(crate) fn refuse_unwritten(kernel: &str, start: u64) -> Code {
     crate::diagnostics::say(&format!(
         "{kernel} reads the allocation at {start:#x}, which the last launch or copy into it was \
@@ -60,7 +59,7 @@ pub(crate) fn refuse_unwritten(kernel: &str, start: u64) -> Code {
     code::NOT_SUPPORTED
 }
 
-/// Puts what kernels printed on the program's output, as the driver does when the host waits.
+/// Prints the `printf` output of kernels, as the driver does when the host waits.
 pub(crate) fn print(lines: &[String]) {
     if lines.is_empty() {
         return;

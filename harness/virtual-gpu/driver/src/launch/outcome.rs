@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::code::Code;
 use crate::cost::Cost;
 
-/// A fault as the program and the log will see it.
+/// A fault: the error code that the program gets, and the Xid in the log.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// Result of the next call that waits.
@@ -17,15 +17,15 @@ pub struct Fault {
 /// The outcome of an execution.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Cost alone on its part of the device.
+    /// Cost on its part of the device, without other launches.
     pub cost: Cost,
-    /// It ends at an instant, not after an amount of work.
+    /// It ends at an instant of `%globaltimer`, not after an amount of work.
     pub by_clock: bool,
     /// Allocations read.
     pub reads: Vec<u64>,
     /// Allocations written.
     pub writes: Vec<u64>,
-    /// For each of them, the first byte touched and the one after the last.
+    /// For each of them, the first byte accessed and the one after the last.
     pub extents: Vec<(u64, u64)>,
     /// Parts of pinned host memory written, by address.
     pub pinned: Vec<Range<usize>>,
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub sampled: bool,
     /// It executed atomics.
     pub uses_atomics: bool,
-    /// It accessed memory that others than this process read and write.
+    /// It accessed memory that other processes or the host read and write.
     pub open: bool,
     pub printed: bool,
     /// The fault that ended it.

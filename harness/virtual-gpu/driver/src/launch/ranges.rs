@@ -1,4 +1,4 @@
-//! The host memory behind the device addresses that a launch may touch.
+//! The host memory behind the device addresses that a launch may access.
 #![expect(
     unsafe_code,
     reason = "device and pinned memory are raw mappings that kernels access"
@@ -33,7 +33,7 @@ struct Range {
     writable: bool,
     start: Option<u64>,
     open: bool,
-    /// Address at which the L1/TLB model takes it to begin.
+    /// Its start address in the L1/TLB model.
     cache_base: u64,
 }
 
@@ -48,9 +48,9 @@ impl Ranges<'_> {
             cache_base,
             ..
         } = *range;
-        // SAFETY: device memory stays mapped for the process's life, and pinned memory until it
-        // is freed, which takes it off the table first; nothing else writes it during a launch
-        // but the program's own races.
+        // SAFETY: device memory stays mapped while the process lives, pinned memory until it is
+        // freed, which removes it from the table first. Other writes during a launch are races
+        // of the program.
         let mapped = unsafe { self.memory.map_raw(at, bytes, host, readable, writable) };
         let index = mapped.map_err(|error| {
             crate::diagnostics::say(&error.to_string());
@@ -64,7 +64,7 @@ impl Ranges<'_> {
         Ok(())
     }
 
-    /// Whether an argument points to memory that others than this process read or write.
+    /// Whether an argument points to memory that other processes or the host read or write.
     pub fn points_at_open(&self, params: &[u8]) -> bool {
         params.chunks_exact(8).any(|bytes| {
             let mut raw = [0; 8];
@@ -77,8 +77,8 @@ impl Ranges<'_> {
     }
 }
 
-/// Address of a pointee in the L1/TLB model: each pointee on large pages of its own, apart from the
-/// others and from every real address. The cost of a launch then does not depend on addresses.
+/// Address of a pointee in the L1/TLB model: each on large pages of its own, far from the others
+/// and from every real address. The cost of a launch then does not depend on addresses.
 fn cache_base(pointees: &[u64], address: u64) -> u64 {
     const APART: u64 = 1 << 48;
     let ordinal = pointees.iter().position(|&start| start == address);
@@ -95,11 +95,11 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
         bytes: Vec::new(),
         open: Vec::new(),
     };
-    let gone = gone(process, context)?;
+    let freed = freed_by_owner(process, context)?;
     let tables = process.tables();
     for (&address, entry) in &tables.allocations {
         let mine = entry.context == context && entry.origin != Origin::Array;
-        if !mine || !entry.readable || gone.contains(&address) {
+        if !mine || !entry.readable || freed.contains(&address) {
             continue;
         }
         out.add(&Range {
@@ -128,9 +128,8 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
     Ok(out)
 }
 
-/// Addresses of opened memory that its owner has freed, or of an owner that has ended: nothing is
-/// mapped there any more.
-fn gone(process: &Process, context: u32) -> Result<Vec<u64>, Code> {
+/// Addresses of opened memory whose owner has freed it or has ended. They are unmapped.
+fn freed_by_owner(process: &Process, context: u32) -> Result<Vec<u64>, Code> {
     let owned: Vec<_> = {
         let tables = process.tables();
         let opened = tables

@@ -95,12 +95,12 @@ pub fn rerun_copy(
     }
 }
 
-/// Carries out the reruns of a context whose start time is known, so that their stamps are true.
+/// Carries out the reruns of a context that have a known start time: their time stamps are exact.
 pub fn finish_reruns(process: &Process, context: u32) -> Result<(), Code> {
     if process.tables().launches.reruns.is_empty() {
         return Ok(());
     }
-    // From here on they are no longer rerun_targets, and not made yet.
+    // From here on they are not among `rerun_targets`, and not carried out yet.
     let _under_way = WriteGuard::begin(process);
     let taken: Vec<Rerun> = {
         let mut tables = process.tables();
@@ -133,8 +133,8 @@ pub fn finish_reruns(process: &Process, context: u32) -> Result<(), Code> {
     Ok(())
 }
 
-/// Before an allocation is overwritten: drops reruns that would write to it, since the newer
-/// contents win.
+/// Called before an allocation is overwritten: finishes the reruns that write to it and can run,
+/// and drops the others.
 pub fn finish_reruns_into(process: &Process, start: u64) -> Result<(), Code> {
     let contexts: Vec<u32> = {
         let tables = process.tables();

@@ -1,4 +1,4 @@
-//! RerunWork that is repeated once its start time is known: plain data.
+//! Work that is repeated once its start time is known: plain data.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::copy_shape::Copy;
 use crate::entries::FunctionEntry;
 use crate::stored_word::Store;
 
-/// An operation whose results depend on its start time.
+/// An operation with results that depend on its start time.
 #[derive(Debug, Clone)]
 pub(crate) struct Rerun {
     pub(crate) stream: u32,
@@ -25,7 +25,7 @@ pub(crate) enum RerunWork {
     Launch {
         key: Box<Key>,
         function: FunctionEntry,
-        /// Time alone, for what is measured in work; none for what ends by the clock.
+        /// Time without other launches; `None` for a kernel that ends by the clock.
         alone_ns: Option<f64>,
     },
     Copy(Copy),

@@ -8,8 +8,8 @@ use crate::process::{FunctionEntry, Process};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_ptx as ptx;
 
-/// Limits of block and grid: CUDA C++ Programming Guide, technical specifications.
-const WIDEST: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
+/// Maximum sides of block and grid (CUDA C++ Programming Guide, technical specifications).
+const MAX_SIDES: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
 
 fn product(dims: [u32; 3]) -> u64 {
     dims.iter().map(|&side| u64::from(side)).product()
@@ -37,15 +37,15 @@ pub fn blocks_per_sm(
         .min(by_shared)
 }
 
-/// Whether a kernel can be launched in a shape: checked when it is made or recorded, and when
-/// it becomes a node.
+/// Whether a kernel can be launched in a shape. Checked when it is launched, captured, or added to
+/// a graph.
 pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Result<(), Code> {
     let kernel = kernel_of(function)?;
-    for (dims, widest) in [shape.block, shape.grid].iter().zip(WIDEST) {
+    for (dims, limits) in [shape.block, shape.grid].iter().zip(MAX_SIDES) {
         if dims
             .iter()
-            .zip(widest)
-            .any(|(&side, most)| side == 0 || side > most)
+            .zip(limits)
+            .any(|(&side, limit)| side == 0 || side > limit)
         {
             return Err(code::INVALID_VALUE);
         }
@@ -70,8 +70,8 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
     Ok(())
 }
 
-/// Whether a placement has room for all blocks of a cooperative launch at the same time. For other
-/// launches it always has.
+/// Refuses a cooperative launch with more blocks than a placement holds at the same time. Other
+/// launches always fit.
 pub fn check_residence(
     process: &Process,
     function: &FunctionEntry,

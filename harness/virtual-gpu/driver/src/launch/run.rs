@@ -27,8 +27,8 @@ pub(crate) const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
 /// Launches of at most this many blocks are executed in full: a sample would be no smaller.
 pub(crate) const SAMPLED_BLOCKS: u64 = 8;
 
-/// Largest relative difference of interior blocks that are extrapolated from a sample.
-pub(crate) const HOMOGENEOUS: f64 = 0.05;
+/// Largest relative difference between interior blocks of a launch that is sampled.
+pub(crate) const MAX_BLOCK_SPREAD: f64 = 0.05;
 
 /// The ideal clock at four times the rate: a kernel that ends earlier under it ends by the clock.
 pub(crate) struct Fast;
@@ -55,11 +55,11 @@ pub(crate) struct Run<'a> {
     pub(crate) key: &'a Key,
     pub(crate) model: &'a CycleModel,
     pub(crate) per_sm: u64,
-    /// Share of an L1 that a block has.
+    /// L1 bytes that a block has.
     pub(crate) l1_bytes: u64,
     pub(crate) part: Part,
     pub(crate) ranges: Ranges<'static>,
-    /// Duration of a block, for the start of later waves.
+    /// Duration of a block: later waves start after it.
     pub(crate) block_ns: u64,
     /// Lane-instructions after which loops are extrapolated; `None` executes all.
     pub(crate) extrapolate_after: Option<u64>,
@@ -121,8 +121,8 @@ impl Run<'_> {
         Ok((fast as f64) < 0.7 * slow as f64)
     }
 
-    /// Executes the launch, in full or on a sample. The flag says whether it is too large to
-    /// execute every time, so that its results are undefined.
+    /// Executes the launch, in full or on a sample. The flag is set for launches too large to
+    /// execute every time: their results are undefined.
     pub(super) fn all(
         &mut self,
         blocks: u64,
@@ -131,7 +131,7 @@ impl Run<'_> {
         if self.key.cooperative {
             return Ok((self.cooperative(timer)?, false));
         }
-        // If a block passes its share of the limit, the launch will be sampled.
+        // A launch is sampled if its first block exceeds its share of the limit.
         self.extrapolate_after = (may_sample(self.process)
             && !self.ranges.points_at_open(&self.key.params))
         .then(|| FULL_LANE_INSTRUCTIONS / blocks + 1);
@@ -139,7 +139,7 @@ impl Run<'_> {
         let lanes = first.counts.lanes().max(1);
         self.block_ns =
             first.counts.longest_warp_cycles * 1000 / u64::from(self.model.clock_mhz.max(1));
-        // Memory that others read is always written in full.
+        // Memory that other processes or the host read is always written in full.
         let in_full = !may_sample(self.process)
             || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS
             || self.writes_open(&first);
@@ -205,12 +205,12 @@ impl Run<'_> {
     }
 
     /// Carries out skipped fills of memory that a full execution read. True if there were any: the
-    /// execution is repeated then, so its effect until then must not depend on what it read.
+    /// execution is then repeated, so what it has done must not depend on the bytes that it read.
     pub(super) fn fills_skipped(&self, execution: &Execution) -> Result<bool, Code> {
         let footprint = &execution.footprint;
         let properties = kernel_of(self.function)?.properties;
         let written = footprint.written_ranges();
-        let mut anything = false;
+        let mut must_repeat = false;
         for index in footprint.read_ranges() {
             let Some(start) = self.ranges.starts[index] else {
                 continue;
@@ -223,18 +223,18 @@ impl Run<'_> {
             if !unwritten {
                 continue;
             }
-            let again = !properties.data_dependent
+            let repeatable = !properties.data_dependent
                 && execution.counts.atomics == 0
                 && execution.printed.is_empty()
                 && !written.contains(&index);
-            let good = bytes::make_good(self.process, start, footprint.extent(index))?;
-            match good {
+            let filled = bytes::make_good(self.process, start, footprint.extent(index))?;
+            match filled {
                 Some(false) => {}
-                Some(true) if again => anything = true,
+                Some(true) if repeatable => must_repeat = true,
                 _ => return Err(refuse_unwritten(&self.function.name, start)),
             }
         }
-        Ok(anything)
+        Ok(must_repeat)
     }
 
     fn writes_open(&self, execution: &Execution) -> bool {
@@ -242,7 +242,7 @@ impl Run<'_> {
         written.any(|index| self.ranges.open[index])
     }
 
-    /// Executes a few blocks and extrapolates the others; `None` if they differ too much.
+    /// Executes a few blocks and scales their counts to the grid; `None` if they differ too much.
     fn sample(
         &mut self,
         first: &Execution,
@@ -259,7 +259,7 @@ impl Run<'_> {
             lanes.iter().copied().fold(f64::MAX, f64::min),
             lanes.iter().copied().fold(0.0, f64::max),
         );
-        if max > min * (1.0 + HOMOGENEOUS) {
+        if max > min * (1.0 + MAX_BLOCK_SPREAD) {
             return Ok(None);
         }
         let mut counts: Counts = first.counts.clone();
@@ -271,8 +271,8 @@ impl Run<'_> {
         Ok(Some(done))
     }
 
-    /// Bytes that the whole grid touches: those of the executed blocks, scaled to the grid, bounded
-    /// by the size of the allocations.
+    /// Bytes that the whole grid accesses: those of the executed blocks, scaled to the grid, at
+    /// most the size of the allocations.
     pub(super) fn footprint(&self, execution: &Execution, blocks: u64) -> u64 {
         let executed = execution.blocks.len().max(1) as u64;
         let scaled = execution.footprint.bytes().saturating_mul(blocks) / executed.min(blocks);

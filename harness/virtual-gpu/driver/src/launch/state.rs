@@ -22,7 +22,7 @@ pub(crate) struct LaunchProfile {
     pub(crate) reads: Vec<(u64, u64)>,
     /// Allocations written, with their versions afterwards.
     pub(crate) writes: Vec<(u64, u64)>,
-    /// For each of them, the first byte touched and the one after the last.
+    /// For each of them, the first byte accessed and the one after the last.
     pub(crate) extents: Vec<(u64, u64)>,
     /// Parts of pinned host memory that were written.
     pub(crate) pinned: Vec<Range<usize>>,
@@ -37,8 +37,8 @@ pub(crate) struct LaunchProfile {
     /// Executed in full, in memory that only this process writes: its outputs depend on its inputs
     /// alone.
     pub(crate) deterministic: bool,
-    /// It wrote nothing and touched nothing that others read, so it needs no rerun. A kernel that
-    /// did not write under a clock that began at zero is assumed never to write.
+    /// It wrote nothing and accessed no memory of others, so it needs no rerun. A kernel that did
+    /// not write with a clock that starts at zero is assumed never to write.
     pub(crate) inert: bool,
 }
 
@@ -129,7 +129,7 @@ mod tests {
             ((0, 128), 2, 2, true),
             ((0, 128), 2, 4, true),
             ((128, 256), 3, 4, true),
-            // Overlapping by a byte or by the whole, or an unknown write in between.
+            // A write overlaps by a byte or in full, or a write in between is unknown.
             ((127, 129), 2, 4, false),
             ((0, 384), 2, 4, false),
             ((0, 128), 2, 5, false),

@@ -272,9 +272,9 @@ mod tests {
 
     #[test]
     fn a_limit_is_printed_as_it_was_set() {
-        for (set, told) in [("4G", "4G\n"), ("1536M", "1536M\n"), ("0", "")] {
+        for (set, printed) in [("4G", "4G\n"), ("1536M", "1536M\n"), ("0", "")] {
             let bytes = gpubench_virtual_gpu_driver::placement::bytes(set);
-            assert_eq!(bytes.map(as_limit).as_deref(), Some(told));
+            assert_eq!(bytes.map(as_limit).as_deref(), Some(printed));
         }
     }
 

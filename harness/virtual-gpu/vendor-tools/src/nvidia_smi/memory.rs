@@ -162,9 +162,9 @@ mod tests {
             ] {
                 assert_eq!(run(&line)?.code, code, "{line}");
             }
-            let said = run(&ask)?.text;
+            let text = run(&ask)?.text;
             let printed = "soft limit: 1024 MiB\nhard limit: 2048 MiB\ncurrent used: 0 MiB\n";
-            assert!(said.ends_with(printed), "{said}");
+            assert!(text.ends_with(printed), "{text}");
             assert_eq!(
                 run(&format!("{set} --soft-limit 0 --hard-limit max"))?.code,
                 0

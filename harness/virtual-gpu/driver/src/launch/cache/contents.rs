@@ -10,7 +10,7 @@ use crate::tables::Tables;
 /// Allocations up to this size are compared by contents, larger ones by version.
 pub(crate) const SMALL_BYTES: u64 = 256 << 10;
 
-/// Additions to more bytes than this cost as much as executing them.
+/// Replaying additions to more bytes than this costs as much as executing the launch.
 pub(crate) const ADDED_BYTES: u64 = 64 << 20;
 
 /// Bytes that are hashed in about the time of one lane-instruction.
@@ -34,7 +34,7 @@ pub(crate) fn add(process: &Process, tables: &Tables, key: &Key, added: &Additio
     Some(())
 }
 
-/// Applies `with` to each pair of words.
+/// Applies `with` to each pair of words and stores the result in `to`.
 pub(crate) fn each_word(word: u64, to: &mut [u8], from: &[u8], with: impl Fn(u64, u64) -> u64) {
     let length = word as usize;
     for (to, from) in to.chunks_exact_mut(length).zip(from.chunks_exact(length)) {

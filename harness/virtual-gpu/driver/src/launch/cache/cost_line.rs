@@ -17,7 +17,7 @@ pub(crate) struct Line {
 impl Line {
     pub(super) fn text(&self) -> String {
         let cost = &self.cost;
-        // The bits of the time, to read back the same value.
+        // The bits of the time, so that the same value is read back.
         let mut out = format!(
             "{} {} {} {}",
             cost.alone_ns.to_bits(),
@@ -27,7 +27,7 @@ impl Line {
         );
         let numbers = |out: &mut String, all: &mut dyn Iterator<Item = u64>| {
             for number in all {
-                // WritesInProgress to a string does not fail.
+                // Writing to a string does not fail.
                 let _ = write!(out, " {number}");
             }
         };
@@ -76,5 +76,5 @@ impl Line {
     }
 }
 
-/// End of a line: without it the writer was killed in the middle.
+/// End of a line. A line without it was cut off when its writer was killed.
 pub(crate) const END: &str = ".";

@@ -2,9 +2,8 @@
 //!
 //! A load generator makes the same launch in many contexts, and each would execute its sample. The
 //! cost of a sample does not depend on addresses, so it is kept in the device's folder under a key
-//! without addresses. Only launches are kept whose branches and addresses do not depend on loaded
-//! data and which access only allocations that their arguments point to: equal keys then mean equal
-//! costs.
+//! without addresses. A launch is kept if its branches and addresses do not depend on loaded data
+//! and it accesses only allocations that its arguments point to. Equal keys then mean equal costs.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -97,7 +96,7 @@ impl CostCache {
             writes,
         };
         if self.lines.len() < LINES_MAX && !self.lines.contains_key(key) {
-            // As with reading: a cost that is not kept is computed again.
+            // A cost that cannot be stored is computed again.
             let _ = self.append(key, &line);
             self.lines.insert(key.clone(), line);
         }
@@ -108,7 +107,7 @@ impl CostCache {
             .append(true)
             .create(true)
             .open(&self.path)?;
-        // In one piece, so that lines of several processes do not mix.
+        // One write, so that lines of several processes do not mix.
         file.write_all(format!("{name} {}\n", line.text()).as_bytes())
     }
 
@@ -244,7 +243,7 @@ mod tests {
         one.keep(&launch("b", &pointees), &outcome(2.0));
         assert!(
             other.find(&launch("a", &pointees)).is_none(),
-            "it is joined to the torn line"
+            "its line continues the torn line"
         );
         assert!(other.find(&launch("b", &pointees)).is_some());
     }

@@ -120,7 +120,7 @@ pub(super) fn keep(process: &Process, key: &Key, recording: Recording, profile: 
     }
 }
 
-/// Replays the effect of an identical launch, if it is kept. Gives the profile of the launch.
+/// Replays the effect of an identical launch, if it is kept. Returns the profile of the launch.
 pub(super) fn replay(process: &Process, key: &Key) -> Option<Arc<LaunchProfile>> {
     let mut tables = process.tables();
     let tables = &mut *tables;
@@ -142,7 +142,7 @@ pub(super) fn replay(process: &Process, key: &Key) -> Option<Arc<LaunchProfile>>
     let contents = kept.by_inputs.get(&inputs)?.clone();
     kept.was_replayed = true;
     for one in contents.iter() {
-        // `inputs` saw an allocation of this size.
+        // `inputs` has read an allocation of this size.
         let offset = tables.allocations.get(&one.start)?.offset;
         process.contents.write(offset, &one.bytes)?;
     }

@@ -7,16 +7,15 @@
 //!
 //! - `profile`: its cost and the memory that it accesses, by its key (kernel, shape, arguments,
 //!   context). A sampled or idempotent launch on unchanged memory needs nothing else.
-//! - `effects`: the contents that it leaves, by the digest of its inputs. They are replayed where
+//! - `effects`: the contents that it writes, by the digest of its inputs. They are replayed if
 //!   memory has changed since.
 //! - `costs`: the cost of a sampled launch, by a key without addresses, in a file of the device.
-//!   Contexts and processes that come later find it there.
+//!   Later contexts and processes find it there.
 //!
-//! The smoke matrix on `hopper`, with one part off at a time, takes this many times the CPU time of
-//! the whole (21.8 s on a busy host; two equal runs differ by a tenth): costs 2.6, loop
-//! extrapolation 1.2, profile 1.1, effects 1.0. The Parquet bytes stay the same in all of them.
-//! Effects pay where small launches are executed in full: when they were added, a flood of such
-//! launches took a sixth of the time.
+//! CPU time of the smoke matrix on `hopper` with one mechanism off, relative to all on (21.8 s on a
+//! busy host; equal runs differ by a tenth): costs 2.6, loop extrapolation 1.2, profile 1.1,
+//! effects 1.0. The Parquet bytes do not change. Effects save time where small launches are
+//! executed in full: when they were added, a flood of such launches took a sixth of the time.
 
 mod contents;
 mod cost_line;

@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::tables::{Piece, Tables};
 
 impl LaunchProfile {
-    /// Notes the writes of an operation that is such a launch.
+    /// Notes the writes of a launch with this profile; `by` is its stream and sequence number.
     pub(crate) fn note_writes(&self, process: &Process, by: (u32, u64)) -> Result<(), Code> {
         let pieces: Vec<Piece> = {
             let tables = process.tables();
@@ -136,7 +136,7 @@ pub(super) fn keep(
     profile
 }
 
-/// Notes that a launch wrote an extent of an allocation and nothing else of it.
+/// Notes that a launch wrote to one extent of an allocation.
 fn wrote_part(tables: &mut Tables, start: u64, extent: (u64, u64)) {
     let version = |tables: &Tables| tables.allocations.get(&start).map_or(0, |a| a.version);
     let before = version(tables);
@@ -150,7 +150,7 @@ fn wrote_part(tables: &mut Tables, start: u64, extent: (u64, u64)) {
 }
 
 impl Tables {
-    /// Notes that a launch wrote the extents of its profile again.
+    /// Notes the writes of a replayed launch.
     pub(crate) fn wrote_again(&mut self, profile: &LaunchProfile) {
         for (&(start, _), &extent) in profile.writes.iter().zip(&profile.extents) {
             wrote_part(self, start, extent);
