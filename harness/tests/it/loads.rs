@@ -1,9 +1,9 @@
-//! Every workload of the catalogue on the virtual GPU: its results are verified, it reaches the
-//! peak of its own resource as the machine file has it, it keeps to its share or its dose, and
-//! nothing of it is sized for one machine.
+//! Every workload of the catalogue on the virtual GPU: its results are correct, it reaches the peak
+//! of its resource in the machine file, it keeps to its share or its dose, and its sizes follow the
+//! device.
 //!
-//! The library of the virtual device is found through the environment, so that the work is done by
-//! this program run again, once for each machine; it prints one line of JSON for each workload.
+//! The library of the virtual device is found through the environment, so this program runs once
+//! more for each machine. That process prints one line of JSON for each workload.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,91 +20,92 @@ use gpubench_workloads::load::{self, Calibrated, Gpu, Workload};
 use gpubench_workloads::log::{LogWriter, read_log};
 use serde_json::{Value, json};
 
-/// Marks the program that is run again.
-const AGAIN: &str = "GPUBENCH_TEST_LOADS";
+/// Set in the process of one machine.
+const WORKER: &str = "GPUBENCH_TEST_LOADS";
 
 const TEST: &str = "loads::every_workload_does_its_job_on_every_machine";
 const SERVICE_NS: u64 = 1_000_000;
-/// What is executed in full on the host has shorter requests.
+/// For `inference`: the virtual GPU executes all of its instructions, which takes longer.
 const SERVICE_IN_FULL_NS: u64 = 200_000;
 const DOSE: f64 = 0.5;
 const PERIOD_NS: u64 = 10_000_000;
 
 #[test]
 fn every_workload_does_its_job_on_every_machine() -> TestResult {
-    if std::env::var_os(AGAIN).is_some() {
-        return again();
+    if std::env::var_os(WORKER).is_some() {
+        return print_measurements();
     }
     let folder = tempfile::tempdir()?;
-    let again = |name: String| {
-        let run = move || run_again(&name, TEST, &[(AGAIN, "1")]);
+    let start = |name: String| {
+        let run = move || run_again(&name, TEST, &[(WORKER, "1")]);
         std::thread::spawn(run)
     };
     let runs: Vec<_> = machines(folder.path())?
         .into_iter()
-        .map(|name| (name.clone(), again(name)))
+        .map(|name| (name.clone(), start(name)))
         .collect();
-    let (mut seen, mut wrong) = (Vec::new(), Vec::new());
+    let (mut measured, mut problems) = (Vec::new(), Vec::new());
     for (name, run) in runs {
         let machine = Machine::load(&name)?;
         let lines = run.join().map_err(|_| "a run panicked")??;
         let names: Vec<&str> = lines.keys().map(String::as_str).collect();
         assert_eq!(names.len(), load::CATALOGUE.len(), "{names:?}");
         for (workload, line) in &lines {
-            let found = judge(&machine, load::find(workload)?, line);
-            wrong.extend(
-                found
-                    .into_iter()
-                    .map(|what| format!("{name}: {workload} {what}")),
-            );
+            let found = check(&machine, load::find(workload)?, line);
+            let found = found.into_iter();
+            problems.extend(found.map(|problem| format!("{name}: {workload} {problem}")));
         }
-        seen.push(lines);
+        measured.push(lines);
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
     for workload in load::CATALOGUE.iter() {
         let params = |lines: &BTreeMap<String, Value>| lines[workload.name]["params"].clone();
         let is_fixed = workload.name == "context-storm";
-        let same = params(&seen[0]) == params(&seen[1]);
-        assert_eq!(same, is_fixed, "{}: sizes follow the device", workload.name);
+        let same = params(&measured[0]) == params(&measured[1]);
+        assert_eq!(
+            same, is_fixed,
+            "{}: sizes must follow the device",
+            workload.name
+        );
     }
     Ok(())
 }
 
-/// Holds one line against the machine: what is not as it should be.
-fn judge(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
+/// Compares one line with the machine file; returns the differences.
+fn check(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
     let (name, role) = (workload.name, workload.role);
     let figure = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
     if let Some(reason) = line["waived"].as_str() {
         return vec![format!("is waived: {reason}")];
     }
     let work_per_s = figure("rate_per_s") * figure("work_per_request");
-    let (least, most) = match role {
+    let (min, max) = match role {
         Role::Aggressor => (0.8, 1.01),
         _ => (0.3 * SHARE, SHARE * 1.001),
     };
     let length = figure("service_ns") / service_ns(name) as f64;
     let tolerance = if role == Role::Victim { 0.1 } else { 0.25 };
     let has_length = workload.knob.is_some();
-    let part = peak_per_s(machine, name).map(|peak| work_per_s / peak);
+    let fraction = peak_per_s(machine, name).map(|peak| work_per_s / peak);
     let doses = [
         ("work", figure("achieved_dose")),
         ("windows", figure("busy_dose")),
     ];
-    let mut wrong = Vec::new();
-    let mut hold = |good: bool, what: String| wrong.extend((!good).then_some(what));
-    hold(work_per_s > 0.0, "counts no work".to_owned());
+    let mut problems = Vec::new();
+    let mut expect = |good: bool, problem: String| problems.extend((!good).then_some(problem));
+    expect(work_per_s > 0.0, "counts no work".to_owned());
     let good = !has_length || (length - 1.0).abs() <= tolerance;
-    hold(good, format!("has {length:.2} of its length"));
-    let good = part.is_none_or(|part| (least..=most).contains(&part));
-    hold(
+    expect(good, format!("has {length:.2} of its service time"));
+    let good = fraction.is_none_or(|fraction| (min..=max).contains(&fraction));
+    expect(
         good,
-        format!("has {part:.3?} of its peak, not {least:.3} to {most:.3}"),
+        format!("has {fraction:.3?} of its peak, not {min:.3} to {max:.3}"),
     );
-    for (what, found) in doses.into_iter().filter(|_| role == Role::Aggressor) {
+    for (kind, found) in doses.into_iter().filter(|_| role == Role::Aggressor) {
         let good = (found / DOSE - 1.0).abs() <= 0.1;
-        hold(good, format!("does {found:.3} in {what} at dose {DOSE}"));
+        expect(good, format!("has dose {found:.3} in {kind}, not {DOSE}"));
     }
-    wrong
+    problems
 }
 
 fn service_ns(name: &str) -> u64 {
@@ -115,8 +116,8 @@ fn service_ns(name: &str) -> u64 {
     }
 }
 
-/// The most of its unit that a workload can have in a second on this machine; none where the
-/// machine file has no such figure.
+/// The highest rate of a workload on this machine, in its unit per second; `None` if the machine
+/// file has no such figure.
 fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
     let (gpu, memory, pcie) = (&machine.gpu, &machine.memory, &machine.pcie);
     let clocks_per_s = f64::from(gpu.sm_clock_mhz) * 1e6 * f64::from(gpu.sm_count);
@@ -144,14 +145,15 @@ fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
     })
 }
 
-/// The program that is run again: all workloads in turn on the device of the environment.
-fn again() -> TestResult {
+/// The process of one machine: runs all workloads, one after another, on the device of the
+/// environment.
+fn print_measurements() -> TestResult {
     let device = Device::of_environment()?;
     let (gpu, clock) = (&device.gpu, &device.clock);
     for workload in load::CATALOGUE.iter() {
         device.expect(0)?;
         let participation = Participation::join(clock, 0)?;
-        let found = alone(workload, gpu, clock)?;
+        let found = calibrate(workload, gpu, clock)?;
         participation.leave()?;
         let line = match found {
             Err(waived) => json!({ "name": workload.name, "waived": waived }),
@@ -171,14 +173,14 @@ fn again() -> TestResult {
                 line
             }
         };
-        // The reader skips whatever the test harness prints before it on the line.
+        // The test harness may have begun a line; the reader expects JSON at the start of one.
         writeln!(std::io::stdout(), "\n{line}")?;
     }
     Ok(())
 }
 
 /// Verifies and calibrates; the inner error is the reason of a waiver.
-fn alone(
+fn calibrate(
     workload: &Workload,
     gpu: &Gpu,
     clock: &Clock,
@@ -201,8 +203,8 @@ fn alone(
     ))
 }
 
-/// Plays an aggressor at a dose: its work over what it does without a pause, and the part of the
-/// time in which it had work outstanding.
+/// Runs an aggressor at a dose. Returns its work as a fraction of its work without pauses, and the
+/// fraction of the time during which it had work outstanding.
 fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(f64, f64), Error> {
     const DEPTH: u32 = 2;
     let (gpu, clock) = (&device.gpu, &device.clock);
@@ -219,7 +221,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
     let log = LogWriter::create(&path, 100_000)?;
     device.expect(0)?;
     device.expect(1)?;
-    let part = CellRun {
+    let cell = CellRun {
         t0_ns: clock.now_ns() + 1_000_000,
         load: LoadSpec::Aggressor {
             end_ns,
@@ -240,7 +242,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
         pool,
         prepared: &mut *prepared,
     };
-    let outcome = run_cell(&time, &part, &mut requests, &reap, log)?;
+    let outcome = run_cell(&time, &cell, &mut requests, &reap, log)?;
     assert_eq!(outcome.failure, None, "{}", workload.name);
     device.expect(0)?;
     let participation = Participation::join(clock, 0)?;
@@ -262,7 +264,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
         busy_ns += to.saturating_sub(from.max(until_ns));
         until_ns = until_ns.max(to);
     }
-    // The last window may run over the end, and belongs to what was asked for.
+    // The last window counts, although its work may end after `end_ns`.
     let span_ns = end_ns.max(until_ns) as f64;
     let full = found.rate_per_s * span_ns / 1e9;
     Ok((rows.len() as f64 / full, busy_ns as f64 / span_ns))

@@ -1,25 +1,22 @@
-//! Mechanisms from outside, on the virtual GPU: each is set up, proved and undone again, also when
-//! the run is killed or its daemon dies.
-
-use std::time::{Duration, Instant};
+//! Mechanisms on the virtual GPU: each is set up, proved and undone, also when the run is killed or
+//! its daemon dies.
 
 use crate::support::mechanism::{daemons, done, kill, outcome, row, wait_for_proof};
-use crate::support::{LIVENESS, Lab, TestResult, text};
+use crate::support::{Lab, SHORT, TestResult, text, wait_for};
 use gpubench::device::VirtualGpu;
 use gpubench_record::OutcomeKind;
 use gpubench_virtual_gpu::session::TimeMode;
 
 #[test]
-fn each_is_proved_and_leaves_nothing() -> TestResult {
-    let place = Lab::on("hopper")?;
+fn each_mechanism_is_proved_and_undone() -> TestResult {
+    let lab = Lab::on("hopper")?;
     let all = gpubench::catalogue::names();
-    // As much time as all of them together take.
-    let short = std::fs::read_to_string(place.path("short.toml"))?;
-    let longer = short.replace("device_time = \"20s\"", "device_time = \"10min\"");
-    std::fs::write(place.path("short.toml"), longer)?;
-    let output = place.reconfigure(&all.join(","), "out").output()?;
+    // All mechanisms take more time than the profile has.
+    let profile = SHORT.replace("device_time = \"20s\"", "device_time = \"10min\"");
+    lab.write("short.toml", &profile)?;
+    let output = lab.reconfigure(&all.join(","), "out").output()?;
     done(&output)?;
-    let record = place.record("out")?;
+    let record = lab.record("out")?;
     for name in all {
         let row = row(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
@@ -52,23 +49,23 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
         assert_eq!(evidence(name), (false, false), "{name}");
     }
     assert_eq!(evidence("stream-priority"), (false, false));
-    // The library carries no version: which one it was is told by its hash.
+    // The library has no version, so the proof names its hash.
     let gpu = VirtualGpu::start("hopper", TimeMode::Wall, 1)?;
     let library = std::fs::read(gpu.hami_library().ok_or("hopper has no stand-in")?)?;
     let hash = format!("(BLAKE3 {})", blake3::hash(&library).to_hex());
     let mut proofs = row(&record, "hami")?.proof.iter();
     assert!(proofs.any(|proof| proof.evidence.contains(&hash)), "{hash}");
-    let mut alone = record.matrix.iter();
-    let alone = alone.find(|row| row.mechanism == "exclusive-process");
-    let alone = alone.ok_or("exclusive-process has no row")?;
-    assert_eq!(alone.outcome.outcome, OutcomeKind::Waived);
-    let reason = alone.outcome.reason.as_deref().unwrap_or_default();
+    let mut rows = record.matrix.iter();
+    let single = rows.find(|row| row.mechanism == "exclusive-process");
+    let single = single.ok_or("exclusive-process has no row")?;
+    assert_eq!(single.outcome.outcome, OutcomeKind::Waived);
+    let reason = single.outcome.reason.as_deref().unwrap_or_default();
     assert!(reason.contains("refused (46"), "{reason}");
     assert!(
-        alone.level.is_none() && alone.retention.is_none(),
-        "{alone:?}"
+        single.level.is_none() && single.retention.is_none(),
+        "{single:?}"
     );
-    let efficiency = alone.efficiency.as_ref().ok_or("no efficiency")?;
+    let efficiency = single.efficiency.as_ref().ok_or("no efficiency")?;
     assert!((efficiency.value - 1.0).abs() < 0.02, "{efficiency:?}");
     let cells = || {
         record
@@ -77,20 +74,18 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
             .filter(|c| c.cell.mechanism == "exclusive-process")
     };
     assert!(cells().all(|cell| cell.tenant_results.len() == 1 && cell.outcome.is_measured()));
-    assert_eq!(place.journal(), "");
+    assert_eq!(lab.journal(), "");
     Ok(())
 }
 
 #[test]
-fn memory_limits_and_a_guarded_server_are_proved_and_leave_nothing() -> TestResult {
-    let place = Lab::on("hopper")?;
-    let mut profile = std::fs::OpenOptions::new()
-        .append(true)
-        .open(place.path("short.toml"))?;
-    std::io::Write::write_all(&mut profile, b"[mps]\nexclusive_process = true\n")?;
-    done(&place.reconfigure("mps,mps-memory", "out").output()?)?;
-    let record = place.record("out")?;
-    let of = |name: &str, check: &str| -> Result<String, String> {
+fn memory_limits_and_an_exclusive_process_server_are_proved_and_undone() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let profile = format!("{SHORT}[mps]\nexclusive_process = true\n");
+    lab.write("short.toml", &profile)?;
+    done(&lab.reconfigure("mps,mps-memory", "out").output()?)?;
+    let record = lab.record("out")?;
+    let evidence = |name: &str, check: &str| -> Result<String, String> {
         let row = row(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
         assert!(
@@ -106,123 +101,120 @@ fn memory_limits_and_a_guarded_server_are_proved_and_leave_nothing() -> TestResu
             .ok_or_else(|| format!("{name}: no {check}: {row:?}"))
     };
     for name in ["mps", "mps-memory"] {
-        let refused = of(name, "refused with 46")?;
+        let refused = evidence(name, "refused with 46")?;
         assert!(
             refused.contains("outsider was refused with 46"),
             "{refused}"
         );
         assert_eq!(
-            of(name, "the compute mode")?,
+            evidence(name, "the compute mode")?,
             "NVML reports EXCLUSIVE_PROCESS"
         );
-        let clients = of(name, "client of our MPS daemon")?;
+        let clients = evidence(name, "client of our MPS daemon")?;
         assert!(clients.contains("the daemon lists all"), "{clients}");
     }
-    let refused = of("mps-memory", "beyond the limit")?;
+    let refused = evidence("mps-memory", "beyond the limit")?;
     for tenant in ["victim", "neighbour-1"] {
-        let told = format!("{tenant}: 41024 MiB refused with 2");
-        assert!(refused.contains(&told), "{refused}");
+        let refusal = format!("{tenant}: 41024 MiB refused with 2");
+        assert!(refused.contains(&refusal), "{refused}");
     }
-    let shown = of("mps-memory", "sees is its limit")?;
+    let shown = evidence("mps-memory", "sees is its limit")?;
     assert!(shown.contains("[Some(40960), Some(40960)]"), "{shown}");
-    assert_eq!(place.journal(), "");
+    assert_eq!(lab.journal(), "");
     Ok(())
 }
 
 #[test]
-fn a_killed_run_is_cleaned_up_after() -> TestResult {
-    let place = Lab::on("hopper")?;
-    let mut run = place.reconfigure("mig-mps", "killed").spawn()?;
-    // The unprotected form has a daemon too, for the whole device, and comes first.
-    place.wait_for_journal(&mut run, "\"device\":\"MIG-")?;
-    let left = place.journal();
-    let begin = Instant::now();
-    while daemons(&left).is_empty() && begin.elapsed() < LIVENESS {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn cleanup_undoes_a_killed_run() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let mut run = lab.reconfigure("mig-mps", "killed").spawn()?;
+    // The unprotected run comes first and has a daemon for the whole device.
+    lab.wait_for_journal(&mut run, "\"device\":\"MIG-")?;
+    let journal = lab.journal();
+    wait_for("a daemon", || !daemons(&journal).is_empty())?;
     run.kill()?;
     run.wait()?;
-    assert!(left.contains("mig-instance"), "{left}");
-    let refused = place.reconfigure("mps", "refused").output()?;
+    assert!(journal.contains("mig-instance"), "{journal}");
+    let refused = lab.reconfigure("mps", "refused").output()?;
     assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("gpubench cleanup"));
-    let cleaned = place.gpubench(&["cleanup"]).output()?;
+    let cleaned = lab.gpubench(&["cleanup"]).output()?;
     done(&cleaned)?;
-    let said = text(&cleaned.stdout);
+    let printed = text(&cleaned.stdout);
     for change in [
         "MIG mode off to on",
         "MIG instance 7g.80gb",
         "MPS daemon in",
     ] {
-        assert!(said.contains(change), "{said}");
+        assert!(printed.contains(change), "{printed}");
     }
-    assert_eq!(daemons(&left), Vec::<u32>::new(), "a daemon lives on");
-    assert_eq!(place.journal(), "");
-    let again = place.gpubench(&["cleanup"]).output()?;
+    assert_eq!(daemons(&journal), Vec::<u32>::new(), "a daemon still runs");
+    assert_eq!(lab.journal(), "");
+    let again = lab.gpubench(&["cleanup"]).output()?;
     assert_eq!(text(&again.stdout), "nothing to clean up\n");
-    done(&place.reconfigure("mps", "after").output()?)?;
+    done(&lab.reconfigure("mps", "after").output()?)?;
     Ok(())
 }
 
-/// Kills the daemon of a mechanism once it was proved.
-fn outlived_by_its_tenants(name: &str) -> TestResult {
-    let place = Lab::on("hopper")?;
-    let mut run = place.reconfigure(name, "out").spawn()?;
-    place.wait_for_journal(&mut run, "mps-daemon")?;
-    wait_for_proof(&place.path("out"), &format!("\"variant\":\"{name}"))?;
-    // The daemon of the unprotected form has its own place in the journal, and is gone by now.
-    for pid in daemons(&place.journal()) {
+/// Kills the daemon of a mechanism after its proofs.
+fn a_dead_daemon_fails(name: &str) -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let mut run = lab.reconfigure(name, "out").spawn()?;
+    lab.wait_for_journal(&mut run, "mps-daemon")?;
+    wait_for_proof(&lab.path("out"), &format!("\"variant\":\"{name}"))?;
+    // The daemon of the unprotected run has its own journal entry and has ended.
+    for pid in daemons(&lab.journal()) {
         kill(pid)?;
     }
     let output = run.wait_with_output()?;
-    let record = place.record("out")?;
-    let said = text(&output.stderr);
+    let record = lab.record("out")?;
+    let stderr = text(&output.stderr);
     let (kind, reason, scored) = outcome(&record, name)?;
-    assert_eq!(kind, OutcomeKind::Failed, "{name}: {reason}: {said}");
+    assert_eq!(kind, OutcomeKind::Failed, "{name}: {reason}: {stderr}");
     assert!(
         reason.contains("not in force") || reason.contains("set up"),
         "{name}: {reason}"
     );
     assert!(!scored, "{name} is scored");
-    assert_eq!(output.status.code(), Some(4), "{name}: {said}");
-    assert_eq!(place.journal(), "", "{name}");
+    assert_eq!(output.status.code(), Some(4), "{name}: {stderr}");
+    assert_eq!(lab.journal(), "", "{name}");
     Ok(())
 }
 
 #[test]
-fn a_daemon_that_dies_is_told_and_nothing_is_scored() -> TestResult {
+fn a_dead_daemon_fails_mps_and_quotas() -> TestResult {
     ["mps", "mps-quota"]
         .into_iter()
-        .try_for_each(outlived_by_its_tenants)
+        .try_for_each(a_dead_daemon_fails)
 }
 
 #[test]
-fn nor_is_anything_scored_where_it_served_partitions_or_limits() -> TestResult {
+fn a_dead_daemon_fails_partitions_and_memory_limits() -> TestResult {
     ["mps-static", "mps-memory"]
         .into_iter()
-        .try_for_each(outlived_by_its_tenants)
+        .try_for_each(a_dead_daemon_fails)
 }
 
 #[test]
-fn nor_where_it_served_an_instance() -> TestResult {
-    outlived_by_its_tenants("mig-mps")
+fn a_dead_daemon_fails_mps_in_an_instance() -> TestResult {
+    a_dead_daemon_fails("mig-mps")
 }
 
-/// Limits and partitions of memory keep what their victim was promised; without them it gets what
-/// the hog leaves between two grabs. Every format tells how many reservations that was.
+/// With a limit or partition of memory the victim gets its reservations; otherwise it gets the
+/// memory that the hog leaves between two allocations. Every format prints the number of
+/// reservations.
 #[test]
-fn a_reservation_is_honoured_wherever_memory_is_limited() -> TestResult {
-    let place = Lab::on("hopper")?;
-    let short = std::fs::read_to_string(place.path("short.toml"))?;
-    let mut short = short.replace("compute/sm", "memory/capacity");
-    short.push_str("[mps-quota]\nmemory_pct = 50\n");
-    let short = short.replace("device_time = \"20s\"", "device_time = \"10min\"");
-    std::fs::write(place.path("short.toml"), short)?;
+fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let profile = SHORT
+        .replace("compute/sm", "memory/capacity")
+        .replace("device_time = \"20s\"", "device_time = \"10min\"");
+    lab.write("short.toml", &(profile + "[mps-quota]\nmemory_pct = 50\n"))?;
     let limited = ["mps-quota", "mps-memory", "mig", "hami"];
     let all = [&["time-slicing", "mps"], &limited[..]].concat();
-    let printed = place.reconfigure(&all.join(","), "out").output()?;
+    let printed = lab.reconfigure(&all.join(","), "out").output()?;
     done(&printed)?;
-    let record = place.record("out")?;
+    let record = lab.record("out")?;
     for name in all {
         let mut rows = record.matrix.iter();
         let row = rows.find(|row| row.mechanism == name && row.axis == "memory");
@@ -231,17 +223,17 @@ fn a_reservation_is_honoured_wherever_memory_is_limited() -> TestResult {
         let share = row.survival.as_ref().ok_or("no figure")?;
         assert_eq!(u64::from(share.n), row.requests, "{row:?}");
         let kept = (share.value * f64::from(share.n)).round();
-        let told = format!("beside the hog {kept} of {} requests honoured", share.n);
-        assert!(row.warnings.contains(&told), "{told}: {row:?}");
+        let warning = format!("beside the hog {kept} of {} requests honoured", share.n);
+        assert!(row.warnings.contains(&warning), "{warning}: {row:?}");
         if limited.contains(&name) {
-            // All of some hundreds, so that even the lower bound is L3.
+            // There are some hundreds, so the lower bound is L3 too.
             assert_eq!((share.value, row.level.as_deref()), (1.0, Some("L3")));
             assert!(share.lo > 0.95 && share.lo < 1.0, "{share:?}");
         } else {
             assert!(share.value < 0.9, "{share:?}");
             assert_eq!(row.level.as_deref(), Some("L0"), "{row:?}");
         }
-        // Refusals are the answer to what was asked, and no failure of the cell.
+        // A refused allocation does not fail the cell.
         let mut cells = record
             .cells
             .iter()
@@ -249,17 +241,17 @@ fn a_reservation_is_honoured_wherever_memory_is_limited() -> TestResult {
         assert!(cells.all(|cell| cell.outcome.is_measured()), "{name}");
     }
     for format in ["terminal", "html", "md", "json", "csv", "junit"] {
-        let folder = place.path("out");
-        let mut report = place.gpubench(&["report", "--format", format]);
+        let folder = lab.path("out");
+        let mut report = lab.gpubench(&["report", "--format", format]);
         let output = report.arg(folder).output()?;
-        let said = text(&output.stdout);
+        let printed = text(&output.stdout);
         assert!(
             output.status.success(),
             "{format}: {}",
             text(&output.stderr)
         );
-        for what in ["reserve", "memory-hog", "requests honoured"] {
-            assert!(said.contains(what), "{format} says nothing of {what}");
+        for wanted in ["reserve", "memory-hog", "requests honoured"] {
+            assert!(printed.contains(wanted), "{format} lacks {wanted:?}");
         }
     }
     Ok(())

@@ -1,38 +1,21 @@
-//! `nvidia-cuda-mps-control` on a virtual GPU, as a shell meets it: what it prints where, and the
-//! status with which it ends.
+//! `nvidia-cuda-mps-control` on a virtual GPU, from a shell: output, errors, exit status.
 
-use crate::support::{Error, TestResult, binary};
-use std::process::Stdio;
+use crate::support::{Error, Finished, TestResult, finish, gpubench};
 
-/// Runs a shell script on a virtual GPU, in folders of its own: status, output, complaints.
-fn shell(machine: &str, script: &str) -> Result<(Option<i32>, String, String), Error> {
+/// Runs a shell script on a virtual GPU, with MPS folders of its own.
+fn shell(machine: &str, script: &str) -> Result<Finished, Error> {
     let folder = tempfile::tempdir()?;
-    let done = binary()
-        .args([
-            "virtual-gpu",
-            "exec",
-            "--machine",
-            machine,
-            "--",
-            "sh",
-            "-c",
-        ])
-        .arg(script)
+    let exec = ["virtual-gpu", "exec", "--machine", machine, "--"];
+    let mut command = gpubench(exec);
+    command
+        .args(["sh", "-c", script])
         .env("CUDA_MPS_PIPE_DIRECTORY", folder.path().join("pipe"))
-        .env("CUDA_MPS_LOG_DIRECTORY", folder.path().join("log"))
-        .stdin(Stdio::null())
-        .output()?;
-    let stdout = String::from_utf8(done.stdout)?;
-    Ok((done.status.code(), stdout, String::from_utf8(done.stderr)?))
-}
-
-/// Lines of output, each with what the script says of it.
-fn lines(output: &str) -> Vec<&str> {
-    output.lines().collect()
+        .env("CUDA_MPS_LOG_DIRECTORY", folder.path().join("log"));
+    finish(command)
 }
 
 #[test]
-fn a_daemon_listens_when_its_starter_returns_and_is_gone_after_quit() -> TestResult {
+fn a_daemon_listens_once_started_and_quit_ends_it() -> TestResult {
     let script = r#"
         control() { echo "$*" | nvidia-cuda-mps-control; }
         nvidia-cuda-mps-control -d
@@ -53,9 +36,8 @@ fn a_daemon_listens_when_its_starter_returns_and_is_gone_after_quit() -> TestRes
         control get_server_list
         echo "after $?"
     "#;
-    let (code, stdout, stderr) = shell("hopper", script)?;
-    assert_eq!(code, Some(0), "{stderr}");
-    let want = [
+    let run = shell("hopper", script)?.ended_with(0)?;
+    let expected = [
         "started 0",
         "served by nvidia-cuda-mps",
         "ACTIVE",
@@ -67,15 +49,16 @@ fn a_daemon_listens_when_its_starter_returns_and_is_gone_after_quit() -> TestRes
         "quit 0",
         "after 1",
     ];
-    assert_eq!(lines(&stdout), want, "{stderr}");
-    let complaints: Vec<&str> = stderr.lines().collect();
-    // What is said where is what the vendor's command said (driver 580.159.04, 2026-11-22).
-    assert_eq!(complaints, ["Cannot find MPS control daemon process"]);
+    // Lines and streams are those of the vendor's command (driver 580.159.04, 2026-11-22).
+    let printed: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(printed, expected, "{}", run.stderr);
+    let errors: Vec<&str> = run.stderr.lines().collect();
+    assert_eq!(errors, ["Cannot find MPS control daemon process"]);
     Ok(())
 }
 
 #[test]
-fn partitions_are_made_and_listed_where_the_driver_has_them() -> TestResult {
+fn partitions_are_created_and_listed_if_the_driver_supports_them() -> TestResult {
     let script = r#"
         control() { echo "$*" | nvidia-cuda-mps-control; }
         nvidia-cuda-mps-control -d -S || exit
@@ -84,20 +67,21 @@ fn partitions_are_made_and_listed_where_the_driver_has_them() -> TestResult {
         control lspart | tail -1 | tr -s ' ' | cut -d ' ' -f 2-
         control quit
     "#;
-    let (code, stdout, stderr) = shell("hopper", script)?;
-    assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(lines(&stdout), ["Partition GPU/1 created", "1 - 4 - 32 No"]);
-    let (code, stdout, stderr) = shell("turing", script)?;
-    assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    let run = shell("hopper", script)?.ended_with(0)?;
+    let printed: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(printed, ["Partition GPU/1 created", "1 - 4 - 32 No"]);
+    let refused = shell("turing", script)?.ended_with(1)?;
+    assert_eq!(refused.stdout, "");
+    let stderr = refused.stderr;
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("has no"), "{stderr}");
     Ok(())
 }
 
 #[test]
-fn what_cannot_be_started_says_why_and_ends_with_one() -> TestResult {
+fn a_failed_start_prints_one_line_and_ends_with_one() -> TestResult {
     let long = "x".repeat(120);
-    for (script, said) in [
+    for (script, reason) in [
         (
             "nvidia-cuda-mps-control -x".to_owned(),
             "unknown option \"-x\"",
@@ -126,10 +110,11 @@ fn what_cannot_be_started_says_why_and_ends_with_one() -> TestResult {
         ),
         ("nvidia-cuda-mps-server".to_owned(), "by its control daemon"),
     ] {
-        let (code, stdout, stderr) = shell("hopper", &script)?;
-        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{script}: {stderr}");
+        let refused = shell("hopper", &script)?.ended_with(1)?;
+        let stderr = refused.stderr;
+        assert_eq!(refused.stdout, "", "{script}: {stderr}");
         assert!(
-            stderr.contains(said) && stderr.lines().count() == 1,
+            stderr.contains(reason) && stderr.lines().count() == 1,
             "{script}: {stderr}"
         );
     }

@@ -1,29 +1,25 @@
-//! gpubench as an ordinary user beside the system's administrator: one GPU is one run's, whoever
-//! came first; folders are their owner's alone; and what takes rights is waived and says so.
+//! gpubench run by an ordinary user and by root on one host: only one run uses a GPU, folders
+//! belong to their user, and mechanisms that need more rights are waived.
 //!
-//! The administrator's side needs to be the administrator. Where the tests run as somebody else,
-//! both sides are that user.
+//! If root does not run the tests, one user runs both sides.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::resident::Resident;
-use crate::support::{Error, Lab, TestResult, program};
+use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
 
-/// Nobody in particular.
+/// The user id of `nobody`.
 const NOBODY: u32 = 65_534;
-/// Longest wait for something that happens beside.
-const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who runs a command.
+/// The user that runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Own,
-    /// Somebody without rights, if the tests may become that.
+    /// `nobody`, if root runs the tests; otherwise the same user.
     Nobody,
 }
 
@@ -50,7 +46,7 @@ fn open_to_all(path: &Path) -> TestResult {
 impl Host {
     fn new(changes: &[(&str, &str)]) -> Result<Self, Error> {
         let lab = Lab::changed("hopper", changes, "")?;
-        // Other users may be unable to reach the folder of the build.
+        // Other users may have no access to the build folder.
         let copy = lab.path("gpubench");
         std::fs::copy(program(), &copy)?;
         let folder = lab.path("");
@@ -79,8 +75,8 @@ impl Host {
         self.path(&format!("home-{user:?}"))
     }
 
-    /// The program with a user's own folders, on the device. The user lets nobody else read what he
-    /// makes.
+    /// The program with a user's own folders, on the device. The umask denies other users access to
+    /// new files.
     fn gpubench(&self, user: User, args: &[&str]) -> Command {
         let mut command = Command::new("sh");
         command
@@ -121,50 +117,42 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The lock file of the device and what it says, once it says anything.
+/// The lock file of the device and its text, once it has any.
 fn holder(host: &Host) -> Result<(PathBuf, String), Error> {
     let folder = host.device.folder()?;
-    let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
-        for entry in std::fs::read_dir(&folder)?.flatten() {
-            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-            if entry.file_name().to_string_lossy().ends_with(".lock") && !text.is_empty() {
-                return Ok((entry.path(), text.trim().to_owned()));
-            }
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Err("nobody took the lock".into())
+    let mut found = None;
+    wait_for("a holder of the lock", || {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        found = entries.map(|entry| entry.path()).find_map(|path| {
+            let is_lock = path.extension().is_some_and(|end| end == "lock");
+            let text = std::fs::read_to_string(&path).ok()?;
+            (is_lock && !text.is_empty()).then(|| (path, text.trim().to_owned()))
+        });
+        found.is_some()
+    })?;
+    Ok(found.ok_or("no holder")?)
 }
 
 /// Waits until a run measures.
-fn until_measuring(host: &Host, user: User) -> TestResult {
-    let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
-        let events = std::fs::read_to_string(host.home(user).join("out/events.jsonl"));
-        if events.is_ok_and(|text| text.contains("\"event\":\"cell-began\"")) {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Err("it never measures".into())
+fn wait_for_a_cell(host: &Host, user: User, run: &mut Child) -> TestResult {
+    let events = host.home(user).join("out/events.jsonl");
+    wait_during(run, "a cell", || {
+        let events = std::fs::read_to_string(&events);
+        events.is_ok_and(|text| text.contains("\"event\":\"cell-began\""))
+    })
 }
 
-/// Ends a run as Ctrl-C does and waits for it.
-fn interrupt(run: Child) -> Result<Output, Error> {
+/// Ends a run by SIGTERM and waits for it.
+fn terminate(run: Child) -> Result<Finished, Error> {
     let sent = Command::new("kill")
         .args(["-TERM", &run.id().to_string()])
         .status()?;
     assert!(sent.success());
-    Ok(run.wait_with_output()?)
+    Ok(run.wait_with_output()?.into())
 }
 
 #[test]
-fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> TestResult {
+fn a_second_run_is_refused_and_the_holder_is_named() -> TestResult {
     for (first, second) in [
         (User::Own, User::Nobody),
         (User::Nobody, User::Own),
@@ -182,33 +170,31 @@ fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> TestRes
             "--profile",
             &profile,
         ];
-        let run = host.gpubench(first, &run).spawn()?;
+        let mut run = host.gpubench(first, &run).spawn()?;
         let (lock, holder) = holder(&host)?;
         assert_eq!(holder, format!("process {}", run.id()));
-        // Its owner's mask keeps nobody from reading it, nor from taking it next.
+        // Despite the umask every user can read and take the lock.
         let mode = std::fs::metadata(lock)?.permissions().mode();
         assert_eq!(mode & 0o777, 0o666, "{first:?}");
-        let refused = host.rehearse(second, "mps").output()?;
-        let text = said(&refused);
-        assert_eq!(refused.status.code(), Some(3), "{second:?}: {text}");
-        assert!(text.contains(&format!("is in use by {holder}")), "{text}");
-        until_measuring(&host, first)?;
-        let ended = interrupt(run)?;
-        assert_eq!(
-            ended.status.code(),
-            Some(130),
-            "{first:?}: {}",
-            said(&ended)
+        let refused = finish(host.rehearse(second, "mps"))?;
+        let stderr = &refused.stderr;
+        assert_eq!(refused.code, Some(3), "{second:?}: {stderr}");
+        assert!(
+            stderr.contains(&format!("is in use by {holder}")),
+            "{stderr}"
         );
-        // What the first one left behind, its lock file too, is in nobody's way.
-        let free = host.rehearse(second, "mps").output()?;
-        assert_eq!(free.status.code(), Some(0), "{second:?}: {}", said(&free));
+        wait_for_a_cell(&host, first, &mut run)?;
+        let ended = terminate(run)?;
+        assert_eq!(ended.code, Some(130), "{first:?}: {}", ended.stderr);
+        // The files of the first run, including its lock, do not hinder the second one.
+        let free = finish(host.rehearse(second, "mps"))?;
+        assert_eq!(free.code, Some(0), "{second:?}: {}", free.stderr);
     }
     Ok(())
 }
 
 #[test]
-fn folders_are_their_owner_s_and_rights_are_asked_for() -> TestResult {
+fn folders_are_private_and_missing_rights_waive_mechanisms() -> TestResult {
     let host = Host::new(&[("version = 1", "version = 1\nprivileged = false")])?;
     let profile = host.profile();
     let args = [
@@ -219,9 +205,8 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> TestResult {
         "--profile",
         &profile,
     ];
-    let planned = host.gpubench(User::Nobody, &args).output()?;
-    assert_eq!(planned.status.code(), Some(0), "{}", said(&planned));
-    let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
+    let planned = finish(host.gpubench(User::Nobody, &args))?.ended_with(0)?;
+    let plan: serde_json::Value = serde_json::from_str(&planned.stdout)?;
     let named = |list: &str, key: &str| -> Vec<String> {
         let rows = plan["plan"][list].as_array().cloned().unwrap_or_default();
         let name = |row: &serde_json::Value| row[key].as_str().unwrap_or_default().to_owned();
@@ -230,7 +215,7 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> TestResult {
     };
     let waived = ["exclusive-process", "mps-memory", "mig", "mig-mps"];
     assert_eq!(named("skips", "mechanism"), waived);
-    for able in [
+    for available in [
         "time-slicing",
         "mps",
         "mps-quota",
@@ -239,19 +224,16 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> TestResult {
         "green-context",
     ] {
         assert!(
-            named("mechanisms", "name").contains(&able.to_owned()),
-            "{able}"
+            named("mechanisms", "name").contains(&available.to_owned()),
+            "{available}"
         );
     }
     for skip in plan["plan"]["skips"].as_array().ok_or("no skips")? {
         let remedy = skip["remedy"].as_str().unwrap_or_default();
         assert!(remedy.starts_with("run as root"), "{skip}");
     }
-    // What takes no rights is set up in folders of the user's own, and undone.
-    let done = host
-        .rehearse(User::Nobody, "mps,mps-static,hami")
-        .output()?;
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    // Mechanisms that need no rights are set up in the user's folders, and undone.
+    finish(host.rehearse(User::Nobody, "mps,mps-static,hami"))?.ended_with(0)?;
     let state = std::fs::metadata(host.home(User::Nobody).join("state/gpubench"))?;
     let owner = if is_root() { NOBODY } else { state.uid() };
     assert_eq!(
@@ -262,17 +244,16 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> TestResult {
         std::fs::read_dir(host.home(User::Nobody).join("state/gpubench"))?.count(),
         0
     );
-    // Without a place for a journal nothing is changed.
+    // Without a folder for the journal the host is not changed.
     let mut homeless = host.rehearse(User::Nobody, "mps");
     homeless.env("XDG_STATE_HOME", "/proc/none");
-    let refused = homeless.output()?;
-    assert_eq!(refused.status.code(), Some(5), "{}", said(&refused));
-    assert!(said(&refused).contains("/proc/none"), "{}", said(&refused));
+    let stderr = finish(homeless)?.ended_with(5)?.stderr;
+    assert!(stderr.contains("/proc/none"), "{stderr}");
     Ok(())
 }
 
 #[test]
-fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> TestResult {
+fn an_unwritable_output_folder_is_refused_before_the_run() -> TestResult {
     let host = Host::new(&[])?;
     let profile = host.profile();
     let closed = host.path("closed");
@@ -280,7 +261,7 @@ fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> TestResult 
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555))?;
     let file = host.path("file");
     std::fs::write(&file, "not a folder")?;
-    // One that cannot be made, one that is there and closed, and what is no folder at all.
+    // A folder in a read-only folder, a read-only folder, and a file.
     for (out, problem) in [
         (closed.join("out"), "ermission denied"),
         (closed.clone(), "ermission denied"),
@@ -289,9 +270,8 @@ fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> TestResult 
         let named = out.display().to_string();
         let args = ["matrix", "--mechanism", "mps", "--profile", &profile];
         let mut run = host.gpubench(User::Nobody, &args);
-        let refused = run.args(["--out", &named]).output()?;
-        let text = said(&refused);
-        assert_eq!(refused.status.code(), Some(5), "{named}: {text}");
+        run.args(["--out", &named]);
+        let text = finish(run)?.ended_with(5)?.stderr;
         assert!(text.contains(&named) && text.contains(problem), "{text}");
         let errors = text.lines().filter(|line| line.starts_with("error: "));
         assert_eq!(errors.count(), 1, "{text}");
@@ -301,7 +281,7 @@ fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> TestResult 
     assert_eq!(std::fs::read_to_string(&file)?, "not a folder");
     assert!(
         !host.home(User::Nobody).join("state/gpubench").exists(),
-        "nothing was set up"
+        "a mechanism was set up"
     );
     Ok(())
 }
@@ -313,12 +293,12 @@ fn two_users_without_a_cache_each_start_a_virtual_gpu() -> TestResult {
     std::fs::set_permissions(host.path("tmp"), PermissionsExt::from_mode(0o1777))?;
     for user in [User::Own, User::Nobody] {
         let args = ["virtual-gpu", "exec", "--", "true"];
-        let done = host
-            .gpubench(user, &args)
+        let mut command = host.gpubench(user, &args);
+        command
             .env("TMPDIR", host.path("tmp"))
-            .env("HOME", "/proc/none")
-            .output()?;
-        assert_eq!(done.status.code(), Some(0), "{user:?}: {}", said(&done));
+            .env("HOME", "/proc/none");
+        let run = finish(command)?;
+        assert_eq!(run.code, Some(0), "{user:?}: {}", run.stderr);
     }
     for entry in std::fs::read_dir(host.path("tmp"))? {
         let meta = entry?.metadata()?;

@@ -1,10 +1,9 @@
-//! The instrument is calibrated: what a machine file plants must come out of the harness.
+//! Accuracy: the harness measures the values that a machine file plants.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, TestResult, record, run_matrix};
 use gpubench_record::{MatrixRow, OutcomeKind, RunRecord};
 
 const PROFILE: &str = r#"
@@ -31,7 +30,7 @@ open = "40ms"
 
 const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
 
-/// The machine with other noise, and perhaps another scheduler.
+/// The machine with this noise and this scheduler.
 fn machine(noise: [f64; 3], slice_us: u64, gap_us: u64) -> Result<String, Error> {
     let mut machine: toml::Table = TURING.parse()?;
     let mut set = |table: &str, key: &str, value: toml::Value| {
@@ -42,8 +41,8 @@ fn machine(noise: [f64; 3], slice_us: u64, gap_us: u64) -> Result<String, Error>
     for (key, sd) in ["request", "epoch", "session"].into_iter().zip(noise) {
         set("noise", key, sd.into());
     }
-    // Draws shorter than a cell: one that spans two blocks would tie them together, and an interval
-    // over blocks takes them for independent.
+    // Each noise epoch is shorter than a cell. One that spans two blocks would correlate them, and
+    // an interval over blocks assumes that they are independent.
     set("noise", "epoch_ms", 50.into());
     set("scheduler", "slice_us", i64::try_from(slice_us)?.into());
     set("scheduler", "switch_gap_us", i64::try_from(gap_us)?.into());
@@ -57,30 +56,15 @@ fn measure(
     seed: u64,
     calibration: Option<&Path>,
 ) -> Result<RunRecord, Error> {
-    let (profile, file) = (dir.join("profile.toml"), dir.join(format!("{name}.toml")));
-    if !profile.exists() {
-        std::fs::write(&profile, PROFILE)?;
+    let seed = seed.to_string();
+    let calibration = calibration.map(|path| path.display().to_string());
+    let mut more = vec!["--seed", &seed];
+    if let Some(path) = &calibration {
+        more.extend(["--calibration", path.as_str()]);
     }
-    std::fs::write(&file, machine)?;
+    run_matrix(dir, name, machine, PROFILE, &more)?.ended_with(0)?;
     let out = dir.join(name);
-    let mut command = binary();
-    command
-        .arg("matrix")
-        .arg(format!("--device=virtual:{}", file.display()))
-        .arg("--profile")
-        .arg(&profile)
-        .arg("--out")
-        .arg(&out)
-        .args(["--seed", &seed.to_string()])
-        .stdin(Stdio::null());
-    if let Some(calibration) = calibration {
-        command.arg("--calibration").arg(calibration);
-    }
-    let done = command.output()?;
-    if !done.status.success() {
-        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
-    }
-    let record = serde_json::from_slice(&std::fs::read(out.join("record.json"))?)?;
+    let record = record(&out)?;
     std::fs::remove_dir_all(&out)?;
     Ok(record)
 }
@@ -93,15 +77,15 @@ fn row<'a>(record: &'a RunRecord, mechanism: &str) -> Result<&'a MatrixRow, Erro
     found.ok_or_else(|| format!("no row for {mechanism}").into())
 }
 
-/// Retention of a closed loop at depth 1 under turns of `slice_ms` with a gap, beside one neighbour
-/// that always has work: the victim's request runs, the engine goes to the neighbour for one turn
-/// and comes back. The host's own time passes while the neighbour runs.
+/// Retention of a closed loop at depth 1 under time slices of `slice_ms` with a gap, beside one
+/// neighbour that always has work. The victim's request runs, the engine serves the neighbour for
+/// one time slice and returns. The host's time passes while the neighbour runs.
 fn planted(period_ms: f64, gpu_ms: f64, slice_ms: f64, gap_ms: f64) -> f64 {
     period_ms / (gpu_ms + slice_ms + 2.0 * gap_ms)
 }
 
 #[test]
-fn without_noise_the_planted_slice_and_gap_come_out_exactly() -> TestResult {
+fn without_noise_the_planted_slice_and_gap_are_measured() -> TestResult {
     let dir = tempfile::tempdir()?;
     for (slice_us, gap_us) in [(2000, 50), (1500, 200), (2500, 0)] {
         let machine = machine([0.0; 3], slice_us, gap_us)?;
@@ -144,7 +128,7 @@ fn a_machine_without_contention_gives_retention_one() -> TestResult {
         retention.lo <= 1.0 && retention.hi >= 1.0 && retention.lo > 0.99,
         "{retention:?}"
     );
-    // An aggressor that does not bite proves no isolation: the row must not be a good score.
+    // An ineffective aggressor is no evidence of isolation: the row must not have the best level.
     assert_ne!(row.level.as_deref(), Some("L3"), "{row:?}");
     Ok(())
 }
@@ -161,7 +145,7 @@ fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Tes
         .value;
     let calibration = dir.path().join("calibration.json");
     std::fs::write(&calibration, serde_json::to_string(&quiet.calibration)?)?;
-    // No noise between sessions: an interval from one session cannot speak for others.
+    // No noise between sessions: an interval from one session does not cover others.
     let noisy = machine([0.004, 0.003, 0.0], 2000, 50)?;
     let (next, inside) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || -> TestResult {
@@ -179,7 +163,7 @@ fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Tes
                 "seed {seed}: {row:?}"
             );
             let retention = row.retention.as_ref().ok_or("no retention")?;
-            assert!(retention.hi > retention.lo, "noise has width");
+            assert!(retention.hi > retention.lo, "noise must widen the interval");
             if (retention.lo..=retention.hi).contains(&planted) {
                 inside.fetch_add(1, Ordering::Relaxed);
             }

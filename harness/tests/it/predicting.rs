@@ -1,10 +1,7 @@
-//! `simulate`, `pack` and `advise` as processes: the prediction of `simulate --calibrate` against a
-//! `matrix` record of the virtual GPU, and how wrong input is refused.
+//! `simulate`, `pack` and `advise`: the prediction of `simulate --calibrate` against a `matrix`
+//! record of the virtual GPU, and the errors for wrong input.
 
-use std::path::Path;
-use std::process::Stdio;
-
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, Lab, TestResult, finish, gpubench};
 use gpubench_predict::advise::NODES;
 use serde_json::Value;
 
@@ -35,36 +32,26 @@ open = "1.8s"
 const VICTIMS: [&str; 3] = ["compute", "stream", "pcie"];
 const MAX_MISS_PERCENT: f64 = 15.0;
 
-fn gpubench(dir: &Path, line: &str) -> Result<String, Error> {
-    let done = binary()
-        .args(line.split_whitespace())
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .output()?;
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(0), "gpubench {line}: {stderr}");
-    Ok(String::from_utf8(done.stdout)?)
+/// The output of a command line in the lab's folder.
+fn output(lab: &Lab, line: &str) -> Result<String, Error> {
+    let run = finish(lab.gpubench(line.split_whitespace()))?;
+    Ok(run.ended_with(0)?.stdout)
 }
 
 #[test]
 fn a_shared_median_is_predicted_within_15_percent_and_every_miss_is_printed() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    std::fs::write(dir.path().join("p99.toml"), PROFILE)?;
-    gpubench(
-        dir.path(),
-        "matrix --device virtual --profile p99.toml --out out",
-    )?;
+    let lab = Lab::on("hopper")?.profile(PROFILE)?;
+    finish(lab.matrix("out", &[]))?.ended_with(0)?;
     for victim in VICTIMS {
         let line = format!("simulate --calibrate out --victim {victim}");
-        let found: Value =
-            serde_json::from_str(&gpubench(dir.path(), &format!("{line} --format json"))?)?;
+        let found: Value = serde_json::from_str(&output(&lab, &format!("{line} --format json"))?)?;
         let rows = found["calibrated"]["comparisons"].as_array();
         let rows = rows.ok_or("no comparisons")?;
-        assert!(!rows.is_empty(), "nothing was measured beside {victim}");
-        let table = gpubench(dir.path(), &line)?;
+        assert!(!rows.is_empty(), "no row of {victim}");
+        let table = output(&lab, &line)?;
         for row in rows {
             check(row).map_err(|problem| format!("{victim}: {problem} in {row:#}"))?;
-            // The table prints both misses too, with their signs.
+            // The table prints both misses, each with its sign.
             for figure in ["p50", "p99"] {
                 let miss = format!("{:+.1}", percent(&row[figure])?);
                 assert!(table.contains(&miss), "{miss} is not in {table}");
@@ -107,7 +94,7 @@ fn percent(miss: &Value) -> Result<f64, String> {
 }
 
 #[test]
-fn wrong_input_ends_with_two_and_says_what_is_accepted() -> TestResult {
+fn wrong_input_ends_with_two_and_names_what_is_accepted() -> TestResult {
     let pack = "pack --gpu A100-80 --tenant-memory-gb 6 --tenant-compute 0.1";
     for (line, printed) in [
         (
@@ -190,13 +177,10 @@ fn all_missing_flags_are_named_at_once() -> TestResult {
 
 /// The error of a command line that is refused.
 fn refused(line: &str) -> Result<String, Error> {
-    let done = binary()
-        .args(line.split_whitespace())
-        .stdin(Stdio::null())
-        .output()?;
-    let stderr = String::from_utf8(done.stderr)?;
-    assert_eq!(done.status.code(), Some(2), "{line}: {stderr}");
-    assert!(done.stdout.is_empty(), "{line}");
+    let run = finish(gpubench(line.split_whitespace()))?;
+    let stderr = run.stderr;
+    assert_eq!(run.code, Some(2), "{line}: {stderr}");
+    assert!(run.stdout.is_empty(), "{line}");
     assert!(stderr.starts_with("error: "), "{line}: {stderr}");
     Ok(stderr)
 }

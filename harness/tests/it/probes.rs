@@ -1,10 +1,10 @@
-//! `matrix --probes` against machine files: it finds what they plant in memory and in time slices,
-//! and nothing else.
+//! `matrix --probes` against machine files: it finds the defects that they plant in memory and in
+//! time slices, and no others.
 
 use std::path::Path;
 
 use crate::support::probe::{HOPPER, matrix};
-use crate::support::{Error, TestResult};
+use crate::support::{Error, TestResult, with_changes};
 use gpubench_record::{Estimate, MatrixRow, ProbeFound, RunRecord};
 
 const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
@@ -12,21 +12,9 @@ const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
 /// Probes the mechanisms of that machine.
 fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {
     let quota = "[mps-quota]\nmemory_pct = 50\n[mps-memory]\nby = \"namespace\"\n";
-    let wanted = ["--probes", "--allow-reconfigure", "--mechanism", mechanisms];
+    let arguments = ["--probes", "--allow-reconfigure", "--mechanism", mechanisms];
     // Under a limit with an overshoot the mechanism is not in force, which is exit status 4.
-    matrix(dir, name, machine, quota, &wanted, &[0, 4])
-}
-
-/// The machine with one line in place of another.
-fn with(machine: &str, changes: &[(&str, &str)]) -> Result<String, Error> {
-    let mut text = machine.to_owned();
-    for (from, to) in changes {
-        if !text.contains(from) {
-            return Err(format!("the machine file has no {from:?}").into());
-        }
-        text = text.replace(from, to);
-    }
-    Ok(text)
+    matrix(dir, name, machine, quota, &arguments, &[0, 4])
 }
 
 fn row<'a>(record: &'a RunRecord, mechanism: &str, sub: &str) -> Result<&'a MatrixRow, Error> {
@@ -60,7 +48,7 @@ fn of<'a>(record: &'a RunRecord, mechanism: &str, name: &str) -> Result<&'a Esti
 #[test]
 fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -> TestResult {
     let dir = tempfile::tempdir()?;
-    let machine = with(
+    let machine = with_changes(
         TURING,
         &[
             ("slice_us = 2000", "slice_us = 1500"),
@@ -110,8 +98,8 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -
         assert_eq!((share.value, share.n), (1.0, 6), "{name}: {share:?}");
     }
 
-    // Alone a tenant has the device; beside another its time slices, and launches wait for the
-    // other's.
+    // Without a neighbour a tenant has the whole device. Beside one it has its time slices, and its
+    // launches wait for those of the neighbour.
     let near = |name: &str, planted: f64, tolerance: f64| -> TestResult {
         let found = figure(&record, name)?;
         let inside = found.lo <= planted && planted <= found.hi;
@@ -121,15 +109,15 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -
     };
     near("SM share over 10 ms, alone", 1.0, 0.01)?;
     near("SM share over 40 ms, beside", 1_500.0 / 3_400.0, 0.02)?;
-    // A launch right after the last waits for a whole time slice and both pauses.
+    // A launch right after the previous one waits for a whole time slice and both switch gaps.
     near("launch to start, added by a neighbour, p90", 1.9e6, 0.01)?;
     Ok(())
 }
 
 #[test]
-fn a_machine_that_scrubs_shows_no_stale_page_and_a_bound() -> TestResult {
+fn a_machine_that_scrubs_has_no_stale_page_and_a_lower_bound() -> TestResult {
     let dir = tempfile::tempdir()?;
-    let machine = with(TURING, &[("scrub = false", "scrub = true")])?;
+    let machine = with_changes(TURING, &[("scrub = false", "scrub = true")])?;
     let record = probe(dir.path(), "scrubs", &machine, "exclusive,time-slicing")?;
     let residue = row(&record, "time-slicing", "residue")?;
     let clean = survival(residue)?;
@@ -154,7 +142,7 @@ fn a_machine_that_scrubs_shows_no_stale_page_and_a_bound() -> TestResult {
 }
 
 #[test]
-fn finds_the_overshoot_of_a_cap_call_by_call() -> TestResult {
+fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
     let dir = tempfile::tempdir()?;
     let mechanisms = "exclusive,hami,mps-quota,mps-memory";
     let plain = probe(
@@ -164,7 +152,7 @@ fn finds_the_overshoot_of_a_cap_call_by_call() -> TestResult {
         &format!("{mechanisms},mps-static,mig"),
     )?;
     let planted = format!("{HOPPER}\n[defects]\nhami_memory_overshoot = 0.25\n");
-    let planted = with(
+    let planted = with_changes(
         &planted,
         &[(
             "hami_memory_overshoot = 0.25",
@@ -174,7 +162,8 @@ fn finds_the_overshoot_of_a_cap_call_by_call() -> TestResult {
     )?;
     let broken = probe(dir.path(), "broken", &planted, mechanisms)?;
 
-    // A documented hole of the stand-in: arrays are not counted, so they get the whole device.
+    // A documented hole of the stand-in: it does not count arrays, so they can use the whole
+    // device.
     let hami = row(&plain, "hami", "cap")?;
     assert_eq!(hami.level.as_deref(), Some("L1"), "{hami:?}");
     let over = |row: &MatrixRow| row.overshoot.as_ref().map(|over| over.value);
@@ -211,7 +200,7 @@ fn finds_the_overshoot_of_a_cap_call_by_call() -> TestResult {
         let cap = row(&plain, mechanism, "cap")?;
         assert_eq!(cap.level.as_deref(), Some("L3"), "{cap:?}");
     }
-    // With a limit of half of the memory for each, the victim always gets its 3/7.
+    // Each tenant is limited to half of the memory, so the victim always gets its 3/7.
     let reservation = row(&plain, "mps-quota", "capacity")?;
     assert_eq!(
         (survival(reservation)?.value, survival(reservation)?.n),
@@ -220,7 +209,8 @@ fn finds_the_overshoot_of_a_cap_call_by_call() -> TestResult {
     assert_eq!(reservation.level.as_deref(), Some("L3"));
     caps_act_when_planted(&plain, &broken)?;
     a_tenant_at_its_cap_keeps_working(&plain)?;
-    // The planted machine grants an allocation beyond the limit, so the mechanism's proof fails.
+    // The machine with defects grants an allocation beyond the limit, so the mechanism's proof
+    // fails.
     for mechanism in ["mps-quota", "mps-memory"] {
         assert!(row(&broken, mechanism, "cap")?.level.is_none());
     }
@@ -278,13 +268,13 @@ fn a_tenant_at_its_cap_keeps_working(plain: &RunRecord) -> TestResult {
 #[test]
 fn without_a_flag_there_are_no_probes() -> TestResult {
     let dir = tempfile::tempdir()?;
-    let wanted = ["--mechanism", "exclusive,time-slicing"];
-    let record = matrix(dir.path(), "out", HOPPER, "", &wanted, &[0])?;
+    let arguments = ["--mechanism", "exclusive,time-slicing"];
+    let record = matrix(dir.path(), "out", HOPPER, "", &arguments, &[0])?;
     let text = std::fs::read_to_string(dir.path().join("out/record.json"))?;
     assert!(record.probes.is_empty() && record.probe_figures.is_empty());
     assert!(
         !text.contains("\"overshoot\""),
-        "no key for figures that do not exist"
+        "a record without overshoots has their key"
     );
     Ok(())
 }

@@ -1,34 +1,15 @@
-//! `matrix --probes` against machine files: shares, launches and calls that a machine file plants
-//! are in its figures and in its CSV.
-
-use std::path::Path;
-use std::process::Stdio;
+//! `matrix --probes` against machine files: the figures and the CSV have the shares, launch times
+//! and call times that a machine file plants.
 
 use crate::support::probe::{HOPPER, matrix};
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, TestResult, finish, gpubench, with_changes};
 use gpubench_record::{Estimate, RunRecord};
 
 /// `hopper` with slower launches, and an MPS that grants a third more than its percentage.
 fn machine() -> Result<String, Error> {
-    let (planned, planted) = ("launch_latency_ns = 1800", "launch_latency_ns = 101800");
-    if !HOPPER.contains(planned) {
-        return Err(format!("the machine file has no {planned:?}").into());
-    }
-    let text = HOPPER.replace(planned, planted);
+    let slower = [("launch_latency_ns = 1800", "launch_latency_ns = 101800")];
+    let text = with_changes(HOPPER, &slower)?;
     Ok(format!("{text}\n[defects]\nmps_percentage_error = 0.34\n"))
-}
-
-/// The record in that folder, as CSV.
-fn csv(record: &Path) -> Result<String, Error> {
-    let done = binary()
-        .args(["report", "--format", "csv"])
-        .arg(record)
-        .stdin(Stdio::null())
-        .output()?;
-    if !done.status.success() {
-        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
-    }
-    Ok(String::from_utf8(done.stdout)?)
 }
 
 struct Figures(RunRecord);
@@ -59,12 +40,12 @@ impl Figures {
 fn planted_shares_launches_and_calls_are_found() -> TestResult {
     let dir = tempfile::tempdir()?;
     let windows = "probe_windows = [\"10ms\", \"40ms\", \"10s\"]\n";
-    let wanted = ["--probes", "--mechanism", "exclusive,mps-quota"];
-    // A tenant with more SMs than the percentage is not under it, which fails the mechanism.
-    let record = matrix(dir.path(), "out", &machine()?, windows, &wanted, &[0, 4])?;
+    let arguments = ["--probes", "--mechanism", "exclusive,mps-quota"];
+    // A tenant has more SMs than its percentage, so the mechanism is not in force (4).
+    let record = matrix(dir.path(), "out", &machine()?, windows, &arguments, &[0, 4])?;
     let found = Figures(record);
 
-    // Alone: 50 % and a third more are 88 of 132 SMs. Beside a neighbour with as many: half.
+    // Without a neighbour: 50 % and a third more, 88 of 132 SMs. Beside one with as many: half.
     let quota = "mps-quota";
     found.has(quota, "SMs with the victim's blocks", 88.0, 0.0)?;
     found.has(quota, "SM share over 10 ms, alone", 88.0 / 132.0, 0.01)?;
@@ -85,7 +66,7 @@ fn planted_shares_launches_and_calls_are_found() -> TestResult {
     // Under MPS no launch waits for a time slice.
     let added = found.of(quota, "launch to start, added by a neighbour, median")?;
     assert!(added.value.abs() < 1_000.0, "{added:?}");
-    // The call, and the time until the device begins.
+    // The time of the call and the latency of the device.
     found.has(
         quota,
         "launch to start, alone, median",
@@ -98,9 +79,14 @@ fn planted_shares_launches_and_calls_are_found() -> TestResult {
     found.has(quota, "context creation, beside kernels", 120e6, 0.01)?;
     found.has(quota, "module load, alone", 180e3, 0.01)?;
     let beside = found.of(quota, "module load, beside the same calls")?;
-    assert!(beside.value > 1.1 * 180e3, "the driver's lock: {beside:?}");
+    assert!(
+        beside.value > 1.1 * 180e3,
+        "calls do not wait for the driver's lock: {beside:?}"
+    );
 
-    let csv = csv(&dir.path().join("out"))?;
+    let mut report = gpubench(["report", "--format", "csv"]);
+    report.arg(dir.path().join("out"));
+    let csv = finish(report)?.ended_with(0)?.stdout;
     let header = csv.lines().next().unwrap_or_default();
     assert!(
         header.contains(",overshoot,overshoot_lo,") && header.contains(",figure,figure_value,")

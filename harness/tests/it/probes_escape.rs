@@ -7,17 +7,17 @@ use crate::support::probe::{HOPPER, matrix};
 use crate::support::{Error, TestResult};
 use gpubench_record::{ProbeFigure, ProbeFound, RunRecord};
 
-/// Has the tenants of a mechanism try to escape.
+/// Runs the escape attempts under a mechanism.
 fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunRecord, Error> {
     let machine = format!("{HOPPER}\n[defects]\nhami_closed = [{closed}]\n");
     let mechanisms = format!("exclusive,{mechanism}");
-    let wanted = ["--escape", "--mechanism", &mechanisms];
+    let arguments = ["--escape", "--mechanism", &mechanisms];
     let quota = "[mps-quota]\nmemory_pct = 50\n";
-    matrix(dir, name, &machine, quota, &wanted, &[0])
+    matrix(dir, name, &machine, quota, &arguments, &[0])
 }
 
 /// The routes with that verdict, in order.
-fn with<'a>(record: &'a RunRecord, verdict: &str) -> Vec<&'a str> {
+fn routes<'a>(record: &'a RunRecord, verdict: &str) -> Vec<&'a str> {
     let has = |one: &&ProbeFigure| one.verdict.as_deref() == Some(verdict);
     let all = record.probe_figures.iter().filter(has);
     all.map(|one| one.figure.as_str()).collect()
@@ -61,7 +61,7 @@ const ALWAYS: [&str; 4] = [
 ];
 
 #[test]
-fn every_documented_hole_escapes_with_its_amount() -> TestResult {
+fn every_documented_hole_is_found_with_its_amount() -> TestResult {
     let dir = tempfile::tempdir()?;
     let record = escapes(dir.path(), "open", "", "hami")?;
     let found = record.probes.iter().find_map(|probe| match &probe.found {
@@ -71,7 +71,7 @@ fn every_documented_hole_escapes_with_its_amount() -> TestResult {
     let tried = found.ok_or("no escape was tried")?.iter();
     let names: Vec<&str> = tried.map(|one| one.route.as_str()).collect();
     assert_eq!(names, ROUTES);
-    let escaped = with(&record, "escaped");
+    let escaped = routes(&record, "escaped");
     let documented = [
         "cuArrayCreate",
         "cuMemAllocFromPoolAsync",
@@ -98,7 +98,7 @@ fn every_documented_hole_escapes_with_its_amount() -> TestResult {
         "cuMemAlloc, functions found by path",
     ] {
         assert!(
-            with(&record, "contained").contains(&contained),
+            routes(&record, "contained").contains(&contained),
             "{contained}"
         );
     }
@@ -107,7 +107,7 @@ fn every_documented_hole_escapes_with_its_amount() -> TestResult {
         all.find(|one| one.figure == name)
             .map(|one| one.estimate.value)
     };
-    // Nearly 80 GiB against a limit of 40, and all of the time against a limit of half.
+    // Nearly 80 GiB with a limit of 40, and all of the time with a limit of half.
     assert!(by("cuArrayCreate").is_some_and(|over| (0.95..1.0).contains(&over)));
     assert!(by("cuGraphLaunch").is_some_and(|over| (0.97..1.03).contains(&over)));
     Ok(())
@@ -134,7 +134,7 @@ fn all_but(open: &str) -> String {
 
 /// One hole of memory and one of compute. `hami.rs` tests that each call belongs to one hole.
 #[test]
-fn one_open_hole_is_the_one_route_that_escapes() -> TestResult {
+fn with_one_open_hole_one_route_escapes() -> TestResult {
     let dir = tempfile::tempdir()?;
     for (open, route, [min, max]) in [
         ("pools", "cuMemAllocFromPoolAsync", [0.95, 1.0]),
@@ -142,7 +142,7 @@ fn one_open_hole_is_the_one_route_that_escapes() -> TestResult {
     ] {
         let record = escapes(dir.path(), open, &all_but(open), "hami")?;
         let mut expected: Vec<&str> = ALWAYS.into_iter().chain([route]).collect();
-        let mut escaped = with(&record, "escaped");
+        let mut escaped = routes(&record, "escaped");
         expected.sort_unstable();
         escaped.sort_unstable();
         assert_eq!(escaped, expected, "{:?}", record.probes);
@@ -162,17 +162,17 @@ fn closed_holes_and_a_limit_of_the_device_contain_every_route() -> TestResult {
     let holes = "\"arrays\", \"pools\", \"per-thread\", \"globals\", \"ipc\", \"graphs\", \
                  \"graph-memory\", \"cooperative\", \"durations\"";
     let record = escapes(dir.path(), "closed", holes, "hami")?;
-    assert_eq!(with(&record, "escaped"), ALWAYS, "{:?}", record.probes);
+    assert_eq!(routes(&record, "escaped"), ALWAYS, "{:?}", record.probes);
 
     // Exported memory counts for its owner only, so mapping it exceeds the limit. A program that is
-    // no client of MPS has the whole device.
+    // not an MPS client has the whole device.
     let record = escapes(dir.path(), "quota", "", "mps-quota")?;
     let expected = [
         "cuIpcOpenMemHandle",
         "cuMemAlloc, environment dropped",
         "cuLaunchKernel, environment dropped",
     ];
-    assert_eq!(with(&record, "escaped"), expected, "{:?}", record.probes);
+    assert_eq!(routes(&record, "escaped"), expected, "{:?}", record.probes);
     let cap = record
         .matrix
         .iter()

@@ -1,15 +1,13 @@
-//! Every built-in profile, cut short, on the virtual GPU: one pair under time-slicing, with the
-//! tenants, neighbours, arrivals and promises that make the profile what it is.
+//! Every built-in profile, shortened, on the virtual GPU: one pair under time-slicing, with the
+//! tenants, neighbours, arrivals and latency targets of the profile.
 
-use std::process::Stdio;
-
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, Lab, TestResult, finish};
 use gpubench::profile::built_in;
 use gpubench_record::{
     Cell, Condition, Gate, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
 };
 
-/// What is cut: blocks, lengths and pairs. The rest is the profile's own.
+/// Fewer blocks, shorter cells and one axis; everything else is the profile's.
 const CUT: &str = r#"
 decides = false
 mechanisms = ["exclusive", "time-slicing"]
@@ -22,14 +20,16 @@ cell_min = { warmup = "10ms", closed = "CLOSED", gap = "5ms", open = "OPEN" }
 "#;
 
 fn shortened(name: &str) -> Result<String, Error> {
-    // The rate of one in eight needs a longer loop than that of one in two, and its promise as many
-    // requests as show 99 % of them.
+    // Among eight tenants a rate needs a longer loop than among two, and a latency target for 99 %
+    // of the requests needs enough of them.
     let (closed, open) = if name == "oversubscription" {
         ("300ms", "1s")
     } else {
         ("60ms", "150ms")
     };
-    let found = built_in::CATALOGUE.iter().find(|one| one.name == name);
+    let found = built_in::CATALOGUE
+        .iter()
+        .find(|profile| profile.name == name);
     let mut profile: toml::Table = found.ok_or("no such profile")?.text.parse()?;
     for (key, value) in CUT
         .replace("CLOSED", closed)
@@ -38,33 +38,23 @@ fn shortened(name: &str) -> Result<String, Error> {
     {
         profile.insert(key, value);
     }
-    for (key, usual) in [("victims", "compute"), ("aggressors", "fma-hog")] {
+    for (key, default) in [("victims", "compute"), ("aggressors", "fma-hog")] {
         let first = profile.get(key).and_then(|names| names.get(0)).cloned();
-        let one = first.unwrap_or_else(|| usual.into());
-        profile.insert(key.to_owned(), vec![one].into());
+        let name = first.unwrap_or_else(|| default.into());
+        profile.insert(key.to_owned(), vec![name].into());
     }
     Ok(toml::to_string(&profile)?)
 }
 
-/// Runs the profile, and demands what holds for every one.
+/// Runs the profile and checks what every record must have.
 fn run(name: &str) -> Result<RunRecord, Error> {
-    run_on("virtual", name)
+    run_on(Lab::on("hopper")?, name)
 }
 
-fn run_on(device: &str, name: &str) -> Result<RunRecord, Error> {
-    let dir = tempfile::tempdir()?;
-    let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
-    std::fs::write(&profile, shortened(name)?)?;
-    let done = binary()
-        .args(["matrix", "--device", device])
-        .args(["--profile".as_ref(), profile.as_os_str()])
-        .args(["--out".as_ref(), out.as_os_str()])
-        .stdin(Stdio::null())
-        .output()?;
-    let said = [&done.stdout[..], &done.stderr[..]].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert_eq!(done.status.code(), Some(0), "{name}: {said}");
-    let record: RunRecord = serde_json::from_slice(&std::fs::read(out.join("record.json"))?)?;
+fn run_on(lab: Lab, name: &str) -> Result<RunRecord, Error> {
+    let lab = lab.profile(&shortened(name)?)?;
+    let printed = finish(lab.matrix("out", &[]))?.ended_with(0)?.text();
+    let record = lab.record("out")?;
     assert!(record.complete && record.cells.len() == record.plan.cells.len());
     for cell in &record.cells {
         assert_ne!(cell.outcome.outcome, OutcomeKind::Failed, "{cell:?}");
@@ -72,14 +62,14 @@ fn run_on(device: &str, name: &str) -> Result<RunRecord, Error> {
         let followed = schedule.is_some_and(|gate| gate.state == GateState::Passed);
         assert!(followed, "{name}: {schedule:?}");
     }
-    let shown = said.contains("Service: ");
-    assert_eq!(shown, !record.service.is_empty(), "{said}");
-    let shown = said.contains("active tenants with 99 % of requests within 20 ms");
-    assert_eq!(shown, !record.tenant_limits.is_empty(), "{said}");
+    let shown = printed.contains("Service: ");
+    assert_eq!(shown, !record.service.is_empty(), "{printed}");
+    let shown = printed.contains("active tenants with 99 % of requests within 20 ms");
+    assert_eq!(shown, !record.tenant_limits.is_empty(), "{printed}");
     Ok(record)
 }
 
-/// The first contended cell with all tenants, as planned and as it ended.
+/// The first contended cell with all tenants, and their results.
 fn contended(record: &RunRecord) -> Result<(&Cell, &[TenantResult]), Error> {
     let all = record.plan.tenants as usize;
     let of_all = |cell: &&Cell| cell.condition == Condition::C && cell.tenants.len() == all;
@@ -107,7 +97,7 @@ fn batch_training() -> TestResult {
 }
 
 #[test]
-fn online_inference_keeps_its_promise_alone() -> TestResult {
+fn online_inference_meets_its_latency_target_without_a_neighbour() -> TestResult {
     let record = run("online-inference")?;
     let native = service(&record, Condition::N);
     let [native] = native[..] else {
@@ -123,51 +113,54 @@ fn online_inference_keeps_its_promise_alone() -> TestResult {
 }
 
 #[test]
-fn notebooks_come_in_bursts_beside_their_like() -> TestResult {
+fn notebooks_have_bursts_and_peers_with_bursts() -> TestResult {
     let record = run("notebooks")?;
-    let (cell, ended) = contended(&record)?;
+    let (cell, results) = contended(&record)?;
     let roles: Vec<Role> = cell.tenants.iter().map(|tenant| tenant.role).collect();
     assert_eq!(
         roles,
         [Role::Victim, Role::Aggressor, Role::Peer, Role::Peer]
     );
-    // Peers work at their own bursts' times: somewhere in the run each had some.
-    let busy = |place: usize| {
+    // Each peer has its own bursts, so it has requests in some cell, not in every one.
+    let busy = |slot: usize| {
         record.cells.iter().any(|cell| {
-            let tenant = cell.tenant_results.get(place);
+            let tenant = cell.tenant_results.get(slot);
             tenant.is_some_and(|tenant| tenant.rows > 0 && tenant.planned.role == Role::Peer)
         })
     };
-    assert!(busy(2) && busy(3), "{ended:?}");
+    assert!(busy(2) && busy(3), "{results:?}");
     assert!(record.plan.bursts.is_some_and(|bursts| bursts.peak > 1.0));
     Ok(())
 }
 
 #[test]
-fn a_student_lab_has_one_who_allocates() -> TestResult {
+fn a_student_lab_has_one_allocating_tenant() -> TestResult {
     let record = run("student-lab")?;
-    let (cell, ended) = contended(&record)?;
+    let (cell, results) = contended(&record)?;
     assert_eq!(cell.tenants.len(), 6);
     assert_eq!(cell.tenants[2].workload.as_deref(), Some("alloc-storm"));
-    assert!(ended[1].rows > 0 && ended[2].rows > 0, "{ended:?}");
+    assert!(results[1].rows > 0 && results[2].rows > 0, "{results:?}");
     Ok(())
 }
 
 #[test]
-fn a_hostile_customer_and_a_careless_one_work_at_the_same_time() -> TestResult {
+fn saas_has_two_aggressors_at_the_same_time() -> TestResult {
     let record = run("saas-hostile")?;
-    let (cell, ended) = contended(&record)?;
-    let work: Vec<_> = cell.tenants[1..]
+    let (cell, results) = contended(&record)?;
+    let workloads: Vec<_> = cell.tenants[1..]
         .iter()
-        .map(|one| one.workload.as_deref())
+        .map(|tenant| tenant.workload.as_deref())
         .collect();
-    assert_eq!(work, [Some("fma-hog"), Some("dram-copy"), Some("compute")]);
-    assert!(ended.iter().all(|tenant| tenant.rows > 0), "{ended:?}");
-    let told = |row: &gpubench_record::MatrixRow| {
-        let said = |text: &String| text == "neighbours: aggressor, dram-copy, peer";
-        row.aggressor.is_none() || row.warnings.iter().any(said)
+    assert_eq!(
+        workloads,
+        [Some("fma-hog"), Some("dram-copy"), Some("compute")]
+    );
+    assert!(results.iter().all(|tenant| tenant.rows > 0), "{results:?}");
+    let names_neighbours = |row: &gpubench_record::MatrixRow| {
+        let wanted = "neighbours: aggressor, dram-copy, peer";
+        row.aggressor.is_none() || row.warnings.iter().any(|text| text == wanted)
     };
-    assert!(record.matrix.iter().all(told));
+    assert!(record.matrix.iter().all(names_neighbours));
     Ok(())
 }
 
@@ -175,33 +168,36 @@ fn a_hostile_customer_and_a_careless_one_work_at_the_same_time() -> TestResult {
 fn retention_falls_with_the_number_of_tenants() -> TestResult {
     let record = run("oversubscription")?;
     let rows = service(&record, Condition::C);
-    let left: Vec<(u32, f64)> = rows
+    let retentions: Vec<(u32, f64)> = rows
         .iter()
         .filter_map(|row| Some((row.tenants, row.retention.as_ref()?.value)))
         .collect();
-    let counts: Vec<u32> = left.iter().map(|(tenants, _)| *tenants).collect();
+    let counts: Vec<u32> = retentions.iter().map(|(tenants, _)| *tenants).collect();
     assert_eq!(counts, [2, 4, 8]);
-    // One request of 1 ms, then a turn of 2 ms (profiles/machines/hopper.toml) for each of the
-    // others, who always have work; the switches between them take a little more.
-    for (tenants, retention) in &left {
+    // One request of 1 ms, then a time slice of 2 ms (profiles/machines/hopper.toml) for each other
+    // tenant, which always has work. The switches add a little.
+    for (tenants, retention) in &retentions {
         let share = 1.0 / f64::from(1 + 2 * (tenants - 1));
-        assert!((0.93..1.0).contains(&(retention / share)), "{left:?}");
+        assert!((0.93..1.0).contains(&(retention / share)), "{retentions:?}");
     }
-    // The matrix speaks of all tenants at work.
+    // The matrix has the retention beside all tenants.
     let row = record
         .matrix
         .iter()
         .find(|row| row.retention.is_some() && row.aggressor.is_some());
     let in_matrix = row.and_then(|row| row.retention.as_ref()).ok_or("no row")?;
-    assert!((in_matrix.value - left[2].1).abs() < 1e-9, "{in_matrix:?}");
-    // One that comes at any time waits for a turn of each of the others, 14 ms at eight tenants,
-    // and by then two more have come: few enough are served within 20 ms.
-    assert_eq!(most_tenants(&record)?, 4.0);
+    assert!(
+        (in_matrix.value - retentions[2].1).abs() < 1e-9,
+        "{in_matrix:?}"
+    );
+    // A request at a random time waits for a time slice of each other tenant: 14 ms with eight
+    // tenants, during which two more requests arrive. Too few of them end within 20 ms.
+    assert_eq!(max_tenants(&record)?, 4.0);
     Ok(())
 }
 
-/// The one number of tenants that keeps the promise, which is certain.
-fn most_tenants(record: &RunRecord) -> Result<f64, Error> {
+/// The largest number of tenants that meets the latency target; its interval is a single number.
+fn max_tenants(record: &RunRecord) -> Result<f64, Error> {
     let [limit] = &record.tenant_limits[..] else {
         return Err(format!("{:?}", record.tenant_limits).into());
     };
@@ -216,18 +212,11 @@ fn most_tenants(record: &RunRecord) -> Result<f64, Error> {
     Ok(tenants.value)
 }
 
-/// A turn on `hopper`.
-const TURN: &str = "slice_us = 2000";
-
 #[test]
-fn longer_turns_leave_room_for_fewer_tenants() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let file = dir.path().join("slow-turns.toml");
-    let text = include_str!("../../../profiles/machines/hopper.toml");
-    assert!(text.contains(TURN));
-    std::fs::write(&file, text.replacen(TURN, "slice_us = 8000", 1))?;
-    // Three turns of 8 ms are more than the 20 ms that are promised; one is not.
-    let record = run_on(&format!("virtual:{}", file.display()), "oversubscription")?;
-    assert_eq!(most_tenants(&record)?, 2.0);
+fn longer_time_slices_allow_fewer_tenants() -> TestResult {
+    // Three time slices of 8 ms exceed the target of 20 ms; one does not.
+    let slower = [("slice_us = 2000", "slice_us = 8000")];
+    let record = run_on(Lab::changed("hopper", &slower, "")?, "oversubscription")?;
+    assert_eq!(max_tenants(&record)?, 2.0);
     Ok(())
 }

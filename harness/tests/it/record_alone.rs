@@ -1,4 +1,4 @@
-//! A record is scored by what it holds: no name in it is looked up in a catalogue.
+//! The record alone decides its scores: scoring looks no name up in a catalogue.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use gpubench_record::{CellTenant, RunRecord};
 use gpubench_reports::store::Record;
 use serde_json::{Value, json};
 
-/// Keeps the order of names, and is found again in texts.
+/// Does not change the order of names, and can be removed from texts.
 const PREFIX: &str = "renamed-";
 
 fn rename(name: &mut String) {
@@ -30,8 +30,8 @@ fn rename_tenants(tenants: &mut [CellTenant]) {
         .for_each(rename);
 }
 
-/// Gives every mechanism, workload, fault and class of faults of a record a name that no catalogue
-/// knows.
+/// Renames every mechanism, workload, fault and fault class of a record to a name that no catalogue
+/// has.
 fn rename_all(run: &mut RunRecord) {
     rename_mechanisms(run);
     let results = run.cells.iter_mut().map(|result| &mut result.cell);
@@ -96,7 +96,7 @@ fn rename_mechanisms(run: &mut RunRecord) {
     probes.for_each(|probe| rename(&mut probe.variant));
 }
 
-/// Everything that scoring writes into a record, with the names as they were.
+/// The scores of a record, with the original names.
 fn scores(run: &RunRecord) -> Result<Value, serde_json::Error> {
     let scores = json!({
         "matrix": run.matrix, "overall": run.overall, "service": run.service,
@@ -152,9 +152,9 @@ fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
     Ok(())
 }
 
-/// A fact of the record that is taken away shows in its scores: it was read from there.
+/// Removing a fact from the record changes its scores, so scoring reads that fact.
 #[test]
-fn without_the_facts_of_the_record_its_scores_differ() -> TestResult {
+fn a_removed_fact_changes_the_scores() -> TestResult {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
     let open = |name: &str| -> Result<RunRecord, Error> {
         let mut run = Record::open(&examples.join(name))?.run().clone();
@@ -171,11 +171,11 @@ fn without_the_facts_of_the_record_its_scores_differ() -> TestResult {
             trials.for_each(|trial| trial.planned.facts.control = None);
         }),
     ];
-    for (run, what, change) in changes {
+    for (run, removed, change) in changes {
         let mut changed = run.clone();
         change(&mut changed);
         rescore(&mut changed, &[])?;
-        assert!(scores(&changed)? != scores(run)?, "{what}");
+        assert!(scores(&changed)? != scores(run)?, "{removed}");
     }
     Ok(())
 }

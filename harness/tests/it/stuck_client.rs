@@ -1,5 +1,5 @@
-//! How a stuck client of an MPS server is ended: `terminate_client`, SIGTERM, SIGKILL, in this order.
-//! The set-up of the mechanism is undone as after any other run.
+//! How a stuck client of an MPS server is ended: `terminate_client`, SIGTERM, SIGKILL, in this
+//! order. The set-up of the mechanism is undone as after any other run.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -12,15 +12,14 @@ use crate::support::mechanism::daemons;
 use crate::support::resident::Resident;
 use crate::support::{Error, Finished, Lab, TestResult, machine_text, wait_during};
 
-/// Signals.
 const KILL: i32 = 9;
 const TERM: i32 = 15;
-/// Bit of `TERM` among the signals that wait for a process (proc_pid_status(5)).
-const TERM_WAITS: u64 = 1 << (TERM - 1);
+/// Bit of `TERM` in the mask of pending signals (proc_pid_status(5)).
+const TERM_PENDING: u64 = 1 << (TERM - 1);
 
-/// A command before that of the MPS daemon. For each `terminate_client` it records the state and the
-/// pending signals of the client, the status of the command, and the client's state afterwards. Each
-/// client has its own file, since clients are ended at the same time.
+/// Runs in place of the command of the MPS daemon. For each `terminate_client` it records the state
+/// and the pending signals of the client, the status of the command, and the client's state
+/// afterwards. Each client has its own file, since clients are ended at the same time.
 const RECORDER: &str = r#"#!/bin/sh
 [ $# = 0 ] || exec "$STAND_IN" "$@"
 read -r line
@@ -42,13 +41,13 @@ printf '%s\n' "$line" | "$STAND_IN"
 /// Daemons, servers and contexts, and whether the device settings are the defaults.
 type State = (usize, usize, usize, bool);
 
-/// A device whose MPS command records what it does.
-struct Stage {
+/// A device with an MPS command that records its calls.
+struct RecordedHost {
     host: Resident,
     device: Device,
 }
 
-impl Stage {
+impl RecordedHost {
     fn new() -> Result<Self, Error> {
         let mut host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
         std::fs::create_dir(host.lab.path("requests"))?;
@@ -76,7 +75,7 @@ impl Stage {
         })?)
     }
 
-    /// The changes that the journal of a run lists are undone, and its victim is gone.
+    /// Checks that the changes in the journal of a run are undone and its victim has ended.
     fn is_as_found(&self, found: State, journal: &str, victim: u32) -> TestResult {
         assert!(journal.contains("mps-daemon"), "{journal}");
         assert_eq!(daemons(journal), Vec::<u32>::new());
@@ -87,7 +86,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The first client in the proof of the daemon, which is the victim, and the journal.
+    /// The victim, which is the first client in the proof of the daemon, and the journal.
     fn victim(&self, run: &mut Child) -> Result<(u32, String), Error> {
         let events = self.host.lab.path("out/events.jsonl");
         let first = || {
@@ -110,12 +109,12 @@ fn signal(pid: u32, name: &str) -> TestResult {
 
 #[test]
 fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> TestResult {
-    let stage = Stage::new()?;
-    let found = stage.state()?;
-    let mut run = stage.matrix()?;
-    let (victim, journal) = stage.victim(&mut run)?;
-    // A process in the client's group receives every signal to the group. The first one ends it, and
-    // its exit status names it.
+    let recorded = RecordedHost::new()?;
+    let found = recorded.state()?;
+    let mut run = recorded.matrix()?;
+    let (victim, journal) = recorded.victim(&mut run)?;
+    // A process in the client's group receives every signal to the group. The first one ends it,
+    // and its exit status names it.
     let group = i32::try_from(victim)?;
     let mut witness = Command::new("sleep")
         .arg("3600")
@@ -130,21 +129,21 @@ fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> T
         witness.wait()?;
     }
 
-    // First `terminate_client`, before any signal; the daemon accepts, and the client stays stopped.
-    // Then SIGTERM to its group, then SIGKILL.
-    assert_eq!(stage.host.left_in("requests").len(), 1, "{stderr}");
-    let requests = stage.host.lab.path("requests").join(victim.to_string());
+    // First `terminate_client`, before any signal; the daemon accepts, and the client stays
+    // stopped. Then SIGTERM to its group, then SIGKILL.
+    assert_eq!(recorded.host.left_in("requests").len(), 1, "{stderr}");
+    let requests = recorded.host.lab.path("requests").join(victim.to_string());
     let requests = std::fs::read_to_string(requests)?;
     let lines: Vec<&str> = requests.lines().collect();
-    let [command, before, waiting, status, after] = lines[..] else {
+    let [command, before, pending, status, after] = lines[..] else {
         return Err(format!("not one request: {requests}{stderr}").into());
     };
     assert!(command.ends_with(&format!(" {victim}")), "{requests}");
     let stopped = |line: &str| line.starts_with("State:\tT");
     assert!(stopped(before) && stopped(after), "{requests}");
-    let waiting = waiting.rsplit('\t').next().unwrap_or_default();
+    let pending = pending.rsplit('\t').next().unwrap_or_default();
     assert_eq!(
-        u64::from_str_radix(waiting, 16)? & TERM_WAITS,
+        u64::from_str_radix(pending, 16)? & TERM_PENDING,
         0,
         "{requests}"
     );
@@ -152,7 +151,7 @@ fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> T
     assert_eq!(witnessed, Some(TERM), "{stderr}");
 
     // The cell names the death of its victim, and the run ends as one with a failed cell.
-    let record = stage.host.lab.record("out")?;
+    let record = recorded.host.lab.record("out")?;
     assert_eq!(done.code, Some(4), "{stderr}");
     let failed: Vec<_> = record
         .cells
@@ -178,15 +177,15 @@ fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> T
     let measured = served.any(|other| other.outcome.outcome != OutcomeKind::Failed);
     assert!(measured, "nothing ran after {}", cell.cell.id);
 
-    stage.is_as_found(found, &journal, victim)
+    recorded.is_as_found(found, &journal, victim)
 }
 
 #[test]
 fn an_interrupt_ends_clients_by_their_daemon_first() -> TestResult {
-    let stage = Stage::new()?;
-    let found = stage.state()?;
-    let mut run = stage.matrix()?;
-    let (victim, journal) = stage.victim(&mut run)?;
+    let recorded = RecordedHost::new()?;
+    let found = recorded.state()?;
+    let mut run = recorded.matrix()?;
+    let (victim, journal) = recorded.victim(&mut run)?;
     // The cell cannot end by itself.
     signal(victim, "-STOP")?;
     signal(run.id(), "-INT")?;
@@ -194,7 +193,7 @@ fn an_interrupt_ends_clients_by_their_daemon_first() -> TestResult {
     let stderr = &done.stderr;
     assert_eq!(done.code, Some(130), "{stderr}");
 
-    let requests = stage.host.lab.path("requests").join(victim.to_string());
+    let requests = recorded.host.lab.path("requests").join(victim.to_string());
     let requests = std::fs::read_to_string(requests).unwrap_or_default();
     let of_victim =
         |line: &&str| line.starts_with("terminate_client") && line.ends_with(&format!(" {victim}"));
@@ -202,11 +201,11 @@ fn an_interrupt_ends_clients_by_their_daemon_first() -> TestResult {
     assert!(lines.next().is_some(), "{requests}{stderr}");
     let before = lines.next().unwrap_or_default();
     assert!(before.starts_with("State:\tT"), "killed before: {requests}");
-    let waiting = lines.next().and_then(|line| line.rsplit('\t').next());
-    let waiting = u64::from_str_radix(waiting.unwrap_or_default(), 16)?;
-    assert_eq!(waiting & TERM_WAITS, 0, "signalled before: {requests}");
+    let pending = lines.next().and_then(|line| line.rsplit('\t').next());
+    let pending = u64::from_str_radix(pending.unwrap_or_default(), 16)?;
+    assert_eq!(pending & TERM_PENDING, 0, "signalled before: {requests}");
 
-    let record = stage.host.lab.record("out")?;
+    let record = recorded.host.lab.record("out")?;
     assert!(!record.complete);
-    stage.is_as_found(found, &journal, victim)
+    recorded.is_as_found(found, &journal, victim)
 }

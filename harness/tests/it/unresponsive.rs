@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM end a run with their status while something hangs: a vendor's command, an NVML
-//! call, the clock that all processes of a virtual device share.
+//! Ctrl-C and SIGTERM end a run with their status while something hangs: a vendor's command, an
+//! NVML call, the clock that all processes of a virtual device share.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -17,7 +17,7 @@ use crate::support::{
 /// run calls two of them; without the limits under test these runs never end.
 const LIMIT: Duration = Duration::from_secs(35);
 
-/// Replaces the command of the MPS daemon: marks that it was called, and never answers.
+/// Replaces the command of the MPS daemon: records that it was called, and never ends.
 const NEVER_ANSWERS: &str = "#!/bin/sh\necho called >> \"$HERE/called\"\nexec sleep 3600\n";
 
 /// `matrix` on a device on the wall clock.
@@ -28,7 +28,7 @@ fn matrix(host: &Resident, mechanisms: &str) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Ends a run by a signal: how it ended, and how long that took.
+/// Ends a run by a signal. Returns its result and the elapsed time.
 fn interrupt(mut run: Child, signal: &str) -> Result<(Finished, Duration), Error> {
     let sent = Command::new("kill")
         .args([signal, &run.id().to_string()])
@@ -113,7 +113,7 @@ fn a_stopped_shared_clock_does_not_delay_the_end() -> TestResult {
         contains(&events, "\"event\":\"cell-began\"")
     })?;
     let device = Device::open(&private_device(&lab).ok_or("no device")?)?;
-    // The lock is held as by a process that is stopped in the middle of a change.
+    // A process that is stopped during a change holds the lock like this.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let holder = std::thread::spawn(move || {
         let shared = device.shared();

@@ -1,10 +1,9 @@
-//! A user's program as the victim, end to end on a virtual GPU in wall time. Only what
-//! holds on a busy machine is asked for.
+//! A user's program as the victim, on a virtual GPU in wall time. The checks hold on a busy
+//! machine.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, Finished, Lab, TestResult, finish, gpubench};
 use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{
     CellResult, Condition, Gate, GateState, MechanismRow, OutcomeKind, RunRecord,
@@ -12,90 +11,68 @@ use gpubench_record::{
 
 const SHORT: &str = include_str!("data/foreign.toml");
 
-/// Where only proofs count and no figure.
+/// For tests that check proofs and no figures.
 const SHORTER: &str = include_str!("data/foreign_proofs.toml");
 
-/// Builds the program; the linker that builds Rust programs is at hand.
-fn program(folder: &Path) -> Result<PathBuf, Error> {
-    let (source, built) = (folder.join("victim.c"), folder.join("victim"));
-    std::fs::write(&source, include_str!("data/victim.c"))?;
-    let done = Command::new("cc")
-        .args(["-Wall", "-O1", "-o"])
-        .args([&built, &source])
-        .arg("-ldl")
-        .output()?;
-    assert!(done.status.success(), "{}", said(&done));
+/// Compiles the victim in the lab's folder. Returns its path.
+fn victim_program(lab: &Lab) -> Result<String, Error> {
+    lab.write("victim.c", include_str!("data/victim.c"))?;
+    let (source, built) = (lab.arg("victim.c"), lab.arg("victim"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-Wall", "-O1", "-o", &built, &source, "-ldl"]);
+    finish(compiler)?.ended_with(0)?;
     Ok(built)
 }
 
-fn said(done: &Output) -> String {
-    let both = [&done.stdout[..], &done.stderr[..]].concat();
-    String::from_utf8_lossy(&both).into_owned()
+fn lab(profile: &str) -> Result<Lab, Error> {
+    Lab::on("hopper")?.profile(profile)
 }
 
-fn matrix(folder: &Path, victim: &str) -> Result<Output, Error> {
-    matrix_of(SHORT, folder, victim, &[])
+fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
+    let mut command = lab.matrix("out", more);
+    command
+        .args(["--victim-cmd", victim])
+        .env(MARK, lab.path(""));
+    finish(command)
 }
 
-fn matrix_of(text: &str, folder: &Path, victim: &str, more: &[&str]) -> Result<Output, Error> {
-    let profile = folder.join("short.toml");
-    std::fs::write(&profile, text)?;
-    let done = binary()
-        .args(["matrix", "--device", "virtual", "--victim-cmd", victim])
-        .args(["--profile".as_ref(), profile.as_os_str()])
-        .args(["--out".as_ref(), folder.join("out").as_os_str()])
-        .args(more)
-        .env("XDG_STATE_HOME", folder.join("state"))
-        .env(MARK, folder)
-        .stdin(Stdio::null())
-        .output()?;
-    Ok(done)
-}
-
-/// Set for a run and for all that descends from it.
+/// Set for a run and all its descendants.
 const MARK: &str = "GPUBENCH_TEST_RUN";
 
-/// Processes of a run, whoever their parents are.
-fn left_behind(folder: &Path) -> Vec<String> {
-    let mark = format!("{MARK}={}", folder.display());
+/// Command lines of the processes of a run that still exist.
+fn left_behind(lab: &Lab) -> Vec<String> {
+    let mark = format!("{MARK}={}", lab.arg(""));
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_ours = |pid: &std::fs::DirEntry| {
-        let set = std::fs::read(pid.path().join("environ")).unwrap_or_default();
+    let is_marked = |process: &std::fs::DirEntry| {
+        let set = std::fs::read(process.path().join("environ")).unwrap_or_default();
         set.split(|&byte| byte == 0)
             .any(|variable| variable == mark.as_bytes())
     };
-    let told = |pid: std::fs::DirEntry| {
-        let line = std::fs::read(pid.path().join("cmdline")).unwrap_or_default();
+    let command_line = |process: std::fs::DirEntry| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).replace('\0', " ")
     };
-    entries.filter(is_ours).map(told).collect()
+    entries.filter(is_marked).map(command_line).collect()
 }
 
-fn record(folder: &Path) -> Result<RunRecord, Error> {
-    let bytes = std::fs::read(folder.join("out/record.json"))?;
-    Ok(serde_json::from_slice(&bytes)?)
-}
-
-/// Greatest closed-loop rate of a condition: what else the machine does can only slow it.
+/// Highest closed-loop rate of a condition: other work on the machine can only lower a rate.
 fn rate_per_s(record: &RunRecord, condition: Condition) -> Result<f64, Error> {
     let of_condition = |cell: &&CellResult| cell.cell.condition == condition;
     let cells = record.cells.iter().filter(of_condition);
     let rates: Vec<f64> = cells
         .filter_map(|cell| cell.rates.get("closed_rate_per_s").copied())
         .collect();
-    let greatest = rates.into_iter().reduce(f64::max);
-    greatest.ok_or_else(|| format!("{condition:?} has no rate").into())
+    let highest = rates.into_iter().reduce(f64::max);
+    highest.ok_or_else(|| format!("{condition:?} has no rate").into())
 }
 
 #[test]
-fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let victim = program(dir.path())?.display().to_string();
-    let done = matrix(dir.path(), &victim)?;
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    let text = said(&done);
+fn a_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
+    let lab = lab(SHORT)?;
+    let victim = victim_program(&lab)?;
+    let text = matrix(&lab, &victim, &[])?.ended_with(0)?.text();
     assert!(text.contains("which no share binds"), "{text}");
-    let record = record(dir.path())?;
+    let record = lab.record("out")?;
     assert_eq!(record.provenance.clock, "wall");
     assert_eq!(record.cells.len(), 30);
     let planned = record
@@ -126,7 +103,7 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
         assert!(row.proof.iter().all(|proof| proof.holds), "{row:?}");
         assert!(!row.proof.is_empty(), "{row:?}");
     }
-    // Two that want the device all the time have half of it each, less the switches.
+    // Two tenants that always have work get half of the device each, less the switches.
     let (solo, beside) = (
         rate_per_s(&record, Condition::S)?,
         rate_per_s(&record, Condition::C)?,
@@ -135,7 +112,7 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
     Ok(())
 }
 
-/// The proofs of a mechanism, and its outcome with the reason.
+/// The row of a mechanism, and the names of its failed checks.
 fn proved<'a>(
     record: &'a RunRecord,
     name: &str,
@@ -146,11 +123,11 @@ fn proved<'a>(
     Ok((row, failed.map(|proof| proof.check.as_str()).collect()))
 }
 
-/// Of those whose proofs are alike one is enough here; `ci/check_victim.py` asks for every one.
+/// One mechanism of each kind of proof; `ci/check_victim.py` checks every mechanism.
 #[test]
-fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let victim = program(dir.path())?.display().to_string();
+fn process_mechanisms_measure_a_program_and_others_are_waived() -> TestResult {
+    let lab = lab(SHORTER)?;
+    let victim = victim_program(&lab)?;
     let with_variables = "the program was started with the variables of its mechanism";
     let in_instance = "NVML lists the program in the instance that it was handed";
     let clients = "every tenant is a client of our MPS daemon";
@@ -166,12 +143,11 @@ fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> TestResult {
     names.dedup();
     let names = format!("exclusive,{}", names.join(","));
     let more = ["--allow-reconfigure", "--mechanism", &names];
-    let done = matrix_of(SHORTER, dir.path(), &victim, &more)?;
-    // Two were named and are not there; the rest is measured.
-    assert_eq!(done.status.code(), Some(3), "{}", said(&done));
+    // Two named mechanisms are waived (3); the others are measured.
+    let text = matrix(&lab, &victim, &more)?.ended_with(3)?.text();
     let missing = "requested by --mechanism and waived: green-context";
-    assert!(said(&done).contains(missing), "{}", said(&done));
-    let record = record(dir.path())?;
+    assert!(text.contains(missing), "{text}");
+    let record = lab.record("out")?;
     for (name, check) in all {
         let (row, failed) = proved(&record, name)?;
         assert!(row.outcome.is_measured() && failed.is_empty(), "{row:?}");
@@ -184,19 +160,19 @@ fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> TestResult {
         let reason = row.outcome.reason.as_deref().unwrap_or_default();
         assert!(reason.ends_with("and the victim is a program"), "{reason}");
     }
-    assert_eq!(left_behind(dir.path()), [] as [String; 0]);
+    assert_eq!(left_behind(&lab), [] as [String; 0]);
     Ok(())
 }
 
 #[test]
-fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> TestResult {
-    let dir = tempfile::tempdir()?;
+fn a_program_that_drops_its_variables_is_not_under_its_mechanism() -> TestResult {
+    let lab = lab(SHORTER)?;
     let dropped = "env -u LD_PRELOAD -u CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-    let victim = format!("{dropped} {}", program(dir.path())?.display());
+    let victim = format!("{dropped} {}", victim_program(&lab)?);
     let more = ["--mechanism", "exclusive,mps-quota,hami"];
-    matrix_of(SHORTER, dir.path(), &victim, &more)?;
-    let record = record(dir.path())?;
-    for (name, check, told) in [
+    matrix(&lab, &victim, &more)?;
+    let record = lab.record("out")?;
+    for (name, check, evidence) in [
         (
             "mps-quota",
             "the program was started with the variables of its mechanism",
@@ -213,14 +189,14 @@ fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> TestR
         assert!(failed.contains(&check), "{row:?}");
         let reason = row.outcome.reason.as_deref().unwrap_or_default();
         assert!(
-            reason.starts_with("not in force: ") && reason.contains(told),
+            reason.starts_with("not in force: ") && reason.contains(evidence),
             "{reason}"
         );
     }
     Ok(())
 }
 
-/// Commands that never become a victim, and what is told of each.
+/// Commands that cannot be measured, their arguments, and the error.
 const NO_VICTIMS: [(&str, &[&str], &str); 8] = [
     (
         "/no/such/program --serve",
@@ -257,43 +233,42 @@ const NO_VICTIMS: [(&str, &[&str], &str); 8] = [
 ];
 
 #[test]
-fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let victim = program(dir.path())?.display().to_string();
-    for (command, more, told) in NO_VICTIMS {
-        // Beside a process that has left the group and does not heed SIGTERM.
+fn a_command_that_cannot_be_measured_ends_the_run_with_one_error() -> TestResult {
+    let lab = lab(SHORT)?;
+    let victim = victim_program(&lab)?;
+    for (command, more, error) in NO_VICTIMS {
+        // Also starts a process that leaves the group and one that ignores SIGTERM.
         let stubborn = "trap '' TERM; (setsid sleep 600 &); sleep 600 &";
         let command = format!(
             "{stubborn} {}",
             command.replace("VICTIM badly", &format!("{victim} badly"))
         );
-        let done = matrix_of(SHORT, dir.path(), &command, more)?;
-        std::fs::remove_dir_all(dir.path().join("out"))?;
-        let text = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(3), "{command}: {text}");
+        let run = matrix(&lab, &command, more)?;
+        std::fs::remove_dir_all(lab.path("out"))?;
+        let text = run.stderr;
+        assert_eq!(run.code, Some(3), "{command}: {text}");
         let line = text.lines().find(|line| line.starts_with("error: "));
         let line = line.ok_or_else(|| format!("{command}: {text}"))?;
         let start = "error: victim program cannot be measured: ";
         assert!(
-            line.starts_with(start) && line.contains(told),
+            line.starts_with(start) && line.contains(error),
             "{command}: {line}"
         );
         assert!(text.contains("workloads/README.md"), "{text}");
-        assert_eq!(left_behind(dir.path()), [] as [String; 0], "{command}");
+        assert_eq!(left_behind(&lab), [] as [String; 0], "{command}");
     }
     Ok(())
 }
 
 #[test]
-fn a_program_without_a_context_is_told_so() -> TestResult {
-    let dir = tempfile::tempdir()?;
+fn a_program_without_a_context_fails_its_mechanisms() -> TestResult {
+    let lab = lab(SHORTER)?;
     let victim = "while :; do echo step; sleep 0.002; done";
     let more = ["--victim-reports", "lines"];
     let more = [&more[..], &["--mechanism", "exclusive,time-slicing,mps"]].concat();
-    let done = matrix_of(SHORTER, dir.path(), victim, &more)?;
-    assert_eq!(done.status.code(), Some(4), "{}", said(&done));
-    let record = record(dir.path())?;
-    for (name, told) in [
+    matrix(&lab, victim, &more)?.ended_with(4)?;
+    let record = lab.record("out")?;
+    for (name, evidence) in [
         ("exclusive", "the victim has no context on the device"),
         ("time-slicing", "the program has no context on the device"),
         ("mps", "without ["),
@@ -301,43 +276,41 @@ fn a_program_without_a_context_is_told_so() -> TestResult {
         let (row, _) = proved(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Failed, "{row:?}");
         let reason = row.outcome.reason.as_deref().unwrap_or_default();
-        assert!(reason.contains(told), "{reason}");
+        assert!(reason.contains(evidence), "{reason}");
     }
-    assert_eq!(left_behind(dir.path()), [] as [String; 0]);
+    assert_eq!(left_behind(&lab), [] as [String; 0]);
     Ok(())
 }
 
 #[test]
-fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let (program, count) = (program(dir.path())?, dir.path().join("orders"));
-    let victim = format!("{} wicked {}", program.display(), count.display());
-    let done = matrix(dir.path(), &victim)?;
-    assert_eq!(done.status.code(), Some(4), "{}", said(&done));
-    assert_eq!(left_behind(dir.path()), [] as [String; 0]);
-    let record = record(dir.path())?;
+fn a_misbehaving_program_fails_its_cells_and_leaves_no_process() -> TestResult {
+    let lab = lab(SHORT)?;
+    let (program, count) = (victim_program(&lab)?, lab.arg("orders"));
+    matrix(&lab, &format!("{program} wicked {count}"), &[])?.ended_with(4)?;
+    assert_eq!(left_behind(&lab), [] as [String; 0]);
+    let record = lab.record("out")?;
     let failed: Vec<&str> = record
         .cells
         .iter()
         .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
         .map(|cell| cell.outcome.reason.as_deref().unwrap_or_default())
         .collect();
-    // In the order of the lives that victim.c has them in.
-    let wanted = [
+    // In the order of `do_harm` in victim.c.
+    let expected = [
         "of the program, \"took 3 ms\": it is no JSON object",
         "the program ended: exit status 137, which is the shell's for a process killed by signal 9",
         "the program ended: exit status 0",
         "more than 100000 requests a second, which no GPU does",
         "the program did not report {\"done\":true} within 10 s of until_ns",
     ];
-    assert_eq!(failed.len(), wanted.len(), "{failed:#?}");
-    for (failed, wanted) in failed.iter().zip(wanted) {
+    assert_eq!(failed.len(), expected.len(), "{failed:#?}");
+    for (failed, expected) in failed.iter().zip(expected) {
         assert!(
-            failed.contains(wanted) && !failed.contains('\n'),
+            failed.contains(expected) && !failed.contains('\n'),
             "{failed}"
         );
     }
-    // A fresh program has been measured in between.
+    // Between these failures a new process of the program is measured.
     let measured = record
         .cells
         .iter()
@@ -347,31 +320,17 @@ fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> TestResult {
 }
 
 #[test]
-fn what_does_not_go_with_a_program_is_refused_before_anything_runs() -> TestResult {
-    for more in ["--probes", "--faults"] {
-        let done = binary()
-            .args([
-                "matrix",
-                "--device",
-                "virtual",
-                "--victim-cmd",
-                "true",
-                more,
-            ])
-            .output()?;
-        assert_eq!(done.status.code(), Some(2), "{}", said(&done));
-        assert!(said(&done).contains("need built-in victims"), "{more}");
+fn options_that_conflict_with_a_program_are_refused_before_the_run() -> TestResult {
+    let device = ["--device", "virtual"];
+    for option in ["--probes", "--faults"] {
+        let mut command = gpubench(["matrix", "--victim-cmd", "true", option]);
+        command.args(device);
+        let text = finish(command)?.ended_with(2)?.text();
+        assert!(text.contains("need built-in victims"), "{option}: {text}");
     }
-    let done = binary()
-        .args([
-            "plan",
-            "--device",
-            "virtual",
-            "--victim-cmd",
-            "./serve --model m",
-        ])
-        .output()?;
-    let text = said(&done);
+    let mut command = gpubench(["plan", "--victim-cmd", "./serve --model m"]);
+    command.args(device);
+    let text = finish(command)?.text();
     assert!(
         text.contains(
             "victim: ./serve --model m (measured by its requests), restarted for most cells, ready \

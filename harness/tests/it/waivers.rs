@@ -1,13 +1,14 @@
-//! A mechanism that cannot run is waived with a reason and a remedy: on machines without it, for
-//! users without rights, with libraries that limit nothing, and for the state of the host.
+//! Mechanisms that cannot run are waived with a reason and a remedy: on machines without them, for
+//! users without rights, with libraries that enforce no limit, and because of the state of the
+//! host.
 
 mod host_state;
-use std::io::Write;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::mechanism::done;
-use crate::support::{Error, Lab, TestResult, text};
+use crate::support::{Error, Lab, SHORT, TestResult, machine_text, text};
 use serde_json::Value;
 
 /// Reason and remedy of every mechanism that `plan` waives, by its name.
@@ -22,42 +23,43 @@ fn waived(command: &mut Command) -> Result<Waived, Error> {
 fn read_skips(json: &[u8]) -> Result<Waived, Error> {
     let document: Value = serde_json::from_slice(json)?;
     let skips = document["plan"]["skips"].as_array().ok_or("no skips")?;
-    let word = |skip: &Value, key: &str| skip[key].as_str().unwrap_or_default().to_owned();
-    let one = |skip: &Value| {
-        let name = word(skip, "mechanism");
-        let name = name.split('[').next().unwrap_or_default().to_owned();
-        (name, word(skip, "reason"), word(skip, "remedy"))
+    let value = |skip: &Value, key: &str| skip[key].as_str().unwrap_or_default().to_owned();
+    let entry = |skip: &Value| {
+        let variant = value(skip, "mechanism");
+        let name = variant.split('[').next().unwrap_or_default().to_owned();
+        (name, value(skip, "reason"), value(skip, "remedy"))
     };
-    Ok(skips.iter().map(one).collect())
+    Ok(skips.iter().map(entry).collect())
 }
 
-/// Every mechanism of the list is waived with a reason and a remedy that say this.
-fn holds(found: &Waived, wanted: &[(&str, &str, &str)]) {
+/// Checks that every mechanism of the list is waived with a reason and a remedy that contain these
+/// texts. An empty text means that there is no remedy.
+fn check_waived(found: &Waived, wanted: &[(&str, &str, &str)]) {
     for (name, reason, remedy) in wanted {
         let row = found.iter().find(|(known, _, _)| known == name);
-        let Some((_, why, way)) = row else {
+        let Some((_, why, fix)) = row else {
             panic!("{name} is not waived: {found:?}");
         };
         assert!(why.contains(reason), "{name}: {why:?}, not {reason:?}");
-        assert!(way.contains(remedy), "{name}: {way:?}, not {remedy:?}");
-        assert!(!remedy.is_empty() || way.is_empty(), "{name}: {way:?}");
+        assert!(fix.contains(remedy), "{name}: {fix:?}, not {remedy:?}");
+        assert!(!remedy.is_empty() || fix.is_empty(), "{name}: {fix:?}");
     }
 }
 
-fn plan(place: &Lab, more: &[&str]) -> Command {
-    let device = place.device();
-    let mut command = place.gpubench(&["plan", "--device", &device]);
+fn plan(lab: &Lab, more: &[&str]) -> Command {
+    let device = lab.device();
+    let mut command = lab.gpubench(&["plan", "--device", &device]);
     command
         .arg("--profile")
-        .arg(place.path("short.toml"))
+        .arg(lab.path("short.toml"))
         .args(more);
     command
 }
 
 #[test]
-fn what_a_machine_lacks_is_named() -> TestResult {
+fn missing_features_of_a_machine_are_named() -> TestResult {
     let found = waived(&mut plan(&Lab::on("turing")?, &[]))?;
-    holds(
+    check_waived(
         &found,
         &[
             ("mig", "the device has no MIG", ""),
@@ -76,11 +78,11 @@ fn what_a_machine_lacks_is_named() -> TestResult {
             ),
         ],
     );
-    let text = include_str!("../../../profiles/machines/turing.toml");
+    let text = machine_text("turing")?;
     let mps = text.find("\n[mps]").map(|at| &text[at..]).ok_or("no MPS")?;
     let old = [("cuda = \"13.0\"", "cuda = \"12.0\""), (mps, "\n")];
     let found = waived(&mut plan(&Lab::changed("turing", &old, "")?, &[]))?;
-    holds(
+    check_waived(
         &found,
         &[
             ("mps", "nvidia-cuda-mps-control is not on PATH", "MPS tools"),
@@ -101,29 +103,29 @@ fn what_a_machine_lacks_is_named() -> TestResult {
         "compute_capability = \"6.1\"",
     )];
     let found = waived(&mut plan(&Lab::changed("turing", &pascal, "")?, &[]))?;
-    holds(&found, &[("mps", "compute capability 6.1", "")]);
+    check_waived(&found, &[("mps", "compute capability 6.1", "")]);
     Ok(())
 }
 
 #[test]
-fn a_user_without_rights_is_told_so() -> TestResult {
+fn missing_rights_are_named() -> TestResult {
     let ordinary = [("version = 1", "version = 1\nprivileged = false")];
-    let place = Lab::changed("hopper", &ordinary, "")?;
-    let mut profile = std::fs::OpenOptions::new()
-        .append(true)
-        .open(place.path("short.toml"))?;
-    writeln!(profile, "[time-slicing]\nslice = \"short\"")?;
-    let found = waived(&mut plan(&place, &[]))?;
-    let leave = "--allow-reconfigure";
-    holds(
+    let lab = Lab::changed("hopper", &ordinary, "")?;
+    lab.write(
+        "short.toml",
+        &format!("{SHORT}[time-slicing]\nslice = \"short\"\n"),
+    )?;
+    let found = waived(&mut plan(&lab, &[]))?;
+    let flag = "--allow-reconfigure";
+    check_waived(
         &found,
         &[
-            ("time-slicing", "device settings (time slice)", leave),
-            ("exclusive-process", "device settings (compute mode)", leave),
+            ("time-slicing", "device settings (time slice)", flag),
+            ("exclusive-process", "device settings (compute mode)", flag),
         ],
     );
-    let found = waived(&mut plan(&place, &[leave]))?;
-    holds(
+    let found = waived(&mut plan(&lab, &[flag]))?;
+    check_waived(
         &found,
         &[
             ("time-slicing", "takes CAP_SYS_ADMIN", "run as root"),
@@ -137,56 +139,62 @@ fn a_user_without_rights_is_told_so() -> TestResult {
 }
 
 #[test]
-fn a_library_that_limits_nothing_is_not_preloaded() -> TestResult {
-    let place = Lab::on("hopper")?;
-    let said = |path: &Path| -> Result<Waived, Error> {
+fn a_library_that_enforces_no_limit_is_not_preloaded() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let plan_with = |path: &Path| -> Result<Waived, Error> {
         let path = path.display().to_string();
-        waived(&mut plan(&place, &["--hami-lib", &path]))
+        waived(&mut plan(&lab, &["--hami-lib", &path]))
     };
     let remedy = "--hami-lib PATH of HAMi-core's libvgpu.so";
-    let script = place.path("libvgpu.so");
+    let script = lab.path("libvgpu.so");
     std::fs::write(&script, "#!/bin/sh\n")?;
-    holds(&said(&script)?, &[("hami", "it is no ELF file", remedy)]);
+    check_waived(
+        &plan_with(&script)?,
+        &[("hami", "it is no ELF file", remedy)],
+    );
     let libc = mapped("/libc.so").ok_or("a program without libc")?;
     let lacks = "it does not hook cuMemAlloc_v2, cuLaunchKernel";
-    holds(&said(&libc)?, &[("hami", lacks, remedy)]);
-    let nowhere = place.path("none.so");
-    holds(
-        &said(&nowhere)?,
+    check_waived(&plan_with(&libc)?, &[("hami", lacks, remedy)]);
+    let missing = lab.path("none.so");
+    check_waived(
+        &plan_with(&missing)?,
         &[("hami", "none.so cannot be read", remedy)],
     );
-    std::fs::create_dir(place.path("my libs"))?;
-    let apart = place.path("my libs/libvgpu.so");
-    std::fs::copy(&libc, &apart)?;
-    holds(&said(&apart)?, &[("hami", "a space or a colon", remedy)]);
+    std::fs::create_dir(lab.path("my libs"))?;
+    let spaced = lab.path("my libs/libvgpu.so");
+    std::fs::copy(&libc, &spaced)?;
+    check_waived(
+        &plan_with(&spaced)?,
+        &[("hami", "a space or a colon", remedy)],
+    );
     Ok(())
 }
 
 #[test]
-fn a_static_program_is_not_taken_for_one_that_can_be_capped() -> TestResult {
-    let place = Lab::on("hopper")?;
-    let source = place.path("serve.c");
+fn a_static_program_waives_hami() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let source = lab.path("serve.c");
     std::fs::write(&source, "int main(void) { return 0; }\n")?;
-    let said = |form: &str| -> Result<Waived, Error> {
-        let built = place.path(form).display().to_string();
+    let plan_with = |form: &str| -> Result<Waived, Error> {
+        let built = lab.path(form).display().to_string();
         let compiled = Command::new("cc")
             .args([form, "-o", &built])
             .arg(&source)
             .output()?;
         assert!(compiled.status.success(), "{}", text(&compiled.stderr));
-        waived(&mut plan(&place, &["--victim-cmd", &built]))
+        waived(&mut plan(&lab, &["--victim-cmd", &built]))
     };
     let remedy = "a build for a dynamic target";
     for form in ["-static", "-static-pie"] {
         let reason = format!("{form} is a static binary, into which no library can be preloaded");
-        holds(&said(form)?, &[("hami", &reason, remedy)]);
+        check_waived(&plan_with(form)?, &[("hami", &reason, remedy)]);
     }
-    let found = said("-rdynamic")?;
+    let found = plan_with("-rdynamic")?;
     assert!(found.iter().all(|(name, _, _)| name != "hami"), "{found:?}");
     Ok(())
 }
 
-/// A file that is mapped into this very program.
+/// A file that is mapped into this process.
 fn mapped(name: &str) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.contains(name))?;

@@ -1,19 +1,18 @@
-//! The main job on the wall clock: on a virtual GPU that the environment names, found like a real
-//! one. Only what holds on a busy machine is asked for.
+//! `matrix` in wall time, on a virtual GPU that the environment names and that is found like a real
+//! one. The checks hold on a busy machine.
 #![expect(
     unsafe_code,
-    reason = "one test is a program of the virtual GPU itself, through its C interface"
+    reason = "one test calls the C interface of the virtual GPU"
 )]
 
 use std::ffi::{CString, c_void};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Child;
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
 
-use crate::support::{Error, TestResult, binary, finish, program, rerun};
+use crate::support::{Error, Finished, Lab, TestResult, finish, program, rerun, wait_during};
 use gpubench::device::VirtualGpu;
-use gpubench_record::{DeviceKind, Gate, GateState, OutcomeKind, RunRecord};
+use gpubench_record::{DeviceKind, Gate, GateState, OutcomeKind};
 use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -23,7 +22,7 @@ const SHORT: &str = concat!(
     include_str!("data/short.toml")
 );
 
-/// A kernel that does nothing but fail.
+/// A kernel that traps.
 const TRAP: &str = "
 .version 7.0
 .target sm_70
@@ -40,29 +39,13 @@ const CULPRIT: &str = "GPUBENCH_TEST_CULPRIT";
 /// The error of a kernel that trapped, as `cuda.h` numbers it.
 const LAUNCH_FAILED: i32 = 719;
 
-fn record(dir: &Path) -> Result<RunRecord, Error> {
-    let bytes = std::fs::read(dir.join("record.json"))?;
-    Ok(serde_json::from_slice(&bytes)?)
-}
-
-fn said(done: &Output) -> String {
-    let both = [&done.stdout[..], &done.stderr[..]].concat();
-    String::from_utf8_lossy(&both).into_owned()
-}
-
-/// The clock of a run under a library of HAMi's that somebody brings along.
+/// The clock of a run with this HAMi library.
 fn clock_under(library: &Path) -> Result<String, Error> {
-    let dir = tempfile::tempdir()?;
-    let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
-    std::fs::write(&profile, SHORT.replace("time-slicing", "hami"))?;
-    let done = binary()
-        .args(["matrix", "--device", "virtual", "--profile"])
-        .args([profile.as_os_str(), "--hami-lib".as_ref()])
-        .args([library.as_os_str(), "--out".as_ref(), out.as_os_str()])
-        .stdin(Stdio::null())
-        .output()?;
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    let record = record(&out)?;
+    let lab = Lab::on("hopper")?.profile(&SHORT.replace("time-slicing", "hami"))?;
+    let mut command = lab.matrix("out", &["--hami-lib"]);
+    command.arg(library);
+    finish(command)?.ended_with(0)?;
+    let record = lab.record("out")?;
     let hami = record.mechanisms.iter().find(|row| row.name == "hami");
     let hami = hami.ok_or("no hami")?;
     assert!(
@@ -83,12 +66,12 @@ fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> TestResu
     let mut bytes = std::fs::read(stand_in)?;
     std::fs::write(&library, &bytes)?;
     assert_eq!(clock_under(&library)?, "virtual");
-    // The same library, but that it does not say which clocks it knows.
-    let places: Vec<usize> = (0..bytes.len() - MARK.len())
+    // The same library without the symbol that declares support for virtual time.
+    let offsets: Vec<usize> = (0..bytes.len() - MARK.len())
         .filter(|&at| bytes[at..].starts_with(MARK))
         .collect();
-    assert!(!places.is_empty());
-    for at in places {
+    assert!(!offsets.is_empty());
+    for at in offsets {
         bytes[at] = b'x';
     }
     std::fs::write(&library, &bytes)?;
@@ -98,46 +81,31 @@ fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> TestResu
 
 #[test]
 fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
-    std::fs::write(&profile, SHORT)?;
-    let program = program();
-    let done = Command::new(program)
-        .args(["virtual-gpu", "exec", "--"])
-        .arg(program)
-        .args(["matrix", "--strict"])
-        .args(["--profile".as_ref(), profile.as_os_str()])
-        .args(["--out".as_ref(), out.as_os_str()])
-        .stdin(Stdio::null())
-        .output()?;
-    let code = done.status.code();
-    assert!(
-        code == Some(0) || code == Some(10),
-        "{code:?}: {}",
-        said(&done)
-    );
-    assert!(said(&done).contains("VIRTUAL GPU"), "{}", said(&done));
-    let record = record(&out)?;
+    let lab = Lab::on("hopper")?.profile(SHORT)?;
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--"]);
+    let matrix = ["matrix", "--strict", "--profile", "short.toml"];
+    command.arg(program()).args(matrix).args(["--out", "out"]);
+    let run = finish(command)?;
+    let (code, text) = (run.code, run.text());
+    assert!(code == Some(0) || code == Some(10), "{code:?}: {text}");
+    assert!(text.contains("VIRTUAL GPU"), "{text}");
+    let record = lab.record("out")?;
     assert_eq!(record.device.kind, DeviceKind::Virtual);
     assert!(record.device.name.starts_with("Virtual"));
     assert_eq!(record.provenance.clock, "wall");
-    assert!(
-        record.complete && record.cells.len() == 30,
-        "{}",
-        said(&done)
-    );
+    assert!(record.complete && record.cells.len() == 30, "{text}");
     for cell in &record.cells {
-        let told = cell
+        let has_reason = cell
             .outcome
             .reason
             .as_ref()
             .is_some_and(|why| !why.is_empty());
         match cell.outcome.outcome {
-            OutcomeKind::Measured => assert!(!told, "{cell:?}"),
-            OutcomeKind::Inconclusive => assert!(told, "{cell:?}"),
+            OutcomeKind::Measured => assert!(!has_reason, "{cell:?}"),
+            OutcomeKind::Inconclusive => assert!(has_reason, "{cell:?}"),
             other => return Err(format!("{}: {other:?}, {:?}", cell.cell.id, cell.outcome).into()),
         }
-        // Both are looked at, whatever is found.
+        // Both gates are evaluated.
         for gate in [Gate::Xid, Gate::CpuSteal] {
             let state = cell.gate_state(&gate);
             assert!(
@@ -161,20 +129,13 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult 
     Ok(())
 }
 
-/// Waits until the run is in the middle of a contended cell.
-fn wait_for_a_contended_cell(out: &Path) -> TestResult {
-    let begun = Instant::now();
-    loop {
-        let text = std::fs::read_to_string(out.join("events.jsonl")).unwrap_or_default();
-        let last = text.lines().last().unwrap_or_default();
-        if last.contains("\"cell-began\"") && last.contains("-C-") {
-            return Ok(());
-        }
-        if begun.elapsed() > Duration::from_secs(120) {
-            return Err(format!("no contended cell began: {last}").into());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+/// Waits until a contended cell of the run begins.
+fn wait_for_a_contended_cell(run: &mut Child, out: &Path) -> TestResult {
+    wait_during(run, "a contended cell", || {
+        let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap_or_default();
+        let last = events.lines().last().unwrap_or_default();
+        last.contains("\"cell-began\"") && last.contains("-C-")
+    })
 }
 
 fn ok(code: i32) -> TestResult {
@@ -185,7 +146,7 @@ fn ok(code: i32) -> TestResult {
     }
 }
 
-/// Runs [`fault`] in a process of its own on this device.
+/// Runs [`fault`] in a separate process on this device.
 fn culprit(gpu: &VirtualGpu) -> TestResult {
     let mut command = rerun("wall_time::an_xid_spoils_its_cell_and_no_other")?;
     command.env(CULPRIT, "1").envs(gpu.environment());
@@ -199,7 +160,7 @@ fn fault() -> TestResult {
         (null_mut(), null_mut(), null_mut());
     let (text, name) = (CString::new(TRAP)?, CString::new("fail")?);
     let (stream, extra): (Handle, *mut *mut c_void) = (null_mut(), null_mut());
-    // SAFETY: valid places, strings and handles; a kernel without parameters.
+    // SAFETY: valid pointers, strings and handles; a kernel without parameters.
     unsafe {
         ok(cuInit(0))?;
         ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
@@ -214,7 +175,7 @@ fn fault() -> TestResult {
             function, 1, 1, 1, 32, 1, 1, 0, stream, none, extra,
         ))?;
         assert_eq!(cuCtxSynchronize(), LAUNCH_FAILED);
-        // A broken context refuses this too; it goes with the process.
+        // A broken context refuses this call; it ends with the process.
         cuCtxDestroy_v2(context);
     }
     Ok(())
@@ -225,32 +186,25 @@ fn an_xid_spoils_its_cell_and_no_other() -> TestResult {
     if std::env::var_os(CULPRIT).is_some() {
         return fault();
     }
-    let dir = tempfile::tempdir()?;
-    let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
-    std::fs::write(&profile, SHORT)?;
+    let lab = Lab::on("turing")?.profile(SHORT)?;
     let gpu = VirtualGpu::start("turing", TimeMode::Wall, 1)?;
-    let run = binary()
-        .args(["matrix".as_ref(), "--profile".as_ref(), profile.as_os_str()])
-        .args(["--out".as_ref(), out.as_os_str()])
-        .envs(gpu.environment())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let faulted = wait_for_a_contended_cell(&out).and_then(|()| culprit(&gpu));
-    let done = run.wait_with_output()?;
-    faulted.map_err(|error| format!("{error}: {}", said(&done)))?;
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    let record = record(&out)?;
+    let mut command = lab.gpubench(["matrix", "--profile", "short.toml", "--out", "out"]);
+    let mut run = command.envs(gpu.environment()).spawn()?;
+    let contended = wait_for_a_contended_cell(&mut run, &lab.path("out"));
+    let faulted = contended.and_then(|()| culprit(&gpu));
+    let run = Finished::from(run.wait_with_output()?);
+    faulted.map_err(|error| format!("{error}: {}", run.text()))?;
+    run.ended_with(0)?;
+    let record = lab.record("out")?;
     let state = |cell: &gpubench_record::CellResult| cell.gate_state(&Gate::Xid);
-    let spoilt: Vec<_> = record
+    let failed: Vec<_> = record
         .cells
         .iter()
         .filter(|cell| state(cell) == Some(GateState::Failed))
         .collect();
-    assert_eq!(spoilt.len(), 1, "{spoilt:#?}");
-    assert_eq!(spoilt[0].outcome.outcome, OutcomeKind::Inconclusive);
-    let reason = spoilt[0].outcome.reason.clone().unwrap_or_default();
+    assert_eq!(failed.len(), 1, "{failed:#?}");
+    assert_eq!(failed[0].outcome.outcome, OutcomeKind::Inconclusive);
+    let reason = failed[0].outcome.reason.clone().unwrap_or_default();
     assert!(
         reason.contains("xid: the device reported Xid: 13"),
         "{reason}"

@@ -18,7 +18,7 @@ const INVALID: &[(&str, &str)] = &[
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
          load, slo, slo_share, bursts, doses, device_time, telemetry_period, probe_windows, \
-         blocks, cell, cell_min, faults, thresholds, foreign, time-slicing, mps, mps-quota, \
+         blocks, cell, cell_min, faults, thresholds, user-victim, time-slicing, mps, mps-quota, \
          mps-static, mps-memory, mig, mig-mps, hami)",
     ),
     (
@@ -63,13 +63,13 @@ const INVALID: &[(&str, &str)] = &[
          1000)",
     ),
     (
-        "version = 1\n[foreign]\ncommand = \"  \"\n",
-        "profile mine.toml:3: key `foreign.command`: no command (accepted: a shell command; \"\" \
+        "version = 1\n[user-victim]\ncommand = \"  \"\n",
+        "profile mine.toml:3: key `user-victim.command`: no command (accepted: a shell command; \"\" \
          for no program)",
     ),
     (
-        "version = 1\n[foreign]\nready = \"999ms\"\n",
-        "profile mine.toml:3: key `foreign.ready`: 999ms is too small (accepted: 1s to 1h)",
+        "version = 1\n[user-victim]\nready = \"999ms\"\n",
+        "profile mine.toml:3: key `user-victim.ready`: 999ms is too small (accepted: 1s to 1h)",
     ),
     (
         "version = 1\nmechanisms = \"mps\"\n",
