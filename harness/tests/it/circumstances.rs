@@ -1,86 +1,73 @@
-//! What stands around a device is detected and named, in `doctor` and in the record, and decides
-//! nothing: hypervisors, confidential computing, agents, processes that are there already, and
-//! clocks that somebody has set.
+//! `doctor` and the record name the circumstances of a device: hypervisor, confidential computing,
+//! agents, other processes on the device, and clocks that are set. No mechanism is waived for them.
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::support::mechanism::done;
-use crate::support::{Error, Lab, TestResult, program};
+use crate::support::{Error, Lab, TestResult, driver_client, finish, program};
 use serde_json::Value;
 
-/// Runs `doctor` in both forms on a device with somebody on it and an agent beside it.
+/// Runs `doctor` in both formats while a client holds a context and an agent runs.
 const SCRIPT: &str = r#"
     sleep 120 > "$HERE/held" & keeper=$!
-    "$CLIENT" hold < "$HERE/held" > "$HERE/said" &
+    "$CLIENT" hold < "$HERE/held" > "$HERE/output" &
     "$HERE/nv-hostengine" 120 & agent=$!
-    for i in $(seq 500); do grep -q holding "$HERE/said" && break; sleep 0.02; done
+    for i in $(seq 500); do grep -q holding "$HERE/output" && break; sleep 0.02; done
     "$GPUBENCH" doctor --format json > "$HERE/doctor.json"
     "$GPUBENCH" doctor > "$HERE/doctor.txt"
     kill $agent $keeper
     wait
 "#;
 
-/// What `doctor` says of a bent machine on which all of this goes on: JSON, and text.
-fn doctor(place: &Lab) -> Result<(Value, String), Error> {
-    let own = std::env::current_exe()?;
-    let target = own.parent().and_then(Path::parent).ok_or("no target")?;
-    assert!(
-        Command::new("mkfifo")
-            .arg(place.path("held"))
-            .status()?
-            .success()
-    );
-    // Known by its name alone, which is that of the file.
-    std::fs::copy("/bin/sleep", place.path("nv-hostengine"))?;
-    std::fs::write(place.path("said"), "")?;
-    let machine = place.device();
-    let machine = machine.trim_start_matches("virtual:");
-    let mut command = place.gpubench(&["virtual-gpu", "exec", "--machine", machine]);
-    let output = command
+/// The reports of `doctor` while the script runs, in JSON and as text.
+fn doctor(lab: &Lab) -> Result<(Value, String), Error> {
+    let held = lab.path("held");
+    assert!(Command::new("mkfifo").arg(held).status()?.success());
+    // An agent is recognised by its process name, which is the name of its file.
+    std::fs::copy("/bin/sleep", lab.path("nv-hostengine"))?;
+    lab.write("output", "")?;
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", lab.machine()]);
+    command
         .args(["--", "sh", "-c", SCRIPT])
-        .env("HERE", place.path(""))
-        .env("CLIENT", target.join("examples/driver_client"))
-        .env("GPUBENCH", program())
-        .output()?;
-    done(&output)?;
-    let json = std::fs::read(place.path("doctor.json"))?;
-    let told = std::fs::read_to_string(place.path("doctor.txt"))?;
-    Ok((serde_json::from_slice(&json)?, told))
+        .env("HERE", lab.path(""))
+        .env("CLIENT", driver_client()?)
+        .env("GPUBENCH", program());
+    finish(command)?.ended_with(0)?;
+    let json = std::fs::read(lab.path("doctor.json"))?;
+    let text = std::fs::read_to_string(lab.path("doctor.txt"))?;
+    Ok((serde_json::from_slice(&json)?, text))
 }
 
 #[test]
-fn all_of_it_is_named_and_nothing_is_waived_for_it() -> TestResult {
-    let around = "\n[circumstances]\nvirtualization = \"vgpu\"\nconfidential_computing = true\n\
-                  application_sm_clock_mhz = 1005\n";
-    let place = Lab::changed("turing", &[], around)?;
-    let (said, told) = doctor(&place)?;
-    let labels = said["labels"].as_array().ok_or("no labels")?;
+fn circumstances_are_named_and_waive_no_mechanism() -> TestResult {
+    let end = "\n[circumstances]\nvirtualization = \"vgpu\"\nconfidential_computing = true\n\
+               application_sm_clock_mhz = 1005\n";
+    let (report, text) = doctor(&Lab::changed("turing", &[], end)?)?;
+    let labels = report["labels"].as_array().ok_or("no labels")?;
     let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
-    for begins in [
+    for prefix in [
         "virtualization: vGPU: ",
         "confidential computing: on: ",
         "processes: on the device already: [",
         "agent: nv-hostengine (process ",
     ] {
         assert!(
-            labels.iter().any(|l| l.starts_with(begins)),
-            "{begins}: {labels:?}"
+            labels.iter().any(|l| l.starts_with(prefix)),
+            "{prefix}: {labels:?}"
         );
         assert!(
-            told.contains(&format!("host: {begins}")),
-            "{begins}: {told}"
+            text.contains(&format!("host: {prefix}")),
+            "{prefix}: {text}"
         );
     }
-    let mechanisms = said["mechanisms"].as_array().ok_or("no mechanisms")?;
+    let mechanisms = report["mechanisms"].as_array().ok_or("no mechanisms")?;
     let mut slicing = mechanisms.iter();
     let slicing = slicing.find(|one| one["variant"]["mechanism"] == "time-slicing");
     assert_eq!(
         slicing.ok_or("none")?["availability"]["availability"],
         "available"
     );
-    // The model runs at the clock that is set, and the share of the peak says so too.
-    let clocks = &said["clocks"];
+    // The virtual GPU runs at the clock that is set, so the share of the peak falls with it.
+    let clocks = &report["clocks"];
     assert_eq!(clocks["verdict"], "set", "{clocks}");
     assert_eq!(
         clocks["sm_mhz"],
@@ -93,34 +80,33 @@ fn all_of_it_is_named_and_nothing_is_waived_for_it() -> TestResult {
     let set = "SM clock under full load: 1005 MHz of at most 1590, limited by application clocks \
                setting; set: application clock 1005 MHz, default 1590 MHz (NVML does not report \
                clock locks)";
-    assert!(told.contains(set), "{told}");
-    let achieved = said["achieved"].as_array().ok_or("no rates")?;
+    assert!(text.contains(set), "{text}");
+    let achieved = report["achieved"].as_array().ok_or("no rates")?;
     let fma = achieved
         .iter()
         .find(|one| one["name"] == "FMA")
         .ok_or("no FMA")?;
     let share = fma["share_of_peak"].as_f64().ok_or("no share")?;
-    // A process that holds a context and does nothing takes nothing.
+    // An idle context of another process takes no compute time.
     assert!((share / (1005.0 / 1590.0) - 1.0).abs() < 0.1, "{share}");
     Ok(())
 }
 
 #[test]
-fn nothing_is_named_where_nothing_stands() -> TestResult {
-    let place = Lab::on("turing")?;
-    let device = place.device();
+fn a_plain_machine_has_no_labels() -> TestResult {
+    let lab = Lab::on("turing")?;
+    let device = lab.device();
     let args = ["doctor", "--device", &device, "--format", "json"];
-    let output = place.gpubench(&args).output()?;
-    done(&output)?;
-    let said: Value = serde_json::from_slice(&output.stdout)?;
-    // Agents of this very host, if it has any, are told all the same.
-    let labels = said["labels"].as_array().ok_or("no labels")?;
-    let own = |label: &&Value| !label.as_str().is_some_and(|l| l.starts_with("agent: "));
+    let output = finish(lab.gpubench(args))?.ended_with(0)?;
+    let report: Value = serde_json::from_str(&output.stdout)?;
+    // Agents of the test host are named too.
+    let labels = report["labels"].as_array().ok_or("no labels")?;
+    let of_device = |label: &&Value| !label.as_str().is_some_and(|l| l.starts_with("agent: "));
     assert_eq!(
-        labels.iter().filter(own).collect::<Vec<_>>(),
+        labels.iter().filter(of_device).collect::<Vec<_>>(),
         Vec::<&Value>::new()
     );
-    let clocks = &said["clocks"];
+    let clocks = &report["clocks"];
     assert_eq!(clocks["greatest_sm_mhz"], 1590, "{clocks}");
     assert_eq!(clocks["application_sm_mhz"], 1590, "{clocks}");
     let samples = clocks["samples"].as_u64().unwrap_or(0);
@@ -130,17 +116,20 @@ fn nothing_is_named_where_nothing_stands() -> TestResult {
 }
 
 #[test]
-fn the_record_names_what_stood_around() -> TestResult {
-    let around = "\n[circumstances]\nvirtualization = \"passthrough\"\n";
-    let place = Lab::changed("turing", &[], around)?;
-    done(&place.reconfigure("time-slicing", "out").output()?)?;
-    let record = place.record("out")?;
-    let seen = record
+fn the_record_names_the_circumstances() -> TestResult {
+    let end = "\n[circumstances]\nvirtualization = \"passthrough\"\n";
+    let lab = Lab::changed("turing", &[], end)?;
+    finish(lab.reconfigure("time-slicing", "out"))?.ended_with(0)?;
+    let record = lab.record("out")?;
+    let observed = record
         .provenance
         .host
         .get("observed")
         .cloned()
         .unwrap_or_default();
-    assert!(seen.contains("virtualization: passthrough: "), "{seen:?}");
+    assert!(
+        observed.contains("virtualization: passthrough: "),
+        "{observed:?}"
+    );
     Ok(())
 }

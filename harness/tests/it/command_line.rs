@@ -1,23 +1,17 @@
-//! The built binary from outside: what it prints where, and the status with which it ends.
+//! The outputs of the built binary and its exit status.
 
-use crate::support::{Error, TestResult, binary, program};
+use crate::support::{Error, TestResult, finish, program};
 use std::fs::OpenOptions;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 fn gpubench(line: &str) -> Command {
-    let mut command = binary();
-    command.args(line.split_whitespace()).env_remove("NO_COLOR");
-    command
+    crate::support::gpubench(line.split_whitespace())
 }
 
 fn run(line: &str) -> Result<(i32, String, String), Error> {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = gpubench(line).output()?;
-    let code = status.code().ok_or("ended by a signal")?;
-    Ok((code, String::from_utf8(stdout)?, String::from_utf8(stderr)?))
+    let done = finish(gpubench(line))?;
+    let code = done.code.ok_or("ended by a signal")?;
+    Ok((code, done.stdout, done.stderr))
 }
 
 #[test]
@@ -52,7 +46,7 @@ fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
 }
 
 #[test]
-fn a_wrong_profile_is_told_in_one_line_and_a_hint() -> TestResult {
+fn an_invalid_profile_is_reported_in_one_line_and_a_hint() -> TestResult {
     let folder = tempfile::tempdir()?;
     std::fs::write(
         folder.path().join("mine.toml"),
@@ -77,8 +71,8 @@ fn a_wrong_profile_is_told_in_one_line_and_a_hint() -> TestResult {
 }
 
 #[test]
-fn without_a_driver_one_line_says_so_and_names_the_flag() -> TestResult {
-    // A file that is no library ends the loader's search: this host's driver is out of reach.
+fn a_missing_driver_is_one_line_that_names_the_flag() -> TestResult {
+    // The loader stops at a file that is not a library, so it does not find this host's driver.
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("libnvidia-ml.so.1"), b"no library")?;
     let output = gpubench("plan --profile smoke")
@@ -96,7 +90,7 @@ fn without_a_driver_one_line_says_so_and_names_the_flag() -> TestResult {
 }
 
 #[test]
-fn too_little_device_time_is_a_usage_error_with_the_way_out() -> TestResult {
+fn too_little_device_time_is_a_usage_error_with_a_remedy() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("hasty.toml");
     std::fs::write(&path, "version = 1\ndevice_time = \"5s\"\n")?;
@@ -117,7 +111,7 @@ fn too_little_device_time_is_a_usage_error_with_the_way_out() -> TestResult {
 }
 
 #[test]
-fn results_go_to_stdout_without_colour_where_no_terminal_is() -> TestResult {
+fn results_go_to_stdout_without_colour_when_it_is_not_a_terminal() -> TestResult {
     for line in [
         "list axes",
         "plan --device virtual",
@@ -136,19 +130,19 @@ fn results_go_to_stdout_without_colour_where_no_terminal_is() -> TestResult {
 }
 
 #[test]
-fn one_seed_gives_one_plan() -> TestResult {
-    let of = |seed| {
+fn the_same_seed_gives_the_same_plan() -> TestResult {
+    let plan = |seed| {
         run(&format!(
             "plan --device virtual --format json --seed {seed}"
         ))
     };
-    assert_eq!(of(7)?, of(7)?);
-    assert_ne!(of(7)?.1, of(8)?.1);
+    assert_eq!(plan(7)?, plan(7)?);
+    assert_ne!(plan(7)?.1, plan(8)?.1);
     Ok(())
 }
 
 #[test]
-fn a_full_disk_ends_with_five_and_a_reader_that_left_with_zero() -> TestResult {
+fn a_full_disk_ends_with_five_and_a_closed_pipe_with_zero() -> TestResult {
     let full = OpenOptions::new().write(true).open("/dev/full")?;
     let output = gpubench("list axes")
         .stdout(full)
@@ -174,7 +168,7 @@ fn a_full_disk_ends_with_five_and_a_reader_that_left_with_zero() -> TestResult {
 }
 
 #[test]
-fn help_and_version_are_results() -> TestResult {
+fn help_and_version_go_to_stdout() -> TestResult {
     for line in ["--help", "-h", "--version", "help plan", "plan --help"] {
         let (code, stdout, stderr) = run(line)?;
         assert_eq!((code, stderr.as_str()), (0, ""), "gpubench {line}");
@@ -186,36 +180,44 @@ fn help_and_version_are_results() -> TestResult {
 }
 
 #[test]
-fn doctor_holds_the_device_against_its_peak_and_says_what_it_could_detect() -> TestResult {
+fn doctor_reports_the_share_of_the_peak_and_the_detectable_effect() -> TestResult {
     let (code, stdout, stderr) = run("doctor --device virtual:turing --format json")?;
     assert_eq!(code, 0, "{stderr}");
-    let told: serde_json::Value = serde_json::from_str(&stdout)?;
+    let report: serde_json::Value = serde_json::from_str(&stdout)?;
     let noise = [
         "noise.request = 0.004",
         "noise.epoch = 0.003 (every 500 ms)",
         "noise.session = 0.002",
     ];
-    assert_eq!(told["noise"], serde_json::json!(noise));
-    assert_eq!(told["planted"], serde_json::json!([]));
-    // Two transfers a clock on 256 lines; a multiply and an add on 64 lanes of 40 SMs.
+    assert_eq!(report["noise"], serde_json::json!(noise));
+    assert_eq!(report["planted"], serde_json::json!([]));
+    // Two transfers a clock on 256 data lines; a multiply and an add on 64 lanes of 40 SMs.
     let peaks = [
         ("copy", 2.0 * 5_001e6 * 32.0),
         ("FMA", 2.0 * 1_590e6 * 2_560.0),
     ];
-    for (one, (name, peak)) in told["achieved"].as_array().into_iter().flatten().zip(peaks) {
+    for (one, (name, peak)) in report["achieved"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .zip(peaks)
+    {
         assert_eq!(one["name"], name);
         let peak_per_s = one["peak_per_s"].as_f64().ok_or("no peak")?;
         assert!((peak_per_s / peak - 1.0).abs() < 1e-9, "{one}");
         let share = one["share_of_peak"].as_f64().ok_or("no share")?;
         assert!((0.95..1.01).contains(&share), "{one}");
     }
-    assert_eq!(told["achieved"].as_array().map(Vec::len), Some(peaks.len()));
-    let effect = &told["detectable_effect"];
+    assert_eq!(
+        report["achieved"].as_array().map(Vec::len),
+        Some(peaks.len())
+    );
+    let effect = &report["detectable_effect"];
     assert_eq!(
         (&effect["blocks"], &effect["pairs"]),
         (&8.into(), &8.into())
     );
-    // The factor for 8 blocks is 1.15 (method: t_0.975,7 + t_0.8,7 over the root of 8).
+    // The factor for 8 blocks is 1.15 (method: t_0.975,7 + t_0.8,7 over the square root of 8).
     let (sd, mde) = (effect["sd_log"].as_f64(), effect["mde80_ratio"].as_f64());
     let (sd, mde) = (sd.ok_or("no sd")?, mde.ok_or("no effect")?);
     assert!(sd > 0.0 && sd < 0.05, "{effect}");
@@ -224,7 +226,7 @@ fn doctor_holds_the_device_against_its_peak_and_says_what_it_could_detect() -> T
 }
 
 #[test]
-fn a_running_virtual_gpu_shows_where_its_kernel_log_is() -> TestResult {
+fn a_running_virtual_gpu_shows_the_path_of_its_kernel_log() -> TestResult {
     let program = program().display();
     let line = format!("virtual-gpu exec --machine turing -- {program} virtual-gpu show");
     let (code, stdout, stderr) = run(&line)?;
@@ -239,8 +241,8 @@ fn a_running_virtual_gpu_shows_where_its_kernel_log_is() -> TestResult {
 }
 
 #[test]
-fn a_program_that_does_not_start_is_named_with_what_would() -> TestResult {
-    for (program, said) in [
+fn a_program_that_does_not_start_is_named_with_a_hint() -> TestResult {
+    for (program, reason) in [
         ("/no/such/program", "No such file or directory"),
         ("/dev/null", "Permission denied"),
     ] {
@@ -248,7 +250,7 @@ fn a_program_that_does_not_start_is_named_with_what_would() -> TestResult {
         let (code, stdout, stderr) = run(&line)?;
         assert_eq!((code, stdout.as_str()), (3, ""), "{stderr}");
         let lines: Vec<&str> = stderr.lines().collect();
-        let wanted = format!("error: program {program} does not start: {said}");
+        let wanted = format!("error: program {program} does not start: {reason}");
         assert!(
             lines.len() == 2 && lines[0].starts_with(&wanted),
             "{stderr}"

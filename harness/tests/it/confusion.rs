@@ -1,16 +1,15 @@
-//! Which aggressor moves which victim on the virtual GPU, as a matrix: each one its own resource
-//! and nobody else's while kernels run side by side, and all of an SM while they take turns.
+//! The matrix of aggressors and victims on the virtual GPU. When kernels run concurrently, an
+//! aggressor slows only the victims of its own resource. When kernels are time-sliced, an aggressor
+//! of the SMs slows every victim of the SMs.
 //!
-//! Each victim and each aggressor is a process with a context of its own, and all are clients of
-//! one MPS server, or of none. Side by side, aggressors have one block on each SM: a grid that
-//! fills the device takes every slot for blocks too, which has an aggressor of its own. The device
-//! has noise, and what a victim keeps is an interval over blocks: of all intervals of a matrix
-//! together, 95 %.
+//! Each victim and each aggressor is a process with its own context. Concurrent aggressors run one
+//! block on each SM, because a grid that fills the device also takes all block slots (`block-slots`
+//! tests those). Retention is an interval over blocks, with 95 % confidence for a whole matrix.
 //!
-//! Every aggressor of the catalogue is there. Left out are victims that mix resources (`inference`,
-//! `launch`), and the one that asks for memory and not for time (`reserve`).
+//! The matrix has every aggressor of the catalogue. It leaves out victims that mix resources
+//! (`inference`, `launch`), and `reserve`, which has no rate.
 
-mod cast;
+mod tenants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,14 +27,14 @@ use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_workloads::load;
 
 use crate::support::{Error, TestResult, binary};
-use cast::{Actor, BLOCKS, Cell};
+use tenants::{BLOCKS, Cell, Tenant};
 
-/// What a victim keeps is told from all of its rate at this distance: one is moved whose whole
-/// interval lies below it, and left alone whose whole interval lies within it.
+/// A victim is slowed when the whole interval of its retention lies below 1 - `MARGIN`, and
+/// unaffected when the whole interval lies within `MARGIN` of 1.
 const MARGIN: f64 = 0.02;
 
-/// A victim that uses a resource in passing keeps more than this part beside who exhausts it.
-const PASSING: f64 = 0.75;
+/// Retention that a victim exceeds when it makes little use of the exhausted resource.
+const LITTLE_USE: f64 = 0.75;
 
 const SM_VICTIMS: &[&str] = &["compute", "fp64", "int", "tensor", "shared", "l1", "issue"];
 
@@ -57,31 +56,31 @@ const VICTIMS: &[&str] = &[
     "pcie-download",
 ];
 
-/// An aggressor side by side with victims.
+/// An aggressor that runs concurrently with victims.
 struct Row {
     aggressor: &'static str,
-    /// Victims that live on its resource.
-    moves: &'static [&'static str],
-    /// Victims that use a little of it.
-    passing: &'static [&'static str],
+    /// Victims of its resource.
+    slows: &'static [&'static str],
+    /// Victims that make little use of it.
+    little_use: &'static [&'static str],
 }
 
 const fn row(
     aggressor: &'static str,
-    moves: &'static [&'static str],
-    passing: &'static [&'static str],
+    slows: &'static [&'static str],
+    little_use: &'static [&'static str],
 ) -> Row {
     Row {
         aggressor,
-        moves,
-        passing,
+        slows,
+        little_use,
     }
 }
 
-const SIDE_BY_SIDE: &[Row] = &[
-    // What fills the issue slots are additions of both kinds.
+const CONCURRENT: &[Row] = &[
+    // The issue victim issues floating-point and integer additions.
     row("fma-hog", &["compute", "issue"], &[]),
-    // Whatever runs has blocks; few where it is the memory that is slow.
+    // Every kernel needs block slots; kernels that wait for memory need few.
     row(
         "block-slots",
         SM_VICTIMS,
@@ -89,7 +88,7 @@ const SIDE_BY_SIDE: &[Row] = &[
     ),
     row("fp64-hog", &["fp64"], &[]),
     row("tensor-hog", &["tensor"], &[]),
-    // Everybody counts loops and addresses.
+    // Every kernel computes loop counters and addresses.
     row(
         "int-hog",
         &["int", "issue"],
@@ -97,7 +96,7 @@ const SIDE_BY_SIDE: &[Row] = &[
             "compute", "tensor", "shared", "l1", "stream", "l2", "atomic",
         ],
     ),
-    // One store, one path to it.
+    // Shared memory and L1 are one memory with one data path.
     row("shared-hog", &["shared", "l1"], &[]),
     row("l1-hog", &["shared", "l1"], &[]),
     row("issue-hog", &["issue"], &["compute", "int"]),
@@ -110,21 +109,21 @@ const SIDE_BY_SIDE: &[Row] = &[
     row("dram-read", &["stream"], &[]),
     row("dram-write", &["stream"], &[]),
     row("tlb-stride", &["tlb"], &[]),
-    // What comes from DRAM comes through L2, and atomics are carried out there.
+    // DRAM accesses pass through L2, which also executes atomics.
     row("l2-stream", &["l2"], &["stream", "tlb", "atomic"]),
     row("l2-thrash", &["l2"], &["stream", "tlb", "atomic"]),
     row("atomics", &["atomic"], &[]),
-    // Each way of the link is a resource of its own.
+    // The two directions of the link are separate resources.
     row("pcie-h2d", &["pcie"], &[]),
     row("pcie-d2h", &["pcie-download"], &[]),
     row("pcie-both", &["pcie", "pcie-download"], &[]),
-    // Additions and copies; there is power for both here.
+    // Additions and copies; this machine has power for both.
     row("power-virus", &["compute", "issue", "stream"], &[]),
-    // What takes all memory calls the driver all the time. Whether any is left is no rate.
+    // It calls the driver all the time. Whether memory is left is not a rate.
     row("memory-hog", &["alloc"], &[]),
 ];
 
-/// Victims that use nothing of what draws the most power but power itself.
+/// Victims that share only power with `power-virus`.
 const POWERED: &[&str] = &["fp64", "int", "shared", "l2"];
 
 const SM_AGGRESSORS: &[&str] = &[
@@ -139,26 +138,26 @@ const SM_AGGRESSORS: &[&str] = &[
 ];
 
 #[test]
-fn side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone() -> TestResult {
-    let test = "confusion::side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone";
-    let aggressors: Vec<&str> = SIDE_BY_SIDE.iter().map(|row| row.aggressor).collect();
-    let Some(matrix) = play(test, &aggressors, VICTIMS, Room::SideBySide)? else {
+fn concurrent_aggressors_slow_only_the_victims_of_their_resource() -> TestResult {
+    let test = "confusion::concurrent_aggressors_slow_only_the_victims_of_their_resource";
+    let aggressors: Vec<&str> = CONCURRENT.iter().map(|row| row.aggressor).collect();
+    let Some(matrix) = run(test, &aggressors, VICTIMS, Sharing::Concurrent)? else {
         return Ok(());
     };
     let mut wrong = Vec::new();
-    for row in SIDE_BY_SIDE {
+    for row in CONCURRENT {
         for victim in VICTIMS {
-            let kept = matrix.kept(row.aggressor, victim)?;
+            let Estimate { lo, hi, .. } = *matrix.retention(row.aggressor, victim)?;
             let (below, above) = (1.0 - MARGIN, 1.0 + MARGIN);
-            let (holds, expected) = if row.moves.contains(victim) {
-                (kept.hi < below, "moved")
-            } else if row.passing.contains(victim) {
-                (kept.lo > PASSING && kept.hi < above, "in passing")
+            let (holds, expected) = if row.slows.contains(victim) {
+                (hi < below, "slowed")
+            } else if row.little_use.contains(victim) {
+                (lo > LITTLE_USE && hi < above, "slowed only a little")
             } else {
-                (kept.lo > below && kept.hi < above, "left alone")
+                (lo > below && hi < above, "unaffected")
             };
             if !holds {
-                let (aggressor, Estimate { lo, hi, .. }) = (row.aggressor, kept);
+                let aggressor = row.aggressor;
                 wrong.push(format!(
                     "{victim} beside {aggressor} is not {expected}: {lo:.4} to {hi:.4}"
                 ));
@@ -170,8 +169,8 @@ fn side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone() -> Test
 }
 
 #[test]
-fn every_aggressor_of_the_catalogue_has_its_row() {
-    let rows: BTreeSet<&str> = SIDE_BY_SIDE.iter().map(|row| row.aggressor).collect();
+fn every_aggressor_of_the_catalogue_has_a_row() {
+    let rows: BTreeSet<&str> = CONCURRENT.iter().map(|row| row.aggressor).collect();
     let all = load::CATALOGUE
         .iter()
         .filter(|one| one.role == Role::Aggressor);
@@ -179,76 +178,75 @@ fn every_aggressor_of_the_catalogue_has_its_row() {
 }
 
 #[test]
-fn the_aggressor_of_every_pair_moves_its_victim() {
-    let played = axis::PAIRS
+fn the_aggressor_of_every_pair_slows_its_victim() {
+    let pairs = axis::PAIRS
         .iter()
         .filter(|pair| VICTIMS.contains(&pair.victim));
-    for pair in played {
-        let row = SIDE_BY_SIDE
+    for pair in pairs {
+        let row = CONCURRENT
             .iter()
             .find(|row| row.aggressor == pair.aggressor);
-        let moves = row.is_some_and(|row| row.moves.contains(&pair.victim));
-        assert!(moves, "{pair:?} is scored, and one does not move the other");
+        let slows = row.is_some_and(|row| row.slows.contains(&pair.victim));
+        assert!(slows, "{pair:?} is scored without an effect");
     }
 }
 
 #[test]
-fn over_the_power_cap_whoever_runs_is_slower() -> TestResult {
-    let test = "confusion::over_the_power_cap_whoever_runs_is_slower";
-    let Some(matrix) = play(test, &["power-virus"], POWERED, Room::Capped)? else {
+fn over_the_power_cap_every_victim_is_slower() -> TestResult {
+    let test = "confusion::over_the_power_cap_every_victim_is_slower";
+    let Some(matrix) = run(test, &["power-virus"], POWERED, Sharing::Capped)? else {
         return Ok(());
     };
     for victim in POWERED {
-        let kept = matrix.kept("power-virus", victim)?;
-        assert!(
-            kept.hi < 1.0 - MARGIN,
-            "{victim}: {kept:?}\n{}",
-            matrix.table()
-        );
+        let hi = matrix.retention("power-virus", victim)?.hi;
+        let table = matrix.table();
+        assert!(hi < 1.0 - MARGIN, "{victim}: {hi}\n{table}");
     }
     Ok(())
 }
 
 #[test]
-fn in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs() -> TestResult {
-    let test = "confusion::in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs";
-    let Some(matrix) = play(test, SM_AGGRESSORS, SM_VICTIMS, Room::InTurns)? else {
+fn time_sliced_sm_aggressors_slow_every_sm_victim() -> TestResult {
+    let test = "confusion::time_sliced_sm_aggressors_slow_every_sm_victim";
+    let Some(matrix) = run(test, SM_AGGRESSORS, SM_VICTIMS, Sharing::TimeSliced)? else {
         return Ok(());
     };
     for aggressor in SM_AGGRESSORS {
         for victim in SM_VICTIMS {
-            // The aggressor has work all the time, and the victim's turn ends with its request:
-            // less than half.
-            let kept = matrix.kept(aggressor, victim)?;
-            let table = || format!("{victim} beside {aggressor}: {kept:?}\n{}", matrix.table());
-            assert!(kept.lo > 0.1 && kept.hi < 0.5, "{}", table());
+            // The victim's time slice ends with its request, so it has less than half of the time.
+            let Estimate { lo, hi, .. } = *matrix.retention(aggressor, victim)?;
+            let table = matrix.table();
+            assert!(
+                lo > 0.1 && hi < 0.5,
+                "{victim} beside {aggressor}: {lo} to {hi}\n{table}"
+            );
         }
     }
     Ok(())
 }
 
-/// How tenants meet on the device.
+/// How tenants share the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// As clients of one MPS server, with power for everybody.
-    SideBySide,
-    /// The same, where power is short.
+enum Sharing {
+    /// As clients of one MPS server, with power for all of them.
+    Concurrent,
+    /// As clients of one MPS server, under a low power cap.
     Capped,
-    /// One after the other.
-    InTurns,
+    /// Time-sliced, without a server.
+    TimeSliced,
 }
 
-/// What each victim keeps of its rate, by aggressor.
+/// The retention of each victim, by aggressor and victim.
 struct Matrix(BTreeMap<(String, String), Estimate>);
 
 impl Matrix {
-    fn kept(&self, aggressor: &str, victim: &str) -> Result<&Estimate, Error> {
-        let kept = self.0.get(&(aggressor.to_owned(), victim.to_owned()));
-        Ok(kept.ok_or_else(|| format!("no cell for {victim} beside {aggressor}"))?)
+    fn retention(&self, aggressor: &str, victim: &str) -> Result<&Estimate, Error> {
+        let found = self.0.get(&(aggressor.to_owned(), victim.to_owned()));
+        Ok(found.ok_or_else(|| format!("no cell for {victim} beside {aggressor}"))?)
     }
 
     fn table(&self) -> String {
-        let aggressors: Vec<&str> = SIDE_BY_SIDE.iter().map(|row| row.aggressor).collect();
+        let aggressors: Vec<&str> = CONCURRENT.iter().map(|row| row.aggressor).collect();
         let victims: Vec<&&str> = VICTIMS
             .iter()
             .filter(|name| self.0.keys().any(|(_, victim)| victim == **name))
@@ -258,46 +256,46 @@ impl Matrix {
             let _ = write!(out, "{victim:>14}");
         }
         for aggressor in aggressors {
-            if self.kept(aggressor, victims[0]).is_err() {
+            if self.retention(aggressor, victims[0]).is_err() {
                 continue;
             }
             let _ = write!(out, "\n{aggressor:14}");
             for victim in &victims {
-                let kept = self.kept(aggressor, victim);
-                let kept = kept.map_or(f64::NAN, |kept| kept.value);
-                let _ = write!(out, "{kept:14.3}");
+                let found = self.retention(aggressor, victim);
+                let value = found.map_or(f64::NAN, |retention| retention.value);
+                let _ = write!(out, "{value:14.3}");
             }
         }
         out
     }
 }
 
-/// Every victim alone, then beside every aggressor, on a virtual GPU of their own, with an MPS
-/// daemon or without one. `None` where this process is one of them.
-fn play(
+/// Measures every victim without a neighbour and then beside every aggressor, with or without an
+/// MPS daemon. `None` in the process of a victim or aggressor.
+fn run(
     test: &str,
     aggressors: &[&str],
     victims: &[&str],
-    room: Room,
+    sharing: Sharing,
 ) -> Result<Option<Matrix>, Error> {
-    let mps = room != Room::InTurns;
-    if let Some(part) = cast::part() {
-        return cast::follow(&part).map(|()| None);
+    let mps = sharing != Sharing::TimeSliced;
+    if let Some(role) = tenants::role() {
+        return tenants::serve(&role).map(|()| None);
     }
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("machine.toml");
-    std::fs::write(&file, machine(room)?)?;
+    std::fs::write(&file, machine(sharing)?)?;
     let gpu = VirtualGpu::start(&file.to_string_lossy(), TimeMode::Virtual, 1)?;
-    let around = |command: &mut Command| {
+    let configure = |command: &mut Command| {
         command
             .envs(gpu.environment())
             .env("CUDA_MPS_PIPE_DIRECTORY", folder.path().join("pipe"))
             .env("CUDA_MPS_LOG_DIRECTORY", folder.path().join("log"));
     };
     let control = |args: &[&str], input: Stdio| -> TestResult {
-        // The stand-in is the binary under another name.
+        // Under this name the binary is the virtual MPS control command.
         let mut command = binary();
-        around(&mut command);
+        configure(&mut command);
         command.arg0("nvidia-cuda-mps-control").args(args);
         let done = command.stdin(input).stdout(Stdio::null()).status()?;
         assert!(done.success(), "{args:?}: {done}");
@@ -306,11 +304,11 @@ fn play(
     if mps {
         control(&["-d"], Stdio::null())?;
     }
-    let matrix = Stage {
+    let matrix = Setup {
         test,
         device: gpu.open()?,
-        over: &folder.path().join("over"),
-        around: &around,
+        done_file: &folder.path().join("done"),
+        configure: &configure,
         mps,
     }
     .matrix(aggressors, victims);
@@ -324,14 +322,14 @@ fn play(
     Ok(Some(matrix))
 }
 
-/// A plain machine whose noise is drawn anew within every block, since an interval over blocks
-/// takes them for independent; which makes a context quickly, so that every block sees several
-/// made; and which has power to spare, unless its cap is what is looked at: that is a resource of
-/// everybody.
-fn machine(room: Room) -> Result<String, Error> {
+/// A `turing` with three changes. Noise is drawn again within every block, because the intervals
+/// take blocks as independent. A context is created quickly, so that several are created in each
+/// block. The power cap is high, unless it is under test, because all tenants share power.
+fn machine(sharing: Sharing) -> Result<String, Error> {
     let text = include_str!("../../../profiles/machines/turing.toml");
     let mut machine: toml::Table = text.parse()?;
-    let cap_w = if room == Room::Capped { 60.0 } else { 500.0 };
+    let capped = sharing == Sharing::Capped;
+    let cap_w = if capped { 60.0 } else { 500.0 };
     for (table, key, value) in [
         ("noise", "epoch_ms", 1.into()),
         ("host", "context_ns", 400_000.into()),
@@ -345,46 +343,47 @@ fn machine(room: Room) -> Result<String, Error> {
 }
 
 /// A device, and how its clients are started.
-struct Stage<'a> {
+struct Setup<'a> {
     test: &'a str,
     device: Device,
-    over: &'a Path,
-    around: &'a dyn Fn(&mut Command),
+    /// The victim creates it at the end of a cell.
+    done_file: &'a Path,
+    configure: &'a dyn Fn(&mut Command),
     mps: bool,
 }
 
-impl Stage<'_> {
+impl Setup<'_> {
     fn matrix(&self, aggressors: &[&str], victims: &[&str]) -> Result<Matrix, Error> {
-        let start = |part: &str| Actor::start(self.test, &self.device, part, self.around);
-        let mut cast = Vec::new();
+        let start = |role: &str| Tenant::start(self.test, &self.device, role, self.configure);
+        let mut started = Vec::new();
         for name in victims {
             let mut victim = start(&format!("victim {name}"))?;
-            let alone = self.rates(&mut victim, None)?;
-            cast.push((*name, victim, alone));
+            let solo = self.rates(&mut victim, None)?;
+            started.push((*name, victim, solo));
         }
         let confidence = Confidence::simultaneous(0.05, (aggressors.len() * victims.len()) as u32)?;
         let mut cells = BTreeMap::new();
         for name in aggressors {
             let narrow = self.mps && *name != "block-slots";
-            let part = if narrow { "narrow" } else { "wide" };
-            let mut aggressor = start(&format!("aggressor {name} {part}"))?;
-            for (victim, actor, alone) in &mut cast {
-                let beside = self.rates(actor, Some(&mut aggressor))?;
-                let kept = two_sample::welch(&logs(alone), &logs(&beside))?;
-                let kept = kept.interval(confidence)?.map_increasing(f64::exp)?;
-                cells.insert(((*name).to_owned(), (*victim).to_owned()), kept);
+            let grid = if narrow { "narrow" } else { "wide" };
+            let mut aggressor = start(&format!("aggressor {name} {grid}"))?;
+            for (victim, tenant, solo) in &mut started {
+                let contended = self.rates(tenant, Some(&mut aggressor))?;
+                let ratio = two_sample::welch(&logs(solo), &logs(&contended))?;
+                let retention = ratio.interval(confidence)?.map_increasing(f64::exp)?;
+                cells.insert(((*name).to_owned(), (*victim).to_owned()), retention);
             }
             aggressor.finish(&self.device)?;
         }
-        for (_, actor, _) in cast {
-            actor.finish(&self.device)?;
+        for (_, tenant, _) in started {
+            tenant.finish(&self.device)?;
         }
         Ok(Matrix(cells))
     }
 
-    /// A victim's rates, alone or beside an aggressor.
-    fn rates(&self, victim: &mut Actor, beside: Option<&mut Actor>) -> Result<Vec<f64>, Error> {
-        // Many requests, or many turns.
+    /// A victim's rates without a neighbour or beside an aggressor.
+    fn rates(&self, victim: &mut Tenant, beside: Option<&mut Tenant>) -> Result<Vec<f64>, Error> {
+        // Long enough for many requests, or many time slices.
         let (lead_ns, block_ns) = if self.mps {
             (5_000_000, 1_900_000)
         } else {
@@ -396,22 +395,22 @@ impl Stage<'_> {
             from_ns,
             block_ns,
             until_ns: from_ns + 3 * BLOCKS * block_ns,
-            over: self.over.to_owned(),
+            done_file: self.done_file.to_owned(),
         };
-        if cell.over.exists() {
-            std::fs::remove_file(&cell.over)?;
+        if cell.done_file.exists() {
+            std::fs::remove_file(&cell.done_file)?;
         }
-        // Both are announced before either is told: the clock waits for them.
-        let mut both: Vec<&mut Actor> = std::iter::once(victim).chain(beside).collect();
-        for actor in &both {
-            actor.announce(&self.device)?;
+        // Both are announced before either starts, so that the clock waits for both.
+        let mut both: Vec<&mut Tenant> = std::iter::once(victim).chain(beside).collect();
+        for tenant in &both {
+            tenant.announce(&self.device)?;
         }
-        for actor in &mut both {
-            actor.play(&cell)?;
+        for tenant in &mut both {
+            tenant.start_cell(&cell)?;
         }
-        let rates = both[0].says()?;
+        let rates = both[0].figures()?;
         if let Some(aggressor) = both.get_mut(1) {
-            aggressor.says()?;
+            aggressor.figures()?;
         }
         Ok(rates)
     }

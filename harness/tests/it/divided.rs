@@ -1,5 +1,5 @@
-//! A device in MIG mode, with instances and without: mechanisms that `doctor` calls available run in
-//! the instances, and mechanisms that need the whole device are waived.
+//! A device in MIG mode, with instances and without: mechanisms that `doctor` calls available run
+//! in the instances, and mechanisms that need the whole device are waived.
 
 use crate::support::mechanism::{outcome, row};
 use crate::support::resident::Resident;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Half of an H100.
 const HALF: &str = "3g.40gb";
-const CUT: &str = "MIG mode is on, so there is no whole device";
+const NO_WHOLE_DEVICE: &str = "MIG mode is on, so there is no whole device";
 
 /// A `hopper` in MIG mode with this many instances of half its size.
 struct Divided {
@@ -63,7 +63,7 @@ impl Divided {
     }
 }
 
-/// The available mechanisms are measured and proved, and no other.
+/// The available mechanisms are measured and proved; all others are waived.
 fn agrees(record: &RunRecord, available: &[String]) -> TestResult {
     for one in &record.mechanisms {
         let (kind, reason, _) = outcome(record, &one.name)?;
@@ -77,17 +77,17 @@ fn agrees(record: &RunRecord, available: &[String]) -> TestResult {
         } else {
             assert_eq!(
                 (kind, reason.as_str()),
-                (OutcomeKind::Waived, CUT),
+                (OutcomeKind::Waived, NO_WHOLE_DEVICE),
                 "{}",
                 one.name
             );
         }
     }
-    let lost = record
+    let mig_rows = record
         .matrix
         .iter()
         .filter(|row| row.mechanism.starts_with("mig"));
-    for row in lost {
+    for row in mig_rows {
         let reason = row.outcome.reason.clone().unwrap_or_default();
         assert!(!reason.contains("no proof"), "{reason}");
         assert!(
@@ -107,20 +107,17 @@ fn available_mechanisms_run_in_existing_instances() -> TestResult {
         (Some(0), &["mig".to_owned(), "mig-mps".to_owned()][..])
     );
     assert_eq!(report["scope"], "first MIG instance");
-    assert_eq!(
-        report["device"]["sm_count"], 0,
-        "no instance has all of them"
-    );
+    assert_eq!(report["device"]["sm_count"], 0, "no instance has all SMs");
     divided.matrix("out", &[])?;
     let record = divided.host.lab.record("out")?;
     assert_eq!(record.mechanisms.len(), gpubench::catalogue::names().len());
     agrees(&record, &available)?;
-    // The victim keeps to its share of the device: 3/7 of 8 parts of memory, of which 4 are here.
-    let warned = std::fs::read_to_string(divided.host.lab.path("out/events.jsonl"))?;
+    // The victim keeps to its share, 3/7 of the 8 memory slices. The instance has 4 of them.
+    let events = std::fs::read_to_string(divided.host.lab.path("out/events.jsonl"))?;
     assert!(
-        warned.contains("calibrated under mig[3g+3g], the victim for 0.857 of what it sees"),
+        events.contains("calibrated under mig[3g+3g], the victim for 0.857 of what it sees"),
         "{}",
-        warned
+        events
             .lines()
             .find(|line| line.contains("MIG mode is on:"))
             .unwrap_or_default()
@@ -142,11 +139,10 @@ fn without_instances_a_run_needs_permission_to_create_them() -> TestResult {
     assert_eq!(effect, "MIG mode is on, and there is no instance");
     for verb in ["plan", "matrix"] {
         let waived = divided.run(&[verb], &[])?.ended_with(3)?;
-        let reason = format!("exclusive: {CUT}");
+        let reason = format!("exclusive: {NO_WHOLE_DEVICE}");
         assert!(waived.stderr.contains(&reason), "{verb}: {}", waived.stderr);
     }
-    let leave = ["--allow-reconfigure"];
-    let (_, code, available) = divided.doctor(&leave)?;
+    let (_, code, available) = divided.doctor(&["--allow-reconfigure"])?;
     assert_eq!(
         (code, available.as_slice()),
         (Some(0), &["mig".to_owned(), "mig-mps".to_owned()][..])
@@ -156,7 +152,7 @@ fn without_instances_a_run_needs_permission_to_create_them() -> TestResult {
     let left = divided
         .device
         .transact(|state, _| (state.mig.current, mig::instances(state).count()))?;
-    assert_eq!(left, (true, 0), "as it was found");
+    assert_eq!(left, (true, 0), "the state from before");
     assert_eq!(divided.host.lab.journal(), "");
     Ok(())
 }

@@ -1,39 +1,36 @@
-//! `gpubench doctor` over every machine: what it promises stands in its text and in its JSON, and
-//! both say the same. And what it and every other verb name as a remedy can be done.
+//! `gpubench doctor` on every machine: its text and its JSON hold the same facts. Every vendor
+//! command that gpubench names as a remedy runs on the virtual device.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::support::mechanism::done;
-use crate::support::{Error, Lab, TestResult, binary, text};
+use crate::support::{Error, Lab, TestResult, finish, gpubench};
 use gpubench_virtual_gpu::machine::BUILT_IN;
 use serde_json::Value;
 
-/// The words of a JSON value as the text has them.
+/// A JSON value as the text prints it.
 fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What `doctor` says of one machine, in both forms.
-struct Said {
+/// The reports of `doctor` on one machine, as text and JSON.
+struct Reports {
     machine: String,
-    /// Each line of the text as its cells: two spaces and more divide them.
+    /// The cells of each line of the text, which two or more spaces separate.
     rows: Vec<Vec<String>>,
     text: String,
     json: Value,
 }
 
-impl Said {
+impl Reports {
     fn of(machine: &str) -> Result<Self, Error> {
-        let place = Lab::on(machine)?;
-        let device = place.device();
+        let lab = Lab::on(machine)?;
+        let device = lab.device();
         let doctor = |format: &str| -> Result<String, Error> {
             let args = ["doctor", "--device", &device, "--format", format];
-            let output = place.gpubench(&args).output()?;
-            done(&output)?;
-            Ok(text(&output.stdout))
+            Ok(finish(lab.gpubench(args))?.ended_with(0)?.stdout)
         };
         let (text, json) = (doctor("table")?, serde_json::from_str(&doctor("json")?)?);
         let cells = |line: &str| {
@@ -49,7 +46,7 @@ impl Said {
         })
     }
 
-    /// The text has a row of these cells.
+    /// Asserts that the text has a row of these cells.
     fn has_row(&self, cells: &[&str]) {
         let found = self.rows.iter().any(|row| row == cells);
         assert!(found, "{}: no row {cells:?} in {}", self.machine, self.text);
@@ -60,16 +57,16 @@ impl Said {
         assert!(found, "{}: no {words:?} in {}", self.machine, self.text);
     }
 
-    /// The rows of the text that begin with this cell.
+    /// The rows of the text whose first cell is this one.
     fn beginning(&self, first: &str) -> Vec<&Vec<String>> {
         let begins = |row: &&Vec<String>| row.first().is_some_and(|cell| cell == first);
         self.rows.iter().filter(begins).collect()
     }
 
-    /// Which device, under which driver, in what state.
+    /// The device, its driver and its state.
     fn device(&self) -> TestResult {
         let device = &self.json["device"];
-        for (key, shown, unit) in [
+        for (key, label, unit) in [
             ("kind", "kind", ""),
             ("name", "name", ""),
             ("uuid", "uuid", ""),
@@ -86,16 +83,16 @@ impl Said {
                 "{}: {key}",
                 self.machine
             );
-            self.has_row(&[shown, &format!("{value}{unit}")]);
+            self.has_row(&[label, &format!("{value}{unit}")]);
         }
         let facts = device["facts"].as_object().ok_or("no facts")?;
-        for wanted in [
+        for expected in [
             "mig_mode",
             "compute_mode",
             "max_sm_clock_mhz",
             "max_memory_clock_mhz",
         ] {
-            assert!(facts.contains_key(wanted), "{}: {facts:?}", self.machine);
+            assert!(facts.contains_key(expected), "{}: {facts:?}", self.machine);
         }
         for (name, fact) in facts {
             self.has_row(&[name, &plain(fact)]);
@@ -106,7 +103,7 @@ impl Said {
         Ok(())
     }
 
-    /// Every mechanism of the catalogue with its verdict and what would help.
+    /// Every mechanism of the catalogue with its availability and remedy.
     fn mechanisms(&self) -> TestResult {
         let all = self.json["mechanisms"].as_array().ok_or("no mechanisms")?;
         let name = |one: &Value| plain(&one["variant"]["mechanism"]);
@@ -124,8 +121,8 @@ impl Said {
         Ok(())
     }
 
-    /// Whether its user is root, and how punctual the host's timers are. Two self-tests are two, so
-    /// that their figures differ.
+    /// Whether the user is root, and how late the host's timers are. The figures of the two reports
+    /// come from two self-tests and differ.
     fn user_and_timer(&self) -> TestResult {
         use std::os::unix::fs::MetadataExt;
         let root = std::fs::metadata("/proc/self")?.uid() == 0;
@@ -135,10 +132,10 @@ impl Said {
         let tested = self.json["timer_lateness_at_1_khz"].as_array();
         for one in tested.filter(|all| !all.is_empty()).ok_or("no timer")? {
             let class = plain(&one["scheduling"]);
-            // A class that this user may not have says so in place of figures.
-            let told = format!("scheduling class {class}");
+            // A class that this user may not use has a reason in place of figures.
+            let label = format!("scheduling class {class}");
             if let Some(reason) = one["reason"].as_str() {
-                let row = self.beginning(&format!("{told}: {reason}"));
+                let row = self.beginning(&format!("{label}: {reason}"));
                 assert_eq!(row.len(), 1, "{class}: {}", self.text);
                 continue;
             }
@@ -149,8 +146,8 @@ impl Said {
                     "{class}: no {figure}: {one}"
                 );
             }
-            let [row] = self.beginning(&told)[..] else {
-                return Err(format!("{class} has no row of its own: {}", self.text).into());
+            let [row] = self.beginning(&label)[..] else {
+                return Err(format!("{class} does not have exactly one row: {}", self.text).into());
             };
             assert_eq!(row.len(), 1 + figures.len(), "{row:?}");
             let us = |cell: &String| {
@@ -163,13 +160,13 @@ impl Said {
         Ok(())
     }
 
-    /// The clock under load, and the smallest effect that can be detected: both on the device's own
-    /// clock, so that both looks find the same.
+    /// The SM clock under load and the smallest detectable effect. Both are measured in virtual
+    /// time, so they are equal in both reports.
     fn clocks_and_effect(&self) -> TestResult {
         let clocks = &self.json["clocks"];
         let mhz = |value: &Value| value.as_f64().map(|mhz| format!("{mhz:.0} MHz of"));
-        let most = mhz(&clocks["sm_mhz"]["most"]).ok_or("no clock")?;
-        self.has(&format!("SM clock under full load: {most}"));
+        let max_mhz = mhz(&clocks["sm_mhz"]["most"]).ok_or("no clock")?;
+        self.has(&format!("SM clock under full load: {max_mhz}"));
         self.has(&plain(&clocks["text"]));
         assert!(
             ["greatest", "lower"].contains(&&*plain(&clocks["verdict"])),
@@ -192,28 +189,28 @@ impl Said {
 }
 
 #[test]
-fn every_item_stands_in_text_and_json_and_they_agree_on_every_machine() -> TestResult {
+fn text_and_json_agree_on_every_machine() -> TestResult {
     for (machine, _) in BUILT_IN {
-        let said = Said::of(machine)?;
-        said.device()?;
-        said.mechanisms()?;
-        said.user_and_timer()?;
-        said.clocks_and_effect()?;
+        let reports = Reports::of(machine)?;
+        reports.device()?;
+        reports.mechanisms()?;
+        reports.user_and_timer()?;
+        reports.clocks_and_effect()?;
     }
     Ok(())
 }
 
-/// Commands of the vendor's that stand in texts of this program, each up to where the command ends.
+/// The vendor's commands in string literals of this source.
 fn commands_in(source: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let code = source
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"));
     for line in code {
-        // Texts are what stands between quotation marks.
-        for told in line.split('"').skip(1).step_by(2) {
+        // Every second part of a line lies between quotation marks.
+        for literal in line.split('"').skip(1).step_by(2) {
             for name in ["nvidia-smi", "nvidia-cuda-mps-control"] {
-                let parts = told.match_indices(name).map(|(at, _)| &told[at..]);
+                let parts = literal.match_indices(name).map(|(at, _)| &literal[at..]);
                 for part in parts.filter(|part| part.starts_with(&format!("{name} -"))) {
                     let end = part.find([',', ';', '(', ')', '`']).unwrap_or(part.len());
                     found.insert(part[..end].trim().to_owned());
@@ -237,7 +234,7 @@ fn sources(folder: &Path, all: &mut String) -> std::io::Result<()> {
 }
 
 #[test]
-fn every_command_that_a_remedy_names_can_be_run_on_the_virtual_device() -> TestResult {
+fn every_command_of_a_remedy_runs_on_the_virtual_device() -> TestResult {
     let mut source = String::new();
     sources(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
@@ -251,21 +248,20 @@ fn every_command_that_a_remedy_names_can_be_run_on_the_virtual_device() -> TestR
     ] {
         assert!(commands.contains(known), "{known}: {commands:?}");
     }
-    // A remedy names the device that it is for.
+    // Remedies name the device with `-i`.
     let of_one = commands
         .iter()
         .filter(|command| command.starts_with("nvidia-smi"));
     let of_one: Vec<String> = of_one.map(|command| format!("{command} -i 0")).collect();
     for command in commands.iter().chain(&of_one) {
         let exec = ["virtual-gpu", "exec", "--", "sh", "-c", command];
-        let output = binary().args(exec).output()?;
-        let said = [&output.stdout[..], &output.stderr[..]].concat();
-        assert_eq!(output.status.code(), Some(0), "{command}: {}", text(&said));
+        let output = finish(gpubench(exec))?;
+        assert_eq!(output.code, Some(0), "{command}: {}", output.text());
     }
-    // What is not called with anything lists nothing there, so no text may say that it does.
+    // `nvidia-smi` without arguments lists no processes on a virtual device.
     assert!(
         !source.contains("nvidia-smi lists"),
-        "it does not, on a virtual device"
+        "a text refers to a process list"
     );
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Every call of the thin driver layer against the virtual GPU: what it gives, and what it says
-//! when it is refused, as a tenant meets it.
+//! Every call of the driver layer on the virtual GPU: its result, and its error when the driver
+//! refuses it.
 //!
-//! The library of the virtual device is found through the environment, so that the work is done by
-//! this program run again.
+//! A process finds the library of the virtual device through its environment, so the calls run in a
+//! child process.
 
-use crate::support::{Error, TestResult, rerun};
+use crate::support::{Error, TestResult, finish, rerun};
 use gpubench::device::VirtualGpu;
 use gpubench_kernels::driver::{
     AllocKind, Args, Attribute, Context, Device, DeviceBuffer, Driver, DriverError, Event,
@@ -14,11 +14,11 @@ use gpubench_kernels::driver::{
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::TimeMode;
 
-/// Where a copy goes to, and where it comes from.
+/// Destination and source of a copy.
 type Ends = [DeviceBuffer<u32>; 2];
 
-/// Marks the program that is run again.
-const AGAIN: &str = "GPUBENCH_TEST_DRIVER_LAYER";
+/// Set for the child process.
+const CHILD: &str = "GPUBENCH_TEST_DRIVER_LAYER";
 const MACHINE: &str = "turing";
 const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
 
@@ -33,31 +33,24 @@ const INVALID_HANDLE: i32 = 400;
 const COOPERATIVE_TOO_LARGE: i32 = 720;
 
 #[test]
-fn every_call_gives_what_it_should_and_says_what_was_refused() -> TestResult {
-    if std::env::var_os(AGAIN).is_some() {
-        return again();
+fn every_call_succeeds_or_reports_its_error() -> TestResult {
+    if std::env::var_os(CHILD).is_some() {
+        return in_child();
     }
     let gpu = VirtualGpu::start(MACHINE, TimeMode::Wall, 1)?;
-    let test = "driver_layer::every_call_gives_what_it_should_and_says_what_was_refused";
-    let done = rerun(test)?
-        .env(AGAIN, "1")
-        .envs(gpu.environment())
-        .output()?;
-    let said = String::from_utf8_lossy(&done.stdout);
-    let complained = String::from_utf8_lossy(&done.stderr);
-    assert!(
-        done.status.success() && said.contains("1 passed"),
-        "{said}\n{complained}"
-    );
+    let mut command = rerun("driver_layer::every_call_succeeds_or_reports_its_error")?;
+    command.env(CHILD, "1").envs(gpu.environment());
+    let done = finish(command)?.ended_with(0)?;
+    assert!(done.stdout.contains("1 passed"), "{}", done.text());
     Ok(())
 }
 
-/// What the driver answered to a call that it had to refuse.
-fn code<T>(answer: Result<T, DriverError>) -> Option<i32> {
-    answer.err().and_then(|error| error.code())
+/// The driver's error code, if the call failed.
+fn code<T>(result: Result<T, DriverError>) -> Option<i32> {
+    result.err().and_then(|error| error.code())
 }
 
-fn again() -> TestResult {
+fn in_child() -> TestResult {
     let machine = Machine::load(MACHINE)?;
     let driver = Driver::load()?;
     let device = driver.device(0)?;
@@ -121,8 +114,11 @@ fn contexts(device: &Device, context: &Context) -> TestResult {
     let used = context.mem_info()?.free_bytes;
     own.destroy_under_work()?;
     context.bind()?;
-    assert!(context.mem_info()?.free_bytes > used, "its memory is back");
-    // The object lets go of what is gone already: the driver's refusal is its last word.
+    assert!(
+        context.mem_info()?.free_bytes > used,
+        "its memory is free again"
+    );
+    // Its drop would destroy the context a second time.
     std::mem::forget(own);
     Ok(())
 }
@@ -155,7 +151,7 @@ fn streams_and_events(context: &Context) -> TestResult {
     assert_eq!(
         code(end.elapsed_ms_since(&mark)),
         Some(INVALID_HANDLE),
-        "a mark has no time"
+        "a mark records no time"
     );
     Ok(())
 }
@@ -180,15 +176,15 @@ fn buffers(context: &Context) -> TestResult {
     buffer.write_async(2, &pinned, 0, 2, &stream)?;
     buffer.read_async(1, &pinned, 0, 3, &stream)?;
     stream.synchronize()?;
-    let mut seen = [0_u32; 4];
-    pinned.read(0, &mut seen)?;
-    assert_eq!(seen, [9, 5, 6, 8]);
+    let mut values = [0_u32; 4];
+    pinned.read(0, &mut values)?;
+    assert_eq!(values, [9, 5, 6, 8]);
     let other = DeviceBuffer::<u32>::alloc(context, 8)?;
     other.fill(3)?;
     assert_eq!(other.to_vec()?, [3; 8]);
     buffer.fill_bytes(0xAB)?;
     assert_eq!(buffer.to_vec()?, [0xABAB_ABAB; 4]);
-    // What would leave a buffer never reaches the driver.
+    // The layer refuses accesses beyond a buffer before it calls the driver.
     for refused in [
         buffer.write(3, &[1, 2]),
         buffer.read(5, &mut []),
@@ -213,7 +209,7 @@ fn buffers(context: &Context) -> TestResult {
     assert_eq!(
         own,
         Some(INVALID_CONTEXT),
-        "the exporter maps nothing of its own"
+        "the exporter cannot map its own handle"
     );
     Ok(buffer.free()?)
 }
@@ -223,9 +219,9 @@ fn host_memory(context: &Context) -> TestResult {
     assert_eq!((pinned.len(), pinned.is_empty()), (3, false));
     pinned.write(1, &[u64::MAX])?;
     assert_ne!(pinned.device_ptr()?.0, 0);
-    let mut seen = [0_u64; 3];
-    pinned.read(0, &mut seen)?;
-    assert_eq!(seen, [0, u64::MAX, 0]);
+    let mut values = [0_u64; 3];
+    pinned.read(0, &mut values)?;
+    assert_eq!(values, [0, u64::MAX, 0]);
     let outside = pinned.write(2, &[1, 2]);
     assert!(
         matches!(outside, Err(DriverError::Range { .. })),
@@ -251,21 +247,21 @@ fn other_memory(context: &Context) -> TestResult {
         let has_address = memory.device_ptr().is_some();
         let has_none = [AllocKind::Array, AllocKind::Global].contains(&kind);
         assert_eq!(has_address, !has_none, "{kind:?}");
-        let greedy = code(OtherMemory::alloc(context, kind, 1 << 46));
+        let too_large = code(OtherMemory::alloc(context, kind, 1 << 46));
         let expected = match kind {
-            // An array has a largest side, so that its size is a wrong value before it is too much.
+            // The driver checks the dimensions of an array before its size.
             AllocKind::Array => INVALID_VALUE,
-            // No text may ask for a variable that large.
+            // PTX cannot declare a variable of this size.
             AllocKind::Global => INVALID_PTX,
             _ => OUT_OF_MEMORY,
         };
-        assert_eq!(greedy, Some(expected), "{}", kind.function());
+        assert_eq!(too_large, Some(expected), "{}", kind.function());
     }
     context.synchronize()?;
     Ok(())
 }
 
-/// The copy kernel, and a launch of it over so many vectors.
+/// The copy kernel, the arguments of a launch for a number of vectors, and its buffers.
 fn copy(context: &Context) -> Result<(Function, impl Fn(u64) -> Args, Ends), Error> {
     let module = Module::load(context, "stream_copy", COPY)?;
     let (to, from) = (
@@ -279,9 +275,9 @@ fn copy(context: &Context) -> Result<(Function, impl Fn(u64) -> Args, Ends), Err
 }
 
 fn kernels(context: &Context, machine: &Machine) -> TestResult {
-    // As an H100 80GB HBM3 told them apart (driver 580.159.04, 2026-11-22).
+    // The codes of an H100 80GB HBM3 (driver 580.159.04, 2026-11-22).
     let bad = ".version 7.8\n.target sm_70\n.address_size 64\n.visible .entry x() { bogus; }\n";
-    for (text, refused_with) in [(bad, INVALID_PTX), ("this is no PTX", INVALID_IMAGE)] {
+    for (text, refused_with) in [(bad, INVALID_PTX), ("this is not PTX", INVALID_IMAGE)] {
         let wrong = Module::load(context, "wrong", text);
         assert!(
             matches!(&wrong, Err(DriverError::Module { code, .. }) if *code == refused_with),
@@ -297,11 +293,14 @@ fn kernels(context: &Context, machine: &Machine) -> TestResult {
         matches!(missing, Err(DriverError::NoEntry { .. })),
         "{missing:?}"
     );
-    let most = function.attribute(FuncAttribute::MaxThreadsPerBlock)?;
-    assert_eq!(most.unsigned_abs(), machine.gpu.max_threads_per_block);
+    let max_threads = function.attribute(FuncAttribute::MaxThreadsPerBlock)?;
+    assert_eq!(
+        max_threads.unsigned_abs(),
+        machine.gpu.max_threads_per_block
+    );
     assert!(function.attribute(FuncAttribute::Registers)? > 0);
-    let fit = function.blocks_per_sm(256, 0)?;
-    assert_eq!(fit, machine.gpu.max_threads_per_sm / 256);
+    let blocks = function.blocks_per_sm(256, 0)?;
+    assert_eq!(blocks, machine.gpu.max_threads_per_sm / 256);
     let stream = Stream::new(context)?;
     function.launch(Grid::new(1, 32), &stream, &args(32))?;
     function.launch_cooperative(Grid::new(2, 32), &stream, &args(64))?;
@@ -315,8 +314,8 @@ fn kernels(context: &Context, machine: &Machine) -> TestResult {
     let wide = function.launch(Grid::new(1, 4096), &stream, &args(1));
     assert_eq!(code(wide), Some(INVALID_VALUE));
     let many = Grid::new(machine.gpu.sm_count * 1000, 256);
-    let together = function.launch_cooperative(many, &stream, &args(1));
-    assert_eq!(code(together), Some(COOPERATIVE_TOO_LARGE));
+    let too_large = function.launch_cooperative(many, &stream, &args(1));
+    assert_eq!(code(too_large), Some(COOPERATIVE_TOO_LARGE));
     Ok(())
 }
 
@@ -324,7 +323,7 @@ fn graphs(context: &Context) -> TestResult {
     let (function, args, [to, _from]) = copy(context)?;
     let stream = Stream::new(context)?;
     let graph = Graph::capture(&stream, |s| function.launch(Grid::new(1, 64), s, &args(64)))?;
-    assert_eq!(to.to_vec()?, [0; 256], "nothing has run yet");
+    assert_eq!(to.to_vec()?, [0; 256], "a captured launch does not run");
     graph.launch(&stream)?;
     stream.synchronize()?;
     assert_eq!(to.to_vec()?, [6; 256]);
@@ -334,7 +333,7 @@ fn graphs(context: &Context) -> TestResult {
         matches!(failed, Err(DriverError::Arguments { .. })),
         "{failed:?}"
     );
-    // The failure ended the recording: the stream is an ordinary one again.
+    // The failure ended the capture, so the stream executes launches again.
     function.launch(Grid::new(1, 64), &stream, &args(64))?;
     Ok(stream.synchronize()?)
 }

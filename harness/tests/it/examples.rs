@@ -1,6 +1,6 @@
-//! The records of real GPUs that come with the project can be read by the program of today.
+//! The current binary reads the example records of real GPUs.
 
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, TestResult, finish, gpubench};
 use std::path::{Path, PathBuf};
 
 fn examples() -> PathBuf {
@@ -8,20 +8,16 @@ fn examples() -> PathBuf {
 }
 
 fn report(record: &Path, format: &str) -> Result<String, Error> {
-    let output = binary()
-        .args(["report", "--format", format])
-        .arg(record)
-        .output()?;
-    let complaint = String::from_utf8(output.stderr)?;
-    assert!(output.status.success(), "{}: {complaint}", record.display());
-    Ok(String::from_utf8(output.stdout)?)
+    let mut command = gpubench(["report", "--format", format]);
+    command.arg(record);
+    Ok(finish(command)?.ended_with(0)?.stdout)
 }
 
-/// Each is of the GPU and driver that its folder is named after, and told of in the README, also
-/// where it was interrupted.
+/// The folder name gives the GPU and the driver. The README lists each example and says which runs
+/// were interrupted.
 #[test]
-fn each_example_is_of_the_gpu_that_it_is_named_after() -> TestResult {
-    let told = std::fs::read_to_string(examples().join("README.md"))?;
+fn each_example_matches_its_name_and_its_line_in_the_readme() -> TestResult {
+    let readme = std::fs::read_to_string(examples().join("README.md"))?;
     let mut count = 0;
     for entry in std::fs::read_dir(examples())? {
         let entry = entry?;
@@ -33,22 +29,25 @@ fn each_example_is_of_the_gpu_that_it_is_named_after() -> TestResult {
             .file_name()
             .into_string()
             .map_err(|_| "a plain name")?;
-        assert!(told.contains(&format!("`{name}`")), "{name} is not told of");
+        assert!(
+            readme.contains(&format!("`{name}`")),
+            "{name} is not in the README"
+        );
         let run: serde_json::Value = serde_json::from_str(&report(&entry.path(), "json")?)?;
         let device = &run["device"];
         assert_eq!(device["kind"], "real", "{name}");
-        let line = told
+        let line = readme
             .lines()
             .find(|line| line.contains(&format!("`{name}`")));
-        let says_so = line.is_some_and(|line| line.contains("interrupted"));
-        assert_eq!(run["complete"] == false, says_so, "{name}");
+        let interrupted = line.is_some_and(|line| line.contains("interrupted"));
+        assert_eq!(run["complete"] == false, interrupted, "{name}");
         let driver = device["driver"].as_str().ok_or("a driver")?;
         let product = device["name"].as_str().ok_or("a name")?.to_lowercase();
-        let [model, of_driver, ..] = name.split('_').collect::<Vec<_>>()[..] else {
-            return Err(format!("{name}: not MODEL_DRIVER_WHAT").into());
+        let [model, driver_version, ..] = name.split('_').collect::<Vec<_>>()[..] else {
+            return Err(format!("{name}: not MODEL_DRIVER_SUFFIX").into());
         };
         assert!(product.contains(model), "{name}: {product}");
-        assert_eq!(of_driver, driver, "{name}");
+        assert_eq!(driver_version, driver, "{name}");
         let text = report(&entry.path(), "terminal")?;
         assert!(
             !text.contains("VIRTUAL") && text.contains("(real)"),

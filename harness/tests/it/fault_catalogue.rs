@@ -1,14 +1,14 @@
-//! The catalogue of faults against the sheet of facts that it was made from: every injector that
-//! the sheet calls safe on a shared machine has its fault, those that it calls unsafe have none,
-//! and the list goes from benign to severe.
+//! The catalogue of faults against the facts sheet. Every injector that the sheet calls safe on a
+//! shared machine has a fault, and every unsafe one is left out. Faults are listed from benign to
+//! severe.
 
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, TestResult, finish, gpubench};
 use serde_json::Value;
 
-/// A row of the sheet that is safe, in its words; the fault that holds it; the answers it expects.
+/// A safe row of the sheet, its fault, and the expected error codes.
 type Safe = (&'static str, &'static str, &'static [u64]);
 
-/// In the order of the list. A row with two ways has a line for each.
+/// In the order of the list. A row with two variants has a line for each.
 const SAFE: &[Safe] = &[
     ("bad launch params: 0 threads", "empty-launch", &[1]),
     ("bad launch params: 2048 threads", "bad-launch", &[1, 701]),
@@ -36,7 +36,7 @@ const SAFE: &[Safe] = &[
     ("MPS daemon kill", "mps-daemon-kill", &[806, 805]),
 ];
 
-/// Rows that have no fault: what would need another compute capability, and the unsafe ones.
+/// Rows without a fault: unsafe ones, and one for another compute capability.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("tensor-memory leak (cc 10)", "tensor-memory-leak"),
     ("ECC", "ecc-error"),
@@ -49,11 +49,8 @@ const FROM_BENIGN_TO_SEVERE: [&str; 6] =
     ["control", "benign", "greedy", "abrupt", "fatal", "systemic"];
 
 fn listed() -> Result<Vec<Value>, Error> {
-    let output = binary()
-        .args(["list", "faults", "--format", "json"])
-        .output()?;
-    assert!(output.status.success(), "{output:?}");
-    Ok(serde_json::from_slice(&output.stdout)?)
+    let output = finish(gpubench(["list", "faults", "--format", "json"]))?.ended_with(0)?;
+    Ok(serde_json::from_str(&output.stdout)?)
 }
 
 fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
@@ -61,23 +58,26 @@ fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn every_safe_injector_is_there_from_benign_to_severe() -> TestResult {
+fn every_safe_injector_is_listed_from_benign_to_severe() -> TestResult {
     let listed = listed()?;
     let is_out = |entry: &&Value| entry.get("left_out").is_some();
-    let held: Vec<&Value> = listed.iter().filter(|entry| !is_out(entry)).collect();
-    let severities: Vec<&str> = held.iter().map(|entry| text(entry, "severity")).collect();
-    let place = |severity: &&str| FROM_BENIGN_TO_SEVERE.iter().position(|one| one == severity);
-    assert!(severities.iter().all(|one| place(one).is_some()));
-    assert!(severities.is_sorted_by_key(place), "{severities:?}");
-    // The two controls are no faults.
-    let faults = &held[severities.iter().filter(|one| **one == "control").count()..];
+    let included: Vec<&Value> = listed.iter().filter(|entry| !is_out(entry)).collect();
+    let severities: Vec<&str> = included
+        .iter()
+        .map(|entry| text(entry, "severity"))
+        .collect();
+    let rank = |severity: &&str| FROM_BENIGN_TO_SEVERE.iter().position(|one| one == severity);
+    assert!(severities.iter().all(|one| rank(one).is_some()));
+    assert!(severities.is_sorted_by_key(rank), "{severities:?}");
+    // Controls come first and are not faults.
+    let faults = &included[severities.iter().filter(|one| **one == "control").count()..];
     for (entry, (row, name, codes)) in faults.iter().zip(SAFE) {
-        assert_eq!(text(entry, "name"), *name, "in the place of {row}");
+        assert_eq!(text(entry, "name"), *name, "at {row}");
         let listed = entry["codes"].as_array().into_iter().flatten();
         let listed: Vec<u64> = listed.filter_map(Value::as_u64).collect();
         assert_eq!(listed, *codes, "{row}");
         let measured = entry["measured"].as_array().map_or(0, Vec::len);
-        assert!(measured > 0, "neither measured nor a reason: {row}");
+        assert!(measured > 0, "no measurement: {row}");
     }
     assert_eq!(faults.len(), SAFE.len(), "one fault for each row");
     let out: Vec<&str> = listed

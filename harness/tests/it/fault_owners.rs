@@ -1,10 +1,10 @@
-//! Whose an Xid was and in which instance, by the kernel's log: NVML's events do not say.
+//! The process and MIG instance of each Xid, from the kernel log. NVML events do not contain them.
 
 use crate::support::TestResult;
 use crate::support::fault::{HOPPER, matrix, report, tally, trials};
 
 #[test]
-fn the_kernel_s_log_says_whose_an_xid_was_and_where() -> TestResult {
+fn the_kernel_log_names_the_process_and_instance_of_an_xid() -> TestResult {
     let dir = tempfile::tempdir()?;
     let more = [
         "--mechanism=exclusive,time-slicing,mps,mig",
@@ -12,36 +12,35 @@ fn the_kernel_s_log_says_whose_an_xid_was_and_where() -> TestResult {
         "--allow-reconfigure",
     ];
     let record = matrix(dir.path(), "owned", HOPPER, &more)?;
-    let read = record.provenance.host.get("kernel_log").map(String::as_str);
-    assert_eq!(read, Some("read; it names the process of each Xid"));
-    let mut seen = 0;
+    let kernel_log = record.provenance.host.get("kernel_log").map(String::as_str);
+    assert_eq!(kernel_log, Some("read; it names the process of each Xid"));
+    let mut count = 0;
     for mechanism in ["time-slicing", "mps", "mig"] {
         for (fault, trial) in trials(&record, mechanism)? {
             let what = format!("{fault} under {mechanism}");
             let lines = trial.observed.xid_lines.as_ref();
-            let lines = lines.ok_or("nobody read the log")?;
+            let lines = lines.ok_or("the log was not read")?;
             let numbers = lines.iter().map(|line| line.number).collect();
-            assert_eq!(Some(numbers), trial.observed.xids, "{what}: as NVML has it");
-            let whose = match fault {
+            assert_eq!(
+                Some(numbers),
+                trial.observed.xids,
+                "{what}: as in NVML events"
+            );
+            let owner = match fault {
                 "canary" => "victim",
                 _ => "neighbour-2",
             };
             for line in lines {
-                assert_eq!(line.ours, Some(vec![whose.to_owned()]), "{what}");
-                let places = (line.gpu_instance, line.compute_instance);
-                let is_divided = mechanism == "mig";
-                assert_eq!(
-                    places.0.is_some() && places.1.is_some(),
-                    is_divided,
-                    "{what}"
-                );
+                assert_eq!(line.ours, Some(vec![owner.to_owned()]), "{what}");
+                let has_instance = line.gpu_instance.is_some() && line.compute_instance.is_some();
+                assert_eq!(has_instance, mechanism == "mig", "{what}");
                 assert!(line.process.is_some() && !line.text.is_empty(), "{what}");
                 assert_eq!(line.pid, None, "{what}: equal runs have equal records");
-                seen += 1;
+                count += 1;
             }
         }
     }
-    assert!(seen >= 9, "{seen} lines");
+    assert!(count >= 9, "{count} lines");
     for (mechanism, fault, owner) in [
         ("time-slicing", "trap", "13 of the faulting process"),
         ("mps", "illegal-address", "31 of the faulting process"),
@@ -54,7 +53,7 @@ fn the_kernel_s_log_says_whose_an_xid_was_and_where() -> TestResult {
             "{fault} under {mechanism}"
         );
     }
-    let told = report(dir.path(), &["owned"], "md")?;
-    assert!(told.contains("31 of the faulting process"), "{told}");
+    let text = report(dir.path(), &["owned"], "md")?;
+    assert!(text.contains("31 of the faulting process"), "{text}");
     Ok(())
 }

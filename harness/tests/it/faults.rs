@@ -1,6 +1,5 @@
-//! Fault trials from outside: what the machine file plants is what comes out. Every fault has its
-//! code in the process that caused it, reaches exactly whom it should under every mechanism, and
-//! the two controls hold.
+//! Fault trials report what the machine file plants. Every fault has its error code in the process
+//! that caused it and harms exactly the expected victims under every mechanism. Both controls hold.
 
 use crate::support::fault::{
     HOPPER, TIME_SLICING, TURING, matrix, planted, row, tally, trials, without_ecc,
@@ -8,16 +7,16 @@ use crate::support::fault::{
 use crate::support::{Error, TestResult};
 use gpubench_record::{EccCounts, FaultResult, Harm, MatrixRow, RunRecord};
 
-/// What became of a trial: each victim's fate and code, the code of whoever caused it, Xids.
-type Told = (Vec<(Harm, Option<i32>)>, Option<i32>, Vec<u32>);
+/// The result of a trial: harm and error code of each victim, the injector's code, Xids.
+type Outcome = (Vec<(Harm, Option<i32>)>, Option<i32>, Vec<u32>);
 
-fn told(trial: &FaultResult) -> Told {
+fn outcome(trial: &FaultResult) -> Outcome {
     let victims = trial.victims.iter().map(|one| (one.harm, one.code));
     let xids = trial.observed.xids.clone().unwrap_or_default();
     (victims.collect(), trial.observed.injector.code, xids)
 }
 
-/// Plants an instruction that no program can have: every fault of the catalogue is held then.
+/// A device plants an illegal instruction, so that every fault of the catalogue has trials.
 const ILLEGAL_INSTRUCTION: (&str, toml::Value) = (
     "illegal_instruction_threads",
     toml::Value::Integer(100_000_000),
@@ -25,43 +24,44 @@ const ILLEGAL_INSTRUCTION: (&str, toml::Value) = (
 
 const WELL: (Harm, Option<i32>) = (Harm::Unharmed, None);
 
-/// Whom a fault reaches, by nature.
+/// The victims that a fault reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// Nobody.
-    Nobody,
+    /// No victim.
+    None,
     /// The first victim, which is killed.
-    Canary,
-    /// Nobody; the other clients of its server, where a machine plants that a death at work is one.
+    FirstVictim,
+    /// No victim, unless the machine plants that the death of a working client ends the other
+    /// clients of its server.
     Death,
-    /// Whoever needs memory, unless each has its own.
+    /// Victims that allocate from the same memory.
     Memory,
-    /// Whoever waits for its turn.
-    Turn,
-    /// The clients of a shared server, unless partitions keep faults of the SMs apart.
+    /// Victims that wait for their time slice.
+    TimeSlice,
+    /// The clients of a shared server, unless static partitions contain faults of the SMs.
     Clients,
-    /// Every client, since the server itself is lost.
+    /// Every client, because the server ends.
     Service,
 }
 
-/// A fault with whom it reaches, the code of whoever caused it, and Xids.
+/// A fault, the victims that it reaches, the code in its injector, and Xids.
 type Expected = (&'static str, Reach, Option<i32>, &'static [u32]);
 
 const TABLE: &[Expected] = &[
-    ("placebo", Reach::Nobody, None, &[]),
-    ("canary", Reach::Canary, None, &[45]),
-    ("empty-launch", Reach::Nobody, Some(1), &[]),
-    ("bad-launch", Reach::Nobody, Some(1), &[]),
-    ("double-free", Reach::Nobody, Some(1), &[]),
-    ("printf-flood", Reach::Nobody, None, &[]),
+    ("placebo", Reach::None, None, &[]),
+    ("canary", Reach::FirstVictim, None, &[45]),
+    ("empty-launch", Reach::None, Some(1), &[]),
+    ("bad-launch", Reach::None, Some(1), &[]),
+    ("double-free", Reach::None, Some(1), &[]),
+    ("printf-flood", Reach::None, None, &[]),
     ("oom", Reach::Memory, Some(2), &[]),
-    ("hang", Reach::Turn, None, &[]),
-    ("sigstop", Reach::Nobody, None, &[]),
-    ("context-destroy", Reach::Nobody, None, &[]),
+    ("hang", Reach::TimeSlice, None, &[]),
+    ("sigstop", Reach::None, None, &[]),
+    ("context-destroy", Reach::None, None, &[]),
     ("exit-pending", Reach::Death, None, &[45]),
     ("sigkill", Reach::Death, None, &[45]),
-    ("mps-terminate-client", Reach::Nobody, Some(810), &[]),
-    ("hami-lock-holder-kill", Reach::Nobody, None, &[]),
+    ("mps-terminate-client", Reach::None, Some(810), &[]),
+    ("hami-lock-holder-kill", Reach::None, None, &[]),
     ("assert", Reach::Clients, Some(710), &[]),
     ("trap", Reach::Clients, Some(719), &[13]),
     ("misaligned", Reach::Clients, Some(716), &[13]),
@@ -76,8 +76,8 @@ const TABLE: &[Expected] = &[
     ("mps-daemon-kill", Reach::Service, Some(806), &[]),
 ];
 
-/// What becomes of both victims of a fault under a mechanism; `deaths` says whether the death of a
-/// client at work is planted to be a fault for the others.
+/// The expected outcome of both victims. With `deaths` the machine plants that the death of a
+/// working client ends the other clients of its server.
 fn victims(
     mechanism: &str,
     (_, reach, code, xids): &Expected,
@@ -85,16 +85,16 @@ fn victims(
 ) -> Vec<(Harm, Option<i32>)> {
     let served = mechanism.contains("mps");
     let deaths = deaths && served;
-    let takes_turns = matches!(mechanism, "time-slicing" | "hami");
-    let memory_of_its_own = matches!(mechanism, "mig" | "hami");
-    // Static partitions keep SM faults apart on this machine, and no others.
+    let is_time_sliced = matches!(mechanism, "time-slicing" | "hami");
+    let own_memory = matches!(mechanism, "mig" | "hami");
+    // Static partitions contain only SM faults on this machine.
     let partitioned = mechanism == "mps-static" && *xids == [13];
     match reach {
-        Reach::Canary if deaths => vec![(Harm::Dead, None), (Harm::Dead, Some(719))],
+        Reach::FirstVictim if deaths => vec![(Harm::Dead, None), (Harm::Dead, Some(719))],
         Reach::Death if deaths => vec![(Harm::Dead, Some(719)); 2],
-        Reach::Canary => vec![(Harm::Dead, None), WELL],
-        Reach::Memory if !memory_of_its_own => vec![(Harm::Dead, Some(2)); 2],
-        Reach::Turn if takes_turns => vec![(Harm::Slowed, None); 2],
+        Reach::FirstVictim => vec![(Harm::Dead, None), WELL],
+        Reach::Memory if !own_memory => vec![(Harm::Dead, Some(2)); 2],
+        Reach::TimeSlice if is_time_sliced => vec![(Harm::Slowed, None); 2],
         Reach::Clients if served && !partitioned => vec![(Harm::Dead, *code); 2],
         Reach::Service => vec![(Harm::Dead, Some(806)); 2],
         _ => vec![WELL; 2],
@@ -111,27 +111,24 @@ fn possible(mechanism: &str) -> Vec<&'static Expected> {
     TABLE.iter().filter(of).collect()
 }
 
-/// How long the MPS of this machine recovers.
+/// The recovery time of MPS on this machine.
 fn recovery_ns(machine: &str) -> Result<u64, Error> {
     let machine: toml::Table = machine.parse()?;
     let ms = machine["mps"]["recovery_ms"].as_integer();
     Ok(u64::try_from(ms.ok_or("recovery_ms")?)? * 1_000_000)
 }
 
-/// Every trial of a mechanism against what the machine plants.
+/// Compares every trial of a mechanism with what the machine plants.
 fn check(record: &RunRecord, mechanism: &str, expected: &[&Expected], deaths: bool) -> TestResult {
     let trials = trials(record, mechanism)?;
     let names: Vec<&str> = expected.iter().map(|(fault, ..)| *fault).collect();
-    let held: Vec<&str> = record
+    let run: Vec<&str> = record
         .fault_trials
         .iter()
         .filter(|trial| trial.planned.mechanism == mechanism)
         .map(|trial| trial.planned.fault.as_str())
         .collect();
-    assert_eq!(
-        held, names,
-        "{mechanism}: all of them, from benign to severe"
-    );
+    assert_eq!(run, names, "{mechanism}: all faults, from benign to severe");
     let accepted_ns = |trial: &FaultResult| trial.observed.new_client?.accepted_after_ns;
     let usual_ns = accepted_ns(trials["placebo"]).ok_or("a new client")?;
     for one in expected {
@@ -139,21 +136,21 @@ fn check(record: &RunRecord, mechanism: &str, expected: &[&Expected], deaths: bo
         let what = format!("{fault} under {mechanism}");
         let trial = trials[fault];
         let victims = victims(mechanism, one, deaths);
-        let all_dead = victims.iter().all(|(fate, _)| *fate == Harm::Dead);
-        // The canary's death reaches whoever should break something as well.
-        let code = code.or((*reach == Reach::Canary && all_dead).then_some(719));
-        let mut want: Told = (victims, code, xids.to_vec());
-        // A victim that is killed between two of its kernels leaves no work to be removed.
-        if *reach == Reach::Canary && trial.observed.xids.as_ref().is_some_and(Vec::is_empty) {
-            want.2.clear();
+        let all_dead = victims.iter().all(|(harm, _)| *harm == Harm::Dead);
+        // A planted death of the first victim also reaches the injector.
+        let code = code.or((*reach == Reach::FirstVictim && all_dead).then_some(719));
+        let mut wanted: Outcome = (victims, code, xids.to_vec());
+        // A victim that is killed between two kernels has no work to remove, so there is no Xid.
+        if *reach == Reach::FirstVictim && trial.observed.xids.as_ref().is_some_and(Vec::is_empty) {
+            wanted.2.clear();
         }
-        assert_eq!(told(trial), want, "{what}");
+        assert_eq!(outcome(trial), wanted, "{what}");
         let client = trial.observed.new_client.ok_or("a new client")?;
         let later_ns = accepted_ns(trial)
             .ok_or("accepted")?
             .saturating_sub(usual_ns);
-        if all_dead && matches!(reach, Reach::Clients | Reach::Death | Reach::Canary) {
-            // The server takes nobody until it has recovered; who asks learns it within a try.
+        if all_dead && matches!(reach, Reach::Clients | Reach::Death | Reach::FirstVictim) {
+            // The server refuses clients until it has recovered; the next try succeeds.
             assert_eq!(client.refused_with, Some(807), "{what}");
             let recovery_ns = recovery_ns(HOPPER)?;
             let near = recovery_ns..recovery_ns + 5_000_000;
@@ -162,16 +159,16 @@ fn check(record: &RunRecord, mechanism: &str, expected: &[&Expected], deaths: bo
             assert_eq!((client.tries, client.refused_with), (1, None), "{what}");
             assert!(later_ns < 5_000_000, "{what}: {later_ns}");
         }
-        let gone = mechanism
+        let service_gone = mechanism
             .contains("mps")
             .then_some(*fault == "mps-daemon-kill");
-        assert_eq!(trial.observed.service_gone, gone, "{what}");
+        assert_eq!(trial.observed.service_gone, service_gone, "{what}");
     }
     Ok(())
 }
 
 #[test]
-fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -> TestResult {
+fn every_fault_reaches_the_expected_victims_on_a_whole_device() -> TestResult {
     let dir = tempfile::tempdir()?;
     let defects = [
         ILLEGAL_INSTRUCTION,
@@ -182,20 +179,21 @@ fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -
     for mechanism in ["time-slicing", "mps", "hami"] {
         check(&record, mechanism, &possible(mechanism), false)?;
     }
-    // Who counts in the region of the dead waits for its lock as long as planted, and nobody else.
+    // A process that shares the region waits for the dead owner of its lock as long as planted.
     let locked = trials(&record, "hami")?["hami-lock-holder-kill"];
-    let struck = &locked.observed.injector;
-    let took_ns = struck.detected_ns.zip(struck.began_ns).map(|(d, b)| d - b);
+    let injector = &locked.observed.injector;
+    let times = injector.detected_ns.zip(injector.began_ns);
+    let wait_ns = times.map(|(detected, began)| detected - began);
     let near = 40_000_000..42_000_000;
-    assert!(took_ns.is_some_and(|ns| near.contains(&ns)), "{took_ns:?}");
-    // One trial decides little, and says how much more would; what is never contained is plain.
+    assert!(wait_ns.is_some_and(|ns| near.contains(&ns)), "{wait_ns:?}");
+    // One contained trial decides little; one that is not contained is L0.
     let sliced = row(&record, "time-slicing", "trap")?;
     assert_eq!(sliced.level.as_deref(), Some("L1..L3"));
-    let of = |row: &MatrixRow| row.survival.as_ref().map(|s| (s.n, s.value));
-    assert_eq!(of(sliced), Some((1, 1.0)));
+    let survival = |row: &MatrixRow| row.survival.as_ref().map(|s| (s.n, s.value));
+    assert_eq!(survival(sliced), Some((1, 1.0)));
     let oom = row(&record, "time-slicing", "oom")?;
-    let shown = (oom.level.as_deref(), oom.word.as_deref());
-    assert_eq!(shown, (Some("L0"), Some("None")));
+    let verdict = (oom.level.as_deref(), oom.word.as_deref());
+    assert_eq!(verdict, (Some("L0"), Some("None")));
     assert!(
         row(&record, "time-slicing", "placebo").is_err(),
         "controls are not scored"
@@ -220,7 +218,7 @@ fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -
 }
 
 #[test]
-fn every_fault_reaches_whom_it_should_where_the_device_is_cut() -> TestResult {
+fn every_fault_reaches_the_expected_victims_on_a_partitioned_device() -> TestResult {
     let dir = tempfile::tempdir()?;
     let more = [
         "--mechanism=exclusive,mps-quota,mps-static,mig,mig-mps",
@@ -239,7 +237,7 @@ fn every_fault_reaches_whom_it_should_where_the_device_is_cut() -> TestResult {
 }
 
 #[test]
-fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> TestResult {
+fn a_planted_fault_across_contexts_reaches_every_victim() -> TestResult {
     let dir = tempfile::tempdir()?;
     let machine = planted(TURING, &[("fault_crosses_contexts", true.into())])?;
     let machine = without_ecc(&machine);
@@ -251,7 +249,7 @@ fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> TestResult {
         ("bad-launch", [WELL; 2]),
         ("trap", [(Harm::Dead, Some(719)); 2]),
     ] {
-        assert_eq!(told(trials[fault]).0, victims, "{fault}");
+        assert_eq!(outcome(trials[fault]).0, victims, "{fault}");
     }
     let trap = row(&record, "time-slicing", "trap")?;
     assert_eq!(trap.level.as_deref(), Some("L0"));
@@ -259,7 +257,7 @@ fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> TestResult {
         trap.survival.as_ref().map(|s| (s.n, s.value)),
         Some((2, 0.0))
     );
-    // What a device does not count is told of nobody, and is no zero.
+    // Counters that the device does not have are unset, not 0.
     let trap = tally(&record, "time-slicing", "trap")?;
     assert_eq!((trap.ecc_unobserved, trap.ecc_moved.len()), (2, 0));
     let counts = record
@@ -267,6 +265,6 @@ fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> TestResult {
         .iter()
         .flat_map(|trial| trial.observed.ecc);
     assert!(counts.into_iter().all(|ecc| ecc == EccCounts::default()));
-    assert_eq!(trap.left_as_found, 2, "nothing that is told has moved");
+    assert_eq!(trap.left_as_found, 2, "no reported state changed");
     Ok(())
 }

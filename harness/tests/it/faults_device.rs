@@ -1,5 +1,5 @@
-//! Fault trials and the device: in what state each leaves it, when no further one is held, and
-//! which records are counted together.
+//! The state in which fault trials leave the device, when further trials stop, and which records
+//! are counted together.
 
 use crate::support::TestResult;
 use crate::support::fault::{
@@ -8,7 +8,7 @@ use crate::support::fault::{
 use gpubench_record::{EccCounts, FaultResult, RunRecord};
 
 #[test]
-fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> TestResult {
+fn trials_stop_when_the_device_needs_a_reset() -> TestResult {
     let dir = tempfile::tempdir()?;
     for (name, defect, after, why) in [
         (
@@ -29,13 +29,13 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> TestResult {
             "--faults=double-free,illegal-instruction,trap,illegal-address",
         ];
         let machine = planted(TURING, &[defect])?;
-        let (code, said, record) = ended(dir.path(), name, &machine, &more)?;
-        // A record with a hole must not end like one without.
-        assert_eq!(code, Some(4), "{said}");
-        let told = format!("fault trials stopped early: {why}");
+        let (code, stderr, record) = ended(dir.path(), name, &machine, &more)?;
+        // The status of an incomplete record.
+        assert_eq!(code, Some(4), "{stderr}");
+        let stopped = format!("fault trials stopped early: {why}");
         assert!(
-            said.contains(&told) && said.contains("1 of 5 trials did not run"),
-            "{said}"
+            stderr.contains(&stopped) && stderr.contains("1 of 5 trials did not run"),
+            "{stderr}"
         );
         let tables = report(dir.path(), &[name], "terminal")?;
         for notice in [
@@ -45,37 +45,37 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> TestResult {
         ] {
             assert!(tables.contains(&notice), "{tables}");
         }
-        let held: Vec<&str> = record
+        let run: Vec<&str> = record
             .fault_trials
             .iter()
             .map(|t| t.planned.fault.as_str())
             .collect();
-        assert_eq!(held, ["placebo", "canary", "double-free", "trap"], "{name}");
+        assert_eq!(run, ["placebo", "canary", "double-free", "trap"], "{name}");
         let stopped = record.fault_trials_stopped.as_deref().unwrap_or_default();
         assert!(stopped.starts_with(why), "{stopped}");
         let mut skips = record.plan.skips.iter();
         let axis = Some("fault/illegal-instruction".to_owned());
         assert!(
             skips.any(|skip| skip.axis == axis),
-            "what no machine file plants is told"
+            "a fault that the machine does not plant is a skip"
         );
         let trap = tally(&record, "time-slicing", "trap")?;
         assert_eq!(trap.recovery_before, [(0, 1)].into());
         assert_eq!(trap.recovery_after, [(after, 1)].into());
         assert_eq!(trap.left_as_found, 1 - after);
-        let not_held = row(&record, "time-slicing", "illegal-address")?;
-        assert!(!not_held.outcome.is_measured());
-        let told = not_held.warnings.join("; ");
+        let not_run = row(&record, "time-slicing", "illegal-address")?;
+        assert!(!not_run.outcome.is_measured());
+        let warnings = not_run.warnings.join("; ");
         assert!(
-            told.contains(&format!("0 of 1 planned trials were held: {why}")),
-            "{told}"
+            warnings.contains(&format!("0 of 1 planned trials were held: {why}")),
+            "{warnings}"
         );
     }
     Ok(())
 }
 
 #[test]
-fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> TestResult {
+fn ecc_counts_of_a_fault_are_reported_as_changes_of_the_device() -> TestResult {
     let dir = tempfile::tempdir()?;
     let machine = planted(
         HOPPER,
@@ -114,16 +114,16 @@ fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> T
         ),
         (0, 0, 0)
     );
-    // The second trial begins where the first one left the device.
+    // The second trial starts with the counters that the first one left.
     let of = |trial: &FaultResult| (trial.planned.fault == "trap").then_some(trial.observed.ecc);
     let ecc: Vec<_> = record.fault_trials.iter().filter_map(of).collect();
-    let told = |ecc: &EccCounts| (ecc.corrected_volatile, ecc.uncorrected_aggregate);
+    let counters = |ecc: &EccCounts| (ecc.corrected_volatile, ecc.uncorrected_aggregate);
     assert_eq!(
-        ecc[0].each_ref().map(told),
+        ecc[0].each_ref().map(counters),
         [(Some(0), Some(0)), (Some(3), Some(1))]
     );
     assert_eq!(
-        ecc[1].each_ref().map(told),
+        ecc[1].each_ref().map(counters),
         [(Some(3), Some(1)), (Some(6), Some(2))]
     );
     assert_eq!(ecc[1][1].remap_failed, Some(0));
@@ -133,7 +133,7 @@ fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> T
 }
 
 #[test]
-fn one_seed_gives_the_same_trials_and_another_one_more_of_them() -> TestResult {
+fn one_seed_gives_the_same_trials_and_another_seed_adds_trials() -> TestResult {
     let dir = tempfile::tempdir()?;
     let faults = "--faults=sigkill,exit-pending,sigstop,trap";
     let run = |name: &str, seed: &str, faults: &str| {
@@ -164,8 +164,8 @@ fn one_seed_gives_the_same_trials_and_another_one_more_of_them() -> TestResult {
     assert_eq!(trap.more_for_l2, Some(12));
     let survival = row(&pooled, "time-slicing", "trap")?.survival.as_ref();
     assert_eq!(survival.map(|s| s.n), Some(2));
-    // A single record counts its own alone, whatever else was run.
-    let alone: RunRecord = serde_json::from_str(&report(dir.path(), &["c"], "json")?)?;
-    assert_eq!(tally(&alone, "time-slicing", "trap")?.trials, 1);
+    // A report of one record counts only its trials.
+    let single: RunRecord = serde_json::from_str(&report(dir.path(), &["c"], "json")?)?;
+    assert_eq!(tally(&single, "time-slicing", "trap")?.trials, 1);
     Ok(())
 }

@@ -1,34 +1,25 @@
-//! The stand-in for HAMi-core as a program sees it: what it caps, by how much, and what gets past.
+//! The stand-in for HAMi-core from the view of a program: what it limits, how exactly, and which
+//! calls bypass it.
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Error, TestResult};
+use crate::support::{Error, TestResult, driver_client};
 use gpubench::device::VirtualGpu;
 use gpubench_virtual_gpu::crash::{self, Place};
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use gpubench_virtual_gpu::session::TimeMode;
 
-// What the device's own tests go through, mechanism by mechanism.
+// The mechanisms that the virtual GPU's own tests cover.
 #[path = "../../virtual-gpu/abi/tests/mps_support/mechanisms.rs"]
 mod mechanisms;
 
 const MIB: u64 = 1 << 20;
 
-/// The program that is not part of the harness, beside this test.
-fn client() -> Result<PathBuf, Error> {
-    let own = std::env::current_exe()?;
-    let target = own
-        .parent()
-        .and_then(Path::parent)
-        .ok_or("a target folder")?;
-    Ok(target.join("examples/driver_client"))
-}
-
-/// Starts a `hopper`, with what a test changes in its file.
+/// Starts a `hopper` with a change to its machine file.
 fn start(change: impl Fn(String) -> String) -> Result<(VirtualGpu, tempfile::TempDir), Error> {
     let dir = tempfile::tempdir()?;
     let text = include_str!("../../../profiles/machines/hopper.toml").to_owned();
@@ -38,7 +29,7 @@ fn start(change: impl Fn(String) -> String) -> Result<(VirtualGpu, tempfile::Tem
     Ok((gpu, dir))
 }
 
-/// Runs the client under the stand-in and returns what it prints.
+/// Runs the client under the stand-in and returns its standard output.
 fn run(
     gpu: &VirtualGpu,
     cache: &Path,
@@ -46,7 +37,7 @@ fn run(
     arguments: &[&str],
 ) -> Result<String, Error> {
     let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
-    let out = Command::new(client()?)
+    let out = Command::new(driver_client()?)
         .args(arguments)
         .envs(gpu.environment())
         .env("LD_PRELOAD", library)
@@ -67,19 +58,19 @@ fn hooked_functions_are_found_in_the_preloaded_library() -> TestResult {
     let at = |symbol| run(&gpu, &dir.path().join("cache"), &[], &["where", symbol]);
     assert!(at("cuMemAlloc_v2")?.ends_with("libvgpu.so"));
     assert!(at("cuLaunchKernel")?.ends_with("libvgpu.so"));
-    for escaped in [
+    for bypass in [
         "cuMemAllocFromPoolAsync",
         "cuLaunchCooperativeKernel",
         "cuGraphLaunch",
     ] {
-        let found = at(escaped)?;
-        assert!(!found.ends_with("libvgpu.so"), "{escaped} is in {found}");
+        let found = at(bypass)?;
+        assert!(!found.ends_with("libvgpu.so"), "{bypass} is in {found}");
     }
     Ok(())
 }
 
-/// Each documented hole with its calls; that of durations is a rule of the limiter and no call.
-const HOLES: [(&str, &[&str]); 9] = [
+/// Each documented bypass with its calls. `durations` is a rule of the limiter without a call.
+const BYPASSES: [(&str, &[&str]); 9] = [
     ("arrays", &["cuArrayCreate_v2"]),
     ("pools", &["cuMemAllocFromPoolAsync"]),
     (
@@ -95,22 +86,22 @@ const HOLES: [(&str, &[&str]); 9] = [
 ];
 
 #[test]
-fn each_hole_is_open_alone_and_all_others_are_hooked() -> TestResult {
-    for (open, _) in HOLES {
-        let others = HOLES
+fn patches_close_every_bypass_but_the_one_left_open() -> TestResult {
+    for (open, _) in BYPASSES {
+        let others = BYPASSES
             .iter()
-            .map(|(hole, _)| *hole)
-            .filter(|hole| *hole != open);
-        let closed: Vec<String> = others.map(|hole| format!("\"{hole}\"")).collect();
+            .map(|(bypass, _)| *bypass)
+            .filter(|bypass| *bypass != open);
+        let closed: Vec<String> = others.map(|bypass| format!("\"{bypass}\"")).collect();
         let defects = format!("\n[defects]\nhami_closed = [{}]\n", closed.join(", "));
         let (gpu, dir) = start(|text| text + &defects)?;
-        for (hole, calls) in HOLES {
+        for (bypass, calls) in BYPASSES {
             for call in calls {
                 let found = run(&gpu, &dir.path().join("cache"), &[], &["where", call])?;
                 let is_hooked = found.ends_with("libvgpu.so");
                 assert_eq!(
                     is_hooked,
-                    hole != open,
+                    bypass != open,
                     "{open} is open: {call} is in {found}"
                 );
             }
@@ -120,7 +111,7 @@ fn each_hole_is_open_alone_and_all_others_are_hooked() -> TestResult {
 }
 
 #[test]
-fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> TestResult {
+fn the_memory_limit_is_reported_and_includes_the_context() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
     let cache = |name: &str| dir.path().join(name);
@@ -128,38 +119,38 @@ fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> TestResult {
         run(&gpu, &cache("a"), &limit, &["total"])?,
         (2048 * MIB).to_string()
     );
-    let got: u64 = run(&gpu, &cache("b"), &limit, &["fill", "16"])?.parse()?;
-    // The machine's context takes 512 MiB of the 2048.
-    assert_eq!(got, 1536 * MIB);
+    let allocated: u64 = run(&gpu, &cache("b"), &limit, &["fill", "16"])?.parse()?;
+    // The context of this machine takes 512 of 2048 MiB.
+    assert_eq!(allocated, 1536 * MIB);
     Ok(())
 }
 
 #[test]
-fn a_context_that_a_program_makes_comes_on_top_of_the_limit() -> TestResult {
+fn a_context_that_the_program_creates_is_not_counted() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
-    let got = run(
+    let allocated = run(
         &gpu,
         &dir.path().join("made"),
         &limit,
         &["fill", "16", "made"],
     )?;
-    assert_eq!(got.parse::<u64>()?, 2048 * MIB);
-    // Who is not on the list does not learn what the primary one takes, and is not charged for it.
+    assert_eq!(allocated.parse::<u64>()?, 2048 * MIB);
+    // A process that is not in the list of processes is not charged for its primary context.
     let hidden = "\n[defects]\nhami_pid_hidden = true\n";
     let (gpu, dir) = start(|text| text + hidden)?;
-    let got = run(&gpu, &dir.path().join("hidden"), &limit, &["fill", "16"])?;
-    assert_eq!(got.parse::<u64>()?, 2048 * MIB);
+    let allocated = run(&gpu, &dir.path().join("hidden"), &limit, &["fill", "16"])?;
+    assert_eq!(allocated.parse::<u64>()?, 2048 * MIB);
     Ok(())
 }
 
-/// `MemoryCap`: how much more than its limit a process gets.
+/// `MemoryCap`: what a process allocates beyond its limit.
 #[test]
 fn a_planted_overshoot_is_what_gets_through() -> TestResult {
     let (gpu, dir) = start(|text| text + "\n[defects]\nhami_memory_overshoot = 0.25\n")?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
-    let got: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
-    assert_eq!(got + 512 * MIB, 2560 * MIB);
+    let allocated: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
+    assert_eq!(allocated + 512 * MIB, 2560 * MIB);
     Ok(())
 }
 
@@ -179,14 +170,14 @@ fn noise_changes_nothing_about_what_gets_through() -> TestResult {
         std::fs::write(&file, &text)?;
         let gpu = VirtualGpu::start(&file.display().to_string(), TimeMode::Wall, seed)?;
         let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
-        let got: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
-        assert_eq!(got + 512 * MIB, 2560 * MIB, "seed {seed}");
+        let allocated: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
+        assert_eq!(allocated + 512 * MIB, 2560 * MIB, "seed {seed}");
     }
     Ok(())
 }
 
 #[test]
-fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> TestResult {
+fn the_first_process_sets_the_limit_of_a_shared_cache() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let cache = dir.path().join("shared");
     let first = [("CUDA_DEVICE_MEMORY_LIMIT", "1024M")];
@@ -200,12 +191,12 @@ fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> TestResult {
 }
 
 #[test]
-fn clients_that_die_under_it_leave_nothing_behind() -> TestResult {
+fn clients_that_die_in_the_library_leave_nothing_on_the_device() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = ("CUDA_DEVICE_MEMORY_LIMIT", "2048M");
     let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
-    // Under the lock of the shared state, and at more and more of what they allocate.
-    let places = [
+    // Under the lock of the shared state, each after more allocations than the one before.
+    let points = [
         Place::Locked,
         Place::Copied,
         Place::Changed,
@@ -213,9 +204,9 @@ fn clients_that_die_under_it_leave_nothing_behind() -> TestResult {
         Place::Reading,
     ];
     for number in 0..25 {
-        let place = places[number % places.len()];
-        let wish = format!("{}:{}", place.name(), 3 + number);
-        let died = Command::new(client()?)
+        let point = points[number % points.len()];
+        let crash_at = format!("{}:{}", point.name(), 3 + number);
+        let died = Command::new(driver_client()?)
             .args(["fill", "16"])
             .envs(gpu.environment())
             .env("LD_PRELOAD", &library)
@@ -223,18 +214,18 @@ fn clients_that_die_under_it_leave_nothing_behind() -> TestResult {
                 "CUDA_DEVICE_MEMORY_SHARED_CACHE",
                 dir.path().join(number.to_string()),
             )
-            .envs([limit, (crash::ENV, wish.as_str())])
+            .envs([limit, (crash::ENV, crash_at.as_str())])
             .stdout(Stdio::null())
             .status()?;
-        assert_eq!(died.signal(), Some(9), "{wish}: {died}");
+        assert_eq!(died.signal(), Some(9), "{crash_at}: {died}");
     }
     nothing_is_left(&gpu)?;
-    let got: u64 = run(&gpu, &dir.path().join("new"), &[limit], &["fill", "16"])?.parse()?;
-    assert_eq!(got, 1536 * MIB, "the next one has all of its limit");
+    let allocated: u64 = run(&gpu, &dir.path().join("new"), &[limit], &["fill", "16"])?.parse()?;
+    assert_eq!(allocated, 1536 * MIB, "the next client has its whole limit");
     Ok(())
 }
 
-/// Nothing of the dead is on the device.
+/// The device has no processes, contexts, streams or allocations.
 fn nothing_is_left(gpu: &VirtualGpu) -> TestResult {
     let device = gpu.open()?;
     device.reap_dead_processes()?;
@@ -259,18 +250,18 @@ fn clients_that_die_at_random_instants_leave_nothing_behind() -> TestResult {
     const DEAD: u64 = 60;
     let (gpu, dir) = start(|text| text)?;
     let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
-    // All share one file of counts, with its lock, as the processes of a container do.
+    // All share one cache file and its lock, as the processes of a container do.
     let cache = dir.path().join("shared");
     let limits = [
         ("CUDA_DEVICE_MEMORY_LIMIT", "8192M"),
         ("CUDA_DEVICE_SM_LIMIT", "60"),
         ("GPU_CORE_UTILIZATION_POLICY", "FORCE"),
     ];
-    let mut there: Vec<Child> = Vec::new();
-    // Small and fast numbers from a seed (Marsaglia, Xorshift RNGs, 2003).
+    let mut running: Vec<Child> = Vec::new();
+    // Xorshift (Marsaglia, Xorshift RNGs, 2003).
     let mut number = 23_u64;
     for _ in 0..DEAD {
-        let mut client = Command::new(client()?)
+        let mut client = Command::new(driver_client()?)
             .arg("busy")
             .envs(gpu.environment())
             .envs(limits)
@@ -282,46 +273,47 @@ fn clients_that_die_at_random_instants_leave_nothing_behind() -> TestResult {
         number ^= number << 13;
         number ^= number >> 7;
         number ^= number << 17;
-        // Half of them die at work, the others wherever they have come to.
+        // Half of the clients die at work, the others at any point of their start.
         if number & 1 == 0 {
-            let said = client.stdout.as_mut().ok_or("no output")?;
+            let stdout = client.stdout.as_mut().ok_or("no output")?;
             let mut line = [0; 5];
-            said.read_exact(&mut line)?;
+            stdout.read_exact(&mut line)?;
             assert_eq!(&line, b"busy\n");
         }
-        there.push(client);
-        if there.len() == 3 {
+        running.push(client);
+        if running.len() == 3 {
             std::thread::sleep(Duration::from_micros(number % 30_000));
-            end(there.swap_remove((number >> 40) as usize % 3))?;
+            end(running.swap_remove((number >> 40) as usize % 3))?;
         }
     }
-    there.into_iter().try_for_each(end)?;
+    running.into_iter().try_for_each(end)?;
     nothing_is_left(&gpu)?;
-    let got: u64 = run(&gpu, &cache, &[], &["fill", "16"])?.parse()?;
-    assert_eq!(got, (8192 - 512) * MIB, "the next one has all of the limit");
+    let allocated: u64 = run(&gpu, &cache, &[], &["fill", "16"])?.parse()?;
+    assert_eq!(
+        allocated,
+        (8192 - 512) * MIB,
+        "the next client has the whole limit"
+    );
     Ok(())
 }
 
-/// Kills a client, which until then has found nothing wrong.
+/// Kills a client, which must not have failed before.
 fn end(mut client: Child) -> TestResult {
     client.kill()?;
     let out = client.wait_with_output()?;
-    let said = String::from_utf8_lossy(&out.stdout);
-    assert_eq!(out.status.signal(), Some(9), "{}: {said}", out.status);
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.signal(), Some(9), "{}: {stdout}", out.status);
     Ok(())
 }
 
 #[test]
-fn the_devices_tests_go_through_every_mechanism_of_the_harness() {
-    let gone_through = mechanisms::Mechanism::ALL.iter().map(|m| m.name());
-    assert_eq!(
-        gone_through.collect::<Vec<_>>(),
-        gpubench::catalogue::names()
-    );
+fn the_tests_of_the_device_cover_every_mechanism_of_the_harness() {
+    let covered = mechanisms::Mechanism::ALL.iter().map(|m| m.name());
+    assert_eq!(covered.collect::<Vec<_>>(), gpubench::catalogue::names());
 }
 
 #[test]
-fn a_machine_without_it_has_none() -> TestResult {
+fn a_machine_without_hami_has_no_library() -> TestResult {
     let gpu = VirtualGpu::start("turing", TimeMode::Wall, 1)?;
     assert_eq!(gpu.hami_library(), None);
     Ok(())

@@ -1,6 +1,5 @@
-//! Ctrl-C at any moment: whatever a run is doing, it ends soon and with the status that stands for
-//! it, its tenants and daemons are gone, the host is as it was found, and what was written can be
-//! read.
+//! Ctrl-C at any moment of a run: the run ends soon with status 130, its tenants and daemons are
+//! gone, the host is restored, and the record can be read.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -8,18 +7,18 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::support::mechanism::daemons;
-use crate::support::{Error, LIVENESS, Lab, TestResult, text};
+use crate::support::{Error, LIVENESS, Lab, TestResult, finish, text};
 use gpubench_record::RunRecord;
 
 /// `SIGINT`.
 const INTERRUPT: i32 = 2;
-/// Moments of a run, in a geometric row: argument parsing, the start of the device, calibration,
-/// daemons and instances, cells, the writing of the record.
+/// Number of moments in a geometric series. They cover argument parsing, device start, calibration,
+/// daemons and instances, cells, and the writing of the record.
 const MOMENTS: u32 = 24;
 const FIRST_US: f64 = 1_000.0;
 const RATIO: f64 = 1.45;
 
-fn interrupted(mut run: Child) -> Result<Output, Error> {
+fn interrupt(mut run: Child) -> Result<Output, Error> {
     let sent = Command::new("kill")
         .args(["-INT", &run.id().to_string()])
         .status()?;
@@ -29,15 +28,15 @@ fn interrupted(mut run: Child) -> Result<Output, Error> {
     );
     let begin = Instant::now();
     while run.try_wait()?.is_none() {
-        assert!(begin.elapsed() < LIVENESS, "it does not end");
+        assert!(begin.elapsed() < LIVENESS, "the run does not end");
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(run.wait_with_output()?)
 }
 
-/// Processes that live with the folders of this place in their environment.
-fn left(place: &Lab) -> Vec<String> {
-    let state = place.path("state").display().to_string();
+/// Command lines of processes with the lab's folder in their environment.
+fn left(lab: &Lab) -> Vec<String> {
+    let state = lab.path("state").display().to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let alive = |entry: &std::fs::DirEntry| {
         let read = |file: &str| text(&std::fs::read(entry.path().join(file)).unwrap_or_default());
@@ -50,7 +49,7 @@ fn left(place: &Lab) -> Vec<String> {
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     After(Duration),
-    /// As soon as the record's first file is there.
+    /// As soon as the first file of the record exists.
     FirstFile,
 }
 
@@ -68,67 +67,68 @@ impl Moment {
     }
 }
 
-/// Interrupts a run at a moment; whether it had begun to write, and whether it had ended.
-fn at(after: Moment) -> Result<(bool, bool), Error> {
-    let place = Lab::on("hopper")?;
-    let run = place.reconfigure("mps,mig,time-slicing", "out").spawn()?;
-    after.wait(&place.path("out"));
-    let journal = place.journal();
-    let ended = interrupted(run)?;
-    let said = text(&ended.stderr);
-    let out = place.path("out");
+/// Interrupts a run; whether its record had begun, and whether the run was complete.
+fn interrupt_at(moment: Moment) -> Result<(bool, bool), Error> {
+    let lab = Lab::on("hopper")?;
+    let run = lab.reconfigure("mps,mig,time-slicing", "out").spawn()?;
+    moment.wait(&lab.path("out"));
+    let journal = lab.journal();
+    let ended = interrupt(run)?;
+    let stderr = text(&ended.stderr);
+    let out = lab.path("out");
     let begun = out.join("events.jsonl").is_file();
     match (ended.status.code(), ended.status.signal()) {
-        (Some(130), _) => assert!(!said.contains("panic"), "{after:?}: {said}"),
-        (Some(0), _) => assert!(out.join("record.json").is_file(), "{after:?}: {said}"),
-        // Before it can catch a signal there is nothing that it could leave behind.
-        (None, Some(INTERRUPT)) => assert!(!begun, "{after:?}: {said}"),
-        other => panic!("{after:?}: {other:?}: {said}"),
+        (Some(130), _) => assert!(!stderr.contains("panic"), "{moment:?}: {stderr}"),
+        (Some(0), _) => assert!(out.join("record.json").is_file(), "{moment:?}: {stderr}"),
+        // The signal kills gpubench only before it has a handler, so before it changes anything.
+        (None, Some(INTERRUPT)) => assert!(!begun, "{moment:?}: {stderr}"),
+        other => panic!("{moment:?}: {other:?}: {stderr}"),
     }
-    // Processes whose parent died are gone a moment later.
+    // Processes end shortly after their parent.
     let begin = Instant::now();
-    while !left(&place).is_empty() && begin.elapsed() < Duration::from_secs(10) {
+    while !left(&lab).is_empty() && begin.elapsed() < Duration::from_secs(10) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(left(&place), Vec::<String>::new(), "{after:?}");
-    assert_eq!(daemons(&journal), Vec::<u32>::new(), "{after:?}");
-    assert_eq!(place.journal(), "", "{after:?}: {said}");
+    assert_eq!(left(&lab), Vec::<String>::new(), "{moment:?}");
+    assert_eq!(daemons(&journal), Vec::<u32>::new(), "{moment:?}");
+    assert_eq!(lab.journal(), "", "{moment:?}: {stderr}");
     if begun {
         let folder = out.display().to_string();
-        let read = place
-            .gpubench(&["report", &folder, "--format", "json"])
-            .output()?;
-        let told = text(&read.stderr);
-        assert_eq!(read.status.code(), Some(0), "{after:?}: {told}");
-        let record: RunRecord = serde_json::from_slice(&read.stdout)?;
-        assert_eq!(record.complete, ended.status.code() == Some(0), "{after:?}");
+        let report = finish(lab.gpubench(["report", &folder, "--format", "json"]))?;
+        assert_eq!(report.code, Some(0), "{moment:?}: {}", report.stderr);
+        let record: RunRecord = serde_json::from_str(&report.stdout)?;
+        assert_eq!(
+            record.complete,
+            ended.status.code() == Some(0),
+            "{moment:?}"
+        );
     }
     Ok((begun, ended.status.code() == Some(0)))
 }
 
 #[test]
 fn ctrl_c_at_any_moment_stops_everything_and_leaves_a_record() -> TestResult {
-    let (mut before, mut among, mut after) = (0, 0, 0);
+    let (mut before, mut during, mut after) = (0, 0, 0);
     for moment in 0..MOMENTS {
         let us = FIRST_US * RATIO.powi(moment.cast_signed());
-        match at(Moment::After(Duration::from_micros(us as u64)))? {
+        match interrupt_at(Moment::After(Duration::from_micros(us as u64)))? {
             (_, true) => after += 1,
             (false, false) => before += 1,
-            (true, false) => among += 1,
+            (true, false) => during += 1,
         }
         if after > 1 {
             break;
         }
     }
-    // All of a run was met, and not one part of it alone.
-    assert!(before >= 2 && among >= 5, "{before}, {among}, {after}");
+    // The moments covered the time before the record and the cells.
+    assert!(before >= 2 && during >= 5, "{before}, {during}, {after}");
     Ok(())
 }
 
 #[test]
-fn a_run_whose_record_has_begun_is_interrupted_and_never_killed_by_the_signal() -> TestResult {
+fn a_run_with_a_record_handles_the_signal() -> TestResult {
     for _ in 0..10 {
-        assert_eq!(at(Moment::FirstFile)?, (true, false));
+        assert_eq!(interrupt_at(Moment::FirstFile)?, (true, false));
     }
     Ok(())
 }

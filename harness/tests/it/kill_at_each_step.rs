@@ -1,6 +1,6 @@
-//! gpubench is killed at every step of the set-up and tear-down of every mechanism on every machine.
-//! `gpubench cleanup` then restores the device. Processes, driver calls, daemons and folders are real;
-//! the virtual device outlives them. Nothing is measured.
+//! gpubench is killed at every step of the set-up and tear-down of every mechanism on every
+//! machine. `gpubench cleanup` then restores the device. Processes, driver calls, daemons and
+//! folders are real; the virtual device outlives them. Nothing is measured.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,8 +23,8 @@ const STEPS_MAX: u32 = 64;
 /// Devices tested at the same time: most of the time goes into waiting for processes.
 const AT_ONCE: usize = 6;
 
-/// Every mechanism that changes a host, with its number of changes. A change has four steps: journal
-/// entry, change, undo, and the mark of the undo.
+/// Every mechanism that changes a host, with its number of changes. A change has four steps:
+/// journal entry, change, undo, and the mark of the undo.
 const MECHANISMS: [(&str, u32); 9] = [
     ("exclusive-process", 1),
     ("time-slicing", 1),
@@ -39,7 +39,7 @@ const MECHANISMS: [(&str, u32); 9] = [
     ("hami", 1),
 ];
 
-/// The mechanisms that a machine does not have.
+/// The mechanisms that a machine does not support.
 const LACKING: [(&str, &[&str]); 5] = [
     ("hopper", &[]),
     ("h200", &[]),
@@ -66,7 +66,7 @@ struct Settings {
     groups: Vec<PathBuf>,
 }
 
-/// A device whose settings are compared before and after.
+/// A device whose settings are compared before and after a kill.
 struct Stage {
     host: Resident,
     device: Device,
@@ -155,8 +155,8 @@ impl Stage {
         })?)
     }
 
-    /// Kills gpubench at one step, cleans up, and compares the settings with those from before. False
-    /// when the mechanism has no such step.
+    /// Kills gpubench at one step, cleans up, and compares the settings with those from before.
+    /// False when the mechanism has no such step.
     fn kill_at(&self, mechanism: &str, step: u32) -> Result<bool, Error> {
         let found = self.settings()?;
         let killed = self.rehearse(mechanism, Some(step))?;
@@ -198,7 +198,7 @@ impl Stage {
 /// Mechanisms whose changes the driver of an a100-80 refuses.
 const REFUSED: [&str; 3] = ["time-slicing", "mig", "mig-mps"];
 
-/// Runs jobs on several threads; the first error of any.
+/// Runs jobs on several threads and returns the first error.
 fn all<T: Sync>(jobs: &[T], work: impl Fn(&T) -> TestResult + Sync) -> TestResult {
     let next = AtomicUsize::new(0);
     let one = || -> TestResult {
@@ -268,8 +268,8 @@ fn the_compute_mode_beside_a_daemon_is_restored_after_a_kill_at_every_step() -> 
     })
 }
 
-/// A command before that of the MPS daemon. Before the daemon of an instance starts, another process
-/// takes the instance; the daemon then starts or is refused.
+/// A script in place of the MPS control command. Before the daemon of an instance starts, another
+/// process takes the instance; the daemon then starts or is refused.
 const INTRUDER: &str = r#"#!/bin/sh
 if [ "$1" = -d ] && [ ! -e "$HERE/output" ]; then
     CLIENT hold < "$HERE/held" > "$HERE/output" 2> /dev/null &
@@ -279,9 +279,8 @@ fi
 exec "$STAND_IN" "$@"
 "#;
 
-/// Puts the intruder before the daemon's command. The process that it starts lives until the returned
-/// file is dropped.
-fn place_intruder(stage: &mut Stage, refuses: bool) -> Result<std::fs::File, Error> {
+/// Installs the script. The process that it starts lives until the returned file is dropped.
+fn install_intruder(stage: &mut Stage, refuses: bool) -> Result<std::fs::File, Error> {
     let client = driver_client()?.display().to_string();
     let refuses = if refuses { "1" } else { "0" };
     let script = INTRUDER
@@ -300,7 +299,7 @@ fn place_intruder(stage: &mut Stage, refuses: bool) -> Result<std::fs::File, Err
 fn intrude(refuses: bool) -> TestResult {
     let mut stage = Stage::new("hopper", "")?;
     let found = stage.settings()?;
-    let held = place_intruder(&mut stage, refuses)?;
+    let held = install_intruder(&mut stage, refuses)?;
     let is_busy = |what: &str, done: &Finished| {
         assert_eq!(done.code, Some(6), "{what}: {}", done.stderr);
         for part in [
@@ -342,6 +341,6 @@ fn intrude(refuses: bool) -> TestResult {
 
 #[test]
 fn a_busy_instance_is_reported_kept_whole_and_destroyed_by_a_later_cleanup() -> TestResult {
-    // At tear-down, and at a set-up that fails on the way.
+    // At tear-down, and after a set-up that fails.
     all(&[false, true], |refuses| intrude(*refuses))
 }

@@ -13,7 +13,7 @@ fn gpubench(args: &[&str]) -> Result<String, Error> {
     Ok(done.ended_with(0)?.stdout)
 }
 
-/// The reports for people, from a record in `dir`.
+/// The reports of a record in every readable format.
 fn reports(dir: &Path) -> Result<Vec<String>, Error> {
     let dir = dir.display().to_string();
     ["terminal", "md", "html"]
@@ -46,9 +46,9 @@ fn compare(record: &Record, cell: &CellResult) -> Result<usize, Error> {
         let Some(found) = found else { continue };
         let rank = usize::try_from((requests * permille).div_ceil(1_000))?;
         let exact = exact[rank - 1];
-        let differs = found.abs_diff(exact);
+        let error_ns = found.abs_diff(exact);
         assert!(
-            differs <= exact / 1_000,
+            error_ns <= exact / 1_000,
             "{id} {name}: {found}, exactly {exact}"
         );
         compared += 1;

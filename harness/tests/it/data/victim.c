@@ -1,6 +1,6 @@
-/* A user's program: launches on the driver interface, and tells gpubench of each.
- * It knows no schedule. With `badly` it says something that nobody understands instead; with
- * `wicked FILE`, in which it counts the orders of all its lives, it does harm at some of them. */
+/* A user's program that launches kernels through the driver API and reports each request.
+ * With one argument it breaks the protocol in its first message. With `wicked FILE` it fails in
+ * some orders; FILE counts the orders over all restarts. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ static const char KERNEL[] =
 
 static void *library;
 
-/* Looks a function up and calls it; anything but success ends the program. */
+/* Calls a driver function by name; an error ends the program. */
 #define CALL(name, ...)                                                                \
     do {                                                                               \
         int (*function)() = (int (*)())dlsym(library, name);                           \
@@ -44,7 +44,7 @@ static uint64_t field(const char *line, const char *name) {
     return at ? strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
-/* Leaves somebody behind who has left the group, ignores SIGTERM and holds all descriptors. */
+/* Leaves a process that is in its own session, ignores SIGTERM and holds all descriptors. */
 static void leave_a_child(void) {
     if (fork() == 0) {
         setsid();
@@ -54,7 +54,7 @@ static void leave_a_child(void) {
     }
 }
 
-/* The number of this order, from 0, over all lives. */
+/* The number of this order, from 0, over all restarts. */
 static int order_number(const char *file) {
     int number = 0;
     FILE *counted = fopen(file, "r");
@@ -69,8 +69,8 @@ static int order_number(const char *file) {
     return number;
 }
 
-/* Half-way through an order, after a few requests. */
-static void do_harm(int number, FILE *out) {
+/* Fails in the middle of an order, after a few requests. */
+static void fail(int number, FILE *out) {
     unsigned long long at = now_ns();
     switch (number) {
     case 3: fprintf(out, "took 3 ms\n"); break;
@@ -119,11 +119,11 @@ int main(int count, char **arguments) {
             CALL("cuCtxSynchronize");
             fprintf(out, "{\"start_ns\":%llu,\"end_ns\":%llu}\n", (unsigned long long)start,
                     (unsigned long long)now_ns());
-            if (++done == 5) do_harm(number, out);
+            if (++done == 5) fail(number, out);
         }
         fprintf(out, "{\"done\":true}\n");
     }
-    /* Told to end, a wicked one does not. */
+    /* With `wicked` it ignores the request to end. */
     while (wicked) pause();
     return 0;
 }

@@ -1,10 +1,10 @@
-//! Workloads on the virtual GPU without a harness around them: three machines, a test program that
-//! is run again on each, and the device as that program opens it.
+//! Tests of workloads on the virtual GPU without the harness: machine files, a child process on
+//! each, and the device that the child opens.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Error, TestResult, rerun};
+use crate::support::{Error, TestResult, finish, rerun};
 use gpubench::device::VirtualGpu;
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Context, Driver, Stream, WaitMode};
@@ -14,10 +14,10 @@ use gpubench_workloads::clock::{Clock, Participation};
 use gpubench_workloads::load::Gpu;
 use serde_json::Value;
 
-/// What a victim abides by.
+/// The share of an abiding victim.
 pub const SHARE: f64 = 3.0 / 7.0;
 
-/// Two built-in machines, and between them one that shares no size and no speed with the first.
+/// Two built-in machines, and between them one whose sizes and speeds all differ from `turing`.
 pub fn machines(folder: &Path) -> Result<[String; 3], Error> {
     let other = folder.join("other.toml");
     std::fs::write(&other, smaller_machine()?)?;
@@ -28,7 +28,7 @@ pub fn machines(folder: &Path) -> Result<[String; 3], Error> {
     ])
 }
 
-/// A machine that shares no size and no speed with `turing`.
+/// A machine whose sizes and speeds all differ from `turing`.
 fn smaller_machine() -> Result<String, Error> {
     let text = include_str!("../../../../profiles/machines/turing.toml");
     let mut machine: toml::Table = text.parse()?;
@@ -58,7 +58,7 @@ fn smaller_machine() -> Result<String, Error> {
     Ok(machine.to_string())
 }
 
-/// One whose kernels do in ten milliseconds what those of others do in half of one.
+/// A machine whose kernels take about twenty times as long as on the others.
 pub fn crawling_machine(folder: &Path) -> Result<String, Error> {
     let mut machine: toml::Table = smaller_machine()?.parse()?;
     set(&mut machine, "gpu", "sm_clock_mhz", 60)?;
@@ -82,24 +82,20 @@ fn set(
     Ok(())
 }
 
-/// What the program that is run again on a machine, with these variables, prints, by the `name` of
-/// each line.
+/// Runs a test in a child process on a machine and returns its lines of JSON by their `name`.
 pub fn run_again(
     machine: &str,
     test: &str,
     variables: &[(&str, &str)],
 ) -> Result<BTreeMap<String, Value>, Error> {
     let gpu = VirtualGpu::start(machine, TimeMode::Virtual, 1)?;
-    let done = rerun(test)?
+    let mut command = rerun(test)?;
+    command
         .envs(gpu.environment())
-        .envs(variables.iter().copied())
-        .output()?;
-    let (said, complained) = (
-        String::from_utf8_lossy(&done.stdout).into_owned(),
-        String::from_utf8_lossy(&done.stderr).into_owned(),
-    );
-    assert!(done.status.success(), "{machine}: {said}\n{complained}");
-    let lines = said.lines().filter(|line| line.starts_with('{'));
+        .envs(variables.iter().copied());
+    let done = finish(command)?;
+    assert_eq!(done.code, Some(0), "{machine}: {}", done.text());
+    let lines = done.stdout.lines().filter(|line| line.starts_with('{'));
     lines
         .map(|line| {
             let value: Value = serde_json::from_str(line)?;
@@ -108,19 +104,19 @@ pub fn run_again(
         .collect()
 }
 
-/// The virtual device of the environment, open, with its clock.
+/// The virtual device of the environment with its clock.
 pub struct Device {
     pub gpu: Gpu,
     pub clock: Clock,
-    announcing: Shared,
+    shared: Shared,
 }
 
 impl Device {
     pub fn of_environment() -> Result<Self, Error> {
         let clock = Clock::find()?;
         assert!(clock.is_virtual(), "the virtual device is not found");
-        let announcing = Shared::open(Path::new(&std::env::var(ENV)?))?;
-        announcing.expect(0)?;
+        let shared = Shared::open(Path::new(&std::env::var(ENV)?))?;
+        shared.expect(0)?;
         let participation = Participation::join(&clock, 0)?;
         let device = Driver::load()?.device(0)?;
         let context = Context::primary(&device, WaitMode::BlockingSync)?;
@@ -132,15 +128,11 @@ impl Device {
             context,
         };
         participation.leave()?;
-        Ok(Self {
-            gpu,
-            clock,
-            announcing,
-        })
+        Ok(Self { gpu, clock, shared })
     }
 
     /// Announces a participant, before its thread joins the clock.
     pub fn expect(&self, id: u32) -> Result<(), DeviceError> {
-        self.announcing.expect(id)
+        self.shared.expect(id)
     }
 }

@@ -1,15 +1,13 @@
-//! A place for tests of faults: the shortest runs with fault trials, on machines that are bent, and
-//! what their records say.
+//! Fault trials: short runs with them, machines with planted defects, and rows of the records.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Stdio;
 
-use super::{Error, binary, record, run_matrix};
+use super::{Error, finish, gpubench, record, run_matrix};
 use gpubench_record::{FaultResult, FaultTally, MatrixRow, RunRecord};
 
-/// Six blocks of one resource, with two victims beside the process that breaks something. The share
-/// is one that three instances of a MIG device give.
+/// The shortest profile with two victims beside the injector. Three MIG instances can have this
+/// share.
 pub const PROFILE: &str = concat!(
     "tenants = 3\nshare = \"1/4\"\n",
     include_str!("../data/short.toml"),
@@ -18,7 +16,7 @@ pub const PROFILE: &str = concat!(
 pub const TURING: &str = include_str!("../../../../profiles/machines/turing.toml");
 pub const HOPPER: &str = include_str!("../../../../profiles/machines/hopper.toml");
 
-/// The machine with defects.
+/// A machine file with these defects.
 pub fn planted(machine: &str, defects: &[(&str, toml::Value)]) -> Result<String, Error> {
     let mut machine: toml::Table = machine.parse()?;
     let entry = machine.entry("defects".to_owned());
@@ -30,20 +28,20 @@ pub fn planted(machine: &str, defects: &[(&str, toml::Value)]) -> Result<String,
     Ok(machine.to_string())
 }
 
-/// The machine without error correction of its memory.
+/// A machine file without ECC.
 pub fn without_ecc(machine: &str) -> String {
     machine.replace("scrub = false", "scrub = false\necc = false")
 }
 
 pub fn matrix(dir: &Path, name: &str, machine: &str, more: &[&str]) -> Result<RunRecord, Error> {
-    let (code, said, record) = ended(dir, name, machine, more)?;
+    let (code, stderr, record) = ended(dir, name, machine, more)?;
     if code != Some(0) {
-        return Err(said.into());
+        return Err(stderr.into());
     }
     Ok(record)
 }
 
-/// How a run ended, what it said, and its record.
+/// The status of a run, its standard error and its record.
 pub fn ended(
     dir: &Path,
     name: &str,
@@ -55,7 +53,8 @@ pub fn ended(
     Ok((done.code, done.stderr, record))
 }
 
-/// The trials of a mechanism by fault, all of which count and left the host as it was found.
+/// The trials of a mechanism by fault. All must be measured, leave nothing on the host and need no
+/// recovery action.
 pub fn trials<'a>(
     record: &'a RunRecord,
     mechanism: &str,
@@ -108,16 +107,9 @@ pub fn tally<'a>(
     found.ok_or_else(|| format!("no tally of {fault} under {mechanism}").into())
 }
 
-/// What `gpubench report` makes of these records.
+/// The output of `gpubench report` for these records.
 pub fn report(dir: &Path, names: &[&str], format: &str) -> Result<String, Error> {
-    let done = binary()
-        .arg("report")
-        .args(names.iter().map(|name| dir.join(name)))
-        .arg(format!("--format={format}"))
-        .stdin(Stdio::null())
-        .output()?;
-    if !done.status.success() {
-        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
-    }
-    Ok(String::from_utf8(done.stdout)?)
+    let mut command = gpubench(["report", &format!("--format={format}")]);
+    command.args(names.iter().map(|name| dir.join(name)));
+    Ok(finish(command)?.ended_with(0)?.stdout)
 }

@@ -1,4 +1,4 @@
-//! Mechanisms: runs that change the device, its journal, its MPS daemons, and rows of a record.
+//! Runs that change device settings, their journals, MPS daemons, and rows of a record.
 
 use std::path::Path;
 use std::process::{Child, Command, Output};
@@ -13,7 +13,7 @@ impl Lab {
         self.matrix(out, &["--allow-reconfigure", "--mechanism", mechanisms])
     }
 
-    /// Everything in the journals.
+    /// The text of all journals.
     pub fn journal(&self) -> String {
         let Ok(entries) = std::fs::read_dir(self.path("state/gpubench")) else {
             return String::new();
@@ -30,7 +30,7 @@ impl Lab {
     }
 }
 
-/// An error with the complaints of a command that did not end with status 0.
+/// An error with the standard error of a command that did not end with status 0.
 pub fn done(output: &Output) -> Result<(), String> {
     let (code, stderr) = (output.status.code(), text(&output.stderr));
     if code == Some(0) {
@@ -47,7 +47,7 @@ pub fn row<'a>(record: &'a RunRecord, name: &str) -> Result<&'a MechanismRow, St
         .ok_or_else(|| format!("{name} is not in the record"))
 }
 
-/// A row with its outcome and reason, and whether anything of it was scored.
+/// The outcome and reason of a mechanism, and whether any of its rows was measured.
 pub fn outcome(record: &RunRecord, name: &str) -> Result<(OutcomeKind, String, bool), String> {
     let row = row(record, name)?;
     let scored = record
@@ -58,7 +58,7 @@ pub fn outcome(record: &RunRecord, name: &str) -> Result<(OutcomeKind, String, b
     Ok((row.outcome.outcome, reason, scored))
 }
 
-/// Processes of MPS daemons in folders that this text names.
+/// Processes of MPS daemons whose pipe folders occur in this text.
 pub fn daemons(named_in: &str) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();

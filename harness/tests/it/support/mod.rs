@@ -1,5 +1,4 @@
-//! What the tests share: a folder with a virtual machine in it, the binary that runs there, and what
-//! it leaves.
+//! Shared by the tests: a folder with a machine file, runs of the binary in it, and their results.
 
 pub mod device;
 pub mod fault;
@@ -19,10 +18,10 @@ use gpubench_virtual_gpu::machine::BUILT_IN;
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 pub type TestResult = Result<(), Error>;
 
-/// The shortest run that goes through everything: six blocks of one resource.
+/// The shortest profile with all parts of a run: six blocks of one resource.
 pub const SHORT: &str = include_str!("../data/short.toml");
 
-/// How long a test waits for a process before it fails: a limit for hangs, not a measure.
+/// How long a test waits for a process before it fails.
 pub const LIVENESS: Duration = Duration::from_secs(120);
 
 /// The text of a built-in machine file.
@@ -33,7 +32,7 @@ pub fn machine_text(name: &str) -> Result<&'static str, Error> {
         .1)
 }
 
-/// Replaces texts in a machine file. A text that is absent is an error: the test would check nothing.
+/// Replaces texts in a machine file. An absent text is an error: the test would check nothing.
 pub fn with_changes(machine: &str, changes: &[(&str, &str)]) -> Result<String, Error> {
     let mut text = machine.to_owned();
     for (from, to) in changes {
@@ -130,7 +129,8 @@ impl Lab {
     }
 }
 
-/// Runs `matrix` into the folder `name` of `dir`, with a machine file and a profile written beside it.
+/// Runs `matrix` into the folder `name` of `dir`, with a machine file and a profile written beside
+/// it.
 pub fn run_matrix(
     dir: &Path,
     name: &str,
@@ -174,7 +174,7 @@ pub fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_gpubench"))
 }
 
-/// The client of the driver API that is not part of the harness.
+/// The example program that uses the driver API without the harness.
 pub fn driver_client() -> Result<PathBuf, Error> {
     let own = std::env::current_exe()?;
     let target = own.parent().and_then(Path::parent);
@@ -197,12 +197,12 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Both outputs, for messages and for texts that may be in either.
+    /// Standard output and standard error.
     pub fn text(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 
-    /// An error with the command's complaints unless it ended with this status.
+    /// An error with both outputs unless the command ended with this status.
     pub fn ended_with(self, code: i32) -> Result<Self, Error> {
         if self.code == Some(code) {
             return Ok(self);
@@ -251,7 +251,7 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) -> TestResult {
     Ok(())
 }
 
-/// Waits for a condition while a run goes on; an error when the run ends first.
+/// Waits for a condition during a run; an error if the run ends first.
 pub fn wait_during(run: &mut Child, what: &str, mut condition: impl FnMut() -> bool) -> TestResult {
     let mut ended = false;
     wait_for(what, || {
@@ -264,7 +264,7 @@ pub fn wait_during(run: &mut Child, what: &str, mut condition: impl FnMut() -> b
     Ok(())
 }
 
-/// Runs one test of this program again, as a process of its own with these variables.
+/// A command that runs one test of this program in a child process.
 pub fn rerun(test: &str) -> Result<Command, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);

@@ -1,4 +1,4 @@
-//! A short run of `matrix` with more to ask for than cells, on a virtual machine of one's own.
+//! Short runs of `matrix` with additions to the profile.
 
 use std::path::Path;
 
@@ -7,24 +7,24 @@ use gpubench_record::RunRecord;
 
 pub const HOPPER: &str = include_str!("../../../../profiles/machines/hopper.toml");
 
-/// The shortest profile with these keys and tables in place of its own.
-fn profile(own: &str) -> Result<String, Error> {
+/// The shortest profile with these keys and tables.
+fn profile(changes: &str) -> Result<String, Error> {
     let mut profile: toml::Table = SHORT.parse()?;
-    profile.extend(own.parse::<toml::Table>()?);
+    profile.extend(changes.parse::<toml::Table>()?);
     Ok(profile.to_string())
 }
 
-/// Runs `matrix` with these arguments on that machine, under the shortest profile but for what is
-/// `own`, into the folder `name`. It may end with `statuses`.
+/// Runs `matrix` into the folder `name` with `changes` to the shortest profile. A status that is
+/// not in `statuses` is an error.
 pub fn matrix(
     dir: &Path,
     name: &str,
     machine: &str,
-    own: &str,
+    changes: &str,
     arguments: &[&str],
     statuses: &[i32],
 ) -> Result<RunRecord, Error> {
-    let done = run_matrix(dir, name, machine, &profile(own)?, arguments)?;
+    let done = run_matrix(dir, name, machine, &profile(changes)?, arguments)?;
     if !done.code.is_some_and(|code| statuses.contains(&code)) {
         return Err(done.text().into());
     }

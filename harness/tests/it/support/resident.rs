@@ -1,4 +1,4 @@
-//! A virtual device that outlives the programs that use it, found through their environment.
+//! A virtual device that outlives its programs, which find it through their environment.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use gpubench_virtual_gpu::session::ENV;
 
 use super::{Error, Lab, TestResult, finish, program};
 
-/// The device with the folders of the programs on it.
+/// A lab with a running device.
 pub struct Resident {
     pub lab: Lab,
     environment: Vec<(String, String)>,
@@ -21,7 +21,7 @@ impl Resident {
         Self::start_by(program(), lab)
     }
 
-    /// Starts the lab's machine by this copy of the binary, to which its vendor commands are links.
+    /// Starts the lab's machine with this copy of the binary. The vendor commands are links to it.
     pub fn start_by(program: &Path, lab: Lab) -> Result<Self, Error> {
         std::fs::create_dir(lab.path("run"))?;
         let mut command = Command::new(program);
@@ -68,8 +68,8 @@ impl Resident {
         command
     }
 
-    /// Puts a script before the vendor's command of that name. `HERE` is the lab's folder, and
-    /// `STAND_IN` the command that the script replaces.
+    /// Puts a script before the vendor command of that name on `PATH`. In the script, `HERE` is the
+    /// lab's folder and `STAND_IN` the replaced command.
     pub fn shadow(&mut self, name: &str, script: &str) -> TestResult {
         let bin = self.lab.path("bin");
         std::fs::create_dir(&bin)?;

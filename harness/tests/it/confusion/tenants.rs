@@ -1,6 +1,6 @@
-//! Victims and aggressors in processes of their own: this very program again, which does what it
-//! is told on its input. Whoever acts has a place on the device's clock, which its parent
-//! announces before it tells anybody to go on; at other times it stands beside the clock.
+//! Processes of victims and aggressors: children of this test program that read cells from their
+//! standard input. A tenant takes part in the device's virtual clock only during a cell; the parent
+//! announces it to the clock before the cell starts.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use gpubench_workloads::load::{self, Gpu, Prepared};
 
 use crate::support::{Error, TestResult, rerun};
 
-/// The role of a process: `victim NAME` or `aggressor NAME`, with `narrow` where it keeps to one
-/// block on each SM.
-const PART: &str = "GPUBENCH_TEST_PART";
-/// Stands before what it says, since the test harness writes on the same output.
+/// The role of a process: `victim NAME` or `aggressor NAME`, with `narrow` for one block on each
+/// SM.
+const ROLE: &str = "GPUBENCH_TEST_ROLE";
+/// Prefix of its reports, because the test harness writes to the same output.
 const MARK: &str = "@:";
 
 const SHARE: f64 = 3.0 / 7.0;
@@ -26,99 +26,99 @@ const SERVICE_NS: u64 = 500_000;
 /// Requests that an aggressor has on the device before it waits for them.
 const DEPTH: usize = 4;
 
-/// Blocks of which each gives a rate.
+/// Blocks of a cell, each with one rate.
 pub const BLOCKS: u64 = 8;
 
-/// Places on the clock.
+/// Participants of the clock.
 const VICTIM: u32 = 0;
 const AGGRESSOR: u32 = 1;
 
-/// One measurement: when it begins, how long a block lasts, when the neighbour stops at the
-/// latest, and the file that appears when the victim is done.
+/// One measurement: its start, the length of a block, the latest end of the aggressor, and the file
+/// that the victim creates when it has ended.
 #[derive(Debug, Clone)]
 pub struct Cell {
     pub from_ns: u64,
     pub block_ns: u64,
     pub until_ns: u64,
-    pub over: PathBuf,
+    pub done_file: PathBuf,
 }
 
-/// A process with a part.
-pub struct Actor {
+/// The process of a tenant.
+pub struct Tenant {
     child: Child,
     out: BufReader<ChildStdout>,
     id: u32,
 }
 
-impl Drop for Actor {
+impl Drop for Tenant {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Actor {
-    /// Starts the process of a part; it calibrates and prepares itself.
+impl Tenant {
+    /// Starts the process of a role, which calibrates and sets up its workload.
     pub fn start(
         test: &str,
         device: &Device,
-        part: &str,
-        around: &dyn Fn(&mut Command),
+        role: &str,
+        configure: &dyn Fn(&mut Command),
     ) -> Result<Self, Error> {
-        let id = if part.starts_with("victim") {
+        let id = if role.starts_with("victim") {
             VICTIM
         } else {
             AGGRESSOR
         };
         let mut command = rerun(test)?;
-        around(&mut command);
+        configure(&mut command);
         command
-            .env(PART, part)
+            .env(ROLE, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         device.expect(id)?;
         let mut child = command.spawn()?;
         let out = BufReader::new(child.stdout.take().ok_or("no output")?);
-        let mut actor = Self { child, out, id };
-        actor.says()?;
-        Ok(actor)
+        let mut tenant = Self { child, out, id };
+        tenant.figures()?;
+        Ok(tenant)
     }
 
-    /// Has its place on the clock kept for it: the clock stands until it comes.
+    /// Announces it to the clock, which stands still until it joins.
     pub fn announce(&self, device: &Device) -> TestResult {
         Ok(device.expect(self.id)?)
     }
 
-    /// Tells it to play in a cell, once it is announced.
-    pub fn play(&mut self, cell: &Cell) -> TestResult {
+    /// Starts a cell in it, once it is announced.
+    pub fn start_cell(&mut self, cell: &Cell) -> TestResult {
         let stdin = self.child.stdin.as_mut().ok_or("no input")?;
         let Cell {
             from_ns,
             block_ns,
             until_ns,
-            over,
+            done_file,
         } = cell;
         Ok(writeln!(
             stdin,
             "{from_ns} {block_ns} {until_ns} {}",
-            over.display()
+            done_file.display()
         )?)
     }
 
-    /// The figures that it says when it has played.
-    pub fn says(&mut self) -> Result<Vec<f64>, Error> {
+    /// Waits for its report and returns the figures.
+    pub fn figures(&mut self) -> Result<Vec<f64>, Error> {
         let mut line = String::new();
         while self.out.read_line(&mut line)? > 0 {
-            if let Some((_, said)) = line.trim_end().split_once(MARK) {
-                let figures = said.split_whitespace().map(str::parse);
+            if let Some((_, report)) = line.trim_end().split_once(MARK) {
+                let figures = report.split_whitespace().map(str::parse);
                 return Ok(figures.collect::<Result<_, _>>()?);
             }
             line.clear();
         }
-        Err(format!("it ended: {}", self.child.wait()?).into())
+        Err(format!("the tenant ended: {}", self.child.wait()?).into())
     }
 
-    /// Lets it end, which takes a place on the clock once more.
+    /// Ends the process. Its teardown takes virtual time.
     pub fn finish(mut self, device: &Device) -> TestResult {
         self.announce(device)?;
         drop(self.child.stdin.take());
@@ -126,21 +126,21 @@ impl Actor {
         if status.success() {
             Ok(())
         } else {
-            Err(format!("a part failed: {status}").into())
+            Err(format!("a tenant failed: {status}").into())
         }
     }
 }
 
-/// The part of this process, if it has one.
-pub fn part() -> Option<String> {
-    std::env::var(PART).ok()
+/// The role of this process, if it is a tenant.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
 }
 
-/// Plays the part to its end.
-pub fn follow(part: &str) -> TestResult {
+/// Runs a tenant until its input ends.
+pub fn serve(role: &str) -> TestResult {
     let clock = Clock::find()?;
     assert!(clock.is_virtual(), "the virtual device is not found");
-    let words: Vec<&str> = part.split(' ').collect();
+    let words: Vec<&str> = role.split(' ').collect();
     let (victim, name) = (words[0] == "victim", words[1]);
     let id = if victim { VICTIM } else { AGGRESSOR };
     let participation = Participation::join(&clock, id)?;
@@ -153,17 +153,17 @@ pub fn follow(part: &str) -> TestResult {
     }
     let mut prepared = workload.setup(&gpu, &spec)?;
     participation.leave()?;
-    say(&[])?;
+    report(&[])?;
     for line in std::io::stdin().lock().lines() {
         let cell = parse(&line?)?;
         let participation = Participation::join(&clock, id)?;
-        let said = if victim {
+        let figures = if victim {
             measure(&gpu, &mut *prepared, &clock, &cell)?
         } else {
-            lean(&gpu, &mut *prepared, &clock, &cell)?
+            stress(&gpu, &mut *prepared, &clock, &cell)?
         };
         participation.leave()?;
-        say(&said)?;
+        report(&figures)?;
     }
     let participation = Participation::join(&clock, id)?;
     drop(prepared);
@@ -171,7 +171,7 @@ pub fn follow(part: &str) -> TestResult {
     Ok(participation.leave()?)
 }
 
-fn say(figures: &[f64]) -> TestResult {
+fn report(figures: &[f64]) -> TestResult {
     let text: Vec<String> = figures.iter().map(f64::to_string).collect();
     Ok(writeln!(std::io::stdout(), "\n{MARK}{}", text.join(" "))?)
 }
@@ -183,18 +183,18 @@ fn parse(line: &str) -> Result<Cell, Error> {
         from_ns: next()?.parse()?,
         block_ns: next()?.parse()?,
         until_ns: next()?.parse()?,
-        over: Path::new(next()?).to_owned(),
+        done_file: Path::new(next()?).to_owned(),
     })
 }
 
-/// A grid that fills the device takes every slot for blocks too, which has an aggressor of its own.
+/// One block on each SM, so that the kernel leaves block slots free.
 fn narrow(spec: &mut WorkloadSpec, gpu: &Gpu) {
     if let Some(blocks) = spec.params.get_mut("blocks") {
         *blocks = gpu.props.sm_count.into();
     }
 }
 
-/// A context of its own on the device of the environment.
+/// The device of the environment with a new context.
 fn open() -> Result<Gpu, Error> {
     let device = Driver::load()?.device(0)?;
     let context = Context::create(&device, WaitMode::BlockingSync)?;
@@ -207,7 +207,7 @@ fn open() -> Result<Gpu, Error> {
     })
 }
 
-/// Requests a second, one after the other, in each block.
+/// Requests per second in each block, one request at a time.
 fn measure(
     gpu: &Gpu,
     prepared: &mut dyn Prepared,
@@ -235,13 +235,13 @@ fn measure(
         let late_ns = now_ns - cell.until_ns;
         return Err(format!("the victim goes on {late_ns} ns after the aggressor").into());
     }
-    // The neighbour has not the clock meanwhile, and sees it at its next turn.
-    std::fs::write(&cell.over, "")?;
+    // The aggressor does not run meanwhile and finds the file when it runs next.
+    std::fs::write(&cell.done_file, "")?;
     Ok(rates)
 }
 
 /// Keeps its resource busy until the victim is done.
-fn lean(
+fn stress(
     gpu: &Gpu,
     prepared: &mut dyn Prepared,
     clock: &Clock,
@@ -252,9 +252,9 @@ fn lean(
     }
     gpu.stream.synchronize()?;
     if clock.now_ns() > cell.from_ns {
-        return Err("the aggressor comes too late".into());
+        return Err("the aggressor starts too late".into());
     }
-    while clock.now_ns() < cell.until_ns && !cell.over.exists() {
+    while clock.now_ns() < cell.until_ns && !cell.done_file.exists() {
         for _ in 0..DEPTH {
             prepared.step(gpu)?;
         }
