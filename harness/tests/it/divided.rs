@@ -115,7 +115,7 @@ fn available_mechanisms_run_in_existing_instances() -> TestResult {
     // The victim keeps to its share, 3/7 of the 8 memory slices. The instance has 4 of them.
     let events = std::fs::read_to_string(divided.host.lab.path("out/events.jsonl"))?;
     assert!(
-        events.contains("calibrated under mig[3g+3g], the victim for 0.857 of what it sees"),
+        events.contains("calibrated under mig[3g+3g], the victim for 0.857 of its instance"),
         "{}",
         events
             .lines()

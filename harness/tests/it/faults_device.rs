@@ -40,7 +40,7 @@ fn trials_stop_when_the_device_needs_a_reset() -> TestResult {
         let tables = report(dir.path(), &[name], "terminal")?;
         for notice in [
             format!("FAULT TRIALS STOPPED: {why}"),
-            "NOT HELD: 1 of 5 planned fault trials; time-slicing[slice=default]: illegal-address"
+            "NOT RUN: 1 of 5 planned fault trials; time-slicing[slice=default]: illegal-address"
                 .to_owned(),
         ] {
             assert!(tables.contains(&notice), "{tables}");
