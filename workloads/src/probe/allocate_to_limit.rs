@@ -119,12 +119,14 @@ mod tests {
     /// Allocates from a driver that has `free` bytes and then refuses with `code`.
     fn allocated(free: u64, max_bytes: u64, code: i32) -> (u64, Option<i32>) {
         let mut left = free;
-        let allocation = until_refused(max_bytes, 16, |bytes| match left.checked_sub(bytes as u64) {
-            Some(rest) => {
-                left = rest;
-                Ok(())
+        let allocation = until_refused(max_bytes, 16, |bytes| {
+            match left.checked_sub(bytes as u64) {
+                Some(rest) => {
+                    left = rest;
+                    Ok(())
+                }
+                None => Err(DriverError::from_code("cuMemAlloc_v2", code)),
             }
-            None => Err(DriverError::from_code("cuMemAlloc_v2", code)),
         })
         .expect("every refusal has a code");
         (allocation.bytes, allocation.refused_with)

@@ -74,7 +74,9 @@ impl Request {
         match (self.route, &self.graph) {
             (SubmitRoute::Graphs, Some(graph)) => graph.launch(stream),
             (SubmitRoute::PerThreadLaunches, _) => function.launch_per_thread(grid, stream, &args),
-            (SubmitRoute::CooperativeLaunches, _) => function.launch_cooperative(grid, stream, &args),
+            (SubmitRoute::CooperativeLaunches, _) => {
+                function.launch_cooperative(grid, stream, &args)
+            }
             _ => function.launch(grid, stream, &args),
         }
     }

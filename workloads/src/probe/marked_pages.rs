@@ -159,7 +159,10 @@ fn marked_pages(gpu: &Gpu, pieces: &[Piece], mark: Mark) -> Result<u64, DriverEr
         gpu.stream.synchronize()?;
         let mut words = vec![0; piece.pages as usize];
         found.read(0, &mut words)?;
-        marked += words.iter().filter(|&&matching| matching >= MATCHING_WORDS).count() as u64;
+        marked += words
+            .iter()
+            .filter(|&&matching| matching >= MATCHING_WORDS)
+            .count() as u64;
     }
     Ok(marked)
 }

@@ -34,9 +34,7 @@ impl RunStep for ExhaustMemory {
             .put(gpu, 0)
             .and_then(|()| gpu.stream.synchronize())
             .and_then(|()| stamps.read(1));
-        let serves_code = launched
-            .err()
-            .map_or(0, |error| error.code().unwrap_or(-1));
+        let serves_code = launched.err().map_or(0, |error| error.code().unwrap_or(-1));
         held.pieces.into_iter().try_for_each(DeviceBuffer::free)?;
         let again = DeviceBuffer::<u32>::alloc(&gpu.context, MORE_WORDS);
         let recovers_code = again.err().map_or(0, |error| error.code().unwrap_or(-1));

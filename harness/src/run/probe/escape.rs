@@ -5,9 +5,7 @@
 
 use gpubench_kernels::driver::{AllocKind, LOOKUP_ENV, Lookup};
 use gpubench_record::probe::step::{ExportMemory, ImportMemory};
-use gpubench_record::{
-    CapCall, Condition, EscapeOutcome, EscapeRoute, ProbeFound, SubmitRoute,
-};
+use gpubench_record::{CapCall, Condition, EscapeOutcome, EscapeRoute, ProbeFound, SubmitRoute};
 
 use super::baseline::FullDeviceBaseline;
 use super::limit_bypass::{WATCH, rates_per_ns, submit};
@@ -147,7 +145,9 @@ async fn import(tenants: &mut TenantSet) -> Result<EscapeRoute, RunError> {
     let handle = step(tenants, NEIGHBOUR, export).await?.handle;
     let device_bytes = device_bytes(tenants);
     let own = allocate(tenants, VICTIM, device_bytes, HOG_PIECES).await?;
-    let refused_with = step(tenants, VICTIM, ImportMemory { handle }).await?.refused_with;
+    let refused_with = step(tenants, VICTIM, ImportMemory { handle })
+        .await?
+        .refused_with;
     for slot in [VICTIM, NEIGHBOUR] {
         release(tenants, slot).await?;
     }
@@ -230,7 +230,10 @@ async fn submitted(
         outcome: EscapeOutcome::Compute {
             share_ppm: share_ppm.collect(),
         },
-        evidence: format!("{} requests, share of the device's {of}", run.ended_ns.len()),
+        evidence: format!(
+            "{} requests, share of the device's {of}",
+            run.ended_ns.len()
+        ),
     })
 }
 

@@ -40,8 +40,7 @@ async fn launch_latency(
     let seed = tenants.handles().setup.plan.seed;
     let before = step(tenants, VICTIM, launches(seed)).await?;
     let busy = baseline.requests(WATCH_NS * LONGER);
-    let (beside, completed) =
-        step_both(tenants, launches(seed.wrapping_add(1)), busy).await?;
+    let (beside, completed) = step_both(tenants, launches(seed.wrapping_add(1)), busy).await?;
     let after = step(tenants, VICTIM, launches(seed.wrapping_add(2))).await?;
     Ok(ProbeFound::LaunchLatency(LaunchTrials {
         before,

@@ -37,10 +37,7 @@ enum ReleasedBy {
     Context,
 }
 
-async fn residue(
-    tenants: &mut TenantSet,
-    released_by: ReleasedBy,
-) -> Result<ProbeFound, RunError> {
+async fn residue(tenants: &mut TenantSet, released_by: ReleasedBy) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
     let (page_bytes, pages, scan) = if tenants.handles().setup.clock.is_virtual() {
         (PAGE_BYTES_VIRTUAL, PAGES_VIRTUAL, PAGES_VIRTUAL)
