@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Every check of the repository, in order, without a GPU: `bash ci/test.sh [STEP...]`.
 #
-# With no STEP all of them run. Everything is built in the release profile and with the features of the
-# whole workspace: the Parquet library is compiled once, and tests run the binary that users get.
+# With no STEP all of them run. Everything is built in the release profile and with the features of
+# the whole workspace: dependencies are compiled once, and tests run the binary that users get.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -136,8 +136,8 @@ victim() {
     python3 -m doctest ci/check_victim.py
     cargo run --locked --release --quiet -- list mechanisms --format json >"$known"
     bounded 15m cargo run --locked --release --quiet -- matrix --device virtual \
-        --victim-cmd "$command" --profile harness/tests/it/data/foreign_proofs.toml --allow-reconfigure \
-        --out "$scratch/victim" >/dev/null
+        --victim-cmd "$command" --profile harness/tests/it/data/foreign_proofs.toml \
+        --allow-reconfigure --out "$scratch/victim" >/dev/null
     python3 ci/check_victim.py "$scratch/victim/record.json" "$known"
 }
 

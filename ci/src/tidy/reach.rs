@@ -106,11 +106,12 @@ fn declare(name: &str, folder: &str, found: &mut Vec<String>) {
 /// The folder of the modules of this file.
 fn children_folder(path: &str) -> String {
     let (folder, file) = split(path);
-    let in_source = folder.contains("src/") && !folder.ends_with("src/bin/");
+    let of_targets = ["src/bin/", "tests/", "benches/", "examples/"];
+    // Single-file targets and build scripts have modules in their own folder.
+    let is_target = of_targets.iter().any(|end| folder.ends_with(end)) || file == "build.rs";
     match file.trim_end_matches(".rs") {
         "mod" | "lib" | "main" => folder.to_owned(),
-        // Targets outside `src` and build scripts have modules in their own folder.
-        _ if !in_source => folder.to_owned(),
+        _ if is_target => folder.to_owned(),
         name => format!("{folder}{name}/"),
     }
 }
@@ -153,7 +154,12 @@ mod tests {
 
     #[test]
     fn declared_files_are_alive() {
-        let alive: [&[(&str, &str)]; 9] = [
+        let alive: [&[(&str, &str)]; 10] = [
+            &[
+                ("p/tests/it/main.rs", "mod a;"),
+                ("p/tests/it/a.rs", "mod b;"),
+                ("p/tests/it/a/b.rs", ""),
+            ],
             &[("p/src/lib.rs", "mod a;"), ("p/src/a.rs", "")],
             &[
                 ("p/src/lib.rs", "pub mod a;"),

@@ -168,8 +168,8 @@ fn visibility(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     row.warn("the neighbour's addresses were read by copies, not by kernels");
     if *visible_in_free > 0 {
         row.warn(format!(
-            "information leak: cuMemGetInfo followed the neighbour's memory in {visible_in_free} of \
-             {allocations} readings"
+            "information leak: cuMemGetInfo followed the neighbour's memory in {visible_in_free} \
+             of {allocations} readings"
         ));
     }
     match listed_by_nvml {

@@ -33,8 +33,8 @@ impl Mark {
         let page_words = page_bytes / 4;
         if page_words < 2 * MATCHING_WORDS || !page_bytes.is_multiple_of(4) || seed < page_words {
             return Err(ProbeError::parameter(format!(
-                "pages of {page_bytes} bytes and seed {seed} (accepted: whole words, at least {} of \
-                 them, and a seed of their number or more)",
+                "pages of {page_bytes} bytes and seed {seed} (accepted: whole words, at least {} \
+                 of them, and a seed of their number or more)",
                 2 * MATCHING_WORDS
             )));
         }

@@ -1,6 +1,6 @@
 //! Probes, the tenant's side: the steps of checks that do not produce a throughput.
 //!
-//! To add a step, write its file with its `impl RunStep` and add its line to `steps!`. Memory that
+//! To add a step, write its file with its `impl RunStep` and add its line to `catalogue!`. Memory that
 //! a step keeps stays allocated until [`ReleaseMemory`] or until the context closes. Nothing is
 //! judged here.
 //!
@@ -34,7 +34,7 @@ trait RunStep: Step {
 }
 
 /// Declares the module of each group of steps and dispatches to them.
-macro_rules! steps {
+macro_rules! catalogue {
     ($( $module:ident: $( $step:ident )+, )*) => {
         $( mod $module; )*
 
@@ -50,7 +50,7 @@ macro_rules! steps {
     };
 }
 
-steps! {
+catalogue! {
     marked_pages: MarkPages ScanPages,
     allocate_to_limit: AllocateByCall AllocateAndKeep ReleaseMemory,
     out_of_memory: ExhaustMemory,

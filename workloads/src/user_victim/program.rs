@@ -188,7 +188,7 @@ impl Program {
             signal_group(self.pid(), Signal::TERM);
             self.wait(clock, GRACE_NS);
         }
-        // Also when it has ended: its descendants may still run, in its process group or outside it.
+        // Also when it has ended: its descendants may still run, in its process group or outside.
         signal_group(self.pid(), Signal::KILL);
         let _reaped = self.child.wait();
         if process_tree::adopts() {

@@ -64,8 +64,8 @@ const INVALID: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[user-victim]\ncommand = \"  \"\n",
-        "profile mine.toml:3: key `user-victim.command`: no command (accepted: a shell command; \"\" \
-         for no program)",
+        "profile mine.toml:3: key `user-victim.command`: no command (accepted: a shell command; \
+         \"\" for no program)",
     ),
     (
         "version = 1\n[user-victim]\nready = \"999ms\"\n",

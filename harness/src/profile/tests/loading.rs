@@ -112,8 +112,8 @@ fn flags_for_a_program_need_a_program() -> Result<(), ExpectedError> {
         ..Overrides::default()
     };
     let refused = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
-    let wanted = "profile the command line: key `user-victim.ready`: there is no program to wait for \
-                  (accepted: --victim-cmd beside it)";
+    let wanted = "profile the command line: key `user-victim.ready`: there is no program to wait \
+                  for (accepted: --victim-cmd beside it)";
     assert_eq!(
         refused.err().map(|error| error.to_string()).as_deref(),
         Some(wanted)

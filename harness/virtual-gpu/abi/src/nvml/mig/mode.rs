@@ -31,7 +31,8 @@ entries! {
         supported(&device)?;
         privileged(&device)?;
         catch_up_with_the_living(&device)?;
-        let activation = device.transact(|state, _| mig::request_mode(state, device.machine(), on))?;
+        let machine = device.machine();
+        let activation = device.transact(|state, _| mig::request_mode(state, machine, on))?;
         let found = match activation {
             mig::Activation::Done => 0,
             mig::Activation::InUse => returns::IN_USE.0,
