@@ -91,7 +91,7 @@ fn between(
     );
     let machine = lab.device();
     let machine = machine.trim_start_matches("virtual:");
-    let mut exec = lab.gpubench(&["virtual-gpu", "exec", "--machine", machine, "--"]);
+    let mut exec = lab.gpubench(["virtual-gpu", "exec", "--machine", machine, "--"]);
     exec.env(
         "HERE",
         lab.path("").display().to_string().trim_end_matches('/'),

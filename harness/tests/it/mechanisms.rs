@@ -138,7 +138,7 @@ fn cleanup_undoes_a_killed_run() -> TestResult {
     let refused = lab.reconfigure("mps", "refused").output()?;
     assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("gpubench cleanup"));
-    let cleaned = lab.gpubench(&["cleanup"]).output()?;
+    let cleaned = lab.gpubench(["cleanup"]).output()?;
     done(&cleaned)?;
     let printed = text(&cleaned.stdout);
     for change in [
@@ -150,7 +150,7 @@ fn cleanup_undoes_a_killed_run() -> TestResult {
     }
     assert_eq!(daemons(&journal), Vec::<u32>::new(), "a daemon still runs");
     assert_eq!(lab.journal(), "");
-    let again = lab.gpubench(&["cleanup"]).output()?;
+    let again = lab.gpubench(["cleanup"]).output()?;
     assert_eq!(text(&again.stdout), "nothing to clean up\n");
     done(&lab.reconfigure("mps", "after").output()?)?;
     Ok(())
@@ -242,7 +242,7 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
     }
     for format in ["terminal", "html", "md", "json", "csv", "junit"] {
         let folder = lab.path("out");
-        let mut report = lab.gpubench(&["report", "--format", format]);
+        let mut report = lab.gpubench(["report", "--format", format]);
         let output = report.arg(folder).output()?;
         let printed = text(&output.stdout);
         assert!(

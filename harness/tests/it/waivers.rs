@@ -48,7 +48,7 @@ fn check_waived(found: &Waived, wanted: &[(&str, &str, &str)]) {
 
 fn plan(lab: &Lab, more: &[&str]) -> Command {
     let device = lab.device();
-    let mut command = lab.gpubench(&["plan", "--device", &device]);
+    let mut command = lab.gpubench(["plan", "--device", &device]);
     command
         .arg("--profile")
         .arg(lab.path("short.toml"))

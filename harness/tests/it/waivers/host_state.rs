@@ -14,7 +14,7 @@ use crate::support::{Error, Lab, TestResult, driver_client, finish, program, tex
 /// The output of a shell script on a virtual GPU; `plan` in it is `gpubench plan`.
 fn shell(lab: &Lab, machine: &str, script: &str) -> Result<String, Error> {
     let program = program().display();
-    let mut command = lab.gpubench(&["virtual-gpu", "exec", "--machine", machine]);
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", machine]);
     let plan = format!(
         "plan() {{ {program} plan --profile {} --format json \"$@\"; }}\n",
         lab.path("short.toml").display()
@@ -121,7 +121,7 @@ fn a_pending_mig_mode_names_the_reset_that_it_needs() -> TestResult {
 fn a_process_on_the_device_waives_mechanisms_that_need_an_idle_device() -> TestResult {
     let lab = Lab::on("hopper")?;
     let client = driver_client()?.display().to_string();
-    let mut command = lab.gpubench(&["virtual-gpu", "exec", "--machine", "hopper", "--"]);
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
     let script = format!(
         "{client} hold < \"$0/held\" > \"$0/client\" & \
          for i in $(seq 500); do grep -q holding \"$0/client\" && break; sleep 0.02; done; \
