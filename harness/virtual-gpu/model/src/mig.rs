@@ -261,24 +261,11 @@ pub fn engine_sms(sm_count: u32, slices: u32, all: u32) -> u32 {
     (sm_count * slices / all).max(1)
 }
 
-/// Creates a compute instance of `slices` slices at the first free slice.
-///
-/// # Errors
-/// When the instance does not exist or too few slices are free.
-pub fn create_engine(
-    state: &mut State,
-    machine: &Machine,
-    instance: u32,
-    slices: u32,
-) -> Result<u32, MigError> {
-    create_engine_at(state, machine, instance, slices, None)
-}
-
 /// Creates a compute instance of `slices` slices, at `start` or at the first free slice.
 ///
 /// # Errors
 /// When the instance or start does not exist, or too few slices are free.
-pub fn create_engine_at(
+pub fn create_engine(
     state: &mut State,
     machine: &Machine,
     instance: u32,

@@ -117,16 +117,6 @@ fn free_row(state: &mut State) -> Option<usize> {
     Some(row)
 }
 
-/// The server of a daemon for the clients of a user.
-#[must_use]
-pub fn server_for(state: &State, daemon: u32, uid: u32) -> Option<u32> {
-    let servers = state.servers.live().iter();
-    let found = servers
-        .enumerate()
-        .find(|(_, server)| server.live && server.daemon == daemon && server.uid == uid);
-    found.map(|(row, _)| row as u32)
-}
-
 /// Process rows of a server's clients, without duplicates.
 #[must_use]
 pub fn clients(state: &State, server: u32) -> Vec<u32> {

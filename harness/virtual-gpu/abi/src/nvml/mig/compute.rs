@@ -92,7 +92,7 @@ unsafe fn create(
     }
     let start = placement.map(|place| place.start);
     let made = device.transact(|state, _| {
-        let engine = mig::create_engine_at(state, device.machine(), row, slices, start)?;
+        let engine = mig::create_engine(state, device.machine(), row, slices, start)?;
         Ok::<_, mig::MigError>(handle(state, Kind::ComputeInstance, engine))
     })??;
     take_time(&device, supported(&device)?)?;
