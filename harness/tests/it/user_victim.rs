@@ -71,7 +71,7 @@ fn a_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
     let lab = lab(SHORT)?;
     let victim = victim_program(&lab)?;
     let text = matrix(&lab, &victim, &[])?.ended_with(0)?.text();
-    assert!(text.contains("which no share binds"), "{text}");
+    assert!(text.contains("does not limit itself to a share"), "{text}");
     let record = lab.record("out")?;
     assert_eq!(record.provenance.clock, "wall");
     assert_eq!(record.cells.len(), 30);

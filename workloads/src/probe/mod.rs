@@ -1,8 +1,8 @@
 //! Probes, the tenant's side: the steps of checks that do not produce a throughput.
 //!
-//! To add a step, write its file with its `impl RunStep` and add its line to `catalogue!`. Memory that
-//! a step keeps stays allocated until [`ReleaseMemory`] or until the context closes. Nothing is
-//! judged here.
+//! To add a step, write its file with its `impl RunStep` and add its line to `catalogue!`. Memory
+//! that a step keeps stays allocated until [`ReleaseMemory`] or until the context closes. Nothing
+//! is judged here.
 //!
 //! [`ReleaseMemory`]: gpubench_record::probe::step::ReleaseMemory
 
