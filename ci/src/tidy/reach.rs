@@ -108,7 +108,9 @@ fn children_folder(path: &str) -> String {
     let (folder, file) = split(path);
     let of_targets = ["src/bin/", "tests/", "benches/", "examples/"];
     // Single-file targets and build scripts have modules in their own folder.
-    let is_target = of_targets.iter().any(|end| folder.ends_with(end)) || file == "build.rs";
+    let in_source = folder.contains("src/") && !folder.ends_with("src/bin/");
+    let in_targets = of_targets.iter().any(|end| folder.ends_with(end));
+    let is_target = !in_source && (in_targets || file == "build.rs");
     match file.trim_end_matches(".rs") {
         "mod" | "lib" | "main" => folder.to_owned(),
         _ if is_target => folder.to_owned(),
@@ -154,7 +156,13 @@ mod tests {
 
     #[test]
     fn declared_files_are_alive() {
-        let alive: [&[(&str, &str)]; 10] = [
+        let alive: [&[(&str, &str)]; 11] = [
+            &[
+                ("p/src/lib.rs", "mod tests;"),
+                ("p/src/tests/mod.rs", "mod a;"),
+                ("p/src/tests/a.rs", "mod b;"),
+                ("p/src/tests/a/b.rs", ""),
+            ],
             &[
                 ("p/tests/it/main.rs", "mod a;"),
                 ("p/tests/it/a.rs", "mod b;"),
