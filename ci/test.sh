@@ -136,7 +136,7 @@ victim() {
     python3 -m doctest ci/check_victim.py
     cargo run --locked --release --quiet -- list mechanisms --format json >"$known"
     bounded 15m cargo run --locked --release --quiet -- matrix --device virtual \
-        --victim-cmd "$command" --profile harness/tests/it/data/foreign_proofs.toml \
+        --victim-cmd "$command" --profile harness/tests/it/data/user_victim_proofs.toml \
         --allow-reconfigure --out "$scratch/victim" >/dev/null
     python3 ci/check_victim.py "$scratch/victim/record.json" "$known"
 }

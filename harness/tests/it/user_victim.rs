@@ -9,10 +9,10 @@ use gpubench_record::{
     CellResult, Condition, Gate, GateState, MechanismRow, OutcomeKind, RunRecord,
 };
 
-const SHORT: &str = include_str!("data/foreign.toml");
+const SHORT: &str = include_str!("data/user_victim.toml");
 
 /// For tests that check proofs and no figures.
-const SHORTER: &str = include_str!("data/foreign_proofs.toml");
+const SHORTER: &str = include_str!("data/user_victim_proofs.toml");
 
 /// Compiles the victim in the lab's folder. Returns its path.
 fn victim_program(lab: &Lab) -> Result<String, Error> {
