@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::TenantResult;
 use crate::fault::FaultObservation;
-use crate::mechanism::{MechanismRow, Proof};
+use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
 use crate::probe::ProbeResult;
+use crate::proof::Proof;
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::run::Calibration;
 use crate::version::FormatVersion;
@@ -48,6 +49,10 @@ pub enum RunEvent {
     Proved {
         /// Variant concerned.
         variant: String,
+        /// The cell in which it was in force, or not; `None` in records up to format 2.1, which
+        /// pooled the evidence of a variant.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cell: Option<String>,
         /// The evidence.
         proof: Proof,
     },

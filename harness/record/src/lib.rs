@@ -16,6 +16,7 @@ pub mod mechanism;
 pub mod outcome;
 pub mod plan;
 pub mod probe;
+pub mod proof;
 pub mod provenance;
 pub mod refusal;
 pub mod run;
@@ -40,7 +41,7 @@ pub use fault::{
 };
 pub use gate::Gate;
 pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
-pub use mechanism::{MechanismProperties, MechanismRow, Proof, Sharing, SmNumbers, TenantForm};
+pub use mechanism::{MechanismProperties, MechanismRow, Sharing, SmNumbers, TenantForm};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{
     Cell, CellTenant, ClaimedWord, Durations, Plan, PlannedPair, Skip, Thresholds, WorkloadFacts,
@@ -50,6 +51,7 @@ pub use probe::{
     ExhaustTrial, Exhausted, LaunchStamp, LaunchTrials, ProbeFigure, ProbeFound, ProbeReply,
     ProbeResult, ProbeStep, SmPlacementPair, SubmitRoute, TracePair, WorkSeries,
 };
+pub use proof::{Proof, ProofTime, RequiredProof};
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use refusal::{RefusalKind, Verification};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RecordLeftOut, RunRecord};

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
+use crate::proof::Proof;
 
 /// Properties of a mechanism that plans and scores need. They do not depend on the host. The plan
 /// has them, so that a record is read without the catalogue.
@@ -126,31 +127,8 @@ pub struct MechanismRow {
     /// What would make it available, where it is waived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// Evidence that it was in force while samples were taken.
+    /// Evidence that it was in force: each check with each result once, with the first evidence.
+    /// Which cell has which proof stands in the events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<Proof>,
-}
-
-/// One piece of evidence that a mechanism was, or was not, in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Proof {
-    /// When it was taken: `before`, `during` or `after` the samples.
-    pub when: String,
-    /// What was checked.
-    pub check: String,
-    /// Whether it shows that the mechanism is in force.
-    pub holds: bool,
-    /// What was observed.
-    pub evidence: String,
-    /// Whether a hardware partition was observed (MIG instance ids, disjoint slices).
-    #[serde(default)]
-    pub hardware: bool,
-    /// Whether a limiter was observed in force (a percentage, a mapped interposer).
-    #[serde(default)]
-    pub limiter: bool,
-}
-
-impl Proof {
-    /// [`Proof::when`] of evidence that was taken during the samples.
-    pub const DURING: &str = "during";
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::{Axis, Condition, Role, SubAxis};
 use crate::fault::FaultTrial;
 use crate::mechanism::MechanismProperties;
+use crate::proof::RequiredProof;
 use crate::user_victim::UserVictim;
 use crate::workload::Bursts;
 
@@ -66,6 +67,10 @@ pub struct Plan {
     pub reference: String,
     /// The mechanisms that will run, in report order.
     pub mechanisms: Vec<PlannedMechanism>,
+    /// The proofs that each cell of a variant needs, by variant. Absent in records up to format 2.1,
+    /// whose cells share all proofs of their variant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_proofs: Option<BTreeMap<String, Vec<RequiredProof>>>,
     /// The user's program that is the victim, if there is one.
     #[serde(default, alias = "foreign", skip_serializing_if = "Option::is_none")]
     pub user_victim: Option<UserVictim>,

@@ -1,19 +1,54 @@
-//! Blocking calls of the coordinator: each runs on a thread of its own and is awaited with a limit.
+//! Blocking calls of the coordinator: each has a thread to itself and is awaited with a limit.
 //!
 //! A call into a hung driver, or into a command that waits for one, cannot be interrupted. The
 //! coordinator stops waiting for it, names it in the error, and abandons its thread, which ends
-//! with the process. tokio's own pool is not used: its runtime waits for such threads when it is
-//! dropped.
+//! with the process. A thread that has finished its call serves the next one: a run makes thousands,
+//! and a new thread costs more than most of them. tokio's own pool is not used: its runtime waits
+//! for such threads when it is dropped.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SendError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 thread_local! {
     static ABANDONED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads without a call. A call that is late or has panicked never returns its thread.
+static IDLE: Mutex<Vec<Sender<Job>>> = Mutex::new(Vec::new());
+
+fn idle() -> std::sync::MutexGuard<'static, Vec<Sender<Job>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a job on a thread that runs no other.
+fn run(mut job: Job) -> std::io::Result<()> {
+    loop {
+        let Some(thread) = idle().pop() else {
+            break;
+        };
+        match thread.send(job) {
+            Ok(()) => return Ok(()),
+            Err(SendError(refused)) => job = refused,
+        }
+    }
+    let (own, jobs) = channel::<Job>();
+    let thread = std::thread::Builder::new().name("blocking call".to_owned());
+    thread.spawn(move || {
+        job();
+        idle().push(own.clone());
+        while let Ok(job) = jobs.recv() {
+            job();
+            idle().push(own.clone());
+        }
+    })?;
+    Ok(())
 }
 
 /// A blocking call without an answer.
@@ -57,14 +92,13 @@ impl<T: Send + 'static> BlockingCall<T> {
         let abandoned = Arc::new(AtomicBool::new(false));
         let (send, answer) = oneshot::channel();
         let flag = Arc::clone(&abandoned);
-        let thread = std::thread::Builder::new().name(doing.clone());
-        let started = thread.spawn(move || {
+        let started = run(Box::new(move || {
             ABANDONED.set(Some(flag));
             // An abandoned call has no receiver.
             let _ = send.send(work());
-        });
+        }));
         match started {
-            Ok(_detached) => Ok(Self {
+            Ok(()) => Ok(Self {
                 doing,
                 answer,
                 abandoned,
@@ -90,9 +124,8 @@ impl<T: Send + 'static> BlockingCall<T> {
             Err(_) => Err(NoAnswer {
                 doing: self.doing.clone(),
                 problem: format!(
-                    "no answer within {} s; its thread \"{}\" is abandoned",
-                    limit.as_secs(),
-                    self.doing
+                    "no answer within {} s; the call is abandoned",
+                    limit.as_secs()
                 ),
             }),
         }
@@ -114,6 +147,7 @@ impl<T> Drop for BlockingCall<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -146,6 +180,37 @@ mod tests {
         assert!(reported.recv_timeout(Duration::from_secs(60))?);
         assert!(!is_abandoned(), "this thread runs no call");
         Ok(())
+    }
+
+    #[test]
+    fn calls_one_after_another_share_threads_and_calls_at_once_do_not() -> TestResult {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let limit = Duration::from_secs(60);
+        let number = || std::thread::current().id();
+        runtime.block_on(async {
+            let mut one_by_one = HashSet::new();
+            for _ in 0..200 {
+                one_by_one.insert(
+                    BlockingCall::start("counting", number)?
+                        .within(limit)
+                        .await?,
+                );
+            }
+            assert!(one_by_one.len() < 100, "{} threads", one_by_one.len());
+            let (open, gate) = channel::<()>();
+            let mut held = BlockingCall::start("waiting", move || {
+                // The sender is dropped below.
+                let _ = gate.recv();
+                number()
+            })?;
+            let mut beside = BlockingCall::start("counting", number)?;
+            let beside = beside.within(limit).await?;
+            drop(open);
+            assert_ne!(held.within(limit).await?, beside);
+            Ok(())
+        })
     }
 
     #[test]

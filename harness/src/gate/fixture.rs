@@ -2,12 +2,12 @@
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    Cell, CellResult, CellTenant, Condition, Durations, Phase, Proof, Role, SampleRow,
-    SampleStatus, SubAxis, TenantResult, Thresholds,
+    Cell, CellResult, CellTenant, Condition, Durations, Phase, Proof, RequiredProof, Role,
+    SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds,
 };
 use gpubench_stats::poisson_schedule_ns;
 
-use super::{CellObservation, ClockKind, Host, Tenant, judge};
+use super::{CellObservation, ClockKind, Host, Proofs, Tenant, judge};
 
 pub(crate) const MS: u64 = 1_000_000;
 /// A workload with [`NO_MEMORY`] as its answering code.
@@ -57,6 +57,7 @@ pub(crate) struct World {
     pub xids: Option<Vec<u32>>,
     pub steal: Option<f64>,
     pub proofs: Vec<Proof>,
+    pub required_proofs: Option<Vec<RequiredProof>>,
 }
 
 impl World {
@@ -100,6 +101,7 @@ impl World {
             xids: Some(Vec::new()),
             steal: Some(0.0),
             proofs: Vec::new(),
+            required_proofs: None,
         }
     }
 
@@ -143,7 +145,10 @@ impl World {
                 throttle_reasons: self.throttle_reasons,
                 xids: self.xids.as_deref(),
                 steal: self.steal,
-                proofs: &self.proofs,
+                proofs: Proofs::OfCell {
+                    taken: &self.proofs,
+                    required: self.required_proofs.as_deref(),
+                },
             },
         };
         judge(&observation).expect("the tenants are those of the cell")

@@ -1,10 +1,10 @@
 //! Gates on the surroundings of the cell: lateness of the harness, the mechanism, the device and
 //! the host.
 
-use gpubench_record::{Condition, Gate, GateState, Phase, Proof, SampleRow};
+use gpubench_record::{Condition, Gate, GateState, Phase, SampleRow};
 
 use super::quantiles::lateness_p99_ns;
-use super::{CellObservation, ClockKind, Findings, Tenant, figure, samples};
+use super::{CellObservation, ClockKind, Findings, Tenant, figure, in_force, samples};
 
 /// Lateness of an idle issuer that is accepted in any case.
 const LATENESS_MIN_NS: f64 = 20_000.0;
@@ -27,7 +27,7 @@ const VIRTUAL: &str = "n/a (virtual time)";
 
 pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut Findings) {
     lateness(observation, victim, found);
-    in_force(observation, found);
+    in_force::judge(observation, found);
     listed(
         Gate::ForeignProcess,
         "no process but the tenants was on the GPU",
@@ -77,27 +77,6 @@ fn lateness(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut 
          {bound_ns:.0} ns"
     );
     found.holds(GATE, p99_ns <= bound_ns, detail);
-}
-
-/// Every proof taken around the cell holds, and one was taken while the samples were.
-fn in_force(observation: &CellObservation<'_>, found: &mut Findings) {
-    const GATE: Gate = Gate::MechanismInForce;
-    let proofs = observation.host.proofs;
-    if proofs.is_empty() {
-        return found.not_evaluated(GATE, "no proof was taken around this cell");
-    }
-    let against = proofs.iter().find(|proof| !proof.holds);
-    let among_samples = proofs.iter().any(|proof| proof.when == Proof::DURING);
-    let detail = match against {
-        Some(proof) => format!("{} ({}): {}", proof.check, proof.when, proof.evidence),
-        None if among_samples => format!("{} proofs hold", proofs.len()),
-        None => format!(
-            "{} proofs hold, none of them taken among the samples: the cell ended before the \
-             sampler took one, so the host is too busy",
-            proofs.len()
-        ),
-    };
-    found.holds(GATE, against.is_none() && among_samples, detail);
 }
 
 /// Fails a gate where the observed list is not empty.

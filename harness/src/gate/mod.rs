@@ -17,6 +17,7 @@ mod findings;
 #[cfg(test)]
 mod fixture;
 mod host;
+mod in_force;
 mod observation;
 mod overload;
 mod quantiles;
@@ -36,6 +37,7 @@ pub use catalogue::{CATALOGUE, GateEntry};
 pub use closed::closed_rate_per_s;
 pub use fault_trial::judge_trial;
 use findings::Findings;
+pub use in_force::Proofs;
 pub use observation::{CellObservation, ClockKind, Host, Tenant};
 use spans::Windows;
 

@@ -1,6 +1,8 @@
 //! What one cell that ran is judged from.
 
-use gpubench_record::{Bursts, Cell, Durations, Proof, Role, SampleRow, TenantResult, Thresholds};
+use gpubench_record::{Bursts, Cell, Durations, Role, SampleRow, TenantResult, Thresholds};
+
+use super::in_force::Proofs;
 
 /// Which clock the tenants' timestamps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,5 +79,5 @@ pub struct Host<'a> {
     /// Share of CPU time that a hypervisor took, 0 to 1.
     pub steal: Option<f64>,
     /// Proofs of the mechanism taken around this cell.
-    pub proofs: &'a [Proof],
+    pub proofs: Proofs<'a>,
 }

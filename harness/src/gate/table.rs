@@ -2,7 +2,7 @@
 
 use gpubench_record::Condition::{self, C, N, S, U};
 use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
-use gpubench_record::{Gate, GateScope, OutcomeKind, Phase, Proof, SampleStatus};
+use gpubench_record::{Gate, GateScope, OutcomeKind, Phase, Proof, ProofTime, SampleStatus};
 
 use super::changes::*;
 use super::fixture::{MS, World, row};
@@ -69,7 +69,8 @@ const fn with_outcome(
 
 fn proof(holds: bool) -> Proof {
     Proof {
-        when: Proof::DURING.to_owned(),
+        when: ProofTime::During,
+        t_ns: Some(1),
         check: "processes".to_owned(),
         holds,
         evidence: "two".to_owned(),
@@ -80,7 +81,7 @@ fn proof(holds: bool) -> Proof {
 
 fn early_proof() -> Proof {
     Proof {
-        when: "before".to_owned(),
+        when: ProofTime::Once,
         ..proof(true)
     }
 }

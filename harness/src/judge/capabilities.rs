@@ -1,6 +1,13 @@
 //! What each mechanism of the catalogue can do on this host.
 
-use crate::mechanism::{self, HostFacts, Mechanism, MechanismContext, unprotected_form};
+use std::collections::BTreeMap;
+
+use gpubench_record::RequiredProof;
+
+use crate::mechanism::{
+    self, HostFacts, Mechanism, MechanismContext, Requirement, unprotected_form,
+    unprotected_profile,
+};
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
 use crate::profile::Profile;
 
@@ -11,7 +18,23 @@ pub fn capabilities(facts: &HostFacts, profile: &Profile) -> Capabilities {
     let all = mechanism::CATALOGUE.iter();
     Capabilities {
         mechanisms: all.map(|mechanism| capability(*mechanism, &cx)).collect(),
+        required_proofs: required_proofs(facts, profile),
     }
+}
+
+/// The proofs that each cell needs, by variant: those of the profile and their unprotected forms.
+fn required_proofs(facts: &HostFacts, profile: &Profile) -> BTreeMap<String, Vec<RequiredProof>> {
+    let mut required = BTreeMap::new();
+    for profile in [profile, &unprotected_profile(profile)] {
+        let cx = MechanismContext { profile, facts };
+        for mechanism in mechanism::CATALOGUE {
+            let configuration = mechanism.configuration(&cx);
+            let planned = configuration.required.into_iter().map(Requirement::planned);
+            let of_variant = required.entry(configuration.variant);
+            of_variant.or_insert_with(|| planned.collect());
+        }
+    }
+    required
 }
 
 fn capability(mechanism: &dyn Mechanism, cx: &MechanismContext<'_>) -> Capability {

@@ -9,7 +9,7 @@ use gpubench_record::{
 use gpubench_reports::store::{Record, StoreError};
 
 use super::record::JudgeError;
-use crate::gate::{self, CellObservation, ClockKind, Host};
+use crate::gate::{self, CellObservation, ClockKind, Host, Proofs};
 
 /// The end of a cell, from its event.
 #[derive(Debug, Clone)]
@@ -51,13 +51,60 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
     out
 }
 
+/// The proofs of a record.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Evidence {
+    /// By cell.
+    of_cells: BTreeMap<String, Vec<Proof>>,
+    /// By variant: all that a record up to format 2.1 tells.
+    pooled: BTreeMap<String, Vec<Proof>>,
+}
+
+impl Evidence {
+    /// The proofs in the events and the mechanism rows of a record.
+    pub(super) fn of_record(run: &RunRecord, events: &[RunEvent]) -> Self {
+        let mut of_cells: BTreeMap<String, Vec<Proof>> = BTreeMap::new();
+        for event in events {
+            if let RunEvent::Proved {
+                cell: Some(cell),
+                proof,
+                ..
+            } = event
+            {
+                of_cells
+                    .entry(cell.clone())
+                    .or_default()
+                    .push(proof.clone());
+            }
+        }
+        let rows = run.mechanisms.iter();
+        Self {
+            of_cells,
+            pooled: rows
+                .map(|row| (row.variant.clone(), row.proof.clone()))
+                .collect(),
+        }
+    }
+
+    fn of<'a>(&'a self, run: &'a RunRecord, cell: &Cell) -> Proofs<'a> {
+        let known = |all: Option<&'a Vec<Proof>>| all.map_or(&[][..], Vec::as_slice);
+        match &run.plan.required_proofs {
+            None => Proofs::Pooled(known(self.pooled.get(&cell.variant))),
+            Some(required) => Proofs::OfCell {
+                taken: known(self.of_cells.get(&cell.id)),
+                required: required.get(&cell.variant).map(Vec::as_slice),
+            },
+        }
+    }
+}
+
 /// The cell with its figures, its gates and its outcome.
 pub(super) fn judged(
     record: &Record,
     run: &RunRecord,
     cell: &Cell,
     end: &Ended,
-    proofs: &BTreeMap<String, Vec<Proof>>,
+    evidence: &Evidence,
 ) -> Result<CellResult, JudgeError> {
     if end.tenants.len() != cell.tenants.len() {
         // The cell never started, because a tenant did not get ready.
@@ -96,13 +143,12 @@ pub(super) fn judged(
         .tenants
         .iter()
         .any(|tenant| tenant.schedule_hash.is_some());
-    let none = Vec::new();
     let host = Host {
         other_pids: end.other_pids.as_deref(),
         throttle_reasons: end.throttle_reasons,
         xids: end.xids.as_deref(),
         steal: end.cpu_steal_ratio,
-        proofs: proofs.get(&cell.variant).unwrap_or(&none),
+        proofs: evidence.of(run, cell),
     };
     let clock = if run.provenance.clock == "virtual" {
         ClockKind::Virtual

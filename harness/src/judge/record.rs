@@ -4,12 +4,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpubench_record::{FaultResult, Proof, RunEvent, RunRecord};
+use gpubench_record::{FaultResult, RunEvent, RunRecord};
 use gpubench_reports::store::{Record, StoreError, read_events};
 
+use super::cells::Evidence;
 use super::{cells, fault_trials, mechanism_rows};
 use crate::gate::GateError;
 use crate::score;
+
+/// Said of records up to format 2.1.
+const POOLED: &str = "the record keeps its proofs by mechanism and not by cell: each cell is judged \
+                      by all proofs of its mechanism";
 
 /// A record that cannot be judged.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +37,10 @@ pub enum JudgeError {
 pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     let record = Record::open(dir)?;
     let mut run = record.run().clone();
-    let warnings = record.warnings().to_vec();
+    let mut warnings = record.warnings().to_vec();
+    if run.plan.required_proofs.is_none() {
+        warnings.push(POOLED.to_owned());
+    }
     let events = read_events(dir)?.events;
     let ended = cells::endings(&events);
     let mut finished = None;
@@ -42,11 +50,7 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
     {
         finished = Some((*complete, reason.clone()));
     }
-    let proofs: BTreeMap<String, Vec<Proof>> = run
-        .mechanisms
-        .iter()
-        .map(|row| (row.variant.clone(), row.proof.clone()))
-        .collect();
+    let evidence = Evidence::of_record(&run, &events);
     let mut judged = Vec::new();
     for cell in &run.plan.cells {
         let Some(end) = ended.get(&cell.id) else {
@@ -58,7 +62,7 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
             );
             continue;
         };
-        judged.push(cells::judged(&record, &run, cell, end, &proofs)?);
+        judged.push(cells::judged(&record, &run, cell, end, &evidence)?);
     }
     run.cells = judged;
     run.probes = fault_trials::probes(&events);

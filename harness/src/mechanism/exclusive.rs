@@ -6,7 +6,7 @@
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::{device_is_partitioned, prohibited};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -53,6 +53,7 @@ impl Mechanism for Exclusive {
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
+            required: vec![NO_OTHER],
         }
     }
 
@@ -75,6 +76,9 @@ fn prove(observed: &Observation) -> Option<Proof> {
         .is_native()
         .then(|| no_other_process(observed))
 }
+
+/// NVML lists no process but the victim.
+pub(super) const NO_OTHER: Requirement = Requirement::during("processes on the device");
 
 /// Whether NVML lists no process but the victim.
 pub(super) fn no_other_process(observed: &Observation) -> Proof {
@@ -111,7 +115,7 @@ pub(super) fn no_other_process(observed: &Observation) -> Proof {
             format!("NVML lists other processes: {other_processes:?}"),
         ),
     };
-    proof_of("processes on the device", holds, evidence)
+    NO_OTHER.proof(holds, evidence)
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::exclusive::no_other_process;
+use super::exclusive::{NO_OTHER, no_other_process};
 use super::host::{Change, Guard, HostError};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::{device_is_partitioned, held_by_others, settings_locked, waived};
 use super::{
     Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
@@ -29,6 +29,10 @@ pub struct ExclusiveProcess;
 
 /// The mode, by the vendor's name.
 pub(super) const MODE: &str = "EXCLUSIVE_PROCESS";
+/// A process beside the tenants gets no context.
+pub(super) const REFUSED: Requirement = Requirement::at_open("a second process is refused with 46");
+/// The device is in the mode.
+pub(super) const IN_MODE: Requirement = Requirement::during("the compute mode");
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE` (cuda.h).
 const DEVICE_UNAVAILABLE: i32 = 46;
 
@@ -77,6 +81,7 @@ impl Mechanism for ExclusiveProcess {
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
+            required: vec![REFUSED, IN_MODE, NO_OTHER],
         }
     }
 
@@ -149,14 +154,14 @@ pub(super) fn refused(observed: &Observation) -> Proof {
     } else {
         format!("while tenants have the device, {}", reported.join(", "))
     };
-    proof_of("a second process is refused with 46", holds, evidence)
+    REFUSED.proof(holds, evidence)
 }
 
 /// Whether the mode is in force while samples are taken.
 pub(super) fn mode(observed: &Observation) -> Proof {
     let reported = observed.compute_mode.as_deref();
     let evidence = format!("NVML reports {}", reported.unwrap_or("none"));
-    proof_of("the compute mode", reported == Some(MODE), evidence)
+    IN_MODE.proof(reported == Some(MODE), evidence)
 }
 
 #[cfg(test)]

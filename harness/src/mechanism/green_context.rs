@@ -13,7 +13,7 @@ use gpubench_record::wire::Inside;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::{device_is_partitioned, prohibited, waived};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -85,6 +85,7 @@ impl Mechanism for GreenContext {
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
+            required: vec![ONE_PROCESS, DISJOINT],
         }
     }
 
@@ -106,9 +107,14 @@ impl Mechanism for GreenContext {
     }
 }
 
+/// The tenants are threads.
+pub(super) const ONE_PROCESS: Requirement =
+    Requirement::during("all tenants are threads of one process");
+/// The partitions are disjoint.
+const DISJOINT: Requirement = Requirement::once("each tenant's blocks run on SMs of its own");
+
 /// Whether all tenants are in one process, and no other process is on the device.
 pub(super) fn one_process(observed: &Observation) -> Option<Proof> {
-    const CHECK: &str = "all tenants are threads of one process";
     let mut pids = observed.ours.clone();
     pids.dedup();
     let listed = observed.listed.as_ref()?;
@@ -122,12 +128,11 @@ pub(super) fn one_process(observed: &Observation) -> Option<Proof> {
         "NVML lists {listed:?}, the tenants are in {pids:?}, our services are {:?}",
         observed.services
     );
-    Some(proof_of(CHECK, holds, evidence))
+    Some(ONE_PROCESS.proof(holds, evidence))
 }
 
 /// Whether no SM ran blocks of two tenants.
 fn disjoint_sms(observed: &Observation) -> Proof {
-    const CHECK: &str = "each tenant's blocks run on SMs of its own";
     let measured: Vec<(String, &[u32])> = observed
         .tenants
         .iter()
@@ -150,7 +155,7 @@ fn disjoint_sms(observed: &Observation) -> Proof {
     let evidence = format!("{}; {common} in common", reported.join(", "));
     Proof {
         limiter: holds,
-        ..proof_of(CHECK, holds, evidence)
+        ..DISJOINT.proof(holds, evidence)
     }
 }
 

@@ -23,12 +23,12 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::entry::MEMORY_PCT;
 use super::host::{Change, ControlError, Guard, HostError};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
 use super::{
     Compute, ComputeLimit, Configuration, HostStage, InForce, Mechanism, MechanismContext,
-    MechanismEntry, Observation, OpeningChecks, OptionEntry, ProgramObservation, TenantEnv,
-    TenantObservation, Tenants, memory_cap, private, user_program,
+    MechanismEntry, Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants,
+    memory_cap, private, user_program,
 };
 use crate::plan::Availability;
 
@@ -46,7 +46,7 @@ const SETTLES_NS: u64 = 360_000_000;
 const NO_LIMIT_PCT: u32 = 100;
 /// Messages of the library when it does not find its process on the device. It then neither counts
 /// the context nor delays a launch (HAMi-core, `utils.c`, `memory.c`: `pidfound`).
-const NOT_FOUND: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error"];
+pub const LIBRARY_FAULTS: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error"];
 
 /// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
@@ -132,6 +132,7 @@ impl Mechanism for Hami {
                 share: f64::from(sm) / 100.0,
                 of: Compute::Time,
             }),
+            required: required(cx),
         }
     }
 
@@ -179,9 +180,10 @@ impl Mechanism for Hami {
         };
         let path = library.path.display().to_string();
         let mut proofs = vec![
-            hooked(&path, &library.hash, observed),
+            serves(&path, &library.hash, observed),
             memory_cap::shown(limit_mib(cx), observed),
         ];
+        proofs.extend(mapped(&path, observed));
         if cx.profile.hami.sm_pct < NO_LIMIT_PCT {
             proofs.push(limiter(observed));
         }
@@ -196,51 +198,79 @@ fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
     memory_cap::part_mib(cx.facts, cx.profile.hami.memory_pct)
 }
 
-/// Whether the library is in every tenant, and serves its allocations.
-fn hooked(path: &str, hash: &str, observed: &Observation) -> Proof {
-    let mut wrong = Vec::new();
-    for tenant in &observed.tenants {
-        let mapped = tenant
-            .mapped
-            .as_ref()
-            .is_some_and(|files| files.iter().any(|file| file == path));
-        let allocator = tenant.facts.get("allocator_file").map(String::as_str);
-        if !mapped {
-            wrong.push(format!("{}: not mapped", tenant.name()));
-        } else if allocator != Some(path) {
-            let file = allocator.unwrap_or("an unknown file");
-            wrong.push(format!("{}: cuMemAlloc_v2 is in {file}", tenant.name()));
-        }
+/// The library is in every process while it is measured.
+const MAPPED: Requirement = Requirement::during("the library is mapped into every tenant");
+/// The tenant's calls go to the library.
+const SERVES: Requirement = Requirement::at_open("the library serves every tenant's allocations");
+/// The limiter counts every tenant.
+const FINDS: Requirement = Requirement::once("the SM limiter finds its process");
+
+fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
+    let mut required = vec![MAPPED, SERVES, memory_cap::SHOWN, memory_cap::OVER_LIMIT];
+    if cx.profile.hami.sm_pct < NO_LIMIT_PCT {
+        required.push(FINDS);
     }
-    // A user's program only shows its mapped files: a static one, or one that drops the variable,
-    // is not limited.
-    let bare = |program: &ProgramObservation| program.without(path);
-    for pid in observed.program.iter().flat_map(bare) {
-        wrong.push(format!("victim: not mapped into {pid}"));
-    }
-    let evidence = if wrong.is_empty() {
-        format!("{path} (BLAKE3 {hash}) serves cuMemAlloc_v2 in every tenant")
+    required.extend(user_program::required(cx));
+    required
+}
+
+/// Whether the library is mapped into every tenant. A user's program shows nothing else: a static
+/// one, or one that drops the variable, is not limited.
+fn mapped(path: &str, observed: &Observation) -> Option<Proof> {
+    observed.listed_at_ns?;
+    let has = |files: &Vec<String>| files.iter().any(|file| file == path);
+    let tenants = observed.tenants.iter();
+    let bare = tenants.filter(|tenant| !tenant.mapped.as_ref().is_some_and(has));
+    let bare = bare.map(|tenant| format!("not into the {}", tenant.name()));
+    let of_program = observed
+        .program
+        .iter()
+        .flat_map(|program| program.without(path));
+    let of_program = of_program.map(|pid| format!("not into {pid} of the victim's program"));
+    let bare: Vec<String> = bare.chain(of_program).collect();
+    let evidence = if bare.is_empty() {
+        format!("{path} in each")
     } else {
-        wrong.join(", ")
+        format!("{path} {}", bare.join(", "))
     };
-    Proof {
-        limiter: wrong.is_empty(),
-        ..proof_of("the library is in every tenant", wrong.is_empty(), evidence)
-    }
+    Some(Proof {
+        limiter: bare.is_empty(),
+        ..MAPPED.proof(bare.is_empty(), evidence)
+    })
+}
+
+/// Whether every tenant's `cuMemAlloc_v2` is the library's.
+fn serves(path: &str, hash: &str, observed: &Observation) -> Proof {
+    let file = |tenant: &TenantObservation| tenant.facts.get("allocator_file").cloned();
+    let tenants = observed
+        .tenants
+        .iter()
+        .map(|tenant| (tenant.name(), file(tenant)));
+    let other = tenants.filter(|(_, file)| file.as_deref() != Some(path));
+    let text = |(name, file): (String, Option<String>)| {
+        let file = file.unwrap_or_else(|| "an unknown file".to_owned());
+        format!("{name}: cuMemAlloc_v2 is in {file}")
+    };
+    let other: Vec<String> = other.map(text).collect();
+    let evidence = if other.is_empty() {
+        format!("cuMemAlloc_v2 is in {path} (BLAKE3 {hash})")
+    } else {
+        other.join(", ")
+    };
+    SERVES.proof(other.is_empty(), evidence)
 }
 
 /// Whether the library found every tenant's process, without which its SM limiter is off.
 fn limiter(observed: &Observation) -> Proof {
-    let complaint = |tenant: &TenantObservation| {
-        let mut lines = tenant.stderr_tail.lines();
-        let line = lines.find(|line| NOT_FOUND.iter().any(|text| line.contains(text)))?;
-        Some(format!("{}: {}", tenant.name(), line.trim()))
+    let text = |tenant: &TenantObservation| {
+        let line = tenant.library_faults.first()?;
+        Some(format!("{}: {line}", tenant.name()))
     };
-    let off: Vec<String> = observed.tenants.iter().filter_map(complaint).collect();
+    let off: Vec<String> = observed.tenants.iter().filter_map(text).collect();
     let evidence = if off.is_empty() {
         "no tenant's library reports that it cannot find its process".to_owned()
     } else {
         format!("the SM limiter is off: {}", off.join(", "))
     };
-    proof_of("the SM limiter finds its process", off.is_empty(), evidence)
+    FINDS.proof(off.is_empty(), evidence)
 }

@@ -21,6 +21,13 @@ pub struct InForce {
 }
 
 impl InForce {
+    /// The MIG instance of a slot; the last serves every further one.
+    #[must_use]
+    pub fn instance_id(&self, slot: usize) -> Option<u32> {
+        let instance = self.instances.get(slot).or(self.instances.last());
+        instance.map(|instance| instance.id)
+    }
+
     /// Servers of the daemon, by process id.
     ///
     /// # Errors

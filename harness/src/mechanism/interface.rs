@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use gpubench_record::Proof;
 
 use super::host::{Guard, HostError};
-use super::{HostFacts, InForce, MechanismEntry, Observation};
+use super::{HostFacts, InForce, MechanismEntry, Observation, Requirement};
 use crate::plan::Availability;
 use crate::profile::Profile;
 
@@ -32,8 +32,8 @@ pub trait Mechanism: Sync {
     /// Variables for the tenant of a slot, over those of the run.
     fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv;
 
-    /// Judges one observation of a cell, made before, during or after its samples. Empty if the
-    /// cell cannot show anything about the mechanism.
+    /// Judges the observation of a cell. Empty if the cell cannot show anything about the mechanism;
+    /// a proof whose evidence was not observed is absent.
     fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof>;
 }
 
@@ -72,6 +72,9 @@ pub struct Configuration {
     /// Compute limit of one tenant; `None` if there is none, or if it lies in the number of SMs
     /// that the tenant sees.
     pub compute_limit: Option<ComputeLimit>,
+    /// The proofs that each of its cells needs; a cell without one of them is not scored. At least
+    /// one is taken during the samples.
+    pub required: Vec<Requirement>,
 }
 
 /// The required state of the host for a mechanism's cells.

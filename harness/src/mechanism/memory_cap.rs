@@ -3,11 +3,18 @@
 
 use gpubench_record::Proof;
 
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::{HostFacts, Observation};
 
 /// Size by which a tenant's allocation exceeds the limit: more than any granularity of allocation.
 const BEYOND_MIB: u64 = 64;
+
+/// The limit refuses what exceeds it.
+pub(super) const OVER_LIMIT: Requirement =
+    Requirement::once("an allocation beyond the limit is refused");
+/// Tenants see the limit as their memory.
+pub(super) const SHOWN: Requirement =
+    Requirement::at_open("the memory that each tenant sees is its limit");
 
 /// A percentage of the device's memory.
 pub(super) fn part_mib(facts: &HostFacts, pct: u32) -> u64 {
@@ -21,7 +28,6 @@ pub(super) fn beyond_bytes(limit_mib: u64) -> u64 {
 
 /// Whether an allocation beyond its limit was refused to every tenant.
 pub(super) fn over_limit(observed: &Observation) -> Option<Proof> {
-    const CHECK: &str = "an allocation beyond the limit is refused";
     /// `CUDA_ERROR_OUT_OF_MEMORY`.
     const OUT_OF_MEMORY: i32 = 2;
     let tried: Vec<_> = observed
@@ -48,7 +54,7 @@ pub(super) fn over_limit(observed: &Observation) -> Option<Proof> {
         .collect();
     Some(Proof {
         limiter: holds,
-        ..proof_of(CHECK, holds, reported.join(", "))
+        ..OVER_LIMIT.proof(holds, reported.join(", "))
     })
 }
 
@@ -61,11 +67,7 @@ pub(super) fn shown(limit_mib: u64, observed: &Observation) -> Proof {
         .collect();
     let holds = reported.iter().all(|mib| *mib == Some(limit_mib));
     let evidence = format!("the limit is {limit_mib} MiB, tenants see {reported:?} MiB");
-    proof_of(
-        "the memory that each tenant sees is its limit",
-        holds,
-        evidence,
-    )
+    SHOWN.proof(holds, evidence)
 }
 
 #[cfg(test)]

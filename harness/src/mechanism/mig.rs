@@ -15,10 +15,10 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
 use super::mig_setup::{Layout, available, changes, enter, layout, variant};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants, user_program,
+    OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants,
 };
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
@@ -70,6 +70,7 @@ impl Mechanism for Mig {
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
+            required: vec![OWN_INSTANCES, ASSIGNED, SIZES, LISTED],
         }
     }
 
@@ -98,19 +99,27 @@ impl Mechanism for Mig {
         let mut proofs = vec![
             Proof {
                 hardware: is_disjoint,
-                ..proof_of(
-                    "each tenant is in an instance of its own",
-                    is_disjoint,
-                    format!("instances: {uuids:?}"),
-                )
+                ..OWN_INSTANCES.proof(is_disjoint, format!("instances: {uuids:?}"))
             },
             assigned(observed),
             sizes(cx, &cx.profile.mig.layout, tenants(cx), observed),
         ];
-        proofs.extend(user_program::in_instance(observed));
+        proofs.extend(listed_in_instances(observed));
         proofs
     }
 }
+
+/// No two tenants share an instance.
+const OWN_INSTANCES: Requirement = Requirement::at_open("each tenant is in an instance of its own");
+/// Each tenant has the instance that it was handed.
+pub(super) const ASSIGNED: Requirement =
+    Requirement::at_open("each tenant sees the instance that it was handed");
+/// The instance has the size of its profile.
+pub(super) const SIZES: Requirement =
+    Requirement::at_open("each tenant sees the SMs and the memory of its instance");
+/// The tenants are in their instances while they are measured.
+pub(super) const LISTED: Requirement =
+    Requirement::during("NVML lists each tenant in the instance that it was handed");
 
 fn tenants(cx: &MechanismContext<'_>) -> usize {
     cx.profile.tenants as usize
@@ -144,8 +153,54 @@ pub(super) fn assigned(observed: &Observation) -> Proof {
             tenant.name()
         ));
     }
-    let check = "each tenant sees the instance that it was handed";
-    proof_of(check, holds, reported.join(", "))
+    ASSIGNED.proof(holds, reported.join(", "))
+}
+
+/// Whether NVML lists each tenant, and a user's program, in its instance and in no other. `None`
+/// where NVML tells no instances, as without root.
+pub(super) fn listed_in_instances(observed: &Observation) -> Option<Proof> {
+    let handed = observed.tenants.iter().map(|t| (t.pid, t.handed_instance));
+    let of_program = observed.program.iter().flat_map(|program| {
+        let working = program.working.iter();
+        working.map(|&pid| (pid, program.handed_instance))
+    });
+    let handed: Vec<(u32, Option<u32>)> = handed.chain(of_program).collect();
+    let told: Vec<u32> = observed.instances.iter().filter_map(|one| one.1).collect();
+    if told.is_empty() {
+        return None;
+    }
+    let is_ours = |pid: u32| handed.iter().any(|one| one.0 == pid);
+    if !observed.instances.iter().any(|one| is_ours(one.0)) {
+        // Process ids of another PID namespace: only the instances are compared.
+        let sorted = |mut all: Vec<u32>| {
+            all.sort_unstable();
+            all
+        };
+        let wanted = sorted(handed.iter().filter_map(|one| one.1).collect());
+        let told = sorted(told);
+        let evidence = format!("processes of another namespace in {told:?}, handed {wanted:?}");
+        return Some(LISTED.proof(told == wanted, evidence));
+    }
+    let listed_in = |pid: u32| -> Vec<Option<u32>> {
+        let all = observed.instances.iter().filter(|one| one.0 == pid);
+        all.map(|one| one.1).collect()
+    };
+    let is_there = |&(pid, instance): &(u32, Option<u32>)| {
+        let listed = listed_in(pid);
+        instance.is_some() && !listed.is_empty() && listed.iter().all(|one| *one == instance)
+    };
+    let number = |id: Option<u32>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+    let text = |&(pid, instance): &(u32, Option<u32>)| {
+        let listed: Vec<String> = listed_in(pid).into_iter().map(number).collect();
+        format!(
+            "{pid} handed {}, in [{}]",
+            number(instance),
+            listed.join(", ")
+        )
+    };
+    let reported: Vec<String> = handed.iter().map(text).collect();
+    let holds = !handed.is_empty() && handed.iter().all(is_there);
+    Some(LISTED.proof(holds, format!("instances by NVML: {}", reported.join("; "))))
 }
 
 /// Whether each tenant sees the SMs, and at most the memory, of its instance.
@@ -155,7 +210,6 @@ pub(super) fn sizes(
     count: usize,
     observed: &Observation,
 ) -> Proof {
-    const CHECK: &str = "each tenant sees the SMs and the memory of its instance";
     let all = &cx.facts.mig_profiles;
     let wanted: Vec<&InstanceProfile> = match layout(cx, text, count) {
         Ok(Layout::Make(wanted)) => wanted
@@ -166,13 +220,13 @@ pub(super) fn sizes(
             .iter()
             .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
             .collect(),
-        Err(reason) => return proof_of(CHECK, false, reason),
+        Err(reason) => return SIZES.proof(false, reason),
     };
     let mut holds = true;
     let mut reported = Vec::new();
     for tenant in &observed.tenants {
         let Some(profile) = wanted.get(tenant.slot).or(wanted.last()) else {
-            return proof_of(CHECK, false, format!("{} has no instance", tenant.name()));
+            return SIZES.proof(false, format!("{} has no instance", tenant.name()));
         };
         let sms = tenant.number("sm_count");
         let memory_mib = tenant.number("memory_total_bytes").map(|bytes| bytes >> 20);
@@ -188,6 +242,6 @@ pub(super) fn sizes(
     }
     Proof {
         hardware: holds,
-        ..proof_of(CHECK, holds, reported.join(", "))
+        ..SIZES.proof(holds, reported.join(", "))
     }
 }

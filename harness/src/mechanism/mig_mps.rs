@@ -10,7 +10,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 use super::host::{ControlError, Guard, HostError};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants, mig, mig_setup, mps, user_program,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants, mig, mig_setup, mps,
 };
 use crate::plan::Availability;
 
@@ -66,6 +66,7 @@ impl Mechanism for MigMps {
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
+            required: vec![mps::CLIENTS, mig::ASSIGNED, mig::SIZES, mig::LISTED],
         }
     }
 
@@ -100,7 +101,7 @@ impl Mechanism for MigMps {
                 hardware: false,
                 ..mig::sizes(cx, &cx.profile.mig_mps.layout, 1, observed)
             });
-            proofs.extend(user_program::in_instance(observed));
+            proofs.extend(mig::listed_in_instances(observed));
         }
         proofs
     }

@@ -40,8 +40,11 @@ mod mps_memory;
 mod mps_quota;
 mod mps_static;
 mod observation;
+#[cfg(test)]
+mod pretence_tests;
 mod private;
 pub mod refusal;
+mod requirement;
 mod stream_priority;
 #[cfg(test)]
 mod tests;
@@ -52,6 +55,7 @@ mod waivers;
 
 pub use entry::{MechanismEntry, OptionEntry, Tenants};
 pub use facts::{HostFacts, HostInputs};
+pub use hami::LIBRARY_FAULTS;
 pub use in_force::InForce;
 pub use interface::{
     Compute, ComputeLimit, Configuration, HostStage, Mechanism, MechanismContext, OpeningChecks,
@@ -60,6 +64,7 @@ pub use interface::{
 pub use mig_setup::share_of_instance;
 pub use mps_quota::PRIORITY;
 pub use observation::{Observation, OverLimit, TenantObservation};
+pub use requirement::Requirement;
 pub use unprotected::{native_runs, unprotected_form, unprotected_profile};
 pub use user_program::ProgramObservation;
 pub use waivers::without_context;

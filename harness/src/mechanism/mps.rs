@@ -23,7 +23,7 @@ mod tests;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::{device_is_partitioned, prohibited, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -83,6 +83,7 @@ impl Mechanism for Mps {
             refuses_outsiders: is_exclusive(cx),
             memory_limit_bytes: None,
             compute_limit: None,
+            required: [required(cx), vec![ALL_SMS]].concat(),
         }
     }
 
@@ -100,7 +101,11 @@ impl Mechanism for Mps {
     }
 
     fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
-        proofs(cx, observed)
+        let mut proofs = proofs(cx, observed);
+        if !proofs.is_empty() {
+            proofs.push(all_sms(observed));
+        }
+        proofs
     }
 }
 
@@ -135,6 +140,15 @@ pub(super) fn enter_mode(cx: &MechanismContext<'_>, guard: &mut Guard) -> Result
         exclusive_process::set(guard)?;
     }
     Ok(())
+}
+
+/// What every cell with a daemon must show.
+pub(super) fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
+    let mut required = vec![CLIENTS];
+    if is_exclusive(cx) {
+        required.extend([exclusive_process::REFUSED, exclusive_process::IN_MODE]);
+    }
+    required
 }
 
 /// The proofs of the clients and, under the exclusive compute mode, of the refused outsider.
@@ -258,10 +272,19 @@ pub(super) fn client_env(set_up: &InForce) -> TenantEnv {
     env
 }
 
+/// The daemon lists every tenant.
+pub(super) const CLIENTS: Requirement =
+    Requirement::during("every tenant is a client of our MPS daemon");
+/// NVML lists every tenant as a client. Its process ids can be of another PID namespace and then
+/// show nothing, so no cell needs this proof.
+const NVML_CLIENTS: Requirement = Requirement::during("NVML lists every tenant as an MPS client");
+/// No percentage limits a tenant.
+pub(super) const ALL_SMS: Requirement =
+    Requirement::at_open("every tenant sees all SMs of the device");
+
 /// Whether every tenant is a client of our daemon.
 pub(super) fn clients(observed: &Observation) -> Vec<Proof> {
-    const CHECK: &str = "every tenant is a client of our MPS daemon";
-    if observed.condition.is_native() || observed.ours.len() < 2 {
+    if observed.condition.is_native() {
         return Vec::new();
     }
     let missing = |listed: &[u32]| -> Vec<u32> {
@@ -269,8 +292,8 @@ pub(super) fn clients(observed: &Observation) -> Vec<Proof> {
         absent.copied().collect()
     };
     let mut proofs = vec![match &observed.daemon_clients {
-        None => proof_of(CHECK, false, "there is no daemon".to_owned()),
-        Some(Err(error)) => proof_of(CHECK, false, error.clone()),
+        None => CLIENTS.proof(false, "there is no daemon"),
+        Some(Err(error)) => CLIENTS.proof(false, error),
         Some(Ok(listed)) => {
             let missing = missing(listed);
             let evidence = if missing.is_empty() {
@@ -278,17 +301,39 @@ pub(super) fn clients(observed: &Observation) -> Vec<Proof> {
             } else {
                 format!("the daemon lists {listed:?}, without {missing:?}")
             };
-            proof_of(CHECK, missing.is_empty(), evidence)
+            CLIENTS.proof(missing.is_empty(), evidence)
         }
     }];
-    // NVML's process ids can be of another PID namespace and then show nothing.
     if let Some(listed) = observed.mps_clients.as_ref()
         && listed.iter().any(|pid| observed.ours.contains(pid))
     {
         let missing = missing(listed);
         let evidence = format!("NVML lists MPS clients {listed:?}, without {missing:?}");
-        let check = "NVML lists every tenant as an MPS client";
-        proofs.push(proof_of(check, missing.is_empty(), evidence));
+        proofs.push(NVML_CLIENTS.proof(missing.is_empty(), evidence));
     }
     proofs
+}
+
+/// Whether every tenant has the SMs of the whole device. A percentage that a tenant inherits, or
+/// that the daemon has as its default, limits a client without a trace in any list.
+pub(super) fn all_sms(observed: &Observation) -> Proof {
+    let Some(all) = observed.native_sm_count else {
+        return ALL_SMS.proof(false, "no tenant has reported the SMs of the whole device");
+    };
+    let reported = observed
+        .tenants
+        .iter()
+        .map(|t| (t.name(), t.number("sm_count")));
+    let reported: Vec<_> = reported.collect();
+    let has_all = |(_, count): &(String, Option<u64>)| *count == Some(u64::from(all));
+    let holds = !reported.is_empty() && reported.iter().all(has_all);
+    let text = |(name, count): &(String, Option<u64>)| match count {
+        Some(count) => format!("{name} {count}"),
+        None => format!("{name} nothing"),
+    };
+    let reported: Vec<String> = reported.iter().map(text).collect();
+    ALL_SMS.proof(
+        holds,
+        format!("of {all} SMs; reported: {}", reported.join(", ")),
+    )
 }

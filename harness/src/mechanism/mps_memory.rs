@@ -23,6 +23,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::entry::MEMORY_PCT;
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError, mps_control};
+use super::requirement::Requirement;
 use super::waivers::{settings_locked, too_little_for_share, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -117,6 +118,7 @@ impl Mechanism for MpsMemory {
             refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: Some(limit_mib << 20),
             compute_limit: None,
+            required: required(cx),
         }
     }
 
@@ -157,10 +159,22 @@ impl Mechanism for MpsMemory {
         if by_group(cx) {
             proofs.push(memory_cap::shown(limit_mib(cx), observed));
         }
+        proofs.push(mps::all_sms(observed));
         proofs.extend(memory_cap::over_limit(observed));
         proofs.extend(user_program::has_variables(observed));
         proofs
     }
+}
+
+fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
+    let mut required = mps::required(cx);
+    required.push(mps::ALL_SMS);
+    if by_group(cx) {
+        required.push(memory_cap::SHOWN);
+    }
+    required.push(memory_cap::OVER_LIMIT);
+    required.extend(user_program::required(cx));
+    required
 }
 
 fn by_group(cx: &MechanismContext<'_>) -> bool {

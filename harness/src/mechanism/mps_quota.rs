@@ -17,7 +17,7 @@
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::too_little_for_share;
 use super::{
     Compute, ComputeLimit, Configuration, InForce, Mechanism, MechanismContext, MechanismEntry,
@@ -105,6 +105,7 @@ impl Mechanism for MpsQuota {
                 share: f64::from(options.pct) / 100.0,
                 of: Compute::Arithmetic,
             }),
+            required: required(cx),
         }
     }
 
@@ -149,12 +150,30 @@ fn memory_limit_mib(cx: &MechanismContext<'_>) -> Option<u64> {
     (pct < 100).then(|| memory_cap::part_mib(cx.facts, pct))
 }
 
+/// The percentage limits every tenant.
+const PERCENTAGE: Requirement =
+    Requirement::at_open("the SMs that each tenant sees are its percentage");
+/// The neighbours' priority is below the victim's.
+const BELOW: Requirement =
+    Requirement::once("the neighbours alone were started with a priority below normal");
+
+fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
+    let mut required = mps::required(cx);
+    required.push(PERCENTAGE);
+    if memory_limit_mib(cx).is_some() {
+        required.push(memory_cap::OVER_LIMIT);
+    }
+    if cx.profile.mps_quota.neighbours == Priority::BelowNormal {
+        required.push(BELOW);
+    }
+    required.extend(user_program::required(cx));
+    required
+}
+
 /// Whether every tenant sees at most its percentage of SMs.
 fn sms(pct: u32, observed: &Observation) -> Proof {
-    const CHECK: &str = "the SMs that each tenant sees are its percentage";
     let Some(all) = observed.native_sm_count else {
-        let evidence = "no tenant has reported the SMs of the whole device".to_owned();
-        return proof_of(CHECK, false, evidence);
+        return PERCENTAGE.proof(false, "no tenant has reported the SMs of the whole device");
     };
     let max_sms = (u64::from(all) * u64::from(pct)).div_ceil(100);
     let reported: Vec<Option<u64>> = observed
@@ -179,8 +198,7 @@ fn sms(pct: u32, observed: &Observation) -> Proof {
         .collect();
     Proof {
         limiter: holds && max_sms < u64::from(all),
-        ..proof_of(
-            CHECK,
+        ..PERCENTAGE.proof(
             holds,
             format!(
                 "of {all} SMs, {pct} % is at most {max_sms}; reported: {}",
@@ -192,7 +210,6 @@ fn sms(pct: u32, observed: &Observation) -> Proof {
 
 /// Whether every neighbour was started with a priority below normal, and the victim was not.
 fn below_normal(observed: &Observation) -> Proof {
-    const CHECK: &str = "the neighbours alone were started with a priority below normal";
     let as_set = |t: &TenantObservation| match t.slot {
         0 => matches!(t.priority.as_deref(), None | Some(NORMAL)),
         _ => t.priority.as_deref() == Some(BELOW_NORMAL),
@@ -203,7 +220,7 @@ fn below_normal(observed: &Observation) -> Proof {
     };
     let holds = observed.tenants.iter().any(|t| t.slot > 0) && observed.tenants.iter().all(as_set);
     let all: Vec<String> = observed.tenants.iter().map(reported).collect();
-    proof_of(CHECK, holds, format!("{PRIORITY}: {}", all.join(", ")))
+    BELOW.proof(holds, format!("{PRIORITY}: {}", all.join(", ")))
 }
 
 #[cfg(test)]

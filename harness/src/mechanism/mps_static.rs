@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{ControlError, Guard, HostError, mps_control};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::waived;
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -89,6 +89,7 @@ impl Mechanism for MpsStatic {
             refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: None,
             compute_limit: None,
+            required: required(cx),
         }
     }
 
@@ -177,14 +178,23 @@ fn partition_name(answer: &str, uuid: &str) -> Result<String, ControlError> {
     })
 }
 
+/// The partitions are disjoint.
+const DISJOINT: Requirement = Requirement::once("no SM runs blocks of two tenants");
+
+fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
+    let mut required = mps::required(cx);
+    required.push(DISJOINT);
+    required.extend(user_program::required(cx));
+    required
+}
+
 /// Whether no SM ran blocks of two tenants.
 fn disjoint_sms(observed: &Observation) -> Proof {
-    const CHECK: &str = "no SM runs blocks of two tenants";
     let mut used = BTreeSet::new();
     let (mut twice, mut reported) = (BTreeSet::new(), Vec::new());
     for tenant in &observed.tenants {
         let Some(sms) = tenant.sm_placement.as_ref().filter(|sms| !sms.is_empty()) else {
-            return proof_of(CHECK, false, format!("{} reported no SMs", tenant.name()));
+            return DISJOINT.proof(false, format!("{} reported no SMs", tenant.name()));
         };
         twice.extend(sms.iter().copied().filter(|sm| !used.insert(*sm)));
         reported.push(format!("{} ran on {}", tenant.name(), sms.len()));
@@ -197,8 +207,7 @@ fn disjoint_sms(observed: &Observation) -> Proof {
     let holds = twice.is_empty() && (observed.tenants.len() > 1 || leaves_some());
     Proof {
         limiter: holds,
-        ..proof_of(
-            CHECK,
+        ..DISJOINT.proof(
             holds,
             format!("{}; in common: {twice:?}", reported.join(", ")),
         )

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Condition, Proof};
+use gpubench_record::{Condition, ProofTime};
 
 use super::ProgramObservation;
 
@@ -20,6 +20,8 @@ pub struct Observation {
     pub services: Vec<u32>,
     /// Processes with a compute context, as NVML lists them.
     pub listed: Option<Vec<u32>>,
+    /// The GPU instance in which NVML lists each of them, where it tells.
+    pub instances: Vec<(u32, Option<u32>)>,
     /// Clients of MPS servers, as NVML lists them.
     pub mps_clients: Option<Vec<u32>>,
     /// Clients of our MPS daemon, as the daemon lists them, or its error; `None` without a daemon.
@@ -33,6 +35,10 @@ pub struct Observation {
     pub program: Option<ProgramObservation>,
     /// SMs of the whole device, as a native tenant reports them.
     pub native_sm_count: Option<u32>,
+    /// When the lists above were read, on the clock of the tenants; `None` if the cell ended before.
+    pub listed_at_ns: Option<u64>,
+    /// When the access was attempted.
+    pub attempted_at_ns: Option<u64>,
 }
 
 /// The report of one tenant.
@@ -48,12 +54,19 @@ pub struct TenantObservation {
     pub sm_placement: Option<Vec<u32>>,
     /// The result of an allocation beyond its limit.
     pub over_limit: Option<OverLimit>,
-    /// Files mapped into its process.
+    /// Files mapped into its process while the samples were taken.
     pub mapped: Option<Vec<String>>,
-    /// The kept part of its standard error.
-    pub stderr_tail: String,
+    /// Lines of its standard error, however much it wrote, in which an accounting library reports
+    /// that a limit is off.
+    pub library_faults: Vec<String>,
     /// Its `CUDA_VISIBLE_DEVICES`.
     pub visible_devices: Option<String>,
+    /// The instance that was assigned to it, where MIG divides the device.
+    pub handed_instance: Option<u32>,
+    /// When its context was open.
+    pub opened_at_ns: Option<u64>,
+    /// When it had done the checks that each process does once.
+    pub checked_at_ns: Option<u64>,
     /// `CUDA_MPS_CLIENT_PRIORITY` in its `/proc/PID/environ`; `None` if it is not set.
     pub priority: Option<String>,
 }
@@ -77,12 +90,28 @@ impl Observation {
             tenants: Vec::new(),
             services: Vec::new(),
             listed: None,
+            instances: Vec::new(),
             mps_clients: None,
             daemon_clients: None,
             access_attempts: Vec::new(),
             compute_mode: None,
             program: None,
             native_sm_count: None,
+            listed_at_ns: None,
+            attempted_at_ns: None,
+        }
+    }
+
+    /// The instant of a proof: that of the last observation on which it rests.
+    #[must_use]
+    pub fn instant_of(&self, when: ProofTime) -> Option<u64> {
+        let last =
+            |of: fn(&TenantObservation) -> Option<u64>| self.tenants.iter().filter_map(of).max();
+        match when {
+            ProofTime::AtOpen => last(|tenant| tenant.opened_at_ns).max(self.attempted_at_ns),
+            ProofTime::Once => last(|tenant| tenant.checked_at_ns),
+            ProofTime::During => self.listed_at_ns,
+            ProofTime::Before | ProofTime::After => None,
         }
     }
 
@@ -119,18 +148,6 @@ impl TenantObservation {
         } else {
             format!("neighbour-{}", self.slot)
         }
-    }
-}
-
-/// A proof. The caller sets when it was taken.
-pub(super) fn proof_of(check: &str, holds: bool, evidence: String) -> Proof {
-    Proof {
-        when: String::new(),
-        check: check.to_owned(),
-        holds,
-        evidence,
-        hardware: false,
-        limiter: false,
     }
 }
 

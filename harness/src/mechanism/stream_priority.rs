@@ -5,18 +5,20 @@
 //! preempted (CUDA driver API, `cuStreamCreateWithPriority`). It divides nothing: the tenants share
 //! SMs, memory, address space and faults, and only their rates are scored.
 //!
-//! The proof is that NVML lists one process, ours. Each tenant reads the priority of its stream
-//! back from the driver.
+//! The proof is that NVML lists one process, ours, that the driver has a range of priorities, and
+//! that the priorities which the driver reports for the streams are its two ends. A driver without
+//! a range gives every stream the same priority without an error.
 
 use gpubench_record::wire::Inside;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::green_context::one_process;
+use super::green_context::{ONE_PROCESS, one_process};
 use super::host::{Guard, HostError};
+use super::requirement::Requirement;
 use super::waivers::{device_is_partitioned, prohibited};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, TenantEnv, Tenants,
+    OpeningChecks, TenantEnv, TenantObservation, Tenants,
 };
 use crate::plan::Availability;
 
@@ -64,6 +66,7 @@ impl Mechanism for StreamPriority {
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
+            required: vec![ONE_PROCESS, PRIORITIES],
         }
     }
 
@@ -79,6 +82,82 @@ impl Mechanism for StreamPriority {
         if observed.condition.is_native() || observed.tenants.len() < 2 {
             return Vec::new();
         }
-        one_process(observed).into_iter().collect()
+        let mut proofs: Vec<Proof> = one_process(observed).into_iter().collect();
+        proofs.push(priorities(observed));
+        proofs
+    }
+}
+
+/// The streams have the two ends of the driver's range.
+const PRIORITIES: Requirement =
+    Requirement::at_open("the victim's stream has the highest priority, the others the lowest");
+
+/// Whether the driver has a range of priorities, and gave the streams its two ends. A lower number
+/// is more urgent.
+fn priorities(observed: &Observation) -> Proof {
+    let figure =
+        |t: &TenantObservation, fact: &str| -> Option<i32> { t.facts.get(fact)?.parse().ok() };
+    let mut holds = !observed.tenants.is_empty();
+    let mut reported = Vec::new();
+    for tenant in &observed.tenants {
+        let range = (
+            figure(tenant, "stream_priority_least"),
+            figure(tenant, "stream_priority_greatest"),
+        );
+        let has = figure(tenant, "stream_priority");
+        let (Some(has), (Some(least), Some(greatest))) = (has, range) else {
+            let evidence = format!("{} reported no priority of its stream", tenant.name());
+            return PRIORITIES.proof(false, evidence);
+        };
+        let wanted = if tenant.slot == 0 { greatest } else { least };
+        holds &= greatest < least && has == wanted;
+        reported.push(format!("{} {has} in {greatest} to {least}", tenant.name()));
+    }
+    PRIORITIES.proof(holds, reported.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::Condition;
+
+    use super::priorities;
+    use crate::mechanism::{Observation, TenantObservation};
+
+    fn observed(tenants: &[(i32, i32, i32)]) -> Observation {
+        let tenant =
+            |(slot, &(has, least, greatest)): (usize, &(i32, i32, i32))| TenantObservation {
+                slot,
+                facts: [
+                    ("stream_priority", has),
+                    ("stream_priority_least", least),
+                    ("stream_priority_greatest", greatest),
+                ]
+                .map(|(name, value)| (name.to_owned(), value.to_string()))
+                .into(),
+                ..TenantObservation::default()
+            };
+        Observation {
+            tenants: tenants.iter().enumerate().map(tenant).collect(),
+            ..Observation::new(Condition::C, vec![7, 7])
+        }
+    }
+
+    #[test]
+    fn the_streams_must_have_the_ends_of_a_range() {
+        for (tenants, expected) in [
+            (vec![(-5, 0, -5), (0, 0, -5)], true),
+            // The driver clamped both to one priority, or has none.
+            (vec![(0, 0, -5), (0, 0, -5)], false),
+            (vec![(0, 0, 0), (0, 0, 0)], false),
+            (vec![(-5, 0, -5), (-5, 0, -5)], false),
+            (vec![(0, 0, -5), (-5, 0, -5)], false),
+            (vec![], false),
+        ] {
+            let proof = priorities(&observed(&tenants));
+            assert_eq!(proof.holds, expected, "{proof:?}");
+        }
+        let mut silent = observed(&[(-5, 0, -5), (0, 0, -5)]);
+        silent.tenants[1].facts.clear();
+        assert!(!priorities(&silent).holds, "a tenant that reports nothing");
     }
 }

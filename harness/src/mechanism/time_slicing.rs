@@ -23,7 +23,7 @@
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, Guard, HostError};
-use super::observation::proof_of;
+use super::requirement::Requirement;
 use super::waivers::{device_is_partitioned, settings_locked, sharing_is_off, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -96,6 +96,7 @@ impl Mechanism for TimeSlicing {
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
+            required: vec![OWN_CONTEXTS],
         }
     }
 
@@ -121,8 +122,11 @@ fn slice(cx: &MechanismContext<'_>) -> Slice {
     cx.profile.time_slicing.slice
 }
 
+/// NVML lists every tenant, and none as a client of an MPS server.
+const OWN_CONTEXTS: Requirement = Requirement::during("a context of its own for each tenant");
+
 fn prove(observed: &Observation) -> Option<Proof> {
-    if observed.condition.is_native() || observed.ours.len() < 2 {
+    if observed.condition.is_native() {
         return None;
     }
     let want = observed.ours.len();
@@ -172,11 +176,7 @@ fn prove(observed: &Observation) -> Option<Proof> {
             (false, evidence)
         }
     };
-    Some(proof_of(
-        "a context of its own for each tenant",
-        holds,
-        evidence,
-    ))
+    Some(OWN_CONTEXTS.proof(holds, evidence))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use gpubench_record::Proof;
 
-use super::Observation;
-use super::observation::proof_of;
+use super::requirement::Requirement;
+use super::{MechanismContext, Observation};
 
 /// The observation of a user's program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,8 +17,6 @@ pub struct ProgramObservation {
     /// Variables of the mechanism that one of these processes was started without, or with another
     /// value.
     pub lacking: Vec<(u32, String)>,
-    /// GPU instances in which NVML lists its processes.
-    pub instances: Vec<(u32, Option<u32>)>,
     /// The GPU instance that was assigned to it, if MIG divides the device.
     pub handed_instance: Option<u32>,
 }
@@ -33,10 +31,22 @@ impl ProgramObservation {
     }
 }
 
+/// The program got its mechanism's variables.
+const VARIABLES: Requirement =
+    Requirement::once("the program was started with the variables of its mechanism");
+
+/// What a cell of a user's program must show under a mechanism that works through variables.
+pub(super) fn required(cx: &MechanismContext<'_>) -> Option<Requirement> {
+    cx.profile
+        .user_victim
+        .victim()
+        .is_some()
+        .then_some(VARIABLES)
+}
+
 /// Whether the program was started with all variables of its mechanism. A program can ignore them,
 /// so other proofs are needed too.
 pub(super) fn has_variables(observed: &Observation) -> Option<Proof> {
-    const CHECK: &str = "the program was started with the variables of its mechanism";
     let program = observed.program.as_ref()?;
     let evidence = if program.lacking.is_empty() {
         format!("processes {:?} have them all", program.working)
@@ -46,35 +56,12 @@ pub(super) fn has_variables(observed: &Observation) -> Option<Proof> {
         all.join(", ")
     };
     let holds = program.lacking.is_empty() && !program.working.is_empty();
-    Some(proof_of(CHECK, holds, evidence))
-}
-
-/// Whether NVML lists the program only in its assigned instance. `None` if NVML's process ids are
-/// of another PID namespace.
-pub(super) fn in_instance(observed: &Observation) -> Option<Proof> {
-    const CHECK: &str = "NVML lists the program in the instance that it was handed";
-    let program = observed.program.as_ref()?;
-    if observed.ours_listed() == Some(0) {
-        return None;
-    }
-    let handed = program.handed_instance;
-    let is_assigned =
-        |&(_, instance): &(u32, Option<u32>)| instance.is_some() && instance == handed;
-    let holds = !program.instances.is_empty() && program.instances.iter().all(is_assigned);
-    let number = |instance: Option<u32>| {
-        instance.map_or_else(|| "no instance".to_owned(), |id| format!("instance {id}"))
-    };
-    let listed = program.instances.iter();
-    let listed: Vec<String> = listed
-        .map(|&(pid, instance)| format!("{pid} in {}", number(instance)))
-        .collect();
-    let evidence = format!("handed {}, listed: [{}]", number(handed), listed.join(", "));
-    Some(proof_of(CHECK, holds, evidence))
+    Some(VARIABLES.proof(holds, evidence))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ProgramObservation, has_variables, in_instance};
+    use super::{ProgramObservation, has_variables};
     use crate::mechanism::Observation;
     use gpubench_record::Condition;
 
@@ -120,27 +107,5 @@ mod tests {
         };
         assert_eq!(program.without("/b"), [9]);
         assert_eq!(program.without("/a"), [8, 9]);
-    }
-
-    #[test]
-    fn the_program_must_be_listed_in_its_assigned_instance_only() {
-        for (instances, expected) in [
-            (vec![(7, Some(2))], Some(true)),
-            (vec![(7, Some(1))], Some(false)),
-            (vec![(7, Some(2)), (9, Some(1))], Some(false)),
-            (vec![(7, None)], Some(false)),
-            (vec![], Some(false)),
-        ] {
-            let program = ProgramObservation {
-                instances,
-                handed_instance: Some(2),
-                ..ProgramObservation::default()
-            };
-            let mut observed = observed(Some(program));
-            let found = in_instance(&observed).map(|proof| proof.holds);
-            assert_eq!(found, expected, "{observed:?}");
-            observed.listed = Some(vec![30_001]);
-            assert_eq!(in_instance(&observed), None, "ids of another namespace");
-        }
     }
 }

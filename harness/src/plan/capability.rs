@@ -1,7 +1,9 @@
 //! The abilities of the host, as far as a plan needs them. The room `judge` collects them from the
 //! mechanisms.
 
-use gpubench_record::MechanismProperties;
+use std::collections::BTreeMap;
+
+use gpubench_record::{MechanismProperties, RequiredProof};
 use serde::{Deserialize, Serialize};
 
 /// Every mechanism in the variant of the profile's options, in report order.
@@ -9,6 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Capabilities {
     /// One entry for each variant.
     pub mechanisms: Vec<Capability>,
+    /// The proofs that each cell of a variant needs, also of unprotected forms.
+    #[serde(default)]
+    pub required_proofs: BTreeMap<String, Vec<RequiredProof>>,
 }
 
 /// One variant of one mechanism on this host.

@@ -57,6 +57,8 @@ pub fn device_check(profile: &Profile) -> Plan {
         durations: DURATIONS,
         thresholds: profile.thresholds.clone(),
         mechanisms: Vec::new(),
+        // Its tenants run without a mechanism.
+        required_proofs: Some(BTreeMap::new()),
         user_victim: None,
         cells: cells.collect(),
         fault_trials: Vec::new(),

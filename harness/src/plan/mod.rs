@@ -22,8 +22,10 @@ mod seed;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use gpubench_record::plan::PlannedMechanism;
-use gpubench_record::{Axis, Plan, Skip};
+use gpubench_record::{Axis, Cell, Plan, RequiredProof, Skip};
 
 use crate::axis::{self, AxisEntry, JITTER_SUB_AXIS, Pair, Selection};
 use crate::catalogue::REFERENCE;
@@ -84,6 +86,7 @@ pub fn plan(
         open_everywhere,
         ..layout
     };
+    let cells = in_order(&groups, &layout);
     Ok(Plan {
         profile: profile.name.clone(),
         profile_hash: profile_hash(profile, ptx_hash),
@@ -105,7 +108,8 @@ pub fn plan(
         thresholds: profile.thresholds.clone(),
         mechanisms: runnable.into_iter().map(planned).collect(),
         user_victim: profile.user_victim.victim(),
-        cells: in_order(&groups, &layout),
+        required_proofs: Some(required_proofs(capabilities, &cells)),
+        cells,
         fault_trials: Vec::new(),
         workloads: facts::of_workloads(layout.pairs, layout.neighbours),
         pairs: facts::of_pairs(layout.pairs),
@@ -114,6 +118,16 @@ pub fn plan(
         claimed: claimed::claimed(&names(&requested, &skips))?,
         skips,
     })
+}
+
+/// The proofs that the cells need, by variant.
+fn required_proofs(
+    capabilities: &Capabilities,
+    cells: &[Cell],
+) -> BTreeMap<String, Vec<RequiredProof>> {
+    let mut required = capabilities.required_proofs.clone();
+    required.retain(|variant, _| cells.iter().any(|cell| cell.variant == *variant));
+    required
 }
 
 fn nothing_to_run(skips: &[Skip]) -> PlanError {

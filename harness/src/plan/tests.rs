@@ -38,6 +38,7 @@ pub(super) fn host(groups: &[usize]) -> Capabilities {
         mechanisms: std::iter::once(capability("exclusive", "g0"))
             .chain(under_test)
             .collect(),
+        required_proofs: std::collections::BTreeMap::new(),
     }
 }
 

@@ -30,6 +30,7 @@ pub mod probe;
 mod recorder;
 pub mod sampler;
 mod setup;
+mod snapshot;
 mod steal;
 mod tenant_set;
 mod waits;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpubench_record::Condition;
@@ -9,9 +10,9 @@ use gpubench_workloads::user_victim::process_tree;
 use procfs::process::{MMapPath, MemoryMap, Process};
 
 use super::RunError;
-use super::device_processes::DeviceProcesses;
+use super::snapshot::Snapshot;
 use super::tenant_set::TenantSet;
-use crate::mechanism::{Observation, ProgramObservation, TenantEnv};
+use crate::mechanism::{InForce, Observation, ProgramObservation, TenantEnv};
 
 /// Longest wait for a mechanism's daemon: three commands, each with its own limit.
 const DAEMON: Duration = Duration::from_secs(70);
@@ -25,14 +26,12 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Queries the daemon, if there is one.
-    pub async fn now(tenants: &TenantSet) -> Result<Self, RunError> {
-        let set_up = tenants.config().set_up.clone();
+    /// Queries the daemon of a mechanism, if there is one. It can block.
+    pub fn of(set_up: &InForce) -> Self {
         if set_up.daemon.is_none() {
-            return Ok(Self::default());
+            return Self::default();
         }
-        let waits = &tenants.handles().waits;
-        let query = move || match set_up.servers() {
+        match set_up.servers() {
             Ok(services) => Self {
                 daemon_clients: set_up.clients(&services),
                 services,
@@ -41,11 +40,31 @@ impl Serving {
                 services: Vec::new(),
                 daemon_clients: Some(Err(error)),
             },
-        };
-        waits
-            .blocking("querying the MPS daemon", DAEMON, query)
-            .await
+        }
     }
+
+    /// The servers, by process id.
+    pub fn services(&self) -> &[u32] {
+        &self.services
+    }
+
+    /// Why the daemon does not list its clients, if it does not.
+    pub fn error(&self) -> Option<&str> {
+        let listed = self.daemon_clients.as_ref()?;
+        listed.as_ref().err().map(String::as_str)
+    }
+}
+
+/// A snapshot at once, of tenants that are not in a cell.
+pub async fn snapshot(tenants: &TenantSet) -> Result<Snapshot, RunError> {
+    let setup = &tenants.handles().setup;
+    let (clock, nvml) = (setup.clock.clone(), Arc::clone(&setup.nvml));
+    let scope = tenants.snapshot_scope();
+    let take = move || Snapshot::take(&clock, &nvml, &scope);
+    let waits = &tenants.handles().waits;
+    waits
+        .blocking("observing the mechanism", DAEMON, take)
+        .await
 }
 
 /// The servers of a mechanism, or why its daemon does not list them.
@@ -62,12 +81,8 @@ pub async fn servers(tenants: &TenantSet) -> Result<Result<Vec<u32>, String>, Ru
 }
 
 /// The observation on which every proof rests.
-pub fn observation(
-    tenants: &TenantSet,
-    condition: Condition,
-    on_device: &DeviceProcesses,
-    serving: &Serving,
-) -> Observation {
+pub fn observation(tenants: &TenantSet, condition: Condition, snapshot: &Snapshot) -> Observation {
+    let (on_device, serving) = (&snapshot.on_device, &snapshot.serving);
     // All processes of all lists, which include those of a user's program.
     let listed = [&on_device.listed, &on_device.mps_clients]
         .into_iter()
@@ -76,9 +91,16 @@ pub fn observation(
     let mut listed: Vec<u32> = listed.chain(of_daemon).flatten().copied().collect();
     listed.sort_unstable();
     listed.dedup();
+    let mut reports = tenants.observations();
+    for report in &mut reports {
+        report.mapped = snapshot.mapped.get(&report.pid).cloned().flatten();
+    }
     Observation {
-        tenants: tenants.observations(),
+        tenants: reports,
+        listed_at_ns: snapshot.t_ns,
+        attempted_at_ns: tenants.attempted_at_ns(),
         listed: on_device.listed.clone(),
+        instances: on_device.instances.clone(),
         mps_clients: on_device.mps_clients.clone(),
         access_attempts: tenants.access_attempts(),
         compute_mode: on_device.compute_mode.clone(),
@@ -87,7 +109,7 @@ pub fn observation(
         daemon_clients: serving.daemon_clients.clone(),
         program: tenants
             .program()
-            .map(|pids| of_program(tenants, pids, &listed, on_device)),
+            .map(|pids| of_program(tenants, pids, &listed, snapshot)),
         ..Observation::new(condition, tenants.open_pids(&listed))
     }
 }
@@ -97,11 +119,8 @@ fn of_program(
     tenants: &TenantSet,
     pids: Vec<u32>,
     listed: &[u32],
-    on_device: &DeviceProcesses,
+    snapshot: &Snapshot,
 ) -> ProgramObservation {
-    let is_own = |process: &&(u32, Option<u32>)| pids.contains(&process.0);
-    let instances = on_device.instances.iter().filter(is_own).copied();
-    let instances = instances.collect();
     let mut working = pids.clone();
     working.retain(|pid| listed.contains(pid));
     if working.is_empty() {
@@ -109,7 +128,8 @@ fn of_program(
     }
     let config = tenants.config();
     let handed = config.environments.first().cloned().unwrap_or_default();
-    let files = |&pid: &u32| (pid, mapped(pid).unwrap_or_default());
+    let mapped = |pid: &u32| snapshot.mapped.get(pid).cloned().flatten();
+    let files = |pid: &u32| (*pid, mapped(pid).unwrap_or_default());
     ProgramObservation {
         mapped: working.iter().map(files).collect(),
         lacking: working
@@ -117,8 +137,7 @@ fn of_program(
             .flat_map(|&pid| lacking(pid, &handed))
             .collect(),
         working,
-        instances,
-        handed_instance: config.set_up.instances.first().map(|instance| instance.id),
+        handed_instance: config.set_up.instance_id(0),
     }
 }
 

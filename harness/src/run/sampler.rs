@@ -8,7 +8,7 @@ use gpubench_record::TelemetryRow;
 
 use super::RunError;
 use super::clock::RunClock;
-use super::device_processes::DeviceProcesses;
+use super::snapshot::{Snapshot, SnapshotScope};
 use super::steal::CpuTime;
 use crate::device::{BlockingCall, Nvml};
 
@@ -20,8 +20,8 @@ pub const SAMPLER: u32 = 0;
 pub struct Sampled {
     /// The readings.
     pub rows: Vec<TelemetryRow>,
-    /// The processes on the device half-way through; `None` if the cell ended before.
-    pub on_device: Option<DeviceProcesses>,
+    /// The mechanism half-way through; `None` if the cell ended before.
+    pub snapshot: Option<Snapshot>,
     /// All reasons for reduced clocks, as a bit mask; `None` if NVML reported none.
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; `None` in virtual time.
@@ -70,11 +70,12 @@ impl Sampler {
         nvml: &Arc<Nvml>,
         cell: &str,
         times: Times,
+        scope: SnapshotScope,
     ) -> Result<Self, RunError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (clock, nvml, flag) = (clock.clone(), Arc::clone(nvml), Arc::clone(&stop));
         let cell = cell.to_owned();
-        let sample = move || sample(&clock, &nvml, &cell, times, &flag);
+        let sample = move || sample(&clock, &nvml, &cell, times, &scope, &flag);
         let thread = BlockingCall::start("sampling counters", sample)?;
         Ok(Self { thread, stop })
     }
@@ -93,7 +94,14 @@ impl Sampler {
     }
 }
 
-fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &AtomicBool) -> Sampled {
+fn sample(
+    clock: &RunClock,
+    nvml: &Nvml,
+    cell: &str,
+    times: Times,
+    scope: &SnapshotScope,
+    stop: &AtomicBool,
+) -> Sampled {
     let mut out = Sampled::default();
     if let RunClock::Virtual(device) = clock
         && let Err(error) = device.join(SAMPLER)
@@ -113,7 +121,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         }
         read(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
-            out.on_device = Some(DeviceProcesses::now(nvml));
+            out.snapshot = Some(Snapshot::take(clock, nvml, scope));
         }
     }
     if let RunClock::Virtual(device) = clock

@@ -90,13 +90,14 @@ pub(super) fn not_proven(mechanism: &MechanismRow) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::{Outcome, Proof};
+    use gpubench_record::{Outcome, Proof, ProofTime};
 
     use super::*;
 
     fn mechanism(proofs: &[(bool, bool, bool)]) -> MechanismRow {
         let proof = |&(holds, hardware, limiter): &(bool, bool, bool)| Proof {
-            when: "during".to_owned(),
+            when: ProofTime::During,
+            t_ns: None,
             check: "processes".to_owned(),
             holds,
             evidence: "none".to_owned(),

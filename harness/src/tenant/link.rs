@@ -149,11 +149,11 @@ impl Link {
         self.stderr = Some(stderr);
     }
 
-    /// The kept standard error; empty for a thread of another tenant's process.
-    pub fn stderr(&self) -> String {
-        self.stderr
-            .as_ref()
-            .map_or_else(String::new, StderrCapture::text)
+    /// The lines in which a preloaded library reports a limit as off; none for a thread of another
+    /// tenant's process.
+    pub fn library_faults(&self) -> Vec<String> {
+        let stderr = self.stderr.as_ref();
+        stderr.map_or_else(Vec::new, StderrCapture::library_faults)
     }
 
     pub fn pid(&self) -> Option<u32> {

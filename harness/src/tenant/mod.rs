@@ -115,10 +115,10 @@ impl Tenant {
         self.program().map_or_else(Vec::new, of_tenant)
     }
 
-    /// The kept beginning of its standard error.
+    /// The lines of its standard error in which a preloaded library reports a limit as off.
     #[must_use]
-    pub fn stderr(&self) -> String {
-        self.link.stderr()
+    pub fn library_faults(&self) -> Vec<String> {
+        self.link.library_faults()
     }
 
     /// The clock participants of its threads.

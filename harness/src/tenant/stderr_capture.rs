@@ -1,22 +1,23 @@
-//! The standard error of a tenant's process: copied to the coordinator's, and its beginning kept.
-//! Some libraries report only there that they ignore their settings.
+//! The standard error of a tenant's process: copied to the coordinator's, and searched for reports
+//! of a preloaded library that a limit is off. Some libraries report that nowhere else.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that are kept of one process.
-const KEPT_BYTES: usize = 64 << 10;
-/// Longest line that is read as one.
-const LINE_BYTES: u64 = 4096;
-/// Prefixes of lines of HAMi-core and of its stand-in. Such lines are numerous: they are kept as
-/// evidence and not copied.
+use crate::mechanism::LIBRARY_FAULTS;
+
+/// Reports that are kept of one process. The first one decides.
+const KEPT: usize = 16;
+/// Longest piece that is read at once.
+const PIECE_BYTES: u64 = 4096;
+/// Prefixes of lines of HAMi-core and of its stand-in. Such lines are numerous and not copied.
 const MARKS: [&str; 3] = ["[HAMI-core ", "[4pdvGPU ", "[vgpu stand-in "];
 
-/// The kept output of one process.
+/// The reports of one process.
 #[derive(Debug, Clone)]
-pub struct StderrCapture(Arc<Mutex<String>>);
+pub struct StderrCapture(Arc<Mutex<Vec<String>>>);
 
 impl StderrCapture {
     /// Reads the other end of a process's standard error until it is closed.
@@ -27,33 +28,48 @@ impl StderrCapture {
         let kept = Self(Arc::default());
         let into = kept.clone();
         let named = std::thread::Builder::new().name("tenant stderr".to_owned());
-        named.spawn(move || into.read(BufReader::new(File::from(pipe))))?;
+        named.spawn(move || into.read(BufReader::new(File::from(pipe)), &mut std::io::stderr()))?;
         Ok(kept)
     }
 
-    /// The kept output.
-    pub fn text(&self) -> String {
+    /// The lines that report a limit as off.
+    pub fn library_faults(&self) -> Vec<String> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    fn read(&self, mut from: impl BufRead) {
+    fn read(&self, mut from: impl BufRead, copy_to: &mut impl Write) {
+        // A line that is longer than one piece is read in several, and a report can be cut in two.
+        let (mut line, mut is_marked) = (Vec::new(), false);
         loop {
-            let mut line = Vec::new();
-            let read = from.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
+            let begins = line.is_empty();
+            let old = line.len();
+            let read = from.by_ref().take(PIECE_BYTES).read_until(b'\n', &mut line);
             if !matches!(read, Ok(1..)) {
                 return;
             }
             let text = String::from_utf8_lossy(&line);
-            if !MARKS.iter().any(|mark| text.starts_with(mark)) {
-                // Our own standard error may be closed.
-                let _ = std::io::stderr().write_all(&line);
+            if begins {
+                is_marked = MARKS.iter().any(|mark| text.starts_with(mark));
             }
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() < KEPT_BYTES {
-                kept.push_str(&text);
+            if !is_marked {
+                // Our own standard error may be closed.
+                let _ = copy_to.write_all(&line[old..]);
+            }
+            if LIBRARY_FAULTS.iter().any(|report| text.contains(report)) {
+                let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.len() < KEPT {
+                    kept.push(text.trim().to_owned());
+                }
+                line.clear();
+            } else if line.ends_with(b"\n") {
+                line.clear();
+            } else {
+                let longest = LIBRARY_FAULTS.iter().map(|report| report.len()).max();
+                let keep = longest.unwrap_or(0).min(line.len());
+                line.drain(..line.len() - keep);
             }
         }
     }
@@ -61,16 +77,41 @@ impl StderrCapture {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_BYTES, StderrCapture};
+    use super::StderrCapture;
     use std::sync::Arc;
 
+    fn captured(text: &str) -> (Vec<String>, String) {
+        let (capture, mut copied) = (StderrCapture(Arc::default()), Vec::new());
+        capture.read(text.as_bytes(), &mut copied);
+        (
+            capture.library_faults(),
+            String::from_utf8_lossy(&copied).into_owned(),
+        )
+    }
+
     #[test]
-    fn keeps_the_beginning_and_drains_the_rest() {
-        let capture = StderrCapture(Arc::default());
+    fn finds_a_report_after_a_megabyte_of_output() {
         let line = format!("[HAMI-core {}\n", "x".repeat(1000));
-        capture.read(format!("[HAMI-core first\n{}", line.repeat(100)).as_bytes());
-        let text = capture.text();
-        assert!(text.starts_with("[HAMI-core first\n"));
-        assert!((KEPT_BYTES..KEPT_BYTES + 4096).contains(&text.len()));
+        let report = "[HAMI-core ERROR (7:1:utils.c:9)]: host pid is error!";
+        let (faults, copied) = captured(&format!("{}{report}\nlast\n", line.repeat(1000)));
+        assert_eq!(faults, [report]);
+        assert_eq!(copied, "last\n", "lines of the library are not copied");
+        let (faults, _) = captured("x\n[vgpu stand-in 7] SET_TASK_PID FAILED.\n");
+        assert_eq!(faults.len(), 1);
+        let (faults, copied) = captured("[HAMI-core Warn(7:1:utils.c:9)]: other\nx\n");
+        assert_eq!((faults.len(), copied.as_str()), (0, "x\n"));
+    }
+
+    #[test]
+    fn finds_a_report_that_the_end_of_a_piece_cuts() {
+        for before in 4_070..4_110 {
+            let text = format!(
+                "{}host pid is error!{}",
+                "y".repeat(before),
+                "z".repeat(9_000)
+            );
+            let (faults, copied) = captured(&text);
+            assert_eq!((faults.len(), copied == text), (1, true), "{before}");
+        }
     }
 }

@@ -6,6 +6,7 @@ mod confusion;
 mod divided;
 mod doctor;
 mod driver_layer;
+mod evidence;
 mod examples;
 mod fault_catalogue;
 mod fault_owners;

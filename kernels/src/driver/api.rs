@@ -146,6 +146,7 @@ table! {
         );
         stream_create =
             "cuStreamCreateWithPriority"(stream: *mut Handle, flags: c_uint, priority: c_int);
+        stream_get_priority = "cuStreamGetPriority"(stream: Handle, priority: *mut c_int);
         stream_destroy = "cuStreamDestroy_v2"(stream: Handle);
         stream_synchronize = "cuStreamSynchronize"(stream: Handle);
         stream_query = "cuStreamQuery"(stream: Handle);

@@ -43,6 +43,18 @@ impl Stream {
         })
     }
 
+    /// The priority that the driver gave it; a lower number is more urgent.
+    pub fn priority(&self) -> Result<i32, DriverError> {
+        let mut priority = 0;
+        // SAFETY: the handle is alive as long as `self`; writes one number.
+        unsafe {
+            self.context
+                .api()
+                .stream_get_priority(self.handle, &raw mut priority)
+        }?;
+        Ok(priority)
+    }
+
     /// The context it belongs to.
     pub fn context(&self) -> &Context {
         &self.context

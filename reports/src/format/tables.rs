@@ -225,8 +225,8 @@ pub(super) fn proof(record: &RunRecord) -> Table {
                 (false, false) => MISSING_TEXT,
             };
             [
-                &row.variant,
-                &proof.when,
+                row.variant.as_str(),
+                proof.when.name(),
                 &proof.check,
                 holds,
                 shows,

@@ -2,7 +2,7 @@
 
 use gpubench_record::tally::Times;
 use gpubench_record::{
-    Estimate, FaultTally, Harm, MatrixRow, MechanismRow, Outcome, OverallRow, Proof,
+    Estimate, FaultTally, Harm, MatrixRow, MechanismRow, Outcome, OverallRow, Proof, ProofTime,
 };
 
 pub(super) fn mechanism(
@@ -11,15 +11,19 @@ pub(super) fn mechanism(
     outcome: Outcome,
     hardware: bool,
 ) -> MechanismRow {
-    let proof = |when: &str, holds| Proof {
-        when: when.to_owned(),
+    let proof = |when, holds| Proof {
+        when,
+        t_ns: Some(425_000_000),
         check: "compute processes listed by NVML".to_owned(),
         holds,
         evidence: "pids 812, 813 on one device".to_owned(),
         hardware,
         limiter: name == "mig",
     };
-    let proof = vec![proof("before", true), proof("during", true)];
+    let proof = vec![
+        proof(ProofTime::AtOpen, true),
+        proof(ProofTime::During, true),
+    ];
     MechanismRow {
         name: name.to_owned(),
         variant: variant.to_owned(),

@@ -26,6 +26,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         sweep: Vec::new(),
         service_ns: 1_000_000,
         telemetry_period_ns: 100_000_000,
+        required_proofs: Some(BTreeMap::new()),
         user_victim: None,
         axes: ["compute", "bandwidth", "jitter", "fault"]
             .map(str::to_owned)

@@ -60,9 +60,9 @@ pub(super) fn rebuild(
                 }
             }
             RunEvent::Mechanism { row } => upsert(&mut run.mechanisms, row),
-            RunEvent::Proved { variant, proof } => {
+            RunEvent::Proved { variant, proof, .. } => {
                 match run.mechanisms.iter_mut().find(|row| row.variant == variant) {
-                    Some(row) if row.proof.contains(&proof) => {}
+                    Some(row) if row.proof.iter().any(|known| known.agrees_with(&proof)) => {}
                     Some(row) => row.proof.push(proof),
                     None => warnings.push(format!(
                         "an event has a proof of {variant}, which was never set up"

@@ -50,7 +50,16 @@ impl Session {
         let stream = match inside {
             Some(Inside::StreamPriority { high }) => {
                 let (least_urgent, most_urgent) = context.stream_priority_range()?;
-                Stream::with_priority(&context, if high { most_urgent } else { least_urgent })?
+                let wanted = if high { most_urgent } else { least_urgent };
+                let stream = Stream::with_priority(&context, wanted)?;
+                for (name, value) in [
+                    ("stream_priority", stream.priority()?),
+                    ("stream_priority_least", least_urgent),
+                    ("stream_priority_greatest", most_urgent),
+                ] {
+                    facts.insert(name.to_owned(), value.to_string());
+                }
+                stream
             }
             _ => Stream::new(&context)?,
         };

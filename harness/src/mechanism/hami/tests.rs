@@ -1,6 +1,6 @@
 //! Proofs of `hami` on tables of observations.
 
-use super::{hooked, limiter};
+use super::{limiter, mapped, serves};
 use crate::mechanism::{Observation, TenantObservation};
 use gpubench_record::Condition;
 
@@ -30,35 +30,42 @@ fn observed(mapped: Option<&str>, allocator: Option<&str>, memory_mib: Option<u6
 
 #[test]
 fn the_library_must_be_mapped_and_serve_allocations() {
-    for (mapped, allocator, expected) in [
-        (Some(PATH), Some(PATH), true),
-        (Some(PATH), Some("/usr/lib/libcuda.so.1"), false),
-        (Some("/opt/other/libvgpu.so"), Some(PATH), false),
-        (None, Some(PATH), false),
-        (Some(PATH), None, false),
+    for (file, allocator, is_mapped, does_serve) in [
+        (Some(PATH), Some(PATH), true, true),
+        (Some(PATH), Some("/usr/lib/libcuda.so.1"), true, false),
+        (Some("/opt/other/libvgpu.so"), Some(PATH), false, true),
+        (None, Some(PATH), false, true),
+        (Some(PATH), None, true, false),
     ] {
-        let proof = hooked(PATH, "00", &observed(mapped, allocator, None));
+        let observed = Observation {
+            listed_at_ns: Some(1),
+            ..observed(file, allocator, None)
+        };
+        let found = mapped(PATH, &observed).map(|proof| (proof.holds, proof.limiter));
+        assert_eq!(found, Some((is_mapped, is_mapped)), "{file:?}");
         assert_eq!(
-            (proof.holds, proof.limiter),
-            (expected, expected),
-            "{proof:?}"
+            serves(PATH, "00", &observed).holds,
+            does_serve,
+            "{allocator:?}"
         );
     }
+    let not_observed = observed(Some(PATH), Some(PATH), None);
+    assert_eq!(
+        mapped(PATH, &not_observed),
+        None,
+        "no files were read during the samples"
+    );
 }
 
 #[test]
 fn a_limiter_that_cannot_find_its_process_is_off() {
-    for (stderr_tail, expected) in [
-        ("", true),
-        ("[HAMI-core Warn(7:1:utils.c:9)]: something else\n", true),
-        (
-            "x\n[HAMI-core ERROR (7:1:utils.c:9)]: host pid is error!\n",
-            false,
-        ),
-        ("[vgpu stand-in 7] SET_TASK_PID FAILED.\n", false),
-    ] {
-        let mut observed = observed(None, None, None);
-        observed.tenants[0].stderr_tail = stderr_tail.to_owned();
-        assert_eq!(limiter(&observed).holds, expected, "{stderr_tail}");
-    }
+    let mut observed = observed(None, None, None);
+    assert!(limiter(&observed).holds);
+    let line = "[HAMI-core ERROR (7:1:utils.c:9)]: host pid is error!".to_owned();
+    observed.tenants[0].library_faults = vec![line];
+    let proof = limiter(&observed);
+    assert!(
+        !proof.holds && proof.evidence.contains("host pid is error!"),
+        "{proof:?}"
+    );
 }

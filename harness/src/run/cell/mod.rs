@@ -8,18 +8,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpubench_record::{
-    Calibration, Cell, FromTenant, Outcome, Proof, RefusalKind, Role, RunEvent, TenantResult,
-    ToTenant,
+    Calibration, Cell, FromTenant, Outcome, RefusalKind, Role, RunEvent, TenantResult, ToTenant,
 };
 use gpubench_reports::store::log_path;
 use tokio::task::JoinSet;
 
 use super::cores::Placement;
-use super::device_processes::DeviceProcesses;
 use super::ledger::MechanismLedger;
-use super::observe::{self, Serving};
+use super::observe;
 use super::recorder::Recorder;
 use super::sampler::{SAMPLER, Sampled, Sampler, Times};
+use super::snapshot::Snapshot;
 use super::tenant_set::{TenantSet, participants_of};
 use super::xids::XidMonitor;
 use super::{RunError, RunHandles};
@@ -64,27 +63,26 @@ pub async fn run(
         }
         Err(other) => return Err(other),
     };
-    let (sampled, failure) = match failure {
-        Some(failure) => (Sampled::default(), Some(failure)),
-        None => {
-            proofs::observe_and_prove(tenants, ledger, cell, "before").await?;
-            measure(tenants, cell, &mut results).await?
-        }
+    let (sampled, t0_ns, failure) = match failure {
+        Some(failure) => (Sampled::default(), 0, Some(failure)),
+        None => measure(tenants, cell, &mut results).await?,
     };
-    let serving = Serving::now(tenants).await?;
-    // Without an observation half-way there is no proof during the samples.
-    let was_observed = sampled.on_device.is_some();
-    let half_way = sampled.on_device.unwrap_or_default();
-    let observation = observe::observation(tenants, cell.condition, &half_way, &serving);
-    if failure.is_none() {
-        if was_observed {
-            proofs::prove(&handles, ledger, cell, Proof::DURING, &observation)?;
-        }
-        proofs::observe_and_prove(tenants, ledger, cell, "after").await?;
-    } else if let Some(Err(error)) = &observation.daemon_clients
+    let snapshot = match sampled.snapshot {
+        Some(snapshot) => snapshot,
+        // It comes too late for a proof, but a missing daemon explains a failure, and its servers
+        // own Xids.
+        None => Snapshot {
+            t_ns: None,
+            ..observe::snapshot(tenants).await?
+        },
+    };
+    let observation = observe::observation(tenants, cell.condition, &snapshot);
+    let is_whole = results.iter().all(|tenant| tenant.death.is_none());
+    if failure.is_none() && is_whole {
+        proofs::prove(&handles, ledger, cell, t0_ns, &observation)?;
+    } else if let Some(error) = snapshot.serving.error()
         && tenants.config().mechanism.is_some()
     {
-        // A failed cell has no proof, but a missing daemon explains the failure.
         let outcome = Outcome::failed(format!("not in force: {error}"));
         let remedy = Some("run again: a new daemon is started");
         ledger.end(&cell.mechanism, &cell.variant, &outcome, remedy)?;
@@ -93,7 +91,7 @@ pub async fn run(
     if let Some(text) = sampled.failure {
         recorder.warning(format!("{id}: {text}"))?;
     }
-    let xids = xids.drain(&id, &observation.services).await?;
+    let xids = xids.drain(&id, snapshot.serving.services()).await?;
     recorder.event(&RunEvent::CellEnded {
         id,
         tenants: results,
@@ -186,15 +184,17 @@ async fn prepare(
     Ok(())
 }
 
-/// Starts every tenant and waits for all of them.
+/// Starts every tenant and waits for all of them. Returns what was sampled, the start of the cell,
+/// and why it failed, if it did.
 async fn measure(
     tenants: &mut TenantSet,
     cell: &Cell,
     results: &mut [TenantResult],
-) -> Result<(Sampled, Option<String>), RunError> {
+) -> Result<(Sampled, u64, Option<String>), RunError> {
     let handles = tenants.handles().clone();
     let setup = &handles.setup;
     let slots: Vec<usize> = (0..cell.tenants.len()).collect();
+    let scope = tenants.snapshot_scope();
     let members = tenants.take_slots(&slots);
     let participants = members.iter().map(|(_, tenant)| tenant.participants());
     let ids = participants.flat_map(|ids| [ids.issuer, ids.reaper]);
@@ -204,7 +204,7 @@ async fn measure(
         length_ns: setup.plan.durations_of(cell).cell_ns(),
         period_ns: setup.plan.telemetry_period_ns,
     };
-    let sampler = Sampler::start(&setup.clock, &setup.nvml, &cell.id, times)?;
+    let sampler = Sampler::start(&setup.clock, &setup.nvml, &cell.id, times, scope)?;
     let limit = if setup.clock.is_virtual() {
         LIMIT_VIRTUAL
     } else {
@@ -250,7 +250,7 @@ async fn measure(
     failures.sort();
     failures.dedup();
     let failure = (!failures.is_empty()).then(|| failures.join("; "));
-    Ok((sampled, failure))
+    Ok((sampled, times.t0_ns, failure))
 }
 
 /// Whether the end of a tenant of that role fails the cell. A dead victim does; a dead aggressor is

@@ -15,10 +15,9 @@ use std::time::Duration;
 
 use gpubench_record::{Calibration, Condition, EccCounts, FaultObservation, FaultTrial, RunEvent};
 
-use super::device_processes::DeviceProcesses;
 use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
-use super::observe::{self, Serving};
+use super::observe;
 use super::tenant_set::{TenantSet, name_of};
 use super::xids::XidMonitor;
 use super::{Observer, RunError, RunHandles, RunPhase};
@@ -188,10 +187,8 @@ async fn not_in_force(tenants: &TenantSet) -> Result<Option<String>, RunError> {
         return Ok(None);
     };
     let handles = tenants.handles();
-    let doing = "reading the processes on the device from NVML";
-    let on_device = handles.nvml(doing, DeviceProcesses::now).await?;
-    let serving = Serving::now(tenants).await?;
-    let observation = observe::observation(tenants, Condition::C, &on_device, &serving);
+    let snapshot = observe::snapshot(tenants).await?;
+    let observation = observe::observation(tenants, Condition::C, &snapshot);
     let proofs = mechanism.prove(&handles.setup.host.context(), &observation);
     let broken = proofs.into_iter().find(|proof| !proof.holds);
     Ok(broken.map(|broken| format!("not in force: {}: {}", broken.check, broken.evidence)))

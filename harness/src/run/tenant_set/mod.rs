@@ -33,6 +33,8 @@ pub struct TenantSet {
     observations: Vec<TenantObservation>,
     /// Attempts to get a context beside the victim's, and the answers.
     access_attempts: Vec<(String, Option<i32>)>,
+    /// When the last of them was answered.
+    attempted_at_ns: Option<u64>,
     /// A process that is no tenant, where the mechanism refuses outsiders.
     outsider: Option<Tenant>,
     config: TenantConfig,
@@ -85,6 +87,7 @@ impl TenantSet {
             slots: (0..count).map(|_| None).collect(),
             observations: vec![TenantObservation::default(); count],
             access_attempts: Vec::new(),
+            attempted_at_ns: None,
             outsider: None,
             config,
         }

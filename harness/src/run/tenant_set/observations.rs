@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use gpubench_record::{FromTenant, RefusalKind, ToTenant};
 
 use super::{CONTEXT, TenantSet, name_of};
-use crate::mechanism::{OverLimit, PRIORITY, TenantObservation};
+use crate::mechanism::{Mechanism, OverLimit, PRIORITY, TenantObservation};
+use crate::run::snapshot::SnapshotScope;
 use crate::run::{RunError, observe};
 use crate::tenant::{Tenant, TenantError};
 
@@ -28,12 +29,44 @@ impl TenantSet {
             self.set_open(slot, false).await?;
             self.access_attempts.push((name_of(slot), answer));
         }
+        self.attempted_at_ns = Some(self.handles.setup.clock.now_ns());
         Ok(())
     }
 
     /// Attempts to get a context beside the victim's, by name, and the answers.
     pub fn access_attempts(&self) -> Vec<(String, Option<i32>)> {
         self.access_attempts.clone()
+    }
+
+    /// When the last of these attempts was answered.
+    pub const fn attempted_at_ns(&self) -> Option<u64> {
+        self.attempted_at_ns
+    }
+
+    /// What a snapshot of these tenants reads. The files of a process are read only where the
+    /// mechanism preloads a library: the kernel locks the process's memory map meanwhile.
+    pub fn snapshot_scope(&self) -> SnapshotScope {
+        let preloads = |mechanism: &&dyn Mechanism| mechanism.entry().accounting_library;
+        let open = self
+            .slots
+            .iter()
+            .flatten()
+            .filter(|tenant| tenant.is_open());
+        let (programs, tenants): (Vec<&Tenant>, Vec<&Tenant>) =
+            open.partition(|tenant| tenant.program().is_some());
+        let (mapped_of, program_of) = if self.config.mechanism.as_ref().is_some_and(preloads) {
+            (
+                tenants.iter().map(|tenant| tenant.pid()).collect(),
+                programs.first().map(|tenant| tenant.pid()),
+            )
+        } else {
+            (Vec::new(), None)
+        };
+        SnapshotScope {
+            set_up: self.config.set_up.clone(),
+            mapped_of,
+            program_of,
+        }
     }
 
     /// What the tenants with open contexts reported, the victim first. A user's program reports
@@ -45,7 +78,10 @@ impl TenantSet {
         let all = all.zip(&self.config.environments);
         all.filter(|((tenant, _), _)| open(tenant))
             .map(|((tenant, observed), given)| TenantObservation {
-                stderr_tail: tenant.as_ref().map_or_else(String::new, Tenant::stderr),
+                library_faults: tenant
+                    .as_ref()
+                    .map_or_else(Vec::new, Tenant::library_faults),
+                handed_instance: self.config.set_up.instance_id(observed.slot),
                 visible_devices: given
                     .get(OsStr::new("CUDA_VISIBLE_DEVICES"))
                     .map(|name| name.to_string_lossy().into_owned()),
@@ -57,9 +93,6 @@ impl TenantSet {
 
     /// Does the checks of the mechanism, once for each tenant process.
     pub(super) async fn check(&mut self, slot: usize) -> Result<(), RunError> {
-        if self.observations[slot].mapped.is_none() {
-            self.observations[slot].mapped = observe::mapped(self.observations[slot].pid);
-        }
         let checks = self.config.checks;
         if checks.sm_placement && self.observations[slot].sm_placement.is_none() {
             let message = ToTenant::FindSms;
@@ -92,6 +125,8 @@ impl TenantSet {
                 other => return Err(self.unexpected(slot, &other)),
             }
         }
+        let now_ns = self.handles.setup.clock.now_ns();
+        self.observations[slot].checked_at_ns.get_or_insert(now_ns);
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Opening a record: finished, crashed, of another version, or damaged.
 
-use gpubench_record::{FORMAT_VERSION, FormatVersion, MechanismRow, Outcome, Proof, RunEvent};
+use gpubench_record::{
+    FORMAT_VERSION, FormatVersion, MechanismRow, Outcome, Proof, ProofTime, RunEvent,
+};
 
 use super::{append_bytes, began, cell_ended, crashed_run, reading, victim_rows};
 use crate::sample_records;
@@ -98,8 +100,9 @@ fn merges_the_mechanism_rows_and_proofs_of_events() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = EventLog::create(dir.path()).unwrap();
     let variant = "time-slicing[slice=default]".to_owned();
-    let proof = |when: &str| Proof {
-        when: when.to_owned(),
+    let proof = |when: ProofTime| Proof {
+        when,
+        t_ns: Some(1),
         check: "pids".to_owned(),
         holds: true,
         evidence: "812".to_owned(),
@@ -116,18 +119,20 @@ fn merges_the_mechanism_rows_and_proofs_of_events() {
     for event in [
         began(),
         RunEvent::Mechanism {
-            row: row(vec![proof("before")]),
+            row: row(vec![proof(ProofTime::AtOpen)]),
         },
         RunEvent::Proved {
             variant: variant.clone(),
-            proof: proof("during"),
+            cell: Some("c1".to_owned()),
+            proof: proof(ProofTime::During),
         },
         RunEvent::Proved {
             variant: "mps".to_owned(),
-            proof: proof("during"),
+            cell: None,
+            proof: proof(ProofTime::During),
         },
         RunEvent::Mechanism {
-            row: row(vec![proof("during"), proof("after")]),
+            row: row(vec![proof(ProofTime::During), proof(ProofTime::Once)]),
         },
         cell_ended("not-planned", 1),
         RunEvent::Ended {
@@ -145,9 +150,9 @@ fn merges_the_mechanism_rows_and_proofs_of_events() {
     let when: Vec<_> = mechanisms[0]
         .proof
         .iter()
-        .map(|proof| proof.when.as_str())
+        .map(|proof| proof.when.name())
         .collect();
-    assert_eq!(when, ["before", "during", "after"]);
+    assert_eq!(when, ["at open", "during", "once"]);
     assert_eq!(record.warnings().len(), 2);
     let reason = record.run().incomplete_reason.as_deref();
     assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
     Axis, Cell, CellResult, ClaimedWord, Durations, Gate, GateResult, GateScope, GateState,
-    MechanismRow, Outcome, Plan, PlannedPair, Proof, SubAxis, Thresholds,
+    MechanismRow, Outcome, Plan, PlannedPair, Proof, ProofTime, SubAxis, Thresholds,
 };
 
 use super::Figures;
@@ -24,6 +24,7 @@ pub(super) fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         profile: "default".to_owned(),
         profile_hash: String::new(),
         decides: true,
+        required_proofs: Some(BTreeMap::new()),
         user_victim: None,
         seed: 1,
         tenants: 2,
@@ -96,7 +97,8 @@ pub(super) fn mechanism(variant: &str) -> MechanismRow {
 
 pub(in crate::score::tests) fn proof(holds: bool) -> Proof {
     Proof {
-        when: "during".to_owned(),
+        when: ProofTime::During,
+        t_ns: None,
         check: "processes on the device".to_owned(),
         holds,
         evidence: "two".to_owned(),
