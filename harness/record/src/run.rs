@@ -125,6 +125,25 @@ pub struct Calibration {
     /// Workloads that this device cannot run, with what it lacks; by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waived: BTreeMap<String, String>,
+    /// The cost of observing; absent in virtual time, where observations take no time, and in
+    /// records up to format 2.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observation_cost: Option<ObservationCost>,
+}
+
+/// What it costs a victim that the coordinator observes the device during a cell. A victim without
+/// neighbours is measured in pairs: with observations back to back, and without. A cell has one
+/// observation, so this bounds what it loses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ObservationCost {
+    /// The victim.
+    pub victim: String,
+    /// Its rate of work with observations over that without, of each pair.
+    pub ratios: Vec<f64>,
+    /// Observations in all pairs.
+    pub observations: u64,
+    /// Mean time that one takes.
+    pub mean_ns: u64,
 }
 
 /// The rate of one aggressor on the native device, and the peak of its resource.
@@ -170,6 +189,7 @@ impl Calibration {
             entries,
             peaks: BTreeMap::new(),
             waived: BTreeMap::new(),
+            observation_cost: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Calibration: the parameters and native rate of every workload of the plan on this device, found
 //! once.
 
+mod observation_cost;
 pub mod one;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         .collect();
     let mut entries = BTreeMap::new();
     let (mut peaks, mut waived) = (BTreeMap::new(), BTreeMap::new());
+    let mut observation_cost = None;
     for (slot, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {
         if names.is_empty() {
             continue;
@@ -54,6 +56,14 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
                 }
             }
         }
+        let is_program = tenants.handles().setup.plan.user_victim.is_some();
+        if slot == 0
+            && !is_program
+            && !tenants.handles().setup.clock.is_virtual()
+            && let Some(victim) = found.keys().next()
+        {
+            observation_cost = Some(observation_cost::measure(tenants, victim, share).await?);
+        }
         if slot != 0 {
             peaks = peaks::measure(tenants, slot, &found).await?;
         }
@@ -62,6 +72,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
     let mut calibration = Calibration::new(entries);
     calibration.peaks = peaks;
     calibration.waived = waived;
+    calibration.observation_cost = observation_cost;
     Ok(calibration)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Formats differ in how they draw a document, not in its content.
 
+use gpubench_record::run::ObservationCost;
 use gpubench_record::{DeviceKind, RunRecord};
 
 use super::figures::MISSING_TEXT;
@@ -118,6 +119,23 @@ pub(super) fn calibration(record: &RunRecord) -> String {
     }
 }
 
+/// What the observation of a cell costs the victim.
+fn observing(cost: &ObservationCost) -> String {
+    let min = cost.ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = cost
+        .ratios
+        .iter()
+        .copied()
+        .fold(f64::NEG_INFINITY, f64::max);
+    format!(
+        "{} keeps {min:.3} to {max:.3} of its rate (range of {} pairs) beside observations back to \
+         back; a cell has one, of {:.1} ms",
+        cost.victim,
+        cost.ratios.len(),
+        cost.mean_ns as f64 / 1e6
+    )
+}
+
 fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, String)> {
     let device = &record.device;
     let kind = match device.kind {
@@ -165,6 +183,9 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
             ),
         ),
     ];
+    if let Some(cost) = &record.calibration.observation_cost {
+        footer.push(("observing", observing(cost)));
+    }
     if let Some(dir) = &options.record_dir {
         footer.push(("record", dir.clone()));
     }
