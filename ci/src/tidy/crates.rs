@@ -23,11 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "gpubench-virtual-gpu-abi",
-        &[
-            "gpubench-virtual-gpu-driver",
-            "gpubench-virtual-gpu-model",
-            "gpubench-virtual-gpu-ptx",
-        ],
+        &["gpubench-virtual-gpu-driver", "gpubench-virtual-gpu-ptx"],
     ),
     ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu-abi"]),
     (

@@ -1,4 +1,5 @@
 //! The effect cache: replayed launches leave the same memory contents as executed ones.
+//! All tests use the device of this process.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;
