@@ -22,7 +22,7 @@ use gpubench_virtual_gpu_driver::session::TimeMode;
 use crate::driver_support::{Error, context, function, launch, ok};
 use crate::nvml_support::{observed, process_in_role};
 
-const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
+const COPY: &str = ptx!("stream_copy");
 
 const TEST: &str = test_name!("memory_of_another_process");
 /// The owner's fill value.

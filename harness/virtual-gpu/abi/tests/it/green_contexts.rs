@@ -9,8 +9,8 @@ use gpubench_virtual_gpu_driver::process::device;
 
 use crate::nvml_support::{Error, alloc, function, in_virtual_time, launch_on, ok, quiet};
 
-const FMA: &str = include_str!("../../../../../kernels/ptx/fp32_chain.ptx");
-const TRACE: &str = include_str!("../../../../../kernels/ptx/block_trace.ptx");
+const FMA: &str = ptx!("fp32_chain");
+const TRACE: &str = ptx!("block_trace");
 
 /// A resource as programs declare it: opaque except for its size.
 #[repr(C, align(8))]
@@ -82,10 +82,8 @@ fn timed(body: impl FnOnce() -> Result<(), Error>) -> Result<u64, Error> {
 
 #[test]
 fn green_contexts_run_concurrently_on_their_sms() -> Result<(), Error> {
-    with_streams(
-        test_name!("green_contexts_run_concurrently_on_their_sms"),
-        concurrent,
-    )
+    let test = test_name!("green_contexts_run_concurrently_on_their_sms");
+    with_streams(test, concurrent)
 }
 
 fn concurrent(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
@@ -119,10 +117,8 @@ fn concurrent(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
 
 #[test]
 fn a_fault_ends_all_contexts_of_the_process() -> Result<(), Error> {
-    with_streams(
-        test_name!("a_fault_ends_all_contexts_of_the_process"),
-        fault,
-    )
+    let test = test_name!("a_fault_ends_all_contexts_of_the_process");
+    with_streams(test, fault)
 }
 
 fn fault(greens: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {

@@ -11,6 +11,18 @@ macro_rules! test_name {
     };
 }
 
+/// The text of a kernel of the harness.
+macro_rules! ptx {
+    ($name:literal) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../kernels/ptx/",
+            $name,
+            ".ptx"
+        ))
+    };
+}
+
 mod compute_mode;
 mod crash_points;
 mod determinism;

@@ -217,80 +217,76 @@ fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
 #[test]
 fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> {
     let machine = quiet("hopper")?;
-    scene(
-        test_name!("static_partitions_are_exclusive_and_contain_sm_faults"),
-        Virtual,
-        &machine,
-        |stage| {
-            let daemon = stage.daemon("-S", &[])?;
-            let gpu = machine.uuid();
-            let add = |chunks: u32| daemon.command(&format!("sm_partition add {gpu} {chunks}"));
-            assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
-            assert_eq!(add(8)?, format!("Partition {gpu}/2 created\n"));
-            let refused = add(5)?;
-            assert!(
-                refused.contains("INVALID_RESOURCE_CONFIGURATION"),
-                "16 chunks: {refused}"
-            );
-            let (one, two) = (format!("{gpu}/1"), format!("{gpu}/2"));
-            let env = |name| [("CUDA_MPS_SM_PARTITION", name)];
-            let (first, second) = (env(one.as_str()), env(two.as_str()));
-            let mut clients = stage.clients(&[
-                (
-                    &first,
-                    "open; sms; placement 132; hold; at 3000; trap; at 4000; close; open; \
+    let test = test_name!("static_partitions_are_exclusive_and_contain_sm_faults");
+    scene(test, Virtual, &machine, |stage| {
+        let daemon = stage.daemon("-S", &[])?;
+        let gpu = machine.uuid();
+        let add = |chunks: u32| daemon.command(&format!("sm_partition add {gpu} {chunks}"));
+        assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
+        assert_eq!(add(8)?, format!("Partition {gpu}/2 created\n"));
+        let refused = add(5)?;
+        assert!(
+            refused.contains("INVALID_RESOURCE_CONFIGURATION"),
+            "16 chunks: {refused}"
+        );
+        let (one, two) = (format!("{gpu}/1"), format!("{gpu}/2"));
+        let env = |name| [("CUDA_MPS_SM_PARTITION", name)];
+        let (first, second) = (env(one.as_str()), env(two.as_str()));
+        let mut clients = stage.clients(&[
+            (
+                &first,
+                "open; sms; placement 132; hold; at 3000; trap; at 4000; close; open; \
                       at 5000; store; close",
-                ),
-                (
-                    &second,
-                    "open; sms; placement 132; hold; at 3500; spin 1; at 4990; begin 40; sync; \
+            ),
+            (
+                &second,
+                "open; sms; placement 132; hold; at 3500; spin 1; at 4990; begin 40; sync; \
                        close",
-                ),
-                (&[], "open"),
-            ])?;
-            let output = clients.remove(2).finish()?;
-            assert_eq!(output, ["805"], "a client without a partition");
-            assert_eq!(clients[0].until_hold()?, ["0", "32", "0 31 32"]);
-            assert_eq!(clients[1].until_hold()?, ["0", "64", "32 95 64"]);
-            let table = daemon.command("lspart")?;
-            let rows: Vec<Vec<&str>> = table
-                .lines()
-                .skip(2)
-                .map(|line| line.split_whitespace().collect())
-                .collect();
-            let row = |cells: [&'static str; 6]| -> Vec<&str> {
-                std::iter::once(gpu.as_str()).chain(cells).collect()
-            };
-            let want = [
-                row(["-", "4", "12", "32", "96", "-"]),
-                row(["1", "-", "4", "-", "32", "Yes"]),
-                row(["2", "-", "8", "-", "64", "Yes"]),
-            ];
-            assert_eq!(rows, want, "{table}");
-            let kept = daemon.command(&format!("sm_partition rm {gpu} 1"))?;
-            assert!(kept.contains("has clients"), "{kept}");
-            // Both are announced before either continues; otherwise the first one runs without the
-            // other.
-            for client in &clients {
-                client.announce(stage)?;
-            }
-            for client in &mut clients {
-                client.resume()?;
-            }
-            let second = clients.remove(1).finish()?;
-            let first = clients.remove(0).finish()?;
-            assert_eq!(first, ["719", "0", "0", "700", "0"]);
-            assert_eq!(
-                second,
-                ["0", "0", "700", "0"],
-                "the memory fault reaches it"
-            );
-            let removed = daemon.command(&format!("sm_partition rm {gpu}/1"))?;
-            assert!(removed.contains("removed"), "{removed}");
-            assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
-            Ok(())
-        },
-    )
+            ),
+            (&[], "open"),
+        ])?;
+        let output = clients.remove(2).finish()?;
+        assert_eq!(output, ["805"], "a client without a partition");
+        assert_eq!(clients[0].until_hold()?, ["0", "32", "0 31 32"]);
+        assert_eq!(clients[1].until_hold()?, ["0", "64", "32 95 64"]);
+        let table = daemon.command("lspart")?;
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .skip(2)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let row = |cells: [&'static str; 6]| -> Vec<&str> {
+            std::iter::once(gpu.as_str()).chain(cells).collect()
+        };
+        let want = [
+            row(["-", "4", "12", "32", "96", "-"]),
+            row(["1", "-", "4", "-", "32", "Yes"]),
+            row(["2", "-", "8", "-", "64", "Yes"]),
+        ];
+        assert_eq!(rows, want, "{table}");
+        let kept = daemon.command(&format!("sm_partition rm {gpu} 1"))?;
+        assert!(kept.contains("has clients"), "{kept}");
+        // Both are announced before either continues; otherwise the first one runs without the
+        // other.
+        for client in &clients {
+            client.announce(stage)?;
+        }
+        for client in &mut clients {
+            client.resume()?;
+        }
+        let second = clients.remove(1).finish()?;
+        let first = clients.remove(0).finish()?;
+        assert_eq!(first, ["719", "0", "0", "700", "0"]);
+        assert_eq!(
+            second,
+            ["0", "0", "700", "0"],
+            "the memory fault reaches it"
+        );
+        let removed = daemon.command(&format!("sm_partition rm {gpu}/1"))?;
+        assert!(removed.contains("removed"), "{removed}");
+        assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
+        Ok(())
+    })
 }
 
 #[test]
@@ -304,30 +300,26 @@ fn without_a_daemon_clients_are_time_sliced() -> Result<(), Error> {
         )
     };
     let (there_us, away_us) = turn(&machine);
-    scene(
-        test_name!("without_a_daemon_clients_are_time_sliced"),
-        Virtual,
-        &machine,
-        |stage| {
-            let watch = |from| format!("open; at {from}; gaps 20; close");
-            let fill = |from| format!("open; at {from}; spin 50; close");
-            let solo = stage.play(&[&watch(1000), &fill(1000)])?;
-            let figures: Vec<u64> = solo[0][1]
-                .split(' ')
-                .map(str::parse)
-                .collect::<Result<_, _>>()?;
-            assert!(figures[0] >= 4, "{figures:?}");
-            near(figures[1] as f64, away_us as f64, "time away");
-            near(figures[2] as f64, there_us as f64, "time there");
-            let _daemon = stage.daemon("", &[])?;
-            let joined = stage.play(&[&watch(3000), &fill(3000)])?;
-            assert_eq!(
-                joined[0][1], "0 0 0",
-                "clients of one server are not time-sliced"
-            );
-            Ok(())
-        },
-    )
+    let test = test_name!("without_a_daemon_clients_are_time_sliced");
+    scene(test, Virtual, &machine, |stage| {
+        let watch = |from| format!("open; at {from}; gaps 20; close");
+        let fill = |from| format!("open; at {from}; spin 50; close");
+        let solo = stage.play(&[&watch(1000), &fill(1000)])?;
+        let figures: Vec<u64> = solo[0][1]
+            .split(' ')
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        assert!(figures[0] >= 4, "{figures:?}");
+        near(figures[1] as f64, away_us as f64, "time away");
+        near(figures[2] as f64, there_us as f64, "time there");
+        let _daemon = stage.daemon("", &[])?;
+        let joined = stage.play(&[&watch(3000), &fill(3000)])?;
+        assert_eq!(
+            joined[0][1], "0 0 0",
+            "clients of one server are not time-sliced"
+        );
+        Ok(())
+    })
 }
 
 #[test]

@@ -112,24 +112,20 @@ fn small_kernels_of_clients_overlap() -> Result<(), Error> {
 fn a_server_refuses_clients_beyond_its_limit() -> Result<(), Error> {
     let mut machine = quiet("hopper")?;
     machine.mps.as_mut().ok_or("no MPS")?.clients = 2;
-    scene(
-        test_name!("a_server_refuses_clients_beyond_its_limit"),
-        Virtual,
-        &machine,
-        |stage| {
-            let _daemon = stage.daemon("", &[])?;
-            let output = stage.play(&[
-                "open; at 1000; close",
-                "open; open; at 3000; close",
-                "at 500; open; at 2000; open; spin 1; close",
-            ])?;
-            assert_eq!(
-                output[1],
-                ["0", "0", "0"],
-                "a second context counts as the same client"
-            );
-            assert_eq!(output[2], ["808", "0", "0", "0"]);
-            Ok(())
-        },
-    )
+    let test = test_name!("a_server_refuses_clients_beyond_its_limit");
+    scene(test, Virtual, &machine, |stage| {
+        let _daemon = stage.daemon("", &[])?;
+        let output = stage.play(&[
+            "open; at 1000; close",
+            "open; open; at 3000; close",
+            "at 500; open; at 2000; open; spin 1; close",
+        ])?;
+        assert_eq!(
+            output[1],
+            ["0", "0", "0"],
+            "a second context counts as the same client"
+        );
+        assert_eq!(output[2], ["808", "0", "0", "0"]);
+        Ok(())
+    })
 }

@@ -80,11 +80,8 @@ fn a_device_has_no_circumstances_by_default() -> Result<(), Error> {
         sm_clocks_mhz: [MAX_MHZ; 4],
         supported_mhz: vec![MAX_MHZ],
     };
-    holds(
-        test_name!("a_device_has_no_circumstances_by_default"),
-        &machine()?,
-        &want,
-    )
+    let test = test_name!("a_device_has_no_circumstances_by_default");
+    holds(test, &machine()?, &want)
 }
 
 #[test]

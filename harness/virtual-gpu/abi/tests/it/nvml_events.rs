@@ -16,8 +16,8 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
-const STORE: &str = include_str!("../../../../../kernels/ptx/fault_illegal_store.ptx");
-const TRAP: &str = include_str!("../../../../../kernels/ptx/fault_trap.ptx");
+const STORE: &str = ptx!("fault_illegal_store");
+const TRAP: &str = ptx!("fault_trap");
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
 const TIMEOUT: i32 = 10;

@@ -18,55 +18,51 @@ type Clock = unsafe extern "C" fn(DeviceHandle, c_uint, *mut c_uint) -> i32;
 
 #[test]
 fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
-    as_root(
-        test_name!("h100_80_matches_the_recorded_device"),
-        "h100-80",
-        no_tenant,
-        || {
-            let device = nvml_device()?;
-            memory(device)?;
-            clocks(device);
-            fields(device)?;
-            profiles(device);
-            let plain: [(Getter<u32>, u32); 3] = [
-                (nvmlDeviceGetNumFans, 0),
-                (nvmlDeviceGetPcieLinkMaxSpeed, 5),
-                (nvmlDeviceGetPcieReplayCounter, 0),
-            ];
-            for (getter, recorded) in plain {
-                assert_eq!(figure(getter, device)?, recorded);
-            }
-            for engines in [
-                nvmlDeviceGetEncoderUtilization,
-                nvmlDeviceGetDecoderUtilization,
-            ] {
-                let (mut percent, mut period_us) = (9, 0);
-                // SAFETY: valid pointers.
-                ok(unsafe { engines(device, &raw mut percent, &raw mut period_us) })?;
-                assert_eq!((percent, period_us), (0, 100_000));
-            }
-            let (mut least_mw, mut most_mw) = (0, 0);
-            let limits = nvmlDeviceGetPowerManagementLimitConstraints;
+    let test = test_name!("h100_80_matches_the_recorded_device");
+    as_root(test, "h100-80", no_tenant, || {
+        let device = nvml_device()?;
+        memory(device)?;
+        clocks(device);
+        fields(device)?;
+        profiles(device);
+        let plain: [(Getter<u32>, u32); 3] = [
+            (nvmlDeviceGetNumFans, 0),
+            (nvmlDeviceGetPcieLinkMaxSpeed, 5),
+            (nvmlDeviceGetPcieReplayCounter, 0),
+        ];
+        for (getter, recorded) in plain {
+            assert_eq!(figure(getter, device)?, recorded);
+        }
+        for engines in [
+            nvmlDeviceGetEncoderUtilization,
+            nvmlDeviceGetDecoderUtilization,
+        ] {
+            let (mut percent, mut period_us) = (9, 0);
             // SAFETY: valid pointers.
-            ok(unsafe { limits(device, &raw mut least_mw, &raw mut most_mw) })?;
-            assert_eq!((least_mw, most_mw), (200_000, 700_000));
-            // SAFETY: valid pointers.
-            let absent = unsafe {
-                [
-                    out(std::ptr::null_mut(), |to| {
-                        nvmlDeviceGetMigDeviceHandleByIndex(device, 0, to)
-                    })
-                    .err(),
-                    out(AccountingStats::default(), |to| {
-                        nvmlDeviceGetAccountingStats(device, 1, to)
-                    })
-                    .err(),
-                ]
-            };
-            assert_eq!(absent, [Some(6); 2], "NOT_FOUND while the modes are off");
-            Ok(())
-        },
-    )
+            ok(unsafe { engines(device, &raw mut percent, &raw mut period_us) })?;
+            assert_eq!((percent, period_us), (0, 100_000));
+        }
+        let (mut least_mw, mut most_mw) = (0, 0);
+        let limits = nvmlDeviceGetPowerManagementLimitConstraints;
+        // SAFETY: valid pointers.
+        ok(unsafe { limits(device, &raw mut least_mw, &raw mut most_mw) })?;
+        assert_eq!((least_mw, most_mw), (200_000, 700_000));
+        // SAFETY: valid pointers.
+        let absent = unsafe {
+            [
+                out(std::ptr::null_mut(), |to| {
+                    nvmlDeviceGetMigDeviceHandleByIndex(device, 0, to)
+                })
+                .err(),
+                out(AccountingStats::default(), |to| {
+                    nvmlDeviceGetAccountingStats(device, 1, to)
+                })
+                .err(),
+            ]
+        };
+        assert_eq!(absent, [Some(6); 2], "NOT_FOUND while the modes are off");
+        Ok(())
+    })
 }
 
 fn memory(device: DeviceHandle) -> Result<(), Error> {

@@ -18,8 +18,9 @@ const ARGUMENT_VERSION_MISMATCH: i32 = 25;
 
 #[test]
 fn identity_is_the_machine_files() -> Result<(), Error> {
+    let test = test_name!("identity_is_the_machine_files");
     observed(
-        test_name!("identity_is_the_machine_files"),
+        test,
         TimeMode::Wall,
         || Ok(()),
         || {
@@ -110,8 +111,9 @@ fn clocks_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
 
 #[test]
 fn a_device_is_found_by_every_identifier() -> Result<(), Error> {
+    let test = test_name!("a_device_is_found_by_every_identifier");
     observed(
-        test_name!("a_device_is_found_by_every_identifier"),
+        test,
         TimeMode::Wall,
         || Ok(()),
         || {

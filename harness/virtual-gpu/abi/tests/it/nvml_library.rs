@@ -75,8 +75,9 @@ fn calls_need_initialisation() -> Result<(), Error> {
 
 #[test]
 fn wrong_arguments_are_refused() -> Result<(), Error> {
+    let test = test_name!("wrong_arguments_are_refused");
     observed(
-        test_name!("wrong_arguments_are_refused"),
+        test,
         TimeMode::Wall,
         || Ok(()),
         || {
@@ -153,8 +154,9 @@ fn wrong_arguments_are_refused() -> Result<(), Error> {
 
 #[test]
 fn each_field_has_its_own_result() -> Result<(), Error> {
+    let test = test_name!("each_field_has_its_own_result");
     observed(
-        test_name!("each_field_has_its_own_result"),
+        test,
         TimeMode::Wall,
         || Ok(()),
         || {

@@ -61,64 +61,55 @@ fn resetless(device: DeviceHandle) -> Result<u64, Error> {
 
 #[test]
 fn profiles_and_placements_are_listed_before_the_mode_is_on() -> Result<(), Error> {
-    on(
-        test_name!("profiles_and_placements_are_listed_before_the_mode_is_on"),
-        "hopper",
-        || {
-            let device = nvml_device()?;
-            assert_eq!((mode(device), resetless(device)?), (Ok((0, 0)), 1));
-            assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 0);
-            assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
-            assert_eq!(capacity(device, THREE), Err(NOT_SUPPORTED));
-            let info = |number| {
-                // SAFETY: a valid pointer, or zeroes for a plain structure.
-                out(GpuInstanceProfileInfo::default(), |to| unsafe {
-                    nvmlDeviceGetGpuInstanceProfileInfo(device, number, to)
-                })
-            };
-            let three = info(2).map_err(|code| format!("code {code}"))?;
-            assert_eq!(
-                (
-                    three.id,
-                    three.counts.slice_count,
-                    three.counts.instance_count
-                ),
-                (THREE, 3, 2)
-            );
-            assert_eq!(
-                (
-                    three.counts.multiprocessor_count,
-                    three.counts.copy_engine_count
-                ),
-                (60, 3)
-            );
-            assert_eq!(three.memory_size_mib, (81_920 - 640) / 2);
-            assert_eq!(
-                info(5),
-                Err(NOT_SUPPORTED),
-                "8 slices are not on this device"
-            );
-            assert_eq!(
-                info(0x12),
-                Err(INVALID_ARGUMENT),
-                "where lists of profiles end"
-            );
-            named_profiles(device)?;
-            let mut places = [Placement::default(); 8];
-            let mut count = 0;
-            let all = nvmlDeviceGetGpuInstancePossiblePlacements_v2;
-            // SAFETY: as above, and the array is large enough.
-            unsafe {
-                ok(all(device, THREE, null_mut(), &raw mut count))?;
-                assert_eq!(count, 2);
-                ok(all(device, THREE, places.as_mut_ptr(), &raw mut count))?;
-                assert_eq!(all(device, 77, null_mut(), &raw mut count), NOT_SUPPORTED);
-            }
-            let placed = |start| Placement { start, size: 4 };
-            assert_eq!(places[..3], [placed(0), placed(4), Placement::default()]);
-            Ok(())
-        },
-    )
+    let test = test_name!("profiles_and_placements_are_listed_before_the_mode_is_on");
+    on(test, "hopper", || {
+        let device = nvml_device()?;
+        assert_eq!((mode(device), resetless(device)?), (Ok((0, 0)), 1));
+        assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 0);
+        assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
+        assert_eq!(capacity(device, THREE), Err(NOT_SUPPORTED));
+        let info = |number| {
+            // SAFETY: a valid pointer, or zeroes for a plain structure.
+            out(GpuInstanceProfileInfo::default(), |to| unsafe {
+                nvmlDeviceGetGpuInstanceProfileInfo(device, number, to)
+            })
+        };
+        let three = info(2).map_err(|code| format!("code {code}"))?;
+        let counts = three.counts;
+        assert_eq!(
+            (three.id, counts.slice_count, counts.instance_count),
+            (THREE, 3, 2)
+        );
+        assert_eq!(
+            (counts.multiprocessor_count, counts.copy_engine_count),
+            (60, 3)
+        );
+        assert_eq!(three.memory_size_mib, (81_920 - 640) / 2);
+        assert_eq!(
+            info(5),
+            Err(NOT_SUPPORTED),
+            "8 slices are not on this device"
+        );
+        assert_eq!(
+            info(0x12),
+            Err(INVALID_ARGUMENT),
+            "where lists of profiles end"
+        );
+        named_profiles(device)?;
+        let mut places = [Placement::default(); 8];
+        let mut count = 0;
+        let all = nvmlDeviceGetGpuInstancePossiblePlacements_v2;
+        // SAFETY: as above, and the array is large enough.
+        unsafe {
+            ok(all(device, THREE, null_mut(), &raw mut count))?;
+            assert_eq!(count, 2);
+            ok(all(device, THREE, places.as_mut_ptr(), &raw mut count))?;
+            assert_eq!(all(device, 77, null_mut(), &raw mut count), NOT_SUPPORTED);
+        }
+        let placed = |start| Placement { start, size: 4 };
+        assert_eq!(places[..3], [placed(0), placed(4), Placement::default()]);
+        Ok(())
+    })
 }
 
 fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
@@ -156,45 +147,41 @@ fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
 
 #[test]
 fn instances_can_be_created_and_found() -> Result<(), Error> {
-    on(
-        test_name!("instances_can_be_created_and_found"),
-        "hopper",
-        || {
-            let device = divided()?;
-            assert_eq!(mode(device), Ok((1, 1)));
-            assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
-            assert_eq!(
-                [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-                [Ok(2), Ok(1), Ok(7)]
-            );
-            assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
-            assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
-            assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
-            let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-            assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
-            assert_eq!(
-                [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-                [Ok(1), Ok(1), Ok(4)]
-            );
-            let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
-            assert_eq!(capacity(device, FOUR), Ok(0), "it can start at slot 0 only");
-            found_again(device, three)?;
-            // SAFETY: valid handles.
-            unsafe {
-                ok(nvmlGpuInstanceDestroy(three))?;
-                assert_eq!(nvmlGpuInstanceDestroy(three), INVALID_ARGUMENT, "gone");
-                assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
-                let again =
-                    create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-                assert_ne!(again, three, "a new instance at the same start");
-                ok(nvmlGpuInstanceDestroy(one))?;
-            }
-            assert_eq!(set_mode(device, 0), Ok(0));
-            assert_eq!(mode(device), Ok((0, 0)));
-            assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
-            Ok(())
-        },
-    )
+    let test = test_name!("instances_can_be_created_and_found");
+    on(test, "hopper", || {
+        let device = divided()?;
+        assert_eq!(mode(device), Ok((1, 1)));
+        assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
+        assert_eq!(
+            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+            [Ok(2), Ok(1), Ok(7)]
+        );
+        assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
+        assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
+        assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
+        let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+        assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
+        assert_eq!(
+            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+            [Ok(1), Ok(1), Ok(4)]
+        );
+        let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
+        assert_eq!(capacity(device, FOUR), Ok(0), "it can start at slot 0 only");
+        found_again(device, three)?;
+        // SAFETY: valid handles.
+        unsafe {
+            ok(nvmlGpuInstanceDestroy(three))?;
+            assert_eq!(nvmlGpuInstanceDestroy(three), INVALID_ARGUMENT, "gone");
+            assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
+            let again = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+            assert_ne!(again, three, "a new instance at the same start");
+            ok(nvmlGpuInstanceDestroy(one))?;
+        }
+        assert_eq!(set_mode(device, 0), Ok(0));
+        assert_eq!(mode(device), Ok((0, 0)));
+        assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
+        Ok(())
+    })
 }
 
 fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error> {
@@ -226,114 +213,105 @@ fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error>
 
 #[test]
 fn compute_instances_divide_the_slices() -> Result<(), Error> {
-    on(
-        test_name!("compute_instances_divide_the_slices"),
-        "hopper",
-        || {
-            let device = divided()?;
-            let gpu = create(device, THREE, None).map_err(|code| format!("{code}"))?;
-            let info = |number| {
-                out(
-                    // SAFETY: a valid pointer, or zeroes for a plain structure.
-                    unsafe { std::mem::zeroed::<ComputeInstanceProfileInfoV2>() },
-                    // SAFETY: a valid pointer.
-                    |to| unsafe {
-                        (*to).version = version_of::<ComputeInstanceProfileInfoV2>(2);
-                        nvmlGpuInstanceGetComputeInstanceProfileInfoV(gpu, number, 0, to)
-                    },
-                )
-            };
-            let facts = |number| {
-                info(number).map(|found: ComputeInstanceProfileInfoV2| {
-                    let info = found.info;
-                    let counts = (info.id, info.instance_count, info.multiprocessor_count);
-                    (counts, text(&found.name))
-                })
-            };
-            assert_eq!(facts(0), Ok(((0, 3, 20), "MIG 1c.3g.40gb".to_owned())));
-            assert_eq!(facts(1), Ok(((1, 1, 40), "MIG 2c.3g.40gb".to_owned())));
-            assert_eq!(facts(2), Ok(((2, 1, 60), "MIG 3g.40gb".to_owned())));
-            assert_eq!(facts(3).err(), Some(NOT_SUPPORTED));
-            assert_eq!(facts(9).err(), Some(INVALID_ARGUMENT));
-            let left = |profile| {
+    let test = test_name!("compute_instances_divide_the_slices");
+    on(test, "hopper", || {
+        let device = divided()?;
+        let gpu = create(device, THREE, None).map_err(|code| format!("{code}"))?;
+        let info = |number| {
+            out(
+                // SAFETY: a valid pointer, or zeroes for a plain structure.
+                unsafe { std::mem::zeroed::<ComputeInstanceProfileInfoV2>() },
                 // SAFETY: a valid pointer.
-                out(9, |to| unsafe {
-                    nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gpu, profile, to)
-                })
-            };
-            assert_eq!([0, 1, 2].map(left), [Ok(3), Ok(1), Ok(1)]);
-            let middle = create_compute(gpu, 0, Some((1, 1))).map_err(|code| format!("{code}"))?;
-            assert_eq!(
-                [0, 1, 2].map(left),
-                [Ok(2), Ok(0), Ok(0)],
-                "the free slices are not adjacent"
-            );
-            assert_eq!(create_compute(gpu, 1, None), Err(NO_ROOM));
-            assert_eq!(create_compute(gpu, 3, None), Err(NOT_SUPPORTED));
-            let first = create_compute(gpu, 0, None).map_err(|code| format!("{code}"))?;
-            let places = [middle, first].map(|one| describe_compute(one).map(|i| i.placement));
-            assert_eq!(places, [1, 0].map(|start| Ok(Placement { start, size: 1 })));
-            // SAFETY: a valid handle.
-            unsafe {
-                assert_eq!(nvmlGpuInstanceDestroy(gpu), IN_USE);
-                ok(nvmlComputeInstanceDestroy(middle))?;
-                assert_eq!(nvmlComputeInstanceDestroy(middle), INVALID_ARGUMENT);
-                let mut handles: [InstanceHandle; 3] = [null_mut(); 3];
-                let (mut count, to) = (0, handles.as_mut_ptr());
-                ok(nvmlGpuInstanceGetComputeInstances(
-                    gpu,
-                    0,
-                    to,
-                    &raw mut count,
-                ))?;
-                assert_eq!((count, handles[0]), (1, first));
-                let id = describe_compute(first)
-                    .map_err(|code| format!("{code}"))?
-                    .id;
-                let by_id = nvmlGpuInstanceGetComputeInstanceById;
-                assert_eq!(out(null_mut(), |to| by_id(gpu, id, to)), Ok(first));
-                assert_eq!(out(null_mut(), |to| by_id(gpu, 7, to)), Err(NOT_FOUND));
-            }
-            Ok(())
-        },
-    )
+                |to| unsafe {
+                    (*to).version = version_of::<ComputeInstanceProfileInfoV2>(2);
+                    nvmlGpuInstanceGetComputeInstanceProfileInfoV(gpu, number, 0, to)
+                },
+            )
+        };
+        let facts = |number| {
+            info(number).map(|found: ComputeInstanceProfileInfoV2| {
+                let info = found.info;
+                let counts = (info.id, info.instance_count, info.multiprocessor_count);
+                (counts, text(&found.name))
+            })
+        };
+        assert_eq!(facts(0), Ok(((0, 3, 20), "MIG 1c.3g.40gb".to_owned())));
+        assert_eq!(facts(1), Ok(((1, 1, 40), "MIG 2c.3g.40gb".to_owned())));
+        assert_eq!(facts(2), Ok(((2, 1, 60), "MIG 3g.40gb".to_owned())));
+        assert_eq!(facts(3).err(), Some(NOT_SUPPORTED));
+        assert_eq!(facts(9).err(), Some(INVALID_ARGUMENT));
+        let left = |profile| {
+            // SAFETY: a valid pointer.
+            out(9, |to| unsafe {
+                nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gpu, profile, to)
+            })
+        };
+        assert_eq!([0, 1, 2].map(left), [Ok(3), Ok(1), Ok(1)]);
+        let middle = create_compute(gpu, 0, Some((1, 1))).map_err(|code| format!("{code}"))?;
+        assert_eq!(
+            [0, 1, 2].map(left),
+            [Ok(2), Ok(0), Ok(0)],
+            "the free slices are not adjacent"
+        );
+        assert_eq!(create_compute(gpu, 1, None), Err(NO_ROOM));
+        assert_eq!(create_compute(gpu, 3, None), Err(NOT_SUPPORTED));
+        let first = create_compute(gpu, 0, None).map_err(|code| format!("{code}"))?;
+        let places = [middle, first].map(|one| describe_compute(one).map(|i| i.placement));
+        assert_eq!(places, [1, 0].map(|start| Ok(Placement { start, size: 1 })));
+        // SAFETY: a valid handle.
+        unsafe {
+            assert_eq!(nvmlGpuInstanceDestroy(gpu), IN_USE);
+            ok(nvmlComputeInstanceDestroy(middle))?;
+            assert_eq!(nvmlComputeInstanceDestroy(middle), INVALID_ARGUMENT);
+            let mut handles: [InstanceHandle; 3] = [null_mut(); 3];
+            let (mut count, to) = (0, handles.as_mut_ptr());
+            ok(nvmlGpuInstanceGetComputeInstances(
+                gpu,
+                0,
+                to,
+                &raw mut count,
+            ))?;
+            assert_eq!((count, handles[0]), (1, first));
+            let id = describe_compute(first)
+                .map_err(|code| format!("{code}"))?
+                .id;
+            let by_id = nvmlGpuInstanceGetComputeInstanceById;
+            assert_eq!(out(null_mut(), |to| by_id(gpu, id, to)), Ok(first));
+            assert_eq!(out(null_mut(), |to| by_id(gpu, 7, to)), Err(NOT_FOUND));
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn a_mode_that_needs_a_reset_stays_pending() -> Result<(), Error> {
-    on(
-        test_name!("a_mode_that_needs_a_reset_stays_pending"),
-        "a100-80",
-        || {
-            let device = nvml_device()?;
-            assert_eq!(
-                (set_mode(device, 1), resetless(device)?),
-                (Ok(RESET_REQUIRED), 0)
-            );
-            assert_eq!(mode(device), Ok((0, 1)));
-            assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
-            assert_eq!((set_mode(device, 0), mode(device)), (Ok(0), Ok((0, 0))));
-            Ok(())
-        },
-    )
+    let test = test_name!("a_mode_that_needs_a_reset_stays_pending");
+    on(test, "a100-80", || {
+        let device = nvml_device()?;
+        assert_eq!(
+            (set_mode(device, 1), resetless(device)?),
+            (Ok(RESET_REQUIRED), 0)
+        );
+        assert_eq!(mode(device), Ok((0, 1)));
+        assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
+        assert_eq!((set_mode(device, 0), mode(device)), (Ok(0), Ok((0, 0))));
+        Ok(())
+    })
 }
 
 #[test]
 fn a_device_without_mig_reports_not_supported() -> Result<(), Error> {
-    on(
-        test_name!("a_device_without_mig_reports_not_supported"),
-        "turing",
-        || {
-            let device = nvml_device()?;
-            assert_eq!(mode(device), Err(NOT_SUPPORTED));
-            assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
-            let mut info = GpuInstanceProfileInfo::default();
-            // SAFETY: valid pointers.
-            let code = unsafe { nvmlDeviceGetGpuInstanceProfileInfo(device, 0, &raw mut info) };
-            assert_eq!((code, resetless(device)?), (NOT_SUPPORTED, 0));
-            Ok(())
-        },
-    )
+    let test = test_name!("a_device_without_mig_reports_not_supported");
+    on(test, "turing", || {
+        let device = nvml_device()?;
+        assert_eq!(mode(device), Err(NOT_SUPPORTED));
+        assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
+        let mut info = GpuInstanceProfileInfo::default();
+        // SAFETY: valid pointers.
+        let code = unsafe { nvmlDeviceGetGpuInstanceProfileInfo(device, 0, &raw mut info) };
+        assert_eq!((code, resetless(device)?), (NOT_SUPPORTED, 0));
+        Ok(())
+    })
 }
 
 #[test]

@@ -19,7 +19,7 @@ use gpubench_virtual_gpu_abi::nvml::types::{
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_driver::process;
 
-const STORE: &str = include_str!("../../../../../kernels/ptx/fault_illegal_store.ptx");
+const STORE: &str = ptx!("fault_illegal_store");
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
 const NOT_FOUND: i32 = 6;

@@ -16,7 +16,7 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::machine::Machine;
 
-const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
+const COPY: &str = ptx!("stream_copy");
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
 const NOT_FOUND: i32 = 6;
@@ -102,48 +102,45 @@ fn close(found: [f64; 3], want: [f64; 3]) {
 
 #[test]
 fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
-    in_virtual_time(
-        test_name!("gpm_counts_kernels_and_copies"),
-        &slow()?,
-        |clock| {
-            let device = nvml_device()?;
-            let mut support = GpmSupport {
-                version: 1,
-                is_supported: 7,
-            };
-            // SAFETY: a valid structure.
-            ok(unsafe { nvmlGpmQueryDeviceSupport(device, &raw mut support) })?;
-            assert_eq!(support.is_supported, 1);
-            let (first, second) = (sample()?, sample()?);
-            assert_eq!(
-                metrics(first, second, &[1]),
-                Err(INVALID_ARGUMENT),
-                "empty samples"
-            );
-            load()?;
-            // SAFETY: valid handles, here and below.
-            ok(unsafe { nvmlGpmSampleGet(device, first) })?;
-            clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
-            // SAFETY: as above.
-            ok(unsafe { nvmlGpmSampleGet(device, second) })?;
-            // Four of 132 SMs, each at 6.4 of the device's 335 GB/s.
-            let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
-            close(percentages([first, second])?, [100.0, sms, dram]);
-            let rest = metrics(first, second, &[30, 20, 60, 0, 477]).map_err(|c| format!("{c}"))?;
-            let wrong = (INVALID_ARGUMENT, 0.0);
-            let absent = (NOT_SUPPORTED, 0.0);
-            assert_eq!(rest, [absent, (0, 0.0), (0, 0.0), wrong, wrong]);
-            let backwards = metrics(second, first, &[1]).map_err(|c| format!("{c}"))?;
-            assert_eq!(backwards, [wrong]);
-            // SAFETY: a valid handle, twice.
-            unsafe {
-                ok(nvmlGpmSampleFree(first))?;
-                assert_eq!(nvmlGpmSampleFree(first), INVALID_ARGUMENT);
-                ok(cuCtxSynchronize())?;
-            }
-            copies_are_counted_as_received(clock, device, second)
-        },
-    )
+    let test = test_name!("gpm_counts_kernels_and_copies");
+    in_virtual_time(test, &slow()?, |clock| {
+        let device = nvml_device()?;
+        let mut support = GpmSupport {
+            version: 1,
+            is_supported: 7,
+        };
+        // SAFETY: a valid structure.
+        ok(unsafe { nvmlGpmQueryDeviceSupport(device, &raw mut support) })?;
+        assert_eq!(support.is_supported, 1);
+        let (first, second) = (sample()?, sample()?);
+        assert_eq!(
+            metrics(first, second, &[1]),
+            Err(INVALID_ARGUMENT),
+            "empty samples"
+        );
+        load()?;
+        // SAFETY: valid handles, here and below.
+        ok(unsafe { nvmlGpmSampleGet(device, first) })?;
+        clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
+        // SAFETY: as above.
+        ok(unsafe { nvmlGpmSampleGet(device, second) })?;
+        // Four of 132 SMs, each at 6.4 of the device's 335 GB/s.
+        let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
+        close(percentages([first, second])?, [100.0, sms, dram]);
+        let rest = metrics(first, second, &[30, 20, 60, 0, 477]).map_err(|c| format!("{c}"))?;
+        let wrong = (INVALID_ARGUMENT, 0.0);
+        let absent = (NOT_SUPPORTED, 0.0);
+        assert_eq!(rest, [absent, (0, 0.0), (0, 0.0), wrong, wrong]);
+        let backwards = metrics(second, first, &[1]).map_err(|c| format!("{c}"))?;
+        assert_eq!(backwards, [wrong]);
+        // SAFETY: a valid handle, twice.
+        unsafe {
+            ok(nvmlGpmSampleFree(first))?;
+            assert_eq!(nvmlGpmSampleFree(first), INVALID_ARGUMENT);
+            ok(cuCtxSynchronize())?;
+        }
+        copies_are_counted_as_received(clock, device, second)
+    })
 }
 
 fn copies_are_counted_as_received(
@@ -219,68 +216,65 @@ fn the_power_cap_lowers_the_clock_and_is_reported() -> Result<(), Error> {
     let mut machine = slow()?;
     // Above idle, the load draws half of 630 W times its 7.6 % of DRAM, and more.
     machine.power.cap_w = 80.0;
-    in_virtual_time(
-        test_name!("the_power_cap_lowers_the_clock_and_is_reported"),
-        &machine,
-        |clock| {
-            let device = nvml_device()?;
-            let mhz = |getter: unsafe extern "C" fn(DeviceHandle, u32, *mut u32) -> i32, kind| {
-                // SAFETY: a valid pointer.
-                out(0, |to| unsafe { getter(device, kind, to) })
-            };
-            assert_eq!(mhz(nvmlDeviceGetClockInfo, 1), Ok(1980));
-            load()?;
-            let began_ns = clock.now_ns();
-            clock.sleep_until(began_ns + WINDOW_NS)?;
-            let level = clock.shared().read(|state| state.clock)? as f64 / f64::from(1 << 20);
-            assert!((0.1..0.95).contains(&level), "{level}");
-            let lowered = mhz(nvmlDeviceGetClockInfo, 1).map_err(|code| format!("code {code}"))?;
-            assert!(
-                (f64::from(lowered) - 1980.0 * level).abs() <= 1.0,
-                "{lowered}"
-            );
-            assert_eq!(mhz(nvmlDeviceGetMaxClockInfo, 1), Ok(1980));
-            assert_eq!(mhz(nvmlDeviceGetApplicationsClock, 0), Ok(1980));
-            assert_eq!(
-                mhz(nvmlDeviceGetClockInfo, 2),
-                Ok(2619),
-                "the memory keeps its own"
-            );
-            assert_eq!(
-                figure::<u64>(nvmlDeviceGetCurrentClocksEventReasons, device)?,
-                4
-            );
-            assert_eq!(
-                figure::<u64>(nvmlDeviceGetSupportedClocksEventReasons, device)?,
-                0x1ff
-            );
-            let mut field = FieldValue {
-                field_id: 186,
-                ..FieldValue::default()
-            };
-            // SAFETY: one element.
-            ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
-            assert!(
-                (79_900..=80_000).contains(&field.value),
-                "{} mW",
-                field.value
-            );
-            let held = |policy| {
-                let mut found = ViolationTime::default();
-                // SAFETY: a valid pointer.
-                let code = unsafe { nvmlDeviceGetViolationStatus(device, policy, &raw mut found) };
-                (code, found.violation_ns)
-            };
-            let (code, ns) = held(0);
-            assert!(
-                code == 0 && ns.abs_diff(WINDOW_NS) < 5_000_000,
-                "{code} {ns}"
-            );
-            assert_eq!((held(1), held(4), held(12)), ((0, 0), (3, 0), (2, 0)));
-            // SAFETY: plain call.
-            let code = unsafe { nvmlDeviceSetPowerManagementLimit(device, 90_000) };
-            assert_eq!(code, NOT_SUPPORTED);
-            Ok(())
-        },
-    )
+    let test = test_name!("the_power_cap_lowers_the_clock_and_is_reported");
+    in_virtual_time(test, &machine, |clock| {
+        let device = nvml_device()?;
+        let mhz = |getter: unsafe extern "C" fn(DeviceHandle, u32, *mut u32) -> i32, kind| {
+            // SAFETY: a valid pointer.
+            out(0, |to| unsafe { getter(device, kind, to) })
+        };
+        assert_eq!(mhz(nvmlDeviceGetClockInfo, 1), Ok(1980));
+        load()?;
+        let began_ns = clock.now_ns();
+        clock.sleep_until(began_ns + WINDOW_NS)?;
+        let level = clock.shared().read(|state| state.clock)? as f64 / f64::from(1 << 20);
+        assert!((0.1..0.95).contains(&level), "{level}");
+        let lowered = mhz(nvmlDeviceGetClockInfo, 1).map_err(|code| format!("code {code}"))?;
+        assert!(
+            (f64::from(lowered) - 1980.0 * level).abs() <= 1.0,
+            "{lowered}"
+        );
+        assert_eq!(mhz(nvmlDeviceGetMaxClockInfo, 1), Ok(1980));
+        assert_eq!(mhz(nvmlDeviceGetApplicationsClock, 0), Ok(1980));
+        assert_eq!(
+            mhz(nvmlDeviceGetClockInfo, 2),
+            Ok(2619),
+            "the memory keeps its own"
+        );
+        assert_eq!(
+            figure::<u64>(nvmlDeviceGetCurrentClocksEventReasons, device)?,
+            4
+        );
+        assert_eq!(
+            figure::<u64>(nvmlDeviceGetSupportedClocksEventReasons, device)?,
+            0x1ff
+        );
+        let mut field = FieldValue {
+            field_id: 186,
+            ..FieldValue::default()
+        };
+        // SAFETY: one element.
+        ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
+        assert!(
+            (79_900..=80_000).contains(&field.value),
+            "{} mW",
+            field.value
+        );
+        let held = |policy| {
+            let mut found = ViolationTime::default();
+            // SAFETY: a valid pointer.
+            let code = unsafe { nvmlDeviceGetViolationStatus(device, policy, &raw mut found) };
+            (code, found.violation_ns)
+        };
+        let (code, ns) = held(0);
+        assert!(
+            code == 0 && ns.abs_diff(WINDOW_NS) < 5_000_000,
+            "{code} {ns}"
+        );
+        assert_eq!((held(1), held(4), held(12)), ((0, 0), (3, 0), (2, 0)));
+        // SAFETY: plain call.
+        let code = unsafe { nvmlDeviceSetPowerManagementLimit(device, 90_000) };
+        assert_eq!(code, NOT_SUPPORTED);
+        Ok(())
+    })
 }

@@ -16,8 +16,8 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_model::machine::{BUILT_IN, Machine};
 
-const HANG: &str = include_str!("../../../../../kernels/ptx/fault_hang.ptx");
-const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
+const HANG: &str = ptx!("fault_hang");
+const COPY: &str = ptx!("stream_copy");
 const MS: u64 = 1_000_000;
 const LIMIT_MS: u64 = 5;
 const LATE: i32 = 702;

@@ -14,7 +14,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 use crate::driver_support::{Error, context, function, launch, ok};
 use crate::nvml_support::{no_tenant, observed_on};
 
-const SPIN: &str = include_str!("../../../../../kernels/ptx/spin.ptx");
+const SPIN: &str = ptx!("spin");
 
 /// Spins in a context of its own and returns the waiting time of the host.
 fn spin(duration: Duration) -> Result<Duration, Error> {

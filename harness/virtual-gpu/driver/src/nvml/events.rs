@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Error;
 use super::library::{catch_up_with_the_living, library, only_device};
+use super::objects::EventSet;
 use super::wait_policy::WaitPolicy;
 use crate::device::Device;
 use crate::handles::Handle;
@@ -18,14 +19,6 @@ const KNOWN: u64 = 0xfe9f;
 const STEP_NS: u64 = 1_000_000;
 /// Longest sleep in wall time before a waiter looks for dead processes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// An event set.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EventSet {
-    types: u64,
-    /// Number of the next Xid to deliver, counted from the device's start.
-    next: u64,
-}
 
 /// An Xid that was raised.
 pub struct Event {

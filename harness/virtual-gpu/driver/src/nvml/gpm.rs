@@ -8,6 +8,7 @@
 use super::Error;
 use super::library::{catch_up, library};
 use super::link::moved_by;
+pub use super::objects::Sample;
 use super::target::Target;
 use crate::device::Device;
 use crate::handles::Handle;
@@ -22,22 +23,6 @@ pub const METRICS: usize = 477;
 /// Refresh interval of the counters (nvml.h); over a shorter time they carry no information.
 const REFRESH_NS: u64 = 100_000_000;
 const MIB: f64 = (1 << 20) as f64;
-
-/// The counters at one instant.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
-    /// Generation of the instance that they are of, 0 for the whole device.
-    of: u64,
-    at_ns: u64,
-    busy_ns: u64,
-    used: Usage,
-    /// Bytes over the link: to the device, to the host.
-    moved: [u64; 2],
-    /// SMs, and shares of SMs and of DRAM, of the target.
-    sm_count: u32,
-    sm_share: u64,
-    bandwidth: u64,
-}
 
 /// Allocates a sample, which is empty.
 pub fn allocate() -> Result<Handle, Error> {

@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Error;
-use super::events::EventSet;
-use super::gpm::Sample;
 use super::history::{History, Record};
+use super::objects::{EventSet, Sample};
 use crate::device::Device;
 use crate::handles::Slab;
 use crate::process;

@@ -23,6 +23,7 @@ pub mod memory;
 pub mod memory_limits;
 pub mod mig;
 pub mod modes;
+mod objects;
 pub mod power;
 pub mod processes;
 pub mod samples;

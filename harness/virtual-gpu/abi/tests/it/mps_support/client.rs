@@ -21,26 +21,11 @@ pub const MARK: &str = "@ ";
 /// Output of a `hold` step.
 pub const HOLDING: &str = "holding";
 
-pub(super) const CHAIN: (&str, &str) = (
-    include_str!("../../../../../../kernels/ptx/fp32_chain.ptx"),
-    "fp32_chain",
-);
-const SPIN: (&str, &str) = (
-    include_str!("../../../../../../kernels/ptx/spin.ptx"),
-    "spin",
-);
-const TRACE: (&str, &str) = (
-    include_str!("../../../../../../kernels/ptx/block_trace.ptx"),
-    "block_trace",
-);
-pub(super) const STORE: (&str, &str) = (
-    include_str!("../../../../../../kernels/ptx/fault_illegal_store.ptx"),
-    "fault_illegal_store",
-);
-pub(super) const TRAP: (&str, &str) = (
-    include_str!("../../../../../../kernels/ptx/fault_trap.ptx"),
-    "fault_trap",
-);
+pub(super) const CHAIN: (&str, &str) = (ptx!("fp32_chain"), "fp32_chain");
+const SPIN: (&str, &str) = (ptx!("spin"), "spin");
+const TRACE: (&str, &str) = (ptx!("block_trace"), "block_trace");
+pub(super) const STORE: (&str, &str) = (ptx!("fault_illegal_store"), "fault_illegal_store");
+pub(super) const TRAP: (&str, &str) = (ptx!("fault_trap"), "fault_trap");
 
 /// Threads of a block of the arithmetic kernel, and its iterations.
 const CHAIN_BLOCK: u32 = 256;

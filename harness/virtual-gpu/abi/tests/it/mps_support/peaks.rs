@@ -10,7 +10,7 @@ use super::Error;
 use super::blocks::device_ns;
 use super::client::{CHAIN, alloc, kernel, launch, ok};
 
-const COPY_TEXT: &str = include_str!("../../../../../../kernels/ptx/stream_copy.ptx");
+const COPY_TEXT: &str = ptx!("stream_copy");
 const ITERATIONS: u64 = 200;
 /// Launches queued together, so that the first one's latency counts for little.
 const LAUNCHES: usize = 16;

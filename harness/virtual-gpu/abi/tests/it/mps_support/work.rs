@@ -10,10 +10,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use super::Error;
 use super::client::{CHAIN, alloc, kernel, launch, ok};
 
-const L2: (&str, &str) = (
-    include_str!("../../../../../../kernels/ptx/l2_stream.ptx"),
-    "l2_stream",
-);
+const L2: (&str, &str) = (ptx!("l2_stream"), "l2_stream");
 
 /// Work for a stream, about a millisecond.
 pub struct Work {

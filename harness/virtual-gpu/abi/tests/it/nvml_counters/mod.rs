@@ -23,12 +23,12 @@ use gpubench_virtual_gpu_model::machine::Machine;
 use read::Reader;
 use rows::{ROWS, Row};
 
-const COPY: &str = include_str!("../../../../../../kernels/ptx/stream_copy.ptx");
-const TENSOR: &str = include_str!("../../../../../../kernels/ptx/tensor_chain.ptx");
-const FP32: &str = include_str!("../../../../../../kernels/ptx/fp32_chain.ptx");
-const FP64: &str = include_str!("../../../../../../kernels/ptx/fp64_chain.ptx");
-const INT: &str = include_str!("../../../../../../kernels/ptx/int_chain.ptx");
-const TRAP: &str = include_str!("../../../../../../kernels/ptx/fault_trap.ptx");
+const COPY: &str = ptx!("stream_copy");
+const TENSOR: &str = ptx!("tensor_chain");
+const FP32: &str = ptx!("fp32_chain");
+const FP64: &str = ptx!("fp64_chain");
+const INT: &str = ptx!("int_chain");
+const TRAP: &str = ptx!("fault_trap");
 
 const MS: u64 = 1_000_000;
 /// Longer than every window.
@@ -154,18 +154,12 @@ fn every_row(test: &str, name: &str, at: usize) -> Result<(), Error> {
 
 #[test]
 fn every_counter_changes_or_is_refused_on_hopper() -> Result<(), Error> {
-    every_row(
-        test_name!("every_counter_changes_or_is_refused_on_hopper"),
-        "hopper",
-        0,
-    )
+    let test = test_name!("every_counter_changes_or_is_refused_on_hopper");
+    every_row(test, "hopper", 0)
 }
 
 #[test]
 fn every_counter_changes_or_is_refused_on_turing() -> Result<(), Error> {
-    every_row(
-        test_name!("every_counter_changes_or_is_refused_on_turing"),
-        "turing",
-        1,
-    )
+    let test = test_name!("every_counter_changes_or_is_refused_on_turing");
+    every_row(test, "turing", 1)
 }
