@@ -24,7 +24,7 @@ const MISMATCH: i32 = 25;
 
 #[test]
 fn sram_errors_need_root_and_a_valid_version() -> Result<(), Error> {
-    let test = "guarded::sram_errors_need_root_and_a_valid_version";
+    let test = test_name!("sram_errors_need_root_and_a_valid_version");
     as_user(test, "hopper", no_tenant, || {
         let device = nvml_device()?;
         let sram = |version| {
@@ -55,7 +55,7 @@ fn sram_errors_need_root_and_a_valid_version() -> Result<(), Error> {
 
 #[test]
 fn all_memory_is_protected_while_confidential_computing_is_on() -> Result<(), Error> {
-    let test = "guarded::all_memory_is_protected_while_confidential_computing_is_on";
+    let test = test_name!("all_memory_is_protected_while_confidential_computing_is_on");
     let mut machine = quiet("hopper")?;
     machine.circumstances.confidential_computing = true;
     in_virtual_time(test, &machine, |_| {
@@ -136,7 +136,7 @@ fn c_text(path: &Path) -> CString {
 
 #[test]
 fn the_call_limits_a_control_group_like_the_tool() -> Result<(), Error> {
-    let test = "guarded::the_call_limits_a_control_group_like_the_tool";
+    let test = test_name!("the_call_limits_a_control_group_like_the_tool");
     in_virtual_time(test, &quiet("hopper")?, |device| {
         let group = device.dir().join("cgroup").join("mine");
         assert_eq!(limits(&group), Err(OPERATING_SYSTEM), "no such group");
@@ -171,7 +171,7 @@ fn the_call_limits_a_control_group_like_the_tool() -> Result<(), Error> {
 
 #[test]
 fn setting_limits_needs_root() -> Result<(), Error> {
-    let test = "guarded::setting_limits_needs_root";
+    let test = test_name!("setting_limits_needs_root");
     as_user(test, "hopper", no_tenant, || {
         let group = process::device()
             .map_err(|code| format!("{code:?}"))?
@@ -184,7 +184,7 @@ fn setting_limits_needs_root() -> Result<(), Error> {
 
 #[test]
 fn older_drivers_have_no_group_limits() -> Result<(), Error> {
-    let test = "guarded::older_drivers_have_no_group_limits";
+    let test = test_name!("older_drivers_have_no_group_limits");
     in_virtual_time(test, &quiet("turing")?, |device| {
         assert_eq!(limits(device.dir()), Err(NOT_SUPPORTED));
         assert_eq!(limit(device.dir(), 0, 1 << 30), Err(NOT_SUPPORTED));

@@ -46,7 +46,7 @@ fn code(device: DeviceHandle, kind: u32, pointers: [bool; 2], room: u32, array: 
 
 #[test]
 fn samples_are_ordered_periodic_and_returned_once() -> Result<(), Error> {
-    let test = "samples::samples_are_ordered_periodic_and_returned_once";
+    let test = test_name!("samples_are_ordered_periodic_and_returned_once");
     in_virtual_time(test, &machine("hopper")?, |clock| {
         let device = nvml_device()?;
         assert_eq!(all(device, 0, 0), Err(NOT_FOUND), "nothing has passed");
@@ -118,7 +118,7 @@ fn null_pointers_are_refused(device: DeviceHandle) {
 
 #[test]
 fn under_mig_there_is_no_utilisation() -> Result<(), Error> {
-    let test = "samples::under_mig_there_is_no_utilisation";
+    let test = test_name!("under_mig_there_is_no_utilisation");
     in_virtual_time(test, &machine("hopper")?, |clock| {
         let device = nvml_device()?;
         clock.sleep_until(WHILE_NS)?;

@@ -57,7 +57,7 @@ pub fn dram_between_instances() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn dram_leaks_the_planted_share_between_instances() -> Result<(), Error> {
-    let test = "contention::dram_leaks_the_planted_share_between_instances";
+    let test = test_name!("dram_leaks_the_planted_share_between_instances");
     check(test, &dram_between_instances()?)
 }
 
@@ -67,7 +67,7 @@ pub fn l2_between_instances() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn l2_leaks_the_planted_share_between_instances() -> Result<(), Error> {
-    let test = "contention::l2_leaks_the_planted_share_between_instances";
+    let test = test_name!("l2_leaks_the_planted_share_between_instances");
     check(test, &l2_between_instances()?)
 }
 
@@ -91,7 +91,7 @@ pub fn dram_of_one_device() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn tenants_of_one_device_share_bandwidth_by_priority() -> Result<(), Error> {
-    let test = "contention::tenants_of_one_device_share_bandwidth_by_priority";
+    let test = test_name!("tenants_of_one_device_share_bandwidth_by_priority");
     check(test, &dram_of_one_device()?)
 }
 
@@ -121,7 +121,7 @@ pub fn link() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn copies_queue_in_an_instance_and_share_the_link_between_instances() -> Result<(), Error> {
-    let test = "contention::copies_queue_in_an_instance_and_share_the_link_between_instances";
+    let test = test_name!("copies_queue_in_an_instance_and_share_the_link_between_instances");
     check(test, &link()?)
 }
 
@@ -162,6 +162,6 @@ pub fn power() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn the_power_cap_gives_the_planted_clock() -> Result<(), Error> {
-    let test = "contention::the_power_cap_gives_the_planted_clock";
+    let test = test_name!("the_power_cap_gives_the_planted_clock");
     check(test, &power()?)
 }

@@ -54,7 +54,7 @@ pub fn percentages() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_percentage_gives_the_planted_sms() -> Result<(), Error> {
-    let test = "limits::a_percentage_gives_the_planted_sms";
+    let test = test_name!("a_percentage_gives_the_planted_sms");
     check(test, &percentages()?)
 }
 
@@ -92,7 +92,10 @@ pub fn partitions() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_static_partition_has_its_chunks() -> Result<(), Error> {
-    check("limits::a_static_partition_has_its_chunks", &partitions()?)
+    check(
+        test_name!("a_static_partition_has_its_chunks"),
+        &partitions()?,
+    )
 }
 
 pub fn instances() -> Result<Vec<Case>, Error> {
@@ -114,7 +117,7 @@ pub fn instances() -> Result<Vec<Case>, Error> {
 #[test]
 fn an_instance_has_the_sms_of_its_profile() -> Result<(), Error> {
     check(
-        "limits::an_instance_has_the_sms_of_its_profile",
+        test_name!("an_instance_has_the_sms_of_its_profile"),
         &instances()?,
     )
 }
@@ -139,7 +142,7 @@ pub fn green_contexts() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_green_context_has_exactly_its_sms() -> Result<(), Error> {
-    let test = "limits::a_green_context_has_exactly_its_sms";
+    let test = test_name!("a_green_context_has_exactly_its_sms");
     check(test, &green_contexts()?)
 }
 
@@ -169,6 +172,6 @@ pub fn memory_limits() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn noise_does_not_change_a_memory_limit() -> Result<(), Error> {
-    let test = "limits::noise_does_not_change_a_memory_limit";
+    let test = test_name!("noise_does_not_change_a_memory_limit");
     check(test, &memory_limits()?)
 }

@@ -46,7 +46,7 @@ pub fn time_slices() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn slices_and_gaps_have_the_planted_length() -> Result<(), Error> {
-    let test = "time_slices::slices_and_gaps_have_the_planted_length";
+    let test = test_name!("slices_and_gaps_have_the_planted_length");
     check(test, &time_slices()?)
 }
 
@@ -75,7 +75,7 @@ pub fn launches() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_launch_takes_the_planted_time() -> Result<(), Error> {
-    check("time_slices::a_launch_takes_the_planted_time", &launches()?)
+    check(test_name!("a_launch_takes_the_planted_time"), &launches()?)
 }
 
 /// Faults are contained, except with the planted probability.
@@ -105,7 +105,7 @@ pub fn faults() -> Result<Vec<Case>, Error> {
 #[test]
 fn a_fault_escapes_with_the_planted_probability() -> Result<(), Error> {
     check(
-        "time_slices::a_fault_escapes_with_the_planted_probability",
+        test_name!("a_fault_escapes_with_the_planted_probability"),
         &faults()?,
     )
 }
@@ -136,6 +136,6 @@ pub fn recoveries() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn service_recovers_after_the_planted_time() -> Result<(), Error> {
-    let test = "time_slices::service_recovers_after_the_planted_time";
+    let test = test_name!("service_recovers_after_the_planted_time");
     check(test, &recoveries()?)
 }
