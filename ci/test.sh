@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
-packages=(--locked --workspace --exclude gpubench-virtual-gpu-so)
+packages=(--locked --workspace --exclude 'gpubench-virtual-gpu*-so')
 steps=(fmt clippy oracles tests tidy dummies msrv ptx smoke clients)
 
 say() { printf '== %s\n' "$*"; }

@@ -9,7 +9,7 @@ use std::{env, fs, io};
 /// What cargo calls each object, and the name under which it is embedded.
 const OBJECTS: [(&str, &str); 2] = [
     ("libgpubench_virtual_gpu_so.so", "virtual_gpu.so"),
-    ("libgpubench_virtual_gpu_hami.so", "hami.so"),
+    ("libgpubench_virtual_gpu_hami_so.so", "hami.so"),
 ];
 
 fn main() -> io::Result<()> {

@@ -23,11 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "gpubench-virtual-gpu-abi",
-        &[
-            "gpubench-virtual-gpu-driver",
-            "gpubench-virtual-gpu-model",
-            "gpubench-virtual-gpu-ptx",
-        ],
+        &["gpubench-virtual-gpu-driver", "gpubench-virtual-gpu-ptx"],
     ),
     ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu-abi"]),
     (
@@ -40,6 +36,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // Exports the same symbols as the virtual GPU, so it must not link it.
     ("gpubench-virtual-gpu-hami", &[]),
+    (
+        "gpubench-virtual-gpu-hami-so",
+        &["gpubench-virtual-gpu-hami"],
+    ),
     ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-reports", &["gpubench-record", "gpubench-stats"]),
     (
@@ -55,7 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "gpubench-reports",
             "gpubench-stats",
             "gpubench-virtual-gpu",
-            "gpubench-virtual-gpu-hami",
+            "gpubench-virtual-gpu-hami-so",
             "gpubench-virtual-gpu-so",
             "gpubench-workloads",
         ],

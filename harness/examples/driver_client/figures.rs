@@ -279,7 +279,7 @@ pub fn find(id: &str, what: &[&str]) -> Result<String, Error> {
         .collect::<Result<_, _>>()?;
     let found = match (what[0], &numbers[..]) {
         ("launches", &[groups]) => launches(groups),
-        ("turns", &[groups, span_us]) => time_slices(groups, span_us),
+        ("time-slice-trace", &[groups, span_us]) => time_slices(groups, span_us),
         ("keep", &[until_ms]) => keep(until_ms),
         ("copies", &[blocks]) => Copies::new()?.kept(blocks),
         ("lean", &[blocks]) => Copies::new()?.contend(blocks),

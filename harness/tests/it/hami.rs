@@ -14,7 +14,7 @@ use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use gpubench_virtual_gpu::session::TimeMode;
 
 // The mechanisms that the virtual GPU's own tests cover.
-#[path = "../../virtual-gpu/abi/tests/mps_support/mechanisms.rs"]
+#[path = "../../virtual-gpu/abi/tests/it/mps_support/mechanisms.rs"]
 mod mechanisms;
 
 const MIB: u64 = 1 << 20;

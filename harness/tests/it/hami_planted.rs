@@ -1,11 +1,11 @@
 //! Planted figures as a program under the HAMi stand-in measures them. The memory limit is tested
-//! in `hami.rs`, other mechanisms in `virtual-gpu/abi/tests/planted`, whose table names these
+//! in `hami.rs`, other mechanisms in `virtual-gpu/abi/tests/it/planted`, whose table names these
 //! tests.
 //!
 //! Noise is drawn for every operation, call and time slice, so groups of figures from one device
 //! serve as seeds. Noise that is drawn once per session is left out.
 
-#[path = "../../virtual-gpu/abi/tests/planted/intervals.rs"]
+#[path = "../../virtual-gpu/abi/tests/it/planted/intervals.rs"]
 mod intervals;
 
 use std::process::{Command, Stdio};
@@ -111,14 +111,14 @@ fn a_launch_costs_what_the_machine_says() -> TestResult {
 
 /// `Quantum` and `Gap`: length of time slices and of the gaps between them.
 #[test]
-fn turns_and_the_pauses_between_them_are_as_long_as_planted() -> TestResult {
+fn time_slices_and_the_pauses_between_them_are_as_long_as_planted() -> TestResult {
     for (slice_us, gap_us, noise) in [(800, 300, false), (150, 60, true)] {
         let mut machine = hopper(noise)?;
         machine.scheduler.slice_us = slice_us;
         machine.scheduler.switch_gap_us = gap_us;
         let span_us = (EACH as u64 + 3) * 2 * (slice_us + gap_us);
         let until_ms = 600 + 3 * groups(noise) as u64 * span_us / 1_000;
-        let trace = format!("turns {} {span_us}", groups(noise));
+        let trace = format!("time-slice-trace {} {span_us}", groups(noise));
         let [spans, _] = measured(&machine, [trace, format!("keep {until_ms}")])?;
         let slices: Vec<f64> = spans.iter().step_by(2).copied().collect();
         // Between two slices of a client lie one slice of the other client and two gaps.

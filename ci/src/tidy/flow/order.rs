@@ -100,6 +100,7 @@ pub(super) const HOUSES: &[House] = &[
             "deferred_queue",
             "issue",
             "calls",
+            "nvml",
         ],
         sees_all: &["lib"],
         read: product_tokens,

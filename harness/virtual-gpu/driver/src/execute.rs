@@ -21,7 +21,7 @@ pub fn run(
 ) -> Result<(), Code> {
     match action {
         // The nodes of an inner graph are steps of the outer one: here it is only a mark.
-        Action::Empty | Action::Graph(_) => mark(process, stream).map(|_| ()),
+        Action::Empty => mark(process, stream).map(|_| ()),
         Action::Kernel(kernel) => {
             let request = Request {
                 function: &kernel.function,

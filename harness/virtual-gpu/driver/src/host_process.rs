@@ -52,3 +52,14 @@ pub fn monotonic_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
 }
+
+/// The command that a process runs; its bare name if the kernel does not show the command.
+pub fn name(pid: u32) -> Option<String> {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let first = command.split(|byte| *byte == 0).next().unwrap_or_default();
+    if !first.is_empty() {
+        return Some(String::from_utf8_lossy(first).into_owned());
+    }
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}

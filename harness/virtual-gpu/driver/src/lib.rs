@@ -39,6 +39,7 @@ pub mod kernel_log;
 pub mod last_writers;
 pub mod launch;
 pub mod memory_op;
+pub mod nvml;
 pub mod operation;
 pub mod pinned;
 pub mod placement;

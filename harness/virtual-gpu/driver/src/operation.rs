@@ -53,8 +53,6 @@ pub enum Action {
     Allocate(Reserved),
     /// Freeing the memory at an address.
     Free(u64),
-    /// All of another graph, by its handle.
-    Graph(usize),
     /// A batch of operations on words, of a graph.
     Batch(Vec<MemOp>),
     /// Writing a word.

@@ -250,12 +250,6 @@ c_structs! {
         pub height: usize,
     }
 
-    /// `CUDA_HOST_NODE_PARAMS_v1`.
-    pub struct HostNode {
-        pub function: Option<unsafe extern "C" fn(*mut c_void)>,
-        pub data: *mut c_void,
-    }
-
     /// `CUDA_MEM_ALLOC_NODE_PARAMS_v1`.
     pub struct AllocNode {
         pub pool: PoolProperties,
@@ -263,14 +257,6 @@ c_structs! {
         pub access_count: usize,
         pub bytes: usize,
         pub pointer: u64,
-    }
-
-    /// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
-    pub struct InstantiateParams {
-        pub flags: u64,
-        pub upload_stream: Handle,
-        pub error_node: Handle,
-        pub result: c_int,
     }
 
     /// `CUlaunchAttribute`.
@@ -317,13 +303,7 @@ mod tests {
             ("CUDA_KERNEL_NODE_PARAMS_v1", size_of::<KernelNode>(), 56),
             ("CUDA_KERNEL_NODE_PARAMS_v2", size_of::<KernelNode2>(), 72),
             ("CUDA_MEMSET_NODE_PARAMS_v1", size_of::<MemsetNode>(), 40),
-            ("CUDA_HOST_NODE_PARAMS_v1", size_of::<HostNode>(), 16),
             ("CUDA_MEM_ALLOC_NODE_PARAMS_v1", size_of::<AllocNode>(), 120),
-            (
-                "CUDA_GRAPH_INSTANTIATE_PARAMS",
-                size_of::<InstantiateParams>(),
-                32,
-            ),
             ("CUlaunchAttribute", size_of::<LaunchAttribute>(), 72),
             ("CUlaunchConfig", size_of::<LaunchConfig>(), 56),
         ];

@@ -1,35 +1,12 @@
 //! Clocks, performance state, and why clocks are held back.
-//!
-//! The machine file sets the clocks and no call changes them, so the supported ones are the highest
-//! and the application clock, if that is lower. Only the power cap slows the SMs down; the model
-//! has no thermal slowdown and no power brake.
 
 use std::ffi::c_uint;
 
-use super::library::catch_up;
 use super::returns::{self, Return};
-use super::target::device;
 use super::types::ViolationTime;
-use super::utilization::stamp_us;
 use super::{DeviceHandle, check_not_null, put, put_list};
-use gpubench_virtual_gpu_driver::device::Device;
-use gpubench_virtual_gpu_model::machine::Machine;
-use gpubench_virtual_gpu_model::state::{GpuInstance, NONE, ONE};
-
-/// `nvmlClockType_t`.
-const GRAPHICS: u32 = 0;
-const SM: u32 = 1;
-const MEMORY: u32 = 2;
-const VIDEO: u32 = 3;
-/// `nvmlClocksEventReasonGpuIdle`: nothing runs.
-const REASON_IDLE: u64 = 1;
-/// `nvmlClocksEventReasonApplicationsClocksSetting`: the application clocks are set lower.
-const REASON_SET: u64 = 2;
-/// `nvmlClocksEventReasonSwPowerCap`: the power cap holds the clock down.
-const REASON_SW_POWER_CAP: u64 = 4;
-/// Every reason that an H100 80GB HBM3 supports (driver 580.159.04, 2026-11-22). Here the others
-/// never hold: there is no sync boost, no thermal slowdown and no power brake.
-const ALL_REASONS: u64 = 0x1ff;
+use gpubench_virtual_gpu_driver::nvml::clocks::{self, Which, clock_mhz};
+use gpubench_virtual_gpu_driver::nvml::target::device;
 
 entries! {
     fn nvmlDeviceGetClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
@@ -66,9 +43,8 @@ entries! {
     fn nvmlDeviceGetViolationStatus(handle: DeviceHandle, policy: c_uint, to: *mut ViolationTime) {
         let device = device(handle)?;
         check_not_null(to)?;
-        let violation_ns = held_ns(&device, policy)?;
-        let at_ns = device.shared().read(|state| state.now_ns)?;
-        put(to, ViolationTime { reference_us: stamp_us(&device, at_ns), violation_ns })
+        let (reference_us, violation_ns) = clocks::violation(&device, policy)?;
+        put(to, ViolationTime { reference_us, violation_ns })
     }
 
     fn nvmlDeviceGetSupportedMemoryClocks(
@@ -81,13 +57,7 @@ entries! {
         handle: DeviceHandle, memory_mhz: c_uint, count: *mut c_uint, mhz: *mut c_uint,
     ) {
         let device = device(handle)?;
-        let machine = device.machine();
-        if memory_mhz != machine.gpu.memory_clock_mhz {
-            return Err(returns::NOT_FOUND);
-        }
-        let all = [machine.gpu.sm_clock_mhz, machine.sm_clock_mhz()];
-        let differ = all[0] != all[1];
-        put_list(&all[..1 + usize::from(differ)], count, mhz)
+        put_list(&clocks::graphics_mhz(device.machine(), memory_mhz)?, count, mhz)
     }
 }
 
@@ -103,44 +73,12 @@ figures! {
 
     fn nvmlDeviceGetCurrentClocksEventReasons,
         nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
-        reasons(device)
+        Ok(clocks::reasons(device)?)
     }
 
     fn nvmlDeviceGetSupportedClocksEventReasons,
         nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
-        Ok(ALL_REASONS)
-    }
-}
-
-/// Which clock of a kind is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
-    /// The current clock.
-    Now,
-    /// The application clock.
-    Application,
-    /// The highest.
-    Max,
-    /// The highest, which is the default application clock.
-    Default,
-    /// The highest to which the vendor of the board lets it boost.
-    CustomerBoost,
-}
-
-fn clock_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Return> {
-    match kind {
-        GRAPHICS | SM if matches!(which, Which::Now | Which::Application) => {
-            Ok(machine.sm_clock_mhz())
-        }
-        GRAPHICS | SM => Ok(machine.gpu.sm_clock_mhz),
-        // The memory has no boost clock, and video has no application clock.
-        MEMORY if which == Which::CustomerBoost => Err(returns::NOT_SUPPORTED),
-        MEMORY => Ok(machine.gpu.memory_clock_mhz),
-        VIDEO if matches!(which, Which::Now | Which::Max) => {
-            machine.gpu.video_clock_mhz.ok_or(returns::NOT_SUPPORTED)
-        }
-        VIDEO => Err(returns::NOT_SUPPORTED),
-        _ => Err(returns::INVALID_ARGUMENT),
+        Ok(clocks::ALL_REASONS)
     }
 }
 
@@ -153,48 +91,5 @@ unsafe fn put_clock(
 ) -> Result<(), Return> {
     let device = device(handle)?;
     check_not_null(mhz)?;
-    let mut found = clock_mhz(device.machine(), kind, which)?;
-    if which == Which::Now && matches!(kind, GRAPHICS | SM) {
-        catch_up(&device)?;
-        let clock = device.shared().read(|state| state.clock)?;
-        found = (u64::from(found) * clock / ONE) as u32;
-    }
-    put(mhz, found)
-}
-
-/// Time during which the power cap held the clock down.
-pub(super) fn capped_ns(device: &Device) -> Result<u64, Return> {
-    catch_up(device)?;
-    Ok(device.shared().read(|state| state.capped_ns)?)
-}
-
-/// How long a policy (`nvmlPerfPolicyType_t`) has held the clock down.
-fn held_ns(device: &Device, policy: u32) -> Result<u64, Return> {
-    match policy {
-        // POWER, and TOTAL_APP_CLOCKS: held below the application clocks for any reason.
-        0 | 10 => capped_ns(device),
-        // THERMAL: no heat slows this device.
-        1 => Ok(0),
-        // SYNC_BOOST, BOARD_LIMIT, LOW_UTILIZATION, RELIABILITY, TOTAL_BASE_CLOCKS.
-        2..=5 | 11 => Err(returns::NOT_SUPPORTED),
-        _ => Err(returns::INVALID_ARGUMENT),
-    }
-}
-
-fn reasons(device: &Device) -> Result<u64, Return> {
-    catch_up(device)?;
-    let (busy, capped) = device.shared().read(|state| {
-        let kernels = state.engines.live().iter().any(|engine| engine.running);
-        let copies = |instance: &GpuInstance| instance.copies.iter().any(|c| c.stream != NONE);
-        let copying = state.instances.live().iter().any(copies);
-        (kernels || copying, kernels && state.clock < ONE)
-    })?;
-    let machine = device.machine();
-    let set = machine.sm_clock_mhz() < machine.gpu.sm_clock_mhz;
-    Ok(match (busy, capped) {
-        (false, _) => REASON_IDLE,
-        (true, true) => REASON_SW_POWER_CAP,
-        (true, false) if set => REASON_SET,
-        (true, false) => 0,
-    })
+    put(mhz, clock_mhz(&device, kind, which)?)
 }

@@ -1,12 +1,12 @@
 //! The macros that define entry points of NVML, and access to the caller's arguments.
 
-use std::ffi::{c_char, c_uint};
+use std::ffi::{CStr, c_char, c_uint};
 
 use super::returns::{self, Return};
-use super::target::device;
 use super::types::{DeviceHandle, version_of};
 use crate::arguments;
 use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::nvml::target::device;
 
 /// Defines exported functions whose bodies end in a `Result`. Names in one row share a signature
 /// and a body.
@@ -50,6 +50,21 @@ pub(super) fn check_not_null<T>(pointer: *const T) -> Result<(), Return> {
     }
 }
 
+/// Reads a mode that is off or on.
+pub(super) fn switch(mode: c_uint) -> Result<bool, Return> {
+    match mode {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(returns::INVALID_ARGUMENT),
+    }
+}
+
+/// Reads a caller's text.
+pub(super) unsafe fn text(from: *const c_char) -> Result<String, Return> {
+    check_not_null(from)?;
+    Ok(CStr::from_ptr(from).to_string_lossy().into_owned())
+}
+
 /// Stores a result; null is refused.
 pub(super) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Return> {
     arguments::put(to, value).map_err(|_| returns::INVALID_ARGUMENT)
@@ -80,6 +95,20 @@ pub(super) unsafe fn put_list<T: Copy, U: From<T>>(
     put(count, found.len() as c_uint)?;
     if room < found.len() {
         return Err(returns::INSUFFICIENT_SIZE);
+    }
+    put_each(found, to)
+}
+
+/// Stores the length of a list, and the list itself in an array that nvml.h demands to be large
+/// enough, unless it is null.
+pub(super) unsafe fn put_all<T: Copy, U: From<T>>(
+    found: &[T],
+    to: *mut U,
+    count: *mut c_uint,
+) -> Result<(), Return> {
+    put(count, found.len() as c_uint)?;
+    if to.is_null() {
+        return Ok(());
     }
     put_each(found, to)
 }

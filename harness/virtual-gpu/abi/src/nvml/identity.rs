@@ -1,16 +1,15 @@
 //! Identity: names, numbers, PCI address, shape of the chip.
 
-use gpubench_virtual_gpu_model::mig as divided;
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::entry::filled;
-use super::mig::{device_name, index as mig_index};
 use super::returns::Return;
-use super::target::{Target, device, target};
 use super::types::{PciInfo, PciInfoExt};
 use super::{DeviceHandle, check_not_null, check_version, put, put_text};
 use crate::arguments::put_prefix;
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
+use gpubench_virtual_gpu_driver::nvml::identity;
+use gpubench_virtual_gpu_driver::nvml::target::{device, target};
 
 /// Vendor 10de below a device id that no product has: no table of names can take it for silicon.
 const PCI_ID: u32 = 0xffff_10de;
@@ -19,32 +18,18 @@ const PCI_CLASS: (u32, u32) = (3, 2);
 
 entries! {
     fn nvmlDeviceGetName(handle: DeviceHandle, name: *mut c_char, length: c_uint) {
-        let text = match target(handle)? {
-            (device, Target::Whole) => device.machine().gpu.product.clone(),
-            (device, Target::Engine(row)) => device_name(&device, row)?,
-        };
-        put_text(name, length, &text)
+        let (device, target) = target(handle)?;
+        put_text(name, length, &identity::name(&device, target)?)
     }
 
     fn nvmlDeviceGetUUID(handle: DeviceHandle, uuid: *mut c_char, length: c_uint) {
-        let text = match target(handle)? {
-            (device, Target::Whole) => device.machine().uuid(),
-            (device, Target::Engine(row)) => {
-                let machine = device.machine();
-                device.shared().read(|state| divided::uuid(state, machine, row))?
-            }
-        };
-        put_text(uuid, length, &text)
+        let (device, target) = target(handle)?;
+        put_text(uuid, length, &identity::uuid(&device, target)?)
     }
 
     fn nvmlDeviceGetIndex(handle: DeviceHandle, index: *mut c_uint) {
-        let found = match target(handle)? {
-            (_, Target::Whole) => 0,
-            (device, Target::Engine(row)) => {
-                device.shared().read(|state| mig_index(state, row))?
-            }
-        };
-        put(index, found)
+        let (device, target) = target(handle)?;
+        put(index, identity::index(&device, target)?)
     }
 
     fn nvmlDeviceGetVbiosVersion(handle: DeviceHandle, version: *mut c_char, length: c_uint) {
@@ -115,7 +100,7 @@ figures! {
     }
 
     fn nvmlDeviceGetArchitecture(device) -> u32 {
-        Ok(architecture(device.machine().compute_capability()))
+        Ok(identity::architecture(device.machine().compute_capability()))
     }
 
     fn nvmlDeviceGetNumGpuCores(device) -> u32 {
@@ -152,41 +137,4 @@ unsafe fn put_pci_info(handle: DeviceHandle, info: *mut u8, bytes: usize) -> Res
     };
     put_prefix(info, bytes, &found);
     Ok(())
-}
-
-/// `nvmlDeviceArchitecture_t` of a compute capability.
-fn architecture(capability: (u32, u32)) -> u32 {
-    match capability {
-        (7, 0..=4) => 5,
-        (7, _) => 6,
-        (8, 9) => 8,
-        (8, _) => 7,
-        (9, _) => 9,
-        (10 | 12, _) => 10,
-        _ => u32::MAX,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::architecture;
-
-    #[test]
-    fn architectures_are_the_headers() {
-        let table = [
-            ((7, 0), 5),
-            ((7, 5), 6),
-            ((8, 0), 7),
-            ((8, 6), 7),
-            ((8, 9), 8),
-            ((9, 0), 9),
-        ];
-        for (capability, number) in table {
-            assert_eq!(architecture(capability), number, "{capability:?}");
-        }
-        assert_eq!(
-            (architecture((10, 0)), architecture((3, 5))),
-            (10, u32::MAX)
-        );
-    }
 }

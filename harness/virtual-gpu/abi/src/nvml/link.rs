@@ -2,20 +2,9 @@
 
 use std::ffi::c_uint;
 
-use super::library::catch_up;
-use super::returns::{self, Return};
-use super::target::device;
-use super::wait_policy::WaitPolicy;
 use super::{DeviceHandle, check_not_null, put};
-use gpubench_virtual_gpu_driver::device::Device;
-use gpubench_virtual_gpu_driver::shm::QueueView;
-use gpubench_virtual_gpu_model::simulation::Queues;
-use gpubench_virtual_gpu_model::state::{FRACTION_BITS, GpuInstance, NONE, State};
-
-/// Window over which throughput is measured, during which the call blocks (nvml.h).
-const WINDOW_NS: u64 = 20_000_000;
-/// Transfer rate of one lane by generation, in millions a second (PCI Express base specification).
-const LANE_MBPS: [u32; 6] = [2_500, 5_000, 8_000, 16_000, 32_000, 64_000];
+use gpubench_virtual_gpu_driver::nvml::link;
+use gpubench_virtual_gpu_driver::nvml::target::device;
 
 figures! {
     fn nvmlDeviceGetMaxPcieLinkGeneration, nvmlDeviceGetGpuMaxPcieLinkGeneration,
@@ -28,11 +17,7 @@ figures! {
     }
 
     fn nvmlDeviceGetPcieLinkMaxSpeed(device) -> u32 {
-        // NVML_PCIE_LINK_MAX_SPEED_...: one number for each generation.
-        match device.machine().pcie.generation {
-            generation @ 1..=6 => Ok(generation),
-            _ => Err(returns::NOT_SUPPORTED),
-        }
+        Ok(link::max_speed(device)?)
     }
 
     fn nvmlDeviceGetPcieReplayCounter(_) -> u32 {
@@ -41,8 +26,7 @@ figures! {
     }
 
     fn nvmlDeviceGetPcieSpeed(device) -> u32 {
-        let index = device.machine().pcie.generation.wrapping_sub(1) as usize;
-        LANE_MBPS.get(index).copied().ok_or(returns::NOT_SUPPORTED)
+        Ok(link::lane_mbps(device)?)
     }
 }
 
@@ -50,72 +34,6 @@ entries! {
     fn nvmlDeviceGetPcieThroughput(handle: DeviceHandle, counter: c_uint, kib_per_s: *mut c_uint) {
         let device = device(handle)?;
         check_not_null(kib_per_s)?;
-        // NVML_PCIE_UTIL_TX_BYTES is what the device sends, so what the host receives.
-        let direction = match counter {
-            0 => 1,
-            1 => 0,
-            _ => return Err(returns::INVALID_ARGUMENT),
-        };
-        let found = throughput(&device, direction)?;
-        put(kib_per_s, found)
-    }
-}
-
-/// Time of the model's clock, and bytes moved by then in one direction: 0 to the device, 1 to the
-/// host. A copy under way counts by its progress, as the link would see it.
-pub(super) fn moved(device: &Device, direction: usize) -> Result<(u64, u64), Return> {
-    catch_up(device)?;
-    Ok(device.transact(|state, side| {
-        let instances = state.instances.live().iter();
-        let bytes = instances.map(|instance| moved_by(state, side, instance)[direction]);
-        (state.now_ns, bytes.sum())
-    })?)
-}
-
-/// Bytes that the engines of one part of the device have moved in each direction.
-pub(super) fn moved_by(state: &State, side: &QueueView<'_>, instance: &GpuInstance) -> [u64; 2] {
-    instance.copies.map(|engine| {
-        if engine.stream == NONE {
-            return engine.bytes;
-        }
-        let stream = &state.streams.rows[engine.stream as usize];
-        let op = side.op(engine.stream as usize, stream.completed);
-        engine.bytes + progress(op.bytes, op.alone_ns, stream.work_left)
-    })
-}
-
-/// Bytes of a copy that have been moved, from the work left in fixed-point nanoseconds.
-fn progress(bytes: u64, alone_ns: u64, work_left: u64) -> u64 {
-    let whole = u128::from(alone_ns.max(1)) << FRACTION_BITS;
-    let done = whole.saturating_sub(u128::from(work_left));
-    (u128::from(bytes) * done / whole) as u64
-}
-
-/// Throughput of one direction over the window, in KiB a second.
-fn throughput(device: &Device, direction: usize) -> Result<u32, Return> {
-    let policy = WaitPolicy::of(device)?;
-    let (from_ns, before) = moved(device, direction)?;
-    policy.sleep_until(device, policy.now_ns(device) + WINDOW_NS)?;
-    let (to_ns, after) = moved(device, direction)?;
-    if to_ns == from_ns {
-        // Beside a clock that stands, nothing can be measured.
-        return Err(returns::NO_DATA);
-    }
-    // An abandoned copy no longer counts its progress.
-    let bytes = u128::from(after.saturating_sub(before));
-    let per_s = bytes * 1_000_000_000 / u128::from(to_ns - from_ns);
-    Ok(u32::try_from(per_s / 1024).unwrap_or(u32::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::progress;
-    use gpubench_virtual_gpu_model::state::ONE;
-
-    #[test]
-    fn a_copy_counts_by_what_is_left_of_it() {
-        let left = |ns: u64| progress(1_000_000, 1000, ns * ONE);
-        assert_eq!((left(1000), left(750), left(0)), (0, 250_000, 1_000_000));
-        assert_eq!(left(2000), 0, "noise may make it longer than alone");
+        put(kib_per_s, link::throughput(&device, counter)?)
     }
 }

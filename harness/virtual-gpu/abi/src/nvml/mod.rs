@@ -1,9 +1,7 @@
 //! libnvidia-ml, one file for each group of queries.
 //!
-//! Identity and limits come from the machine file. Values that change with time are read from the
-//! model after it has advanced to the present. Queries that the model cannot answer stay stubs that
-//! return NOT_SUPPORTED. Deliberately absent: calls that change a setting, except MIG mode,
-//! accounting, compute mode and memory limits.
+//! What calls mean stands in `driver::nvml`. Queries that the model cannot answer stay stubs that
+//! return NOT_SUPPORTED.
 
 #[macro_use]
 mod entry;
@@ -14,9 +12,7 @@ mod confidential;
 mod events;
 mod fields;
 pub mod gpm;
-mod handles;
 mod health;
-mod history;
 mod identity;
 mod library;
 mod link;
@@ -25,16 +21,13 @@ mod memory;
 mod memory_limits;
 pub mod mig;
 mod modes;
-mod objects;
 mod power;
 mod processes;
 pub mod returns;
 mod samples;
 mod system;
-mod target;
 pub mod types;
 mod utilization;
-mod wait_policy;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {
@@ -60,5 +53,7 @@ pub mod calls {
     pub use super::utilization::*;
 }
 
-use entry::{check_not_null, check_version, put, put_each, put_list, put_text, read};
+use entry::{
+    check_not_null, check_version, put, put_all, put_each, put_list, put_text, read, switch, text,
+};
 pub use types::DeviceHandle;

@@ -2,8 +2,7 @@
 
 use std::ffi::CStr;
 
-use gpubench_virtual_gpu_driver::code::Code;
-use gpubench_virtual_gpu_driver::device::DeviceError;
+use gpubench_virtual_gpu_driver::nvml::Error;
 
 /// A result that is not success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,24 +65,22 @@ impl From<Return> for i32 {
     }
 }
 
-impl From<DeviceError> for Return {
-    /// The program gets a number; standard error gets the reason.
-    fn from(error: DeviceError) -> Self {
-        gpubench_virtual_gpu_driver::diagnostics::say(&error.to_string());
-        UNKNOWN
-    }
-}
-
-impl From<std::io::Error> for Return {
-    fn from(error: std::io::Error) -> Self {
-        Self::from(DeviceError::State(error))
-    }
-}
-
-impl From<Code> for Return {
-    /// Opening the device failed; the reason is on standard error.
-    fn from(_: Code) -> Self {
-        DRIVER_NOT_LOADED
+impl From<Error> for Return {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Uninitialized => UNINITIALIZED,
+            Error::InvalidArgument => INVALID_ARGUMENT,
+            Error::NotSupported => NOT_SUPPORTED,
+            Error::NoPermission => NO_PERMISSION,
+            Error::NotFound => NOT_FOUND,
+            Error::DriverNotLoaded => DRIVER_NOT_LOADED,
+            Error::Timeout => TIMEOUT,
+            Error::OperatingSystem => OPERATING_SYSTEM,
+            Error::InUse => IN_USE,
+            Error::NoData => NO_DATA,
+            Error::InsufficientResources => INSUFFICIENT_RESOURCES,
+            Error::Unknown => UNKNOWN,
+        }
     }
 }
 

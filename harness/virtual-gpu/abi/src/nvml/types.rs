@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_void};
 /// `nvmlDevice_t`.
 pub type DeviceHandle = *mut c_void;
 
-/// Figure that stands for "none" in instance ids.
-pub const NO_INSTANCE: u32 = u32::MAX;
+/// Figures that stand for "none" in the ids of a GPU instance and of a compute instance.
+pub const NO_INSTANCES: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// `NVML_STRUCT_VERSION`: the size of a structure with its version above it.
 pub const fn version_of<T>(version: u32) -> u32 {

@@ -17,7 +17,7 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
     let after = [fuzz.of_kind(NODE), fuzz.of_kind(NODE)];
     let (before, length) = (after.as_ptr(), fuzz.dice.below(3));
     let out = &raw mut made;
-    match fuzz.dice.below(9) {
+    match fuzz.dice.below(8) {
         0 | 1 => drop(call!(fuzz, cuGraphCreate(out, 0))),
         2 => drop(call!(fuzz, cuGraphDestroy(graph))),
         3 => drop(call!(fuzz, cuGraphAddEmptyNode(out, graph, before, length))),
@@ -60,11 +60,7 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
                 cuGraphExecKernelNodeSetParams(handle, made, &raw const node)
             );
         }
-        6 => drop(call!(
-            fuzz,
-            cuGraphAddChildGraphNode(out, graph, before, length, handle)
-        )),
-        7 => {
+        6 => {
             let mut node = AllocNode {
                 pool: pool_properties(fuzz),
                 access: std::ptr::null(),
@@ -134,7 +130,7 @@ pub fn graphs(fuzz: &mut Fuzz) {
     let (stream, mut count, mut list) = (fuzz.stream(), 4, [null_mut(); 4]);
     let (after, out) = ([fuzz.of_kind(NODE)], &raw mut made);
     let before = after.as_ptr();
-    match fuzz.dice.below(10) {
+    match fuzz.dice.below(8) {
         0 => drop(call!(
             fuzz,
             cuGraphAddDependencies(graph, before, &raw const handle, 1)
@@ -147,16 +143,11 @@ pub fn graphs(fuzz: &mut Fuzz) {
         3 => drop(call!(fuzz, cuGraphInstantiateWithFlags(out, graph, 0))),
         4 => drop(call!(fuzz, cuGraphLaunch(handle, stream))),
         5 => drop(call!(fuzz, cuGraphExecDestroy(handle))),
-        6 => drop(call!(fuzz, cuGraphClone(out, graph))),
-        7 => {
+        6 => {
             let mode = fuzz.number();
             call!(fuzz, cuStreamBeginCapture_v2(stream, mode));
         }
-        8 => drop(call!(fuzz, cuStreamEndCapture(stream, out))),
-        _ => drop(call!(
-            fuzz,
-            cuGraphExecUpdate(handle, graph, null_mut(), null_mut())
-        )),
+        _ => drop(call!(fuzz, cuStreamEndCapture(stream, out))),
     }
     fuzz.keep(made);
 }

@@ -5,22 +5,21 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod copying;
+#[path = "../fuzz_support/mod.rs"]
+mod fuzz_support;
 mod graphs;
 mod memory;
 mod objects;
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::code::describe;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::process::device;
-use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
-use gpubench_virtual_gpu_model::machine::Machine;
 
-const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
+use fuzz_support::{Dice, context, copy_kernel, joined};
 
 /// Kinds of handles, as in the handle tables of a process.
 const STREAM: u64 = 4;
@@ -37,26 +36,6 @@ const LIMIT: Duration = Duration::from_secs(8);
 
 /// Bytes of each host buffer; no valid call moves more.
 const BUFFER: usize = 1 << 16;
-
-/// A small generator of random numbers (xorshift64*, Vigna 2016).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.roll() % end as u64) as usize
-    }
-
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len())]
-    }
-}
 
 /// Everything that calls returned, live or freed.
 struct Fuzz {
@@ -244,38 +223,12 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// A new context with a kernel.
-fn begin() -> (Handle, Handle) {
-    let (mut context, mut module, mut copy): (Handle, Handle, Handle) =
-        (null_mut(), null_mut(), null_mut());
-    let text = CString::new(COPY).expect("text without null bytes");
-    // SAFETY: valid pointers and strings.
-    unsafe {
-        assert_eq!(cuCtxCreate_v2(&raw mut context, 0, 0), 0);
-        assert_eq!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()), 0);
-        let name = c"stream_copy".as_ptr();
-        assert_eq!(cuModuleGetFunction(&raw mut copy, module, name), 0);
-    }
-    (context, copy)
-}
-
 #[test]
 fn random_calls_return_documented_codes() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let machine = Machine::load("turing").expect("built in");
-    Session::new(TimeMode::Virtual, 1)
-        .create(dir.path(), &machine)
-        .expect("a device");
-    // SAFETY: the only test of this binary; no other thread reads the environment.
-    unsafe { std::env::set_var(ENV, dir.path()) };
-    let device = device().expect("a device");
-    device.expect(0).expect("a free number");
-    device.join(0).expect("announced");
-    // SAFETY: no pointers.
-    assert_eq!(unsafe { cuInit(0) }, 0);
+    let (_dir, device) = joined("turing");
     let started = Instant::now();
     let mut fuzz = Fuzz {
-        dice: Dice(0x9E37_79B9_7F4A_7C15),
+        dice: Dice::new(),
         handles: vec![0],
         pointers: vec![0],
         buffer: vec![0; BUFFER],
@@ -285,7 +238,7 @@ fn random_calls_return_documented_codes() {
     };
     let mut contexts = 0;
     while started.elapsed() < LIMIT {
-        let (context, copy) = begin();
+        let (context, (_, copy)) = (context(), copy_kernel());
         contexts += 1;
         fuzz.keep(copy);
         for _ in 0..400 {

@@ -1,8 +1,9 @@
 //! The wider driver API in virtual time: each family of calls gives correct results, documented
-//! codes for wrong use, and frees what it allocated.
+//! codes for wrong use, and frees what it allocated. All tests use the device of this process.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod atomic_contention;
+mod basics;
 mod cooperative;
 #[path = "../driver_support/mod.rs"]
 mod driver_support;

@@ -7,7 +7,7 @@ use crate::execute::run;
 use crate::graph::capture;
 use crate::graph::edit::{new_graph, remove_graph};
 use crate::graph::entries::ExecEntry;
-use crate::graph::instantiate::{AUTO_FREE, DEVICE_LAUNCH, FLAGS, flatten, lay_out, same_context};
+use crate::graph::instantiate::{AUTO_FREE, DEVICE_LAUNCH, FLAGS, lay_out, same_context, steps_of};
 use crate::handles::Handle;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, process};
@@ -16,15 +16,15 @@ use crate::submit::submitted;
 
 /// Makes an empty graph.
 pub fn create() -> Result<Handle, Code> {
-    Ok(new_graph(&mut *process()?.ready()?, false)? as Handle)
+    Ok(new_graph(&mut *process()?.ready()?)? as Handle)
 }
 
-/// Destroys a graph that is neither part of another one nor being captured.
+/// Destroys a graph that is not being captured.
 pub fn destroy(graph: Handle) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
-    let inner = tables.graphs.get(graph)?.inner;
+    tables.graphs.get(graph)?;
     let mut captures = tables.captures.values();
-    if inner || captures.any(|capture| capture.graph == graph as usize) {
+    if captures.any(|capture| capture.graph == graph as usize) {
         return Err(code::INVALID_VALUE);
     }
     remove_graph(&mut tables, graph as usize)
@@ -40,10 +40,7 @@ pub fn destroy_node(node: Handle) -> Result<(), Code> {
         let other = tables.nodes.get_mut(other as Handle)?;
         other.after.retain(|before| *before != node as usize);
     }
-    match gone.action {
-        Action::Graph(inner) => remove_graph(&mut tables, inner),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// The nodes of a graph that depend on no other.
@@ -57,21 +54,8 @@ pub fn roots(graph: Handle) -> Result<Vec<usize>, Code> {
     Ok(nodes.iter().filter(is_root).copied().collect())
 }
 
-/// The dependencies of a graph: the nodes that they start from and those that they lead to.
-pub fn edges(graph: Handle) -> Result<(Vec<usize>, Vec<usize>), Code> {
-    let tables = process()?.ready()?;
-    let (mut starts, mut ends) = (Vec::new(), Vec::new());
-    for node in &tables.graphs.get(graph)?.nodes {
-        for before in &tables.nodes.get(*node as Handle)?.after {
-            starts.push(*before);
-            ends.push(*node);
-        }
-    }
-    Ok((starts, ends))
-}
-
-/// Adds or removes dependencies between nodes of a graph.
-pub fn change_edges(graph: Handle, from: &[usize], to: &[usize], add: bool) -> Result<(), Code> {
+/// Adds dependencies between nodes of a graph.
+pub fn add_edges(graph: Handle, from: &[usize], to: &[usize]) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
     tables.graphs.get(graph)?;
     for (&first, &then) in from.iter().zip(to) {
@@ -83,14 +67,10 @@ pub fn change_edges(graph: Handle, from: &[usize], to: &[usize], add: bool) -> R
             return Err(code::INVALID_VALUE);
         }
         let after = &mut tables.nodes.get_mut(then as Handle)?.after;
-        if after.contains(&first) == add {
+        if after.contains(&first) {
             return Err(code::INVALID_VALUE);
         }
-        if add {
-            after.push(first);
-        } else {
-            after.retain(|node| *node != first);
-        }
+        after.push(first);
     }
     Ok(())
 }
@@ -107,18 +87,15 @@ pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle, Code> {
     let process = process()?;
     let context = process.current()?;
     process.charge(process.host().other_ns)?;
-    let mut steps = Vec::new();
-    flatten(&*process.ready()?, graph as usize, &[], &mut steps)?;
+    let mut steps = steps_of(&*process.ready()?, graph as usize)?;
     let wanted = lay_out(&mut steps);
     let mut lanes = Vec::new();
     for _ in 0..wanted {
         lanes.push(open(process, &context, NON_BLOCKING, 0)?.slot);
     }
     let mut tables = process.tables();
-    let number = tables.fresh_number();
     tables.execs.insert(ExecEntry {
         context: context.slot,
-        number,
         flags,
         steps,
         lanes,

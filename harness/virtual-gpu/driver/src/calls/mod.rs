@@ -1,7 +1,6 @@
 //! What calls mean, on arguments that `abi` has read.
 
 pub mod array;
-pub mod capture;
 pub mod context;
 pub mod copies;
 pub mod device;

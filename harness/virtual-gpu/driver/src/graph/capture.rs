@@ -1,6 +1,5 @@
 //! Recording streams into a graph: what would have been queued becomes nodes.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 
 use crate::code::{self, Code};
@@ -16,22 +15,17 @@ use crate::stream::{NON_BLOCKING, null_stream};
 /// `CU_STREAM_CAPTURE_MODE_GLOBAL` and `_RELAXED` (cuda.h).
 pub const GLOBAL: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED` (cuda.h).
-pub const RELAXED: c_int = 2;
+const RELAXED: c_int = 2;
 
 /// `CU_STREAM_CAPTURE_STATUS_NONE`, `_ACTIVE` and `_INVALIDATED` (cuda.h).
 const NONE: c_int = 0;
 /// `CU_STREAM_CAPTURE_STATUS_ACTIVE` (cuda.h).
-pub const ACTIVE: c_int = 1;
+const ACTIVE: c_int = 1;
 
 const INVALIDATED: c_int = 2;
 
-thread_local! {
-    /// The thread's mode, which it may exchange.
-    static MODE: Cell<c_int> = const { Cell::new(GLOBAL) };
-}
-
-/// Begins a recording, into a new graph or behind nodes of one that exists.
-pub fn begin(stream: Handle, mode: c_int, into: Option<(usize, Vec<usize>)>) -> Result<(), Code> {
+/// Begins a recording into a new graph.
+pub fn begin(stream: Handle, mode: c_int) -> Result<(), Code> {
     if !(GLOBAL..=RELAXED).contains(&mode) {
         return Err(code::INVALID_VALUE);
     }
@@ -46,40 +40,19 @@ pub fn begin(stream: Handle, mode: c_int, into: Option<(usize, Vec<usize>)>) -> 
     if tables.captures.contains_key(&entry.slot) {
         return Err(code::INVALID_VALUE);
     }
-    let given = into.is_some();
-    let (graph, tips) = match into {
-        None => (new_graph(&mut tables, false)?, Vec::new()),
-        Some((graph, tips)) => {
-            tables.graphs.get(graph as Handle)?;
-            check_tips(&tables, graph, &tips)?;
-            (graph, tips)
-        }
-    };
+    let graph = new_graph(&mut tables)?;
     let number = tables.fresh_number();
-    let shown = Vec::new();
     let thread = std::thread::current().id();
     let made = Capture {
         number,
         graph,
-        tips,
-        shown,
+        tips: Vec::new(),
         mode,
         origin: true,
-        given,
         broken: false,
         thread,
     };
     tables.captures.insert(entry.slot, made);
-    Ok(())
-}
-
-/// Refuses nodes that are not in a graph.
-pub fn check_tips(tables: &Tables, graph: usize, tips: &[usize]) -> Result<(), Code> {
-    for node in tips {
-        if tables.nodes.get(*node as Handle)?.graph != graph {
-            return Err(code::INVALID_VALUE);
-        }
-    }
     Ok(())
 }
 
@@ -115,7 +88,7 @@ pub fn end(tables: &mut Tables, stream: &StreamEntry) -> Result<usize, Code> {
         (_, false) => Err(code::STREAM_CAPTURE_UNJOINED),
         _ => Ok(capture.graph),
     };
-    if outcome.is_err() && !capture.given {
+    if outcome.is_err() {
         remove_graph(tables, capture.graph)?;
     }
     outcome
@@ -143,17 +116,19 @@ fn comes_before(tables: &Tables, node: usize, others: &[usize]) -> bool {
     false
 }
 
-/// The status of a recording (`CUstreamCaptureStatus`).
-pub fn status_of(capture: Option<&Capture>) -> c_int {
-    match capture {
+/// Whether a stream is being recorded (`CUstreamCaptureStatus`).
+pub fn status(stream: Handle) -> Result<c_int, Code> {
+    let process = process()?;
+    let entry = process.stream(stream)?;
+    Ok(match process.ready()?.captures.get(&entry.slot) {
         None => NONE,
         Some(capture) if capture.broken => INVALIDATED,
         Some(_) => ACTIVE,
-    }
+    })
 }
 
 /// Adds the nodes that the list lacks.
-pub fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
+fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
     for node in more {
         if !to.contains(node) {
             to.push(*node);
@@ -274,7 +249,6 @@ pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bo
         None => {
             let joined = Capture {
                 tips,
-                shown: Vec::new(),
                 origin: false,
                 ..origin
             };
@@ -282,9 +256,4 @@ pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bo
             Ok(true)
         }
     }
-}
-
-/// Sets the thread's mode. Returns the previous one.
-pub fn exchange_mode(mode: c_int) -> c_int {
-    MODE.replace(mode)
 }

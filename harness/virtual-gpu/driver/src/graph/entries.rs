@@ -9,9 +9,6 @@ use crate::operation::Action;
 pub struct GraphEntry {
     /// Handles of its nodes, in the order in which they came.
     pub nodes: Vec<usize>,
-    pub number: u64,
-    /// It is part of another graph's node, with which it goes.
-    pub inner: bool,
 }
 
 /// A node of a graph.
@@ -44,7 +41,6 @@ pub struct Step {
 #[derive(Debug, Clone)]
 pub struct ExecEntry {
     pub context: u32,
-    pub number: u64,
     /// Flags it was made with.
     pub flags: u64,
     /// What it does, in an order that respects all dependencies.
@@ -62,14 +58,10 @@ pub struct Capture {
     pub graph: usize,
     /// The nodes that the next one comes after.
     pub tips: Vec<usize>,
-    /// The tips as they were last shown to the program, which keeps a pointer to them.
-    pub shown: Vec<usize>,
     /// `CUstreamCaptureMode`.
     pub mode: i32,
     /// It began in this stream.
     pub origin: bool,
-    /// The graph was there before.
-    pub given: bool,
     /// Something happened that cannot be recorded.
     pub broken: bool,
     /// The thread that began it.

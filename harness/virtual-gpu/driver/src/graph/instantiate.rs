@@ -5,7 +5,6 @@ use crate::entries::StreamEntry;
 use crate::graph::edit::in_order;
 use crate::graph::entries::{ExecEntry, Step};
 use crate::handles::Handle;
-use crate::operation::Action;
 use crate::process::{Process, Tables};
 
 /// Streams that one graph may have beside the one it is launched in.
@@ -21,48 +20,21 @@ pub const DEVICE_LAUNCH: u64 = 4;
 /// All flags that cuda.h knows.
 pub const FLAGS: u64 = 15;
 
-/// Appends a graph's nodes as steps, those of inner graphs in place of the node that holds them.
-/// Gives the places of the steps with which the graph ends.
-pub fn flatten(
-    tables: &Tables,
-    graph: usize,
-    before: &[usize],
-    steps: &mut Vec<Step>,
-) -> Result<Vec<usize>, Code> {
-    // Where each node of this graph ended up: an inner graph ends at several places.
-    let mut ends: Vec<(usize, Vec<usize>)> = Vec::new();
-    let mut open: Vec<usize> = before.to_vec();
-    for node in in_order(tables, graph)? {
+/// The steps of a graph, in an order that respects all dependencies.
+pub fn steps_of(tables: &Tables, graph: usize) -> Result<Vec<Step>, Code> {
+    let nodes = in_order(tables, graph)?;
+    let step = |&node: &usize| {
         let entry = tables.nodes.get(node as Handle)?;
-        let mut after: Vec<usize> = Vec::new();
-        for earlier in &entry.after {
-            let found = ends.iter().find(|(node, _)| node == earlier);
-            after.extend(found.into_iter().flat_map(|(_, places)| places));
-        }
-        if entry.after.is_empty() {
-            after.extend(before);
-        }
-        open.retain(|place| !after.contains(place));
-        let places = match &entry.action {
-            Action::Graph(inner) => flatten(tables, *inner, &after, steps)?,
-            action => {
-                let (action, lane, enabled) = (action.clone(), 0, true);
-                steps.push(Step {
-                    node,
-                    action,
-                    after,
-                    lane,
-                    enabled,
-                });
-                vec![steps.len() - 1]
-            }
-        };
-        open.extend(&places);
-        ends.push((node, places));
-    }
-    open.sort_unstable();
-    open.dedup();
-    Ok(open)
+        let place = |earlier: &usize| nodes.iter().position(|node| node == earlier);
+        Ok(Step {
+            node,
+            action: entry.action.clone(),
+            after: entry.after.iter().filter_map(place).collect(),
+            lane: 0,
+            enabled: true,
+        })
+    };
+    nodes.iter().map(step).collect()
 }
 
 /// Gives every step a lane: that of a step before it, if that is the last one there; else a new

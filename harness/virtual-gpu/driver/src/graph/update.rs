@@ -2,7 +2,6 @@
 
 use crate::code::{self, Code};
 use crate::graph::entries::Step;
-use crate::graph::instantiate::flatten;
 use crate::handles::Handle;
 use crate::memory_op::is_alike;
 use crate::operation::Action;
@@ -32,23 +31,4 @@ fn is_kind(old: &Action, new: &Action) -> bool {
         (Action::Batch(old), Action::Batch(new)) => is_alike(old, new),
         _ => std::mem::discriminant(old) == std::mem::discriminant(new),
     }
-}
-
-/// Takes over what a graph of the same shape does.
-pub fn update(exec: Handle, graph: Handle) -> Result<(), Code> {
-    let mut tables = process()?.ready()?;
-    let mut steps = Vec::new();
-    tables.execs.get(exec)?;
-    flatten(&tables, graph as usize, &[], &mut steps)?;
-    let own = &mut tables.execs.get_mut(exec)?.steps;
-    let alike =
-        |(old, new): (&Step, &Step)| is_kind(&old.action, &new.action) && old.after == new.after;
-    if own.len() != steps.len() || !own.iter().zip(&steps).all(alike) {
-        return Err(code::GRAPH_EXEC_UPDATE_FAILURE);
-    }
-    // Steps keep the handles of the nodes that the program knows them by.
-    for (old, new) in own.iter_mut().zip(steps) {
-        old.action = new.action;
-    }
-    Ok(())
 }

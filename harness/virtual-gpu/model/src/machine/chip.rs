@@ -116,8 +116,6 @@ pub struct Memory {
     pub sm_translations_per_us: f64,
     /// Latency of an L2 hit.
     pub l2_latency_ns: u64,
-    /// Latency of a DRAM access.
-    pub dram_latency_ns: u64,
     /// Whether freed pages are cleared before another process gets them.
     pub scrub: bool,
     /// Whether ECC is on; otherwise NVML supports none of its counters.

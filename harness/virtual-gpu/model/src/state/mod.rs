@@ -208,8 +208,6 @@ pub enum Head {
 pub struct Stream {
     /// Whether the slot is in use.
     pub live: bool,
-    /// Its owner is gone; queued work is dropped.
-    pub orphan: bool,
     /// State of the head.
     pub head: Head,
     /// Context slot.

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use crate::arguments::{handles, put, put_new, read};
 use gpubench_virtual_gpu_driver::calls::graph;
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::graph::edit::{copy_graph, dependents, kind_of};
+use gpubench_virtual_gpu_driver::graph::edit::kind_of;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
 
@@ -21,17 +21,6 @@ entries! {
         graph::destroy(graph)
     }
 
-    fn cuGraphClone(copy: *mut Handle, graph: Handle) {
-        put_new(copy, || {
-            Ok(copy_graph(&mut *process()?.ready()?, graph as usize, false)? as Handle)
-        })
-    }
-
-    fn cuGraphGetId(graph: Handle, id: *mut c_uint) {
-        let number = process()?.ready()?.graphs.get(graph)?.number;
-        put(id, number as c_uint)
-    }
-
     fn cuGraphDestroyNode(node: Handle) {
         graph::destroy_node(node)
     }
@@ -40,11 +29,6 @@ entries! {
         let tables = process()?.ready()?;
         let kind_found = kind_of(&tables.nodes.get(node)?.action);
         put(kind, kind_found)
-    }
-
-    fn cuGraphNodeGetContainingGraph(node: Handle, graph: *mut Handle) {
-        let found = process()?.ready()?.nodes.get(node)?.graph;
-        put(graph, found as Handle)
     }
 
     fn cuGraphGetNodes(graph: Handle, nodes: *mut Handle, count: *mut usize) {
@@ -56,66 +40,17 @@ entries! {
         list(&graph::roots(graph)?, nodes, count)
     }
 
-    fn cuGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, count: *mut usize) {
-        edges(graph, from, to, count)
-    }
-
-    fn cuGraphGetEdges_v2(
-        graph: Handle, from: *mut Handle, to: *mut Handle, data: *mut [u8; 8], count: *mut usize,
-    ) {
-        edges(graph, from, to, count)?;
-        plain_edges(data, count)
-    }
-
-    fn cuGraphNodeGetDependencies(node: Handle, before: *mut Handle, count: *mut usize) {
-        let found = process()?.ready()?.nodes.get(node)?.after.clone();
-        list(&found, before, count)
-    }
-
-    fn cuGraphNodeGetDependencies_v2(
-        node: Handle, before: *mut Handle, data: *mut [u8; 8], count: *mut usize,
-    ) {
-        let found = process()?.ready()?.nodes.get(node)?.after.clone();
-        list(&found, before, count)?;
-        plain_edges(data, count)
-    }
-
-    fn cuGraphNodeGetDependentNodes(node: Handle, after: *mut Handle, count: *mut usize) {
-        let found = dependents(node)?;
-        list(&found, after, count)
-    }
-
-    fn cuGraphNodeGetDependentNodes_v2(
-        node: Handle, after: *mut Handle, data: *mut [u8; 8], count: *mut usize,
-    ) {
-        let found = dependents(node)?;
-        list(&found, after, count)?;
-        plain_edges(data, count)
-    }
-
     fn cuGraphAddDependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize) {
-        graph::change_edges(graph, &handles(from, count)?, &handles(to, count)?, true)
+        graph::add_edges(graph, &handles(from, count)?, &handles(to, count)?)
     }
 
     fn cuGraphAddDependencies_v2(
         graph: Handle, from: *const Handle, to: *const Handle, data: *const c_void, count: usize,
     ) {
         check_plain(data, count)?;
-        graph::change_edges(graph, &handles(from, count)?, &handles(to, count)?, true)
+        graph::add_edges(graph, &handles(from, count)?, &handles(to, count)?)
     }
 
-    fn cuGraphRemoveDependencies(
-        graph: Handle, from: *const Handle, to: *const Handle, count: usize,
-    ) {
-        graph::change_edges(graph, &handles(from, count)?, &handles(to, count)?, false)
-    }
-
-    fn cuGraphRemoveDependencies_v2(
-        graph: Handle, from: *const Handle, to: *const Handle, data: *const c_void, count: usize,
-    ) {
-        check_plain(data, count)?;
-        graph::change_edges(graph, &handles(from, count)?, &handles(to, count)?, false)
-    }
 }
 
 /// Fills an array as cuGraphGetNodes does: without an array the count alone.
@@ -130,30 +65,6 @@ unsafe fn list(found: &[usize], to: *mut Handle, count: *mut usize) -> Result<()
         put(to.wrapping_add(index), node as Handle)?;
     }
     put(count, found.len().min(room))
-}
-
-unsafe fn edges(
-    graph: Handle,
-    from: *mut Handle,
-    to: *mut Handle,
-    count: *mut usize,
-) -> Result<(), Code> {
-    let room = read(count)?;
-    if from.is_null() != to.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    let (starts, ends) = graph::edges(graph)?;
-    list(&starts, from, count)?;
-    put(count, room)?;
-    list(&ends, to, count)
-}
-
-/// Describes as many plain dependencies as were listed.
-unsafe fn plain_edges(data: *mut [u8; 8], count: *mut usize) -> Result<(), Code> {
-    if data.is_null() {
-        return Ok(());
-    }
-    (0..read(count)?).try_for_each(|index| put(data.wrapping_add(index), [0; 8]))
 }
 
 /// Refuses dependencies on less than the end of a node (`CUgraphEdgeData`).

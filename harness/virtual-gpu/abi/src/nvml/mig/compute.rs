@@ -3,115 +3,72 @@
 use std::ffi::c_uint;
 use std::mem::offset_of;
 
-use super::profile::put_all;
-use super::slice::{id_of, sizes};
-use super::types::{ComputeInstanceInfo, Placement};
-use super::{InstanceHandle, Kind, handle, instance, privileged, supported, take_time};
+use super::types::{ComputeInstanceInfo, InstanceHandle, Placement};
 use crate::arguments::put_prefix;
-use crate::nvml::library::catch_up_with_the_living;
-use crate::nvml::returns::{self, Return};
-use crate::nvml::{check_not_null, put, read};
-use gpubench_virtual_gpu_model::mig;
+use crate::nvml::returns::Return;
+use crate::nvml::{check_not_null, put, put_all, read};
+use gpubench_virtual_gpu_driver::nvml::mig::{Kind, compute, instance};
 
 entries! {
     fn nvmlGpuInstanceCreateComputeInstance(
-        gpu: InstanceHandle, profile_id: c_uint, to: *mut InstanceHandle,
+        handle: InstanceHandle, profile_id: c_uint, to: *mut InstanceHandle,
     ) {
-        create(gpu, profile_id, None, to)
+        let gpu = instance(handle, Kind::GpuInstance)?;
+        check_not_null(to)?;
+        put(to, compute::create(&gpu, profile_id, None)?)
     }
 
     fn nvmlGpuInstanceCreateComputeInstanceWithPlacement(
-        gpu: InstanceHandle, profile_id: c_uint, placement: *const Placement,
+        handle: InstanceHandle, profile_id: c_uint, placement: *const Placement,
         to: *mut InstanceHandle,
     ) {
         let placement = read(placement)?;
-        create(gpu, profile_id, Some(placement), to)
+        let gpu = instance(handle, Kind::GpuInstance)?;
+        check_not_null(to)?;
+        put(to, compute::create(&gpu, profile_id, Some(placement.into()))?)
     }
 
-    fn nvmlComputeInstanceDestroy(compute: InstanceHandle) {
-        let (device, row) = instance(compute, Kind::ComputeInstance)?;
-        privileged(&device)?;
-        catch_up_with_the_living(&device)?;
-        device.transact(|state, _| mig::destroy_engine(state, row))??;
-        take_time(&device, supported(&device)?)
+    fn nvmlComputeInstanceDestroy(handle: InstanceHandle) {
+        Ok(compute::destroy(&instance(handle, Kind::ComputeInstance)?)?)
     }
 
     fn nvmlGpuInstanceGetComputeInstances(
-        gpu: InstanceHandle, profile_id: c_uint, to: *mut InstanceHandle, count: *mut c_uint,
+        handle: InstanceHandle, profile_id: c_uint, to: *mut InstanceHandle, count: *mut c_uint,
     ) {
-        let (device, row) = instance(gpu, Kind::GpuInstance)?;
+        let gpu = instance(handle, Kind::GpuInstance)?;
         check_not_null(to)?;
         check_not_null(count)?;
-        privileged(&device)?;
-        let (slices, _) = sizes(&device, row, profile_id)?;
-        let found: Vec<InstanceHandle> = device.shared().read(|state| {
-            let engines = mig::engines(state, row).filter(|(_, engine)| engine.profile == slices);
-            engines.map(|(row, _)| handle(state, Kind::ComputeInstance, row)).collect()
-        })?;
-        put_all(&found, to, count)
+        put_all(&compute::of_profile(&gpu, profile_id)?, to, count)
     }
 
     fn nvmlGpuInstanceGetComputeInstanceById(
-        gpu: InstanceHandle, id: c_uint, to: *mut InstanceHandle,
+        handle: InstanceHandle, id: c_uint, to: *mut InstanceHandle,
     ) {
-        let (device, row) = instance(gpu, Kind::GpuInstance)?;
+        let gpu = instance(handle, Kind::GpuInstance)?;
         check_not_null(to)?;
-        privileged(&device)?;
-        let found = device.shared().read(|state| {
-            let engine = mig::engines(state, row).find(|(_, engine)| engine.id == id);
-            engine.map(|(row, _)| handle(state, Kind::ComputeInstance, row))
-        })?;
-        put(to, found.ok_or(returns::NOT_FOUND)?)
+        put(to, compute::of_id(&gpu, id)?)
     }
 
-    fn nvmlComputeInstanceGetInfo(compute: InstanceHandle, to: *mut u8) {
+    fn nvmlComputeInstanceGetInfo(handle: InstanceHandle, to: *mut u8) {
         check_not_null(to)?;
-        let info = describe(compute)?;
+        let info = describe(handle)?;
         put_prefix(to, offset_of!(ComputeInstanceInfo, placement), &info);
         Ok(())
     }
 
-    fn nvmlComputeInstanceGetInfo_v2(compute: InstanceHandle, to: *mut ComputeInstanceInfo) {
+    fn nvmlComputeInstanceGetInfo_v2(handle: InstanceHandle, to: *mut ComputeInstanceInfo) {
         check_not_null(to)?;
-        put(to, describe(compute)?)
+        put(to, describe(handle)?)
     }
 }
 
-unsafe fn create(
-    gpu: InstanceHandle,
-    profile_id: u32,
-    placement: Option<Placement>,
-    to: *mut InstanceHandle,
-) -> Result<(), Return> {
-    let (device, row) = instance(gpu, Kind::GpuInstance)?;
-    check_not_null(to)?;
-    privileged(&device)?;
-    let (slices, _) = sizes(&device, row, profile_id)?;
-    if placement.is_some_and(|place| place.size != slices) {
-        return Err(returns::INVALID_ARGUMENT);
-    }
-    let start = placement.map(|place| place.start);
-    let made = device.transact(|state, _| {
-        let engine = mig::create_engine(state, device.machine(), row, slices, start)?;
-        Ok::<_, mig::MigError>(handle(state, Kind::ComputeInstance, engine))
-    })??;
-    take_time(&device, supported(&device)?)?;
-    put(to, made)
-}
-
-fn describe(compute: InstanceHandle) -> Result<ComputeInstanceInfo, Return> {
-    let (device, row) = instance(compute, Kind::ComputeInstance)?;
-    Ok(device.shared().read(|state| {
-        let engine = &state.engines.rows[row as usize];
-        ComputeInstanceInfo {
-            device: handle(state, Kind::Device, row),
-            gpu_instance: handle(state, Kind::GpuInstance, engine.instance),
-            id: engine.id,
-            profile_id: id_of(engine.profile),
-            placement: Placement {
-                start: engine.slice_start,
-                size: engine.profile,
-            },
-        }
-    })?)
+fn describe(handle: InstanceHandle) -> Result<ComputeInstanceInfo, Return> {
+    let found = compute::describe(&instance(handle, Kind::ComputeInstance)?)?;
+    Ok(ComputeInstanceInfo {
+        device: found.device,
+        gpu_instance: found.gpu_instance,
+        id: found.id,
+        profile_id: found.profile_id,
+        placement: found.placement.into(),
+    })
 }

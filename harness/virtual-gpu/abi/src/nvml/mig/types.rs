@@ -2,18 +2,22 @@
 
 use std::ffi::c_char;
 
-use super::InstanceHandle;
 use crate::nvml::DeviceHandle;
+use crate::nvml::entry::filled;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::nvml::mig;
+use gpubench_virtual_gpu_driver::nvml::mig::profile::Description;
+
+/// `nvmlGpuInstance_t` or `nvmlComputeInstance_t`.
+pub type InstanceHandle = Handle;
 
 /// Room for a profile's name (`NVML_DEVICE_NAME_V2_BUFFER_SIZE`).
 pub const NAME_BYTES: usize = 96;
 
 c_structs! {
-    /// `nvmlGpuInstanceProfileInfo_t`.
+    /// The counts that all forms of `nvmlGpuInstanceProfileInfo_t` have in this order.
     #[derive(Default, PartialEq, Eq)]
-    pub struct GpuInstanceProfileInfo {
-        pub id: u32,
-        pub is_p2p_supported: u32,
+    pub struct ProfileCounts {
         pub slice_count: u32,
         pub instance_count: u32,
         pub multiprocessor_count: u32,
@@ -22,6 +26,24 @@ c_structs! {
         pub encoder_count: u32,
         pub jpeg_count: u32,
         pub ofa_count: u32,
+    }
+
+    /// The counts of engines that a compute instance shares, in the order of both structures.
+    #[derive(Default, PartialEq, Eq)]
+    pub struct SharedEngines {
+        pub copy_engine_count: u32,
+        pub decoder_count: u32,
+        pub encoder_count: u32,
+        pub jpeg_count: u32,
+        pub ofa_count: u32,
+    }
+
+    /// `nvmlGpuInstanceProfileInfo_t`.
+    #[derive(Default, PartialEq, Eq)]
+    pub struct GpuInstanceProfileInfo {
+        pub id: u32,
+        pub is_p2p_supported: u32,
+        pub counts: ProfileCounts,
         pub memory_size_mib: u64,
     }
 
@@ -30,14 +52,7 @@ c_structs! {
         pub version: u32,
         pub id: u32,
         pub is_p2p_supported: u32,
-        pub slice_count: u32,
-        pub instance_count: u32,
-        pub multiprocessor_count: u32,
-        pub copy_engine_count: u32,
-        pub decoder_count: u32,
-        pub encoder_count: u32,
-        pub jpeg_count: u32,
-        pub ofa_count: u32,
+        pub counts: ProfileCounts,
         pub memory_size_mib: u64,
         pub name: [c_char; NAME_BYTES],
     }
@@ -46,14 +61,7 @@ c_structs! {
     pub struct GpuInstanceProfileInfoV3 {
         pub version: u32,
         pub id: u32,
-        pub slice_count: u32,
-        pub instance_count: u32,
-        pub multiprocessor_count: u32,
-        pub copy_engine_count: u32,
-        pub decoder_count: u32,
-        pub encoder_count: u32,
-        pub jpeg_count: u32,
-        pub ofa_count: u32,
+        pub counts: ProfileCounts,
         pub memory_size_mib: u64,
         pub name: [c_char; NAME_BYTES],
         pub capabilities: u32,
@@ -81,11 +89,7 @@ c_structs! {
         pub slice_count: u32,
         pub instance_count: u32,
         pub multiprocessor_count: u32,
-        pub shared_copy_engine_count: u32,
-        pub shared_decoder_count: u32,
-        pub shared_encoder_count: u32,
-        pub shared_jpeg_count: u32,
-        pub shared_ofa_count: u32,
+        pub shared: SharedEngines,
     }
 
     /// `nvmlComputeInstanceProfileInfo_v2_t`.
@@ -116,13 +120,55 @@ c_structs! {
     #[derive(Default, PartialEq, Eq)]
     pub struct DeviceAttributes {
         pub multiprocessor_count: u32,
-        pub shared_copy_engine_count: u32,
-        pub shared_decoder_count: u32,
-        pub shared_encoder_count: u32,
-        pub shared_jpeg_count: u32,
-        pub shared_ofa_count: u32,
+        pub shared: SharedEngines,
         pub gpu_instance_slice_count: u32,
         pub compute_instance_slice_count: u32,
         pub memory_size_mib: u64,
     }
+}
+
+impl ProfileCounts {
+    /// Those of a profile.
+    pub(super) const fn of(profile: &Description) -> Self {
+        Self {
+            slice_count: profile.slices,
+            instance_count: profile.instances,
+            multiprocessor_count: profile.sms,
+            copy_engine_count: profile.copy_engines,
+            decoder_count: profile.decoders,
+            encoder_count: 0,
+            jpeg_count: profile.jpeg,
+            ofa_count: profile.ofa,
+        }
+    }
+}
+
+impl SharedEngines {
+    /// Those of the profile of the GPU instance.
+    pub(super) const fn of(profile: &Description) -> Self {
+        Self {
+            copy_engine_count: profile.copy_engines,
+            decoder_count: profile.decoders,
+            encoder_count: 0,
+            jpeg_count: profile.jpeg,
+            ofa_count: profile.ofa,
+        }
+    }
+}
+
+impl From<mig::Placement> for Placement {
+    fn from(mig::Placement { start, size }: mig::Placement) -> Self {
+        Self { start, size }
+    }
+}
+
+impl From<Placement> for mig::Placement {
+    fn from(Placement { start, size }: Placement) -> Self {
+        Self { start, size }
+    }
+}
+
+/// The name of a profile as a field.
+pub(super) fn title(profile: &str) -> [c_char; NAME_BYTES] {
+    filled(&format!("MIG {profile}"))
 }

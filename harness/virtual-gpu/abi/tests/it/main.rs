@@ -1,0 +1,64 @@
+//! The virtual GPU through its C interface, by processes that each have a device of their own. The
+//! other programs of this folder open the device of their own process, of which there is one.
+
+/// The full name of a test of the module, for processes that run it in another role.
+macro_rules! test_name {
+    ($name:ident) => {
+        concat!(module_path!(), "::", stringify!($name))
+    };
+    ($name:literal) => {
+        concat!(module_path!(), "::", $name)
+    };
+}
+
+/// The text of a kernel of the harness.
+macro_rules! ptx {
+    ($name:literal) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../kernels/ptx/",
+            $name,
+            ".ptx"
+        ))
+    };
+}
+
+mod compute_mode;
+mod crash_points;
+mod determinism;
+mod driver_exports;
+mod driver_ipc;
+mod driver_lock;
+#[path = "../driver_support/mod.rs"]
+mod driver_support;
+mod green_contexts;
+mod kills;
+mod mps;
+mod mps_faults;
+mod mps_limits;
+mod mps_support;
+mod mps_v3;
+mod nvml_accounting;
+mod nvml_circumstances;
+mod nvml_counters;
+mod nvml_events;
+mod nvml_h100;
+mod nvml_identity;
+mod nvml_layout;
+mod nvml_library;
+mod nvml_load;
+mod nvml_mig;
+mod nvml_mig_device;
+mod nvml_monitor;
+mod nvml_support;
+mod peaks;
+mod planted;
+mod process_exit;
+mod run_time_limit;
+mod virtual_time;
+mod wall_time;
+
+/// The filter that runs one test of this program, whose crate's name filters leave out.
+fn filter_of(test: &str) -> &str {
+    test.split_once("::").map_or(test, |(_, name)| name)
+}

@@ -1,0 +1,190 @@
+//! NVML about processes beside their memory: accounting, MPS lists, and health after a fault.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use crate::nvml_support::mig::{divided, out};
+use crate::nvml_support::{
+    Error, Tenant, alloc, as_root, as_user, context, figure, no_tenant, nvml_device, ok, ready,
+    wait_for_go,
+};
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
+use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_abi::nvml::types::{AccountingStats, EccErrorCounts, ProcessInfo};
+use gpubench_virtual_gpu_driver::process;
+use gpubench_virtual_gpu_model::mps;
+use gpubench_virtual_gpu_model::state::{MpsDaemon, WHOLE};
+
+const NOT_SUPPORTED: i32 = 3;
+const NO_PERMISSION: i32 = 4;
+const NOT_FOUND: i32 = 6;
+const MIB: u64 = 1 << 20;
+
+/// Allocates 64 MiB, frees half of it, and stays.
+fn tenant() -> Result<(), Error> {
+    context()?;
+    alloc(32 << 20)?;
+    let half = alloc(32 << 20)?;
+    // SAFETY: an allocation of this context.
+    ok(unsafe { cuMemFree_v2(half) })?;
+    ready()?;
+    wait_for_go()
+}
+
+fn stats(device: DeviceHandle, pid: u32) -> Result<AccountingStats, i32> {
+    // SAFETY: a valid pointer.
+    out(AccountingStats::default(), |to| unsafe {
+        nvmlDeviceGetAccountingStats(device, pid, to)
+    })
+}
+
+#[test]
+fn accounting_statistics_outlive_their_process() -> Result<(), Error> {
+    const TEST: &str = test_name!("accounting_statistics_outlive_their_process");
+    as_root(TEST, "hopper", tenant, || {
+        let device = nvml_device()?;
+        assert_eq!(
+            stats(device, 1).err(),
+            Some(NOT_FOUND),
+            "the mode is off: the answer of an H100 80GB HBM3, driver 580.159.04, 2026-11-22"
+        );
+        // SAFETY: plain calls.
+        unsafe {
+            assert_eq!(nvmlDeviceSetAccountingMode(device, 2), 2);
+            ok(nvmlDeviceSetAccountingMode(device, 1))?;
+        }
+        assert_eq!(figure::<u32>(nvmlDeviceGetAccountingMode, device)?, 1);
+        let tenant = Tenant::start(TEST)?;
+        let pid = tenant.pid();
+        let code = |code: i32| format!("code {code}");
+        let running = stats(device, pid).map_err(code)?;
+        assert_eq!((running.is_running, running.time_ms), (1, 0));
+        assert_eq!(
+            running.max_memory_usage,
+            (64 + 512) * MIB,
+            "before half was freed"
+        );
+        assert_eq!(stats(device, 1).err(), Some(NOT_FOUND));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        tenant.kill()?;
+        let ended = stats(device, pid).map_err(code)?;
+        assert_eq!((ended.is_running, ended.gpu_utilization), (0, 0));
+        assert!((20..60_000).contains(&ended.time_ms), "{}", ended.time_ms);
+        assert_eq!(ended.max_memory_usage, running.max_memory_usage);
+        let mut pids = [0; 4];
+        let mut count = 4;
+        // SAFETY: an array of that length.
+        unsafe {
+            let list = nvmlDeviceGetAccountingPids;
+            ok(list(device, &raw mut count, pids.as_mut_ptr()))?;
+            assert_eq!((count, pids[0]), (1, pid));
+            ok(nvmlDeviceClearAccountingPids(device))?;
+        }
+        assert_eq!(stats(device, pid).err(), Some(NOT_FOUND), "cleared");
+        divided()?;
+        assert_eq!(
+            figure::<u32>(nvmlDeviceGetAccountingMode, device)?,
+            0,
+            "not under MIG"
+        );
+        // SAFETY: plain call.
+        let code = unsafe { nvmlDeviceSetAccountingMode(device, 1) };
+        assert_eq!(code, NOT_SUPPORTED);
+        Ok(())
+    })
+}
+
+/// Process ids of a list.
+fn listed(
+    device: DeviceHandle,
+    list: unsafe extern "C" fn(DeviceHandle, *mut u32, *mut ProcessInfo) -> i32,
+) -> Result<Vec<u32>, Error> {
+    let mut infos = [ProcessInfo::default(); 8];
+    let mut count = 8;
+    // SAFETY: an array of that length.
+    ok(unsafe { list(device, &raw mut count, infos.as_mut_ptr()) })?;
+    Ok(infos[..count as usize]
+        .iter()
+        .map(|info| info.pid)
+        .collect())
+}
+
+#[test]
+fn mps_clients_have_their_own_list_without_the_server() -> Result<(), Error> {
+    const TEST: &str = test_name!("mps_clients_have_their_own_list_without_the_server");
+    as_root(TEST, "hopper", tenant, || {
+        let device = nvml_device()?;
+        let tenant = Tenant::start(TEST)?;
+        let all = || listed(device, nvmlDeviceGetComputeRunningProcesses_v3);
+        let clients = || listed(device, nvmlDeviceGetMPSComputeRunningProcesses_v3);
+        assert_eq!((all()?, clients()?), (vec![tenant.pid()], vec![]));
+        // This process is daemon and server; the tenant's context becomes a client's.
+        let shared = process::device().map_err(|code| format!("{code:?}"))?;
+        let (own, machine) = (shared.process()?, shared.machine());
+        let joined = shared.transact(|state, _| {
+            let daemon = MpsDaemon {
+                process: own,
+                engine: WHOLE,
+                ..MpsDaemon::default()
+            };
+            let daemon = mps::add_daemon(state, daemon)?;
+            let server = mps::add_server(state, machine, daemon, own, 0)?;
+            let client = state
+                .contexts
+                .live_mut()
+                .iter_mut()
+                .find(|c| c.process != own)?;
+            client.server = server;
+            Some(())
+        })?;
+        joined.ok_or("no room")?;
+        let mut both = vec![tenant.pid(), std::process::id()];
+        let mut found = all()?;
+        both.sort_unstable();
+        found.sort_unstable();
+        assert_eq!((found, clients()?), (both, vec![tenant.pid()]));
+        tenant.kill()?;
+        assert_eq!((all()?, clients()?), (vec![std::process::id()], vec![]));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_new_device_has_healthy_memory() -> Result<(), Error> {
+    const TEST: &str = test_name!("a_new_device_has_healthy_memory");
+    as_user(TEST, "hopper", no_tenant, || {
+        let device = nvml_device()?;
+        let mut rows = [9; 4];
+        let mut count = 9;
+        let mut counts = EccErrorCounts {
+            l1_cache: 9,
+            ..EccErrorCounts::default()
+        };
+        // SAFETY: valid pointers.
+        unsafe {
+            let [a, b, c, d] = &mut rows;
+            ok(nvmlDeviceGetRemappedRows(device, a, b, c, d))?;
+            ok(nvmlDeviceGetTotalEccErrors(device, 1, 0, &raw mut count))?;
+            ok(nvmlDeviceGetDetailedEccErrors(
+                device,
+                0,
+                1,
+                &raw mut counts,
+            ))?;
+            assert_eq!(nvmlDeviceGetTotalEccErrors(device, 2, 0, &raw mut count), 2);
+            assert_eq!(
+                nvmlDeviceGetMemoryErrorCounter(device, 0, 0, 8, &raw mut count),
+                2
+            );
+            assert_eq!(nvmlDeviceSetAccountingMode(device, 1), NO_PERMISSION);
+            assert_eq!(
+                nvmlDeviceSetPowerManagementLimit(device, 90_000),
+                NO_PERMISSION
+            );
+        }
+        assert_eq!(
+            (rows, count, counts),
+            ([0; 4], 0, EccErrorCounts::default())
+        );
+        Ok(())
+    })
+}

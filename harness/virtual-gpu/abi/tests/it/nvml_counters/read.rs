@@ -1,0 +1,440 @@
+//! Reads every value once through the C interface.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::collections::BTreeMap;
+use std::ptr::{null, null_mut};
+
+use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
+use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_abi::nvml::gpm::{GpmMetric, GpmMetricsGet, GpmSupport, METRICS};
+use gpubench_virtual_gpu_abi::nvml::types::{
+    AccountingStats, ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps,
+    ConfComputeSystemState, EccSramErrorStatus, EventData, FieldValue, Memory, MemoryV2,
+    ProcessDetail, ProcessDetailList, ProcessInfo, ProcessUtilizationInfo,
+    ProcessUtilizationSample, ProcessesUtilizationInfo, RowRemapperHistogram, Sample, Utilization,
+    version_of,
+};
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::handles::Handle;
+
+use super::MS;
+use crate::nvml_support::mig::{mode, out};
+use crate::nvml_support::{Error, Getter, ok};
+
+/// Each value by the name of its row, or the code.
+pub type Answers = BTreeMap<&'static str, Result<f64, i32>>;
+
+/// Handles that persist between readings.
+pub struct Reader {
+    device: DeviceHandle,
+    events: Handle,
+    answers: Answers,
+}
+
+/// A value of a plain getter.
+fn plain<T: Default + Into<f64>>(getter: Getter<T>, device: DeviceHandle) -> Result<f64, i32> {
+    // SAFETY: a valid pointer.
+    out(T::default(), |to| unsafe { getter(device, to) }).map(Into::into)
+}
+
+impl Reader {
+    /// Registers for events, so that none is missed.
+    pub fn new(device: DeviceHandle) -> Result<Self, Error> {
+        let mut events = null_mut();
+        // SAFETY: a valid pointer and handles.
+        unsafe {
+            ok(nvmlEventSetCreate(&raw mut events))?;
+            ok(nvmlDeviceRegisterEvents(device, 8, events))?;
+        }
+        Ok(Self {
+            device,
+            events,
+            answers: Answers::new(),
+        })
+    }
+
+    fn put(&mut self, name: &'static str, answer: Result<f64, i32>) {
+        assert!(self.answers.insert(name, answer).is_none(), "{name} twice");
+    }
+
+    /// Reads every value.
+    pub fn read(&mut self, clock: &Device) -> Result<Answers, Error> {
+        self.utilisation();
+        self.samples();
+        self.monitor(clock)?;
+        self.memory_and_processes();
+        self.power_and_clocks();
+        self.health();
+        self.accounts();
+        self.surroundings();
+        Ok(std::mem::take(&mut self.answers))
+    }
+
+    fn utilisation(&mut self) {
+        let device = self.device;
+        // SAFETY: a valid pointer.
+        let rates = out(Utilization::default(), |to| unsafe {
+            nvmlDeviceGetUtilizationRates(device, to)
+        });
+        self.put("utilisation gpu", rates.map(|rates| rates.gpu.into()));
+        self.put("utilisation memory", rates.map(|rates| rates.memory.into()));
+        let mut samples = [ProcessUtilizationSample::default(); 8];
+        let mut count = 8;
+        // SAFETY: an array of that length.
+        let code = unsafe {
+            nvmlDeviceGetProcessUtilization(device, samples.as_mut_ptr(), &raw mut count, 0)
+        };
+        let used = (code == 0).then(|| samples[0].sm_util.into()).ok_or(code);
+        self.put("process utilisation", used);
+        let mut infos = [ProcessUtilizationInfo::default(); 8];
+        let mut request = ProcessesUtilizationInfo {
+            version: version_of::<ProcessesUtilizationInfo>(1),
+            samples: 8,
+            last_seen_us: 0,
+            processes: infos.as_mut_ptr(),
+        };
+        // SAFETY: a structure that points to an array of that length.
+        let code = unsafe { nvmlDeviceGetProcessesUtilizationInfo(device, &raw mut request) };
+        let used = (code == 0).then(|| infos[0].sm_util.into()).ok_or(code);
+        self.put("processes' utilisation", used);
+    }
+
+    fn samples(&mut self) {
+        for (kind, name) in [
+            (0, "samples power"),
+            (1, "samples gpu"),
+            (2, "samples memory"),
+            (3, "samples encoder"),
+            (4, "samples decoder"),
+            (5, "samples sm clock"),
+            (6, "samples memory clock"),
+            (7, "samples module"),
+        ] {
+            let latest = newest(self.device, kind);
+            self.put(name, latest.map(|sample| sample.value as f64));
+        }
+    }
+
+    fn monitor(&mut self, clock: &Device) -> Result<(), Error> {
+        let device = self.device;
+        let support = GpmSupport {
+            version: 1,
+            is_supported: 7,
+        };
+        // SAFETY: a valid structure.
+        let support = out(support, |to| unsafe {
+            nvmlGpmQueryDeviceSupport(device, to)
+        });
+        self.put(
+            "gpm supported",
+            support.map(|found| found.is_supported.into()),
+        );
+        let mut pair: [Handle; 2] = [null_mut(); 2];
+        let mut codes = [0; 2];
+        for (sample, code) in pair.iter_mut().zip(&mut codes) {
+            clock.sleep_until(clock.now_ns() + 120 * MS)?;
+            // SAFETY: a valid pointer, and the handle stored there.
+            unsafe {
+                ok(nvmlGpmSampleAlloc(sample))?;
+                *code = nvmlGpmSampleGet(device, *sample);
+            }
+        }
+        let found = metrics(pair, &GPM.map(|(id, _)| id));
+        for (at, (_, name)) in GPM.into_iter().enumerate() {
+            let answer = match codes {
+                [0, 0] => found.as_ref().map_err(|code| *code).and_then(|all| all[at]),
+                [code, _] => Err(code),
+            };
+            self.put(name, answer);
+        }
+        for sample in pair {
+            // SAFETY: a valid handle.
+            ok(unsafe { nvmlGpmSampleFree(sample) })?;
+        }
+        Ok(())
+    }
+
+    fn memory_and_processes(&mut self) {
+        let device = self.device;
+        let version = version_of::<MemoryV2>(2);
+        let request = MemoryV2 {
+            version,
+            ..MemoryV2::default()
+        };
+        // SAFETY: a valid structure.
+        let memory = out(request, |to| unsafe {
+            nvmlDeviceGetMemoryInfo_v2(device, to)
+        });
+        self.put("memory v2 used", memory.map(|memory| memory.used as f64));
+        let mut infos = [ProcessInfo::default(); 8];
+        let (mut count, mut clients) = (8, 8);
+        // SAFETY: arrays of that length.
+        let codes = unsafe {
+            let mps = nvmlDeviceGetMPSComputeRunningProcesses_v3;
+            [
+                mps(device, &raw mut clients, infos.as_mut_ptr()),
+                nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, infos.as_mut_ptr()),
+            ]
+        };
+        let or_code = |code: i32, value: f64| if code == 0 { Ok(value) } else { Err(code) };
+        self.put("mps clients", or_code(codes[0], clients.into()));
+        self.put("processes", or_code(codes[1], count.into()));
+        self.put(
+            "processes' memory",
+            or_code(codes[1], infos[0].used_gpu_memory as f64),
+        );
+        let mut details = [ProcessDetail::default(); 8];
+        let mut list = ProcessDetailList {
+            version: version_of::<ProcessDetailList>(1),
+            mode: 0,
+            entries: 8,
+            processes: details.as_mut_ptr(),
+        };
+        // SAFETY: a structure that points to an array of that length.
+        let code = unsafe { nvmlDeviceGetRunningProcessDetailList(device, &raw mut list) };
+        self.put(
+            "process details",
+            or_code(code, details[0].used_gpu_memory as f64),
+        );
+    }
+
+    fn power_and_clocks(&mut self) {
+        let device = self.device;
+        self.put("power usage", plain(nvmlDeviceGetPowerUsage, device));
+        // SAFETY: valid pointers.
+        unsafe {
+            let energy = out(0, |to| nvmlDeviceGetTotalEnergyConsumption(device, to));
+            self.put("energy", energy.map(|mj| mj as f64));
+            let clock = out(0, |to| nvmlDeviceGetClockInfo(device, 1, to));
+            self.put("sm clock", clock.map(Into::into));
+            let reasons = out(0, |to| nvmlDeviceGetCurrentClocksEventReasons(device, to));
+            self.put("clock reasons", reasons.map(|bits| bits as f64));
+            for (counter, name) in [(0, "pcie sent"), (1, "pcie received")] {
+                let rate = out(0, |to| nvmlDeviceGetPcieThroughput(device, counter, to));
+                self.put(name, rate.map(Into::into));
+            }
+        }
+        for (id, name) in [
+            (185, "field 185 average power"),
+            (186, "field 186 instant power"),
+            (74, "field 74 power cap"),
+            (269, "field 269 sw thermal"),
+            (270, "field 270 hw thermal"),
+            (271, "field 271 power brake"),
+            (230, "field 230 recovery"),
+        ] {
+            let found = field(device, id);
+            self.put(name, found);
+        }
+    }
+
+    fn health(&mut self) {
+        let device = self.device;
+        // SAFETY: valid pointers and structures.
+        unsafe {
+            for (kind, name) in [(0, "ecc corrected"), (1, "ecc uncorrected")] {
+                let count = out(0, |to| nvmlDeviceGetTotalEccErrors(device, kind, 0, to));
+                self.put(name, count.map(|count| count as f64));
+            }
+            let [mut corrected, mut pending, mut failed] = [9; 3];
+            let (c, p, f) = (&raw mut corrected, &raw mut pending, &raw mut failed);
+            let rows = out(9, |to| nvmlDeviceGetRemappedRows(device, c, to, p, f));
+            self.put("remapped rows", rows.map(Into::into));
+            self.put("remap pending", rows.map(|_| pending.into()));
+            let histogram = out(RowRemapperHistogram::default(), |to| {
+                nvmlDeviceGetRowRemapperHistogram(device, to)
+            });
+            self.put("banks with all rows left", histogram.map(|h| h.max.into()));
+            let rest = histogram.map(|h| f64::from(h.high + h.partial + h.low + h.none));
+            self.put("banks with one row less", rest);
+            let request = EccSramErrorStatus {
+                version: version_of::<EccSramErrorStatus>(1),
+                aggregate_corrected: 9,
+                ..EccSramErrorStatus::default()
+            };
+            let sram = out(request, |to| nvmlDeviceGetSramEccErrorStatus(device, to));
+            let sum = |s: EccSramErrorStatus| {
+                let aggregate = s.aggregate_corrected + s.aggregate_parity + s.aggregate_sec_ded;
+                (aggregate + s.volatile_corrected + s.volatile_parity + s.volatile_sec_ded) as f64
+            };
+            self.put("sram errors", sram.map(sum));
+            let nothing = EventData {
+                device: null_mut(),
+                event_type: 0,
+                event_data: 0,
+                gpu_instance_id: 0,
+                compute_instance_id: 0,
+            };
+            let events = self.events;
+            let event = out(nothing, |to| nvmlEventSetWait_v2(events, to, 0));
+            self.put("xid", event.map(|event| event.event_data as f64));
+        }
+    }
+
+    fn accounts(&mut self) {
+        let (device, own) = (self.device, std::process::id());
+        // SAFETY: a valid pointer.
+        let stats = out(AccountingStats::default(), |to| unsafe {
+            nvmlDeviceGetAccountingStats(device, own, to)
+        });
+        self.put("account memory", stats.map(|s| s.max_memory_usage as f64));
+        self.put(
+            "account utilisation",
+            stats.map(|s| s.gpu_utilization.into()),
+        );
+    }
+
+    fn surroundings(&mut self) {
+        let device = self.device;
+        self.put("mig mode", mode(device).map(|(current, _)| current.into()));
+        self.put(
+            "virtualisation",
+            plain(nvmlDeviceGetVirtualizationMode, device),
+        );
+        // SAFETY: valid pointers and structures.
+        unsafe {
+            let caps = ConfComputeSystemCaps { cpu: 9, gpus: 9 };
+            let caps = out(caps, |to| nvmlSystemGetConfComputeCapabilities(to));
+            self.put("confidential cpu", caps.map(|caps| caps.cpu.into()));
+            self.put("confidential gpus", caps.map(|caps| caps.gpus.into()));
+            let state = out(ConfComputeSystemState::default(), |to| {
+                nvmlSystemGetConfComputeState(to)
+            });
+            self.put(
+                "confidential state",
+                state.map(|state| state.feature.into()),
+            );
+            let request = ConfComputeSettings {
+                version: version_of::<ConfComputeSettings>(1),
+                feature: 9,
+                ..ConfComputeSettings::default()
+            };
+            let settings = out(request, |to| nvmlSystemGetConfComputeSettings(to));
+            self.put(
+                "confidential settings",
+                settings.map(|found| found.feature.into()),
+            );
+            let ready = out(9, |to| nvmlSystemGetConfComputeGpusReadyState(to));
+            self.put("confidential ready", ready.map(Into::into));
+            let sizes = out(ConfComputeMemSizeInfo::default(), |to| {
+                nvmlDeviceGetConfComputeMemSizeInfo(device, to)
+            });
+            self.put(
+                "confidential protected",
+                sizes.map(|s| s.protected_kib as f64),
+            );
+            self.put(
+                "confidential unprotected",
+                sizes.map(|s| s.unprotected_kib as f64),
+            );
+            let used = out(Memory::default(), |to| {
+                nvmlDeviceGetConfComputeProtectedMemoryUsage(device, to)
+            });
+            self.put("confidential used", used.map(|memory| memory.used as f64));
+        }
+    }
+}
+
+/// GPM metrics by number, with their rows.
+const GPM: [(u32, &str); 17] = [
+    (1, "gpm 1 graphics"),
+    (2, "gpm 2 sm"),
+    (3, "gpm 3 occupancy"),
+    (4, "gpm 4 integer"),
+    (5, "gpm 5 tensor"),
+    (6, "gpm 6 dfma"),
+    (7, "gpm 7 hmma"),
+    (8, "gpm 8 dmma"),
+    (9, "gpm 9 imma"),
+    (10, "gpm 10 dram"),
+    (11, "gpm 11 fp64"),
+    (12, "gpm 12 fp32"),
+    (13, "gpm 13 fp16"),
+    (20, "gpm 20 pcie sent"),
+    (21, "gpm 21 pcie received"),
+    (60, "gpm 60 nvlink received"),
+    (61, "gpm 61 nvlink sent"),
+];
+
+/// These metrics between two samples, each with its own result, or the code of the call.
+fn metrics(pair: [Handle; 2], ids: &[u32]) -> Result<Vec<Result<f64, i32>>, i32> {
+    let nothing = GpmMetric {
+        metric_id: 0,
+        result: 9,
+        value: -1.0,
+        short_name: null(),
+        long_name: null(),
+        unit: null(),
+    };
+    let mut get = Box::new(GpmMetricsGet {
+        version: 1,
+        count: ids.len() as u32,
+        first: pair[0],
+        second: pair[1],
+        metrics: [nothing; METRICS],
+    });
+    for (metric, id) in get.metrics.iter_mut().zip(ids) {
+        metric.metric_id = *id;
+    }
+    // SAFETY: a valid structure.
+    match unsafe { nvmlGpmMetricsGet(&raw mut *get) } {
+        0 => Ok(get.metrics[..ids.len()]
+            .iter()
+            .map(|m| {
+                if m.result == 0 {
+                    Ok(m.value)
+                } else {
+                    Err(m.result)
+                }
+            })
+            .collect()),
+        code => Err(code),
+    }
+}
+
+fn field(device: DeviceHandle, field_id: u32) -> Result<f64, i32> {
+    let request = FieldValue {
+        field_id,
+        result: 999,
+        ..FieldValue::default()
+    };
+    // SAFETY: one element.
+    let found = out(request, |to| unsafe {
+        nvmlDeviceGetFieldValues(device, 1, to)
+    })?;
+    match found.result {
+        0 => Ok(found.value as f64),
+        code => Err(code),
+    }
+}
+
+/// All samples of a kind after a timestamp, by the two calls of the header.
+pub fn all(device: DeviceHandle, kind: u32, since_us: u64) -> Result<Vec<Sample>, i32> {
+    let (mut value_type, mut count) = (9, 0);
+    // SAFETY: valid pointers.
+    let code = unsafe {
+        let (to, many) = (&raw mut value_type, &raw mut count);
+        nvmlDeviceGetSamples(device, kind, since_us, to, many, null_mut())
+    };
+    if code != 0 {
+        return Err(code);
+    }
+    let mut samples = vec![Sample::default(); count as usize];
+    let array = samples.as_mut_ptr();
+    // SAFETY: an array of that length.
+    let code = unsafe {
+        let (to, many) = (&raw mut value_type, &raw mut count);
+        nvmlDeviceGetSamples(device, kind, since_us, to, many, array)
+    };
+    if code != 0 {
+        return Err(code);
+    }
+    assert_eq!(value_type, 1, "NVML_VALUE_TYPE_UNSIGNED_INT");
+    samples.truncate(count as usize);
+    Ok(samples)
+}
+
+/// The last sample of a kind.
+fn newest(device: DeviceHandle, kind: u32) -> Result<Sample, i32> {
+    all(device, kind, 0)?.last().copied().ok_or(6)
+}

@@ -1,0 +1,379 @@
+//! MIG through NVML: mode, profiles, creation and destruction of instances, and permissions.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ptr::null_mut;
+
+use crate::nvml_support::mig::{
+    THREE, create, create_compute, describe_compute, divided, filled, mode, out, set_mode,
+};
+use crate::nvml_support::{
+    Error, as_root, as_user, figure, no_tenant, nvml_device, observed_on, ok, quiet,
+};
+use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
+use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_abi::nvml::mig::InstanceHandle;
+use gpubench_virtual_gpu_abi::nvml::mig::types::{
+    ComputeInstanceProfileInfoV2, GpuInstanceInfo, GpuInstanceProfileInfo,
+    GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
+};
+use gpubench_virtual_gpu_abi::nvml::types::{FieldValue, version_of};
+use gpubench_virtual_gpu_driver::process;
+use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
+
+const INVALID_ARGUMENT: i32 = 2;
+const NOT_SUPPORTED: i32 = 3;
+const NO_PERMISSION: i32 = 4;
+const NOT_FOUND: i32 = 6;
+const RESET_REQUIRED: i32 = 16;
+const IN_USE: i32 = 19;
+const NO_ROOM: i32 = 23;
+/// Profile ids of hopper: `1g.10gb` and `4g.40gb`.
+const ONE: u32 = 19;
+const FOUR: u32 = 5;
+
+fn on(test: &str, machine: &str, body: fn() -> Result<(), Error>) -> Result<(), Error> {
+    as_root(test, machine, no_tenant, body)
+}
+
+fn text(characters: &[i8]) -> String {
+    let bytes = characters.iter().take_while(|c| **c != 0);
+    bytes.map(|c| char::from(c.cast_unsigned())).collect()
+}
+
+/// Number of instances of a profile that still fit.
+fn capacity(device: DeviceHandle, profile: u32) -> Result<u32, i32> {
+    // SAFETY: a valid pointer.
+    out(99, |to| unsafe {
+        nvmlDeviceGetGpuInstanceRemainingCapacity(device, profile, to)
+    })
+}
+
+fn resetless(device: DeviceHandle) -> Result<u64, Error> {
+    let mut field = FieldValue {
+        field_id: 184,
+        ..FieldValue::default()
+    };
+    // SAFETY: one element.
+    ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
+    ok(field.result)?;
+    Ok(field.value)
+}
+
+#[test]
+fn profiles_and_placements_are_listed_before_the_mode_is_on() -> Result<(), Error> {
+    let test = test_name!("profiles_and_placements_are_listed_before_the_mode_is_on");
+    on(test, "hopper", || {
+        let device = nvml_device()?;
+        assert_eq!((mode(device), resetless(device)?), (Ok((0, 0)), 1));
+        assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 0);
+        assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
+        assert_eq!(capacity(device, THREE), Err(NOT_SUPPORTED));
+        let info = |number| {
+            // SAFETY: a valid pointer, or zeroes for a plain structure.
+            out(GpuInstanceProfileInfo::default(), |to| unsafe {
+                nvmlDeviceGetGpuInstanceProfileInfo(device, number, to)
+            })
+        };
+        let three = info(2).map_err(|code| format!("code {code}"))?;
+        let counts = three.counts;
+        assert_eq!(
+            (three.id, counts.slice_count, counts.instance_count),
+            (THREE, 3, 2)
+        );
+        assert_eq!(
+            (counts.multiprocessor_count, counts.copy_engine_count),
+            (60, 3)
+        );
+        assert_eq!(three.memory_size_mib, (81_920 - 640) / 2);
+        assert_eq!(
+            info(5),
+            Err(NOT_SUPPORTED),
+            "8 slices are not on this device"
+        );
+        assert_eq!(
+            info(0x12),
+            Err(INVALID_ARGUMENT),
+            "where lists of profiles end"
+        );
+        named_profiles(device)?;
+        let mut places = [Placement::default(); 8];
+        let mut count = 0;
+        let all = nvmlDeviceGetGpuInstancePossiblePlacements_v2;
+        // SAFETY: as above, and the array is large enough.
+        unsafe {
+            ok(all(device, THREE, null_mut(), &raw mut count))?;
+            assert_eq!(count, 2);
+            ok(all(device, THREE, places.as_mut_ptr(), &raw mut count))?;
+            assert_eq!(all(device, 77, null_mut(), &raw mut count), NOT_SUPPORTED);
+        }
+        let placed = |start| Placement { start, size: 4 };
+        assert_eq!(places[..3], [placed(0), placed(4), Placement::default()]);
+        Ok(())
+    })
+}
+
+fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
+    // SAFETY: all zeroes is a value of these plain structures; pointers are valid.
+    unsafe {
+        let mut second: GpuInstanceProfileInfoV2 = std::mem::zeroed();
+        let ask = nvmlDeviceGetGpuInstanceProfileInfoV;
+        assert_eq!(
+            ask(device, 2, &raw mut second),
+            INVALID_ARGUMENT,
+            "no version"
+        );
+        second.version = version_of::<GpuInstanceProfileInfoV2>(2);
+        ok(ask(device, 2, &raw mut second))?;
+        assert_eq!(
+            (second.id, text(&second.name).as_str()),
+            (THREE, "MIG 3g.40gb")
+        );
+        let mut third: GpuInstanceProfileInfoV3 = std::mem::zeroed();
+        third.version = version_of::<GpuInstanceProfileInfoV3>(3);
+        ok(ask(device, 3, (&raw mut third).cast()))?;
+        assert_eq!(
+            (third.counts.slice_count, text(&third.name).as_str()),
+            (4, "MIG 4g.40gb")
+        );
+        let by_id = nvmlDeviceGetGpuInstanceProfileInfoByIdV;
+        assert_eq!(
+            by_id(device, FOUR, &raw mut second),
+            NOT_SUPPORTED,
+            "the mode is off"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn instances_can_be_created_and_found() -> Result<(), Error> {
+    let test = test_name!("instances_can_be_created_and_found");
+    on(test, "hopper", || {
+        let device = divided()?;
+        assert_eq!(mode(device), Ok((1, 1)));
+        assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
+        assert_eq!(
+            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+            [Ok(2), Ok(1), Ok(7)]
+        );
+        assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
+        assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
+        assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
+        let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+        assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
+        assert_eq!(
+            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+            [Ok(1), Ok(1), Ok(4)]
+        );
+        let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
+        assert_eq!(capacity(device, FOUR), Ok(0), "it can start at slot 0 only");
+        found_again(device, three)?;
+        // SAFETY: valid handles.
+        unsafe {
+            ok(nvmlGpuInstanceDestroy(three))?;
+            assert_eq!(nvmlGpuInstanceDestroy(three), INVALID_ARGUMENT, "gone");
+            assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
+            let again = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+            assert_ne!(again, three, "a new instance at the same start");
+            ok(nvmlGpuInstanceDestroy(one))?;
+        }
+        assert_eq!(set_mode(device, 0), Ok(0));
+        assert_eq!(mode(device), Ok((0, 0)));
+        assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
+        Ok(())
+    })
+}
+
+fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error> {
+    let mut handles: [InstanceHandle; 2] = [null_mut(); 2];
+    let mut count = 0;
+    // SAFETY: valid pointers; the array has room for the profile's maximum.
+    unsafe {
+        let list = nvmlDeviceGetGpuInstances;
+        ok(list(device, THREE, handles.as_mut_ptr(), &raw mut count))?;
+        assert_eq!((count, handles), (1, [three, null_mut()]));
+        let mut info: GpuInstanceInfo = std::mem::zeroed();
+        ok(nvmlGpuInstanceGetInfo(three, &raw mut info))?;
+        assert_eq!((info.device, info.profile_id), (device, THREE));
+        assert_eq!(info.placement, Placement { start: 4, size: 4 });
+        let by_id = |id| {
+            out(null_mut(), |to| {
+                nvmlDeviceGetGpuInstanceById(device, id, to)
+            })
+        };
+        assert_eq!(by_id(info.id), Ok(three));
+        assert_eq!(by_id(13), Err(NOT_FOUND));
+        assert_eq!(
+            nvmlGpuInstanceGetInfo(null_mut(), &raw mut info),
+            INVALID_ARGUMENT
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn compute_instances_divide_the_slices() -> Result<(), Error> {
+    let test = test_name!("compute_instances_divide_the_slices");
+    on(test, "hopper", || {
+        let device = divided()?;
+        let gpu = create(device, THREE, None).map_err(|code| format!("{code}"))?;
+        let info = |number| {
+            out(
+                // SAFETY: a valid pointer, or zeroes for a plain structure.
+                unsafe { std::mem::zeroed::<ComputeInstanceProfileInfoV2>() },
+                // SAFETY: a valid pointer.
+                |to| unsafe {
+                    (*to).version = version_of::<ComputeInstanceProfileInfoV2>(2);
+                    nvmlGpuInstanceGetComputeInstanceProfileInfoV(gpu, number, 0, to)
+                },
+            )
+        };
+        let facts = |number| {
+            info(number).map(|found: ComputeInstanceProfileInfoV2| {
+                let info = found.info;
+                let counts = (info.id, info.instance_count, info.multiprocessor_count);
+                (counts, text(&found.name))
+            })
+        };
+        assert_eq!(facts(0), Ok(((0, 3, 20), "MIG 1c.3g.40gb".to_owned())));
+        assert_eq!(facts(1), Ok(((1, 1, 40), "MIG 2c.3g.40gb".to_owned())));
+        assert_eq!(facts(2), Ok(((2, 1, 60), "MIG 3g.40gb".to_owned())));
+        assert_eq!(facts(3).err(), Some(NOT_SUPPORTED));
+        assert_eq!(facts(9).err(), Some(INVALID_ARGUMENT));
+        let left = |profile| {
+            // SAFETY: a valid pointer.
+            out(9, |to| unsafe {
+                nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gpu, profile, to)
+            })
+        };
+        assert_eq!([0, 1, 2].map(left), [Ok(3), Ok(1), Ok(1)]);
+        let middle = create_compute(gpu, 0, Some((1, 1))).map_err(|code| format!("{code}"))?;
+        assert_eq!(
+            [0, 1, 2].map(left),
+            [Ok(2), Ok(0), Ok(0)],
+            "the free slices are not adjacent"
+        );
+        assert_eq!(create_compute(gpu, 1, None), Err(NO_ROOM));
+        assert_eq!(create_compute(gpu, 3, None), Err(NOT_SUPPORTED));
+        let first = create_compute(gpu, 0, None).map_err(|code| format!("{code}"))?;
+        let places = [middle, first].map(|one| describe_compute(one).map(|i| i.placement));
+        assert_eq!(places, [1, 0].map(|start| Ok(Placement { start, size: 1 })));
+        // SAFETY: a valid handle.
+        unsafe {
+            assert_eq!(nvmlGpuInstanceDestroy(gpu), IN_USE);
+            ok(nvmlComputeInstanceDestroy(middle))?;
+            assert_eq!(nvmlComputeInstanceDestroy(middle), INVALID_ARGUMENT);
+            let mut handles: [InstanceHandle; 3] = [null_mut(); 3];
+            let (mut count, to) = (0, handles.as_mut_ptr());
+            ok(nvmlGpuInstanceGetComputeInstances(
+                gpu,
+                0,
+                to,
+                &raw mut count,
+            ))?;
+            assert_eq!((count, handles[0]), (1, first));
+            let id = describe_compute(first)
+                .map_err(|code| format!("{code}"))?
+                .id;
+            let by_id = nvmlGpuInstanceGetComputeInstanceById;
+            assert_eq!(out(null_mut(), |to| by_id(gpu, id, to)), Ok(first));
+            assert_eq!(out(null_mut(), |to| by_id(gpu, 7, to)), Err(NOT_FOUND));
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_mode_that_needs_a_reset_stays_pending() -> Result<(), Error> {
+    let test = test_name!("a_mode_that_needs_a_reset_stays_pending");
+    on(test, "a100-80", || {
+        let device = nvml_device()?;
+        assert_eq!(
+            (set_mode(device, 1), resetless(device)?),
+            (Ok(RESET_REQUIRED), 0)
+        );
+        assert_eq!(mode(device), Ok((0, 1)));
+        assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
+        assert_eq!((set_mode(device, 0), mode(device)), (Ok(0), Ok((0, 0))));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_device_without_mig_reports_not_supported() -> Result<(), Error> {
+    let test = test_name!("a_device_without_mig_reports_not_supported");
+    on(test, "turing", || {
+        let device = nvml_device()?;
+        assert_eq!(mode(device), Err(NOT_SUPPORTED));
+        assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
+        let mut info = GpuInstanceProfileInfo::default();
+        // SAFETY: valid pointers.
+        let code = unsafe { nvmlDeviceGetGpuInstanceProfileInfo(device, 0, &raw mut info) };
+        assert_eq!((code, resetless(device)?), (NOT_SUPPORTED, 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn without_privilege_only_the_mode_can_be_read() -> Result<(), Error> {
+    const TEST: &str = test_name!("without_privilege_only_the_mode_can_be_read");
+    as_user(TEST, "hopper", no_tenant, || {
+        let device = nvml_device()?;
+        assert_eq!(set_mode(device, 1), Err(NO_PERMISSION));
+        assert_eq!(mode(device), Ok((0, 0)));
+        let mut count = 0;
+        let places = nvmlDeviceGetGpuInstancePossiblePlacements_v2;
+        // SAFETY: valid pointers.
+        let code = unsafe { places(device, THREE, null_mut(), &raw mut count) };
+        assert_eq!(code, NO_PERMISSION);
+        // Another process turns the mode on.
+        let shared = process::device().map_err(|code| format!("{code:?}"))?;
+        let machine = shared.machine();
+        shared
+            .transact(|state, _| gpubench_virtual_gpu_model::mig::set_mode(state, machine, true))?;
+        assert_eq!(create(device, THREE, None), Err(NO_PERMISSION));
+        assert_eq!(capacity(device, THREE), Err(NO_PERMISSION));
+        let memory = figure::<gpubench_virtual_gpu_abi::nvml::types::Memory>;
+        let refused = memory(nvmlDeviceGetMemoryInfo, device)
+            .err()
+            .map(|e| e.to_string());
+        assert_eq!(
+            refused.as_deref(),
+            Some("code 4"),
+            "sums over all instances"
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn creating_an_instance_takes_time() -> Result<(), Error> {
+    const TEST: &str = test_name!("creating_an_instance_takes_time");
+    let session = Session::new(TimeMode::Virtual, 1);
+    let mut machine = quiet("hopper")?;
+    machine.mig.as_mut().ok_or("no MIG")?.instance_ms = 250;
+    observed_on(
+        TEST,
+        &session,
+        &machine,
+        || Ok(()),
+        || {
+            let device = process::device().map_err(|code| format!("{code:?}"))?;
+            device.expect(0)?;
+            device.join(0)?;
+            let handle = divided()?;
+            let began = device.now_ns();
+            let made = filled(handle)?;
+            let passed_ms = (device.now_ns() - began) / 1_000_000;
+            assert_eq!(passed_ms, 500, "a GPU instance and a compute instance");
+            // SAFETY: valid handles.
+            unsafe {
+                ok(nvmlComputeInstanceDestroy(made.compute))?;
+                ok(nvmlGpuInstanceDestroy(made.gpu))?;
+            }
+            assert_eq!((device.now_ns() - began) / 1_000_000, 1000);
+            device.leave()?;
+            Ok(())
+        },
+    )
+}

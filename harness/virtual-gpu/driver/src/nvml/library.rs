@@ -1,0 +1,104 @@
+//! The library: initialisation counted by reference, and access to the device.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Error;
+use super::history::{History, Record};
+use super::objects::{EventSet, Sample};
+use crate::device::Device;
+use crate::handles::Slab;
+use crate::process;
+
+/// Kinds of handles, which those of libcuda are not.
+const SETS: u8 = 32;
+const SAMPLES: u8 = 33;
+
+/// State of an initialised library.
+pub(super) struct Library {
+    references: u64,
+    /// Event sets that the program made.
+    pub sets: Slab<EventSet>,
+    /// Samples of the performance monitor that the program allocated.
+    pub samples: Slab<Option<Sample>>,
+    /// Earlier readings of this program, for figures over a window.
+    pub history: History,
+}
+
+static LIBRARY: Mutex<Library> = Mutex::new(Library {
+    references: 0,
+    sets: Slab::new(SETS),
+    samples: Slab::new(SAMPLES),
+    history: History::new(),
+});
+
+/// Opens the device, or counts another reference.
+pub fn initialise() -> Result<(), Error> {
+    let device = process::device().map_err(|_| Error::DriverNotLoaded)?;
+    catch_up(&device)?;
+    let first = Record::read(&device)?;
+    let mut library = any();
+    if library.references == 0 {
+        library.sets = Slab::new(SETS);
+        library.samples = Slab::new(SAMPLES);
+        library.history = History::new();
+        library.history.push(first);
+    }
+    library.references += 1;
+    Ok(())
+}
+
+/// Takes one reference back.
+pub fn shut_down() -> Result<(), Error> {
+    library()?.references -= 1;
+    Ok(())
+}
+
+/// Refuses before the library is initialised.
+pub fn check_initialised() -> Result<(), Error> {
+    library().map(drop)
+}
+
+/// The device, for an initialised library.
+pub fn only_device() -> Result<Arc<Device>, Error> {
+    drop(library()?);
+    // The reason is on standard error.
+    process::device().map_err(|_| Error::DriverNotLoaded)
+}
+
+/// Advances the model to the present. On the clock the call costs its caller time, so that a loop
+/// that polls cannot hold the clock.
+pub(super) fn catch_up(device: &Device) -> Result<(), Error> {
+    device.charge(device.machine().host.other_ns)?;
+    Ok(device.catch_up()?)
+}
+
+/// As [`catch_up`], and reaps dead processes.
+pub(super) fn catch_up_with_the_living(device: &Device) -> Result<(), Error> {
+    catch_up(device)?;
+    Ok(device.reap_dead_processes()?)
+}
+
+/// The library, initialised or not. Never hold it across a wait.
+fn any() -> MutexGuard<'static, Library> {
+    // A panic while it was held is a bug that `guard` has reported; the library stays usable.
+    LIBRARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The initialised library. Never hold it across a wait.
+pub(super) fn library() -> Result<MutexGuard<'static, Library>, Error> {
+    let library = any();
+    if library.references == 0 {
+        Err(Error::Uninitialized)
+    } else {
+        Ok(library)
+    }
+}
+
+/// Refuses callers who may not change the device's settings.
+pub fn privileged(device: &Device) -> Result<(), Error> {
+    if device.session().privileged {
+        Ok(())
+    } else {
+        Err(Error::NoPermission)
+    }
+}

@@ -1,0 +1,85 @@
+//! How a program finds a device: by UUID or PCI address.
+
+use super::Error;
+use super::mig::handles::{Kind, handle};
+use super::target::device_handle;
+use crate::device::Device;
+use crate::handles::Handle;
+use crate::kernel_log::PCI_BUS as BUS;
+use crate::placement;
+
+/// The device or MIG device with this UUID.
+pub fn by_uuid(device: &Device, uuid: &str) -> Result<Handle, Error> {
+    find(device, uuid)?.ok_or(Error::NotFound)
+}
+
+/// The device or MIG device with the UUID of these bytes, which do not say which of both they name.
+pub fn by_uuid_bytes(device: &Device, bytes: &[u8]) -> Result<Handle, Error> {
+    let mut digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    for at in [20, 16, 12, 8] {
+        digits.insert(at, '-');
+    }
+    match find(device, &format!("GPU-{digits}"))? {
+        None => by_uuid(device, &format!("MIG-{digits}")),
+        Some(found) => Ok(found),
+    }
+}
+
+/// The device at this PCI address.
+pub fn by_bus_id(id: &str) -> Result<Handle, Error> {
+    match parse_bus_id(id).ok_or(Error::InvalidArgument)? {
+        (0, BUS, 0, 0) => Ok(device_handle()),
+        _ => Err(Error::NotFound),
+    }
+}
+
+fn find(device: &Device, uuid: &str) -> Result<Option<Handle>, Error> {
+    let machine = device.machine();
+    if uuid.starts_with("MIG-") {
+        return Ok(device.shared().read(|state| {
+            let row = placement::find(state, machine, Some(uuid))?;
+            Some(handle(state, Kind::Device, row))
+        })?);
+    }
+    if !uuid.starts_with("GPU-") {
+        return Err(Error::InvalidArgument);
+    }
+    Ok((uuid == machine.uuid()).then(device_handle))
+}
+
+/// Domain, bus, device and function of a PCI address in any of the forms that nvml.h lists:
+/// `domain:bus:device.function`, `domain:bus:device`, `bus:device.function`, all hexadecimal.
+fn parse_bus_id(text: &str) -> Option<(u32, u32, u32, u32)> {
+    let hex = |digits: &str| u32::from_str_radix(digits, 16).ok();
+    let (place, function) = match text.split_once('.') {
+        Some((place, function)) => (place, Some(hex(function)?)),
+        None => (text, None),
+    };
+    let parts: Vec<u32> = place.split(':').map(hex).collect::<Option<_>>()?;
+    match (parts.as_slice(), function) {
+        (&[domain, bus, device], function) => Some((domain, bus, device, function.unwrap_or(0))),
+        (&[bus, device], Some(function)) => Some((0, bus, device, function)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_bus_id;
+
+    #[test]
+    fn pci_addresses_are_read_in_every_form() {
+        for (text, expected) in [
+            ("00000000:01:00.0", Some((0, 1, 0, 0))),
+            ("0000:01:00.0", Some((0, 1, 0, 0))),
+            ("1:2:3", Some((1, 2, 3, 0))),
+            ("0A:1f.7", Some((0, 10, 31, 7))),
+            ("01:00", None),
+            ("", None),
+            ("zz:00.0", None),
+            ("1:2:3:4", None),
+        ] {
+            assert_eq!(parse_bus_id(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The profiles of compute instances within a GPU instance, and their placements.
+
+use super::Placement;
+use super::handles::Instance;
+use super::mode::supported;
+use super::profile::{self, described};
+use crate::device::Device;
+use crate::nvml::Error;
+use crate::nvml::library::privileged;
+use gpubench_virtual_gpu_model::machine::Profile;
+use gpubench_virtual_gpu_model::mig;
+
+/// Slices of the compute instance profile of each number (`NVML_COMPUTE_INSTANCE_PROFILE_...`).
+/// The last two, special forms of other sizes, are on no machine here.
+const SLICES: [Option<u32>; 9] = [
+    Some(1),
+    Some(2),
+    Some(3),
+    Some(4),
+    Some(7),
+    Some(8),
+    Some(6),
+    None,
+    None,
+];
+/// `NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED`, the only one.
+const SHARED: u32 = 0;
+
+/// What a compute instance of a profile has: SMs of its own, and the engines of its GPU instance.
+pub struct Description {
+    pub name: String,
+    pub slices: u32,
+    pub instances: u32,
+    pub sms: u32,
+    /// The profile of the GPU instance.
+    pub shared: profile::Description,
+}
+
+/// The profile of that number within a GPU instance.
+pub fn describe(gpu: &Instance, number: u32, engines: u32) -> Result<Description, Error> {
+    if number as usize >= SLICES.len() || engines != SHARED {
+        return Err(Error::InvalidArgument);
+    }
+    let (slices, _) = sizes(gpu, number)?;
+    of_row(&gpu.device, gpu.row, slices)
+}
+
+/// How many more instances of a profile there is room for.
+pub fn capacity(gpu: &Instance, profile_id: u32) -> Result<u32, Error> {
+    privileged(&gpu.device)?;
+    let (slices, all) = sizes(gpu, profile_id)?;
+    let shared = gpu.device.shared();
+    Ok(shared.read(|state| mig::engine_capacity(state, gpu.row, slices, all))?)
+}
+
+/// All placements of a profile, in use or not.
+pub fn placements(gpu: &Instance, profile_id: u32) -> Result<Vec<Placement>, Error> {
+    privileged(&gpu.device)?;
+    let (size, all) = sizes(gpu, profile_id)?;
+    Ok((0..=all - size)
+        .map(|start| Placement { start, size })
+        .collect())
+}
+
+/// A compute instance of that many slices in the GPU instance of a row.
+pub(super) fn of_row(device: &Device, row: u32, slices: u32) -> Result<Description, Error> {
+    let profile = profile_of(device, row)?;
+    let shared = described(device.machine(), supported(device)?, profile);
+    Ok(Description {
+        name: name_of(profile, slices),
+        slices,
+        instances: profile.slices / slices,
+        sms: mig::engine_sms(shared.sms, slices, profile.slices),
+        shared,
+    })
+}
+
+/// The profile of a GPU instance.
+fn profile_of(device: &Device, row: u32) -> Result<&Profile, Error> {
+    let index = device
+        .shared()
+        .read(|state| state.instances.rows[row as usize].profile)?;
+    let profile = supported(device)?.profile.get(index as usize);
+    profile.ok_or(Error::InvalidArgument)
+}
+
+/// Slices of the compute profile with that id, and of its GPU instance. The ids are the numbers.
+pub(super) fn sizes(gpu: &Instance, profile_id: u32) -> Result<(u32, u32), Error> {
+    let all = profile_of(&gpu.device, gpu.row)?.slices;
+    let known = SLICES.get(profile_id as usize).copied().flatten();
+    let slices = known.filter(|slices| *slices <= all);
+    Ok((slices.ok_or(Error::NotSupported)?, all))
+}
+
+/// The id of the compute profile of that many slices.
+pub(super) fn id_of(slices: u32) -> u32 {
+    let known = SLICES.iter().position(|known| *known == Some(slices));
+    known.map_or(u32::MAX, |id| id as u32)
+}
+
+/// The name of a compute profile: that of the GPU instance, with its own slices before it unless
+/// it has all of them.
+fn name_of(profile: &Profile, slices: u32) -> String {
+    if slices == profile.slices {
+        profile.name.clone()
+    } else {
+        format!("{slices}c.{}", profile.name)
+    }
+}

@@ -1,0 +1,35 @@
+//! What calls of the management interface (NVML) mean, on arguments that `abi` has read.
+//!
+//! Identity and limits come from the machine file. Values that change with time are read from the
+//! model after it has advanced to the present. No call changes a setting, except MIG mode,
+//! accounting, compute mode and memory limits.
+//!
+//! Numbers of kinds, counters and fields are those of nvml.h.
+
+pub mod accounting;
+pub mod clocks;
+pub mod confidential;
+mod error;
+pub mod events;
+pub mod fields;
+pub mod gpm;
+pub mod health;
+mod history;
+pub mod identity;
+pub mod library;
+pub mod link;
+pub mod lookup;
+pub mod memory;
+pub mod memory_limits;
+pub mod mig;
+pub mod modes;
+mod objects;
+pub mod power;
+pub mod processes;
+pub mod samples;
+pub mod target;
+mod timestamp;
+pub mod utilization;
+mod wait_policy;
+
+pub use error::Error;

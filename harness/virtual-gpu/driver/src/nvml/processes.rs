@@ -1,0 +1,106 @@
+//! Which processes have a context on the device, and how much memory each has.
+
+use std::time::Duration;
+
+use super::Error;
+use super::library::{catch_up_with_the_living, privileged};
+use super::mig::device::ids;
+use super::mig::is_divided;
+use super::target::Target;
+use crate::device::Device;
+use crate::session::NVML_HANGS;
+use gpubench_virtual_gpu_model::memory;
+use gpubench_virtual_gpu_model::mps::is_client;
+use gpubench_virtual_gpu_model::state::{Context, State};
+
+/// First major compute capability whose driver gives the detailed list (nvml.h: Hopper).
+const DETAILS_SINCE: u32 = 9;
+
+/// A process with a context.
+#[derive(Debug, Clone, Copy)]
+pub struct Running {
+    pub pid: u32,
+    pub bytes: u64,
+    /// Ids of the GPU instance and the compute instance of the context, on a divided device.
+    pub instance: Option<(u32, u32)>,
+}
+
+/// Processes with a context on the target, in the order of their slots; in MIG mode once for each
+/// compute instance that they use. Clients of MPS have a context, so they and their server are
+/// listed too.
+pub fn compute(device: &Device, target: Target) -> Result<Vec<Running>, Error> {
+    running(device, target, |_| true)
+}
+
+/// Those of them that are clients of MPS.
+pub fn mps_clients(device: &Device, target: Target) -> Result<Vec<Running>, Error> {
+    running(device, target, is_client)
+}
+
+/// The processes of the detailed list, by its mode.
+pub fn detailed(device: &Device, target: Target, mode: u32) -> Result<Vec<Running>, Error> {
+    if device.machine().compute_capability().0 < DETAILS_SINCE {
+        return Err(Error::NotSupported);
+    }
+    match mode {
+        0 => compute(device, target),
+        // There are no graphics processes.
+        1 => Ok(Vec::new()),
+        2 => mps_clients(device, target),
+        _ => Err(Error::InvalidArgument),
+    }
+}
+
+/// Blocks while a test has planted a driver that hangs.
+fn wait_while_planted(device: &Device) {
+    let planted = device.dir().join(NVML_HANGS);
+    while planted.exists() {
+        // The test that planted it waits for this file; without it the test fails.
+        let _ = std::fs::write(planted.with_extension("entered"), "");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn running(
+    device: &Device,
+    target: Target,
+    wanted: fn(&Context) -> bool,
+) -> Result<Vec<Running>, Error> {
+    wait_while_planted(device);
+    catch_up_with_the_living(device)?;
+    if is_divided(device)? && target == Target::Whole {
+        // Only privileged callers may list the processes of all instances (nvml.h).
+        privileged(device)?;
+    }
+    Ok(device.shared().read(|state| {
+        let mut found = Vec::new();
+        for (slot, process) in state.processes.live().iter().enumerate() {
+            for engine in engines_of(state, slot as u32, target, wanted) {
+                found.push(Running {
+                    pid: process.pid,
+                    bytes: memory::process_bytes_on(state, slot as u32, engine),
+                    instance: ids(state, engine),
+                });
+            }
+        }
+        found
+    })?)
+}
+
+/// Rows of the compute engines on which a process has such a context, each once.
+fn engines_of(
+    state: &State,
+    process: u32,
+    target: Target,
+    wanted: fn(&Context) -> bool,
+) -> Vec<u32> {
+    let on_target = |engine: u32| target == Target::Whole || target == Target::Engine(engine);
+    let contexts = state.contexts.live().iter();
+    let mut rows: Vec<u32> = contexts
+        .filter(|c| c.live && c.process == process && on_target(c.engine) && wanted(c))
+        .map(|c| c.engine)
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
