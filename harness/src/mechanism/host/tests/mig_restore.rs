@@ -9,8 +9,8 @@ use gpubench_predict::mig::tables;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::fake::{FakeHost, State};
-use super::{Guard, JournalLocation, Recovery, leftovers, recover, unclean};
+use crate::mechanism::host::fake::{FakeHost, State};
+use crate::mechanism::host::{Guard, JournalLocation, Recovery, leftovers, recover, unclean};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
 use crate::mechanism::mig_layout::fit;
 use crate::mechanism::mig_layout::tests::profiles;
@@ -147,7 +147,7 @@ proptest! {
         let text = serde_json::to_string(&killed).expect("text");
         std::fs::write(dir.path().join("case.json"), text).expect("written");
         Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "mechanism::host::mig_restore_tests::victim"])
+            .args(["--exact", "mechanism::host::tests::mig_restore::victim"])
             .env(FOLDER, dir.path())
             .output()
             .expect("started");
