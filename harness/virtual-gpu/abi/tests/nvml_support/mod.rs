@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
+pub mod gpm;
 pub mod mig;
 
 use std::ffi::c_char;
