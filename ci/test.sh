@@ -53,7 +53,7 @@ step_fmt() { task fmt; }
 step_clippy() { cargo clippy --release "${packages[@]}" --all-targets -- -D warnings; }
 
 # The reference programs that some tests compare with. After this step a test that does not find
-# them fails instead of passing.
+# them fails.
 step_oracles() {
     script ci/install-oracles.sh
     export GPUBENCH_REQUIRE_ORACLES=1

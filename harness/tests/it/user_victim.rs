@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::support::{Error, Finished, Lab, TestResult, finish, gpubench};
+use crate::support::{Error, Finished, Lab, TestResult, finish, gpubench, processes_with};
 use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{
     CellResult, Condition, Gate, GateState, MechanismRow, OutcomeKind, RunRecord,
@@ -33,7 +33,9 @@ fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
     command
         .args(["--victim-cmd", victim])
         .env(MARK, lab.path(""));
-    finish(command)
+    let run = command.spawn()?;
+    assert!(!left_behind(lab).is_empty(), "the run itself is found");
+    Ok(run.wait_with_output()?.into())
 }
 
 /// Set for a run and all its descendants.
@@ -41,18 +43,7 @@ const MARK: &str = "GPUBENCH_TEST_RUN";
 
 /// Command lines of the processes of a run that still exist.
 fn left_behind(lab: &Lab) -> Vec<String> {
-    let mark = format!("{MARK}={}", lab.arg(""));
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_marked = |process: &std::fs::DirEntry| {
-        let set = std::fs::read(process.path().join("environ")).unwrap_or_default();
-        set.split(|&byte| byte == 0)
-            .any(|variable| variable == mark.as_bytes())
-    };
-    let command_line = |process: std::fs::DirEntry| {
-        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ")
-    };
-    entries.filter(is_marked).map(command_line).collect()
+    processes_with(&format!("{MARK}={}", lab.arg("")))
 }
 
 /// Highest closed-loop rate of a condition: other work on the machine can only lower a rate.

@@ -239,6 +239,17 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Command lines of the processes with this text in their environment.
+pub fn processes_with(wanted: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = |entry: std::fs::DirEntry| {
+        let read = |file: &str| text(&std::fs::read(entry.path().join(file)).unwrap_or_default());
+        let is_found = read("environ").contains(wanted);
+        is_found.then(|| read("cmdline").replace('\0', " "))
+    };
+    entries.filter_map(found).collect()
+}
+
 /// Waits for a condition; an error after [`LIVENESS`].
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) -> TestResult {
     let begin = Instant::now();
