@@ -120,7 +120,10 @@ fn every_bit_equals_the_numpy_program() {
         ours.extend(model(scenario, seed));
         if let Some(program) = &mut program {
             let differs = ours.iter().position(|word| *word != program.next());
-            assert_eq!(differs, None, "seed {seed}, {scenario:?}: this word differs");
+            assert_eq!(
+                differs, None,
+                "seed {seed}, {scenario:?}: this word differs"
+            );
         }
         fingerprints.push(schedule_hash(&ours));
     }

@@ -52,9 +52,8 @@ fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
 fn simulated_waits(one: &Scenario, requests: &[traffic::Request]) -> Vec<f64> {
     let ends_s = event::ends(one, &EventOptions::default(), Mode::Mig, requests);
     assert_eq!(ends_s.len(), requests.len());
-    let wait_s = |(request, end_s): (&traffic::Request, f64)| {
-        end_s - request.arrival_s - request.work_s
-    };
+    let wait_s =
+        |(request, end_s): (&traffic::Request, f64)| end_s - request.arrival_s - request.work_s;
     requests.iter().zip(ends_s).map(wait_s).collect()
 }
 

@@ -213,7 +213,10 @@ mod tests {
         let all = schema["oneOf"].as_array().expect("documented variants");
         let read = |one: &serde_json::Value| {
             let name = one["const"].as_str().expect("a name").to_owned();
-            (name, serde_json::from_value(one["const"].clone()).expect("its own name"))
+            (
+                name,
+                serde_json::from_value(one["const"].clone()).expect("its own name"),
+            )
         };
         all.iter().map(read).collect()
     }

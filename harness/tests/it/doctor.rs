@@ -205,10 +205,12 @@ fn text_and_json_agree(machine: &str) -> TestResult {
 #[test]
 fn text_and_json_agree_on_every_machine() -> TestResult {
     std::thread::scope(|scope| {
-        let start = |(machine, _): &'static (&str, &str)| scope.spawn(|| text_and_json_agree(machine));
+        let start =
+            |(machine, _): &'static (&str, &str)| scope.spawn(|| text_and_json_agree(machine));
         let runs: Vec<_> = BUILT_IN.iter().map(start).collect();
         for run in runs {
-            run.join().map_err(|_| "a report is wrong; the message is above")??;
+            run.join()
+                .map_err(|_| "a report is wrong; the message is above")??;
         }
         Ok(())
     })

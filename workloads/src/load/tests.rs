@@ -163,7 +163,8 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
 
 #[test]
 fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadError> {
-    let of_dram = |one: &Workload| one.sub_axis == SubAxis::Dram && one.resource.starts_with("DRAM");
+    let of_dram =
+        |one: &Workload| one.sub_axis == SubAxis::Dram && one.resource.starts_with("DRAM");
     assert!(CATALOGUE.iter().any(|one| of_dram(one)));
     for props in devices() {
         for workload in CATALOGUE.iter() {

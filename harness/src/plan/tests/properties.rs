@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{Cell, Condition, Plan};
 use proptest::prelude::*;
 
-use crate::plan::capability::Capabilities;
 use super::{TestResult, built_in, host};
+use crate::plan::capability::Capabilities;
 use crate::plan::{PlanError, plan};
 use crate::profile::units::Span;
 use crate::profile::{Overrides, Profile, parse};

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::device::mig::Placement;
 use crate::mechanism::host::fake::{FakeHost, State};
 use crate::mechanism::host::{Change, DaemonConfig, Found, Guard, JournalLocation, Recovery};
 use crate::mechanism::host::{leftovers, recover, unclean};
-use crate::device::mig::Placement;
 
 const GPU: &str = "GPU-kill-test";
 const FOLDER: &str = "GPUBENCH_KILL_TEST_FOLDER";

@@ -10,9 +10,9 @@ use gpubench_predict::mig::tables;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
 use crate::mechanism::host::fake::{FakeHost, State};
 use crate::mechanism::host::{Guard, JournalLocation, Recovery, leftovers, recover, unclean};
-use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
 use crate::mechanism::mig_layout::fit;
 use crate::mechanism::mig_layout::tests::profiles;
 use crate::mechanism::mig_setup::{Layout, enter, layout};

@@ -143,10 +143,13 @@ impl Reader {
         let found = metrics(pair, &GPM.map(|(id, _)| id));
         for (at, (_, name)) in GPM.into_iter().enumerate() {
             let answer = match codes {
-                [0, 0] => found.as_ref().map_err(|code| *code).and_then(|all| match all[at] {
-                    (0, value) => Ok(value),
-                    (code, _) => Err(code),
-                }),
+                [0, 0] => found
+                    .as_ref()
+                    .map_err(|code| *code)
+                    .and_then(|all| match all[at] {
+                        (0, value) => Ok(value),
+                        (code, _) => Err(code),
+                    }),
                 [code, _] => Err(code),
             };
             self.put(name, answer);
