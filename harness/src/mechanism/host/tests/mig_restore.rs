@@ -67,8 +67,8 @@ impl Case {
     }
 }
 
-/// The signal by which [`FakeHost`] ends the process at a step.
-const ABORT: i32 = 6;
+/// `SIGKILL`, which ends the process at a step.
+const KILL: i32 = 9;
 
 /// The process that is killed, not a test: it returns at once without its variable.
 #[test]
@@ -157,7 +157,7 @@ proptest! {
             .env(FOLDER, dir.path())
             .output()
             .expect("started");
-        let died = ended.status.signal() == Some(ABORT);
+        let died = ended.status.signal() == Some(KILL);
         let passed = String::from_utf8_lossy(&ended.stdout).contains("1 passed");
         prop_assert!(died || passed, "{:?}", ended);
         for (journal, left) in leftovers(&dir.path().join("state"), None).expect("readable") {
