@@ -3,7 +3,9 @@
 
 use std::process::Command;
 
-use crate::support::{Error, Finished, Lab, TestResult, finish, gpubench, processes_with};
+use crate::support::{
+    Error, Finished, Lab, TestResult, finish, gpubench, processes_with, quick_hopper, wait_during,
+};
 use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{
     CellResult, Condition, Gate, GateState, MechanismRow, OutcomeKind, RunRecord,
@@ -25,7 +27,7 @@ fn victim_program(lab: &Lab) -> Result<String, Error> {
 }
 
 fn lab(profile: &str) -> Result<Lab, Error> {
-    Lab::on("hopper")?.profile(profile)
+    Lab::of_machine(&quick_hopper()?)?.profile(profile)
 }
 
 fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
@@ -33,8 +35,10 @@ fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
     command
         .args(["--victim-cmd", victim])
         .env(MARK, lab.path(""));
-    let run = command.spawn()?;
-    assert!(!left_behind(lab).is_empty(), "the run itself is found");
+    let mut run = command.spawn()?;
+    wait_during(&mut run, "the run itself is found", || {
+        !left_behind(lab).is_empty()
+    })?;
     Ok(run.wait_with_output()?.into())
 }
 
