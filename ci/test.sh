@@ -70,7 +70,9 @@ check_speed() {
 
 step_tests() {
     if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --release "${packages[@]}"
+        # Many tests wait most of the time, for limits of gpubench and for runs on the wall clock.
+        NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((2 * $(nproc)))}" \
+            cargo nextest run --release "${packages[@]}"
         # nextest does not run the examples in documentation.
         bounded 20m cargo test --release "${packages[@]}" --doc
     else

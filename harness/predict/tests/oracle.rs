@@ -1,7 +1,7 @@
 //! Equality with the NumPy program to the last bit: streams, arrivals and figures of many seeds.
 //!
-//! `ci/install-oracles.sh` installs the interpreter, which CI requires (GPUBENCH_REQUIRE_ORACLES=1).
-//! Without it the test compares a fingerprint of all words with that of a run that agreed.
+//! `ci/install-oracles.sh` installs the interpreter, which CI requires (GPUBENCH_REQUIRE_ORACLES is
+//! 1). Without it the test compares a fingerprint of all words with that of a run that agreed.
 
 use gpubench_predict::rng::{Pcg64, RngKind, Stream};
 use gpubench_predict::simulate::Scenario;
