@@ -53,7 +53,7 @@ step_fmt() { task fmt; }
 step_clippy() { cargo clippy --release "${packages[@]}" --all-targets -- -D warnings; }
 
 # The reference programs that some tests compare with. After this step a test that does not find
-# them fails instead of passing.
+# them fails.
 step_oracles() {
     script ci/install-oracles.sh
     export GPUBENCH_REQUIRE_ORACLES=1
@@ -70,7 +70,9 @@ check_speed() {
 
 step_tests() {
     if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --release "${packages[@]}"
+        # Many tests wait most of the time, for limits of gpubench and for runs on the wall clock.
+        NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((2 * $(nproc)))}" \
+            cargo nextest run --release "${packages[@]}"
         # nextest does not run the examples in documentation.
         bounded 20m cargo test --release "${packages[@]}" --doc
     else

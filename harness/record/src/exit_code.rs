@@ -107,8 +107,9 @@ impl ExitCode {
 mod tests {
     use super::ExitCode;
 
+    /// Scripts depend on the numbers, and on which one a run with several problems ends with.
     #[test]
-    fn precedence_is_the_documented_one() {
+    fn numbers_and_their_precedence_are_stable() {
         let codes: Vec<u8> = ExitCode::BY_PRECEDENCE.iter().map(|c| c.code()).collect();
         assert_eq!(codes, [1, 6, 130, 5, 20, 30, 4, 10, 3, 2, 0]);
     }

@@ -290,9 +290,9 @@ mod tests {
         // Only a single detail is longer than a line.
         let long = text.lines().filter(|line| line.chars().count() > WIDTH);
         assert_eq!(long.filter(|line| line.contains(" · ")).count(), 0);
-        let probes = render(&rows(What::Formats), WIDTH);
-        assert!(probes.lines().all(|line| line.chars().count() <= WIDTH));
-        assert!(probes.starts_with(" name"), "{probes}");
+        let formats = render(&rows(What::Formats), WIDTH);
+        assert!(formats.lines().all(|line| line.chars().count() <= WIDTH));
+        assert!(formats.starts_with(" name"), "{formats}");
         // A wide terminal gets the table.
         assert!(render(&workloads, usize::MAX).starts_with(" name"));
     }

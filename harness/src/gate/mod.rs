@@ -26,8 +26,6 @@ mod schedule;
 mod spans;
 mod steady;
 #[cfg(test)]
-mod table;
-#[cfg(test)]
 mod tests;
 mod victim_outcomes;
 

@@ -1,5 +1,7 @@
 //! Figures and gates of cells that the tests construct.
 
+mod table;
+
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
     CellResult, CellTenant, Condition, Gate, GateState, OutcomeKind, Phase, Role, SampleStatus,

@@ -3,8 +3,6 @@
 //! Before a run: the device session, the facts and capabilities of the host, the diagnostic checks.
 //! After a run: from its folder to a scored record, and from the record to the exit code.
 
-#[cfg(test)]
-mod agreement_tests;
 pub mod calibration;
 mod capabilities;
 mod cells;
@@ -27,6 +25,8 @@ mod ptx_hash;
 mod record;
 mod rehearse;
 pub mod run_folder;
+#[cfg(test)]
+mod tests;
 pub mod timer;
 pub mod verdict;
 

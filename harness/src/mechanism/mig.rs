@@ -11,6 +11,9 @@
 //! The proof is that each tenant sees the instance that was assigned to it: the UUID, and the SMs
 //! and the memory of the profile.
 
+#[cfg(test)]
+mod tests;
+
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};

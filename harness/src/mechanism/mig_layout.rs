@@ -255,7 +255,9 @@ pub(super) mod tests {
             let all = profiles(table);
             let wanted: Vec<&InstanceProfile> =
                 picks.iter().map(|pick| &all[pick % all.len()]).collect();
-            let Some(placed) = fit(&all, &wanted, &[]) else { return Ok(()) };
+            let placed = fit(&all, &wanted, &[]);
+            prop_assume!(placed.is_some());
+            let placed = placed.expect("it fits");
             prop_assert_eq!(placed.len(), wanted.len());
             for (at, (one, requested)) in placed.iter().zip(&wanted).enumerate() {
                 prop_assert_eq!(&one.profile, *requested, "in the requested order");

@@ -33,8 +33,6 @@ mod mig;
 mod mig_layout;
 mod mig_mps;
 mod mig_setup;
-#[cfg(test)]
-mod mig_tests;
 mod mps;
 mod mps_memory;
 mod mps_quota;

@@ -96,6 +96,8 @@ fn cell(victim: &str, number: u32) -> Cell {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::{FULL_LOAD, PAIR_VICTIM, PAIRS, device_check};
     use crate::profile::{Overrides, load};
 
@@ -106,8 +108,7 @@ mod tests {
         let count = |name: &str| plan.cells.iter().filter(|cell| cell.victim == name).count();
         assert_eq!(count(PAIR_VICTIM), 2 * PAIRS as usize);
         assert_eq!(count(FULL_LOAD), 1);
-        let mut ids: Vec<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
-        ids.dedup();
+        let ids: BTreeSet<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
         assert_eq!(ids.len(), plan.cells.len());
         assert!(plan.cells.iter().all(|cell| cell.tenants.len() == 1));
         Ok(())

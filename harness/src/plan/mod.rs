@@ -3,8 +3,6 @@
 //!
 //! Pure: no device, no clock, no files. Equal inputs give equal plans.
 
-#[cfg(test)]
-mod archetypes;
 mod block;
 mod budget;
 pub mod capability;
@@ -13,11 +11,7 @@ pub mod device_check;
 mod error;
 mod facts;
 mod faults;
-#[cfg(test)]
-mod length_tests;
 mod notes;
-#[cfg(test)]
-mod properties;
 mod seed;
 #[cfg(test)]
 mod tests;

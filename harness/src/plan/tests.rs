@@ -1,5 +1,9 @@
 //! Plans of profiles and hosts that the tests construct.
 
+mod archetypes;
+mod lengths;
+mod properties;
+
 use std::collections::BTreeSet;
 
 use gpubench_record::{Cell, Condition, MechanismProperties, Role};

@@ -46,7 +46,13 @@ mod tests {
     }
 
     #[test]
-    fn this_host_has_the_counters() {
-        assert!(CpuTime::now().is_some());
+    fn the_counters_of_this_host_grow() {
+        let before = CpuTime::now().expect("/proc/stat has every counter");
+        let mut now = before;
+        while now.total < before.total + 2 {
+            now = CpuTime::now().expect("/proc/stat has every counter");
+        }
+        let share = now.stolen_since(before).expect("time has passed");
+        assert!((0.0..=1.0).contains(&share), "{share}");
     }
 }

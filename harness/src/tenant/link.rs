@@ -1,5 +1,8 @@
 //! The two pipes to a tenant, and its process. Several tenants can be threads of one process.
 
+#[cfg(test)]
+mod tests;
+
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,8 +4,6 @@
 //! wait is not repeated.
 
 mod link;
-#[cfg(test)]
-mod link_tests;
 mod spawn;
 mod stderr_capture;
 

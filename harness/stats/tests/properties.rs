@@ -147,8 +147,15 @@ proptest! {
     fn order_intervals_contain_their_quantile(
         values in vec(-1e6..1e6_f64, 40..400), p in 0.1..0.9_f64
     ) {
-        let actual = Sorted::new(values).unwrap().order_interval(p, Confidence::P95).unwrap();
-        prop_assert!(actual.contains(actual.value));
+        let sorted = Sorted::new(values).unwrap();
+        let wide = sorted.order_interval(p, Confidence::P95).unwrap();
+        let narrow = sorted.order_interval(p, Confidence::P90).unwrap();
+        prop_assert_eq!(narrow.value, sorted.linear(p).unwrap());
+        for end in [wide.lo, narrow.lo, narrow.hi, wide.hi] {
+            prop_assert!(sorted.values().contains(&end), "{}", end);
+        }
+        prop_assert!(wide.lo <= narrow.lo && narrow.lo <= narrow.value);
+        prop_assert!(narrow.value <= narrow.hi && narrow.hi <= wide.hi);
     }
 
     #[test]

@@ -179,9 +179,11 @@ fn every_aggressor_of_the_catalogue_has_a_row() {
 
 #[test]
 fn the_aggressor_of_every_pair_slows_its_victim() {
-    let pairs = axis::PAIRS
-        .iter()
-        .filter(|pair| VICTIMS.contains(&pair.victim));
+    let pairs = axis::PAIRS.iter();
+    let pairs: Vec<_> = pairs
+        .filter(|pair| VICTIMS.contains(&pair.victim))
+        .collect();
+    assert!(!pairs.is_empty());
     for pair in pairs {
         let row = CONCURRENT
             .iter()

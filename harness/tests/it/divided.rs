@@ -3,7 +3,7 @@
 
 use crate::support::mechanism::{outcome, row};
 use crate::support::resident::Resident;
-use crate::support::{Error, Finished, Lab, TestResult, finish, machine_text};
+use crate::support::{Error, Finished, Lab, TestResult, finish, quick_hopper};
 use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::mig;
@@ -21,7 +21,7 @@ struct Divided {
 
 impl Divided {
     fn new(halves: usize) -> Result<Self, Error> {
-        let host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
+        let host = Resident::start(Lab::of_machine(&quick_hopper()?)?)?;
         let device = host.open()?;
         let machine = device.machine();
         let mig = machine.mig.as_ref().ok_or("no MIG")?;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::support::mechanism::daemons;
-use crate::support::{Error, LIVENESS, Lab, TestResult, finish, text};
+use crate::support::{Error, LIVENESS, Lab, TestResult, finish, processes_with, text};
 use gpubench_record::RunRecord;
 
 /// `SIGINT`.
@@ -36,13 +36,7 @@ fn interrupt(mut run: Child) -> Result<Output, Error> {
 
 /// Command lines of processes with the lab's folder in their environment.
 fn left(lab: &Lab) -> Vec<String> {
-    let state = lab.path("state").display().to_string();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let alive = |entry: &std::fs::DirEntry| {
-        let read = |file: &str| text(&std::fs::read(entry.path().join(file)).unwrap_or_default());
-        read("environ").contains(&state).then(|| read("cmdline"))
-    };
-    entries.filter_map(|entry| alive(&entry)).collect()
+    processes_with(&lab.arg("state"))
 }
 
 /// When the signal comes.

@@ -39,7 +39,9 @@ fn every_victim_has_every_possible_length() -> TestResult {
     for (name, run) in runs {
         let machine = Machine::load(&name)?;
         let lines = run.join().map_err(|_| "a run panicked")??;
-        for (victim, length_ns) in cases(&name) {
+        let cases = cases(&name);
+        assert!(!cases.is_empty(), "{name}");
+        for (victim, length_ns) in cases {
             let line = lines.get(&case_name(victim, length_ns)).ok_or("no line")?;
             let error = check(&machine, victim, length_ns, line);
             wrong.extend(error.map(|error| format!("{name}: {error}: {line}")));

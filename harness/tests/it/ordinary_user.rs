@@ -3,6 +3,7 @@
 //!
 //! If root does not run the tests, one user runs both sides.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -300,9 +301,12 @@ fn two_users_without_a_cache_each_start_a_virtual_gpu() -> TestResult {
         let run = finish(command)?;
         assert_eq!(run.code, Some(0), "{user:?}: {}", run.stderr);
     }
+    let mut owners = BTreeSet::new();
     for entry in std::fs::read_dir(host.path("tmp"))? {
         let meta = entry?.metadata()?;
         assert_eq!(meta.permissions().mode() & 0o777, 0o700);
+        owners.insert(meta.uid());
     }
+    assert_eq!(owners.len(), if is_root() { 2 } else { 1 });
     Ok(())
 }

@@ -10,7 +10,7 @@ use gpubench_virtual_gpu::device::Device;
 
 use crate::support::mechanism::daemons;
 use crate::support::resident::Resident;
-use crate::support::{Error, Finished, Lab, TestResult, machine_text, wait_during};
+use crate::support::{Error, Finished, Lab, TestResult, quick_hopper, wait_during};
 
 const KILL: i32 = 9;
 const TERM: i32 = 15;
@@ -49,7 +49,7 @@ struct RecordedHost {
 
 impl RecordedHost {
     fn new() -> Result<Self, Error> {
-        let mut host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
+        let mut host = Resident::start(Lab::of_machine(&quick_hopper()?)?)?;
         std::fs::create_dir(host.lab.path("requests"))?;
         host.shadow("nvidia-cuda-mps-control", RECORDER)?;
         let device = host.open()?;

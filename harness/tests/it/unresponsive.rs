@@ -10,7 +10,7 @@ use gpubench_virtual_gpu::session::{ENV, NVML_HANGS};
 
 use crate::support::resident::Resident;
 use crate::support::{
-    Error, Finished, LIVENESS, Lab, TestResult, finish, machine_text, record, text, wait_during,
+    Error, Finished, LIVENESS, Lab, TestResult, finish, quick_hopper, record, text, wait_during,
 };
 
 /// Longest time from the signal to the end. A vendor command that hangs is killed after 20 s, and a
@@ -54,7 +54,7 @@ fn is_interrupted(out: &Path, (done, elapsed): (Finished, Duration)) -> TestResu
 #[test]
 fn a_hung_mps_daemon_does_not_delay_the_end() -> TestResult {
     for signal in ["-TERM", "-INT"] {
-        let mut host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
+        let mut host = Resident::start(Lab::of_machine(&quick_hopper()?)?)?;
         host.shadow("nvidia-cuda-mps-control", NEVER_ANSWERS)?;
         let mut run = matrix(&host, "mps")?;
         let called = host.lab.path("called");
@@ -68,7 +68,7 @@ fn a_hung_mps_daemon_does_not_delay_the_end() -> TestResult {
 
 #[test]
 fn a_hung_nvml_call_does_not_delay_the_end() -> TestResult {
-    let host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
+    let host = Resident::start(Lab::of_machine(&quick_hopper()?)?)?;
     let mut run = matrix(&host, "exclusive")?;
     let events = host.lab.path("out/events.jsonl");
     wait_during(&mut run, "a proof", || {

@@ -3,7 +3,9 @@
 
 use std::process::Command;
 
-use crate::support::{Error, Finished, Lab, TestResult, finish, gpubench};
+use crate::support::{
+    Error, Finished, Lab, TestResult, finish, gpubench, processes_with, quick_hopper, wait_during,
+};
 use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{
     CellResult, Condition, Gate, GateState, MechanismRow, OutcomeKind, RunRecord,
@@ -25,7 +27,7 @@ fn victim_program(lab: &Lab) -> Result<String, Error> {
 }
 
 fn lab(profile: &str) -> Result<Lab, Error> {
-    Lab::on("hopper")?.profile(profile)
+    Lab::of_machine(&quick_hopper()?)?.profile(profile)
 }
 
 fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
@@ -33,7 +35,11 @@ fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
     command
         .args(["--victim-cmd", victim])
         .env(MARK, lab.path(""));
-    finish(command)
+    let mut run = command.spawn()?;
+    wait_during(&mut run, "the run itself is found", || {
+        !left_behind(lab).is_empty()
+    })?;
+    Ok(run.wait_with_output()?.into())
 }
 
 /// Set for a run and all its descendants.
@@ -41,18 +47,7 @@ const MARK: &str = "GPUBENCH_TEST_RUN";
 
 /// Command lines of the processes of a run that still exist.
 fn left_behind(lab: &Lab) -> Vec<String> {
-    let mark = format!("{MARK}={}", lab.arg(""));
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_marked = |process: &std::fs::DirEntry| {
-        let set = std::fs::read(process.path().join("environ")).unwrap_or_default();
-        set.split(|&byte| byte == 0)
-            .any(|variable| variable == mark.as_bytes())
-    };
-    let command_line = |process: std::fs::DirEntry| {
-        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ")
-    };
-    entries.filter(is_marked).map(command_line).collect()
+    processes_with(&format!("{MARK}={}", lab.arg("")))
 }
 
 /// Highest closed-loop rate of a condition: other work on the machine can only lower a rate.

@@ -40,14 +40,9 @@ fn the_controls_come_first() {
     assert!(answers.eq([Answer::Well, Answer::Open(&[])]));
 }
 
-/// Trials run in this order, so it decides the schedule of a seed.
+/// Trials run in this order.
 #[test]
 fn trials_go_from_benign_to_severe() {
-    let names: Vec<_> = CATALOGUE.iter().map(|fault| fault.name).collect();
-    let expected = "placebo canary empty-launch bad-launch double-free printf-flood oom hang \
-                    sigstop context-destroy exit-pending sigkill mps-terminate-client \
-                    hami-lock-holder-kill assert trap misaligned shared-oob stack-overflow \
-                    wrong-address-space bad-pc illegal-instruction illegal-address \
-                    ipc-exporter-exit mps-server-kill mps-daemon-kill";
-    assert_eq!(names.join(" "), expected);
+    let severities: Vec<Severity> = CATALOGUE.iter().map(|fault| fault.severity).collect();
+    assert!(severities.is_sorted(), "{severities:?}");
 }

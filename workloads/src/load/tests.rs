@@ -108,6 +108,10 @@ fn first_guesses_depend_on_the_device() -> Result<(), LoadError> {
                 assert!(value > 0 && value <= knob.max && value.is_multiple_of(knob.granule));
             }
         }
+        // The host and its link decide the length of the other requests.
+        let of_host = [SubAxis::Pcie, SubAxis::Launch, SubAxis::Driver];
+        let differs = specs[0].params != specs[1].params;
+        assert!(differs || of_host.contains(&workload.sub_axis), "{specs:?}");
         // The link, the launch path and the driver are not device properties.
         let elsewhere = SubAxis::Pcie == workload.sub_axis
             || SubAxis::Launch == workload.sub_axis
@@ -158,10 +162,13 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
 
 #[test]
 fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadError> {
+    let of_dram =
+        |one: &Workload| one.sub_axis == SubAxis::Dram && one.resource.starts_with("DRAM");
+    assert!(CATALOGUE.iter().any(|one| of_dram(one)));
     for props in devices() {
         for workload in CATALOGUE.iter() {
             let params = workload.first_guess(&props, 1.0)?.params;
-            if workload.sub_axis == SubAxis::Dram && workload.resource.starts_with("DRAM") {
+            if of_dram(workload) {
                 assert!(params["buffer_bytes"] >= 4 * props.l2_bytes);
             }
             let on_sms = [SubAxis::Sm, SubAxis::Issue, SubAxis::Dram, SubAxis::L2];

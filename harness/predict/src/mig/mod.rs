@@ -171,6 +171,7 @@ mod tests {
     fn every_table_reads_and_is_consistent() {
         for text in FILES {
             let table: Table = from_toml("MIG table", text).expect("an embedded table");
+            assert!(!table.profiles.is_empty(), "{}", table.name);
             for profile in &table.profiles {
                 let context = format!("{} {}", table.name, profile.name);
                 assert!(profile.slices <= table.slices, "{context}");

@@ -121,6 +121,10 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(names.contains(&vec!["3g.20gb", "4g.20gb"]));
-        assert!(names.iter().all(|mix| mix.len() <= 7));
+        for mix in &mixes {
+            let sum = |of: fn(&Profile) -> u32| mix.iter().map(|profile| of(profile)).sum::<u32>();
+            let (slices, slots) = (sum(|p| p.slices), sum(|p| p.memory_slots));
+            assert!(slices <= table.slices && slots <= table.memory_slots);
+        }
     }
 }

@@ -15,14 +15,12 @@ mod fake;
 mod found;
 mod guard;
 mod journal;
-#[cfg(test)]
-mod kill_tests;
 mod leftovers;
-#[cfg(test)]
-mod mig_restore_tests;
 pub mod mps_control;
 mod process;
 mod real;
+#[cfg(test)]
+mod tests;
 
 pub use change::{Change, Made};
 pub use control::{Control, ControlError};

@@ -92,7 +92,9 @@ proptest! {
                 }
             }
         }
-        for (left, right) in lab.score().matrix.iter().zip(&scaled.score().matrix) {
+        let (left, right) = (lab.score().matrix, scaled.score().matrix);
+        prop_assert!(!left.is_empty() && left.len() == right.len());
+        for (left, right) in left.iter().zip(&right) {
             assert_equal(left, right)?;
         }
     }
@@ -132,7 +134,9 @@ proptest! {
 
     #[test]
     fn a_row_with_a_word_is_measured(rates in rates()) {
-        for row in lab(&rates).score().matrix {
+        let rows = lab(&rates).score().matrix;
+        prop_assert!(rows.iter().any(|row| row.word.is_some()));
+        for row in rows {
             let reference = row.word.as_deref() == Some("reference");
             let decided = row.level.is_some() && row.outcome.is_measured();
             prop_assert_eq!(row.word.is_some() && !reference, decided);

@@ -44,6 +44,16 @@ pub fn with_changes(machine: &str, changes: &[(&str, &str)]) -> Result<String, E
     Ok(text)
 }
 
+/// `hopper`, which makes contexts and MIG instances at once. In wall time a run of the tests would
+/// wait for them most of the time.
+pub fn quick_hopper() -> Result<String, Error> {
+    let changes = [
+        ("context_ns = 120000000", "context_ns = 1000000"),
+        ("instance_ms = 1000", "instance_ms = 0"),
+    ];
+    with_changes(machine_text("hopper")?, &changes)
+}
+
 /// A temporary folder with a machine file and a profile, in which the binary runs.
 pub struct Lab {
     dir: tempfile::TempDir,
@@ -237,6 +247,17 @@ pub fn record(out: &Path) -> Result<RunRecord, Error> {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Command lines of the processes with this text in their environment.
+pub fn processes_with(wanted: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = |entry: std::fs::DirEntry| {
+        let read = |file: &str| text(&std::fs::read(entry.path().join(file)).unwrap_or_default());
+        let is_found = read("environ").contains(wanted);
+        is_found.then(|| read("cmdline").replace('\0', " "))
+    };
+    entries.filter_map(found).collect()
 }
 
 /// Waits for a condition; an error after [`LIVENESS`].

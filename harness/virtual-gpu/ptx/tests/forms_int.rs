@@ -118,6 +118,46 @@ fn arithmetic_of_32_bits() {
     );
 }
 
+/// The sum of `c` and the products of four bytes, each read as these signs say.
+fn dot(signs: [bool; 2], a: u64, b: u64, c: u64) -> u64 {
+    let byte = |signed: bool, word: u64, at: u32| {
+        let byte = (word >> (8 * at)) as u8;
+        if signed {
+            i64::from(byte as i8)
+        } else {
+            i64::from(byte)
+        }
+    };
+    let products = (0..4).map(|at| byte(signs[0], a, at) * byte(signs[1], b, at));
+    w(l(c).wrapping_add(products.sum::<i64>() as u32))
+}
+
+#[test]
+fn signs_decide_high_halves_and_dot_products() {
+    check(
+        &integer_inputs(),
+        &[
+            ("mad.hi.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
+                let high = (i64::from(s(a)) * i64::from(s(b))) >> 32;
+                w((high as u32).wrapping_add(l(c)))
+            }),
+            ("mad.hi.s64 %d, %a, %b, %c;", "%d", |a, b, c| {
+                let high = (i128::from(a as i64) * i128::from(b as i64)) >> 64;
+                (high as u64).wrapping_add(c)
+            }),
+            ("dp4a.s32.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
+                dot([true, true], a, b, c)
+            }),
+            ("dp4a.s32.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
+                dot([true, false], a, b, c)
+            }),
+            ("dp4a.u32.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
+                dot([false, false], a, b, c)
+            }),
+        ],
+    );
+}
+
 #[test]
 fn arithmetic_of_64_bits() {
     check(

@@ -1,7 +1,7 @@
 //! GPM counters under load in virtual time, and clocks under the power cap.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use crate::nvml_support::mig::{divided, filled, out};
 use crate::nvml_support::{
@@ -10,11 +10,12 @@ use crate::nvml_support::{
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
-use gpubench_virtual_gpu_abi::nvml::gpm::{GpmMetric, GpmMetricsGet, GpmSupport, METRICS};
+use gpubench_virtual_gpu_abi::nvml::gpm::GpmSupport;
 use gpubench_virtual_gpu_abi::nvml::types::{FieldValue, ViolationTime};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::machine::Machine;
+use crate::nvml_support::gpm::metrics;
 
 const COPY: &str = ptx!("stream_copy");
 const INVALID_ARGUMENT: i32 = 2;
@@ -53,39 +54,9 @@ fn sample() -> Result<Handle, Error> {
     Ok(sample)
 }
 
-/// These metrics between two samples, each with its own result, or the code of the call.
-fn metrics(first: Handle, second: Handle, ids: &[u32]) -> Result<Vec<(i32, f64)>, i32> {
-    let nothing = GpmMetric {
-        metric_id: 0,
-        result: 9,
-        value: -1.0,
-        short_name: null(),
-        long_name: null(),
-        unit: null(),
-    };
-    let mut get = Box::new(GpmMetricsGet {
-        version: 1,
-        count: ids.len() as u32,
-        first,
-        second,
-        metrics: [nothing; METRICS],
-    });
-    for (metric, id) in get.metrics.iter_mut().zip(ids) {
-        metric.metric_id = *id;
-    }
-    // SAFETY: a valid structure.
-    match unsafe { nvmlGpmMetricsGet(&raw mut *get) } {
-        0 => Ok(get.metrics[..ids.len()]
-            .iter()
-            .map(|m| (m.result, m.value))
-            .collect()),
-        code => Err(code),
-    }
-}
-
 /// Percentages of time, SMs and DRAM between two samples of one instance.
 fn percentages(pair: [Handle; 2]) -> Result<[f64; 3], Error> {
-    let found = metrics(pair[0], pair[1], &[1, 2, 10]).map_err(|code| format!("code {code}"))?;
+    let found = metrics(pair, &[1, 2, 10]).map_err(|code| format!("code {code}"))?;
     let mut out = [0.0; 3];
     for (to, (result, value)) in out.iter_mut().zip(found) {
         ok(result)?;
@@ -114,7 +85,7 @@ fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
         assert_eq!(support.is_supported, 1);
         let (first, second) = (sample()?, sample()?);
         assert_eq!(
-            metrics(first, second, &[1]),
+            metrics([first, second], &[1]),
             Err(INVALID_ARGUMENT),
             "empty samples"
         );
@@ -127,11 +98,11 @@ fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
         // Four of 132 SMs, each at 6.4 of the device's 335 GB/s.
         let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
         close(percentages([first, second])?, [100.0, sms, dram]);
-        let rest = metrics(first, second, &[30, 20, 60, 0, 477]).map_err(|c| format!("{c}"))?;
+        let rest = metrics([first, second], &[30, 20, 60, 0, 477]).map_err(|c| format!("{c}"))?;
         let wrong = (INVALID_ARGUMENT, 0.0);
         let absent = (NOT_SUPPORTED, 0.0);
         assert_eq!(rest, [absent, (0, 0.0), (0, 0.0), wrong, wrong]);
-        let backwards = metrics(second, first, &[1]).map_err(|c| format!("{c}"))?;
+        let backwards = metrics([second, first], &[1]).map_err(|c| format!("{c}"))?;
         assert_eq!(backwards, [wrong]);
         // SAFETY: a valid handle, twice.
         unsafe {
@@ -156,12 +127,12 @@ fn copies_are_counted_as_received(
         let began_ns = clock.now_ns();
         ok(cuMemcpyHtoD_v2(to, host.as_ptr().cast(), BYTES))?;
         ok(nvmlGpmSampleGet(device, second))?;
-        let soon = metrics(first, second, &[21]).map_err(|c| format!("{c}"))?;
+        let soon = metrics([first, second], &[21]).map_err(|c| format!("{c}"))?;
         assert_eq!(soon, [(NO_DATA, 0.0)], "less than a refresh has passed");
         clock.sleep_until(began_ns + WINDOW_NS)?;
         ok(nvmlGpmSampleGet(device, second))?;
     }
-    let found = metrics(first, second, &[21, 20]).map_err(|c| format!("{c}"))?;
+    let found = metrics([first, second], &[21, 20]).map_err(|c| format!("{c}"))?;
     assert!((found[0].1 / (4.0 / 0.12) - 1.0).abs() < 0.01, "{found:?}");
     assert_eq!(found[1], (0, 0.0));
     Ok(())
@@ -204,7 +175,7 @@ fn gpm_counts_per_instance() -> Result<(), Error> {
         }
         assert_eq!(percentages(handles[3])?, [0.0; 3], "its neighbour");
         assert_eq!(
-            metrics(handles[0][0], handles[1][1], &[1]),
+            metrics([handles[0][0], handles[1][1]], &[1]),
             Err(INVALID_ARGUMENT)
         );
         Ok(())

@@ -2,11 +2,11 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::collections::BTreeMap;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
-use gpubench_virtual_gpu_abi::nvml::gpm::{GpmMetric, GpmMetricsGet, GpmSupport, METRICS};
+use gpubench_virtual_gpu_abi::nvml::gpm::GpmSupport;
 use gpubench_virtual_gpu_abi::nvml::types::{
     AccountingStats, ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps,
     ConfComputeSystemState, EccSramErrorStatus, EventData, FieldValue, Memory, MemoryV2,
@@ -18,6 +18,7 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
 use super::MS;
+use crate::nvml_support::gpm::metrics;
 use crate::nvml_support::mig::{mode, out};
 use crate::nvml_support::{Error, Getter, ok};
 
@@ -142,7 +143,13 @@ impl Reader {
         let found = metrics(pair, &GPM.map(|(id, _)| id));
         for (at, (_, name)) in GPM.into_iter().enumerate() {
             let answer = match codes {
-                [0, 0] => found.as_ref().map_err(|code| *code).and_then(|all| all[at]),
+                [0, 0] => found
+                    .as_ref()
+                    .map_err(|code| *code)
+                    .and_then(|all| match all[at] {
+                        (0, value) => Ok(value),
+                        (code, _) => Err(code),
+                    }),
                 [code, _] => Err(code),
             };
             self.put(name, answer);
@@ -355,42 +362,6 @@ const GPM: [(u32, &str); 17] = [
     (60, "gpm 60 nvlink received"),
     (61, "gpm 61 nvlink sent"),
 ];
-
-/// These metrics between two samples, each with its own result, or the code of the call.
-fn metrics(pair: [Handle; 2], ids: &[u32]) -> Result<Vec<Result<f64, i32>>, i32> {
-    let nothing = GpmMetric {
-        metric_id: 0,
-        result: 9,
-        value: -1.0,
-        short_name: null(),
-        long_name: null(),
-        unit: null(),
-    };
-    let mut get = Box::new(GpmMetricsGet {
-        version: 1,
-        count: ids.len() as u32,
-        first: pair[0],
-        second: pair[1],
-        metrics: [nothing; METRICS],
-    });
-    for (metric, id) in get.metrics.iter_mut().zip(ids) {
-        metric.metric_id = *id;
-    }
-    // SAFETY: a valid structure.
-    match unsafe { nvmlGpmMetricsGet(&raw mut *get) } {
-        0 => Ok(get.metrics[..ids.len()]
-            .iter()
-            .map(|m| {
-                if m.result == 0 {
-                    Ok(m.value)
-                } else {
-                    Err(m.result)
-                }
-            })
-            .collect()),
-        code => Err(code),
-    }
-}
 
 fn field(device: DeviceHandle, field_id: u32) -> Result<f64, i32> {
     let request = FieldValue {

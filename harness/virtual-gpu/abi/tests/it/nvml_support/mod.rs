@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
+pub mod gpm;
 pub mod mig;
 
 use std::ffi::c_char;
@@ -49,7 +50,10 @@ pub fn observed_on(
 ) -> Result<(), Error> {
     match std::env::var(ROLE).as_deref() {
         Ok("tenant") => return tenant(),
-        Ok(_) => return observer(),
+        Ok(_) => {
+            std::fs::write(flag("observed")?, "")?;
+            return observer();
+        }
         Err(_) => {}
     }
     let dir = tempfile::tempdir()?;
@@ -57,6 +61,9 @@ pub fn observed_on(
     let status = process_in_role(test, "observer")?
         .env(ENV, dir.path())
         .status()?;
+    if !dir.path().join("observed").exists() {
+        return Err(format!("no test of this program is called {test}").into());
+    }
     if status.success() {
         Ok(())
     } else {

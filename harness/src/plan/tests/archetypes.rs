@@ -2,8 +2,8 @@
 
 use gpubench_record::{Condition, Role};
 
-use super::tests::{built_in, host};
-use super::{notes, plan};
+use super::{built_in, host};
+use crate::plan::{notes, plan};
 use crate::profile::units::Span;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;

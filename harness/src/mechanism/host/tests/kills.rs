@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use super::fake::{FakeHost, State};
-use super::{Change, DaemonConfig, Found, Guard, JournalLocation, Recovery};
-use super::{leftovers, recover, unclean};
 use crate::device::mig::Placement;
+use crate::mechanism::host::fake::{FakeHost, State};
+use crate::mechanism::host::{Change, DaemonConfig, Found, Guard, JournalLocation, Recovery};
+use crate::mechanism::host::{leftovers, recover, unclean};
 
 const GPU: &str = "GPU-kill-test";
 const FOLDER: &str = "GPUBENCH_KILL_TEST_FOLDER";
@@ -92,7 +92,7 @@ fn victim() {
 /// Runs the process; whether it ended by itself.
 fn run_victim(folder: &Path, steps: u32) -> bool {
     let status = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "mechanism::host::kill_tests::victim"])
+        .args(["--exact", "mechanism::host::tests::kills::victim"])
         .env(FOLDER, folder)
         .env(STEPS, steps.to_string())
         .output()

@@ -1,6 +1,6 @@
 //! Layouts on hosts with and without `--allow-reconfigure`, and the proofs of separate instances.
 
-use super::mig::{Mig, assigned, instance_env};
+use super::{Mig, assigned, instance_env};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
 use crate::mechanism::{HostFacts, Mechanism, MechanismContext, Observation, TenantObservation};
 use crate::plan::Availability;

@@ -2,8 +2,8 @@
 
 use gpubench_record::Condition;
 
-use super::tests::{TestResult, built_in, host};
-use super::{notes, plan};
+use super::{TestResult, built_in, host};
+use crate::plan::{notes, plan};
 use crate::profile::units::Span;
 use crate::profile::{Blocks, Profile, Wanted};
 

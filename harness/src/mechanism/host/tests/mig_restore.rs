@@ -1,6 +1,7 @@
 //! Property test over MIG layouts: a layout is set up beside existing instances, and the process is
 //! killed at a random step. The host is restored, and the layout keeps to the vendor's placements.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use gpubench_predict::mig::tables;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::fake::{FakeHost, State};
-use super::{Guard, JournalLocation, Recovery, leftovers, recover, unclean};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
+use crate::mechanism::host::fake::{FakeHost, State};
+use crate::mechanism::host::{Guard, JournalLocation, Recovery, leftovers, recover, unclean};
 use crate::mechanism::mig_layout::fit;
 use crate::mechanism::mig_layout::tests::profiles;
 use crate::mechanism::mig_setup::{Layout, enter, layout};
@@ -65,6 +66,9 @@ impl Case {
         Some(set_up)
     }
 }
+
+/// `SIGKILL`, which ends the process at a step.
+const KILL: i32 = 9;
 
 /// The process that is killed, not a test: it returns at once without its variable.
 #[test]
@@ -137,7 +141,9 @@ proptest! {
         };
         let host = FakeHost::new(&dir.path().join("host.json"), None);
         host.put(&initial);
-        let Some(set_up) = whole.run(dir.path()) else { return Ok(()) };
+        let set_up = whole.run(dir.path());
+        prop_assume!(set_up.is_some());
+        let set_up = set_up.expect("it fits");
         prop_assert_eq!(host.state(), initial.clone(), "after a whole run");
         prop_assert!(set_up.mig);
         prop_assert!(is_legal(&all, tables()[gpu].slices, &set_up.instances), "{:?}", set_up);
@@ -146,11 +152,14 @@ proptest! {
         let killed = Case { steps: Some(steps), ..whole };
         let text = serde_json::to_string(&killed).expect("text");
         std::fs::write(dir.path().join("case.json"), text).expect("written");
-        Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "mechanism::host::mig_restore_tests::victim"])
+        let ended = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "mechanism::host::tests::mig_restore::victim"])
             .env(FOLDER, dir.path())
             .output()
             .expect("started");
+        let died = ended.status.signal() == Some(KILL);
+        let passed = String::from_utf8_lossy(&ended.stdout).contains("1 passed");
+        prop_assert!(died || passed, "{:?}", ended);
         for (journal, left) in leftovers(&dir.path().join("state"), None).expect("readable") {
             recover(&host, journal, &left, Recovery::Whole).expect("recovered");
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::process::{Child, Command};
 
-use super::link::{Link, PreKillHook};
+use super::{Link, PreKillHook};
 
 /// A tenant that records SIGTERM in a file and does not end.
 fn stubborn(folder: &Path) -> std::io::Result<Child> {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{Cell, Condition, Plan};
 use proptest::prelude::*;
 
-use super::capability::Capabilities;
-use super::tests::{TestResult, built_in, host};
-use super::{PlanError, plan};
+use super::{TestResult, built_in, host};
+use crate::plan::capability::Capabilities;
+use crate::plan::{PlanError, plan};
 use crate::profile::units::Span;
 use crate::profile::{Overrides, Profile, parse};
 

@@ -4,8 +4,8 @@ use gpubench_record::Condition::{self, C, N, S, U};
 use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
 use gpubench_record::{Gate, GateScope, OutcomeKind, Phase, Proof, ProofTime, SampleStatus};
 
-use super::changes::*;
-use super::fixture::{MS, World, row};
+use crate::gate::changes::*;
+use crate::gate::fixture::{MS, World, row};
 
 /// A change to a valid cell of one condition, and what must follow.
 struct Case {
