@@ -91,6 +91,15 @@ pub fn set_fifo() -> Result<(), ClockError> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, FIFO_PRIORITY)
 }
 
+/// Puts the calling thread into the real-time class, below the issuer, which may share its core.
+///
+/// # Errors
+/// As [`set_fifo`].
+pub fn set_fifo_of_reaper() -> Result<(), ClockError> {
+    let class = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    set_class(class, FIFO_PRIORITY - 1)
+}
+
 /// Puts the calling thread back into the ordinary class.
 ///
 /// # Errors
