@@ -17,7 +17,7 @@ mod virtual_time;
 mod wall;
 
 pub use participation::Participation;
-use thread::Cores;
+use thread::ReaperCores;
 use virtual_time::VirtualTime;
 pub use wall::WallClock;
 
@@ -102,12 +102,12 @@ pub trait Time: Send + Sync + 'static {
     /// Reserves room for a participant of this process that will join soon.
     fn announce(&self, _id: u32) {}
 
-    /// Prepares the reaping thread: moves it to these cores, on the wall clock. True if it got the
+    /// Prepares the reaping thread: moves it to its cores, on the wall clock. True if it got the
     /// real-time class too.
     ///
     /// # Errors
     /// When the kernel refuses the cores.
-    fn settle_reaper(&self, _cores: Option<&Cores>) -> Result<bool, ClockError> {
+    fn settle_reaper(&self, _cores: Option<ReaperCores>) -> Result<bool, ClockError> {
         Ok(false)
     }
 
@@ -221,7 +221,7 @@ impl Time for Clock {
         self.time().announce(id);
     }
 
-    fn settle_reaper(&self, cores: Option<&Cores>) -> Result<bool, ClockError> {
+    fn settle_reaper(&self, cores: Option<ReaperCores>) -> Result<bool, ClockError> {
         self.time().settle_reaper(cores)
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use gpubench_record::{Bursts, CpuGaps, Gaps, LoadSpec};
 
-use crate::clock::thread::Cores;
+use crate::clock::thread::ReaperCores;
 use crate::clock::{ClockError, Participation, Time};
 use crate::log::LogWriter;
 
@@ -130,9 +130,8 @@ pub struct CellRun {
     pub issuer: u32,
     /// Participant number of the reaping thread.
     pub reaper: u32,
-    /// The cores of the reaper, where the issuer is pinned to a core of its own. The issuer starts
-    /// the reaper, which would otherwise inherit and keep that core.
-    pub reaper_cores: Option<Cores>,
+    /// The cores of the reaper, where the issuer is pinned to a core of its own.
+    pub reaper_cores: Option<ReaperCores>,
     /// Driver error codes that answer a request.
     pub answers: &'static [i32],
 }

@@ -157,11 +157,11 @@ fn a_run_says_before_its_first_cell_which_threads_share_cores() -> TestResult {
     let run = finish(command);
     all.apply()?;
     let run = run?.ended_with(0)?;
-    let text = "note: 2 cores for 2 tenants: the victim's issuer and reaper share core ";
+    let text = "note: 2 cores for 2 tenants: the victim's reaper shares core ";
     assert!(run.stdout.contains(text), "{}", run.text());
     // Virtual time passes without cores.
     let plan = ["plan", "--device", "virtual:hopper", "--profile", "short.toml"];
     let run = finish(lab.gpubench(plan))?.ended_with(0)?;
-    assert!(!run.stdout.contains("share core"), "{}", run.text());
+    assert!(!run.stdout.contains("shares core"), "{}", run.text());
     Ok(())
 }

@@ -9,7 +9,7 @@ use gpubench_stats::{schedule_hash, schedule_ns};
 
 use super::failure::{Failure, While};
 use super::tenant::{Open, Tenant, joined, usable};
-use crate::clock::thread::Cores;
+use crate::clock::thread::{Cores, ReaperCores};
 use crate::clock::{Clock, Time};
 use crate::device::{NoDevice, Requests};
 use crate::generator::{CellRun, Outcome, Reap, run_cell, shape};
@@ -89,11 +89,12 @@ impl Tenant {
         }
         // The reaper would keep the core of the issuer, which starts it.
         let reaper_cores = match cell.reaper_cpu {
-            Some(reaper) => cpu.map(|_| Cores::only(reaper)),
+            Some(reaper) => cpu.map(|_| ReaperCores::Own(reaper)),
             None => found
                 .zip(cpu)
                 .map(|(found, cpu)| found.without(cpu))
-                .filter(|others| !others.list().is_empty()),
+                .filter(|others| !others.list().is_empty())
+                .map(ReaperCores::Shared),
         };
         let played = run(&self.clock, open, cell, t0_ns, reaper_cores);
         if let Some(found) = found {
@@ -134,7 +135,7 @@ fn run(
     open: &mut Open,
     cell: Cell,
     t0_ns: u64,
-    reaper_cores: Option<Cores>,
+    reaper_cores: Option<ReaperCores>,
 ) -> Result<Outcome, Failure> {
     const DOING: &str = "running a cell";
     let Participants { issuer, reaper } = open.participants;

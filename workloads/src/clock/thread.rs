@@ -74,6 +74,15 @@ impl Cores {
     }
 }
 
+/// Where the reaping thread runs, if its issuer is pinned: it would inherit that core.
+#[derive(Debug, Clone, Copy)]
+pub enum ReaperCores {
+    /// A core that no other placed thread uses.
+    Own(u32),
+    /// Cores that it shares with other threads.
+    Shared(Cores),
+}
+
 /// Limits the timer slack of the calling thread.
 ///
 /// # Errors
@@ -91,7 +100,7 @@ pub fn set_fifo() -> Result<(), ClockError> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, FIFO_PRIORITY)
 }
 
-/// Puts the calling thread into the real-time class, below the issuer, which may share its core.
+/// Puts the calling thread into the real-time class, below the issuer.
 ///
 /// # Errors
 /// As [`set_fifo`].

@@ -11,7 +11,7 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::guard::{self, Guard};
-use super::thread::Cores;
+use super::thread::{Cores, ReaperCores};
 use super::token::Token;
 use super::{ClockError, Time, thread};
 
@@ -160,15 +160,17 @@ impl Time for WallClock {
         tokens.entry(id).or_default();
     }
 
-    fn settle_reaper(&self, cores: Option<&Cores>) -> Result<bool, ClockError> {
-        let Some(cores) = cores else {
-            return Ok(false);
-        };
-        cores.apply()?;
-        // It spins for as long as a request runs, which may be all the time. The kernel would stop
-        // a real-time thread for that, and one without a core of its own would stop others.
-        let has_core = cores.list().len() == 1;
-        Ok(has_core && thread::fifo_is_unthrottled() && thread::set_fifo_of_reaper().is_ok())
+    fn settle_reaper(&self, cores: Option<ReaperCores>) -> Result<bool, ClockError> {
+        match cores {
+            None => Ok(false),
+            Some(ReaperCores::Shared(cores)) => cores.apply().map(|()| false),
+            Some(ReaperCores::Own(cpu)) => {
+                Cores::only(cpu).apply()?;
+                // It spins for as long as requests run, for which the kernel may stop a real-time
+                // thread. On a shared core it would stop the others.
+                Ok(thread::fifo_is_unthrottled() && thread::set_fifo_of_reaper().is_ok())
+            }
+        }
     }
 
     fn begin_schedule(&self, rate_per_s: f64) -> bool {

@@ -163,16 +163,20 @@ pub(super) fn await_row(
     slots: usize,
     time: &dyn Time,
     t0_ns: u64,
-    gaps: Option<&mut GapCounter>,
+    mut gaps: Option<&mut GapCounter>,
 ) -> Result<(), DeviceError> {
     let slot = slot_of(row.seq, slots);
     let now_ns = || time.now_ns().saturating_sub(t0_ns);
-    let (waited, done_ns) = match gaps {
+    let (waited, done_ns) = match gaps.as_deref_mut() {
         Some(gaps) => gaps::poll(slot, row.t_ret_ns, reap, now_ns, gaps),
         None => (reap.wait(slot), now_ns()),
     };
     row.t_done_ns = done_ns;
     let gpu_ns = waited.and_then(|()| reap.gpu_ns(slot));
+    if let Some(gaps) = gaps {
+        // The driver works for this call, so it is longer than an iteration without a gap.
+        gaps.resume(now_ns());
+    }
     match gpu_ns {
         Ok(gpu_ns) => {
             row.gpu_ns = gpu_ns;

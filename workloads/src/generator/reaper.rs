@@ -10,7 +10,7 @@ use super::gaps::{self, GapCounter};
 use super::issuer::{ErrorsInARow, await_row};
 use super::shared::Shared;
 use super::{CellRun, CellRunError, Reap};
-use crate::clock::thread::Cores;
+use crate::clock::thread::ReaperCores;
 use crate::clock::{ClockError, Participation, Time};
 
 /// Starts the thread. The thread itself joins the clock: joining may wait until every expected
@@ -44,7 +44,7 @@ struct Reaper {
     shared: Arc<Shared>,
     t0_ns: u64,
     me: u32,
-    cores: Option<Cores>,
+    cores: Option<ReaperCores>,
     slots: usize,
 }
 
@@ -60,7 +60,7 @@ impl Drop for DoneOnDrop<'_> {
 impl Reaper {
     fn run(self) -> Result<(), ClockError> {
         let done = DoneOnDrop(&self.shared);
-        let fifo = self.time.settle_reaper(self.cores.as_ref())?;
+        let fifo = self.time.settle_reaper(self.cores)?;
         let participation = Participation::join(&*self.time, self.me)?;
         let mut gaps = gaps::are_counted(&*self.time, &*self.reap).then(GapCounter::default);
         let worked = self.work(gaps.as_mut());
