@@ -71,8 +71,10 @@ pub trait Time: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the clock refuses.
-    fn sleep_and_spin(&self, t_ns: u64, _tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {
-        self.sleep_until(t_ns)
+    fn sleep_and_spin(&self, t_ns: u64, tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {
+        self.sleep_until(t_ns)?;
+        tick(t_ns);
+        Ok(())
     }
 
     /// Joins the clock as participant `me`, on the calling thread.

@@ -12,6 +12,7 @@ use sync::{AtomicU64, Ordering};
 
 #[path = "../src/log/committed.rs"]
 mod committed;
+#[expect(dead_code, reason = "the product has callers of all of it")]
 #[path = "../src/generator/ring.rs"]
 mod ring;
 
