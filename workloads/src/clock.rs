@@ -17,7 +17,7 @@ mod virtual_time;
 mod wall;
 
 pub use participation::Participation;
-use thread::Cores;
+use thread::ReaperCores;
 use virtual_time::VirtualTime;
 pub use wall::WallClock;
 
@@ -61,6 +61,22 @@ pub trait Time: Send + Sync + 'static {
     /// When the clock refuses.
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError>;
 
+    /// Whether instants are those of the host, on which threads compete for cores.
+    fn is_wall(&self) -> bool {
+        false
+    }
+
+    /// As [`Time::sleep_until`]; calls `tick` with the instant of every iteration of a spin at the
+    /// end, of which the first is no later than `t_ns`.
+    ///
+    /// # Errors
+    /// When the clock refuses.
+    fn sleep_and_spin(&self, t_ns: u64, tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {
+        self.sleep_until(t_ns)?;
+        tick(t_ns);
+        Ok(())
+    }
+
     /// Joins the clock as participant `me`, on the calling thread.
     ///
     /// # Errors
@@ -88,12 +104,13 @@ pub trait Time: Send + Sync + 'static {
     /// Reserves room for a participant of this process that will join soon.
     fn announce(&self, _id: u32) {}
 
-    /// Prepares the reaping thread: moves it to these cores, on the wall clock.
+    /// Prepares the reaping thread: moves it to its cores, on the wall clock. True if it got the
+    /// real-time class too.
     ///
     /// # Errors
     /// When the kernel refuses the cores.
-    fn settle_reaper(&self, _cores: Option<&Cores>) -> Result<(), ClockError> {
-        Ok(())
+    fn settle_reaper(&self, _cores: Option<ReaperCores>) -> Result<bool, ClockError> {
+        Ok(false)
     }
 
     /// Requests punctual wake-ups for the issuer while it follows a schedule; true if granted.
@@ -178,6 +195,14 @@ impl Time for Clock {
         self.time().sleep_until(t_ns)
     }
 
+    fn is_wall(&self) -> bool {
+        self.time().is_wall()
+    }
+
+    fn sleep_and_spin(&self, t_ns: u64, tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {
+        self.time().sleep_and_spin(t_ns, tick)
+    }
+
     fn join(&self, me: u32) -> Result<(), ClockError> {
         self.time().join(me)
     }
@@ -198,7 +223,7 @@ impl Time for Clock {
         self.time().announce(id);
     }
 
-    fn settle_reaper(&self, cores: Option<&Cores>) -> Result<(), ClockError> {
+    fn settle_reaper(&self, cores: Option<ReaperCores>) -> Result<bool, ClockError> {
         self.time().settle_reaper(cores)
     }
 

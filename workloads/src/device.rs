@@ -11,6 +11,7 @@ use crate::load::{Gpu, Prepared};
 #[derive(Debug)]
 pub struct EventPool {
     context: Context,
+    spin: bool,
     pairs: Vec<(Event, Event)>,
 }
 
@@ -31,6 +32,7 @@ impl EventPool {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             context: context.clone(),
+            spin,
             pairs,
         })
     }
@@ -55,6 +57,14 @@ impl Reap for EventPool {
 
     fn wait(&self, slot: usize) -> Result<(), DeviceError> {
         self.pairs[slot].1.synchronize().map_err(DeviceError::from)
+    }
+
+    fn polls(&self) -> bool {
+        self.spin
+    }
+
+    fn is_done(&self, slot: usize) -> Result<bool, DeviceError> {
+        self.pairs[slot].1.is_done().map_err(DeviceError::from)
     }
 
     fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError> {

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gpubench_record::{Bursts, LoadSpec};
+use gpubench_record::{Bursts, CpuGaps, Gaps, LoadSpec};
 
-use crate::clock::thread::Cores;
+use crate::clock::thread::ReaperCores;
 use crate::clock::{ClockError, Participation, Time};
 use crate::log::LogWriter;
 
@@ -20,6 +20,7 @@ mod closed;
 mod fake;
 #[cfg(test)]
 mod fake_device;
+mod gaps;
 mod issuer;
 mod open;
 mod reaper;
@@ -95,6 +96,20 @@ pub trait Reap: Send + Sync + 'static {
     /// When the request failed.
     fn wait(&self, slot: usize) -> Result<(), DeviceError>;
 
+    /// Whether threads on the wall clock poll with [`Reap::is_done`] in place of waiting. Only a
+    /// thread that polls notices that it lost its core.
+    fn polls(&self) -> bool {
+        false
+    }
+
+    /// Whether the request of this pair has ended.
+    ///
+    /// # Errors
+    /// When the request failed.
+    fn is_done(&self, slot: usize) -> Result<bool, DeviceError> {
+        self.wait(slot).map(|()| true)
+    }
+
     /// Time between the two events of an ended request.
     ///
     /// # Errors
@@ -115,9 +130,8 @@ pub struct CellRun {
     pub issuer: u32,
     /// Participant number of the reaping thread.
     pub reaper: u32,
-    /// The cores of the reaper, where the issuer is pinned to a core of its own. The issuer starts
-    /// the reaper, which would otherwise inherit and keep that core.
-    pub reaper_cores: Option<Cores>,
+    /// The cores of the reaper, where the issuer is pinned to a core of its own.
+    pub reaper_cores: Option<ReaperCores>,
     /// Driver error codes that answer a request.
     pub answers: &'static [i32],
 }
@@ -135,6 +149,10 @@ pub struct Outcome {
     pub unfinished: u64,
     /// Whether the issuer had the real-time class in the open loop.
     pub fifo: bool,
+    /// Whether the reaper had it.
+    pub reaper_fifo: bool,
+    /// CPU time that the threads lost; `None` where they did not count it.
+    pub cpu_gaps: Option<CpuGaps>,
     /// Whether work is still on the device, so that this process cannot measure any more.
     pub stuck: bool,
     /// The first error that ended the run early.
@@ -180,11 +198,11 @@ pub fn run_cell(
         // This could only return the reaper's own error; the first error counts.
         let _first_error_counts = time.unpark(run.reaper);
     }
-    let (overloaded, fifo, stuck) = played?;
-    if !stuck {
+    let issued = played?;
+    if !issued.stuck {
         reaping.join().map_err(|_| CellRunError::ReaperPanicked)??;
     }
-    Ok(shared.outcome(overloaded, fifo, stuck))
+    Ok(shared.outcome(&issued))
 }
 
 /// Checks that the load fits the prepared events.
@@ -222,18 +240,28 @@ fn check(run: &CellRun, slots: usize) -> Result<(), CellRunError> {
     Ok(())
 }
 
-/// The issuing thread's side: overloaded, real-time, stuck.
+/// How the issuing thread's side ended.
+#[derive(Debug, Default)]
+struct Issued {
+    overloaded: bool,
+    fifo: bool,
+    stuck: bool,
+    /// Its gaps in the closed and in the open loop.
+    gaps: Option<(Gaps, Gaps)>,
+}
+
+/// The issuing thread's side.
 fn issue(
     time: &dyn Time,
     run: &CellRun,
     submit: &mut dyn Submit,
     reap: &dyn Reap,
     shared: &Shared,
-) -> Result<(bool, bool, bool), CellRunError> {
+) -> Result<Issued, CellRunError> {
     let participation = Participation::join(time, run.issuer)?;
     time.sleep_until(run.t0_ns)?;
     let mut issuer = Issuer::new(time, run, submit, reap, shared);
-    let (mut overloaded, mut fifo, mut stuck) = (false, false, false);
+    let mut issued = Issued::default();
     match run.load {
         LoadSpec::Victim {
             warmup_end_ns,
@@ -245,13 +273,13 @@ fn issue(
             ..
         } => {
             closed::run(&mut issuer, warmup_end_ns, closed_end_ns)?;
-            fifo = time.begin_schedule(rate_per_s);
+            issued.fifo = time.begin_schedule(rate_per_s);
             let open = open::run(&mut issuer, open_start_ns, u64::from(outstanding_max));
             time.end_schedule();
-            overloaded = open?;
+            issued.overloaded = open?;
             shared.close();
             time.unpark(run.reaper)?;
-            stuck = open::drain(&mut issuer, open_end_ns)?;
+            issued.stuck = open::drain(&mut issuer, open_end_ns)?;
         }
         LoadSpec::Aggressor {
             end_ns,
@@ -266,8 +294,9 @@ fn issue(
     if !shared.closing.swap(true, Ordering::AcqRel) {
         time.unpark(run.reaper)?;
     }
+    issued.gaps = issuer.counted_gaps();
     participation.leave()?;
-    Ok((overloaded, fifo, stuck))
+    Ok(issued)
 }
 
 #[cfg(test)]

@@ -10,5 +10,6 @@ pub mod generator;
 pub mod load;
 pub mod log;
 pub mod probe;
+mod sync;
 pub mod timer_selftest;
 pub mod user_victim;

@@ -4,6 +4,7 @@
 //! the count that includes it, stored with release order. A tenant killed between the two loses
 //! that row and no other.
 
+mod committed;
 mod reader;
 mod writer;
 

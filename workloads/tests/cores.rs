@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gpubench_workloads::clock::thread::Cores;
+use gpubench_workloads::clock::thread::{Cores, ReaperCores};
 use gpubench_workloads::clock::{Time, WallClock};
 use gpubench_workloads::generator::{DeviceError, Reap, run_cell};
 use gpubench_workloads::log::LogWriter;
@@ -21,7 +21,7 @@ fn a_reaper_leaves_the_core_of_its_issuer() -> Result<(), Box<dyn std::error::Er
     let others = if is_single { found } else { found.without(own) };
     Cores::only(own).apply()?;
     let time: Arc<dyn Time> = Arc::new(WallClock::new());
-    let run = victim_cell(time.now_ns(), vec![MS], Some(others));
+    let run = victim_cell(time.now_ns(), vec![MS], Some(ReaperCores::Shared(others)));
     let reaper_cores: Arc<Mutex<Vec<u32>>> = Arc::default();
     let noted = Arc::clone(&reaper_cores);
     let reap: Arc<dyn Reap> = Arc::new(InstantReap(move || {

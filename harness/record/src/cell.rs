@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cpu_gaps::CpuGaps;
 use crate::gate::Gate;
 use crate::outcome::Outcome;
 use crate::plan::{Cell, CellTenant};
@@ -53,6 +54,12 @@ pub struct TenantResult {
     /// Scheduling class that its issuer had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched: Option<String>,
+    /// Scheduling class that its reaper had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reaper_sched: Option<String>,
+    /// CPU time that its threads lost; absent where it did not count it, as in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_gaps: Option<CpuGaps>,
 }
 
 impl CellResult {
@@ -81,6 +88,8 @@ impl TenantResult {
             unlogged: 0,
             overloaded: false,
             sched: None,
+            reaper_sched: None,
+            cpu_gaps: None,
         }
     }
 }

@@ -59,6 +59,7 @@ gates! {
     Throttle => "throttle",
     Xid => "xid",
     CpuSteal => "cpu-steal",
+    CpuGap => "cpu-gap",
     Baseline => "baseline",
 }
 

@@ -6,6 +6,7 @@
 
 pub mod cell;
 pub mod condition;
+pub mod cpu_gaps;
 pub mod ecc;
 pub mod event;
 pub mod exit_code;
@@ -32,6 +33,7 @@ pub mod xid;
 
 pub use cell::{CellResult, GateResult, GateScope, GateState, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};
+pub use cpu_gaps::{CpuGaps, Gaps, PhaseGaps};
 pub use ecc::EccCounts;
 pub use event::RunEvent;
 pub use exit_code::ExitCode;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu_gaps::CpuGaps;
 use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
 use crate::workload::{LoadSpec, WorkloadSpec};
@@ -120,6 +121,9 @@ pub enum ToTenant {
         capacity_rows: u64,
         /// The core of the issuer; none for an issuer that is not pinned.
         cpu: Option<u32>,
+        /// The core of the reaper; none for a reaper that only stays off the issuer's core.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reaper_cpu: Option<u32>,
     },
     /// Start at an instant of the shared clock.
     Go {
@@ -232,6 +236,12 @@ pub enum FromTenant {
         overloaded: bool,
         /// Scheduling class that the issuer really had: `fifo` or `other`.
         sched: String,
+        /// That of the reaper; absent for a user's program.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reaper_sched: Option<String>,
+        /// CPU time that its threads lost; absent where it did not count it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpu_gaps: Option<CpuGaps>,
     },
     /// The fault is prepared.
     Armed {

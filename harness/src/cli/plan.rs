@@ -7,13 +7,15 @@ use serde_json::json;
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
 use super::ui::{Ui, table};
+use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
+    DeviceSession, HostOptions, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
 };
 use crate::plan::{self, notes};
 use crate::profile::Profile;
 use crate::profile::units::Span;
+use crate::run::shortage;
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -57,13 +59,32 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let options = args.profile.host_options();
     let facts = host_facts::of_device(args.device.device.as_ref(), &options, &profile)?;
     let plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
-    let notes = notes(&plan, &profile);
+    let mut notes = notes(&plan, &profile);
+    notes.extend(shared_cores(args, &options, &profile, &plan)?);
     let text = match args.format {
         TextFormat::Json => render_json(&plan, &notes)?,
         TextFormat::Table => render_text(&plan, &notes),
     };
     ui.print(&text)?;
     Ok(ExitCode::Done)
+}
+
+/// Which threads will share cores; `None` in virtual time, which passes without cores.
+fn shared_cores(
+    args: &Args,
+    options: &HostOptions,
+    profile: &Profile,
+    plan: &Plan,
+) -> Result<Option<String>, ExpectedError> {
+    let device = args.device.device.as_ref();
+    let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
+        && host_facts::time_mode(device, options, profile) == TimeMode::Virtual;
+    if is_virtual {
+        return Ok(None);
+    }
+    shortage(plan).map_err(|error| ExpectedError::Internal {
+        what: format!("the cores of this process are unknown: {error}"),
+    })
 }
 
 fn run_rehearsal(args: &Args, profile: &Profile, ui: &Ui) -> Result<ExitCode, ExpectedError> {

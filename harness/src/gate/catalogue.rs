@@ -102,6 +102,10 @@ pub const CATALOGUE: &[GateEntry] = &[
     of_cell(Gate::Xid, "the device reported no Xid"),
     of_cell(Gate::CpuSteal, "no hypervisor took CPU time from the host"),
     of_cell(
+        Gate::CpuGap,
+        "the victim's threads lost little CPU time, so its rate is low by 10 % at most for that",
+    ),
+    of_cell(
         Gate::Baseline,
         "the native rate lies in the reference band of the GPU model",
     ),

@@ -1,6 +1,6 @@
 //! Changes to a valid cell, for the tests of the gates.
 
-use gpubench_record::Phase;
+use gpubench_record::{CpuGaps, Gaps, Phase, PhaseGaps};
 use gpubench_stats::ScheduleRng;
 
 use super::fixture::{MS, World, back_to_back, row};
@@ -29,6 +29,23 @@ pub(super) fn late_but_busy(world: &mut World) {
     world
         .victim(Phase::Open)
         .for_each(|row| row.issuer_idle = false);
+}
+
+/// The victim's issuer does not run for that long in the closed loop.
+pub(super) fn lose_core(world: &mut World, lost_ms: u64) {
+    let issuer = Gaps {
+        gaps: 1,
+        gap_ns_sum: lost_ms * MS,
+        gap_ns_max: lost_ms * MS,
+    };
+    let closed = PhaseGaps {
+        issuer,
+        reaper: None,
+    };
+    world.cpu_gaps = Some(CpuGaps {
+        closed,
+        ..CpuGaps::default()
+    });
 }
 
 pub(super) fn stop_aggressor(world: &mut World, at_ms: u64) {

@@ -2,7 +2,7 @@
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    Cell, CellResult, CellTenant, Condition, Durations, Phase, Proof, RequiredProof, Role,
+    Cell, CellResult, CellTenant, Condition, CpuGaps, Durations, Phase, Proof, RequiredProof, Role,
     SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds,
 };
 use gpubench_stats::poisson_schedule_ns;
@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub throttle_reasons: Option<u64>,
     pub xids: Option<Vec<u32>>,
     pub steal: Option<f64>,
+    /// The victim's lost CPU time.
+    pub cpu_gaps: Option<CpuGaps>,
     pub proofs: Vec<Proof>,
     pub required_proofs: Option<Vec<RequiredProof>>,
 }
@@ -100,6 +102,7 @@ impl World {
             throttle_reasons: Some(0),
             xids: Some(Vec::new()),
             steal: Some(0.0),
+            cpu_gaps: Some(CpuGaps::default()),
             proofs: Vec::new(),
             required_proofs: None,
         }
@@ -113,6 +116,7 @@ impl World {
                 unlogged: if number == 0 { self.unlogged } else { 0 },
                 overloaded: number == 0 && self.overloaded,
                 sched: Some("fifo".to_owned()),
+                cpu_gaps: self.cpu_gaps.filter(|_| number == 0),
                 ..TenantResult::ready(planned, None)
             })
             .collect();

@@ -12,6 +12,7 @@ mod catalogue;
 #[cfg(test)]
 mod changes;
 mod closed;
+mod cpu_gaps;
 mod fault_trial;
 mod findings;
 #[cfg(test)]
@@ -43,6 +44,9 @@ use spans::Windows;
 pub mod figure {
     /// Completions per second of the closed loop, from its first request to its last completion.
     pub const CLOSED_RATE_PER_S: &str = "closed_rate_per_s";
+    /// The most by which lost CPU time can have lowered the rate of the closed loop, as the logarithm
+    /// of a ratio; absent where it was not observed.
+    pub const CLOSED_RATE_LOSS_MAX_LN: &str = "closed_rate_loss_max_ln";
     /// Median time from schedule to completion in the open loop.
     pub const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
     /// 99th percentile of the same; absent below 368 requests or under overload.
@@ -121,6 +125,7 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     }
     beside::judge(observation, victim, &windows, &mut found);
     host::judge(observation, victim, &mut found);
+    cpu_gaps::judge(observation, victim, &windows, &mut found);
     let tenants = observation.tenants.iter();
     Ok(CellResult {
         cell: observation.cell.clone(),

@@ -125,8 +125,8 @@ fn lateness_and_steal_do_not_apply_in_virtual_time() {
     late(&mut world, 5 * MS / 10);
     let result = world.judge();
     assert_eq!(
-        [Gate::Lateness, Gate::CpuSteal].map(|gate| result.gate_state(&gate)),
-        [Some(NotApplicable); 2]
+        [Gate::Lateness, Gate::CpuSteal, Gate::CpuGap].map(|gate| result.gate_state(&gate)),
+        [Some(NotApplicable); 3]
     );
     assert_eq!(
         result.rates["lateness_idle_p99_ns"], 500_000.0,

@@ -7,7 +7,7 @@ use gpubench_record::user_victim::Reports;
 use gpubench_record::{Calibration, Cell, FORMAT_VERSION, RunEvent};
 use tokio::sync::watch;
 
-use super::cores::Placement;
+use super::cores::{Placement, shortage};
 use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
 use super::recorder::Recorder;
@@ -49,6 +49,10 @@ pub async fn run(
         device: Box::new(setup.identity.clone()),
         provenance: Box::new(setup.provenance.clone()),
     })?;
+    if let Some(text) = shortage_of(&setup)? {
+        observer.phase(&RunPhase::SharingCores(text.clone()));
+        recorder.warning(text)?;
+    }
     // Before any thread or process is started, because they inherit the cores of this one.
     let cores = Placement::settle(&setup)?;
     let handles = RunHandles::new(setup, Waits::new(stop), recorder.clone());
@@ -83,6 +87,14 @@ pub async fn run(
     recorder.close()?;
     coordinator.cores.leave()?;
     end
+}
+
+/// Which threads share cores; `None` in virtual time, which passes without cores.
+fn shortage_of(setup: &Setup) -> Result<Option<String>, RunError> {
+    if setup.clock.is_virtual() {
+        return Ok(None);
+    }
+    Ok(shortage(&setup.plan)?)
 }
 
 impl Coordinator {

@@ -38,6 +38,7 @@ mod xids;
 
 pub use clock::{RunClock, rfc3339_now};
 pub use coordinator::run;
+pub use cores::shortage;
 use handles::RunHandles;
 pub use host_setup::HostSetup;
 pub use kernel_log::{KernelLog, PciAddress};

@@ -88,6 +88,8 @@ pub enum RunError {
 /// A phase of a run, for the progress display.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunPhase {
+    /// The host has too few cores, and which threads share one.
+    SharingCores(String),
     /// Tenants are started.
     StartingTenants,
     /// Workloads are calibrated.
@@ -115,6 +117,7 @@ pub enum RunPhase {
 impl std::fmt::Display for RunPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::SharingCores(text) => write!(f, "note: {text}"),
             Self::StartingTenants => f.write_str("starting tenants"),
             Self::Calibrating => f.write_str("calibrating"),
             Self::StartingProgram { limit_s, sign } => write!(

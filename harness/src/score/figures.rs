@@ -6,6 +6,7 @@ use gpubench_stats::bimodal::{Modes, modes};
 use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 
 use super::cells::Pairs;
+use super::lost_time::LostTime;
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// Smallest distance of two modes, as a log ratio. Nearer modes change no level: the nearest bounds
@@ -19,18 +20,32 @@ pub(super) struct Logs {
     /// Block numbers, rising.
     pub blocks: Vec<u32>,
     pub logs: Vec<f64>,
+    /// The part of the interval that no number of blocks narrows.
+    pub lost_time: LostTime,
 }
 
 impl Logs {
     /// The logarithms of `P_top / P_bottom`, with P the closed-loop rate, of each block.
     pub(super) fn of_rates(pairs: &Pairs<'_>) -> Self {
+        Self::of_cells(pairs.measured.iter().copied())
+    }
+
+    /// The same of these blocks, each with both of its cells.
+    pub(super) fn of_cells<'a>(
+        blocks: impl Iterator<Item = (u32, &'a CellResult, &'a CellResult)>,
+    ) -> Self {
         let rate = |cell: &CellResult| cell.rates.get(CLOSED_RATE_PER_S).copied();
-        let per_block = pairs.measured.iter().filter_map(|&(block, top, bottom)| {
-            let log = rate(top)?.ln() - rate(bottom)?.ln();
-            log.is_finite().then_some((block, log))
-        });
-        let (blocks, logs) = per_block.unzip();
-        Self { blocks, logs }
+        let counted: Vec<_> = blocks
+            .filter_map(|(block, top, bottom)| {
+                let log = rate(top)?.ln() - rate(bottom)?.ln();
+                log.is_finite().then_some((block, log, top, bottom))
+            })
+            .collect();
+        Self {
+            blocks: counted.iter().map(|one| one.0).collect(),
+            logs: counted.iter().map(|one| one.1).collect(),
+            lost_time: LostTime::of(counted.iter().map(|one| (one.2, one.3))),
+        }
     }
 
     /// The logarithms of both series in the blocks that they share.
@@ -46,10 +61,10 @@ impl Logs {
         both.unzip()
     }
 
-    /// The ratio with its 95 % interval.
+    /// The ratio with its 95 % interval, and what lost CPU time adds to it.
     pub(super) fn ratio(&self) -> Result<Estimate, NoEstimate> {
         let ratio = LogRatio::from_logs(self.logs.clone())?.interval(Confidence::P95)?;
-        Ok(printed(ratio, "ratio"))
+        Ok(self.lost_time.widen(printed(ratio, "ratio")))
     }
 
     /// Both modes in words; `None` for one mode.
@@ -212,10 +227,12 @@ mod tests {
         let left = Logs {
             blocks: vec![0, 1, 3],
             logs: vec![0.1, 0.2, 0.4],
+            lost_time: LostTime::default(),
         };
         let right = Logs {
             blocks: vec![1, 2, 3],
             logs: vec![2.0, 3.0, 4.0],
+            lost_time: LostTime::default(),
         };
         assert_eq!(left.shared(&right), (vec![0.2, 0.4], vec![2.0, 4.0]));
     }

@@ -26,6 +26,7 @@ mod fault;
 mod figures;
 mod jitter;
 mod level;
+mod lost_time;
 mod memory;
 mod overall;
 mod pool;

@@ -100,6 +100,9 @@ fn ratio(
     starved(what, &pairs, row);
     let logs = Logs::of_rates(&pairs);
     let estimate = row.take(what, logs.ratio())?;
+    if let Some(text) = logs.lost_time.in_words(what) {
+        row.warn(text);
+    }
     Some((logs, estimate))
 }
 

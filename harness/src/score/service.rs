@@ -13,7 +13,6 @@ use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
 
 use super::Context;
 use super::figures::Logs;
-use crate::gate::figure::CLOSED_RATE_PER_S;
 use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS, open_loop_doubt};
 
 const UNIT: &str = "ratio";
@@ -166,13 +165,9 @@ fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow
 
 /// The closed-loop rate over the solo rate of the same block.
 fn retention(measured: &[(u32, &CellResult, Option<&CellResult>)]) -> Option<Estimate> {
-    let rate = |cell: &CellResult| cell.rates.get(CLOSED_RATE_PER_S).copied();
-    let per_block = measured.iter().filter_map(|&(block, beside, solo)| {
-        let log = rate(beside)?.ln() - rate(solo?)?.ln();
-        log.is_finite().then_some((block, log))
-    });
-    let (blocks, logs) = per_block.unzip();
-    Logs { blocks, logs }.ratio().ok()
+    let pairs = measured.iter();
+    let pairs = pairs.filter_map(|&(block, beside, solo)| Some((block, beside, solo?)));
+    Logs::of_cells(pairs).ratio().ok()
 }
 
 /// The mean over blocks of the share of requests within the promised latency. Its interval is the

@@ -3,6 +3,7 @@
 mod circumstances;
 mod command_line;
 mod confusion;
+mod cpu_contention;
 mod divided;
 mod doctor;
 mod driver_layer;

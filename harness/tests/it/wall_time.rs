@@ -105,8 +105,8 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult 
             OutcomeKind::Inconclusive => assert!(has_reason, "{cell:?}"),
             other => return Err(format!("{}: {other:?}, {:?}", cell.cell.id, cell.outcome).into()),
         }
-        // Both gates are evaluated.
-        for gate in [Gate::Xid, Gate::CpuSteal] {
+        // These gates are evaluated.
+        for gate in [Gate::Xid, Gate::CpuSteal, Gate::CpuGap] {
             let state = cell.gate_state(&gate);
             assert!(
                 matches!(state, Some(GateState::Passed | GateState::Failed)),

@@ -140,11 +140,25 @@ impl Context {
         unsafe { self.api().ctx_synchronize() }
     }
 
-    /// Destroys a context with the work that runs on it, while other handles to it exist. Those
-    /// handles are invalid from then on and must be forgotten, not dropped.
-    pub fn destroy_under_work(&self) -> Result<(), DriverError> {
-        // SAFETY: the handle was made by this object; every later use of it is refused.
-        unsafe { self.api().ctx_destroy(self.0.handle) }
+    /// Destroys a context with the work that runs on it, while other objects of it exist.
+    ///
+    /// # Safety
+    /// The driver frees all objects of the context, so their handles dangle, also after an error:
+    /// the caller neither uses nor drops any clone of the context, stream, event, module, memory
+    /// or other object of it afterwards. [`std::mem::forget`] discards them.
+    ///
+    /// ```compile_fail,E0133
+    /// # use gpubench_kernels::driver::{Context, DriverError};
+    /// fn destroy(context: Context) -> Result<(), DriverError> {
+    ///     context.destroy_under_work()
+    /// }
+    /// ```
+    pub unsafe fn destroy_under_work(self) -> Result<(), DriverError> {
+        // The count of clones stays above zero, so the context is not destroyed a second time.
+        let context = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the handle was made by this object and is alive; the caller uses none of the
+        // objects that go with it.
+        unsafe { context.api().ctx_destroy(context.0.handle) }
     }
 
     /// Free and total device memory.

@@ -12,7 +12,16 @@ const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 /// Page-locked host memory for `len` numbers.
 ///
 /// The device may write to it while the host reads, so no slice of it is handed out: `read` and
-/// `write` copy. Dropping it waits for the context, since a copy may be running.
+/// `write` copy. `write` needs the buffer for itself, so no thread reads what another one writes:
+///
+/// ```compile_fail,E0594,E0596
+/// # use gpubench_kernels::driver::{DriverError, PinnedBuffer};
+/// fn shared(buffer: &PinnedBuffer<u64>) -> Result<(), DriverError> {
+///     buffer.write(0, &[1])
+/// }
+/// ```
+///
+/// Dropping it waits for the context, since a copy may be running.
 #[derive(Debug)]
 pub struct PinnedBuffer<T: Pod> {
     context: Context,
@@ -20,9 +29,10 @@ pub struct PinnedBuffer<T: Pod> {
     len: usize,
 }
 
-// SAFETY: raw memory owned by this object; host access goes through volatile copies only.
+// SAFETY: raw memory owned by this object, which no thread-local state refers to.
 unsafe impl<T: Pod> Send for PinnedBuffer<T> {}
-// SAFETY: as above: concurrent access reads some bits of a plain number, never a reference.
+// SAFETY: threads that share the buffer only read, since every write of the host takes `&mut self`.
+// The device's writes are no memory accesses of this program, and are read as volatile.
 unsafe impl<T: Pod> Sync for PinnedBuffer<T> {}
 
 impl<T: Pod> PinnedBuffer<T> {
@@ -66,7 +76,7 @@ impl<T: Pod> PinnedBuffer<T> {
     }
 
     /// Copies `values` to the elements from `at` on.
-    pub fn write(&self, at: usize, values: &[T]) -> Result<(), DriverError> {
+    pub fn write(&mut self, at: usize, values: &[T]) -> Result<(), DriverError> {
         let to = self.address("write to pinned memory", at, values.len())?;
         for (offset, value) in values.iter().enumerate() {
             // SAFETY: the range was checked; volatile because the device may be reading.

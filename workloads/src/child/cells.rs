@@ -9,7 +9,7 @@ use gpubench_stats::{schedule_hash, schedule_ns};
 
 use super::failure::{Failure, While};
 use super::tenant::{Open, Tenant, joined, usable};
-use crate::clock::thread::Cores;
+use crate::clock::thread::{Cores, ReaperCores};
 use crate::clock::{Clock, Time};
 use crate::device::{NoDevice, Requests};
 use crate::generator::{CellRun, Outcome, Reap, run_cell, shape};
@@ -21,6 +21,7 @@ pub(super) struct Cell {
     arrivals_ns: Vec<u64>,
     log: LogWriter,
     cpu: Option<u32>,
+    reaper_cpu: Option<u32>,
 }
 
 impl Tenant {
@@ -30,7 +31,7 @@ impl Tenant {
         load: LoadSpec,
         log: &Path,
         capacity_rows: u64,
-        cpu: Option<u32>,
+        (cpu, reaper_cpu): (Option<u32>, Option<u32>),
     ) -> Result<FromTenant, Failure> {
         const DOING: &str = "preparing a cell";
         let open = usable(&mut self.open, DOING)?;
@@ -64,6 +65,7 @@ impl Tenant {
             arrivals_ns,
             log,
             cpu,
+            reaper_cpu,
         });
         Ok(FromTenant::Ready {
             schedule_hash: hash,
@@ -85,12 +87,16 @@ impl Tenant {
         if let Some(cpu) = cpu {
             Cores::only(cpu).apply().doing(DOING)?;
         }
-        // Without another core the threads share one; the figures show it.
-        let others = found
-            .zip(cpu)
-            .map(|(found, cpu)| found.without(cpu))
-            .filter(|others| !others.list().is_empty());
-        let played = run(&self.clock, open, cell, t0_ns, others);
+        // The reaper would keep the core of the issuer, which starts it.
+        let reaper_cores = match cell.reaper_cpu {
+            Some(reaper) => cpu.map(|_| ReaperCores::Own(reaper)),
+            None => found
+                .zip(cpu)
+                .map(|(found, cpu)| found.without(cpu))
+                .filter(|others| !others.list().is_empty())
+                .map(ReaperCores::Shared),
+        };
+        let played = run(&self.clock, open, cell, t0_ns, reaper_cores);
         if let Some(found) = found {
             found.apply().doing(DOING)?;
         }
@@ -111,9 +117,16 @@ impl Tenant {
             rows: outcome.rows,
             unlogged: outcome.unlogged,
             overloaded: outcome.overloaded,
-            sched: if outcome.fifo { "fifo" } else { "other" }.to_owned(),
+            sched: class(outcome.fifo),
+            reaper_sched: Some(class(outcome.reaper_fifo)),
+            cpu_gaps: outcome.cpu_gaps,
         })
     }
+}
+
+/// The name of a scheduling class.
+fn class(fifo: bool) -> String {
+    if fifo { "fifo" } else { "other" }.to_owned()
 }
 
 /// Runs the cell; both threads join the clock and leave it within.
@@ -122,7 +135,7 @@ fn run(
     open: &mut Open,
     cell: Cell,
     t0_ns: u64,
-    reaper_cores: Option<Cores>,
+    reaper_cores: Option<ReaperCores>,
 ) -> Result<Outcome, Failure> {
     const DOING: &str = "running a cell";
     let Participants { issuer, reaper } = open.participants;

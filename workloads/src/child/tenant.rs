@@ -67,7 +67,11 @@ impl Tenant {
                 log,
                 capacity_rows,
                 cpu,
-            } => self.prepare(workload.as_ref(), load, Path::new(&log), capacity_rows, cpu),
+                reaper_cpu,
+            } => {
+                let (log, cpus) = (Path::new(&log), (cpu, reaper_cpu));
+                self.prepare(workload.as_ref(), load, log, capacity_rows, cpus)
+            }
             ToTenant::Go { t0_ns } => self.go(t0_ns),
             ToTenant::Arm {
                 fault,

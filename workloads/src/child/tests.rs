@@ -68,6 +68,7 @@ fn every_message_has_one_reply_and_quit_has_none() {
         log: "unused".to_owned(),
         capacity_rows: 1,
         cpu: None,
+        reaper_cpu: None,
     };
     let calibrate = ToTenant::Calibrate {
         workload: "compute".to_owned(),

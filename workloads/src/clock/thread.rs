@@ -74,6 +74,15 @@ impl Cores {
     }
 }
 
+/// Where the reaping thread runs, if its issuer is pinned: it would inherit that core.
+#[derive(Debug, Clone, Copy)]
+pub enum ReaperCores {
+    /// A core that no other placed thread uses.
+    Own(u32),
+    /// Cores that it shares with other threads.
+    Shared(Cores),
+}
+
 /// Limits the timer slack of the calling thread.
 ///
 /// # Errors
@@ -89,6 +98,15 @@ pub fn set_timer_slack_ns(slack_ns: u64) -> Result<(), ClockError> {
 /// When the process has no permission, which is common and reduces only the punctuality.
 pub fn set_fifo() -> Result<(), ClockError> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, FIFO_PRIORITY)
+}
+
+/// Puts the calling thread into the real-time class, below the issuer.
+///
+/// # Errors
+/// As [`set_fifo`].
+pub fn set_fifo_of_reaper() -> Result<(), ClockError> {
+    let class = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    set_class(class, FIFO_PRIORITY - 1)
 }
 
 /// Puts the calling thread back into the ordinary class.

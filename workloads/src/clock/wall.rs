@@ -11,7 +11,7 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::guard::{self, Guard};
-use super::thread::Cores;
+use super::thread::{Cores, ReaperCores};
 use super::token::Token;
 use super::{ClockError, Time, thread};
 
@@ -115,6 +115,23 @@ impl Time for WallClock {
         Ok(())
     }
 
+    fn is_wall(&self) -> bool {
+        true
+    }
+
+    fn sleep_and_spin(&self, t_ns: u64, tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {
+        self.sleep_to_guard(t_ns)?;
+        // Without an earlier wake-up the thread should have spun from this instant on.
+        let mut now_ns = monotonic_ns();
+        tick(now_ns.min(t_ns));
+        while now_ns < t_ns {
+            std::hint::spin_loop();
+            now_ns = monotonic_ns();
+            tick(now_ns);
+        }
+        Ok(())
+    }
+
     fn join(&self, me: u32) -> Result<(), ClockError> {
         self.announce(me);
         thread::set_timer_slack_ns(1)
@@ -143,8 +160,17 @@ impl Time for WallClock {
         tokens.entry(id).or_default();
     }
 
-    fn settle_reaper(&self, cores: Option<&Cores>) -> Result<(), ClockError> {
-        cores.map_or(Ok(()), Cores::apply)
+    fn settle_reaper(&self, cores: Option<ReaperCores>) -> Result<bool, ClockError> {
+        match cores {
+            None => Ok(false),
+            Some(ReaperCores::Shared(cores)) => cores.apply().map(|()| false),
+            Some(ReaperCores::Own(cpu)) => {
+                Cores::only(cpu).apply()?;
+                // It spins for as long as requests run, for which the kernel may stop a real-time
+                // thread. On a shared core it would stop the others.
+                Ok(thread::fifo_is_unthrottled() && thread::set_fifo_of_reaper().is_ok())
+            }
+        }
     }
 
     fn begin_schedule(&self, rate_per_s: f64) -> bool {

@@ -1,5 +1,6 @@
 //! Faults around a long-running kernel: its process waits for it, stops, destroys the context,
 //! exits or is killed. The kernel's own deadline ends it in any case.
+#![expect(unsafe_code, reason = "destroys a context under its other objects")]
 
 use gpubench_kernels::driver::{Context, DeviceBuffer, Grid, Stream, WaitMode};
 use gpubench_kernels::kernel::fault_hang::FaultHang;
@@ -192,10 +193,17 @@ impl Armed for Destroy {
         moment
             .time
             .sleep_until(moment.time.now_ns() + parts.launch.budget_ns / 2)?;
-        let destroyed = parts.context.destroy_under_work();
-        // The context destroyed what the handles name, so nothing may be freed.
-        std::mem::forget(parts.memory);
-        std::mem::forget((parts.context, parts.kernels, parts.stream));
+        let Parts {
+            context,
+            kernels,
+            stream,
+            memory,
+            ..
+        } = parts;
+        // The context destroys what their handles name, so nothing may be freed.
+        std::mem::forget((kernels, stream, memory));
+        // SAFETY: `Parts` held every object of the context, and they are forgotten.
+        let destroyed = unsafe { context.destroy_under_work() };
         gpu.context.bind()?;
         Ok(destroyed?)
     }

@@ -33,10 +33,20 @@ pub(super) struct FakeClock {
     changed: Condvar,
     /// How late a sleeper wakes, as a function of its instant.
     late_ns: fn(u64) -> u64,
+    /// Whether it passes for the wall clock, on which gaps are counted.
+    is_wall: bool,
 }
 
 impl FakeClock {
     pub(super) fn new(expected: usize, late_ns: fn(u64) -> u64) -> Arc<Self> {
+        Self::of_kind(expected, late_ns, false)
+    }
+
+    pub(super) fn on_wall(expected: usize, late_ns: fn(u64) -> u64) -> Arc<Self> {
+        Self::of_kind(expected, late_ns, true)
+    }
+
+    fn of_kind(expected: usize, late_ns: fn(u64) -> u64, is_wall: bool) -> Arc<Self> {
         let state = State {
             expected,
             ..State::default()
@@ -45,6 +55,7 @@ impl FakeClock {
             state: Mutex::new(state),
             changed: Condvar::new(),
             late_ns,
+            is_wall,
         })
     }
 
@@ -139,6 +150,10 @@ impl Time for FakeClock {
 
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
         self.pass_until(t_ns + (self.late_ns)(t_ns))
+    }
+
+    fn is_wall(&self) -> bool {
+        self.is_wall
     }
 
     fn join(&self, me: u32) -> Result<(), ClockError> {

@@ -19,6 +19,8 @@ pub(super) struct Script {
     pub(super) service_ns: fn(u64) -> u64,
     /// The error code of the submitting call.
     pub(super) refused: fn(u64) -> Option<i32>,
+    /// The time between two polls for it.
+    pub(super) poll_ns: fn(u64) -> u64,
     /// The error code with which the request ends.
     pub(super) ends_badly: fn(u64) -> Option<i32>,
 }
@@ -29,6 +31,7 @@ impl Script {
         submit_ns: |_| 5_000,
         service_ns: |_| 1_000_000,
         refused: |_| None,
+        poll_ns: |_| 5_000,
         ends_badly: |_| None,
     };
 }
@@ -135,6 +138,17 @@ impl Reap for FakeDevice {
         let (number, _, end_ns) = self.queue().slots[slot];
         self.pass(end_ns)?;
         (self.script.ends_badly)(number).map_or(Ok(()), |code| Err(error(code)))
+    }
+
+    fn polls(&self) -> bool {
+        true
+    }
+
+    fn is_done(&self, slot: usize) -> Result<bool, DeviceError> {
+        let (number, _, end_ns) = self.queue().slots[slot];
+        let polled_ns = self.clock.now_ns() + (self.script.poll_ns)(number);
+        self.pass(polled_ns)?;
+        Ok(end_ns <= polled_ns)
     }
 
     fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError> {

@@ -1,7 +1,9 @@
 //! Issues one request and, where the load needs it, waits for it on the same thread.
 
+use gpubench_record::Gaps;
 use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
 
+use super::gaps::{self, GapCounter};
 use super::shared::Shared;
 use super::{CellRun, DeviceError, ERRORS_IN_A_ROW_MAX, Reap, Submit};
 use crate::clock::Time;
@@ -15,6 +17,8 @@ pub(super) struct Issuer<'a> {
     reap: &'a dyn Reap,
     seq: u64,
     errors: ErrorsInARow,
+    /// Its gaps; `None` where they are not counted.
+    gaps: Option<GapCounter>,
 }
 
 impl<'a> Issuer<'a> {
@@ -33,6 +37,7 @@ impl<'a> Issuer<'a> {
             reap,
             seq: 0,
             errors: ErrorsInARow::default(),
+            gaps: gaps::are_counted(time, reap).then(GapCounter::default),
         }
     }
 
@@ -42,8 +47,29 @@ impl<'a> Issuer<'a> {
     }
 
     /// Sleeps to an instant since the common start.
-    pub(super) fn sleep_until(&self, t_ns: u64) -> Result<(), crate::clock::ClockError> {
-        self.time.sleep_until(self.run.t0_ns.saturating_add(t_ns))
+    pub(super) fn sleep_until(&mut self, t_ns: u64) -> Result<(), crate::clock::ClockError> {
+        let (now_ns, t0_ns) = (self.gaps.is_some().then(|| self.now_ns()), self.run.t0_ns);
+        let until_ns = t0_ns.saturating_add(t_ns);
+        let (Some(gaps), Some(now_ns)) = (&mut self.gaps, now_ns) else {
+            return self.time.sleep_until(until_ns);
+        };
+        gaps.tick(now_ns);
+        gaps.block();
+        let mut tick = |spun_ns: u64| gaps.tick(spun_ns.saturating_sub(t0_ns));
+        self.time.sleep_and_spin(until_ns, &mut tick)
+    }
+
+    /// Begins a phase; what the thread did since its last request is part of none.
+    pub(super) fn enter(&mut self, phase: Phase) {
+        if let Some(gaps) = &mut self.gaps {
+            gaps.enter(phase);
+            gaps.block();
+        }
+    }
+
+    /// Its gaps in the closed and in the open loop, where they are counted.
+    pub(super) fn counted_gaps(&self) -> Option<(Gaps, Gaps)> {
+        self.gaps.as_ref().map(GapCounter::counted)
     }
 
     /// Requests issued so far.
@@ -58,8 +84,15 @@ impl<'a> Issuer<'a> {
         self.seq += 1;
         let slot = slot_of(seq, self.submit.slots());
         let t_issue_ns = self.now_ns();
+        if let Some(gaps) = &mut self.gaps {
+            gaps.enter(phase);
+            gaps.tick(t_issue_ns);
+        }
         let submitted = self.submit.submit(slot);
         let t_ret_ns = self.now_ns();
+        if let Some(gaps) = &mut self.gaps {
+            gaps.resume(t_ret_ns);
+        }
         let mut row = SampleRow {
             seq,
             t_sched_ns,
@@ -100,6 +133,7 @@ impl<'a> Issuer<'a> {
                 self.submit.slots(),
                 self.time,
                 self.run.t0_ns,
+                self.gaps.as_mut(),
             )
             && self.errors.is_final(&error)
         {
@@ -129,11 +163,20 @@ pub(super) fn await_row(
     slots: usize,
     time: &dyn Time,
     t0_ns: u64,
+    mut gaps: Option<&mut GapCounter>,
 ) -> Result<(), DeviceError> {
     let slot = slot_of(row.seq, slots);
-    let waited = reap.wait(slot);
-    row.t_done_ns = time.now_ns().saturating_sub(t0_ns);
+    let now_ns = || time.now_ns().saturating_sub(t0_ns);
+    let (waited, done_ns) = match gaps.as_deref_mut() {
+        Some(gaps) => gaps::poll(slot, row.t_ret_ns, reap, now_ns, gaps),
+        None => (reap.wait(slot), now_ns()),
+    };
+    row.t_done_ns = done_ns;
     let gpu_ns = waited.and_then(|()| reap.gpu_ns(slot));
+    if let Some(gaps) = gaps {
+        // The driver works for this call, so it is longer than an iteration without a gap.
+        gaps.resume(now_ns());
+    }
     match gpu_ns {
         Ok(gpu_ns) => {
             row.gpu_ns = gpu_ns;

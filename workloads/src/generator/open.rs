@@ -19,6 +19,7 @@ pub(super) fn run(
 ) -> Result<bool, CellRunError> {
     let run = issuer.run;
     let before = issuer.issued();
+    issuer.enter(Phase::Open);
     // Since when the issuer is awake, and when its last call returned. The preceding closed loop is
     // work of the system under test too.
     let (mut awake_since_ns, mut returned_ns) = (0, issuer.now_ns());
@@ -56,6 +57,7 @@ pub(super) fn run(
 /// still works at the end of the limit.
 pub(super) fn drain(issuer: &mut Issuer<'_>, open_end_ns: u64) -> Result<bool, CellRunError> {
     let shared = issuer.shared;
+    issuer.enter(Phase::Drain);
     let drained_ns = open_end_ns
         .max(issuer.now_ns())
         .saturating_add(DRAIN_NS_MAX);

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use gpubench_record::SampleStatus;
+use gpubench_record::{Phase, SampleStatus};
 
+use super::gaps::{self, GapCounter};
 use super::issuer::{ErrorsInARow, await_row};
 use super::shared::Shared;
 use super::{CellRun, CellRunError, Reap};
-use crate::clock::thread::Cores;
+use crate::clock::thread::ReaperCores;
 use crate::clock::{ClockError, Participation, Time};
 
 /// Starts the thread. The thread itself joins the clock: joining may wait until every expected
@@ -43,7 +44,7 @@ struct Reaper {
     shared: Arc<Shared>,
     t0_ns: u64,
     me: u32,
-    cores: Option<Cores>,
+    cores: Option<ReaperCores>,
     slots: usize,
 }
 
@@ -59,14 +60,20 @@ impl Drop for DoneOnDrop<'_> {
 impl Reaper {
     fn run(self) -> Result<(), ClockError> {
         let done = DoneOnDrop(&self.shared);
-        self.time.settle_reaper(self.cores.as_ref())?;
+        let fifo = self.time.settle_reaper(self.cores)?;
         let participation = Participation::join(&*self.time, self.me)?;
-        self.work()?;
+        let mut gaps = gaps::are_counted(&*self.time, &*self.reap).then(GapCounter::default);
+        let worked = self.work(gaps.as_mut());
+        self.shared.note_reaper(fifo, gaps.map(|gaps| gaps.counted().1));
+        worked?;
         drop(done);
         participation.leave()
     }
 
-    fn work(&self) -> Result<(), ClockError> {
+    fn work(&self, mut gaps: Option<&mut GapCounter>) -> Result<(), ClockError> {
+        if let Some(gaps) = gaps.as_deref_mut() {
+            gaps.enter(Phase::Open);
+        }
         if let Err(error) = self.reap.enter_thread() {
             self.shared.stop(error);
             return Ok(());
@@ -80,11 +87,16 @@ impl Reaper {
                 if closing {
                     return Ok(());
                 }
+                if let Some(gaps) = gaps.as_deref_mut() {
+                    gaps.block();
+                }
                 self.time.park(self.me)?;
                 continue;
             };
             if row.status == SampleStatus::Ok {
-                match await_row(&mut row, &*self.reap, self.slots, &*self.time, self.t0_ns) {
+                let (reap, time) = (&*self.reap, &*self.time);
+                let gaps = gaps.as_deref_mut();
+                match await_row(&mut row, reap, self.slots, time, self.t0_ns, gaps) {
                     Ok(()) => errors.clear(),
                     Err(error) if errors.is_final(&error) => self.shared.stop(error),
                     Err(_) => {}

@@ -3,9 +3,9 @@
 //! Every word is an atomic, so the two sides need no `unsafe`; only head and tail have memory
 //! order.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// A bounded queue of requests in flight.
 #[derive(Debug)]
@@ -96,6 +96,7 @@ fn unpack(seq: u64, t_sched_ns: u64, t_issue_ns: u64, t_ret_ns: u64, rest: u64) 
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

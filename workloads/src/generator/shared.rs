@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpubench_record::sample::{SampleRow, SampleStatus};
+use gpubench_record::{CpuGaps, Gaps, PhaseGaps};
 
 use super::ring::Ring;
-use super::{DeviceError, Outcome};
+use super::{DeviceError, Issued, Outcome};
 use crate::log::LogWriter;
 
 /// Shared state of one run.
@@ -35,6 +36,8 @@ struct Journal {
     abandoned: bool,
     unfinished: u64,
     failure: Option<DeviceError>,
+    reaper_fifo: bool,
+    reaper_gaps: Option<Gaps>,
 }
 
 impl Shared {
@@ -51,6 +54,8 @@ impl Shared {
                 abandoned: false,
                 unfinished: 0,
                 failure: None,
+                reaper_fifo: false,
+                reaper_gaps: None,
             }),
         }
     }
@@ -119,16 +124,34 @@ impl Shared {
         }
     }
 
+    /// Keeps whether the reaper had the real-time class, and its gaps of the open loop.
+    pub(super) fn note_reaper(&self, fifo: bool, gaps: Option<Gaps>) {
+        let mut journal = self.journal();
+        (journal.reaper_fifo, journal.reaper_gaps) = (fifo, gaps);
+    }
+
     /// The result of the run.
-    pub(super) fn outcome(&self, overloaded: bool, fifo: bool, stuck: bool) -> Outcome {
+    pub(super) fn outcome(&self, issued: &Issued) -> Outcome {
         let journal = self.journal();
+        let cpu_gaps = issued.gaps.map(|(closed, open)| CpuGaps {
+            closed: PhaseGaps {
+                issuer: closed,
+                reaper: None,
+            },
+            open: PhaseGaps {
+                issuer: open,
+                reaper: journal.reaper_gaps,
+            },
+        });
         Outcome {
             rows: journal.log.committed_rows(),
             unlogged: journal.log.unlogged_rows(),
-            overloaded,
+            overloaded: issued.overloaded,
             unfinished: journal.unfinished,
-            fifo,
-            stuck,
+            fifo: issued.fifo,
+            reaper_fifo: journal.reaper_fifo,
+            cpu_gaps,
+            stuck: issued.stuck,
             failure: journal.failure.clone(),
         }
     }

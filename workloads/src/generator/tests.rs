@@ -11,6 +11,7 @@ use crate::log::read_log;
 mod aggressor;
 mod answers;
 mod failures;
+mod gaps;
 mod lateness;
 
 const MS: u64 = 1_000_000;

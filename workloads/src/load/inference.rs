@@ -130,7 +130,7 @@ impl Decode {
         ])?;
         let alloc = |len: u64| DeviceBuffer::<f32>::alloc(&gpu.context, len as usize);
         let pinned = || PinnedBuffer::<f32>::alloc(&gpu.context, cols as usize);
-        let decode = Self {
+        let mut decode = Self {
             rows: rows as u32,
             cols: cols as u32,
             slices,
@@ -153,7 +153,7 @@ impl Decode {
 
     /// Fills all buffers with small numbers: the values do not affect the load, except that
     /// infinities must not occur. A word of equal bytes is a number near 0.01.
-    fn fill(&self) -> Result<(), DriverError> {
+    fn fill(&mut self) -> Result<(), DriverError> {
         let ones = vec![1.0; self.cols as usize];
         self.input.write(0, &ones)?;
         self.gain.write(0, &ones)?;

@@ -80,7 +80,7 @@ fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let mut pins = pins(&spec(name, [("rounds", 3), ("bytes", 64 << 10)]))?;
     let (sent, mut found) = ([1_u64, 2, 3], [0_u64; 3]);
-    let buffer = PinnedBuffer::<u64>::alloc(&gpu.context, pins.len)?;
+    let mut buffer = PinnedBuffer::<u64>::alloc(&gpu.context, pins.len)?;
     buffer.write(5, &sent)?;
     buffer.read(5, &mut found)?;
     pins.step(gpu)?;

@@ -4,14 +4,14 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpubench_record::sample::{
     CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, ROW_BYTES, SampleRow,
 };
 use memmap2::MmapRaw;
 
-use super::{LogError, ROWS_MAX};
+use super::{LogError, ROWS_MAX, committed};
+use crate::sync::AtomicU64;
 
 /// Smallest page size of supported machines: touching one byte in each touches every page.
 const PAGE_BYTES: usize = 4096;
@@ -83,9 +83,7 @@ impl LogWriter {
         let at = HEADER_BYTES + self.committed_rows as usize * ROW_BYTES;
         self.write_at(at, &row.to_bytes());
         self.committed_rows += 1;
-        // Little endian as the format says; the order makes the row visible before the count.
-        self.committed()
-            .store(self.committed_rows.to_le(), Ordering::Release);
+        committed::publish(self.committed(), self.committed_rows);
         true
     }
 

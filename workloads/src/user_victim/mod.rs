@@ -252,6 +252,8 @@ impl UserVictimTenant {
             overloaded: false,
             // Unknown: the program starts its own threads.
             sched: "its own".to_owned(),
+            reaper_sched: None,
+            cpu_gaps: None,
         })
     }
 }

@@ -99,6 +99,7 @@ fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
         log: log.display().to_string(),
         capacity_rows: 1_000,
         cpu: None,
+        reaper_cpu: None,
     };
     // Later than the moment of the message.
     let t0_ns = 5_000_000;

@@ -1,7 +1,7 @@
 //! A device that completes every request at once, and a short cell of a victim.
 
 use gpubench_record::LoadSpec;
-use gpubench_workloads::clock::thread::Cores;
+use gpubench_workloads::clock::thread::ReaperCores;
 use gpubench_workloads::generator::{CellRun, DeviceError, Reap, Submit};
 
 pub const MS: u64 = 1_000_000;
@@ -45,7 +45,7 @@ impl<F: Fn() -> Result<(), DeviceError> + Send + Sync + 'static> Reap for Instan
 }
 
 /// A cell that starts 5 ms after `now_ns`: a closed loop of 2 ms, then an open loop of 12 ms.
-pub fn victim_cell(now_ns: u64, arrivals_ns: Vec<u64>, reaper_cores: Option<Cores>) -> CellRun {
+pub fn victim_cell(now_ns: u64, arrivals_ns: Vec<u64>, reaper_cores: Option<ReaperCores>) -> CellRun {
     CellRun {
         t0_ns: now_ns + 5 * MS,
         load: LoadSpec::Victim {

@@ -142,6 +142,11 @@ const CASES: &[Case] = &[
     not_evaluated(N, Gate::Throttle, |w| w.throttle_reasons = None),
     fails(N, Gate::CpuSteal, |w| w.steal = Some(0.006)),
     not_evaluated(N, Gate::CpuSteal, |w| w.steal = None),
+    // 80 ms of 850 are 9.9 % as a logarithm, 85 ms are 10.5 %.
+    passes(N, Gate::CpuGap, |w| lose_core(w, 80)),
+    fails(N, Gate::CpuGap, |w| lose_core(w, 85)),
+    fails(C, Gate::CpuGap, |w| lose_core(w, 900)),
+    not_evaluated(N, Gate::CpuGap, |w| w.cpu_gaps = None),
     passes(N, Gate::WarmUp, |w| ramp(w, 850)),
     fails(N, Gate::WarmUp, |w| ramp(w, 500)),
     fails(N, Gate::Drift, |w| ramp(w, 500)),

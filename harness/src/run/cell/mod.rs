@@ -170,6 +170,7 @@ async fn prepare(
             load,
             log: log.display().to_string(),
             cpu: cores.issuer(slot),
+            reaper_cpu: cores.reaper(slot),
         };
         match tenants
             .ask(slot, &message, "getting ready", PREPARE)

@@ -108,6 +108,7 @@ fn prepare_victim(
         log: log.display().to_string(),
         capacity_rows: log_capacity::rows(rate_per_s, window_ns),
         cpu: None,
+        reaper_cpu: None,
     })
 }
 

@@ -90,11 +90,15 @@ impl TenantSet {
                 unlogged,
                 overloaded,
                 sched,
+                reaper_sched,
+                cpu_gaps,
             }) => {
                 result.rows = rows;
                 result.unlogged = unlogged;
                 result.overloaded = overloaded;
                 result.sched = Some(sched);
+                result.reaper_sched = reaper_sched;
+                result.cpu_gaps = cpu_gaps;
                 self.put_back(slot, tenant);
                 return Ok(None);
             }

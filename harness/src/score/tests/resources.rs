@@ -2,6 +2,8 @@
 
 use gpubench_record::{Condition, OutcomeKind, Thresholds};
 
+use crate::gate::figure::CLOSED_RATE_LOSS_MAX_LN;
+
 use super::lab::{Lab, MIG, QUOTA, SLICING, rate, verdict};
 
 fn close(estimate: Option<&gpubench_record::Estimate>, want: f64) {
@@ -45,6 +47,31 @@ fn time_slicing_has_no_protection() {
     assert_eq!(overall.level.as_deref(), Some("L0"));
     assert_eq!(overall.weakest_axis.as_deref(), Some("compute"));
     assert_eq!(overall.unmeasured_axes, Vec::<String>::new());
+}
+
+/// Lost CPU time in S lowers the lower end, in C it raises the upper end, and the value stays.
+#[test]
+fn lost_cpu_time_widens_the_ends_that_it_can_have_moved() {
+    let with = |condition: Option<Condition>| {
+        let mut lab = Lab::slicing(1000.0, 1000.0, 500.0);
+        for cell in &mut lab.cells {
+            if Some(cell.cell.condition) == condition {
+                let name = CLOSED_RATE_LOSS_MAX_LN.to_owned();
+                cell.rates.insert(name, 1.04_f64.ln());
+            }
+        }
+        let row = lab.row(SLICING, "compute");
+        (row.retention.expect("a retention"), row.warnings)
+    };
+    let (exact, warnings) = with(None);
+    assert_eq!(warnings, Vec::<String>::new());
+    let (of_solo, warnings) = with(Some(Condition::S));
+    assert!(warnings.iter().any(|text| text.contains("-3.8 % and +0.0 %")), "{warnings:?}");
+    assert!((of_solo.lo - exact.lo / 1.04).abs() < 1e-9);
+    assert_eq!((of_solo.value, of_solo.hi), (exact.value, exact.hi));
+    let (beside, _) = with(Some(Condition::C));
+    assert!((beside.hi - exact.hi * 1.04).abs() < 1e-9);
+    assert_eq!((beside.value, beside.lo), (exact.value, exact.lo));
 }
 
 /// MIG 3g: R = 0.98, O = 1.0, an aggressor that halves the unprotected rate: I = 0.97.

@@ -55,6 +55,7 @@ fn an_unread_order_times_out() {
             log,
             capacity_rows: 1,
             cpu: None,
+            reaper_cpu: None,
         },
         other => other,
     };

@@ -1,0 +1,167 @@
+//! Another process on the victim's core: on the wall clock, the device is not blamed for it.
+//!
+//! The native cells of a device that nobody disturbs are repeated (N and N'), so their ratio is 1.
+//! The host decides how much CPU time is really lost, so each check holds at any loss.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::support::{Error, Lab, TestResult, finish, program};
+use gpubench_record::{CellResult, Gate, GateState, OutcomeKind, RunRecord};
+use gpubench_workloads::clock::thread::Cores;
+
+/// Native cells alone, with closed loops that hold many turns of the kernel's scheduler.
+const NATIVE: &str = r#"
+version = 1
+summary = "native cells on the wall clock"
+decides = false
+mechanisms = ["exclusive"]
+axes = ["compute/sm"]
+device_time = "20s"
+[blocks]
+min = 6
+max = 6
+[cell]
+warmup = "20ms"
+closed = "300ms"
+gap = "5ms"
+open = "40ms"
+[cell_min]
+warmup = "20ms"
+closed = "300ms"
+gap = "5ms"
+open = "40ms"
+"#;
+
+const BOUND: &str = "closed_rate_loss_max_ln";
+/// The largest bound of a cell that counts.
+const BOUND_MAX: f64 = 0.10;
+
+/// Threads that take CPU time from the cores of the victim until they are dropped.
+struct Hogs {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Hogs {
+    /// One on every core but the first, where the victim has none of its threads: each is busy for
+    /// `busy` of every 10 ms.
+    fn start(busy: Duration) -> Result<Self, Error> {
+        const PERIOD: Duration = Duration::from_millis(10);
+        let allowed = Cores::of_this_thread()?.list();
+        assert!(allowed.len() >= 2, "this test needs two cores: {allowed:?}");
+        let stop = Arc::new(AtomicBool::new(false));
+        let hog = |cpu: u32| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                assert_eq!(Cores::only(cpu).apply(), Ok(()));
+                while !stop.load(Ordering::Relaxed) {
+                    let begun = Instant::now();
+                    while begun.elapsed() < busy {
+                        std::hint::spin_loop();
+                    }
+                    std::thread::sleep(PERIOD.saturating_sub(begun.elapsed()));
+                }
+            })
+        };
+        let threads = allowed[1..].iter().map(|cpu| hog(*cpu)).collect();
+        Ok(Self { stop, threads })
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            assert!(thread.join().is_ok(), "a hog panicked");
+        }
+    }
+}
+
+/// A run on the wall clock beside hogs.
+fn beside_hogs(busy: Duration) -> Result<RunRecord, Error> {
+    let lab = Lab::on("hopper")?.profile(NATIVE)?;
+    let hogs = Hogs::start(busy)?;
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--"]);
+    let matrix = ["matrix", "--profile", "short.toml", "--out", "out"];
+    command.arg(program()).args(matrix);
+    let run = finish(command)?;
+    drop(hogs);
+    assert!(matches!(run.code, Some(0 | 3)), "{:?}: {}", run.code, run.text());
+    let record = lab.record("out")?;
+    assert_eq!(record.provenance.clock, "wall");
+    assert_eq!(record.cells.len(), 12, "{}", run.text());
+    Ok(record)
+}
+
+/// The bound of a cell: infinite where gaps filled the closed loop.
+fn bound(cell: &CellResult) -> f64 {
+    cell.rates.get(BOUND).copied().unwrap_or(f64::INFINITY)
+}
+
+/// The gate fails exactly above its limit, and excludes the cell.
+fn gates_follow_the_bound(record: &RunRecord) {
+    for cell in &record.cells {
+        let gate = cell.gate(&Gate::CpuGap).expect("the gate was evaluated");
+        let fails = bound(cell) > BOUND_MAX;
+        let expected = if fails {
+            GateState::Failed
+        } else {
+            GateState::Passed
+        };
+        assert_eq!(gate.state, expected, "{}", gate.detail);
+        let counts = cell.outcome.outcome == OutcomeKind::Measured;
+        assert!(!(fails && counts), "{}: {:?}", cell.cell.id, cell.outcome);
+    }
+}
+
+#[test]
+fn a_process_that_takes_some_time_widens_the_interval() -> TestResult {
+    let record = beside_hogs(Duration::from_micros(400))?;
+    gates_follow_the_bound(&record);
+    // A victim that loses 4 % of a core notices at least a part of it.
+    let mean = record.cells.iter().map(bound).sum::<f64>() / 12.0;
+    assert!(mean > 0.005, "the bounds are {mean} on average");
+    let row = record.matrix.first().ok_or("no row")?;
+    if let Some(found) = &row.retention {
+        assert!(found.lo <= 1.0 && 1.0 <= found.hi, "{found:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_process_that_takes_half_of_the_time_excludes_the_cell() -> TestResult {
+    let record = beside_hogs(Duration::from_millis(10))?;
+    gates_follow_the_bound(&record);
+    let excluded = record.cells.iter().filter(|cell| bound(cell) > BOUND_MAX);
+    assert!(excluded.count() >= 6, "{:#?}", record.cells);
+    let row = record.matrix.first().ok_or("no row")?;
+    assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:#?}");
+    let warnings = format!("{:?} {:?}", row.outcome.reason, row.warnings);
+    assert!(warnings.contains("cpu-gap: "), "{warnings}");
+    Ok(())
+}
+
+#[test]
+fn a_run_says_before_its_first_cell_which_threads_share_cores() -> TestResult {
+    let lab = Lab::on("hopper")?.profile(NATIVE)?;
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--"]);
+    command.arg(program());
+    command.args(["plan", "--profile", "short.toml"]);
+    // The process inherits the cores of this thread.
+    let all = Cores::of_this_thread()?;
+    let more = all.list().into_iter().skip(2);
+    more.fold(all, Cores::without).apply()?;
+    let run = finish(command);
+    all.apply()?;
+    let run = run?.ended_with(0)?;
+    let text = "note: 2 cores for 2 tenants: the victim's reaper shares core ";
+    assert!(run.stdout.contains(text), "{}", run.text());
+    // Virtual time passes without cores.
+    let plan = ["plan", "--device", "virtual:hopper", "--profile", "short.toml"];
+    let run = finish(lab.gpubench(plan))?.ended_with(0)?;
+    assert!(!run.stdout.contains("shares core"), "{}", run.text());
+    Ok(())
+}
