@@ -6,6 +6,7 @@ mod confusion;
 mod divided;
 mod doctor;
 mod driver_layer;
+mod environment;
 mod examples;
 mod fault_catalogue;
 mod fault_owners;
