@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::probe::ProbeResult;
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::run::Calibration;
+use crate::surroundings::Surroundings;
 use crate::version::FormatVersion;
 use crate::xid::XidLine;
 
@@ -98,6 +99,9 @@ pub enum RunEvent {
         /// virtual time and where the host does not report it.
         #[serde(default)]
         cpu_steal_ratio: Option<f64>,
+        /// Further observations around it.
+        #[serde(default)]
+        surroundings: Box<Surroundings>,
     },
     /// A probe ended.
     Probed {

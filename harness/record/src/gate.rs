@@ -58,8 +58,12 @@ gates! {
     ForeignProcess => "foreign-process",
     Throttle => "throttle",
     Xid => "xid",
+    Ecc => "ecc",
+    EccCorrected => "ecc-corrected",
+    TimeNamespace => "time-namespace",
     CpuSteal => "cpu-steal",
     Baseline => "baseline",
+    ServiceDrift => "service-drift",
 }
 
 impl From<String> for Gate {

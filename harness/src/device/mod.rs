@@ -15,7 +15,7 @@ pub mod visible;
 
 pub use blocking::{BlockingCall, NoAnswer, is_abandoned};
 pub use nvml::Nvml;
-pub use readings::Reading;
+pub use readings::{Reading, THROTTLE_REASONS};
 pub use selector::DeviceSelector;
 pub use virtual_gpu::VirtualGpu;
 pub use visible::Allotment;

@@ -34,6 +34,7 @@ mod record_alone;
 mod silent_failures;
 mod stuck_client;
 mod support;
+mod surroundings;
 mod unresponsive;
 mod user_victim;
 mod waivers;

@@ -3,13 +3,14 @@
 
 mod load;
 mod proofs;
+mod surroundings;
 
 use std::path::Path;
 use std::time::Duration;
 
 use gpubench_record::{
-    Calibration, Cell, FromTenant, Outcome, Proof, RefusalKind, Role, RunEvent, TenantResult,
-    ToTenant,
+    Calibration, Cell, CellSpan, FromTenant, Outcome, Proof, RefusalKind, Role, RunEvent,
+    TenantResult, ToTenant, Unobserved,
 };
 use gpubench_reports::store::log_path;
 use tokio::task::JoinSet;
@@ -74,6 +75,7 @@ pub async fn run(
     let serving = Serving::now(tenants).await?;
     // Without an observation half-way there is no proof during the samples.
     let was_observed = sampled.on_device.is_some();
+    let mut surroundings = surroundings::observe(tenants, xids, &sampled).await?;
     let half_way = sampled.on_device.unwrap_or_default();
     let observation = observe::observation(tenants, cell.condition, &half_way, &serving);
     if failure.is_none() {
@@ -94,6 +96,8 @@ pub async fn run(
         recorder.warning(format!("{id}: {text}"))?;
     }
     let xids = xids.drain(&id, &observation.services).await?;
+    surroundings.note(Unobserved::Xids, xids.failure);
+    surroundings.note(Unobserved::Processes, half_way.failure);
     recorder.event(&RunEvent::CellEnded {
         id,
         tenants: results,
@@ -103,6 +107,7 @@ pub async fn run(
         xids: xids.numbers,
         xid_lines: xids.lines,
         cpu_steal_ratio: sampled.cpu_steal_ratio,
+        surroundings: Box::new(surroundings),
     })?;
     Ok(failure)
 }
@@ -120,6 +125,7 @@ pub fn write_not_run(recorder: &Recorder, cell: &Cell, reason: String) -> Result
         xids: None,
         xid_lines: None,
         cpu_steal_ratio: None,
+        surroundings: Box::default(),
     })?;
     Ok(reason)
 }
@@ -243,10 +249,14 @@ async fn measure(
     if is_abandoned {
         abandon_all(&handles, cell).await?;
     }
-    let sampled = tokio::select! {
+    let mut sampled = tokio::select! {
         sampled = sampler.finish() => sampled,
         () = handles.waits.grace_is_over() => Sampled::default(),
     };
+    sampled.span = Some(CellSpan {
+        start_ns: times.t0_ns,
+        end_ns: times.t0_ns + times.length_ns,
+    });
     failures.sort();
     failures.dedup();
     let failure = (!failures.is_empty()).then(|| failures.join("; "));

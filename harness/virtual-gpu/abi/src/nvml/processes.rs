@@ -9,7 +9,7 @@ use super::target::{Target, target};
 use super::types::{ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1};
 use super::{DeviceHandle, check_version, mig, put_list, read};
 use gpubench_virtual_gpu_driver::device::Device;
-use gpubench_virtual_gpu_driver::session::NVML_HANGS;
+use gpubench_virtual_gpu_driver::session::{NVML_FAILS, NVML_HANGS};
 use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::mps::is_client;
 use gpubench_virtual_gpu_model::state::{Context, State};
@@ -104,13 +104,17 @@ const fn any(_: &Context) -> bool {
     true
 }
 
-/// Blocks while a test has planted a driver that hangs.
-fn wait_while_planted(device: &Device) {
+/// Blocks while a test has planted a driver that hangs, and fails if it has planted one that fails.
+fn act_as_planted(device: &Device) -> Result<(), Return> {
     let planted = device.dir().join(NVML_HANGS);
     while planted.exists() {
         // The test that planted it waits for this file; without it the test fails.
         let _ = std::fs::write(planted.with_extension("entered"), "");
         std::thread::sleep(Duration::from_millis(10));
+    }
+    match device.dir().join(NVML_FAILS).exists() {
+        true => Err(returns::UNKNOWN),
+        false => Ok(()),
     }
 }
 
@@ -119,7 +123,7 @@ fn wait_while_planted(device: &Device) {
 /// their server are listed among all processes too.
 fn running(handle: DeviceHandle, wanted: fn(&Context) -> bool) -> Result<Vec<ProcessInfo>, Return> {
     let (device, target) = target(handle)?;
-    wait_while_planted(&device);
+    act_as_planted(&device)?;
     catch_up_with_the_living(&device)?;
     let divided = device.shared().read(|state| state.mig.current)?;
     if divided && target == Target::Whole {
