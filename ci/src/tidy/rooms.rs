@@ -1,5 +1,5 @@
-//! Limits of rooms: the coordinator has no CUDA context, the pure rooms do no I/O, and one file starts
-//! processes.
+//! Limits of rooms: the coordinator has no CUDA context, the pure rooms do no I/O, and one file
+//! starts processes.
 
 use crate::package::product_tokens;
 use crate::scan::{Kind, Token, closing, reads};
@@ -71,6 +71,7 @@ pub fn processes(tree: &Tree) -> Vec<Finding> {
             && path != COMMANDS
             && !path.starts_with("ci/")
             && !path.ends_with("tests.rs")
+            && !path.contains("/tests/")
     };
     for file in tree.rust().filter(|file| is_product(&file.path)) {
         let scanned = product_tokens(&file.text);
@@ -140,7 +141,8 @@ mod tests {
         ] {
             assert_eq!(count(processes, path, bad), 0, "{path}");
         }
-        let good = "fn f() { Command::from(command(p)) } #[cfg(test)] mod t { fn g() { Command::new(p) } }";
+        let good = "fn f() { Command::from(command(p)) }\n\
+                    #[cfg(test)] mod t { fn g() { Command::new(p) } }";
         assert_eq!(count(processes, "harness/src/run/a.rs", good), 0);
     }
 

@@ -1,5 +1,6 @@
 //! The device under test: a virtual GPU that is started for a run, or a real GPU of this host; its
-//! identity through NVML; the allotment of `CUDA_VISIBLE_DEVICES`; the lock that allows one run per GPU; threads for calls that may hang.
+//! identity through NVML; the allotment of `CUDA_VISIBLE_DEVICES`; the lock that allows one run per
+//! GPU; threads for calls that may hang.
 
 mod blocking;
 pub mod identity;

@@ -23,6 +23,23 @@ pub(super) struct Ended {
     surroundings: Surroundings,
 }
 
+impl Ended {
+    /// Host and device while the cell ran, with the proofs of its variant.
+    fn host<'a>(&'a self, proofs: Option<&'a Vec<Proof>>) -> Host<'a> {
+        Host {
+            other_pids: self.other_pids.as_deref(),
+            throttle_reasons: self.throttle_reasons,
+            xids: self.xids.as_deref(),
+            ecc: self.surroundings.ecc,
+            other_clocks: self.surroundings.other_clocks.as_deref(),
+            unobserved: &self.surroundings.unobserved,
+            steal: self.cpu_steal_ratio,
+            // Without a proof the gate on the mechanism is not evaluated.
+            proofs: proofs.map_or(&[], Vec::as_slice),
+        }
+    }
+}
+
 /// The end of each cell, by the id of the cell.
 pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
     let mut out = BTreeMap::new();
@@ -122,17 +139,6 @@ pub(super) fn judged(
         .tenants
         .iter()
         .any(|tenant| tenant.schedule_hash.is_some());
-    let none = Vec::new();
-    let host = Host {
-        other_pids: end.other_pids.as_deref(),
-        throttle_reasons: end.throttle_reasons,
-        xids: end.xids.as_deref(),
-        ecc: end.surroundings.ecc,
-        other_clocks: end.surroundings.other_clocks.as_deref(),
-        unobserved: &end.surroundings.unobserved,
-        steal: end.cpu_steal_ratio,
-        proofs: proofs.get(&cell.variant).unwrap_or(&none),
-    };
     let clock = if run.provenance.clock == "virtual" {
         ClockKind::Virtual
     } else {
@@ -157,7 +163,7 @@ pub(super) fn judged(
         calibrated_service_ns: entry(&cell.victim).map(|entry| entry.service_ns),
         is_user_victim: run.plan.user_victim.is_some(),
         failure: end.failure.as_deref(),
-        host,
+        host: end.host(proofs.get(&cell.variant)),
     })?)
 }
 

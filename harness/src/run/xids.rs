@@ -1,5 +1,6 @@
-//! The device's counts of memory errors, and its Xid errors from two sources: NVML's events, which carry the number, and the lines
-//! of the kernel's log, which name the process and the MIG instance.
+//! The device's counts of memory errors, and its Xid errors from two sources: NVML's events, which
+//! carry the number, and the lines of the kernel's log, which have the time and name the process
+//! and the MIG instance.
 //!
 //! NVML keeps no event for a listener that registers later. An event set borrows the library, so
 //! one thread owns both.

@@ -1,8 +1,10 @@
 //! Variables of the user's shell: processes of a run inherit a list alone, and
 //! `CUDA_VISIBLE_DEVICES` is the set of devices that gpubench chooses from.
 
-use crate::support::{Error, Finished, Lab, TestResult, finish, program};
+use crate::support::resident::Resident;
+use crate::support::{Error, Finished, Lab, TestResult, finish, machine_text};
 use gpubench_record::RunRecord;
+use gpubench_virtual_gpu::mig;
 
 /// The shortest profile, with plain MPS.
 const PROFILE: &str = concat!("mechanisms = [\"mps\"]\n", include_str!("data/short.toml"));
@@ -48,42 +50,45 @@ fn variables_of_the_shell_change_no_measurement() -> TestResult {
     Ok(())
 }
 
-/// `gpubench` under a shell with these assignments, on a virtual GPU that the environment names.
-fn on_a_device(lab: &Lab, assignments: &str, arguments: &str) -> Result<Finished, Error> {
-    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", lab.machine(), "--"]);
-    let script = format!("{assignments} {} {arguments}", program().display());
-    command.args(["sh", "-c", &script]);
+/// `gpubench` with this allotment, on a device that the environment names.
+fn allotted(host: &Resident, value: &str, arguments: &[&str]) -> Result<Finished, Error> {
+    let mut command = host.gpubench(arguments);
+    command.env("CUDA_VISIBLE_DEVICES", value);
     finish(command)
 }
 
 #[test]
 fn visible_devices_are_an_allotment() -> TestResult {
-    let lab = Lab::on("a100-80")?;
+    let host = Resident::start(Lab::of_machine(machine_text("hopper")?)?)?;
     for hidden in ["", "-1", "9", "GPU-0", "MIG-1"] {
-        let run = on_a_device(&lab, &format!("CUDA_VISIBLE_DEVICES={hidden}"), "plan")?;
-        let text = run.ended_with(3)?.stderr;
+        let text = allotted(&host, hidden, &["plan"])?.ended_with(3)?.stderr;
         let named = format!("no device: CUDA_VISIBLE_DEVICES=\"{hidden}\" leaves none");
         assert!(text.contains(&named), "{text}");
     }
-    for allotted in ["0", "0,9", "GPU-"] {
-        // Beginnings of the UUID need a character of it.
-        let uuid = "$(nvidia-smi -L | sed 's/.*UUID: \\(GPU-..\\).*/\\1/')";
-        let value = allotted.replace("GPU-", uuid);
-        on_a_device(&lab, &format!("CUDA_VISIBLE_DEVICES={value}"), "plan")?.ended_with(0)?;
+    let device = host.open()?;
+    let machine = device.machine();
+    let uuid = machine.uuid();
+    for value in ["0", "0,9", &uuid, &uuid[..8]] {
+        allotted(&host, value, &["plan", "--device", "0"])?.ended_with(0)?;
     }
     // The GPU of an allotted instance is outside of the allotment.
-    let instance = "nvidia-smi -mig 1 > /dev/null; nvidia-smi --gpu-reset > /dev/null; \
-                    nvidia-smi mig -cgi 9 -C > /dev/null; \
-                    export CUDA_VISIBLE_DEVICES=$(nvidia-smi -L | sed -n 's/.*\\(MIG-[^)]*\\)).*/\\1/p');";
-    let text = on_a_device(&lab, instance, "plan --device 0")?
-        .ended_with(2)?
-        .stderr;
-    for part in [
-        "--device GPU-",
-        "is not in CUDA_VISIBLE_DEVICES=\"MIG-",
-        "(accepted: MIG-",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+    let mig = machine.mig.as_ref().ok_or("no MIG")?;
+    let slices = mig.profile[0].slices;
+    let engine = device.transact(|state, _| {
+        mig::set_mode(state, machine, true);
+        let instance = mig::create_instance(state, machine, 0, None)?;
+        mig::create_engine(state, machine, instance, slices, None)
+    })??;
+    let instance = device
+        .shared()
+        .read(|state| mig::uuid(state, machine, engine))?;
+    let refused = allotted(&host, &instance, &["plan", "--device", "0"])?.ended_with(2)?;
+    let line = format!(
+        "--device {uuid} is not in CUDA_VISIBLE_DEVICES=\"{instance}\" (accepted: {instance})"
+    );
+    assert!(refused.stderr.contains(&line), "{}", refused.stderr);
+    // An instance of an allotted GPU is inside.
+    let inside = allotted(&host, &uuid, &["plan", "--device", &instance])?;
+    assert!(!inside.stderr.contains("is not in"), "{}", inside.stderr);
     Ok(())
 }
