@@ -147,6 +147,11 @@ pub const RULES: &[Rule] = &[
         check: rooms::pure,
     },
     Rule {
+        name: "processes",
+        demand: "one file starts the processes of the product, with a built environment",
+        check: rooms::processes,
+    },
+    Rule {
         name: "record-alone",
         demand: "gates and scores use the record and no catalogue",
         check: flow::scores_need_no_catalogue,

@@ -71,6 +71,12 @@ pub enum ExpectedError {
         /// The existing devices.
         found: Vec<String>,
     },
+    /// `CUDA_VISIBLE_DEVICES` leaves no device.
+    #[error("no device: {problem}")]
+    DevicesHidden {
+        /// The variable with its value.
+        problem: String,
+    },
     /// Every mechanism was waived, or every cell skipped.
     #[error("nothing could run: {reason}")]
     NothingRan {
@@ -198,6 +204,7 @@ impl ExpectedError {
             | Self::IncompatibleVersion { .. } => ExitCode::Usage,
             Self::NoDriver { .. }
             | Self::NoDevice { .. }
+            | Self::DevicesHidden { .. }
             | Self::NothingRan { .. }
             | Self::ProgramNotStarted { .. }
             | Self::VictimProgram { .. }

@@ -4,6 +4,7 @@
 
 pub mod child;
 pub mod clock;
+pub mod command;
 pub mod device;
 pub mod fault;
 pub mod generator;

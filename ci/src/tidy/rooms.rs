@@ -1,4 +1,5 @@
-//! Limits of rooms: the coordinator has no CUDA context, the pure rooms do no I/O.
+//! Limits of rooms: the coordinator has no CUDA context, the pure rooms do no I/O, and one file
+//! starts processes.
 
 use crate::package::product_tokens;
 use crate::scan::{Kind, Token, closing, reads};
@@ -59,6 +60,29 @@ pub fn pure(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// The one file of the product that makes commands, so that each process gets a built environment.
+const COMMANDS: &str = "workloads/src/command.rs";
+
+/// Product code starts processes through [`COMMANDS`] alone. The task runner is no part of it.
+pub fn processes(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let is_product = |path: &str| {
+        path.contains("/src/")
+            && path != COMMANDS
+            && !path.starts_with("ci/")
+            && !path.ends_with("tests.rs")
+            && !path.contains("/tests/")
+    };
+    for file in tree.rust().filter(|file| is_product(&file.path)) {
+        let scanned = product_tokens(&file.text);
+        for at in (0..scanned.len()).filter(|at| reads(&scanned, *at, "Command :: new")) {
+            let message = format!("Command::new: use {COMMANDS}, which builds the environment");
+            found.push(Finding::new(&file.path, scanned[at].line, message));
+        }
+    }
+    found
+}
+
 /// Names of the path at `at`, including names in braces.
 fn path_names<'t, 'a>(scanned: &'t [Token<'a>], at: usize) -> impl Iterator<Item = &'t Token<'a>> {
     let mut end = at;
@@ -103,6 +127,23 @@ mod tests {
             assert!(count(coordinator, path, bad) > 0, "{bad}");
             assert_eq!(count(coordinator, "workloads/src/a.rs", bad), 0, "{bad}");
         }
+    }
+
+    #[test]
+    fn one_file_starts_processes() {
+        let bad = "fn f() { std::process::Command::new(\"a\").spawn() }";
+        assert_eq!(count(processes, "harness/src/run/a.rs", bad), 1);
+        for path in [
+            COMMANDS,
+            "ci/src/a.rs",
+            "harness/tests/a.rs",
+            "a/src/b_tests.rs",
+        ] {
+            assert_eq!(count(processes, path, bad), 0, "{path}");
+        }
+        let good = "fn f() { Command::from(command(p)) }\n\
+                    #[cfg(test)] mod t { fn g() { Command::new(p) } }";
+        assert_eq!(count(processes, "harness/src/run/a.rs", good), 0);
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl TenantResult {
 pub enum GateState {
     /// The condition holds.
     Passed,
-    /// It does not: the cell is inconclusive.
+    /// It does not: the figures of its scope cannot be trusted.
     Failed,
     /// There is nothing to compare it with; fails nothing.
     NotEvaluated,
@@ -117,6 +117,8 @@ pub enum GateScope {
     Cell,
     /// Those of the open loop. The closed loop has no schedule, and its rate stands.
     OpenLoop,
+    /// None of them: rows that use the cell carry a warning.
+    Nothing,
 }
 
 impl GateScope {

@@ -13,6 +13,7 @@ use crate::probe::ProbeResult;
 use crate::proof::Proof;
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::run::Calibration;
+use crate::surroundings::Surroundings;
 use crate::version::FormatVersion;
 use crate::xid::XidLine;
 
@@ -103,6 +104,9 @@ pub enum RunEvent {
         /// virtual time and where the host does not report it.
         #[serde(default)]
         cpu_steal_ratio: Option<f64>,
+        /// Further observations around it.
+        #[serde(default)]
+        surroundings: Box<Surroundings>,
     },
     /// A probe ended.
     Probed {

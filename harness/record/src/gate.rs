@@ -58,9 +58,13 @@ gates! {
     ForeignProcess => "foreign-process",
     Throttle => "throttle",
     Xid => "xid",
+    Ecc => "ecc",
+    EccCorrected => "ecc-corrected",
+    TimeNamespace => "time-namespace",
     CpuSteal => "cpu-steal",
     CpuGap => "cpu-gap",
     Baseline => "baseline",
+    ServiceDrift => "service-drift",
 }
 
 impl From<String> for Gate {

@@ -65,4 +65,14 @@ pub struct Provenance {
     /// Results of the timer self-test, in nanoseconds, by name; empty in virtual time.
     #[serde(default)]
     pub timer_floor_ns: BTreeMap<String, u64>,
+    /// Names of the user's variables that processes of the run did not inherit and that could have
+    /// changed the measurement: those of CUDA, NVIDIA, the dynamic linker and HAMi.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped_variables: Vec<String>,
+    /// `CUDA_VISIBLE_DEVICES` of the user and how it was read; absent without the variable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible_devices: Option<String>,
+    /// The environment of the user's victim program; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim_environment: Option<String>,
 }

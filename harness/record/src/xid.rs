@@ -25,6 +25,10 @@ pub struct XidLine {
     /// processes. Absent where process ids are those of another namespace, or the line has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<Vec<String>>,
+    /// The stamp of the line on the clock of the run, in ns; absent where the line has none, or one
+    /// of another clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub t_ns: Option<u64>,
     /// The rest of the line.
     pub text: String,
 }

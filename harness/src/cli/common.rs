@@ -19,6 +19,9 @@ use crate::{axis, catalogue};
 pub struct DeviceFlag {
     /// GPU to use: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID [default: first GPU]
     ///
+    /// An index is that of nvidia-smi. With CUDA_VISIBLE_DEVICES only the devices of its list are
+    /// accepted, and the default is the first of them.
+    ///
     /// `virtual` is a GPU simulated in software. Its figures are predictions of a model, and every
     /// report marks them as virtual. `gpubench virtual-gpu list` prints the machines.
     #[arg(long, value_name = "DEVICE")]

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use gpubench_virtual_gpu::nvidia_cuda_mps::{self, Programs};
 use gpubench_virtual_gpu::nvidia_smi;
+use gpubench_workloads::command::{Inherits, command as process};
 
 /// A stand-in: file name of the command, and the function that gets its argument vector.
 pub type StandIn = (&'static str, fn(&[OsString]) -> u8);
@@ -30,7 +31,8 @@ const PROGRAMS: Programs = Programs {
 
 /// This program under another name. /proc/self/exe stays valid if its file is replaced.
 fn this_program(name: &str) -> Command {
-    let mut command = Command::new("/proc/self/exe");
+    // A real daemon hands its whole environment to its servers.
+    let mut command = process("/proc/self/exe", Inherits::All);
     command.arg0(name);
     command
 }

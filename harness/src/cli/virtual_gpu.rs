@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Command;
 
 use gpubench_record::ExitCode;
 use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+use gpubench_workloads::command::{Inherits, command as process};
 use serde_json::json;
 
 use super::common::{TextFormat, exit_codes_help, whole};
@@ -166,7 +166,7 @@ fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
             problem: "no program to run".to_owned(),
             remedy: Some("virtual-gpu exec -- COMMAND...".to_owned()),
         })?;
-    let status = Command::new(program)
+    let status = process(program, Inherits::All)
         .args(arguments)
         .envs(gpu.environment())
         .status();

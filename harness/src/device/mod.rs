@@ -1,5 +1,6 @@
 //! The device under test: a virtual GPU that is started for a run, or a real GPU of this host; its
-//! identity through NVML; the lock that allows one run per GPU; threads for calls that may hang.
+//! identity through NVML; the allotment of `CUDA_VISIBLE_DEVICES`; the lock that allows one run per
+//! GPU; threads for calls that may hang.
 
 mod blocking;
 pub mod identity;
@@ -11,9 +12,11 @@ mod readings;
 pub mod selector;
 pub mod settings;
 pub mod virtual_gpu;
+pub mod visible;
 
 pub use blocking::{BlockingCall, NoAnswer, is_abandoned};
 pub use nvml::Nvml;
-pub use readings::Reading;
+pub use readings::{Reading, THROTTLE_REASONS};
 pub use selector::DeviceSelector;
 pub use virtual_gpu::VirtualGpu;
+pub use visible::Allotment;

@@ -197,7 +197,7 @@ impl Nvml {
     }
 
     /// The recovery action that the GPU needs, by its number in nvml.h; 0 is none. `None` if NVML
-    /// does not report it, as before driver 570.
+    /// does not report it, as before driver 570; tallies count trials without it.
     #[must_use]
     pub fn recovery_action(&self) -> Option<u32> {
         let action = self.field(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)?;
@@ -205,7 +205,7 @@ impl Nvml {
     }
 
     /// The counts of error correction. A count that the device or the driver does not report is
-    /// `None`.
+    /// `None`; tallies count trials without one.
     #[must_use]
     pub fn ecc(&self) -> EccCounts {
         let errors = |kind, counter| {
@@ -222,6 +222,24 @@ impl Nvml {
             remap_pending: self.field(NVML_FI_DEV_REMAPPED_PENDING),
             remap_failed: self.field(NVML_FI_DEV_REMAPPED_FAILURE),
         }
+    }
+
+    /// The counts of memory errors since the driver was loaded. A count is absent where the device
+    /// has no error correction.
+    ///
+    /// # Errors
+    /// When NVML fails for another reason.
+    pub fn memory_errors(&self) -> Result<EccCounts, NvmlError> {
+        let device = self.device()?;
+        let count = |kind| match device.total_ecc_errors(kind, EccCounter::Volatile) {
+            Err(NvmlError::NotSupported) => Ok(None),
+            counted => counted.map(Some),
+        };
+        Ok(EccCounts {
+            corrected_volatile: count(MemoryError::Corrected)?,
+            uncorrected_volatile: count(MemoryError::Uncorrected)?,
+            ..EccCounts::default()
+        })
     }
 
     /// A count by its number in nvml.h; `None` if the device does not have it.

@@ -5,6 +5,9 @@ use nvml_wrapper::error::NvmlError;
 
 use super::nvml::Nvml;
 
+/// The metric of the reasons for reduced clocks, as a bit mask.
+pub const THROTTLE_REASONS: &str = "throttle_reasons";
+
 /// One reading of one counter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
@@ -63,7 +66,7 @@ impl Nvml {
             "bytes",
         );
         push(
-            "throttle_reasons",
+            THROTTLE_REASONS,
             self.throttle_reasons().ok().map(|bits| bits as f64),
             "bits",
         );

@@ -16,6 +16,9 @@ impl ExpectedError {
             Self::NoDevice { .. } => Some(
                 "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID".to_owned(),
             ),
+            Self::DevicesHidden { .. } => Some(
+                "unset the variable, or list a GPU in it; --device virtual needs none".to_owned(),
+            ),
             Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
                 Some("`gpubench plan` shows what can run here and why the rest cannot".to_owned())
             }

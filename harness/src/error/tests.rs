@@ -64,6 +64,12 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             3,
         ),
         (
+            ExpectedError::DevicesHidden {
+                problem: "CUDA_VISIBLE_DEVICES=\"-1\" leaves none".to_owned(),
+            },
+            3,
+        ),
+        (
             ExpectedError::NothingRan {
                 reason: "all waived".to_owned(),
             },

@@ -86,7 +86,8 @@ fn completions_per_s(tenant: &Tenant<'_>, window: Span) -> Option<f64> {
     (first_ns < last_ns).then(|| (count - 1) as f64 * 1e9 / (last_ns - first_ns) as f64)
 }
 
-/// The smallest share; 0 where the cell has no aggressor.
+/// The smallest share; 0 where the cell has no aggressor or a share is unknown: the gate then
+/// fails.
 fn smallest(shares: impl Iterator<Item = Option<f64>>) -> f64 {
     shares
         .map(|share| share.unwrap_or(0.0))

@@ -32,6 +32,14 @@ const fn of_open_loop(gate: Gate, summary: &'static str) -> GateEntry {
     }
 }
 
+const fn of_rows(gate: Gate, summary: &'static str) -> GateEntry {
+    GateEntry {
+        gate,
+        scope: GateScope::Nothing,
+        summary,
+    }
+}
+
 /// Every gate, in the order of judgement.
 pub const CATALOGUE: &[GateEntry] = &[
     of_cell(Gate::Completed, "the coordinator ran the cell to its end"),
@@ -100,6 +108,18 @@ pub const CATALOGUE: &[GateEntry] = &[
         "no hardware protection held the clocks of the GPU down",
     ),
     of_cell(Gate::Xid, "the device reported no Xid"),
+    of_cell(
+        Gate::Ecc,
+        "the device counted no error that its memory could not correct",
+    ),
+    of_rows(
+        Gate::EccCorrected,
+        "the device counted no corrected memory error",
+    ),
+    of_cell(
+        Gate::TimeNamespace,
+        "every process that stamps samples is in the time namespace of the coordinator",
+    ),
     of_cell(Gate::CpuSteal, "no hypervisor took CPU time from the host"),
     of_cell(
         Gate::CpuGap,
@@ -108,6 +128,10 @@ pub const CATALOGUE: &[GateEntry] = &[
     of_cell(
         Gate::Baseline,
         "the native rate lies in the reference band of the GPU model",
+    ),
+    of_rows(
+        Gate::ServiceDrift,
+        "native requests take within 10 % of the calibrated service time",
     ),
 ];
 

@@ -56,7 +56,7 @@ pub(super) fn measure(
         }
     }
     let service_ns: Vec<u64> = done.iter().filter_map(SampleRow::service_ns).collect();
-    found.optional_rate("closed_service_p50_ns", median_ns(&service_ns));
+    found.optional_rate(figure::CLOSED_SERVICE_P50_NS, median_ns(&service_ns));
     let gpu_ns: Vec<u64> = done
         .iter()
         .map(|row| row.gpu_ns)

@@ -1,13 +1,15 @@
 //! A valid cell for tests, which change what they need.
 
+use std::collections::BTreeMap;
+
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    Cell, CellResult, CellTenant, Condition, CpuGaps, Durations, Phase, Proof, RequiredProof, Role,
-    SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds,
+    Cell, CellResult, CellTenant, Condition, CpuGaps, Durations, EccCounts, EccSpan, Phase, Proof,
+    RequiredProof, Role, SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds, Unobserved,
 };
 use gpubench_stats::poisson_schedule_ns;
 
-use super::{CellObservation, ClockKind, Host, Proofs, Tenant, judge};
+use super::{CellObservation, CellXid, ClockKind, Host, Proofs, Tenant, judge};
 
 pub(crate) const MS: u64 = 1_000_000;
 /// A workload with [`NO_MEMORY`] as its answering code.
@@ -54,7 +56,11 @@ pub(crate) struct World {
     pub failure: Option<&'static str>,
     pub other_pids: Option<Vec<u32>>,
     pub throttle_reasons: Option<u64>,
-    pub xids: Option<Vec<u32>>,
+    pub xids: Option<Vec<CellXid>>,
+    pub ecc: Option<EccSpan>,
+    pub other_clocks: Option<Vec<String>>,
+    pub unobserved: BTreeMap<Unobserved, String>,
+    pub calibrated_service_ns: Option<u64>,
     pub steal: Option<f64>,
     /// The victim's lost CPU time.
     pub cpu_gaps: Option<CpuGaps>,
@@ -101,6 +107,10 @@ impl World {
             other_pids: Some(Vec::new()),
             throttle_reasons: Some(0),
             xids: Some(Vec::new()),
+            ecc: Some(ecc(0, 0)),
+            other_clocks: Some(Vec::new()),
+            unobserved: BTreeMap::new(),
+            calibrated_service_ns: Some(service_ns),
             steal: Some(0.0),
             cpu_gaps: Some(CpuGaps::default()),
             proofs: Vec::new(),
@@ -142,20 +152,28 @@ impl World {
             bursts: None,
             slo_ns: self.slo_ns,
             aggressor_peak_per_s: Some(400.0),
+            calibrated_service_ns: self.calibrated_service_ns,
             is_user_victim: self.is_user_victim,
             failure: self.failure,
-            host: Host {
-                other_pids: self.other_pids.as_deref(),
-                throttle_reasons: self.throttle_reasons,
-                xids: self.xids.as_deref(),
-                steal: self.steal,
-                proofs: Proofs::OfCell {
-                    taken: &self.proofs,
-                    required: self.required_proofs.as_deref(),
-                },
-            },
+            host: self.host(),
         };
         judge(&observation).expect("the tenants are those of the cell")
+    }
+
+    pub(crate) fn host(&self) -> Host<'_> {
+        Host {
+            other_pids: self.other_pids.as_deref(),
+            throttle_reasons: self.throttle_reasons,
+            xids: self.xids.as_deref(),
+            ecc: self.ecc,
+            other_clocks: self.other_clocks.as_deref(),
+            unobserved: &self.unobserved,
+            steal: self.steal,
+            proofs: Proofs::OfCell {
+                taken: &self.proofs,
+                required: self.required_proofs.as_deref(),
+            },
+        }
     }
 
     /// The victim's rows of one phase.
@@ -163,6 +181,19 @@ impl World {
         self.rows[0]
             .iter_mut()
             .filter(move |row| row.phase == phase)
+    }
+}
+
+/// Counters that moved by so many corrected and uncorrected errors.
+pub(crate) fn ecc(corrected: u64, uncorrected: u64) -> EccSpan {
+    let counts = |corrected, uncorrected| EccCounts {
+        corrected_volatile: Some(corrected),
+        uncorrected_volatile: Some(uncorrected),
+        ..EccCounts::default()
+    };
+    EccSpan {
+        before: counts(3, 1),
+        after: counts(3 + corrected, 1 + uncorrected),
     }
 }
 

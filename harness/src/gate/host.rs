@@ -1,10 +1,13 @@
 //! Gates on the surroundings of the cell: lateness of the harness, the mechanism, the device and
 //! the host.
 
-use gpubench_record::{Condition, Gate, GateState, Phase, SampleRow};
+use gpubench_record::{Condition, Gate, GateState, Phase, SampleRow, Unobserved};
 
 use super::quantiles::lateness_p99_ns;
-use super::{CellObservation, ClockKind, Findings, Tenant, figure, in_force, samples};
+use super::surroundings::missing;
+use super::{
+    CellObservation, CellXid, ClockKind, Findings, Host, Tenant, figure, in_force, samples,
+};
 
 /// Lateness of an idle issuer that is accepted in any case.
 const LATENESS_MIN_NS: f64 = 20_000.0;
@@ -23,24 +26,29 @@ const SPOILING: &[(u64, &str)] = &[
 /// Reasons that the gate names and accepts: the driver limits the clock as it does for any load.
 const ACCEPTED: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slowdown")];
 
-const VIRTUAL: &str = "n/a (virtual time)";
+pub(super) const VIRTUAL: &str = "n/a (virtual time)";
 
 pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut Findings) {
     lateness(observation, victim, found);
     in_force::judge(observation, found);
+    let host = &observation.host;
+    let others = host
+        .other_pids
+        .map(|pids| pids.iter().map(u32::to_string).collect());
     listed(
         Gate::ForeignProcess,
         "no process but the tenants was on the GPU",
         "processes on the GPU that are no tenants",
-        observation.host.other_pids,
+        others.ok_or_else(|| missing(host.unobserved, Unobserved::Processes)),
         found,
     );
-    throttle(observation.host.throttle_reasons, found);
+    throttle(host, found);
+    let xids = host.xids.map(|xids| xids.iter().map(xid_text).collect());
     listed(
         Gate::Xid,
         "the device reported no Xid",
         "the device reported Xid",
-        observation.host.xids,
+        xids.ok_or_else(|| missing(host.unobserved, Unobserved::Xids)),
         found,
     );
     steal(observation, found);
@@ -70,6 +78,7 @@ fn lateness(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut 
         return found.not_evaluated(GATE, detail);
     }
     let median_ns = found.rates.get(figure::OPEN_LATENCY_P50_NS).copied();
+    // Without a median the strict bound holds.
     let bound_ns = LATENESS_MIN_NS.max(LATENESS_SHARE * median_ns.unwrap_or(0.0));
     let sched = victim.result.sched.as_deref().unwrap_or("unknown");
     let detail = format!(
@@ -80,21 +89,32 @@ fn lateness(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut 
 }
 
 /// Fails a gate where the observed list is not empty.
-fn listed(gate: Gate, none: &str, some: &str, observed: Option<&[u32]>, found: &mut Findings) {
+fn listed(
+    gate: Gate,
+    none: &str,
+    some: &str,
+    observed: Result<Vec<String>, String>,
+    found: &mut Findings,
+) {
     match observed {
-        None => found.not_evaluated(gate, "not observed"),
-        Some([]) => found.holds(gate, true, none),
-        Some(numbers) => {
-            let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-            found.holds(gate, false, format!("{some}: {}", numbers.join(", ")));
-        }
+        Err(why) => found.not_evaluated(gate, why),
+        Ok(list) if list.is_empty() => found.holds(gate, true, none),
+        Ok(list) => found.holds(gate, false, format!("{some}: {}", list.join(", "))),
     }
 }
 
-fn throttle(reasons: Option<u64>, found: &mut Findings) {
+fn xid_text(xid: &CellXid) -> String {
+    match &xid.note {
+        Some(note) => format!("{} ({note})", xid.number),
+        None => xid.number.to_string(),
+    }
+}
+
+fn throttle(host: &Host<'_>, found: &mut Findings) {
     const GATE: Gate = Gate::Throttle;
-    let Some(reasons) = reasons else {
-        return found.not_evaluated(GATE, "not observed");
+    let why = || missing(host.unobserved, Unobserved::Throttle);
+    let Some(reasons) = host.throttle_reasons else {
+        return found.not_evaluated(GATE, why());
     };
     let named = |known: &[(u64, &'static str)]| -> Vec<&'static str> {
         known
@@ -104,6 +124,10 @@ fn throttle(reasons: Option<u64>, found: &mut Findings) {
             .collect()
     };
     let (spoiling, accepted) = (named(SPOILING), named(ACCEPTED));
+    if spoiling.is_empty() && host.unobserved.contains_key(&Unobserved::Throttle) {
+        // Some samples have no reasons, and a spoiling one may be among those.
+        return found.not_evaluated(GATE, why());
+    }
     let all: Vec<&str> = spoiling.iter().chain(&accepted).copied().collect();
     let detail = if all.is_empty() {
         "none".to_owned()

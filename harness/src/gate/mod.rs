@@ -19,6 +19,7 @@ mod findings;
 mod fixture;
 mod host;
 mod in_force;
+mod late_xids;
 mod observation;
 mod overload;
 mod quantiles;
@@ -26,17 +27,19 @@ mod samples;
 mod schedule;
 mod spans;
 mod steady;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod victim_outcomes;
 
-use gpubench_record::{CellResult, GateScope, GateState, Role};
+use gpubench_record::{CellResult, GateResult, GateScope, GateState, Role};
 
 pub use catalogue::{CATALOGUE, GateEntry};
 pub use closed::closed_rate_per_s;
 pub use fault_trial::judge_trial;
 use findings::Findings;
 pub use in_force::Proofs;
+pub use late_xids::{CellXid, XidReading, assign_xids};
 pub use observation::{CellObservation, ClockKind, Host, Tenant};
 use spans::Windows;
 
@@ -47,6 +50,8 @@ pub mod figure {
     /// The most by which lost CPU time can have lowered the rate of the closed loop, as the logarithm
     /// of a ratio; absent where it was not observed.
     pub const CLOSED_RATE_LOSS_MAX_LN: &str = "closed_rate_loss_max_ln";
+    /// Median time from issue to completion in the closed loop.
+    pub const CLOSED_SERVICE_P50_NS: &str = "closed_service_p50_ns";
     /// Median time from schedule to completion in the open loop.
     pub const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
     /// 99th percentile of the same; absent below 368 requests or under overload.
@@ -83,6 +88,13 @@ pub fn open_loop_doubt(result: &CellResult) -> Option<String> {
     let gate =
         gates.find(|gate| gate.scope == GateScope::OpenLoop && gate.state == GateState::Failed)?;
     Some(format!("{}: {}", gate.gate, gate.detail))
+}
+
+/// The failed gates of a cell that spoil none of its figures: findings for the rows that use it.
+pub fn findings_of(result: &CellResult) -> impl Iterator<Item = &GateResult> {
+    let is_finding =
+        |gate: &&GateResult| gate.scope == GateScope::Nothing && gate.state == GateState::Failed;
+    result.gates.iter().filter(is_finding)
 }
 
 /// The tenants of an observation are not those of its cell.
@@ -126,6 +138,7 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     beside::judge(observation, victim, &windows, &mut found);
     host::judge(observation, victim, &mut found);
     cpu_gaps::judge(observation, victim, &windows, &mut found);
+    surroundings::judge(observation, &mut found);
     let tenants = observation.tenants.iter();
     Ok(CellResult {
         cell: observation.cell.clone(),

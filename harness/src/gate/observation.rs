@@ -1,8 +1,12 @@
 //! What one cell that ran is judged from.
 
-use gpubench_record::{Bursts, Cell, Durations, Role, SampleRow, TenantResult, Thresholds};
+use std::collections::BTreeMap;
 
-use super::in_force::Proofs;
+use gpubench_record::{
+    Bursts, Cell, Durations, EccSpan, Role, SampleRow, TenantResult, Thresholds, Unobserved,
+};
+
+use super::{CellXid, Proofs};
 
 /// Which clock the tenants' timestamps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub struct CellObservation<'a> {
     pub slo_ns: Option<u64>,
     /// Native peak rate of one aggressor without a neighbour, from calibration.
     pub aggressor_peak_per_s: Option<f64>,
+    /// Service time of the victim's request from calibration, in ns.
+    pub calibrated_service_ns: Option<u64>,
     /// Whether the victim is the user's own program, which times its own requests.
     pub is_user_victim: bool,
     /// Why the coordinator gave the cell up; `None` where the cell ran to its end.
@@ -68,14 +74,20 @@ impl Tenant<'_> {
 }
 
 /// Observations of host and device while the cell ran; unobserved values are `None`.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Host<'a> {
     /// Processes on the GPU that are not tenants.
     pub other_pids: Option<&'a [u32]>,
     /// NVML's bit mask of reasons for throttling.
     pub throttle_reasons: Option<u64>,
     /// Xid errors of the device.
-    pub xids: Option<&'a [u32]>,
+    pub xids: Option<&'a [CellXid]>,
+    /// Counters of error correction at the end of the cell before and of this one.
+    pub ecc: Option<EccSpan>,
+    /// Processes that stamp samples and are in another time namespace.
+    pub other_clocks: Option<&'a [String]>,
+    /// Failed observations with their errors.
+    pub unobserved: &'a BTreeMap<Unobserved, String>,
     /// Share of CPU time that a hypervisor took, 0 to 1.
     pub steal: Option<f64>,
     /// Proofs of the mechanism taken around this cell.

@@ -116,6 +116,7 @@ impl Queue {
     /// Why the victim counts as overloaded; `None` where it does not.
     fn overload(&self, limit_reached: bool) -> Option<String> {
         let allowed = (BACKLOG_SHARE * self.offered).max(BACKLOG_MIN);
+        // Too few points for a slope: the backlog at the end decides alone.
         let growth = self.slope_per_s.unwrap_or(0.0) * self.half_s;
         let what = if limit_reached {
             "the limit of outstanding requests was reached".to_owned()

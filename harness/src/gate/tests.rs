@@ -11,7 +11,7 @@ use gpubench_stats::ScheduleRng;
 
 use super::changes::{late, ramp, stop_aggressor};
 use super::fixture::{MS, World};
-use super::{CellObservation, ClockKind, GateError, Host, Tenant, figure, judge};
+use super::{CellObservation, ClockKind, GateError, Tenant, figure, judge};
 
 use GateState::{Failed, NotApplicable, NotEvaluated, Passed};
 
@@ -163,9 +163,10 @@ fn tenants_that_were_not_planned_are_refused() {
             bursts: None,
             slo_ns: None,
             aggressor_peak_per_s: None,
+            calibrated_service_ns: None,
             is_user_victim: false,
             failure: None,
-            host: Host::default(),
+            host: world.host(),
         })
     };
     assert!(matches!(observed(&[]), Err(GateError::NoVictim { .. })));

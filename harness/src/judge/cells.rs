@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{
     CalibrationEntry, Cell, CellResult, MechanismRow, Outcome, OutcomeKind, Plan, Proof, RunEvent,
-    RunRecord, SampleRow, TenantResult,
+    RunRecord, SampleRow, Surroundings, TenantResult,
 };
 use gpubench_reports::store::{Record, StoreError};
 
 use super::record::JudgeError;
-use crate::gate::{self, CellObservation, ClockKind, Host, Proofs};
+use crate::gate::{
+    self, CellObservation, CellXid, ClockKind, Host, Proofs, XidReading, assign_xids,
+};
 
 /// The end of a cell, from its event.
 #[derive(Debug, Clone)]
@@ -18,13 +20,31 @@ pub(super) struct Ended {
     failure: Option<String>,
     other_pids: Option<Vec<u32>>,
     throttle_reasons: Option<u64>,
-    xids: Option<Vec<u32>>,
+    xids: Option<Vec<CellXid>>,
     cpu_steal_ratio: Option<f64>,
+    surroundings: Surroundings,
+}
+
+impl Ended {
+    /// Host and device while the cell ran, with its proofs.
+    fn host<'a>(&'a self, proofs: Proofs<'a>) -> Host<'a> {
+        Host {
+            other_pids: self.other_pids.as_deref(),
+            throttle_reasons: self.throttle_reasons,
+            xids: self.xids.as_deref(),
+            ecc: self.surroundings.ecc,
+            other_clocks: self.surroundings.other_clocks.as_deref(),
+            unobserved: &self.surroundings.unobserved,
+            steal: self.cpu_steal_ratio,
+            proofs,
+        }
+    }
 }
 
 /// The end of each cell, by the id of the cell.
 pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
     let mut out = BTreeMap::new();
+    let mut xids = xids(events).into_iter();
     for event in events {
         if let RunEvent::CellEnded {
             id,
@@ -32,8 +52,8 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
             failure,
             other_processes,
             throttle_reasons,
-            xids,
             cpu_steal_ratio,
+            surroundings,
             ..
         } = event
         {
@@ -42,8 +62,9 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
                 failure: failure.clone(),
                 other_pids: other_processes.clone(),
                 throttle_reasons: *throttle_reasons,
-                xids: xids.clone(),
+                xids: xids.next().flatten(),
                 cpu_steal_ratio: *cpu_steal_ratio,
+                surroundings: (**surroundings).clone(),
             };
             out.insert(id.clone(), ended);
         }
@@ -98,6 +119,29 @@ impl Evidence {
     }
 }
 
+/// The Xids of each cell that ended, in the order of the events.
+fn xids(events: &[RunEvent]) -> Vec<Option<Vec<CellXid>>> {
+    let mut readings = Vec::new();
+    for event in events {
+        if let RunEvent::CellEnded {
+            id,
+            xids,
+            xid_lines,
+            surroundings,
+            ..
+        } = event
+        {
+            readings.push(XidReading {
+                cell: id,
+                span: surroundings.span,
+                numbers: xids.as_deref(),
+                lines: xid_lines.as_deref().unwrap_or_default(),
+            });
+        }
+    }
+    assign_xids(&readings)
+}
+
 /// The cell with its figures, its gates and its outcome.
 pub(super) fn judged(
     record: &Record,
@@ -143,13 +187,6 @@ pub(super) fn judged(
         .tenants
         .iter()
         .any(|tenant| tenant.schedule_hash.is_some());
-    let host = Host {
-        other_pids: end.other_pids.as_deref(),
-        throttle_reasons: end.throttle_reasons,
-        xids: end.xids.as_deref(),
-        steal: end.cpu_steal_ratio,
-        proofs: evidence.of(run, cell),
-    };
     let clock = if run.provenance.clock == "virtual" {
         ClockKind::Virtual
     } else {
@@ -171,9 +208,10 @@ pub(super) fn judged(
             .as_ref()
             .and_then(entry)
             .map(|entry| entry.native_rate_per_s),
+        calibrated_service_ns: entry(&cell.victim).map(|entry| entry.service_ns),
         is_user_victim: run.plan.user_victim.is_some(),
         failure: end.failure.as_deref(),
-        host,
+        host: end.host(proofs.get(&cell.variant)),
     })?)
 }
 

@@ -17,7 +17,7 @@ use gpubench_virtual_gpu::session::{ENV, MACHINE_FILE, TimeMode};
 use super::expected;
 use crate::device::lock::{GpuLock, LockError};
 use crate::device::nvml::DeviceKey;
-use crate::device::{DeviceSelector, Nvml, VirtualGpu, identity};
+use crate::device::{Allotment, DeviceSelector, Nvml, VirtualGpu, identity};
 use crate::error::ExpectedError;
 use crate::run::RunClock;
 use crate::score::MACHINE_HASH;
@@ -28,6 +28,7 @@ pub struct DeviceSession {
     identity: DeviceIdentity,
     clock: RunClock,
     environment: BTreeMap<OsString, OsString>,
+    allotment: Option<Allotment>,
     // Dropped last: the virtual device ends after its last user.
     _lock: Option<GpuLock>,
     virtual_gpu: Option<VirtualGpu>,
@@ -87,13 +88,14 @@ impl DeviceSession {
             identity,
             clock,
             environment,
+            allotment: None,
             _lock: None,
             virtual_gpu: Some(gpu),
         })
     }
 
     fn find_real(device: Option<&DeviceSelector>) -> Result<Self, ExpectedError> {
-        let nvml = find(device)?;
+        let (nvml, allotment) = find_allotted(device)?;
         let mut identity = identity::identify(&nvml).map_err(expected::from_nvml)?;
         // Virtual GPUs of one seed have one UUID; each is locked in its own folder.
         let folder = std::env::var_os(ENV).filter(|_| identity.kind == DeviceKind::Virtual);
@@ -112,6 +114,7 @@ impl DeviceSession {
             identity,
             clock: RunClock::Wall,
             environment,
+            allotment,
             _lock: Some(lock),
             virtual_gpu: None,
         })
@@ -127,6 +130,13 @@ impl DeviceSession {
     #[must_use]
     pub const fn identity(&self) -> &DeviceIdentity {
         &self.identity
+    }
+
+    /// The allotment that the device was chosen from; `None` without one, and for a virtual GPU
+    /// that was started for this process.
+    #[must_use]
+    pub const fn allotment(&self) -> Option<&Allotment> {
+        self.allotment.as_ref()
     }
 
     /// The clock of the tenants.
@@ -159,14 +169,30 @@ fn wall_environment(nvml: &Nvml, kind: DeviceKind) -> BTreeMap<OsString, OsStrin
 /// # Errors
 /// When there is no such device.
 pub fn find(device: Option<&DeviceSelector>) -> Result<Nvml, ExpectedError> {
-    let which = match device {
-        Some(DeviceSelector::Gpu(uuid) | DeviceSelector::Mig(uuid)) => {
+    find_allotted(device).map(|(nvml, _)| nvml)
+}
+
+/// The device, and the allotment that it was chosen from.
+fn find_allotted(
+    device: Option<&DeviceSelector>,
+) -> Result<(Nvml, Option<Allotment>), ExpectedError> {
+    let allotment = Allotment::read().map_err(expected::from_visible)?;
+    let which = match (device, &allotment) {
+        (Some(DeviceSelector::Gpu(uuid) | DeviceSelector::Mig(uuid)), _) => {
             DeviceKey::Uuid(uuid.clone())
         }
-        Some(DeviceSelector::Index(index)) => DeviceKey::Index(*index),
-        Some(DeviceSelector::Virtual(_)) | None => DeviceKey::Index(0),
+        (Some(DeviceSelector::Index(index)), _) => DeviceKey::Index(*index),
+        (_, Some(allotment)) => DeviceKey::Uuid(allotment.first().to_owned()),
+        (_, None) => DeviceKey::Index(0),
     };
-    Nvml::open(None, &which).map_err(expected::from_nvml)
+    let nvml = Nvml::open(None, &which).map_err(expected::from_nvml)?;
+    match allotment.as_ref().and_then(|one| one.refusal(&nvml)) {
+        Some(problem) => Err(ExpectedError::Usage {
+            problem,
+            remedy: Some("name one of these devices, or unset the variable".to_owned()),
+        }),
+        None => Ok((nvml, allotment)),
+    }
 }
 
 /// Adds the hash of a virtual device's machine file to its facts: the UUID follows from the seed

@@ -8,6 +8,7 @@ use gpubench_reports::StoreError;
 
 use crate::device::nvml::{self, QueryError};
 use crate::device::virtual_gpu::VirtualGpuError;
+use crate::device::visible::VisibleError;
 use crate::error::ExpectedError;
 use crate::mechanism::host::{HostError, JournalError};
 use crate::run::RunError;
@@ -37,6 +38,21 @@ pub fn from_nvml(error: QueryError) -> ExpectedError {
             found: nvml::devices().unwrap_or_default(),
         },
         other => no_devices(other),
+    }
+}
+
+/// `CUDA_VISIBLE_DEVICES` allows no choice of a device.
+#[must_use]
+pub fn from_visible(error: VisibleError) -> ExpectedError {
+    match error {
+        VisibleError::Hidden(_) => ExpectedError::DevicesHidden {
+            problem: error.to_string(),
+        },
+        VisibleError::Order(_) => ExpectedError::Usage {
+            problem: error.to_string(),
+            remedy: Some("set CUDA_DEVICE_ORDER=PCI_BUS_ID, or list UUIDs".to_owned()),
+        },
+        VisibleError::Query(error) => from_nvml(error),
     }
 }
 

@@ -6,11 +6,15 @@ use super::{
     DeviceSession, HostOptions, calibration, capabilities, host_facts, journal, kernel_log,
     provenance, ptx_hash, run_folder,
 };
+use crate::device::Allotment;
 use crate::error::ExpectedError;
 use crate::plan;
 use crate::profile::Profile;
 use crate::run::{HostSetup, KernelLog, RunClock, Setup};
 use crate::tenant::Spawner;
+
+/// The environment of the user's program, in the words of records.
+const VICTIM_ENVIRONMENT: &str = "the user's, under the variables of the mechanism and the run";
 
 /// What the command line adds to the profile.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +61,11 @@ pub fn matrix_setup(
     ] {
         provenance.host.insert(key.to_owned(), text);
     }
+    provenance.visible_devices = session.allotment().map(Allotment::describe);
+    provenance.victim_environment = plan
+        .user_victim
+        .as_ref()
+        .map(|_| VICTIM_ENVIRONMENT.to_owned());
     let setup = Setup {
         out: out.to_path_buf(),
         clock: session.clock(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::Provenance;
+use gpubench_workloads::command::dropped;
 use procfs::Current as _;
 
 use super::timer;
@@ -16,7 +17,9 @@ pub fn of_run(clock: &RunClock) -> Provenance {
     if !clock.is_virtual() {
         let (floor_ns, class) = timer::floor();
         provenance.timer_floor_ns = floor_ns;
-        provenance.host.insert("timer_self_test".to_owned(), class);
+        provenance
+            .host
+            .insert(timer::SELF_TEST_KEY.to_owned(), class);
     }
     provenance
 }
@@ -57,5 +60,8 @@ pub fn without_timer(clock: &RunClock) -> Provenance {
         host,
         clock: clock.name().to_owned(),
         timer_floor_ns: BTreeMap::new(),
+        dropped_variables: dropped(),
+        visible_devices: None,
+        victim_environment: None,
     }
 }

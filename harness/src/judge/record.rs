@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpubench_record::{FaultResult, RunEvent, RunRecord};
+use gpubench_record::{FaultResult, Provenance, RunEvent, RunRecord};
 use gpubench_reports::store::{Record, StoreError, read_events};
 
 use super::cells::Evidence;
-use super::{cells, fault_trials, mechanism_rows};
+use super::{cells, fault_trials, mechanism_rows, timer};
 use crate::gate::GateError;
 use crate::score;
 
@@ -101,11 +101,7 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
         aggressor_peaks: &peaks,
         calibration: &run.calibration,
         probes: &run.probes,
-        timer_floor_ns: run
-            .provenance
-            .timer_floor_ns
-            .get("p99")
-            .map(|&ns| ns as f64),
+        timer_floor_ns: timer_floor_ns(&run.provenance),
     })?;
     run.scoring = score::VERSION.to_owned();
     run.matrix = scored.matrix;
@@ -115,6 +111,16 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     run.service = scored.service;
     run.tenant_limits = scored.tenant_limits;
     Ok(())
+}
+
+/// The timer floor of a run on the wall clock.
+fn timer_floor_ns(provenance: &Provenance) -> Result<Option<f64>, &str> {
+    let floor_ns = provenance.timer_floor_ns.get("p99").map(|&ns| ns as f64);
+    if floor_ns.is_some() || provenance.clock == "virtual" {
+        return Ok(floor_ns);
+    }
+    let reason = provenance.host.get(timer::SELF_TEST_KEY);
+    Err(reason.map_or("the record has none", String::as_str))
 }
 
 /// By aggressor: its rate without a neighbour over the measured peak of its resource. An aggressor

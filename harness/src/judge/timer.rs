@@ -9,6 +9,9 @@ use gpubench_workloads::timer_selftest::{Class, Punctuality, punctuality};
 /// How long the self-test takes.
 const SELF_TEST: Duration = Duration::from_secs(2);
 
+/// Key of the class, or of the reason for no floor, among the facts of the host.
+pub const SELF_TEST_KEY: &str = "timer_self_test";
+
 /// The scheduling classes; tenants prefer the first.
 pub const CLASSES: [(&str, Class); 2] = [("fifo", Class::Fifo), ("other", Class::Other)];
 

@@ -63,6 +63,9 @@ pub struct HostFacts {
     pub may_change_settings: bool,
     /// Processes that had a context on the device when the facts were gathered.
     pub holders: Vec<u32>,
+    /// Why those processes are unknown, if NVML does not list them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holders_problem: Option<String>,
     /// Circumstances of the host that a reader of figures must know.
     pub labels: Vec<Label>,
 }
@@ -99,15 +102,24 @@ impl HostFacts {
     /// Queries NVML, PATH and the file system. Unobserved values are `None`.
     #[must_use]
     pub fn gather(nvml: &Nvml, inputs: &HostInputs) -> Self {
+        // A run has refused a device without driver version, capability and memory size
+        // (`device::identity`). In a plan, mechanisms are waived for what they need of them.
         let driver = nvml.library().sys_driver_version().unwrap_or_default();
         let device = nvml.device().ok();
         let capability = device
             .as_ref()
             .and_then(|device| device.cuda_compute_capability().ok());
         let memory = device.as_ref().and_then(|device| device.memory_info().ok());
-        let mig_mode = nvml.mig_mode().ok().flatten();
-        let mig = mig_mode.map(|mode| mode.current);
         let (mut mig_profiles, mut mig_instances, mut mig_problem) = (Vec::new(), Vec::new(), None);
+        let mig_mode = nvml.mig_mode().unwrap_or_else(|error| {
+            mig_problem = Some(error.to_string());
+            None
+        });
+        let mig = mig_mode.map(|mode| mode.current);
+        let (holders, holders_problem) = match nvml.compute_pids() {
+            Ok(holders) => (holders, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
         if mig.is_some() {
             match nvml.mig_profiles() {
                 Ok(profiles) => mig_profiles = profiles,
@@ -126,6 +138,8 @@ impl HostFacts {
             compute_capability: capability.map_or((0, 0), |cc| (cc.major, cc.minor)),
             uuid: nvml.uuid().to_owned(),
             memory_mib: memory.map_or(0, |memory| memory.total >> 20),
+            // Some hypervisors do not report it. A mode that refuses tenants then waives the
+            // mechanism when they open their contexts.
             compute_mode: nvml.compute_mode().ok().map(str::to_owned),
             mig,
             mig_pending: mig_mode.map(|mode| mode.pending),
@@ -140,7 +154,8 @@ impl HostFacts {
             static_programs: static_programs(inputs),
             allow_reconfigure: inputs.allow_reconfigure,
             may_change_settings: inputs.may_change_settings,
-            holders: nvml.compute_pids().unwrap_or_default(),
+            holders,
+            holders_problem,
             labels: labels::of(nvml),
         }
     }

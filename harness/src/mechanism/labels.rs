@@ -36,6 +36,7 @@ pub(super) fn of(nvml: &Nvml) -> Vec<Label> {
     let mode = nvml
         .device()
         .and_then(|device| device.virtualization_mode());
+    // Labels are for display; mechanisms decide by the facts.
     let value = [
         mode.ok().and_then(virtualization),
         nvml.confidential().ok().and_then(confidential),

@@ -138,6 +138,7 @@ pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
 
 /// The UUID of the instance that a tenant sees.
 fn instance_uuid(tenant: &TenantObservation) -> String {
+    // A tenant that reports none is in no instance, and the proof fails.
     tenant.facts.get("uuid").cloned().unwrap_or_default()
 }
 

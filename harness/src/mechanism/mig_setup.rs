@@ -120,7 +120,7 @@ pub(super) fn variant(
 
 pub(super) fn available(cx: &MechanismContext<'_>, text: &str, count: usize) -> Availability {
     let facts = cx.facts;
-    if facts.mig.is_none() {
+    if facts.mig.is_none() && facts.mig_problem.is_none() {
         return waived("the device has no MIG", None);
     }
     if let Some(problem) = &facts.mig_problem {

@@ -49,6 +49,12 @@ pub(super) fn too_little_for_share(
 
 /// The waiver of what needs an unused device; `None` if no process uses it.
 pub(super) fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Availability> {
+    if let Some(problem) = &facts.holders_problem {
+        return Some(waived(
+            format!("NVML does not list the processes on the device ({problem}): {consequence}"),
+            Some("run where NVML lists them, outside a sandbox"),
+        ));
+    }
     (!facts.holders.is_empty()).then(|| {
         waived(
             format!(
@@ -94,6 +100,12 @@ pub(super) fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
 
 /// The waiver of what needs the whole device, where MIG divides it.
 pub(super) fn device_is_partitioned(facts: &HostFacts) -> Option<Availability> {
+    if let (None, Some(problem)) = (facts.mig, &facts.mig_problem) {
+        return Some(waived(
+            format!("it is unknown whether MIG divides the device: {problem}"),
+            Some("a driver that reports the MIG mode"),
+        ));
+    }
     (facts.mig == Some(true)).then(|| {
         waived(
             "MIG mode is on, so there is no whole device",

@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use gpubench_record::XidLine;
+use gpubench_virtual_gpu::session::monotonic_ns;
 use rustix::fs::OFlags;
 
 pub use line::PciAddress;
@@ -33,6 +34,10 @@ pub struct KernelLog {
     form: Form,
     /// The PCI address of the device; `None` reads the lines of all devices.
     address: Option<PciAddress>,
+    /// What is added to its stamps, so that they are on the clock of the run.
+    epoch_ns: u64,
+    /// The last time that it was read, on the clock of the kernel.
+    read_ns: u64,
     /// Whether the log's process ids are those of this process's namespace.
     same_namespace: bool,
 }
@@ -46,11 +51,11 @@ enum Form {
 }
 
 impl KernelLog {
-    /// Opens the log at its end.
+    /// Opens the log at its end. `epoch_ns` is the zero of its stamps on the clock of the run.
     ///
     /// # Errors
     /// Why it cannot be read, in one line.
-    pub fn open(path: &Path, address: Option<PciAddress>) -> Result<Self, String> {
+    pub fn open(path: &Path, address: Option<PciAddress>, epoch_ns: u64) -> Result<Self, String> {
         let with_path = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut options = File::options();
         options
@@ -68,6 +73,8 @@ impl KernelLog {
                 Form::Lines(end)
             },
             address,
+            epoch_ns,
+            read_ns: monotonic_ns(),
             same_namespace: !is_device || is_initial_namespace(),
         })
     }
@@ -81,8 +88,16 @@ impl KernelLog {
             Form::Records => records(&mut self.file)?,
             Form::Lines(at) => lines(&self.file, at)?,
         };
+        let now_ns = monotonic_ns();
+        let between = std::mem::replace(&mut self.read_ns, now_ns)..=now_ns;
+        // The clock of printk is not corrected as CLOCK_MONOTONIC is, and can be seconds off. A
+        // record is readable at once, so a stamp before the last reading shows that it is.
+        let is_device = matches!(self.form, Form::Records);
+        let is_usable = |t_ns: &u64| !is_device || between.contains(t_ns);
         let of_device = |line: &str| {
-            let (address, xid) = line::read(line)?;
+            let (address, mut xid) = line::read(line)?;
+            let t_ns = xid.t_ns.map(|t_ns| t_ns.saturating_add(self.epoch_ns));
+            xid.t_ns = t_ns.filter(is_usable);
             self.address.is_none_or(|own| own == address).then_some(xid)
         };
         Ok(text.lines().filter_map(of_device).collect())
@@ -121,17 +136,23 @@ fn records(file: &mut File) -> std::io::Result<String> {
         let Some(length) = read_record(file, &mut buffer)? else {
             break;
         };
-        text.push_str(message(&String::from_utf8_lossy(&buffer[..length])));
+        text.push_str(&message(&String::from_utf8_lossy(&buffer[..length])));
         text.push('\n');
     }
     Ok(text)
 }
 
-/// The message of a record: its first line after the first semicolon. Lines that begin with a space
-/// describe its device.
-fn message(record: &str) -> &str {
-    let (_, message) = record.split_once(';').unwrap_or(("", record));
-    message.lines().next().unwrap_or_default()
+/// The message of a record behind its stamp: its first line after the first semicolon. Lines that
+/// begin with a space describe its device. The third number of the head is the stamp in us.
+fn message(record: &str) -> String {
+    // A record without a head has no stamp, and one without a line no message.
+    let (head, message) = record.split_once(';').unwrap_or(("", record));
+    let message = message.lines().next().unwrap_or_default();
+    let stamp_us = head.split(',').nth(2).and_then(|us| us.parse::<u64>().ok());
+    match stamp_us {
+        Some(us) => format!("[{:5}.{:06}] {message}", us / 1_000_000, us % 1_000_000),
+        None => message.to_owned(),
+    }
 }
 
 /// The complete lines since the last call.
@@ -176,11 +197,14 @@ mod tests {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("kernel.log");
         std::fs::write(&path, of(13, 1))?;
-        let mut log = KernelLog::open(&path, Some((0, 1, 0)))?;
+        let mut log = KernelLog::open(&path, Some((0, 1, 0)), 5)?;
         assert!(log.has_our_pids());
         let mut writer = std::fs::OpenOptions::new().append(true).open(&path)?;
         let numbers = |log: &mut KernelLog| -> std::io::Result<Vec<u32>> {
-            Ok(log.drain()?.iter().map(|line| line.number).collect())
+            let lines = log.drain()?;
+            let stamp = Some(1_000_000_005);
+            assert!(lines.iter().all(|line| line.t_ns == stamp), "{lines:?}");
+            Ok(lines.iter().map(|line| line.number).collect())
         };
         assert!(numbers(&mut log)?.is_empty(), "logged before the opening");
         let (first, second) = (of(31, 1), of(45, 1));
@@ -197,7 +221,7 @@ mod tests {
         )?;
         writer.write_all(of(63, 1).as_bytes())?;
         assert_eq!(numbers(&mut log)?, [63]);
-        let mut all = KernelLog::open(&path, None)?;
+        let mut all = KernelLog::open(&path, None, 5)?;
         writer.write_all((of(1, 1) + &of(2, 9)).as_bytes())?;
         assert_eq!(
             numbers(&mut all)?,
@@ -209,7 +233,7 @@ mod tests {
 
     #[test]
     fn names_the_reason_for_an_unreadable_log() {
-        let none = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None).map(|_| ());
+        let none = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None, 0).map(|_| ());
         assert_eq!(
             none,
             Err("/nowhere/kmsg: No such file or directory (os error 2)".to_owned())
@@ -228,7 +252,7 @@ mod tests {
         assert_eq!(records(&mut log)?, "first\nsecond\n");
         assert_eq!(records(&mut log)?, "");
         // A character device that has nothing ends.
-        let mut nothing = KernelLog::open(std::path::Path::new("/dev/null"), None)?;
+        let mut nothing = KernelLog::open(std::path::Path::new("/dev/null"), None, 0)?;
         assert_eq!(nothing.drain()?, []);
         Ok(())
     }
@@ -238,9 +262,9 @@ mod tests {
         for (record, expected) in [
             (
                 "6,1234,98765,-;NVRM: Xid (a): 1, b;c\n SUBSYSTEM=pci\n DEVICE=+pci:1\n",
-                "NVRM: Xid (a): 1, b;c",
+                "[    0.098765] NVRM: Xid (a): 1, b;c",
             ),
-            ("6,1,2,-;\n", ""),
+            ("6,1,2000003,-;\n", "[    2.000003] "),
             ("no head", "no head"),
             ("", ""),
         ] {

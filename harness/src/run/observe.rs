@@ -128,6 +128,7 @@ fn of_program(
     }
     let config = tenants.config();
     let handed = config.environments.first().cloned().unwrap_or_default();
+    // Without a readable list a library counts as not mapped, which fails the proof.
     let mapped = |pid: &u32| snapshot.mapped.get(pid).cloned().flatten();
     let files = |pid: &u32| (*pid, mapped(pid).unwrap_or_default());
     ProgramObservation {
@@ -159,6 +160,8 @@ fn environment(pid: u32) -> HashMap<OsString, OsString> {
     environment.unwrap_or_default()
 }
 
+/// A process; `None` also where it has ended. Every observation of it is then missing, and the
+/// proof that needs one fails.
 fn process(pid: u32) -> Option<Process> {
     Process::new(pid.try_into().ok()?).ok()
 }

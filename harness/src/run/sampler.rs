@@ -1,16 +1,17 @@
 //! Samples the device's counters beside the tenants, on a thread of its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpubench_record::TelemetryRow;
+use gpubench_record::{CellSpan, TelemetryRow, Unobserved};
 
 use super::RunError;
 use super::clock::RunClock;
 use super::snapshot::{Snapshot, SnapshotScope};
 use super::steal::CpuTime;
-use crate::device::{BlockingCall, Nvml};
+use crate::device::{BlockingCall, Nvml, THROTTLE_REASONS};
 
 /// The sampler's number as a participant of the clock.
 pub const SAMPLER: u32 = 0;
@@ -26,6 +27,10 @@ pub struct Sampled {
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; `None` in virtual time.
     pub cpu_steal_ratio: Option<f64>,
+    /// Start and planned end of the cell; `None` if it did not start.
+    pub span: Option<CellSpan>,
+    /// Observations that failed in at least one sample.
+    pub unobserved: BTreeMap<Unobserved, String>,
     /// Why sampling ended early, if it did.
     pub failure: Option<String>,
 }
@@ -134,10 +139,19 @@ fn sample(
 }
 
 fn read(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) {
-    for reading in nvml.readings() {
-        if reading.metric == "throttle_reasons" {
+    let readings = nvml.readings();
+    // Counters are for display, and a missing one is absent. Throttling is judged, so its error
+    // is kept.
+    if !readings.iter().any(|one| one.metric == THROTTLE_REASONS)
+        && let Err(error) = nvml.throttle_reasons()
+    {
+        let text = format!("NVML: {error}");
+        out.unobserved.insert(Unobserved::Throttle, text);
+    }
+    for reading in readings {
+        if reading.metric == THROTTLE_REASONS {
             let bits = reading.value as u64;
-            out.throttle_reasons = Some(out.throttle_reasons.unwrap_or(0) | bits);
+            out.throttle_reasons = Some(out.throttle_reasons.map_or(bits, |all| all | bits));
         }
         out.rows.push(TelemetryRow {
             t_ns,

@@ -1,5 +1,6 @@
-//! The device's Xid errors, from two sources: NVML's events, which carry the number, and the lines
-//! of the kernel's log, which name the process and the MIG instance.
+//! The device's counts of memory errors, and its Xid errors from two sources: NVML's events, which
+//! carry the number, and the lines of the kernel's log, which have the time and name the process
+//! and the MIG instance.
 //!
 //! NVML keeps no event for a listener that registers later. An event set borrows the library, so
 //! one thread owns both.
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use gpubench_record::XidLine;
+use gpubench_record::{EccCounts, EccSpan, XidLine};
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
@@ -33,10 +34,12 @@ type Drained = Result<Vec<u32>, String>;
 /// Both sources of Xids of one run.
 pub struct XidMonitor {
     handles: RunHandles,
-    /// Absent where the driver reports no Xids.
-    watch: Option<XidWatch>,
+    /// Or why the driver reports no Xids.
+    watch: Result<XidWatch, String>,
     /// Absent where it is not readable.
     kernel_log: Option<KernelLog>,
+    /// Memory errors at the last reading, or why they are unknown.
+    memory_errors: Result<EccCounts, String>,
 }
 
 /// Xids since the last call; absent without the source.
@@ -46,6 +49,8 @@ pub struct Xids {
     pub numbers: Option<Vec<u32>>,
     /// Their lines of the kernel's log.
     pub lines: Option<Vec<XidLine>>,
+    /// Why there are no numbers, if there are none.
+    pub failure: Option<String>,
 }
 
 impl XidMonitor {
@@ -60,41 +65,59 @@ impl XidMonitor {
         let started = handles
             .waits
             .blocking("registering for Xids", LIMIT, started);
-        let watch = match started.await? {
-            Ok(watch) => Some(watch),
-            Err(text) => {
-                handles.recorder.warning(text)?;
-                None
-            }
-        };
+        let watch = started.await?;
+        if let Err(text) = &watch {
+            handles.recorder.warning(text.clone())?;
+        }
         Ok(Self {
             handles: handles.clone(),
             watch,
             kernel_log,
+            memory_errors: memory_errors(handles).await?,
         })
+    }
+
+    /// The counts of memory errors at the last call and now: an error between two cells counts in
+    /// the later one. An error says why they are unknown.
+    pub async fn memory_errors(&mut self) -> Result<Result<EccSpan, String>, RunError> {
+        let now = memory_errors(&self.handles).await?;
+        let before = std::mem::replace(&mut self.memory_errors, now.clone());
+        Ok(before.and_then(|before| now.map(|after| EccSpan { before, after })))
     }
 
     /// The Xids since the last call. `services` are processes of the mechanism itself, to which
     /// lines are attributed; `what` names the cell or trial in a warning.
     pub async fn drain(&mut self, what: &str, services: &[u32]) -> Result<Xids, RunError> {
-        Ok(Xids {
-            numbers: self.numbers(what).await?,
-            lines: self.lines(what, services)?,
+        let numbers = self.numbers(what).await?;
+        // The line of an event is logged before the event is sent.
+        let lines = self.lines(what, services)?;
+        Ok(match numbers {
+            Ok(numbers) => Xids {
+                numbers: Some(numbers),
+                lines,
+                failure: None,
+            },
+            Err(failure) => Xids {
+                numbers: None,
+                lines,
+                failure: Some(failure),
+            },
         })
     }
 
-    async fn numbers(&self, what: &str) -> Result<Option<Vec<u32>>, RunError> {
-        let Some(watch) = self.watch.clone() else {
-            return Ok(None);
+    async fn numbers(&self, what: &str) -> Result<Result<Vec<u32>, String>, RunError> {
+        let watch = match &self.watch {
+            Ok(watch) => watch.clone(),
+            Err(failure) => return Ok(Err(failure.clone())),
         };
         let waits = &self.handles.waits;
         let drained = waits.blocking("reading Xids from NVML", LIMIT, move || watch.drain());
         match drained.await? {
-            Ok(xids) => Ok(Some(xids)),
+            Ok(xids) => Ok(Ok(xids)),
             Err(error) => {
-                let text = format!("{what}: NVML reports no more Xids: {error}");
-                self.handles.recorder.warning(text)?;
-                Ok(None)
+                let text = format!("NVML reports no more Xids: {error}");
+                self.handles.recorder.warning(format!("{what}: {text}"))?;
+                Ok(Err(text))
             }
         }
     }
@@ -123,6 +146,12 @@ impl XidMonitor {
             }
         }
     }
+}
+
+async fn memory_errors(handles: &RunHandles) -> Result<Result<EccCounts, String>, RunError> {
+    let doing = "reading memory errors from NVML";
+    let counts = handles.nvml(doing, Nvml::memory_errors).await?;
+    Ok(counts.map_err(|error| format!("NVML: {error}")))
 }
 
 /// Listens to one device until every clone is dropped.

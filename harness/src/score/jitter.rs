@@ -244,7 +244,7 @@ fn split(context: &Context<'_>, contended: &Key, tails: &Tails, row: &mut Row) {
 }
 
 /// Whether the timers of the host are coarser than the bound of `Negligible` and the jitter lies
-/// below what they resolve. The row is then in doubt.
+/// below what they resolve, or it is unknown what they resolve. The row is then in doubt.
 fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut Row) -> bool {
     let medians_ns: Vec<f64> = pairs
         .measured
@@ -252,7 +252,15 @@ fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut 
         .filter_map(|(_, _, native)| native.rates.get(OPEN_LATENCY_P50_NS).copied())
         .collect();
     let median_ns = gpubench_stats::moments::mean(&medians_ns);
-    let (Some(floor_ns), Ok(median_ns)) = (context.input.timer_floor_ns, median_ns) else {
+    let floor_ns = match context.input.timer_floor_ns {
+        Ok(floor_ns) => floor_ns,
+        Err(reason) => {
+            row.doubt(format!("the timer floor of the host is unknown: {reason}"));
+            return true;
+        }
+    };
+    // Virtual time has no floor, and a jitter has medians.
+    let (Some(floor_ns), Ok(median_ns)) = (floor_ns, median_ns) else {
         return false;
     };
     let floor = floor_ns / median_ns;

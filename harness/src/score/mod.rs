@@ -83,8 +83,9 @@ pub struct ScoreInput<'a> {
     pub calibration: &'a Calibration,
     /// The findings of probes; empty where the run has none.
     pub probes: &'a [ProbeResult],
-    /// Lateness of the host's timers without any load; `None` in virtual time.
-    pub timer_floor_ns: Option<f64>,
+    /// Lateness of the host's timers without any load; `None` in virtual time, and an error with
+    /// its reason where it was not measured.
+    pub timer_floor_ns: Result<Option<f64>, &'a str>,
 }
 
 /// The scores of a record.

@@ -1,11 +1,14 @@
 //! A row of the matrix while it is filled: its figures, its doubts, and the outcome that follows.
 
-use gpubench_record::{Axis, Estimate, MatrixRow, MechanismRow, Outcome};
+use std::collections::BTreeMap;
+
+use gpubench_record::{Axis, Estimate, Gate, MatrixRow, MechanismRow, Outcome};
 
 use super::Context;
 use super::cells::{Pair, Pairs};
 use super::level::LevelRange;
 use super::word::not_proven;
+use crate::gate::findings_of;
 
 /// Blocks that a warning names.
 const NAMED_MAX: usize = 4;
@@ -21,6 +24,8 @@ pub(super) struct Row {
     pub cannot_run_here: bool,
     /// Why the row cannot be trusted.
     doubts: Vec<String>,
+    /// By gate, the cells in which it failed without spoiling a figure, with the detail of each.
+    findings: BTreeMap<Gate, BTreeMap<String, String>>,
     /// Whether there are too few blocks because a cell failed.
     failed: bool,
 }
@@ -62,6 +67,7 @@ impl Row {
             range: None,
             cannot_run_here: false,
             doubts: Vec::new(),
+            findings: BTreeMap::new(),
             failed: false,
         }
     }
@@ -114,8 +120,20 @@ impl Row {
         !self.doubts.is_empty()
     }
 
+    /// Keeps the findings of the cells behind a figure.
+    fn find(&mut self, pairs: &Pairs<'_>) {
+        let cells = pairs.measured.iter();
+        for cell in cells.flat_map(|(_, top, bottom)| [top, bottom]) {
+            for gate in findings_of(cell) {
+                let cells = self.findings.entry(gate.gate.clone()).or_default();
+                cells.insert(cell.cell.id.clone(), gate.detail.clone());
+            }
+        }
+    }
+
     /// Checks that a figure has enough blocks, and names the blocks that are left out.
     pub(super) fn count(&mut self, what: &str, pairs: &Pairs<'_>, context: &Context<'_>) {
+        self.find(pairs);
         let left_out = &pairs.left_out;
         if !left_out.is_empty() {
             let named: Vec<String> = left_out
@@ -176,6 +194,12 @@ impl Row {
 
     /// The finished row. Any doubt makes it inconclusive; it is failed where a cell failed.
     pub(super) fn finish(mut self) -> Self {
+        for (gate, cells) in std::mem::take(&mut self.findings) {
+            if let Some((first, detail)) = cells.first_key_value() {
+                let count = cells.len();
+                self.warn(format!("{gate} in {count} cells, first {first}: {detail}"));
+            }
+        }
         if self.matrix.outcome.is_measured() && self.is_doubtful() {
             let why = self.doubts.join("; ");
             self.matrix.outcome = if self.failed {

@@ -12,6 +12,7 @@ use gpubench_record::FromTenant;
 use gpubench_record::user_victim::UserVictim;
 use gpubench_record::wire::{PROTOCOL, Participants};
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
+use gpubench_workloads::command::{Inherits, command};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::process::Command;
@@ -53,7 +54,7 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Starts tenants with these variables over the coordinator's own.
+    /// Starts tenants with these variables over the inherited ones.
     ///
     /// # Errors
     /// When the path of this binary cannot be read.
@@ -144,7 +145,16 @@ impl Spawner {
             tenant: name.to_owned(),
             source,
         };
-        let mut command = Command::new(&self.program);
+        let is_user_victim = arguments
+            .first()
+            .is_some_and(|verb| verb == USER_VICTIM_ARG);
+        // The tenant of a user's program opens no device itself and passes its environment on.
+        let inherits = if is_user_victim {
+            Inherits::All
+        } else {
+            Inherits::Listed
+        };
+        let mut command = Command::from(command(&self.program, inherits));
         command
             .args(arguments)
             .envs(&self.environment)
@@ -154,10 +164,7 @@ impl Spawner {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        if arguments
-            .first()
-            .is_some_and(|verb| verb == USER_VICTIM_ARG)
-        {
+        if is_user_victim {
             // The virtual GPU may execute a sample of the blocks of our own kernels, because their
             // results are not read. A user's program may read its results.
             command.env_remove(SAMPLE_ENV);

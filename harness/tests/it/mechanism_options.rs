@@ -65,8 +65,9 @@ fn each_time_slice_has_the_length_of_the_machine_file() -> TestResult {
     Ok(())
 }
 
-/// Records the arguments of a command, then executes the command.
-const RECORDER: &str = "#!/bin/sh\necho \"$*\" >> \"$HERE/calls\"\nexec \"$STAND_IN\" \"$@\"\n";
+/// Records the arguments of a command beside it, then executes the command that follows on PATH.
+const RECORDER: &str =
+    "#!/bin/sh\necho \"$*\" >> \"${0%/*}/calls\"\nPATH=${PATH#*:}\nexec nvidia-smi \"$@\"\n";
 
 /// Runs `matrix` between two scripts on the same device. Returns their output and the numbers of
 /// the time slices that were set.
@@ -84,7 +85,7 @@ fn between(
     )?;
     lab.write("calls", "")?;
     let script = format!(
-        "{before}\nSTAND_IN=$(command -v nvidia-smi) PATH=\"$HERE:$PATH\" {} matrix {matrix} \
+        "{before}\nPATH=\"$HERE:$PATH\" {} matrix {matrix} \
          --profile \"$HERE/short.toml\" --out \"$HERE/out\" > \"$HERE/stdout\"\n\
          echo \"status $?\"\n{after}",
         program().display()

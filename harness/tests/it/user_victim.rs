@@ -42,8 +42,8 @@ fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
     Ok(run.wait_with_output()?.into())
 }
 
-/// Set for a run and all its descendants.
-const MARK: &str = "GPUBENCH_TEST_RUN";
+/// Set for a run and all its descendants, which inherit variables with this beginning.
+const MARK: &str = "XDG_GPUBENCH_TEST_RUN";
 
 /// Command lines of the processes of a run that still exist.
 fn left_behind(lab: &Lab) -> Vec<String> {

@@ -148,7 +148,7 @@ fn ok(code: i32) -> TestResult {
 
 /// Runs [`fault`] in a separate process on this device.
 fn culprit(gpu: &VirtualGpu) -> TestResult {
-    let mut command = rerun("wall_time::an_xid_spoils_its_cell_and_no_other")?;
+    let mut command = rerun("wall_time::an_xid_and_a_memory_error_spoil_their_cell")?;
     command.env(CULPRIT, "1").envs(gpu.environment());
     finish(command)?.ended_with(0)?;
     Ok(())
@@ -182,12 +182,13 @@ fn fault() -> TestResult {
 }
 
 #[test]
-fn an_xid_spoils_its_cell_and_no_other() -> TestResult {
+fn an_xid_and_a_memory_error_spoil_their_cell() -> TestResult {
     if std::env::var_os(CULPRIT).is_some() {
         return fault();
     }
-    let lab = Lab::on("turing")?.profile(SHORT)?;
-    let gpu = VirtualGpu::start("turing", TimeMode::Wall, 1)?;
+    let errors = "\n[defects]\nfault_ecc_corrected = 3\nfault_ecc_uncorrected = 1\n";
+    let lab = Lab::changed("turing", &[], errors)?.profile(SHORT)?;
+    let gpu = VirtualGpu::start(lab.machine(), TimeMode::Wall, 1)?;
     let mut command = lab.gpubench(["matrix", "--profile", "short.toml", "--out", "out"]);
     let mut run = command.envs(gpu.environment()).spawn()?;
     let contended = wait_for_a_contended_cell(&mut run, &lab.path("out"));
@@ -196,23 +197,41 @@ fn an_xid_spoils_its_cell_and_no_other() -> TestResult {
     faulted.map_err(|error| format!("{error}: {}", run.text()))?;
     run.ended_with(0)?;
     let record = lab.record("out")?;
-    let state = |cell: &gpubench_record::CellResult| cell.gate_state(&Gate::Xid);
-    let failed: Vec<_> = record
-        .cells
-        .iter()
-        .filter(|cell| state(cell) == Some(GateState::Failed))
-        .collect();
-    assert_eq!(failed.len(), 1, "{failed:#?}");
-    assert_eq!(failed[0].outcome.outcome, OutcomeKind::Inconclusive);
-    let reason = failed[0].outcome.reason.clone().unwrap_or_default();
-    assert!(
-        reason.contains("xid: the device reported Xid: 13"),
-        "{reason}"
-    );
-    let clean = record
-        .cells
-        .iter()
-        .filter(|cell| state(cell) == Some(GateState::Passed));
-    assert_eq!(clean.count(), record.cells.len() - 1);
+    let in_state = |gate: &Gate, state| -> Vec<&gpubench_record::CellResult> {
+        let cells = record.cells.iter();
+        cells
+            .filter(|cell| cell.gate_state(gate) == Some(state))
+            .collect()
+    };
+    let failed = in_state(&Gate::Xid, GateState::Failed);
+    // The fault can happen between two cells.
+    assert!(matches!(failed.len(), 1 | 2), "{failed:#?}");
+    for cell in &failed {
+        assert_eq!(cell.outcome.outcome, OutcomeKind::Inconclusive);
+        let reason = cell.outcome.reason.clone().unwrap_or_default();
+        let found = "xid: the device reported Xid: 13";
+        assert!(reason.contains(found), "{reason}");
+        let named = reason.contains("of this cell or of ");
+        assert_eq!(named, failed.len() == 2, "{reason}");
+    }
+    let clean = in_state(&Gate::Xid, GateState::Passed);
+    assert_eq!(clean.len(), record.cells.len() - failed.len());
+    for (gate, detail) in [
+        (
+            Gate::Ecc,
+            "0 uncorrected errors before the cell, 1 after it",
+        ),
+        (
+            Gate::EccCorrected,
+            "0 corrected errors before the cell, 3 after it",
+        ),
+    ] {
+        let failed = in_state(&gate, GateState::Failed);
+        assert_eq!(failed.len(), 1, "{gate}: {failed:#?}");
+        let found = failed[0].gate(&gate).map(|one| one.detail.as_str());
+        assert_eq!(found, Some(detail));
+        let passed = in_state(&gate, GateState::Passed);
+        assert_eq!(passed.len(), record.cells.len() - 1, "{gate}");
+    }
     Ok(())
 }

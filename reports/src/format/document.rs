@@ -3,7 +3,7 @@
 //! Formats differ in how they draw a document, not in its content.
 
 use gpubench_record::run::ObservationCost;
-use gpubench_record::{DeviceKind, RunRecord};
+use gpubench_record::{DeviceKind, Provenance, RunRecord};
 
 use super::figures::MISSING_TEXT;
 use super::parts::{Notes, Table, clean};
@@ -136,6 +136,22 @@ fn observing(cost: &ObservationCost) -> String {
     )
 }
 
+/// What the run made of the user's environment variables.
+fn environment(provenance: &Provenance) -> Vec<(&'static str, String)> {
+    let dropped = match provenance.dropped_variables.as_slice() {
+        [] => None,
+        names => Some(format!("not inherited: {}", names.join(", "))),
+    };
+    [
+        ("environment", dropped),
+        ("visible devices", provenance.visible_devices.clone()),
+        ("victim environment", provenance.victim_environment.clone()),
+    ]
+    .into_iter()
+    .filter_map(|(name, text)| Some((name, text?)))
+    .collect()
+}
+
 fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, String)> {
     let device = &record.device;
     let kind = match device.kind {
@@ -186,6 +202,7 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
     if let Some(cost) = &record.calibration.observation_cost {
         footer.push(("observing", observing(cost)));
     }
+    footer.extend(environment(&record.provenance));
     if let Some(dir) = &options.record_dir {
         footer.push(("record", dir.clone()));
     }

@@ -120,6 +120,9 @@ pub(crate) fn provenance(ended_at: Option<&str>) -> Provenance {
         host: BTreeMap::from([("cpu".to_owned(), "64 cores".to_owned())]),
         clock: "wall".to_owned(),
         timer_floor_ns: BTreeMap::from([("clock_read_p50".to_owned(), 21)]),
+        dropped_variables: Vec::new(),
+        visible_devices: None,
+        victim_environment: None,
     }
 }
 

@@ -51,6 +51,7 @@ pub(super) fn cell_ended(id: &str, rows: u64) -> RunEvent {
         xids: None,
         xid_lines: None,
         cpu_steal_ratio: None,
+        surroundings: Box::default(),
     }
 }
 

@@ -94,6 +94,7 @@ pub(super) fn guard_ns(late_ns: &mut [u64]) -> u64 {
         .and_then(|at| late_ns.get(at))
         .copied()
         .unwrap_or(0);
+    // Without a figure the smallest guard holds.
     p99_ns.saturating_mul(2).clamp(GUARD_NS_MIN, GUARD_NS_MAX)
 }
 

@@ -69,7 +69,8 @@ impl VirtualTime {
     }
 }
 
-/// Opens the library; the loader returns the one that is already loaded, if any.
+/// Opens the library; the loader returns the one that is already loaded, if any. A process without
+/// one has no device either: opening it fails with the error of the loader.
 fn open() -> Option<Library> {
     LIBRARY_NAMES.into_iter().find_map(|name| {
         // SAFETY: a libcuda is made to be loaded this way; its initialisers change no state of

@@ -44,6 +44,7 @@ impl Bench for OnDevice<'_> {
         let (work_per_request, times) = self.timed(spec, 1, requests)?;
         let mut services_ns: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         services_ns.sort_unstable();
+        // Calibration times at least two requests, so there is a difference.
         let service_ns = services_ns.get(services_ns.len() / 2).copied().unwrap_or(0);
         Ok(Measured {
             service_ns,

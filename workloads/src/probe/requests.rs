@@ -39,6 +39,7 @@ impl RunStep for RunRequests {
         gpu.stream.synchronize()?;
         let to_ns = time.now_ns();
         let device_ns = stamps.read(requests + 1)?;
+        // The first of at least one stamp.
         let began_ns = device_ns.first().copied().unwrap_or(0);
         let since = |end: &u64| end.saturating_sub(began_ns);
         Ok(CompletedRequests {

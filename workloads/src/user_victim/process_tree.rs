@@ -61,6 +61,8 @@ pub(super) fn adopts() -> bool {
 /// The living descendants of a process.
 #[must_use]
 pub fn descendants(ancestor: u32) -> Vec<u32> {
+    // `/proc` is readable wherever gpubench runs: it starts its tenants from `/proc/self/exe`. A
+    // process that ends during the search is left out.
     let all = procfs::process::all_processes().into_iter().flatten();
     let stats = all.filter_map(|process| process.ok()?.stat().ok());
     let processes: Vec<Process> = stats.filter_map(|stat| Process::read(&stat)).collect();

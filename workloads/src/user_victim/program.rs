@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -21,6 +21,7 @@ use rustix::process::Signal;
 
 use super::process_tree::{self, signal_group};
 use crate::clock::{Clock, Time};
+use crate::command::{Inherits, command as process};
 
 /// Longest line in bytes; a longer one is not accepted.
 const LINE_BYTES_MAX: u64 = 1 << 16;
@@ -67,7 +68,8 @@ impl Program {
     /// Starts a shell command in a process group of its own.
     pub(super) fn start(command: &str, reports: Reports) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mut shell = Command::new("/bin/sh");
+        // This tenant has the user's environment under the variables of mechanism and run.
+        let mut shell = process("/bin/sh", Inherits::All);
         shell
             .arg("-c")
             .arg(command)

@@ -2,10 +2,13 @@
 
 use gpubench_record::Condition::{self, C, N, S, U};
 use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
-use gpubench_record::{Gate, GateScope, OutcomeKind, Phase, Proof, ProofTime, SampleStatus};
+use gpubench_record::{
+    Gate, GateScope, OutcomeKind, Phase, Proof, ProofTime, SampleStatus, Unobserved,
+};
 
+use crate::gate::CellXid;
 use crate::gate::changes::*;
-use crate::gate::fixture::{MS, World, row};
+use crate::gate::fixture::{MS, World, ecc, row};
 
 /// A change to a valid cell of one condition, and what must follow.
 struct Case {
@@ -52,6 +55,11 @@ const fn spoils_open_loop(condition: Condition, gate: Gate, change: fn(&mut Worl
     with_outcome(condition, gate, change, OutcomeKind::Measured)
 }
 
+/// The gate fails, and the cell is measured with all its figures.
+const fn spoils_nothing(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    with_outcome(condition, gate, change, OutcomeKind::Measured)
+}
+
 const fn with_outcome(
     condition: Condition,
     gate: Gate,
@@ -77,6 +85,17 @@ fn proof(holds: bool) -> Proof {
         hardware: false,
         limiter: false,
     }
+}
+
+fn xid() -> CellXid {
+    CellXid {
+        number: 13,
+        note: None,
+    }
+}
+
+fn unobserved(world: &mut World, what: Unobserved) {
+    world.unobserved.insert(what, "NVML: unknown".to_owned());
 }
 
 fn early_proof() -> Proof {
@@ -134,7 +153,28 @@ const CASES: &[Case] = &[
     }),
     fails(N, Gate::ForeignProcess, |w| w.other_pids = Some(vec![7])),
     not_evaluated(N, Gate::ForeignProcess, |w| w.other_pids = None),
-    fails(N, Gate::Xid, |w| w.xids = Some(vec![13])),
+    fails(N, Gate::Xid, |w| w.xids = Some(vec![xid()])),
+    not_evaluated(N, Gate::Xid, |w| w.xids = None),
+    fails(C, Gate::Ecc, |w| w.ecc = Some(ecc(0, 1))),
+    passes(C, Gate::Ecc, |w| w.ecc = Some(ecc(2, 0))),
+    not_evaluated(C, Gate::Ecc, |w| w.ecc = None),
+    spoils_nothing(C, Gate::EccCorrected, |w| w.ecc = Some(ecc(2, 0))),
+    fails(S, Gate::TimeNamespace, |w| {
+        w.other_clocks = Some(vec!["victim".to_owned()])
+    }),
+    not_evaluated(S, Gate::TimeNamespace, |w| w.other_clocks = None),
+    passes(N, Gate::ServiceDrift, |w| {
+        w.calibrated_service_ns = Some(925_000)
+    }),
+    spoils_nothing(N, Gate::ServiceDrift, |w| {
+        w.calibrated_service_ns = Some(900_000)
+    }),
+    spoils_nothing(N, Gate::ServiceDrift, |w| {
+        w.calibrated_service_ns = Some(1_120_000)
+    }),
+    not_evaluated(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = None),
+    // One sample without an answer.
+    not_evaluated(N, Gate::Throttle, |w| unobserved(w, Unobserved::Throttle)),
     fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x08)),
     fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x40)),
     fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x80)),

@@ -6,6 +6,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use gpubench_workloads::command::{Inherits, command as process};
+
 use super::control::ControlError;
 use crate::device::is_abandoned;
 
@@ -169,10 +171,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A command of this path.
+/// A command of this path, with no variable of the user's shell that is not listed.
 #[must_use]
 pub fn command(program: &Path) -> Command {
-    Command::new(program)
+    process(program, Inherits::Listed)
 }
 
 #[cfg(test)]

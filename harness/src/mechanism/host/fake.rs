@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use gpubench_workloads::command::{Inherits, command as process};
 use serde::{Deserialize, Serialize};
 
 use super::control::{Control, ControlError};
@@ -57,7 +58,7 @@ impl FakeHost {
         if let Some(count) = &*left {
             if count.get() == 0 {
                 let parent = std::process::id().to_string();
-                let _ = std::process::Command::new("kill")
+                let _ = process("kill", Inherits::Listed)
                     .args(["-9", &parent])
                     .status();
                 std::process::abort();

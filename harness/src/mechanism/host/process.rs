@@ -21,6 +21,8 @@ const STEP: Duration = Duration::from_millis(10);
 /// Process ids of the daemon and the servers of this folder.
 #[must_use]
 pub fn mps_processes(pipes: &Path) -> Vec<u32> {
+    // `/proc` is readable wherever this program runs: it starts from `/proc/self/exe`. A process
+    // that ends during the search is left out.
     let all = all_processes().into_iter().flatten().flatten();
     let ours = all.filter(|process| is_mps(process) && serves(process, pipes));
     ours.filter_map(|process| process.pid().try_into().ok())
@@ -35,6 +37,7 @@ fn is_mps(process: &Process) -> bool {
 }
 
 fn serves(process: &Process, pipes: &Path) -> bool {
+    // Only the environment of another user's process is not readable, and ours have our user.
     let environment = process.environ().unwrap_or_default();
     let folder = environment.get(OsStr::new(PIPES)).map(OsString::as_os_str);
     folder == Some(pipes.as_os_str())

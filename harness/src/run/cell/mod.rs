@@ -3,12 +3,14 @@
 
 mod load;
 mod proofs;
+mod surroundings;
 
 use std::path::Path;
 use std::time::Duration;
 
 use gpubench_record::{
-    Calibration, Cell, FromTenant, Outcome, RefusalKind, Role, RunEvent, TenantResult, ToTenant,
+    Calibration, Cell, CellSpan, FromTenant, Outcome, RefusalKind, Role, RunEvent, TenantResult,
+    ToTenant, Unobserved,
 };
 use gpubench_reports::store::log_path;
 use tokio::task::JoinSet;
@@ -67,6 +69,7 @@ pub async fn run(
         Some(failure) => (Sampled::default(), 0, Some(failure)),
         None => measure(tenants, cell, &mut results).await?,
     };
+    let mut surroundings = surroundings::observe(tenants, xids, &sampled).await?;
     let snapshot = match sampled.snapshot {
         Some(snapshot) => snapshot,
         // It comes too late for a proof, but a missing daemon explains a failure, and its servers
@@ -92,6 +95,8 @@ pub async fn run(
         recorder.warning(format!("{id}: {text}"))?;
     }
     let xids = xids.drain(&id, snapshot.serving.services()).await?;
+    surroundings.note(Unobserved::Xids, xids.failure);
+    surroundings.note(Unobserved::Processes, snapshot.on_device.failure);
     recorder.event(&RunEvent::CellEnded {
         id,
         tenants: results,
@@ -101,6 +106,7 @@ pub async fn run(
         xids: xids.numbers,
         xid_lines: xids.lines,
         cpu_steal_ratio: sampled.cpu_steal_ratio,
+        surroundings: Box::new(surroundings),
     })?;
     Ok(failure)
 }
@@ -118,6 +124,7 @@ pub fn write_not_run(recorder: &Recorder, cell: &Cell, reason: String) -> Result
         xids: None,
         xid_lines: None,
         cpu_steal_ratio: None,
+        surroundings: Box::default(),
     })?;
     Ok(reason)
 }
@@ -244,10 +251,14 @@ async fn measure(
     if is_abandoned {
         abandon_all(&handles, cell).await?;
     }
-    let sampled = tokio::select! {
+    let mut sampled = tokio::select! {
         sampled = sampler.finish() => sampled,
         () = handles.waits.grace_is_over() => Sampled::default(),
     };
+    sampled.span = Some(CellSpan {
+        start_ns: times.t0_ns,
+        end_ns: times.t0_ns + times.length_ns,
+    });
     failures.sort();
     failures.dedup();
     let failure = (!failures.is_empty()).then(|| failures.join("; "));

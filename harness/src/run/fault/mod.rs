@@ -133,16 +133,29 @@ async fn one(
         ..FaultObservation::default()
     };
     let id = &trial.id;
-    // Earlier Xids are not this trial's.
-    xids.drain(id, &[]).await?;
+    // Earlier Xids are not this trial's. Those of the cell before were read at its end.
+    let earlier = xids.drain(id, &[]).await?;
+    let earlier = earlier.numbers.unwrap_or_default();
+    if !earlier.is_empty() {
+        let text =
+            format!("{id}: Xids {earlier:?} before the trial belong to no cell and no trial");
+        handles.recorder.warning(text)?;
+    }
     let mut auxiliaries = AuxiliaryProcesses::default();
     let ready = injection::prepare(tenants, calibration, trial, &mut observed, &mut auxiliaries);
-    let in_force = match ready.await {
+    let mut in_force = match ready.await {
         Ok(()) => Ok(not_in_force(tenants).await?),
         Err(error) => Err(error),
     };
     // Listed before the fault, which may end the servers.
-    let services = observe::servers(tenants).await?.unwrap_or_default();
+    let services = match observe::servers(tenants).await? {
+        Ok(services) => services,
+        // Xids of servers could not be told from those of other processes.
+        Err(error) => {
+            in_force = in_force.map(|why| why.or(Some(format!("servers are unknown: {error}"))));
+            Vec::new()
+        }
+    };
     match in_force {
         // Without the mechanism in force no fault is injected.
         Ok(Some(why)) => observed.failure = Some(why),
@@ -173,8 +186,11 @@ async fn one(
     let servers = observe::servers(tenants).await?;
     let has_daemon = tenants.config().set_up.daemon.is_some();
     observed.service_gone = has_daemon.then_some(servers.is_err());
+    // A daemon that does not answer is an observation, above. Its servers then count as left
+    // behind, as processes of the mechanism that outlive it.
     ours.extend(servers.unwrap_or_default());
     let doing = "reading the remaining processes from NVML";
+    // Without a list it is unknown what was left; the tally counts such trials.
     let listed = handles.nvml(doing, Nvml::compute_pids).await?.ok();
     observed.left_behind =
         listed.map(|pids| pids.into_iter().filter(|pid| !ours.contains(pid)).collect());

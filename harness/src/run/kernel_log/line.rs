@@ -13,7 +13,7 @@ pub type PciAddress = (u32, u32, u32);
 
 /// The device and its Xid; `None` for any other line.
 pub fn read(line: &str) -> Option<(PciAddress, XidLine)> {
-    let (_, rest) = line.split_once(MARK)?;
+    let (head, rest) = line.split_once(MARK)?;
     let (slot, rest) = rest.split_once("): ")?;
     let mut words = slot.split_whitespace();
     let address = address(words.next()?)?;
@@ -37,9 +37,23 @@ pub fn read(line: &str) -> Option<(PciAddress, XidLine)> {
             gpu_instance: instances[0],
             compute_instance: instances[1],
             ours: None,
+            t_ns: stamp_ns(head),
             text: text.trim().to_owned(),
         },
     ))
+}
+
+/// The stamp `[seconds.microseconds]` before the driver's text; `None` for a line without one.
+fn stamp_ns(head: &str) -> Option<u64> {
+    let (_, stamp) = head.split_once('[')?;
+    let (stamp, _) = stamp.split_once(']')?;
+    let (seconds, micros) = stamp.trim().split_once('.')?;
+    let micros: u64 = (micros.len() == 6).then(|| micros.parse().ok())??;
+    let seconds: u64 = seconds.parse().ok()?;
+    seconds
+        .checked_mul(1_000_000)?
+        .checked_add(micros)?
+        .checked_mul(1_000)
 }
 
 /// `PCI:0000:01:00`, or without `PCI:` as drivers before 2016 wrote it.
@@ -98,6 +112,7 @@ mod tests {
                 XidLine {
                     gpu_instance: Some(5),
                     compute_instance: Some(2),
+                    t_ns: Some(12_000_345_000),
                     ..plain()
                 },
             ),

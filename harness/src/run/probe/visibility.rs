@@ -50,6 +50,7 @@ async fn visibility(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     let pid = neighbour.map(|neighbour| neighbour.pid);
     let doing = "reading the processes on the device from NVML";
     let handles = tenants.handles();
+    // Without a list it is unknown whether NVML shows the neighbour, and the finding says so.
     let listed = handles.nvml(doing, Nvml::compute_pids).await?.ok();
     Ok(ProbeFound::Visibility {
         reads: count,

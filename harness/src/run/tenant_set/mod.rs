@@ -13,6 +13,7 @@ mod processes;
 
 use std::time::Duration;
 
+use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_record::wire::{Inside, Participants};
 
 use super::RunHandles;
@@ -117,6 +118,23 @@ impl TenantSet {
                 }
                 pids
             }
+        };
+        open.flat_map(pids).collect()
+    }
+
+    /// The processes that stamp samples, by tenant: those of a user's program that reports its
+    /// requests, and else the tenants with open contexts.
+    pub fn stamping(&self) -> Vec<(String, u32)> {
+        let reports = |program: &UserVictim| program.reports == Reports::Requests;
+        let by_program = self.user_victim(0).is_some_and(reports);
+        let open = self.slots.iter().flatten().filter(|t| t.is_open());
+        let pids = |tenant: &Tenant| {
+            let pids = match tenant.program() {
+                Some(_) if by_program => tenant.program_pids(),
+                _ => vec![tenant.pid()],
+            };
+            let name = tenant.name().to_owned();
+            pids.into_iter().map(move |pid| (name.clone(), pid))
         };
         open.flat_map(pids).collect()
     }

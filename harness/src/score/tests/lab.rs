@@ -27,7 +27,7 @@ pub(super) struct Lab {
     pub cells: Vec<CellResult>,
     pub mechanisms: Vec<MechanismRow>,
     pub peaks: BTreeMap<String, f64>,
-    pub timer_floor_ns: Option<f64>,
+    pub timer_floor_ns: Result<Option<f64>, &'static str>,
     pub probes: Vec<ProbeResult>,
     pub calibration: Calibration,
 }
@@ -85,7 +85,7 @@ impl Lab {
                 .map(mechanism)
                 .collect(),
             peaks: BTreeMap::from([("fma-hog".to_owned(), 0.99)]),
-            timer_floor_ns: None,
+            timer_floor_ns: Ok(None),
             probes: Vec::new(),
             calibration: Calibration::new(BTreeMap::new()),
         };

@@ -38,6 +38,9 @@ fn record() -> RunRecord {
             host: BTreeMap::new(),
             clock: text("wall"),
             timer_floor_ns: BTreeMap::new(),
+            dropped_variables: Vec::new(),
+            visible_devices: None,
+            victim_environment: None,
         },
         profile: ProfileRef {
             name: text("default"),

@@ -69,12 +69,10 @@ impl Resident {
     }
 
     /// Puts a script before the vendor command of that name on `PATH`. In the script, `HERE` is the
-    /// lab's folder and `STAND_IN` the replaced command.
+    /// lab's folder and `STAND_IN` the replaced command: vendor commands inherit neither.
     pub fn shadow(&mut self, name: &str, script: &str) -> TestResult {
         let bin = self.lab.path("bin");
         std::fs::create_dir(&bin)?;
-        std::fs::write(bin.join(name), script)?;
-        std::fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755))?;
         let path = self.variable("PATH")?.to_owned();
         let commands = path.split(':').next().unwrap_or_default();
         let replaced = Path::new(commands).join(name).display().to_string();
@@ -84,9 +82,11 @@ impl Resident {
             }
         }
         let here = self.lab.path("").display().to_string();
-        let here = here.trim_end_matches('/').to_owned();
-        self.environment.push(("HERE".to_owned(), here));
-        self.environment.push(("STAND_IN".to_owned(), replaced));
+        let here = here.trim_end_matches('/');
+        let variables = format!("#!/bin/sh\nHERE='{here}' STAND_IN='{replaced}'\n");
+        let script = script.replacen("#!/bin/sh\n", &variables, 1);
+        std::fs::write(bin.join(name), script)?;
+        std::fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755))?;
         Ok(())
     }
 

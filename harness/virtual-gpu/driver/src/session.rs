@@ -32,6 +32,9 @@ pub const MACHINE_FILE: &str = "machine.toml";
 /// driver. A call that waits creates a file with the extension `entered`.
 pub const NVML_HANGS: &str = "nvml-hangs";
 
+/// While the folder has this file, NVML's lists of processes fail: an injected error of the driver.
+pub const NVML_FAILS: &str = "nvml-fails";
+
 /// How time passes on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -8,7 +8,7 @@ use super::mig::device::ids;
 use super::mig::is_divided;
 use super::target::Target;
 use crate::device::Device;
-use crate::session::NVML_HANGS;
+use crate::session::{NVML_FAILS, NVML_HANGS};
 use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::mps::is_client;
 use gpubench_virtual_gpu_model::state::{Context, State};
@@ -51,13 +51,17 @@ pub fn detailed(device: &Device, target: Target, mode: u32) -> Result<Vec<Runnin
     }
 }
 
-/// Blocks while a test has planted a driver that hangs.
-fn wait_while_planted(device: &Device) {
+/// Blocks while a test has planted a driver that hangs, and fails if it has planted one that fails.
+fn act_as_planted(device: &Device) -> Result<(), Error> {
     let planted = device.dir().join(NVML_HANGS);
     while planted.exists() {
         // The test that planted it waits for this file; without it the test fails.
         let _ = std::fs::write(planted.with_extension("entered"), "");
         std::thread::sleep(Duration::from_millis(10));
+    }
+    match device.dir().join(NVML_FAILS).exists() {
+        true => Err(Error::Unknown),
+        false => Ok(()),
     }
 }
 
@@ -66,7 +70,7 @@ fn running(
     target: Target,
     wanted: fn(&Context) -> bool,
 ) -> Result<Vec<Running>, Error> {
-    wait_while_planted(device);
+    act_as_planted(device)?;
     catch_up_with_the_living(device)?;
     if is_divided(device)? && target == Target::Whole {
         // Only privileged callers may list the processes of all instances (nvml.h).
