@@ -9,7 +9,7 @@ use super::{
 use crate::error::ExpectedError;
 use crate::plan;
 use crate::profile::Profile;
-use crate::run::{HostSetup, KernelLog, RunClock, Setup};
+use crate::run::{HostSetup, KernelLog, Setup};
 use crate::tenant::Spawner;
 
 /// What the command line adds to the profile.
@@ -82,14 +82,9 @@ fn fault_wish(
     profile: &Profile,
 ) -> Option<plan::FaultWish> {
     let names = request.faults.clone()?;
-    let planted = match session.clock() {
-        RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
-        RunClock::Wall => 0,
-    };
     Some(plan::FaultWish {
         names,
         trials: request.fault_trials.unwrap_or(profile.faults.trials),
         is_virtual_time: session.clock().is_virtual(),
-        plants_illegal_instruction: planted > 0,
     })
 }

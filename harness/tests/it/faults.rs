@@ -16,7 +16,7 @@ fn outcome(trial: &FaultResult) -> Outcome {
     (victims.collect(), trial.observed.injector.code, xids)
 }
 
-/// A device plants an illegal instruction, so that every fault of the catalogue has trials.
+/// A device plants an illegal instruction, so that every fault of the catalogue happens.
 const ILLEGAL_INSTRUCTION: (&str, toml::Value) = (
     "illegal_instruction_threads",
     toml::Value::Integer(100_000_000),
@@ -111,6 +111,12 @@ fn possible(mechanism: &str) -> Vec<&'static Expected> {
     TABLE.iter().filter(of).collect()
 }
 
+/// The option that names every fault: one that no PTX raises is injected only by name.
+fn all_faults() -> String {
+    let names: Vec<&str> = TABLE.iter().map(|(fault, ..)| *fault).collect();
+    format!("--faults={}", names.join(","))
+}
+
 /// The recovery time of MPS on this machine.
 fn recovery_ns(machine: &str) -> Result<u64, Error> {
     let machine: toml::Table = machine.parse()?;
@@ -174,7 +180,8 @@ fn every_fault_reaches_the_expected_victims_on_a_whole_device() -> TestResult {
         ILLEGAL_INSTRUCTION,
         ("hami_lock_stale_ms", toml::Value::Integer(40)),
     ];
-    let more = ["--mechanism=exclusive,time-slicing,mps,hami", "--faults"];
+    let faults = all_faults();
+    let more = ["--mechanism=exclusive,time-slicing,mps,hami", &faults];
     let record = matrix(dir.path(), "whole", &planted(HOPPER, &defects)?, &more)?;
     for mechanism in ["time-slicing", "mps", "hami"] {
         check(&record, mechanism, &possible(mechanism), false)?;
@@ -220,9 +227,10 @@ fn every_fault_reaches_the_expected_victims_on_a_whole_device() -> TestResult {
 #[test]
 fn every_fault_reaches_the_expected_victims_on_a_partitioned_device() -> TestResult {
     let dir = tempfile::tempdir()?;
+    let faults = all_faults();
     let more = [
         "--mechanism=exclusive,mps-quota,mps-static,mig,mig-mps",
-        "--faults",
+        &faults,
         "--allow-reconfigure",
     ];
     let defects = [
@@ -266,5 +274,30 @@ fn a_planted_fault_across_contexts_reaches_every_victim() -> TestResult {
         .flat_map(|trial| trial.observed.ecc);
     assert!(counts.into_iter().all(|ecc| ecc == EccCounts::default()));
     assert_eq!(trap.left_as_found, 2, "no reported state changed");
+    Ok(())
+}
+
+#[test]
+fn planted_illegal_instructions_are_measured_and_never_read() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let run = |name: &str, defects: &[(&str, toml::Value)], faults: &str| {
+        let machine = planted(TURING, defects)?;
+        matrix(dir.path(), name, &machine, &[TIME_SLICING, faults])
+    };
+    let (planted, clean) = (&[ILLEGAL_INSTRUCTION][..], &[][..]);
+    let all = run("all", planted, "--faults")?;
+    let mut trials = all.fault_trials.iter();
+    assert!(trials.all(|trial| trial.planned.fault != "illegal-instruction"));
+    let axis = Some("fault/illegal-instruction".to_owned());
+    assert!(all.plan.skips.iter().any(|skip| skip.axis == axis));
+    // By name it is injected on both, and its answer tells them apart.
+    let named = "--faults=illegal-instruction";
+    let trial = |record: &RunRecord| {
+        let mut trials = record.fault_trials.iter();
+        let found = trials.find(|trial| trial.planned.fault == "illegal-instruction");
+        found.map(|trial| (trial.observed.injector.code, trial.outcome.is_measured()))
+    };
+    assert_eq!(trial(&run("planted", planted, named)?), Some((Some(715), true)));
+    assert_eq!(trial(&run("clean", clean, named)?), Some((None, false)));
     Ok(())
 }
