@@ -5,13 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibration;
 use crate::cell::TenantResult;
 use crate::fault::FaultObservation;
 use crate::mechanism::{MechanismRow, Proof};
 use crate::plan::Plan;
 use crate::probe::ProbeResult;
 use crate::provenance::{DeviceIdentity, Provenance};
-use crate::run::Calibration;
 use crate::version::FormatVersion;
 use crate::xid::XidLine;
 

@@ -4,6 +4,7 @@
 //! Types and their text forms only. No I/O, no clock, no device: a reader of records needs this
 //! crate and nothing else.
 
+pub mod calibration;
 pub mod cell;
 pub mod condition;
 pub mod ecc;
@@ -29,6 +30,9 @@ pub mod wire;
 pub mod workload;
 pub mod xid;
 
+pub use calibration::{
+    Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, PeakEntry,
+};
 pub use cell::{CellResult, GateResult, GateScope, GateState, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};
 pub use ecc::EccCounts;
@@ -52,7 +56,7 @@ pub use probe::{
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use refusal::{RefusalKind, Verification};
-pub use run::{Calibration, CalibrationEntry, PeakEntry, RecordLeftOut, RunRecord};
+pub use run::{RecordLeftOut, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
 pub use service::{ServiceRow, TenantLimit};
 pub use tally::FaultTally;

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 ///   `looks`, `seen_in_free`, `seen_in_nvml`, `seen_ns`, `ways`, `way` have new names. Events:
 ///   `seen` is `observed`. Host: `seen` is `observed`. Tallies: `xids_unheard`, `ecc_untold` end in
 ///   `unobserved`.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 1 };
+/// - 2.2: adds `basis` and `binding` of a calibration; its hash covers what victims do.
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 2 };
 
 /// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are
 /// brought up to date when they are read.

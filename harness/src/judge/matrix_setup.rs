@@ -40,13 +40,14 @@ pub fn matrix_setup(
 ) -> Result<(Setup, Option<KernelLog>), ExpectedError> {
     let journal = journal::journal_of(session)?;
     let facts = host_facts::of_session(session, options, &profile);
-    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
+    let ptx_hash = ptx_hash();
+    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash)?;
     if let Some(wish) = fault_wish(request, session, &profile) {
         plan::add_faults(&mut plan, &wish);
     }
     let calibration = request.calibration.as_deref();
     let calibration = calibration
-        .map(|path| calibration::read(path, &plan))
+        .map(|path| calibration::read(path, &plan, session))
         .transpose()?;
     run_folder::make(out)?;
     let kernel_log = kernel_log::open(session);
@@ -66,6 +67,7 @@ pub fn matrix_setup(
         spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("the path of this program is unknown: {error}"),
         })?,
+        ptx_hash,
         calibration,
         probes: request.probes,
         escape: request.escape,

@@ -30,6 +30,7 @@ mod probes_compute;
 mod probes_escape;
 mod profiles;
 mod record_alone;
+mod reused_calibration;
 mod silent_failures;
 mod stuck_client;
 mod support;

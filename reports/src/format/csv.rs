@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use gpubench_record::{DeviceKind, Estimate, MatrixRow, ProbeFigure, RunRecord};
+use gpubench_record::{Estimate, MatrixRow, ProbeFigure, RunRecord};
 
 use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderError, RenderOptions};
@@ -84,12 +84,8 @@ impl Format for Csv {
 
 /// The first fields of every line.
 fn record_fields(record: &RunRecord) -> Vec<String> {
-    let kind = match record.device.kind {
-        DeviceKind::Real => "real",
-        DeviceKind::Virtual => "virtual",
-    };
     vec![
-        kind.to_owned(),
+        record.device.kind.as_str().to_owned(),
         record.device.name.clone(),
         record.device.driver.clone(),
         record.profile.name.clone(),

@@ -118,12 +118,19 @@ pub(super) fn calibration(record: &RunRecord) -> String {
     }
 }
 
+/// The same, with a note where the record does not name the device of the rates.
+fn bound_calibration(record: &RunRecord) -> String {
+    let hash = calibration(record);
+    let is_bound = record.calibration.binding.is_some();
+    if is_bound || record.calibration.entries.is_empty() {
+        return hash;
+    }
+    format!("{hash}, without a binding to its device, as before format 2.2")
+}
+
 fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, String)> {
     let device = &record.device;
-    let kind = match device.kind {
-        DeviceKind::Real => "real",
-        DeviceKind::Virtual => "virtual",
-    };
+    let kind = device.kind.as_str();
     let plan = &record.plan;
     let ended = record
         .provenance
@@ -151,7 +158,7 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
             ),
         ),
         ("seed", record.seed.to_string()),
-        ("calibration", calibration(record)),
+        ("calibration", bound_calibration(record)),
         (
             "intervals",
             "95 %; n counts blocks, or trials for proportions".to_owned(),

@@ -87,7 +87,7 @@ impl Lab {
             peaks: BTreeMap::from([("fma-hog".to_owned(), 0.99)]),
             timer_floor_ns: None,
             probes: Vec::new(),
-            calibration: Calibration::new(BTreeMap::new()),
+            calibration: Calibration::default(),
         };
         for block in 0..blocks {
             for (variant, condition) in &conditions {
