@@ -8,6 +8,7 @@ pub mod calibration;
 pub mod cell;
 pub mod condition;
 pub mod ecc;
+pub mod estimate;
 pub mod event;
 pub mod exit_code;
 pub mod fault;
@@ -33,9 +34,10 @@ pub mod xid;
 pub use calibration::{
     Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, PeakEntry,
 };
-pub use cell::{CellResult, GateResult, GateScope, GateState, TenantResult};
+pub use cell::{CellResult, GateResult, GateScope, GateState, TenantIdentity, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};
 pub use ecc::EccCounts;
+pub use estimate::{Ends, Estimate};
 pub use event::RunEvent;
 pub use exit_code::ExitCode;
 pub use fault::{
@@ -43,7 +45,7 @@ pub use fault::{
     InjectorResult, NewClient, VictimOutcome,
 };
 pub use gate::Gate;
-pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
+pub use matrix::{ClaimRow, MatrixRow, OverallRow};
 pub use mechanism::{MechanismProperties, MechanismRow, Proof, Sharing, SmNumbers, TenantForm};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Harm;
-use crate::matrix::Estimate;
+use crate::estimate::Estimate;
 
 /// The same time measured in several trials, or by several victims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

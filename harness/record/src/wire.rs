@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cell::TenantIdentity;
 use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
 use crate::workload::{LoadSpec, WorkloadSpec};
@@ -221,6 +222,8 @@ pub enum FromTenant {
     Ready {
         /// Hash of the arrival schedule.
         schedule_hash: Option<String>,
+        /// What it prepared.
+        identity: Option<TenantIdentity>,
     },
     /// The cell is over.
     Done {

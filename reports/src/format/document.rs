@@ -161,7 +161,7 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
         ("calibration", bound_calibration(record)),
         (
             "intervals",
-            "95 %; n counts blocks, or trials for proportions".to_owned(),
+            "95 %; n counts blocks, or trials for proportions; a range is from minimum to maximum".to_owned(),
         ),
         ("scoring", record.scoring.clone()),
         (
