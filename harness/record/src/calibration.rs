@@ -65,13 +65,38 @@ pub struct CalibrationBinding {
 pub struct PeakEntry {
     /// The aggressor's work per second, in requests of the same size as in cells.
     pub alone_per_s: f64,
-    /// The highest rate of work of any detector workload on the same resource.
+    /// The peak of its resource: the ceiling that the aggressor is held against.
     pub peak_per_s: f64,
-    /// The detector workload with that rate.
-    #[serde(alias = "canary")]
-    pub detector: String,
+    /// What the ceiling is. Before format 2.2 it was always a detector.
+    #[serde(default)]
+    pub ceiling: CeilingKind,
+    /// The reported clocks and widths that give it, or the detector workload with that rate.
+    #[serde(alias = "canary", alias = "detector")]
+    pub source: String,
     /// Unit of the work.
     pub unit: String,
+}
+
+/// What an aggressor is held against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CeilingKind {
+    /// The highest rate of the hardware, by the clocks and widths that it reports.
+    Hardware,
+    /// The highest measured rate of any detector workload on the same resource.
+    #[default]
+    Detector,
+}
+
+impl CeilingKind {
+    /// As in records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hardware => "hardware",
+            Self::Detector => "detector",
+        }
+    }
 }
 
 /// The calibration of one workload on this device.
@@ -133,10 +158,7 @@ impl Calibration {
 }
 
 /// The hash over what victims do: no rate and nothing of a single device.
-fn hash_of_work(
-    entries: &BTreeMap<String, CalibrationEntry>,
-    basis: &CalibrationBasis,
-) -> String {
+fn hash_of_work(entries: &BTreeMap<String, CalibrationEntry>, basis: &CalibrationBasis) -> String {
     let victims = basis.victims.iter();
     let specs: Vec<_> = victims
         .filter_map(|name| entries.get(name))
@@ -170,7 +192,9 @@ mod tests {
         };
         let entries = [("compute", blocks), ("fma-hog", rate as u64)];
         Calibration::new(
-            entries.map(|(name, n)| (name.to_owned(), entry(name, n))).into(),
+            entries
+                .map(|(name, n)| (name.to_owned(), entry(name, n)))
+                .into(),
             CalibrationBasis {
                 victims: vec!["compute".to_owned()],
                 service_ns: 1_000_000,
@@ -200,7 +224,9 @@ mod tests {
     fn a_changed_rate_is_found_though_the_hash_has_no_rate() {
         let mut one = calibration("GPU-a", 56, 1000.0, 0.5);
         assert!(one.is_intact());
-        one.entries.values_mut().for_each(|entry| entry.native_rate_per_s += 1.0);
+        one.entries
+            .values_mut()
+            .for_each(|entry| entry.native_rate_per_s += 1.0);
         assert!(!one.is_intact());
         // Before format 2.2 the hash covered all entries.
         (one.basis, one.binding) = (None, None);

@@ -123,7 +123,10 @@ mod tests {
                 unit: "ratio".to_owned(),
             };
             let text = serde_json::to_string(&estimate)?;
-            assert_eq!(text, format!(r#"{{"value":2.0,{keys},"n":3,"unit":"ratio"}}"#));
+            assert_eq!(
+                text,
+                format!(r#"{{"value":2.0,{keys},"n":3,"unit":"ratio"}}"#)
+            );
             assert_eq!(serde_json::from_str::<Estimate>(&text)?, estimate);
         }
         for text in [

@@ -32,7 +32,7 @@ pub mod workload;
 pub mod xid;
 
 pub use calibration::{
-    Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, PeakEntry,
+    Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, CeilingKind, PeakEntry,
 };
 pub use cell::{CellResult, GateResult, GateScope, GateState, TenantIdentity, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};

@@ -17,7 +17,10 @@ use serde::{Deserialize, Serialize};
 ///   `looks`, `seen_in_free`, `seen_in_nvml`, `seen_ns`, `ways`, `way` have new names. Events:
 ///   `seen` is `observed`. Host: `seen` is `observed`. Tallies: `xids_unheard`, `ecc_untold` end in
 ///   `unobserved`.
-/// - 2.2: adds `basis` and `binding` of a calibration; its hash covers what victims do.
+/// - 2.2: adds `basis` and `binding` of a calibration; its hash covers what victims do. Peaks:
+///   `detector` is `source`, beside the kind of `ceiling`. Figures whose ends are no interval have
+///   `range` or `at_least` in place of `lo` and `hi`. Tenants of cells report their `identity`,
+///   escapes the windows of their denominator (`native_ppm`).
 pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 2 };
 
 /// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are

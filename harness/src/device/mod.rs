@@ -2,6 +2,7 @@
 //! identity through NVML; the lock that allows one run per GPU; threads for calls that may hang.
 
 mod blocking;
+mod ceiling;
 pub mod identity;
 pub mod lock;
 pub mod mig;
@@ -13,6 +14,7 @@ pub mod settings;
 pub mod virtual_gpu;
 
 pub use blocking::{BlockingCall, NoAnswer, is_abandoned};
+pub use ceiling::{Rated, Reported};
 pub use nvml::Nvml;
 pub use readings::Reading;
 pub use selector::DeviceSelector;

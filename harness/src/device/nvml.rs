@@ -197,7 +197,9 @@ impl Nvml {
             ("memory_bytes_per_s", self.memory_peak_bytes_per_s()),
             ("fp32_flops_per_s", self.fp32_peak_flops_per_s()),
         ];
-        let known = peaks.into_iter().filter_map(|(name, peak)| Some((name, peak.ok()?)));
+        let known = peaks
+            .into_iter()
+            .filter_map(|(name, peak)| Some((name, peak.ok()?)));
         known.map(|(name, peak)| (name.to_owned(), peak)).collect()
     }
 

@@ -81,12 +81,13 @@ pub fn read(
 /// Why a calibration of one device is not one of the other: another device, or the same with other
 /// clocks or widths.
 fn mismatch(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option<String> {
-    let device = |of: &CalibrationBinding| {
-        format!("{} ({}, {})", of.name, of.kind.as_str(), of.uuid)
-    };
+    let device =
+        |of: &CalibrationBinding| format!("{} ({}, {})", of.name, of.kind.as_str(), of.uuid);
     if device(made_on) != device(here) {
         let (made_on, here) = (device(made_on), device(here));
-        return Some(format!("it belongs to {made_on}, and this device is {here}"));
+        return Some(format!(
+            "it belongs to {made_on}, and this device is {here}"
+        ));
     }
     let mut peaks = made_on.peaks.iter();
     let (name, was, is) = peaks.find_map(|(name, was)| {
@@ -94,7 +95,9 @@ fn mismatch(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option<S
         (is != was).then_some((name, was, is))
     })?;
     let device = device(here);
-    Some(format!("it belongs to {device} with {name} {was:e}, which now has {is:e}"))
+    Some(format!(
+        "it belongs to {device} with {name} {was:e}, which now has {is:e}"
+    ))
 }
 
 #[cfg(test)]

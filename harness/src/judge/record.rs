@@ -86,7 +86,6 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
 /// # Errors
 /// When the scoring rules refuse it.
 pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), score::ScoreError> {
-    let peaks = share_of_peak(run);
     let scored = score::score(&score::ScoreInput {
         plan: &run.plan,
         cells: &run.cells,
@@ -94,7 +93,6 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
         earlier_trials: earlier,
         fault_stop: run.fault_trials_stopped.as_deref(),
         mechanisms: &run.mechanisms,
-        aggressor_peaks: &peaks,
         calibration: &run.calibration,
         probes: &run.probes,
         timer_floor_ns: run
@@ -111,14 +109,4 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     run.service = scored.service;
     run.tenant_limits = scored.tenant_limits;
     Ok(())
-}
-
-/// By aggressor: its rate without a neighbour over the measured peak of its resource. An aggressor
-/// that was not compared with a peak is absent.
-fn share_of_peak(run: &RunRecord) -> BTreeMap<String, f64> {
-    let peaks = run.calibration.peaks.iter();
-    peaks
-        .filter(|(_, peak)| peak.peak_per_s > 0.0)
-        .map(|(name, peak)| (name.clone(), peak.alone_per_s / peak.peak_per_s))
-        .collect()
 }

@@ -234,7 +234,9 @@ fn other_victim(top: &CellResult, bottom: &CellResult) -> Option<String> {
     let [one, two] = [top, bottom].map(|cell| cell.tenant_results.first()?.identity.as_ref());
     let difference = one?.difference(two?)?;
     let [top, bottom] = [top, bottom].map(|cell| cell.cell.condition.as_str());
-    Some(format!("the victims of {top} and {bottom} differ: {difference}"))
+    Some(format!(
+        "the victims of {top} and {bottom} differ: {difference}"
+    ))
 }
 
 impl Pairs<'_> {

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Cell, CellResult, Condition, Ends, Estimate, Outcome, Plan, ServiceRow, SubAxis};
+use gpubench_record::{
+    Cell, CellResult, Condition, Ends, Estimate, Outcome, Plan, ServiceRow, SubAxis,
+};
 use gpubench_stats::Confidence;
 use gpubench_stats::effect::Effect;
 use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};

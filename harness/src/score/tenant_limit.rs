@@ -125,7 +125,11 @@ fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
     Some(Estimate {
         value: largest(|share| share.value),
         lo: largest(|share| share.lo),
-        hi: if ends == Ends::AtLeast { f64::INFINITY } else { hi },
+        hi: if ends == Ends::AtLeast {
+            f64::INFINITY
+        } else {
+            hi
+        },
         ends,
         n: shares.iter().map(|(_, share)| share.n).min().unwrap_or(0),
         unit: UNIT.to_owned(),
@@ -223,9 +227,15 @@ mod tests {
     fn a_promise_that_may_hold_at_the_highest_number_gives_a_bound() {
         let limit = found(&[row(1, Some(ALL)), row(2, Some([0.97, 0.992, 0.999]))]);
         let tenants = limit.tenants.expect("a number");
-        assert_eq!((tenants.ends, tenants.lo, tenants.value), (Ends::AtLeast, 1.0, 2.0));
+        assert_eq!(
+            (tenants.ends, tenants.lo, tenants.value),
+            (Ends::AtLeast, 1.0, 2.0)
+        );
         let reason = limit.outcome.reason.unwrap_or_default();
-        assert_eq!(reason, "at least 1 tenants: the interval of a share holds 0.99");
+        assert_eq!(
+            reason,
+            "at least 1 tenants: the interval of a share holds 0.99"
+        );
     }
 
     #[test]

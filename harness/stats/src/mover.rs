@@ -1,16 +1,16 @@
 //! The interval of a ratio of two independent estimates, from their intervals alone.
 //!
-//! MOVER-R (Newcombe, Stat. Methods Med. Res. 25(5), 2016): the method of variance estimates recovery
-//! applied to `x - r * y = 0`. Intervals may be asymmetric, such as those of quantiles; for two
-//! symmetric t intervals the result is Fieller's ([`crate::fieller`]).
+//! MOVER-R (Newcombe, Stat. Methods Med. Res. 25(5), 2016): the method of variance estimates
+//! recovery applied to `x - r * y = 0`. Intervals may be asymmetric, such as those of quantiles; for
+//! two symmetric t intervals the result is Fieller's ([`crate::fieller`]).
 
 use crate::estimate::{Estimate, NoEstimate};
 
 /// The ratio `x / y`; `n` is that of `x`.
 ///
 /// # Errors
-/// [`NoEstimate::Unbounded`] unless the interval of `y` lies above 0 and ends below twice its value,
-/// [`NoEstimate::Overflow`] when a bound leaves the range of the float.
+/// [`NoEstimate::Unbounded`] unless the interval of `y` lies above 0 and ends below twice its
+/// value, [`NoEstimate::Overflow`] when a bound leaves the range of the float.
 pub fn ratio(x: Estimate, y: Estimate) -> Result<Estimate, NoEstimate> {
     if !(y.lo > 0.0 && y.hi < 2.0 * y.value) {
         let what = "the denominator of a ratio";

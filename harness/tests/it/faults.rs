@@ -276,28 +276,3 @@ fn a_planted_fault_across_contexts_reaches_every_victim() -> TestResult {
     assert_eq!(trap.left_as_found, 2, "no reported state changed");
     Ok(())
 }
-
-#[test]
-fn planted_illegal_instructions_are_measured_and_never_read() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let run = |name: &str, defects: &[(&str, toml::Value)], faults: &str| {
-        let machine = planted(TURING, defects)?;
-        matrix(dir.path(), name, &machine, &[TIME_SLICING, faults])
-    };
-    let (planted, clean) = (&[ILLEGAL_INSTRUCTION][..], &[][..]);
-    let all = run("all", planted, "--faults")?;
-    let mut trials = all.fault_trials.iter();
-    assert!(trials.all(|trial| trial.planned.fault != "illegal-instruction"));
-    let axis = Some("fault/illegal-instruction".to_owned());
-    assert!(all.plan.skips.iter().any(|skip| skip.axis == axis));
-    // By name it is injected on both, and its answer tells them apart.
-    let named = "--faults=illegal-instruction";
-    let trial = |record: &RunRecord| {
-        let mut trials = record.fault_trials.iter();
-        let found = trials.find(|trial| trial.planned.fault == "illegal-instruction");
-        found.map(|trial| (trial.observed.injector.code, trial.outcome.is_measured()))
-    };
-    assert_eq!(trial(&run("planted", planted, named)?), Some((Some(715), true)));
-    assert_eq!(trial(&run("clean", clean, named)?), Some((None, false)));
-    Ok(())
-}

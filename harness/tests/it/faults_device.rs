@@ -41,7 +41,7 @@ fn trials_stop_when_the_device_needs_a_reset() -> TestResult {
         for notice in [
             format!("FAULT TRIALS STOPPED: {why}"),
             "NOT RUN: 2 of 6 planned fault trials; time-slicing[slice=default]: \
-             illegal-instruction, illegal-address"
+             illegal-address, illegal-instruction"
                 .to_owned(),
         ] {
             assert!(tables.contains(&notice), "{tables}");

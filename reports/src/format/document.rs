@@ -53,6 +53,7 @@ impl Document {
         tables.extend([
             faults::faults(record),
             tables::probe_figures(record),
+            tables::aggressors(record),
             tables::skips(record),
             tables::cells(record),
             tables::proof(record),
@@ -161,7 +162,9 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
         ("calibration", bound_calibration(record)),
         (
             "intervals",
-            "95 %; n counts blocks, or trials for proportions; a range is from minimum to maximum".to_owned(),
+            "95 %; n counts blocks, or trials for proportions; a range is from minimum to \
+             maximum"
+                .to_owned(),
         ),
         ("scoring", record.scoring.clone()),
         (

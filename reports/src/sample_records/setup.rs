@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, Cell, CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, Plan, PlannedPair,
+    Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, CeilingKind, Cell,
+    CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, PeakEntry, Plan, PlannedPair,
     Provenance, Role, Skip, SubAxis, Thresholds, WorkloadSpec,
 };
 
@@ -146,5 +147,15 @@ pub(crate) fn calibration() -> Calibration {
         peaks: BTreeMap::from([("memory_bytes_per_s".to_owned(), 3.35e12)]),
         entries_hash: String::new(),
     };
-    Calibration::new([("fma".to_owned(), entry)].into(), basis, binding)
+    let peak = PeakEntry {
+        alone_per_s: 60.7e12,
+        peak_per_s: 66.9e12,
+        ceiling: CeilingKind::Hardware,
+        source: "SM clock 1980 MHz x 16896 cores x 2".to_owned(),
+        unit: "operations".to_owned(),
+    };
+    Calibration {
+        peaks: [("fma-hog".to_owned(), peak)].into(),
+        ..Calibration::new([("fma".to_owned(), entry)].into(), basis, binding)
+    }
 }

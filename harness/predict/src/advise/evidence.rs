@@ -4,10 +4,10 @@ use super::tree::Leaf;
 use super::walk::{Answers, Source, Walk};
 use crate::error::PredictError;
 use crate::mig;
-use gpubench_record::{Estimate, MatrixRow};
 use gpubench_record::outcome::OutcomeKind;
 use gpubench_record::provenance::DeviceKind;
 use gpubench_record::run::RunRecord;
+use gpubench_record::{Estimate, MatrixRow};
 
 /// An answer from measurements, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]

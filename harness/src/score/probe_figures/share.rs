@@ -174,16 +174,27 @@ mod tests {
         let work = |k: u32| 500 + (k * 7) % 13;
         let ends = |figures: &[ProbeFigure]| {
             let first = figures.first().map(|one| one.estimate.clone());
-            first.map(|one| (one.value, one.lo, one.hi)).unwrap_or_default()
+            first
+                .map(|one| (one.value, one.lo, one.hi))
+                .unwrap_or_default()
         };
         let (value, lo, hi) = ends(&figures_of(work));
         // The same mean from parts that differ by a tenth, and by the mean itself.
         let (same, wide_lo, wide_hi) = ends(&over(&[900, 1_100, 900, 1_100, 900, 1_100], work));
         assert!((same - value).abs() < 1e-12);
         // t of 5 degrees 2.5706, standard error 0.0447: 11.5 %.
-        assert!((0.08..0.12).contains(&(1.0 - wide_lo / lo)), "{lo} {wide_lo}");
-        assert!((0.10..0.14).contains(&(wide_hi / hi - 1.0)), "{hi} {wide_hi}");
-        assert!(over(&[0, 2_000, 0, 2_000], work).is_empty(), "it may be zero");
+        assert!(
+            (0.08..0.12).contains(&(1.0 - wide_lo / lo)),
+            "{lo} {wide_lo}"
+        );
+        assert!(
+            (0.10..0.14).contains(&(wide_hi / hi - 1.0)),
+            "{hi} {wide_hi}"
+        );
+        assert!(
+            over(&[0, 2_000, 0, 2_000], work).is_empty(),
+            "it may be zero"
+        );
         assert!(over(&[1_000], work).is_empty(), "one value has no spread");
     }
 

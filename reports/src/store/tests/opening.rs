@@ -192,7 +192,7 @@ fn each_unreadable_record_names_the_file_line_and_problem() {
     std::fs::write(&events, first.replacen("\"major\":2", "\"major\":3", 1)).unwrap();
     assert!(
         error()
-            .ends_with("record format 3.1 cannot be read by this gpubench, which reads 1.x to 2.x")
+            .ends_with("record format 3.2 cannot be read by this gpubench, which reads 1.x to 2.x")
     );
     let record_json = dir.path().join(RECORD_FILE);
     std::fs::write(
