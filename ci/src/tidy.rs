@@ -12,6 +12,7 @@ mod flow;
 mod lines;
 mod list;
 pub mod numbers;
+mod planted;
 mod reach;
 mod rooms;
 mod size;
@@ -140,6 +141,11 @@ pub const RULES: &[Rule] = &[
         name: "coordinator",
         demand: "the coordinator calls no function of the driver layer",
         check: rooms::coordinator,
+    },
+    Rule {
+        name: "planted",
+        demand: "only the virtual GPU and the listing of doctor read planted defects",
+        check: planted::unread,
     },
     Rule {
         name: "pure",

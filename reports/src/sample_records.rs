@@ -5,7 +5,8 @@ mod setup;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::run::{Calibration, ProfileRef};
+use gpubench_record::Calibration;
+use gpubench_record::run::ProfileRef;
 use gpubench_record::{
     Cell, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateResult, GateScope, GateState,
     MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
@@ -136,7 +137,7 @@ pub(crate) fn incomplete() -> RunRecord {
 /// A host on which nothing could run.
 pub(crate) fn all_waived() -> RunRecord {
     let mut record = real();
-    record.calibration = Calibration::new(BTreeMap::new());
+    record.calibration = Calibration::default();
     record.matrix.clear();
     record.overall.clear();
     record.fault_tallies.clear();

@@ -9,6 +9,7 @@ use crate::cpu_gaps::CpuGaps;
 use crate::gate::Gate;
 use crate::outcome::Outcome;
 use crate::plan::{Cell, CellTenant};
+use crate::workload::WorkloadSpec;
 
 /// The result of one cell. Figures are computed from its samples alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +43,10 @@ pub struct TenantResult {
     /// Hash of its arrival schedule, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_hash: Option<String>,
+    /// What it prepared, by its own report. Absent for an idle tenant, a user's program, and before
+    /// format 2.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<TenantIdentity>,
     /// Why it ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<String>,
@@ -60,6 +65,34 @@ pub struct TenantResult {
     /// CPU time that its threads lost; absent where it did not count it, as in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_gaps: Option<CpuGaps>,
+}
+
+/// What makes a tenant of two conditions the same tenant, as the tenant reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantIdentity {
+    /// The workload that it prepared, with its parameters.
+    pub workload: WorkloadSpec,
+    /// Flags of its context (`CUctx_flags` of cuda.h), which say how it waits; absent where the
+    /// driver does not report them.
+    pub context_flags: Option<u32>,
+}
+
+impl TenantIdentity {
+    /// `CU_CTX_SCHED_MASK` (cuda.h): how the context waits for the device.
+    const WAIT_POLICY: u32 = 0x7;
+
+    /// How two tenants differ, if they do. Flags count where both are reported.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let (one, two) = (&self.workload, &other.workload);
+        if one != two {
+            let text = |of: &WorkloadSpec| format!("{} {:?}", of.name, of.params);
+            return Some(format!("{}, {}", text(one), text(two)));
+        }
+        let policy = |of: &Self| of.context_flags.map(|flags| flags & Self::WAIT_POLICY);
+        let (one, two) = (policy(self)?, policy(other)?);
+        (one != two).then(|| format!("its context waits by flag {one}, {two}"))
+    }
 }
 
 impl CellResult {
@@ -84,6 +117,7 @@ impl TenantResult {
             planned: tenant.clone(),
             rows: 0,
             schedule_hash,
+            identity: None,
             death: None,
             unlogged: 0,
             overloaded: false,

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibration;
 use crate::cell::TenantResult;
 use crate::fault::FaultObservation;
 use crate::mechanism::MechanismRow;
@@ -12,7 +13,6 @@ use crate::plan::Plan;
 use crate::probe::ProbeResult;
 use crate::proof::Proof;
 use crate::provenance::{DeviceIdentity, Provenance};
-use crate::run::Calibration;
 use crate::surroundings::Surroundings;
 use crate::version::FormatVersion;
 use crate::xid::XidLine;

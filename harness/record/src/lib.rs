@@ -4,10 +4,12 @@
 //! Types and their text forms only. No I/O, no clock, no device: a reader of records needs this
 //! crate and nothing else.
 
+pub mod calibration;
 pub mod cell;
 pub mod condition;
 pub mod cpu_gaps;
 pub mod ecc;
+pub mod estimate;
 pub mod event;
 pub mod exit_code;
 pub mod fault;
@@ -32,10 +34,14 @@ pub mod wire;
 pub mod workload;
 pub mod xid;
 
-pub use cell::{CellResult, GateResult, GateScope, GateState, TenantResult};
+pub use calibration::{
+    Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, CeilingKind, PeakEntry,
+};
+pub use cell::{CellResult, GateResult, GateScope, GateState, TenantIdentity, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};
 pub use cpu_gaps::{CpuGaps, Gaps, PhaseGaps};
 pub use ecc::EccCounts;
+pub use estimate::{Ends, Estimate};
 pub use event::RunEvent;
 pub use exit_code::ExitCode;
 pub use fault::{
@@ -43,7 +49,7 @@ pub use fault::{
     InjectorResult, NewClient, VictimOutcome,
 };
 pub use gate::Gate;
-pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
+pub use matrix::{ClaimRow, MatrixRow, OverallRow};
 pub use mechanism::{MechanismProperties, MechanismRow, Sharing, SmNumbers, TenantForm};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{
@@ -57,7 +63,7 @@ pub use probe::{
 pub use proof::{Proof, ProofTime, RequiredProof};
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use refusal::{RefusalKind, Verification};
-pub use run::{Calibration, CalibrationEntry, PeakEntry, RecordLeftOut, RunRecord};
+pub use run::{RecordLeftOut, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
 pub use service::{ServiceRow, TenantLimit};
 pub use surroundings::{CellSpan, EccSpan, Surroundings, Unobserved};

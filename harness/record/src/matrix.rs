@@ -3,22 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::estimate::Estimate;
 use crate::outcome::Outcome;
-
-/// A figure with its interval, sample count and unit. No figure leaves gpubench without them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Estimate {
-    /// The point estimate.
-    pub value: f64,
-    /// Lower end of the 95 % interval.
-    pub lo: f64,
-    /// Upper end of the 95 % interval.
-    pub hi: f64,
-    /// Blocks (trials for proportions) behind it.
-    pub n: u32,
-    /// Its unit: `ratio`, `native medians`, `index`.
-    pub unit: String,
-}
 
 /// One row of the matrix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -69,8 +55,7 @@ pub struct MatrixRow {
     /// Share of unharmed victims; on the memory axis, share of trials with the promised result or
     /// of honoured requests. `n` counts victims, trials or requests.
     pub survival: Option<Estimate>,
-    /// Memory beyond the limit over the limit, of the worst call: from the minimum to the maximum
-    /// of all rounds.
+    /// Memory beyond the limit over the limit, of the worst call, with the range of all rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overshoot: Option<Estimate>,
     /// Requests behind the row.

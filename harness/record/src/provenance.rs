@@ -15,6 +15,17 @@ pub enum DeviceKind {
     Virtual,
 }
 
+impl DeviceKind {
+    /// As in records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
 /// The device under test, as the driver describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceIdentity {

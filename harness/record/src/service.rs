@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, SubAxis};
-use crate::matrix::Estimate;
+use crate::estimate::Estimate;
 use crate::outcome::Outcome;
 
 /// One variant, victim, condition, aggressor and number of tenants, over all blocks.
@@ -54,7 +54,8 @@ pub struct TenantLimit {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The number; 0 where the victim breaks the promise without neighbours. Its bounds follow from
-    /// the bounds of the shares of requests.
+    /// the bounds of the shares of requests. A lower bound where the highest tested number may keep
+    /// the promise.
     pub tenants: Option<Estimate>,
     /// The tested numbers of tenants. Nothing is known of other numbers.
     pub tried: Vec<u32>,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::estimate::Estimate;
 use crate::fault::Harm;
-use crate::matrix::Estimate;
 
 /// The same time measured in several trials, or by several victims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cell::TenantIdentity;
 use crate::cpu_gaps::CpuGaps;
 use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
@@ -225,6 +226,8 @@ pub enum FromTenant {
     Ready {
         /// Hash of the arrival schedule.
         schedule_hash: Option<String>,
+        /// What it prepared.
+        identity: Option<TenantIdentity>,
     },
     /// The cell is over.
     Done {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{DeviceIdentity, DeviceKind};
+use gpubench_record::{CalibrationBinding, DeviceIdentity, DeviceKind};
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::error::NvmlError;
 
@@ -113,6 +113,18 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
         device.current_pcie_link_width().ok().map(text),
     );
     facts
+}
+
+/// What ties a calibration to this device with these peaks.
+#[must_use]
+pub fn binding(identity: &DeviceIdentity, peaks: BTreeMap<String, f64>) -> CalibrationBinding {
+    CalibrationBinding {
+        uuid: identity.uuid.clone(),
+        name: identity.name.clone(),
+        kind: identity.kind,
+        peaks,
+        entries_hash: String::new(),
+    }
 }
 
 /// Adds the facts that only a process with a context can read.

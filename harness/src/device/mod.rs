@@ -3,6 +3,7 @@
 //! GPU; threads for calls that may hang.
 
 mod blocking;
+mod ceiling;
 pub mod identity;
 pub mod lock;
 pub mod mig;
@@ -15,6 +16,7 @@ pub mod virtual_gpu;
 pub mod visible;
 
 pub use blocking::{BlockingCall, NoAnswer, is_abandoned};
+pub use ceiling::{Rated, Reported};
 pub use nvml::Nvml;
 pub use readings::{Reading, THROTTLE_REASONS};
 pub use selector::DeviceSelector;

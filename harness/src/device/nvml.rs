@@ -2,6 +2,7 @@
 //!
 //! A counter that the device does not have is absent and never 0.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -187,6 +188,19 @@ impl Nvml {
         let device = self.device()?;
         let clock_mhz = f64::from(device.max_clock_info(Clock::SM)?);
         Ok(2.0 * clock_mhz * 1e6 * f64::from(device.num_cores()?))
+    }
+
+    /// The peaks that NVML's maximal clocks and widths give, by name with unit.
+    #[must_use]
+    pub fn peaks(&self) -> BTreeMap<String, f64> {
+        let peaks = [
+            ("memory_bytes_per_s", self.memory_peak_bytes_per_s()),
+            ("fp32_flops_per_s", self.fp32_peak_flops_per_s()),
+        ];
+        let known = peaks
+            .into_iter()
+            .filter_map(|(name, peak)| Some((name, peak.ok()?)));
+        known.map(|(name, peak)| (name.to_owned(), peak)).collect()
     }
 
     /// Domain, bus and device number of its PCI address; `None` if NVML does not report it.

@@ -211,7 +211,7 @@ pub(super) fn judged(
         calibrated_service_ns: entry(&cell.victim).map(|entry| entry.service_ns),
         is_user_victim: run.plan.user_victim.is_some(),
         failure: end.failure.as_deref(),
-        host: end.host(proofs.get(&cell.variant)),
+        host: end.host(evidence.of(run, cell)),
     })?)
 }
 

@@ -10,7 +10,7 @@ use crate::device::Allotment;
 use crate::error::ExpectedError;
 use crate::plan;
 use crate::profile::Profile;
-use crate::run::{HostSetup, KernelLog, RunClock, Setup};
+use crate::run::{HostSetup, KernelLog, Setup};
 use crate::tenant::Spawner;
 
 /// The environment of the user's program, in the words of records.
@@ -44,13 +44,14 @@ pub fn matrix_setup(
 ) -> Result<(Setup, Option<KernelLog>), ExpectedError> {
     let journal = journal::journal_of(session)?;
     let facts = host_facts::of_session(session, options, &profile);
-    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
+    let ptx_hash = ptx_hash();
+    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash)?;
     if let Some(wish) = fault_wish(request, session, &profile) {
         plan::add_faults(&mut plan, &wish);
     }
     let calibration = request.calibration.as_deref();
     let calibration = calibration
-        .map(|path| calibration::read(path, &plan))
+        .map(|path| calibration::read(path, &plan, session))
         .transpose()?;
     run_folder::make(out)?;
     let kernel_log = kernel_log::open(session);
@@ -75,6 +76,7 @@ pub fn matrix_setup(
         spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("the path of this program is unknown: {error}"),
         })?,
+        ptx_hash,
         calibration,
         probes: request.probes,
         escape: request.escape,
@@ -91,14 +93,9 @@ fn fault_wish(
     profile: &Profile,
 ) -> Option<plan::FaultWish> {
     let names = request.faults.clone()?;
-    let planted = match session.clock() {
-        RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
-        RunClock::Wall => 0,
-    };
     Some(plan::FaultWish {
         names,
         trials: request.fault_trials.unwrap_or(profile.faults.trials),
         is_virtual_time: session.clock().is_virtual(),
-        plants_illegal_instruction: planted > 0,
     })
 }

@@ -1,7 +1,6 @@
 //! From the folder of a run to a scored record: each cell is judged by the gates, and all cells are
 //! scored. A run that just ended and a run that crashed take the same path.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubench_record::{FaultResult, Provenance, RunEvent, RunRecord};
@@ -90,7 +89,6 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
 /// # Errors
 /// When the scoring rules refuse it.
 pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), score::ScoreError> {
-    let peaks = share_of_peak(run);
     let scored = score::score(&score::ScoreInput {
         plan: &run.plan,
         cells: &run.cells,
@@ -98,7 +96,6 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
         earlier_trials: earlier,
         fault_stop: run.fault_trials_stopped.as_deref(),
         mechanisms: &run.mechanisms,
-        aggressor_peaks: &peaks,
         calibration: &run.calibration,
         probes: &run.probes,
         timer_floor_ns: timer_floor_ns(&run.provenance),
@@ -121,14 +118,4 @@ fn timer_floor_ns(provenance: &Provenance) -> Result<Option<f64>, &str> {
     }
     let reason = provenance.host.get(timer::SELF_TEST_KEY);
     Err(reason.map_or("the record has none", String::as_str))
-}
-
-/// By aggressor: its rate without a neighbour over the measured peak of its resource. An aggressor
-/// that was not compared with a peak is absent.
-fn share_of_peak(run: &RunRecord) -> BTreeMap<String, f64> {
-    let peaks = run.calibration.peaks.iter();
-    peaks
-        .filter(|(_, peak)| peak.peak_per_s > 0.0)
-        .map(|(name, peak)| (name.clone(), peak.alone_per_s / peak.peak_per_s))
-        .collect()
 }

@@ -22,12 +22,14 @@ pub struct FaultWish {
     pub trials: u32,
     /// Whether the tenants' time is virtual, so that few requests suffice for a rate.
     pub is_virtual_time: bool,
-    /// Whether the machine plants illegal instructions.
-    pub plants_illegal_instruction: bool,
 }
 
 /// Why one fault is not injected under a mechanism.
 pub const NOTHING_TO_BREAK: &str = "this mechanism lacks what the fault breaks";
+
+/// Why a fault that no PTX raises is not injected unless the user names it.
+const NO_PTX: &str = "no PTX raises it, only a virtual GPU with it planted";
+const NO_PTX_REMEDY: &str = "name it in --faults to inject it";
 
 /// Length of a part of a trial, in native service times of a victim request.
 const REQUESTS_VIRTUAL: u64 = 40;
@@ -62,9 +64,11 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
                 }
                 continue;
             }
-            if fault.planted_only && !wish.plants_illegal_instruction {
-                let reason = "only a machine file of the virtual GPU can plant it";
-                plan.skips.push(skip(mechanism, Some(fault), reason));
+            if fault.planted_only && wish.names.is_empty() {
+                plan.skips.push(Skip {
+                    remedy: Some(NO_PTX_REMEDY.to_owned()),
+                    ..skip(mechanism, Some(fault), NO_PTX)
+                });
                 continue;
             }
             for trial in 1..=wish.trials {

@@ -6,10 +6,14 @@ pub mod one;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_record::{Calibration, FromTenant, RefusalKind, Role, ToTenant, Verification};
+use gpubench_record::{
+    Calibration, CalibrationBasis, CalibrationBinding, FromTenant, RefusalKind, Role, ToTenant,
+    Verification,
+};
 
 use super::tenant_set::TenantSet;
 use super::{RunError, peaks};
+use crate::device::{Nvml, identity};
 use crate::tenant::TenantError;
 use one::{LIMIT, with_retries};
 
@@ -29,6 +33,12 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         .filter(|tenant| tenant.role == Role::Aggressor)
         .filter_map(|tenant| tenant.workload.clone())
         .collect();
+    let basis = CalibrationBasis {
+        victims: victims.iter().cloned().collect(),
+        service_ns: tenants.handles().setup.plan.service_ns,
+        share,
+        ptx_hash: tenants.handles().setup.ptx_hash.clone(),
+    };
     let mut entries = BTreeMap::new();
     let (mut peaks, mut waived) = (BTreeMap::new(), BTreeMap::new());
     let mut observation_cost = None;
@@ -69,11 +79,17 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         }
         entries.extend(found);
     }
-    let mut calibration = Calibration::new(entries);
+    let mut calibration = Calibration::new(entries, basis, binding(tenants).await?);
     calibration.peaks = peaks;
     calibration.waived = waived;
     calibration.observation_cost = observation_cost;
     Ok(calibration)
+}
+
+/// The device that is calibrated.
+async fn binding(tenants: &TenantSet) -> Result<CalibrationBinding, RunError> {
+    let peaks = tenants.handles().nvml("reading peaks", Nvml::peaks).await?;
+    Ok(identity::binding(&tenants.handles().identity(), peaks))
 }
 
 /// Verifies kernels; returns the workloads that this device cannot run, with the reason.

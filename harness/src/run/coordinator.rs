@@ -1,6 +1,6 @@
 //! The coordinator: one run from its first event to its last.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpubench_record::user_victim::Reports;
@@ -113,7 +113,7 @@ impl Coordinator {
                 calibration(tenants, share).await?
             }
             // The row of each mechanism gives the reason.
-            None => Calibration::new(BTreeMap::new()),
+            None => Calibration::default(),
         };
         let device = handles.identity();
         handles.recorder.event(&RunEvent::Calibrated {
@@ -169,6 +169,10 @@ impl Coordinator {
     }
 }
 
+/// Warning about a reused calibration that names no device.
+const UNBOUND: &str = "the reused calibration has no binding, as before record format 2.2: whether \
+                       it fits the peaks of this device is unknown";
+
 /// The calibration of the set-up, or a new one.
 async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let setup = Arc::clone(&tenants.handles().setup);
@@ -179,7 +183,13 @@ async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration,
         tenants.open_only(reporter).await?;
     }
     match &setup.calibration {
-        Some(calibration) => Ok(calibration.clone()),
+        Some(calibration) => {
+            if calibration.binding.is_none() {
+                let recorder = &tenants.handles().recorder;
+                recorder.warning(UNBOUND.to_owned())?;
+            }
+            Ok(calibration.clone())
+        }
         None => calibrate::calibrate(tenants, share).await,
     }
 }

@@ -1,18 +1,20 @@
 //! The rate of each aggressor without neighbours, compared with the highest rate on its resource.
 //!
-//! The detector workload of an aggressor is the same kernel on the whole device with requests four
-//! times as long, so that the overhead of a request weighs a quarter. Where several aggressors of a
-//! plan stress one resource, the fastest detector is the peak for all of them. An aggressor far
-//! below the peak is too weak to show interference.
+//! Where clocks and widths that the device reports give a ceiling, it is the peak. Elsewhere it is
+//! the rate of a detector workload: the same kernel on the whole device with requests four times as
+//! long, so that the overhead of a request weighs a quarter. Where several aggressors of a plan
+//! stress one resource, the fastest detector is the peak for all of them. An aggressor far below the
+//! peak is too weak to show interference.
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CalibrationEntry, PeakEntry};
+use gpubench_record::{CalibrationEntry, CeilingKind, PeakEntry};
 use gpubench_workloads::load;
 
 use super::RunError;
 use super::calibrate::one;
 use super::tenant_set::TenantSet;
+use crate::device::{Rated, Reported};
 use crate::tenant::TenantError;
 
 /// Length of a detector's requests, in requests of the cells.
@@ -27,6 +29,8 @@ struct Rate {
     resource: &'static str,
     unit: String,
     per_s: f64,
+    /// The ceiling of the hardware, where it is known.
+    rated: Option<Rated>,
 }
 
 /// Measures the detector of every calibrated aggressor in `slot`, the only slot with an open
@@ -36,6 +40,13 @@ pub async fn measure(
     slot: usize,
     aggressors: &BTreeMap<String, CalibrationEntry>,
 ) -> Result<BTreeMap<String, PeakEntry>, RunError> {
+    let reported = tenants
+        .handles()
+        .nvml("reading clocks and widths", Reported::read)
+        .await?;
+    let identity = tenants.handles().identity();
+    // A tenant in a MIG instance has a part of the device, and the ceilings are of the whole.
+    let is_whole = tenants.handles().setup.host.facts.mig != Some(true);
     let mut alone = Vec::new();
     let mut detectors = Vec::new();
     for (name, entry) in aggressors {
@@ -46,11 +57,13 @@ pub async fn measure(
         if workload.knob.is_none() {
             continue;
         }
+        let ceiling = workload.ceiling().filter(|_| is_whole);
         let rate = |workload_name: String, entry: &CalibrationEntry| Rate {
             workload: workload_name,
             resource: workload.resource,
             unit: entry.unit.clone(),
             per_s: entry.native_rate_per_s * entry.work_per_request,
+            rated: ceiling.and_then(|ceiling| reported.rated(ceiling, &identity)),
         };
         alone.push(rate(name.clone(), entry));
         let service_ns = LONGER * tenants.handles().setup.plan.service_ns;
@@ -68,17 +81,25 @@ pub async fn measure(
     Ok(compare(&alone, &detectors))
 }
 
-/// Each aggressor beside the fastest detector of its resource; without one there is no entry.
+/// Each aggressor beside the ceiling of the hardware, or else beside the fastest detector of its
+/// resource; without either there is no entry.
 fn compare(alone: &[Rate], detectors: &[Rate]) -> BTreeMap<String, PeakEntry> {
     let of = |one: &Rate| {
-        let best = detectors
-            .iter()
-            .filter(|detector| detector.resource == one.resource && detector.unit == one.unit)
-            .max_by(|a, b| a.per_s.total_cmp(&b.per_s))?;
+        let (ceiling, peak_per_s, source) = match &one.rated {
+            Some(rated) => (CeilingKind::Hardware, rated.per_s, rated.source.clone()),
+            None => {
+                let best = detectors
+                    .iter()
+                    .filter(|other| other.resource == one.resource && other.unit == one.unit)
+                    .max_by(|a, b| a.per_s.total_cmp(&b.per_s))?;
+                (CeilingKind::Detector, best.per_s, best.workload.clone())
+            }
+        };
         let entry = PeakEntry {
             alone_per_s: one.per_s,
-            peak_per_s: best.per_s,
-            detector: best.workload.clone(),
+            peak_per_s,
+            ceiling,
+            source,
             unit: one.unit.clone(),
         };
         Some((one.workload.clone(), entry))
@@ -88,16 +109,39 @@ fn compare(alone: &[Rate], detectors: &[Rate]) -> BTreeMap<String, PeakEntry> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rate, compare};
+    use gpubench_record::CeilingKind;
 
-    #[test]
-    fn the_fastest_detector_of_the_same_resource_is_the_peak() {
-        let rate = |workload: &str, resource, unit: &str, per_s| Rate {
+    use super::{Rate, Rated, compare};
+
+    fn rate(workload: &str, resource: &'static str, unit: &str, per_s: f64) -> Rate {
+        Rate {
             workload: workload.to_owned(),
             resource,
             unit: unit.to_owned(),
             per_s,
-        };
+            rated: None,
+        }
+    }
+
+    #[test]
+    fn the_ceiling_of_the_hardware_comes_before_every_detector() {
+        let mut weak = rate("copy", "DRAM", "bytes", 150.0);
+        weak.rated = Some(Rated {
+            per_s: 320.0,
+            source: "clock x width".to_owned(),
+        });
+        let detectors = [rate("copy, 4x", "DRAM", "bytes", 151.0)];
+        let peaks = compare(&[weak], &detectors);
+        let peak = &peaks["copy"];
+        assert_eq!(
+            (peak.ceiling, peak.peak_per_s),
+            (CeilingKind::Hardware, 320.0)
+        );
+        assert_eq!(peak.source, "clock x width");
+    }
+
+    #[test]
+    fn the_fastest_detector_of_the_same_resource_is_the_peak() {
         let alone = [
             rate("copy", "DRAM", "bytes", 280.0),
             rate("slow-copy", "DRAM", "bytes", 100.0),
@@ -113,7 +157,7 @@ mod tests {
         let peak = |name: &str| {
             peaks
                 .get(name)
-                .map(|peak| (peak.alone_per_s, peak.peak_per_s, peak.detector.as_str()))
+                .map(|peak| (peak.alone_per_s, peak.peak_per_s, peak.source.as_str()))
         };
         assert_eq!(peak("copy"), Some((280.0, 300.0, "copy, 4x")));
         assert_eq!(peak("slow-copy"), Some((100.0, 300.0, "copy, 4x")));

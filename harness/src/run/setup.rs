@@ -28,6 +28,8 @@ pub struct Setup {
     pub provenance: Provenance,
     /// How tenants are started.
     pub spawner: Spawner,
+    /// Hash over the PTX of every kernel.
+    pub ptx_hash: String,
     /// An earlier calibration that replaces a new one.
     pub calibration: Option<Calibration>,
     /// Whether mechanisms are probed after the cells.

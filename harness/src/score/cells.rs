@@ -210,7 +210,10 @@ impl<'a> Cells<'a> {
             let measured = found.map(|planned| planned.and_then(|planned| planned.measured()));
             pairs.any_failed |= found.iter().flatten().any(|planned| planned.failed());
             match measured {
-                [Some(top), Some(bottom)] => pairs.measured.push((block, top, bottom)),
+                [Some(top), Some(bottom)] => match other_victim(top, bottom) {
+                    None => pairs.measured.push((block, top, bottom)),
+                    Some(why) => drop(pairs.left_out.insert(block, why)),
+                },
                 _ if reasons.is_empty() => {
                     pairs
                         .left_out
@@ -223,6 +226,17 @@ impl<'a> Cells<'a> {
         }
         Some(pairs)
     }
+}
+
+/// How the victims of two cells differ by what they reported, if they do: then a ratio of their
+/// rates says nothing about the conditions.
+fn other_victim(top: &CellResult, bottom: &CellResult) -> Option<String> {
+    let [one, two] = [top, bottom].map(|cell| cell.tenant_results.first()?.identity.as_ref());
+    let difference = one?.difference(two?)?;
+    let [top, bottom] = [top, bottom].map(|cell| cell.cell.condition.as_str());
+    Some(format!(
+        "the victims of {top} and {bottom} differ: {difference}"
+    ))
 }
 
 impl Pairs<'_> {

@@ -1,7 +1,7 @@
 //! Figures of a row with their intervals, and the number of blocks at which an interval would no
 //! longer straddle a bound.
 
-use gpubench_record::{CellResult, Estimate};
+use gpubench_record::{CellResult, Ends, Estimate};
 use gpubench_stats::bimodal::{Modes, modes};
 use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 
@@ -102,6 +102,7 @@ pub(super) fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimat
         value,
         lo,
         hi,
+        ends: Ends::Interval,
         n,
         unit: unit.to_owned(),
     }
@@ -115,6 +116,7 @@ pub(super) fn in_words(estimate: &Estimate) -> String {
         hi,
         n,
         unit,
+        ..
     } = estimate;
     format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}")
 }
@@ -176,6 +178,7 @@ mod tests {
             value,
             lo,
             hi,
+            ends: Ends::Interval,
             n: 8,
             unit: unit.to_owned(),
         }

@@ -72,6 +72,7 @@ mod tests {
             value: 1.0,
             lo: 0.9,
             hi: 1.1,
+            ends: gpubench_record::estimate::Ends::Interval,
             n: 8,
             unit: "ratio".to_owned(),
         };

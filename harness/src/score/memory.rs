@@ -5,7 +5,7 @@
 //! of its worst allocation call: L3 up to 1 % over the limit, L2 up to 10 %; L1 where some calls
 //! are held to within 10 % and others are not, L0 where none is.
 
-use gpubench_record::{Axis, CapCall, Estimate, MechanismRow, ProbeFound};
+use gpubench_record::{Axis, CapCall, Ends, Estimate, MechanismRow, ProbeFound};
 
 use super::Context;
 use super::level::{Level, LevelRange};
@@ -236,6 +236,7 @@ fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
         value: overshoot,
         lo: over(call.bytes.0),
         hi: overshoot,
+        ends: Ends::Range,
         n: call.rounds,
         unit: "of the limit".to_owned(),
     });

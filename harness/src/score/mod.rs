@@ -44,8 +44,6 @@ mod tenant_limit;
 mod tests;
 mod word;
 
-use std::collections::BTreeMap;
-
 use gpubench_record::{
     Axis, Calibration, CellResult, FaultResult, FaultTally, MatrixRow, MechanismRow, OverallRow,
     Plan, ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
@@ -76,10 +74,7 @@ pub struct ScoreInput<'a> {
     pub fault_stop: Option<&'a str>,
     /// Each mechanism with outcome and proofs.
     pub mechanisms: &'a [MechanismRow],
-    /// By aggressor: its native rate without a neighbour over the measured peak of its resource.
-    /// An aggressor without an entry was not compared with its peak.
-    pub aggressor_peaks: &'a BTreeMap<String, f64>,
-    /// The calibration, which names the workloads that this device cannot run.
+    /// The calibration: the peaks of aggressors, and the workloads that this device cannot run.
     pub calibration: &'a Calibration,
     /// The findings of probes; empty where the run has none.
     pub probes: &'a [ProbeResult],

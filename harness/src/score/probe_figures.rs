@@ -18,13 +18,14 @@ use gpubench_record::{Plan, ProbeFigure, ProbeFound, ProbeResult, SmNumbers};
 use gpubench_stats::{Confidence, serial};
 
 pub(super) use escape::bypass;
+use share::Baseline;
 
 use super::figures::printed;
 
 /// The figures of every finding, in the order of the findings. Unobserved values have none.
 pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
     let baseline = probes.iter().find_map(|probe| match &probe.found {
-        ProbeFound::Share { alone, .. } if probe.variant == plan.reference => share::per_ns(alone),
+        ProbeFound::Share { alone, .. } if probe.variant == plan.reference => Baseline::of(alone),
         _ => None,
     });
     let mut figures = Vec::new();
@@ -59,7 +60,7 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
                 trials,
             } => enforcement::figures(
                 &mut out,
-                baseline,
+                baseline.map(|baseline| baseline.per_ns),
                 f64::from(*ppm) / 1e6,
                 *window_ns,
                 trials,

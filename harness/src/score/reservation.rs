@@ -133,6 +133,12 @@ fn unprotected(
     row.matrix.u_kind = Some(u_kind);
     let cells = context.cells.blocks(key).into_iter().flatten();
     let cells: Vec<&CellResult> = cells.filter_map(|(_, cell)| cell.measured()).collect();
+    let (have, need) = (cells.len(), context.blocks_min as usize);
+    if have < need {
+        row.doubt(format!(
+            "{UNIT} unprotected rests on {have} blocks, {need} are needed"
+        ));
+    }
     let Some(share) = honoured(&cells, "unprotected", row) else {
         return Unprotected::Unknown;
     };

@@ -12,8 +12,10 @@ use super::word::{Evidence, with_bypass};
 use super::{Context, reference};
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
-/// Share of the measured peak of its resource that an aggressor must reach without a neighbour.
-const AGGRESSOR_PEAK_MIN: f64 = 0.80;
+/// Share of the peak of its resource that an aggressor must reach without a neighbour, and below
+/// which the row has a warning.
+const AGGRESSOR_PEAK_MIN: f64 = 0.60;
+const AGGRESSOR_PEAK_USUAL: f64 = 0.80;
 
 /// Smallest A/A difference that is reported. A device without noise shows smaller ones, which
 /// change no level.
@@ -205,15 +207,26 @@ fn check_aggressor(context: &Context<'_>, effectiveness: &Estimate, row: &mut Ro
     let Some(aggressor) = row.matrix.aggressor.clone() else {
         return;
     };
-    match context.input.aggressor_peaks.get(&aggressor) {
-        None => row.warn(format!(
+    let peaks = &context.input.calibration.peaks;
+    let Some(peak) = peaks.get(&aggressor).filter(|peak| peak.peak_per_s > 0.0) else {
+        row.warn(format!(
             "not evaluated: {aggressor} against its resource's peak"
-        )),
-        Some(share) if *share < AGGRESSOR_PEAK_MIN => row.doubt(format!(
-            "{aggressor} without a neighbour reaches {share:.2} of its resource's peak, \
-             {AGGRESSOR_PEAK_MIN} are needed"
-        )),
-        Some(_) => {}
+        ));
+        return;
+    };
+    let share = peak.alone_per_s / peak.peak_per_s;
+    let reached = format!(
+        "{aggressor} without a neighbour reaches {share:.2} of its resource's peak ({}: {:.3e} {} \
+         per s, {})",
+        peak.ceiling.as_str(),
+        peak.peak_per_s,
+        peak.unit,
+        peak.source
+    );
+    if share < AGGRESSOR_PEAK_MIN {
+        row.doubt(format!("{reached}, {AGGRESSOR_PEAK_MIN} are needed"));
+    } else if share < AGGRESSOR_PEAK_USUAL {
+        row.warn(format!("{reached}, {AGGRESSOR_PEAK_USUAL} are usual"));
     }
 }
 

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Cell, CellResult, Condition, Estimate, Outcome, Plan, ServiceRow, SubAxis};
+use gpubench_record::{
+    Cell, CellResult, Condition, Ends, Estimate, Outcome, Plan, ServiceRow, SubAxis,
+};
 use gpubench_stats::Confidence;
 use gpubench_stats::effect::Effect;
 use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
@@ -198,6 +200,7 @@ fn share_within_slo(blocks: &[(u64, u64)]) -> Option<Estimate> {
         value: spread.value,
         lo: lo.max(0.0),
         hi: hi.min(1.0),
+        ends: Ends::Interval,
         n: spread.n,
         unit: UNIT.to_owned(),
     })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::tally::{Counts, Times, in_words as duration};
 use gpubench_record::xid::SERVICE;
-use gpubench_record::{Estimate, FaultObservation, FaultResult, FaultTally, Harm, XidLine};
+use gpubench_record::{Ends, Estimate, FaultObservation, FaultResult, FaultTally, Harm, XidLine};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
 
@@ -150,6 +150,7 @@ pub(super) fn survival(k: u32, n: u32) -> Option<Estimate> {
         value: f64::from(k) / f64::from(n),
         lo,
         hi,
+        ends: Ends::Interval,
         n,
         unit: "proportion".to_owned(),
     })

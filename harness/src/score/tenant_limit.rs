@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Condition, Estimate, Outcome, Plan, ServiceRow, SubAxis, TenantLimit};
+use gpubench_record::{Condition, Ends, Estimate, Outcome, Plan, ServiceRow, SubAxis, TenantLimit};
 
 const UNIT: &str = "tenants";
 
@@ -77,10 +77,18 @@ fn limit(
     let outcome = match (waived, &tenants) {
         (Some(row), _) => row.outcome.clone(),
         (None, None) => Outcome::inconclusive("a number of tenants has no share of requests"),
-        (None, Some(found)) if found.lo < found.hi => Outcome::inconclusive(format!(
-            "{} to {} tenants: the interval of a share holds {needed}",
-            found.lo, found.hi
-        )),
+        (None, Some(found)) if found.ends == Ends::AtLeast && found.lo < found.value => {
+            Outcome::inconclusive(format!(
+                "at least {} tenants: the interval of a share holds {needed}",
+                found.lo
+            ))
+        }
+        (None, Some(found)) if found.ends == Ends::Interval && found.lo < found.hi => {
+            Outcome::inconclusive(format!(
+                "{} to {} tenants: the interval of a share holds {needed}",
+                found.lo, found.hi
+            ))
+        }
         (None, Some(_)) => Outcome::measured(),
     };
     TenantLimit {
@@ -107,10 +115,22 @@ fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
         let kept = shares.iter().take_while(|(_, share)| of(share) >= needed);
         kept.last().map_or(0.0, |(tenants, _)| f64::from(*tenants))
     };
+    // Where the highest number may keep the promise too, higher ones may.
+    let (hi, highest) = (largest(|share| share.hi), shares.last()?.0);
+    let ends = if hi == f64::from(highest) {
+        Ends::AtLeast
+    } else {
+        Ends::Interval
+    };
     Some(Estimate {
         value: largest(|share| share.value),
         lo: largest(|share| share.lo),
-        hi: largest(|share| share.hi),
+        hi: if ends == Ends::AtLeast {
+            f64::INFINITY
+        } else {
+            hi
+        },
+        ends,
         n: shares.iter().map(|(_, share)| share.n).min().unwrap_or(0),
         unit: UNIT.to_owned(),
     })
@@ -139,6 +159,7 @@ mod tests {
                 value,
                 lo,
                 hi,
+                ends: Ends::Interval,
                 n: 8,
                 unit: "ratio".to_owned(),
             }),
@@ -161,12 +182,14 @@ mod tests {
 
     #[test]
     fn the_last_number_before_the_first_failure_counts() {
-        for (shares, expected) in [
-            ([ALL, ALL, NONE, NONE], 2.0),
-            ([ALL, ALL, ALL, ALL], 8.0),
-            ([NONE, NONE, NONE, NONE], 0.0),
+        let unbounded = f64::INFINITY;
+        for (shares, expected, hi) in [
+            ([ALL, ALL, NONE, NONE], 2.0, 2.0),
+            // Never exceeded: 8 is the highest number tried and no limit.
+            ([ALL, ALL, ALL, ALL], 8.0, unbounded),
+            ([NONE, NONE, NONE, NONE], 0.0, 0.0),
             // Larger numbers do not count after the first failure.
-            ([ALL, NONE, ALL, ALL], 1.0),
+            ([ALL, NONE, ALL, ALL], 1.0, 1.0),
         ] {
             let rows: Vec<ServiceRow> = [1, 2, 4, 8]
                 .into_iter()
@@ -177,9 +200,10 @@ mod tests {
             let tenants = limit.tenants.expect("a number");
             assert_eq!(
                 [tenants.lo, tenants.value, tenants.hi],
-                [expected; 3],
+                [expected, expected, hi],
                 "{shares:?}"
             );
+            assert_eq!(tenants.ends == Ends::AtLeast, hi == unbounded, "{shares:?}");
             assert!(limit.outcome.is_measured());
             assert_eq!((limit.tried, tenants.n), (vec![1, 2, 4, 8], 8));
         }
@@ -197,6 +221,21 @@ mod tests {
         assert_eq!([tenants.lo, tenants.value, tenants.hi], [1.0, 2.0, 2.0]);
         let reason = limit.outcome.reason.unwrap_or_default();
         assert_eq!(reason, "1 to 2 tenants: the interval of a share holds 0.99");
+    }
+
+    #[test]
+    fn a_promise_that_may_hold_at_the_highest_number_gives_a_bound() {
+        let limit = found(&[row(1, Some(ALL)), row(2, Some([0.97, 0.992, 0.999]))]);
+        let tenants = limit.tenants.expect("a number");
+        assert_eq!(
+            (tenants.ends, tenants.lo, tenants.value),
+            (Ends::AtLeast, 1.0, 2.0)
+        );
+        let reason = limit.outcome.reason.unwrap_or_default();
+        assert_eq!(
+            reason,
+            "at least 1 tenants: the interval of a share holds 0.99"
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod fieller;
 pub mod jitter;
 pub mod log_ratio;
 pub mod moments;
+pub mod mover;
 pub mod mser5;
 pub mod multiplicity;
 pub mod order_rank;

@@ -339,9 +339,12 @@ fn graphs(context: &Context) -> TestResult {
 }
 
 fn green(device: &Device) -> TestResult {
-    let half = Context::green(device, 1, 2)?;
+    let half = Context::green(device, WaitMode::Spin, 1, 2)?;
     let stream = Stream::new(&half)?;
     stream.synchronize()?;
-    assert_eq!(code(Context::green(device, 5, 2)), Some(INVALID_VALUE));
+    assert_eq!(
+        code(Context::green(device, WaitMode::Spin, 5, 2)),
+        Some(INVALID_VALUE)
+    );
     Ok(())
 }

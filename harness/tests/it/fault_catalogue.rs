@@ -2,7 +2,9 @@
 //! shared machine has a fault, and every unsafe one is left out. Faults are listed from benign to
 //! severe.
 
+use crate::support::fault::{TIME_SLICING, TURING, matrix, planted};
 use crate::support::{Error, TestResult, finish, gpubench};
+use gpubench_record::RunRecord;
 use serde_json::Value;
 
 /// A safe row of the sheet, its fault, and the expected error codes.
@@ -87,5 +89,34 @@ fn every_safe_injector_is_listed_from_benign_to_severe() -> TestResult {
         .collect();
     let expected: Vec<&str> = LEFT_OUT.iter().map(|(_, name)| *name).collect();
     assert_eq!(out, expected);
+    Ok(())
+}
+
+#[test]
+fn planted_illegal_instructions_are_measured_and_never_read() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let run = |name: &str, defects: &[(&str, toml::Value)], faults: &str| {
+        let machine = planted(TURING, defects)?;
+        matrix(dir.path(), name, &machine, &[TIME_SLICING, faults])
+    };
+    let threads = ("illegal_instruction_threads", 100_000_000.into());
+    let (planted, clean) = (&[threads][..], &[][..]);
+    let all = run("all", planted, "--faults")?;
+    let mut trials = all.fault_trials.iter();
+    assert!(trials.all(|trial| trial.planned.fault != "illegal-instruction"));
+    let axis = Some("fault/illegal-instruction".to_owned());
+    assert!(all.plan.skips.iter().any(|skip| skip.axis == axis));
+    // By name it is injected on both, and its answer tells them apart.
+    let named = "--faults=illegal-instruction";
+    let trial = |record: &RunRecord| {
+        let mut trials = record.fault_trials.iter();
+        let found = trials.find(|trial| trial.planned.fault == "illegal-instruction");
+        found.map(|trial| (trial.observed.injector.code, trial.outcome.is_measured()))
+    };
+    assert_eq!(
+        trial(&run("planted", planted, named)?),
+        Some((Some(715), true))
+    );
+    assert_eq!(trial(&run("clean", clean, named)?), Some((None, false)));
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The built binary on the virtual GPU, from outside: one program, so that it is linked once.
 
+mod aggressor_peaks;
 mod circumstances;
 mod command_line;
 mod confusion;
@@ -33,6 +34,7 @@ mod probes_compute;
 mod probes_escape;
 mod profiles;
 mod record_alone;
+mod reused_calibration;
 mod silent_failures;
 mod stuck_client;
 mod support;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
-use gpubench_record::{Condition, OutcomeKind, RunRecord};
+use gpubench_record::{CeilingKind, Condition, OutcomeKind, RunRecord};
 
 /// The shortest profile, with two mechanisms.
 const PROFILE: &str = concat!(
@@ -100,9 +100,9 @@ fn time_slicing_costs_what_the_machine_file_plants() -> TestResult {
     let share = peak.alone_per_s / peak.peak_per_s;
     assert!((0.95..=1.01).contains(&share), "{peak:?}");
     let rated = 40.0 * 64.0 * 2.0 * 1_590e6;
-    assert!(
-        (peak.peak_per_s / rated - 1.0).abs() < 0.05,
-        "{peak:?} of {rated}"
+    assert_eq!(
+        (peak.ceiling, peak.peak_per_s),
+        (CeilingKind::Hardware, rated)
     );
     let unknown = row.warnings.iter().find(|text| text.contains("peak"));
     assert_eq!(unknown, None);

@@ -74,6 +74,20 @@ fn each_mechanism_is_proved_and_undone() -> TestResult {
             .filter(|c| c.cell.mechanism == "exclusive-process")
     };
     assert!(cells().all(|cell| cell.tenant_results.len() == 1 && cell.outcome.is_measured()));
+    // By its own report the victim is the same in every condition, and its context spins.
+    for cell in record
+        .cells
+        .iter()
+        .filter(|cell| cell.outcome.is_measured())
+    {
+        let victim = cell.tenant_results[0]
+            .identity
+            .as_ref()
+            .ok_or("no report")?;
+        let entry = &record.calibration.entries[&cell.cell.victim];
+        assert_eq!(victim.workload, entry.spec, "{}", cell.cell.id);
+        assert_eq!(victim.context_flags, Some(1), "{}", cell.cell.id);
+    }
     assert_eq!(lab.journal(), "");
     Ok(())
 }

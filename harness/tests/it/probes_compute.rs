@@ -92,7 +92,7 @@ fn planted_shares_launches_and_calls_are_found() -> TestResult {
         header.contains(",overshoot,overshoot_lo,") && header.contains(",figure,figure_value,")
     );
     let of_probe = |line: &&str| line.contains("mps-quota[pct=50],compute,sm,probe");
-    let placement = ",SMs with the victim's blocks,88,88,88,6,SMs";
+    let placement = ",SMs with the victim's blocks,88,88,88,interval,6,SMs";
     let lines: Vec<&str> = csv.lines().filter(of_probe).collect();
     assert!(
         lines.iter().any(|line| line.ends_with(placement)),

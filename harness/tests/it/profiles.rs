@@ -4,7 +4,7 @@
 use crate::support::{Error, Lab, TestResult, finish};
 use gpubench::profile::built_in;
 use gpubench_record::{
-    Cell, Condition, Gate, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
+    Cell, Condition, Ends, Gate, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
 };
 
 /// Fewer blocks, shorter cells and one axis; everything else is the profile's.
@@ -218,5 +218,26 @@ fn longer_time_slices_allow_fewer_tenants() -> TestResult {
     let slower = [("slice_us = 2000", "slice_us = 8000")];
     let record = run_on(Lab::changed("hopper", &slower, "")?, "oversubscription")?;
     assert_eq!(max_tenants(&record)?, 2.0);
+    Ok(())
+}
+
+#[test]
+fn a_limit_that_was_never_exceeded_is_a_bound() -> TestResult {
+    // A target that even the longest queue of the cell keeps.
+    let profile = shortened("oversubscription")?.replace("\"20ms\"", "\"10s\"");
+    let lab = Lab::on("hopper")?.profile(&profile)?;
+    let printed = finish(lab.matrix("out", &[]))?.ended_with(0)?.text();
+    let record = lab.record("out")?;
+    let [limit] = &record.tenant_limits[..] else {
+        return Err(format!("{:?}", record.tenant_limits).into());
+    };
+    let tenants = limit.tenants.as_ref().ok_or("no number")?;
+    assert_eq!(
+        (tenants.ends, tenants.lo),
+        (Ends::AtLeast, 8.0),
+        "{limit:?}"
+    );
+    assert_eq!(serde_json::to_value(tenants)?["at_least"], 8.0);
+    assert!(printed.contains(">= 8"), "{printed}");
     Ok(())
 }

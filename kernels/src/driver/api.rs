@@ -115,9 +115,12 @@ table! {
         device_get_pci_bus_id =
             "cuDeviceGetPCIBusId"(id: *mut c_char, len: c_int, device: c_int);
         primary_ctx_set_flags = "cuDevicePrimaryCtxSetFlags_v2"(device: c_int, flags: c_uint);
+        primary_ctx_get_state =
+            "cuDevicePrimaryCtxGetState"(device: c_int, flags: *mut c_uint, active: *mut c_int);
         primary_ctx_retain = "cuDevicePrimaryCtxRetain"(context: *mut Handle, device: c_int);
         primary_ctx_release = "cuDevicePrimaryCtxRelease_v2"(device: c_int);
         ctx_create = "cuCtxCreate_v2"(context: *mut Handle, flags: c_uint, device: c_int);
+        ctx_get_flags = "cuCtxGetFlags"(flags: *mut c_uint);
         ctx_destroy = "cuCtxDestroy_v2"(context: Handle);
         ctx_set_current = "cuCtxSetCurrent"(context: Handle);
         ctx_push_current = "cuCtxPushCurrent_v2"(context: Handle);

@@ -128,6 +128,25 @@ impl Context {
         &self.0.device
     }
 
+    /// Its flags now (`CUctx_flags` of cuda.h). A green context has those of the primary one.
+    pub fn flags(&self) -> Result<u32, DriverError> {
+        let (mut flags, mut active) = (0, 0);
+        let api = self.api();
+        match self.0.kind {
+            Kind::Own => {
+                self.bind()?;
+                // SAFETY: writes one number.
+                unsafe { api.ctx_get_flags(&raw mut flags) }?;
+            }
+            Kind::Primary | Kind::Green(_) => {
+                let device = self.0.device.handle;
+                // SAFETY: writes two numbers.
+                unsafe { api.primary_ctx_get_state(device, &raw mut flags, &raw mut active) }?;
+            }
+        }
+        Ok(flags)
+    }
+
     /// Makes the context current on this thread.
     pub fn bind(&self) -> Result<(), DriverError> {
         // SAFETY: the handle is alive as long as `self`.

@@ -4,7 +4,7 @@
 use std::ffi::c_uint;
 
 use super::api::Handle;
-use super::context::{Context, Kind};
+use super::context::{Context, Kind, WaitMode};
 use super::device::Device;
 use super::error::DriverError;
 use super::layout::DevResource;
@@ -15,9 +15,17 @@ const DEFAULT_STREAM: c_uint = 1;
 
 impl Context {
     /// The green context number `index` of `count` equal partitions of the SMs. All partitions
-    /// share the primary context's address space; a remainder of SMs stays unused.
-    pub fn green(device: &Device, index: u32, count: u32) -> Result<Self, DriverError> {
+    /// share the primary context, with its address space and flags; a remainder of SMs stays
+    /// unused.
+    pub fn green(
+        device: &Device,
+        wait: WaitMode,
+        index: u32,
+        count: u32,
+    ) -> Result<Self, DriverError> {
         let api = &device.driver.api;
+        // SAFETY: plain numbers.
+        unsafe { api.primary_ctx_set_flags(device.handle, wait as c_uint) }?;
         let mut whole = DevResource::EMPTY;
         // SAFETY: writes one resource.
         unsafe { api.device_get_dev_resource(device.handle, &raw mut whole, TYPE_SM) }?;

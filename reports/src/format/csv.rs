@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use gpubench_record::{DeviceKind, Estimate, MatrixRow, ProbeFigure, RunRecord};
+use gpubench_record::{Estimate, MatrixRow, ProbeFigure, RunRecord};
 
 use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderError, RenderOptions};
@@ -36,7 +36,7 @@ const VERDICT_COLUMNS: [&str; 5] = ["level", "word", "claimed", "u_kind", "reque
 const PROBE_COLUMNS: [&str; 2] = ["figure", "figure_value"];
 
 /// Suffixes of the columns beside each value.
-const SUFFIXES: [&str; 4] = ["lo", "hi", "n", "unit"];
+const SUFFIXES: [&str; 5] = ["lo", "hi", "ends", "n", "unit"];
 
 impl Format for Csv {
     fn name(&self) -> &'static str {
@@ -48,7 +48,7 @@ impl Format for Csv {
     }
 
     fn summary(&self) -> &'static str {
-        "the matrix and probes, one line per row, every figure with lo, hi, n and unit"
+        "the matrix and probes, one line per row, every figure with lo, hi, their kind, n and unit"
     }
 
     fn render(
@@ -84,12 +84,8 @@ impl Format for Csv {
 
 /// The first fields of every line.
 fn record_fields(record: &RunRecord) -> Vec<String> {
-    let kind = match record.device.kind {
-        DeviceKind::Real => "real",
-        DeviceKind::Virtual => "virtual",
-    };
     vec![
-        kind.to_owned(),
+        record.device.kind.as_str().to_owned(),
         record.device.name.clone(),
         record.device.driver.clone(),
         record.profile.name.clone(),
@@ -143,12 +139,13 @@ fn probe_fields(record: &RunRecord, one: &ProbeFigure, columns: usize) -> Vec<St
 }
 
 /// All digits, since programs read them; empty where the figure is missing.
-fn estimate_fields(estimate: Option<&Estimate>) -> [String; 5] {
+fn estimate_fields(estimate: Option<&Estimate>) -> [String; 6] {
     estimate.map_or_else(Default::default, |e| {
         [
             e.value.to_string(),
             e.lo.to_string(),
             e.hi.to_string(),
+            e.ends.as_str().to_owned(),
             e.n.to_string(),
             e.unit.clone(),
         ]

@@ -2,7 +2,7 @@
 //!
 //! Formats differ in how they draw a document, not in its content.
 
-use gpubench_record::run::ObservationCost;
+use gpubench_record::calibration::ObservationCost;
 use gpubench_record::{DeviceKind, Provenance, RunRecord};
 
 use super::figures::MISSING_TEXT;
@@ -54,6 +54,7 @@ impl Document {
         tables.extend([
             faults::faults(record),
             tables::probe_figures(record),
+            tables::aggressors(record),
             tables::skips(record),
             tables::cells(record),
             tables::proof(record),
@@ -152,12 +153,19 @@ fn environment(provenance: &Provenance) -> Vec<(&'static str, String)> {
     .collect()
 }
 
+/// The same, with a note where the record does not name the device of the rates.
+fn bound_calibration(record: &RunRecord) -> String {
+    let hash = calibration(record);
+    let is_bound = record.calibration.binding.is_some();
+    if is_bound || record.calibration.entries.is_empty() {
+        return hash;
+    }
+    format!("{hash}, without a binding to its device, as before format 2.2")
+}
+
 fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, String)> {
     let device = &record.device;
-    let kind = match device.kind {
-        DeviceKind::Real => "real",
-        DeviceKind::Virtual => "virtual",
-    };
+    let kind = device.kind.as_str();
     let plan = &record.plan;
     let ended = record
         .provenance
@@ -185,10 +193,12 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
             ),
         ),
         ("seed", record.seed.to_string()),
-        ("calibration", calibration(record)),
+        ("calibration", bound_calibration(record)),
         (
             "intervals",
-            "95 %; n counts blocks, or trials for proportions".to_owned(),
+            "95 %; n counts blocks, or trials for proportions; a range is from minimum to \
+             maximum"
+                .to_owned(),
         ),
         ("scoring", record.scoring.clone()),
         (

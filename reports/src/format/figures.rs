@@ -1,6 +1,6 @@
 //! Figures as text: value, interval and unit, and `-` for a missing figure.
 
-use gpubench_record::Estimate;
+use gpubench_record::{Ends, Estimate};
 
 /// The text of a missing figure; never zero.
 pub(super) const MISSING_TEXT: &str = "-";
@@ -16,17 +16,29 @@ pub(super) fn value(figure: f64) -> String {
 /// The interval, rounded outwards: the printed interval contains the computed one, so a bound just
 /// below a threshold never reads as the threshold.
 pub(super) fn interval(estimate: &Estimate) -> String {
-    format!(
-        "[{}, {}]",
-        outwards(estimate.lo, -1.0),
-        outwards(estimate.hi, 1.0)
-    )
+    let [lo, hi] = ends(estimate);
+    format!("[{lo}, {hi}]")
 }
 
-/// Value and interval on one line, with a unit if one is given.
+/// The figure, then its ends and its unit, where it has them.
+pub(super) fn parts(estimate: &Estimate, unit: Option<&str>) -> Vec<String> {
+    let mut parts = match estimate.ends {
+        Ends::Interval => vec![value(estimate.value), interval(estimate)],
+        Ends::Range => {
+            let [lo, hi] = ends(estimate);
+            let range = format!("range {lo} to {hi}, n = {}", estimate.n);
+            vec![value(estimate.value), range]
+        }
+        // Every figure of this kind is a count.
+        Ends::AtLeast => vec![format!(">= {}", estimate.lo)],
+    };
+    parts.extend(unit.map(str::to_owned));
+    parts
+}
+
+/// The same on one line.
 pub(super) fn one_line(estimate: &Estimate, unit: Option<&str>) -> String {
-    let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
-    format!("{} {}{unit}", value(estimate.value), interval(estimate))
+    parts(estimate, unit).join(" ")
 }
 
 /// A time in s, ms, us or ns by its size; other figures unchanged.
@@ -44,11 +56,15 @@ pub(super) fn readable(estimate: &Estimate) -> Estimate {
             value: value / ns,
             lo: lo / ns,
             hi: hi / ns,
-            n: estimate.n,
             unit: unit.to_owned(),
+            ..*estimate
         },
         _ => estimate.clone(),
     }
+}
+
+fn ends(estimate: &Estimate) -> [String; 2] {
+    [outwards(estimate.lo, -1.0), outwards(estimate.hi, 1.0)]
 }
 
 fn outwards(bound: f64, direction: f64) -> String {
@@ -89,7 +105,7 @@ fn without_minus_zero(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::Estimate;
+    use gpubench_record::{Ends, Estimate};
     use proptest::prelude::*;
 
     use super::{interval, one_line, readable, value};
@@ -99,6 +115,7 @@ mod tests {
             value,
             lo,
             hi,
+            ends: Ends::Interval,
             n: 8,
             unit: "ratio".to_owned(),
         }
@@ -115,6 +132,18 @@ mod tests {
             interval(&estimate(0.0, -0.000_01, 0.0)),
             "[-0.00001, 0.000]"
         );
+    }
+
+    #[test]
+    fn a_range_and_a_bound_do_not_read_as_intervals() {
+        let over = |ends, hi| Estimate {
+            ends,
+            n: 3,
+            ..estimate(8.0, 8.0, hi)
+        };
+        let range = one_line(&over(Ends::Range, 9.0), Some("of the limit"));
+        assert_eq!(range, "8.000 range 8.000 to 9.000, n = 3 of the limit");
+        assert_eq!(one_line(&over(Ends::AtLeast, f64::INFINITY), None), ">= 8");
     }
 
     #[test]

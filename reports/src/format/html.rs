@@ -5,7 +5,7 @@ use std::io::Write;
 use gpubench_record::{Estimate, RunRecord};
 
 use super::document::Document;
-use super::figures::{MISSING_TEXT, interval, value};
+use super::figures::{MISSING_TEXT, parts};
 use super::html_charts::{Scale, interval_bar, latency_chart};
 use super::markup::escape;
 use super::parts::{Cell, Table};
@@ -149,14 +149,12 @@ fn draw(cell: &Cell, column: &str, scale: &Scale, notes: &[String]) -> String {
             estimate: Some(estimate),
             unit,
         } => {
-            let unit = unit
-                .as_ref()
-                .map(|unit| format!(" {}", escape(unit)))
-                .unwrap_or_default();
+            let parts = parts(estimate, unit.as_deref());
+            let (figure, soft) = parts.split_at(1);
             format!(
-                "<td class=\"figure\">{} <span class=\"soft\">{}{unit}</span>{}</td>",
-                value(estimate.value),
-                interval(estimate),
+                "<td class=\"figure\">{} <span class=\"soft\">{}</span>{}</td>",
+                escape(&figure.concat()),
+                escape(&soft.join(" ")),
                 interval_bar(column, estimate, scale)
             )
         }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use gpubench_record::Estimate;
 
-use super::figures::{interval, value};
+use super::figures::one_line;
 use super::markup::escape;
 use crate::latency::{LatencyChart, LatencyCurve};
 
@@ -61,11 +61,7 @@ pub(super) fn interval_bar(name: &str, estimate: &Estimate, scale: &Scale) -> St
     {
         return String::new();
     }
-    let label = escape(&format!(
-        "{name}: {} {}",
-        value(estimate.value),
-        interval(estimate)
-    ));
+    let label = escape(&format!("{name}: {}", one_line(estimate, None)));
     let middle = BAR_HEIGHT / 2.0;
     let mut svg = format!(
         "<svg width=\"{BAR_WIDTH}\" height=\"{BAR_HEIGHT}\" role=\"img\" aria-label=\"{label}\">"
@@ -220,7 +216,7 @@ fn path(curve: &LatencyCurve, axis: &TimeAxis, kind: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::Estimate;
+    use gpubench_record::{Ends, Estimate};
 
     use super::{BAR_MARGIN, BAR_WIDTH, Scale, interval_bar, time_label};
 
@@ -230,6 +226,7 @@ mod tests {
             value,
             lo,
             hi,
+            ends: Ends::Interval,
             n: 8,
             unit: "ratio".to_owned(),
         };

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-use gpubench_record::{DeviceKind, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
+use gpubench_record::{Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::document::{calibration, notices, title};
@@ -143,10 +143,7 @@ fn skip_case(skip: &Skip) -> TestCase {
 }
 
 fn properties(record: &RunRecord) -> [Property; 6] {
-    let kind = match record.device.kind {
-        DeviceKind::Real => "real",
-        DeviceKind::Virtual => "virtual",
-    };
+    let kind = record.device.kind.as_str();
     [
         ("device.kind", kind.to_owned()),
         ("device.uuid", record.device.uuid.clone()),

@@ -102,6 +102,42 @@ fn proof_summary(proof: &[Proof]) -> String {
     )
 }
 
+/// The rate of each aggressor without a neighbour, and the ceiling that it is held against.
+pub(super) fn aggressors(record: &RunRecord) -> Table {
+    let rows = record.calibration.peaks.iter().map(|(name, peak)| {
+        let rate = |per_s: f64| format!("{per_s:.3e} {}/s", peak.unit);
+        let share = peak.alone_per_s / peak.peak_per_s;
+        let ceiling = rate(peak.peak_per_s);
+        let texts = [name, peak.ceiling.as_str(), &ceiling, &peak.source];
+        let [name, kind, ceiling, source] = texts.map(Cell::text);
+        let (alone, share) = (rate(peak.alone_per_s), format!("{:.1} %", 100.0 * share));
+        vec![
+            name,
+            Cell::text(alone),
+            Cell::text(share),
+            ceiling,
+            kind,
+            source,
+        ]
+    });
+    let columns = [
+        "aggressor",
+        "rate",
+        "of ceiling",
+        "ceiling",
+        "kind",
+        "source",
+    ];
+    let heading = "Aggressors without a neighbour, and the peaks of their resources";
+    Table::new(
+        "aggressors",
+        heading,
+        columns.map(str::to_owned).into(),
+        rows,
+    )
+    .in_detail()
+}
+
 /// Requested mechanisms and axes that did not run, with reason and remedy.
 pub(super) fn skips(record: &RunRecord) -> Table {
     let none = String::new();

@@ -9,7 +9,7 @@ use tabled::settings::object::Rows;
 use tabled::settings::{Alignment, Color, Span, Style};
 
 use super::document::Document;
-use super::figures::{MISSING_TEXT, interval, value};
+use super::figures::{MISSING_TEXT, parts};
 use super::layout::fit;
 use super::parts::{Cell, Table};
 use super::{Format, RenderError, RenderOptions};
@@ -125,13 +125,7 @@ fn text(cell: &Cell) -> String {
         Cell::Figure {
             estimate: Some(estimate),
             unit,
-        } => {
-            let unit = unit
-                .as_ref()
-                .map(|unit| format!("\n{unit}"))
-                .unwrap_or_default();
-            format!("{}\n{}{unit}", value(estimate.value), interval(estimate))
-        }
+        } => parts(estimate, unit.as_deref()).join("\n"),
         Cell::Outcome { kind, notes } => {
             let notes: String = notes.iter().map(|note| format!("[{note}]")).collect();
             if notes.is_empty() {

@@ -6,7 +6,7 @@ mod data;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use gpubench_record::{DeviceKind, Estimate, RunRecord, SampleRow};
+use gpubench_record::{DeviceKind, Ends, Estimate, RunRecord, SampleRow};
 use proptest::prelude::*;
 
 use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, find};
@@ -179,6 +179,7 @@ proptest! {
         value in any::<f64>(),
         lo in any::<f64>(),
         hi in any::<f64>(),
+        ends in prop::sample::select(vec![Ends::Interval, Ends::Range, Ends::AtLeast]),
     ) {
         let mut record = sample_records::incomplete();
         record.device.name.clone_from(&text);
@@ -186,7 +187,7 @@ proptest! {
         record.matrix[0].claimed = vec![text.clone()];
         record.matrix[1].variant = text;
         record.matrix[1].retention =
-            Some(Estimate { value, lo, hi, n: 1, unit: "ratio".to_owned() });
+            Some(Estimate { value, lo, hi, ends, n: 1, unit: "ratio".to_owned() });
         for format in CATALOGUE.iter().filter(|format| format.name() != "json") {
             let rendered = render(format.name(), &record, &options());
             if matches!(format.name(), "html" | "junit") {

@@ -2,7 +2,8 @@
 
 use gpubench_record::tally::Times;
 use gpubench_record::{
-    Estimate, FaultTally, Harm, MatrixRow, MechanismRow, Outcome, OverallRow, Proof, ProofTime,
+    Ends, Estimate, FaultTally, Harm, MatrixRow, MechanismRow, Outcome, OverallRow, Proof,
+    ProofTime,
 };
 
 pub(super) fn mechanism(
@@ -38,6 +39,7 @@ pub(super) fn estimate(value: f64, lo: f64, hi: f64, n: u32, unit: &str) -> Opti
         value,
         lo,
         hi,
+        ends: Ends::Interval,
         n,
         unit: unit.to_owned(),
     })

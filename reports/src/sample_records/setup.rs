@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
-use gpubench_record::run::{Calibration, CalibrationEntry};
 use gpubench_record::{
-    Cell, CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, Plan, PlannedPair,
+    Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, CeilingKind, Cell,
+    CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, PeakEntry, Plan, PlannedPair,
     Provenance, Role, Skip, SubAxis, Thresholds, WorkloadSpec,
 };
 
@@ -127,17 +127,39 @@ pub(crate) fn provenance(ended_at: Option<&str>) -> Provenance {
 }
 
 pub(crate) fn calibration() -> Calibration {
-    Calibration::new(BTreeMap::from([(
-        "fma".to_owned(),
-        CalibrationEntry {
-            spec: WorkloadSpec {
-                name: "fma".to_owned(),
-                params: BTreeMap::from([("grid".to_owned(), 56)]),
-            },
-            native_rate_per_s: 998.7,
-            service_ns: 1_001_300,
-            work_per_request: 0.1 + 0.2,
-            unit: "GFLOP".to_owned(),
+    let entry = CalibrationEntry {
+        spec: WorkloadSpec {
+            name: "fma".to_owned(),
+            params: BTreeMap::from([("grid".to_owned(), 56)]),
         },
-    )]))
+        native_rate_per_s: 998.7,
+        service_ns: 1_001_300,
+        work_per_request: 0.1 + 0.2,
+        unit: "GFLOP".to_owned(),
+    };
+    let basis = CalibrationBasis {
+        victims: vec!["fma".to_owned()],
+        service_ns: 1_000_000,
+        share: 3.0 / 7.0,
+        ptx_hash: "0b51".to_owned(),
+    };
+    let device = device(DeviceKind::Real, "NVIDIA H100 80GB HBM3");
+    let binding = CalibrationBinding {
+        uuid: device.uuid,
+        name: device.name,
+        kind: device.kind,
+        peaks: BTreeMap::from([("memory_bytes_per_s".to_owned(), 3.35e12)]),
+        entries_hash: String::new(),
+    };
+    let peak = PeakEntry {
+        alone_per_s: 60.7e12,
+        peak_per_s: 66.9e12,
+        ceiling: CeilingKind::Hardware,
+        source: "SM clock 1980 MHz x 16896 cores x 2".to_owned(),
+        unit: "operations".to_owned(),
+    };
+    Calibration {
+        peaks: [("fma-hog".to_owned(), peak)].into(),
+        ..Calibration::new([("fma".to_owned(), entry)].into(), basis, binding)
+    }
 }

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpubench_record::run::{Calibration, ProfileRef};
+use gpubench_record::Calibration;
+use gpubench_record::run::ProfileRef;
 use gpubench_record::{
     Cell, CellResult, DeviceIdentity, FormatVersion, MechanismRow, Outcome, Plan, Provenance,
     RunEvent, RunRecord, TenantResult,
@@ -115,7 +116,7 @@ fn unscored(
             name: plan.profile.clone(),
             hash: plan.profile_hash.clone(),
         },
-        calibration: Calibration::new(BTreeMap::new()),
+        calibration: Calibration::default(),
         seed: plan.seed,
         plan,
         mechanisms: Vec::new(),

@@ -47,12 +47,14 @@ impl Tenant {
         // Created before the clock is joined: allocating a file takes real time and no virtual
         // time.
         let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
+        let mut identity = None;
         if let Some(spec) = workload {
             let session = &mut open.session;
             joined(&self.clock, open.participants, DOING, || {
                 session.set_up(spec).doing(DOING)?;
                 session.reserve(pairs(&load)).doing(DOING)
             })?;
+            identity = session.identity();
         }
         if let Some(wall) = self.clock.as_wall()
             && !self.guard_measured
@@ -69,6 +71,7 @@ impl Tenant {
         });
         Ok(FromTenant::Ready {
             schedule_hash: hash,
+            identity,
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Attribute, Context, Device, Driver, DriverError, Stream, WaitMode};
 use gpubench_record::wire::Inside;
-use gpubench_record::{ProbeReply, ProbeStep, WorkloadSpec};
+use gpubench_record::{ProbeReply, ProbeStep, TenantIdentity, WorkloadSpec};
 
 use crate::clock::Time;
 use crate::device::EventPool;
@@ -33,7 +33,9 @@ impl Session {
         let driver = Driver::load()?;
         // The driver refuses an ordinal beyond its devices.
         let device = driver.device(i32::try_from(ordinal).unwrap_or(i32::MAX))?;
-        let wait = if spin {
+        // Threads share the primary context and its flags, which must be the victim's; the events
+        // of a neighbour block by a flag of their own.
+        let wait = if spin || inside.is_some() {
             WaitMode::Spin
         } else {
             WaitMode::BlockingSync
@@ -42,7 +44,7 @@ impl Session {
             Some(Inside::GreenContext {
                 partition,
                 partitions,
-            }) => Context::green(&device, partition, partitions)?,
+            }) => Context::green(&device, wait, partition, partitions)?,
             _ => Context::primary(&device, wait)?,
         };
         let mut facts = facts(driver, &device)?;
@@ -96,6 +98,16 @@ impl Session {
         let prepared = load::find(&spec.name)?.setup(&self.gpu, spec)?;
         self.in_use = Some((spec.clone(), prepared));
         Ok(())
+    }
+
+    /// The current workload, and the flags that the context has now: in a process with other
+    /// tenants each of them may have changed the flags.
+    pub(super) fn identity(&self) -> Option<TenantIdentity> {
+        let (spec, _) = self.in_use.as_ref()?;
+        Some(TenantIdentity {
+            workload: spec.clone(),
+            context_flags: self.gpu.context.flags().ok(),
+        })
     }
 
     /// The driver errors that answer a request of the current workload.

@@ -4,7 +4,7 @@ use gpubench_kernels::Kernel;
 use gpubench_record::{Role, SubAxis};
 
 use super::window_copy::{COPY_KNOB, WindowCopy, from_every_sm, verify_copy};
-use super::{More, Workload};
+use super::{Ceiling, More, Workload};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -20,5 +20,8 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: from_every_sm,
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
     verify: verify_copy,
-    more: More::NONE,
+    more: More {
+        ceiling: Some(Ceiling::Dram),
+        ..More::NONE
+    },
 }];

@@ -8,7 +8,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::l2_reads::NO_SUCH_SUM;
 use super::one_launch::verify_kernel;
 use super::window_copy::{COPY_KNOB, Cut, cut, from_every_sm};
-use super::{Gpu, LoadError, More, Params, Prepared, Workload};
+use super::{Ceiling, Gpu, LoadError, More, Params, Prepared, Workload};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -24,7 +24,10 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: from_every_sm,
     setup,
     verify,
-    more: More::NONE,
+    more: More {
+        ceiling: Some(Ceiling::Dram),
+        ..More::NONE
+    },
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

@@ -8,7 +8,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::dram_read::Windowed;
 use super::one_launch::verify_kernel;
 use super::window_copy::{COPY_KNOB, from_every_sm};
-use super::{Gpu, LoadError, More, Prepared, Workload};
+use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -24,7 +24,10 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: from_every_sm,
     setup,
     verify,
-    more: More::NONE,
+    more: More {
+        ceiling: Some(Ceiling::Dram),
+        ..More::NONE
+    },
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

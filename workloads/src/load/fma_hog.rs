@@ -4,7 +4,7 @@ use gpubench_kernels::Kernel;
 use gpubench_record::{Role, SubAxis};
 
 use super::compute::{CHAIN_KNOB, verify_chain};
-use super::{More, Workload, chains, compute};
+use super::{Ceiling, More, Workload, chains, compute};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -20,5 +20,8 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: chains::on_every_sm,
     setup: compute::chain,
     verify: verify_chain,
-    more: More::NONE,
+    more: More {
+        ceiling: Some(Ceiling::Fp32),
+        ..More::NONE
+    },
 }];

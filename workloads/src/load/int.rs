@@ -6,7 +6,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::chains::chain;
 use super::one_launch::verify_kernel;
-use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
+use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, chains, compute};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
@@ -38,7 +38,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_every_sm,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            ceiling: Some(Ceiling::Int),
+            ..More::NONE
+        },
     },
 ];
 

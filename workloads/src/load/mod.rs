@@ -23,7 +23,7 @@ pub use calibrate::{Calibrated, calibrate};
 pub use error::LoadError;
 use params::Params;
 use workload::More;
-pub use workload::{Gpu, Knob, LENGTHS_NS, Prepared, Throttle, Workload};
+pub use workload::{Ceiling, Gpu, Knob, LENGTHS_NS, Prepared, Throttle, Workload};
 
 /// Declares the module of each workload and registers its `WORKLOADS`.
 macro_rules! catalogue {

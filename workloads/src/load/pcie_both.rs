@@ -5,7 +5,7 @@
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::pinned_copy::{COUNTER, Directions, PinnedCopy, verify_directions};
-use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
+use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -22,6 +22,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup,
     verify,
     more: More {
+        ceiling: Some(Ceiling::LinkBothWays),
         counter: Some(COUNTER),
         needs: "two copy engines",
         lacks,

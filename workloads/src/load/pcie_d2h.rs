@@ -4,7 +4,7 @@
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::pinned_copy::{COUNTER_TO_HOST, Direction, Directions, PinnedCopy, verify_directions};
-use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
+use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -21,6 +21,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup,
     verify,
     more: More {
+        ceiling: Some(Ceiling::Link),
         counter: Some(COUNTER_TO_HOST),
         ..More::NONE
     },

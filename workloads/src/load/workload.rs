@@ -44,6 +44,26 @@ type Setup = fn(&Gpu, &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
 /// Checks results on the device.
 type Verify = fn(&'static str, &Gpu) -> Result<(), LoadError>;
 
+/// A resource with a highest rate that follows from clocks and widths. A multiply-add counts as two
+/// operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ceiling {
+    /// Bytes of DRAM, read and written.
+    Dram,
+    /// Single-precision operations.
+    Fp32,
+    /// Double-precision operations.
+    Fp64,
+    /// 32-bit integer multiply-adds.
+    Int,
+    /// Operations of tensor cores on half-precision inputs with single-precision sums.
+    Tensor,
+    /// Bytes of the host link, in one direction.
+    Link,
+    /// Bytes of the host link, in both directions together.
+    LinkBothWays,
+}
+
 /// Properties with a default.
 pub(super) struct More {
     /// The counter of the resource, where it is not that of the kernel.
@@ -52,6 +72,8 @@ pub(super) struct More {
     pub(super) throttle: Throttle,
     /// See [`Workload::answers`].
     pub(super) answers: &'static [i32],
+    /// See [`Workload::ceiling`].
+    pub(super) ceiling: Option<Ceiling>,
     /// See [`Workload::needs`].
     pub(super) needs: &'static str,
     /// See [`Workload::lacks`].
@@ -59,11 +81,12 @@ pub(super) struct More {
 }
 
 impl More {
-    /// The kernel's counter, no throttle, no answers, no needs.
+    /// The kernel's counter, no throttle, no answers, no ceiling, no needs.
     pub(super) const NONE: Self = Self {
         counter: None,
         throttle: Throttle::None,
         answers: &[],
+        ceiling: None,
         needs: "",
         lacks: |_| Ok(None),
     };
@@ -100,6 +123,13 @@ impl Workload {
     #[must_use]
     pub const fn answers(&self) -> &'static [i32] {
         self.more.answers
+    }
+
+    /// The resource of an aggressor, where the clocks and widths of a device give its highest rate in
+    /// the unit of the workload.
+    #[must_use]
+    pub const fn ceiling(&self) -> Option<Ceiling> {
+        self.more.ceiling
     }
 
     /// Its needs beyond those of every device and mechanism; empty for none.

@@ -220,6 +220,7 @@ impl UserVictimTenant {
         });
         Ok(FromTenant::Ready {
             schedule_hash: hash,
+            identity: None,
         })
     }
 

@@ -132,6 +132,7 @@ fn a_program_reports_its_requests() {
         FromTenant::Opened { facts },
         FromTenant::Ready {
             schedule_hash: None,
+            ..
         },
         FromTenant::Done { rows: 2, .. },
         FromTenant::Closed,
@@ -216,6 +217,7 @@ fn printed_lines_count_as_requests() {
         FromTenant::Opened { .. },
         FromTenant::Ready {
             schedule_hash: None,
+            ..
         },
         FromTenant::Done { rows, .. },
         FromTenant::Closed,

@@ -4,10 +4,10 @@ use super::tree::Leaf;
 use super::walk::{Answers, Source, Walk};
 use crate::error::PredictError;
 use crate::mig;
-use gpubench_record::matrix::{Estimate, MatrixRow};
 use gpubench_record::outcome::OutcomeKind;
 use gpubench_record::provenance::DeviceKind;
 use gpubench_record::run::RunRecord;
+use gpubench_record::{Estimate, MatrixRow};
 
 /// An answer from measurements, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,6 +177,7 @@ fn figure(found: &Estimate) -> String {
         hi,
         n,
         unit,
+        ..
     } = found;
     format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n={n}")
 }

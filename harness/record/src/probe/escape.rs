@@ -91,6 +91,10 @@ pub enum EscapeOutcome {
     Compute {
         /// Each window.
         share_ppm: Vec<u32>,
+        /// The windows of the denominator: the device without a mechanism, over their mean. Empty
+        /// before format 2.2.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        native_ppm: Vec<u32>,
     },
     /// It could not be tried; the evidence says why.
     Untried,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::matrix::Estimate;
+use crate::estimate::Estimate;
 
 /// A figure of a probe, which is no score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -14,7 +14,7 @@ use gpubench_stats::moments::moments;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use super::{DeviceSession, expected, provenance};
+use super::{DeviceSession, expected, provenance, ptx_hash};
 use crate::device::Nvml;
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
@@ -132,6 +132,7 @@ fn setup(
         spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("the path of this program is unknown: {error}"),
         })?,
+        ptx_hash: ptx_hash(),
         calibration: None,
         probes: false,
         escape: false,

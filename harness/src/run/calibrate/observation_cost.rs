@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpubench_record::run::ObservationCost;
+use gpubench_record::calibration::ObservationCost;
 
 use super::one::with_retries;
 use crate::device::BlockingCall;

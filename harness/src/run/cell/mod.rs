@@ -183,9 +183,13 @@ async fn prepare(
             .ask(slot, &message, "getting ready", PREPARE)
             .await?
         {
-            FromTenant::Ready { schedule_hash } => {
-                results.push(TenantResult::ready(tenant, schedule_hash));
-            }
+            FromTenant::Ready {
+                schedule_hash,
+                identity,
+            } => results.push(TenantResult {
+                identity,
+                ..TenantResult::ready(tenant, schedule_hash)
+            }),
             other => return Err(tenants.unexpected(slot, &other)),
         }
     }

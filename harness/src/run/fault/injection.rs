@@ -67,11 +67,13 @@ pub async fn prepare(
             }
         };
         match tenants.ask(slot, &message, "getting ready", LIMIT).await? {
-            FromTenant::Ready { schedule_hash } => {
-                observed
-                    .victims
-                    .push(TenantResult::ready(tenant, schedule_hash));
-            }
+            FromTenant::Ready {
+                schedule_hash,
+                identity,
+            } => observed.victims.push(TenantResult {
+                identity,
+                ..TenantResult::ready(tenant, schedule_hash)
+            }),
             FromTenant::Armed { .. } => {}
             other => return Err(tenants.unexpected(slot, &other)),
         }

@@ -4,8 +4,9 @@
 //! partition with SMs that do not divide the blocks evenly does a little less than its SMs could.
 
 use gpubench_record::probe::step::RunRequests;
-use gpubench_record::{CompletedRequests, ProbeFound, SubmitRoute, WorkSeries, WorkloadSpec};
+use gpubench_record::{CompletedRequests, ProbeFound, WorkSeries, WorkloadSpec};
 
+use super::limit_bypass::NativeRate;
 use super::steps::step;
 use super::windows::per_window;
 use super::{VICTIM, limit_bypass};
@@ -32,7 +33,7 @@ pub struct FullDeviceBaseline {
     /// Duration of one.
     pub service_ns: u64,
     /// Block iterations in a nanosecond by each route, where escapes are tried.
-    pub route_rates: Vec<(SubmitRoute, f64)>,
+    pub route_rates: Vec<NativeRate>,
 }
 
 impl FullDeviceBaseline {

@@ -8,7 +8,7 @@ use gpubench_record::probe::step::{ExportMemory, ImportMemory};
 use gpubench_record::{CapCall, Condition, EscapeOutcome, EscapeRoute, ProbeFound, SubmitRoute};
 
 use super::baseline::FullDeviceBaseline;
-use super::limit_bypass::{WATCH, rates_per_ns, submit};
+use super::limit_bypass::{WATCH, ppm_of, rates_per_ns, submit};
 use super::memory_limit::{HOG_PIECES, allocate, allocate_by, device_bytes, limit, release};
 use super::share::configured_ppm;
 use super::steps::{restart_victim, step};
@@ -215,20 +215,17 @@ async fn submitted(
     let native = baseline
         .route_rates
         .iter()
-        .find(|(known, _)| *known == reference);
-    let Some(native) = native.map(|(_, rate)| *rate).filter(|rate| *rate > 0.0) else {
+        .find(|native| native.route == reference);
+    let Some(native) = native else {
         return Ok(untried(name, "the device alone gave no rate".to_owned()));
     };
     let run = submit(tenants, route, &baseline.spec, WATCH).await?;
-    let rates = rates_per_ns(&run);
-    let share_ppm = rates
-        .iter()
-        .map(|rate| (rate / native * 1e6).round() as u32);
     let of = if limits_time { "time" } else { "arithmetic" };
     Ok(EscapeRoute {
         route: name.to_owned(),
         outcome: EscapeOutcome::Compute {
-            share_ppm: share_ppm.collect(),
+            share_ppm: ppm_of(&rates_per_ns(&run), native.per_ns),
+            native_ppm: native.windows_ppm.clone(),
         },
         evidence: format!(
             "{} requests, share of the device's {of}",

@@ -19,18 +19,40 @@ const SETTLED: Duration = Duration::from_millis(1_200);
 /// Windows of that time: of six values the smallest and the largest bound the median with 97 %.
 const WINDOWS: u64 = 6;
 
-/// The rate of each route on the device without a mechanism.
+/// The rate of a route on the device without a mechanism.
+#[derive(Debug, Clone)]
+pub struct NativeRate {
+    pub route: SubmitRoute,
+    /// Mean over the windows.
+    pub per_ns: f64,
+    /// Each window over the mean, in millionths.
+    pub windows_ppm: Vec<u32>,
+}
+
+/// The rate of each route on the device without a mechanism; none for a route without work.
 pub async fn native(
     tenants: &mut TenantSet,
     spec: &WorkloadSpec,
-) -> Result<Vec<(SubmitRoute, f64)>, RunError> {
+) -> Result<Vec<NativeRate>, RunError> {
     let mut rates = Vec::new();
     for route in SubmitRoute::ALL {
         let windows = rates_per_ns(&submit(tenants, route, spec, WATCH).await?);
-        let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
-        rates.push((route, mean));
+        let per_ns = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
+        if per_ns > 0.0 {
+            rates.push(NativeRate {
+                route,
+                per_ns,
+                windows_ppm: ppm_of(&windows, per_ns),
+            });
+        }
     }
     Ok(rates)
+}
+
+/// Rates over another rate, in millionths.
+pub fn ppm_of(rates: &[f64], whole: f64) -> Vec<u32> {
+    let ppm = |rate: &f64| (rate / whole * 1e6).round() as u32;
+    rates.iter().map(ppm).collect()
 }
 
 /// Has the victim submit work by a route.

@@ -8,6 +8,7 @@ fn estimate(ends: (f64, f64)) -> Estimate {
         value: f64::midpoint(lo, hi),
         lo,
         hi,
+        ends: gpubench_record::Ends::Interval,
         n: 8,
         unit: "ratio".to_owned(),
     }

@@ -2,8 +2,6 @@
 
 mod parts;
 
-use std::collections::BTreeMap;
-
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
     Calibration, Cell, CellResult, Condition, MatrixRow, MechanismProperties, MechanismRow,
@@ -11,7 +9,7 @@ use gpubench_record::{
 };
 
 pub(super) use parts::proof;
-use parts::{mechanism, name, plan, result};
+use parts::{calibrated, mechanism, name, peak, plan, result};
 
 use crate::score::{ScoreInput, Scored, score};
 
@@ -26,7 +24,6 @@ pub(super) struct Lab {
     pub plan: Plan,
     pub cells: Vec<CellResult>,
     pub mechanisms: Vec<MechanismRow>,
-    pub peaks: BTreeMap<String, f64>,
     pub timer_floor_ns: Result<Option<f64>, &'static str>,
     pub probes: Vec<ProbeResult>,
     pub calibration: Calibration,
@@ -84,10 +81,9 @@ impl Lab {
                 .chain(variants.iter().map(|(variant, _)| *variant))
                 .map(mechanism)
                 .collect(),
-            peaks: BTreeMap::from([("fma-hog".to_owned(), 0.99)]),
             timer_floor_ns: Ok(None),
             probes: Vec::new(),
-            calibration: Calibration::new(BTreeMap::new()),
+            calibration: calibrated(),
         };
         for block in 0..blocks {
             for (variant, condition) in &conditions {
@@ -146,6 +142,12 @@ impl Lab {
         self.plan.cells.push(cell);
     }
 
+    /// Sets the share of its resource's peak that an aggressor reaches.
+    pub(super) fn peak(&mut self, aggressor: &str, share: f64) {
+        let entry = peak(share);
+        self.calibration.peaks.insert(aggressor.to_owned(), entry);
+    }
+
     pub(super) fn score(&self) -> Scored {
         score(&self.input()).expect("results and plan belong together")
     }
@@ -158,7 +160,6 @@ impl Lab {
             earlier_trials: &[],
             fault_stop: None,
             mechanisms: &self.mechanisms,
-            aggressor_peaks: &self.peaks,
             calibration: &self.calibration,
             probes: &self.probes,
             timer_floor_ns: self.timer_floor_ns,

@@ -1,6 +1,6 @@
 //! Rows of a victim with answering codes.
 
-use gpubench_record::{Condition, MatrixRow, OutcomeKind, SubAxis, WorkloadFacts};
+use gpubench_record::{Condition, MatrixRow, Outcome, OutcomeKind, SubAxis, WorkloadFacts};
 
 use super::lab::{Lab, MIG, QUOTA, SLICING};
 use crate::gate::{ANSWERED_REQUESTS, CLOSED_REQUESTS, HONOURED_REQUESTS};
@@ -150,4 +150,23 @@ fn without_an_unprotected_form_l2_is_the_best_level() {
     }
     let row = row(lab, MIG, |_, _| ANSWERED);
     assert_eq!(row.level.as_deref(), Some("L2"), "{row:?}");
+}
+
+#[test]
+fn an_unprotected_form_of_few_blocks_leaves_no_level() {
+    let honoured = |condition: Condition, _| match condition {
+        Condition::U => 0,
+        _ => ANSWERED,
+    };
+    let mut lab = protected(MIG);
+    for result in lab.each(Condition::U).skip(1) {
+        result.outcome = Outcome::inconclusive("xid: 13");
+    }
+    let row = row(lab, MIG, honoured);
+    assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
+    let reason = row.outcome.reason.unwrap_or_default();
+    assert!(
+        reason.contains("unprotected rests on 1 blocks, 8 are needed"),
+        "{reason}"
+    );
 }

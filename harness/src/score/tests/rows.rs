@@ -23,7 +23,7 @@ fn with_second_aggressor(part: f64) -> Lab {
             .insert(CLOSED_RATE_PER_S.to_owned(), 1000.0 * part);
         lab.cells.push(cell);
     }
-    lab.peaks.insert("block-slots".to_owned(), 1.0);
+    lab.peak("block-slots", 1.0);
     lab
 }
 

@@ -121,13 +121,21 @@ fn an_aggressor_that_is_too_weak_leaves_no_level() {
         "too weak to show anything: effectiveness 0.920",
     );
     let mut lab = valid();
-    lab.peaks.insert("fma-hog".to_owned(), 0.7);
+    lab.peak("fma-hog", 0.59);
     assert_doubt(
         &lab.row(QUOTA, "compute"),
         OutcomeKind::Inconclusive,
-        "0.70 of its resource's peak",
+        "0.59 of its resource's peak (hardware: 2.000e12 operations per s, clock x width), 0.6 are \
+         needed",
     );
-    lab.peaks.clear();
+    lab.peak("fma-hog", 0.79);
+    let row = lab.row(QUOTA, "compute");
+    assert!(row.outcome.is_measured());
+    assert!(
+        row.warnings[0].contains("0.79 of its resource's peak"),
+        "{row:?}"
+    );
+    lab.calibration.peaks.clear();
     let row = lab.row(QUOTA, "compute");
     assert!(row.outcome.is_measured());
     assert_eq!(

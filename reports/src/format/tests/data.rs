@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gpubench_record::{Estimate, RunRecord};
+use gpubench_record::{Ends, Estimate, RunRecord};
 
 use super::{options, render};
 use crate::format::{RenderError, find};
@@ -23,6 +23,7 @@ fn json_refuses_an_infinite_figure() {
         value: 0.1,
         lo: 0.0,
         hi: f64::INFINITY,
+        ends: Ends::Interval,
         n: 8,
         unit: "x".to_owned(),
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpubench_record::user_victim::{Reports, UserVictim};
-use gpubench_record::{FORMAT_VERSION, PeakEntry};
+use gpubench_record::{CeilingKind, FORMAT_VERSION, PeakEntry};
 
 use crate::sample_records;
 use crate::store::{RECORD_FILE, Record};
@@ -41,7 +41,8 @@ fn reads_a_record_of_format_2_0() {
     let peak = PeakEntry {
         alone_per_s: 1.0,
         peak_per_s: 2.0,
-        detector: "fma-hog, 4x".to_owned(),
+        ceiling: CeilingKind::Detector,
+        source: "fma-hog, 4x".to_owned(),
         unit: "operations".to_owned(),
     };
     today.calibration.peaks.insert("fma-hog".to_owned(), peak);
@@ -49,7 +50,7 @@ fn reads_a_record_of_format_2_0() {
     old["format_version"]["minor"] = 0.into();
     for (object, new_key, old_key) in [
         ("/plan", "user_victim", "foreign"),
-        ("/calibration/peaks/fma-hog", "detector", "canary"),
+        ("/calibration/peaks/fma-hog", "source", "canary"),
     ] {
         let object = old.pointer_mut(object).unwrap().as_object_mut().unwrap();
         let value = object.remove(new_key).unwrap();

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Axis, Cell, CellResult, ClaimedWord, Durations, Gate, GateResult, GateScope, GateState,
-    MechanismRow, Outcome, Plan, PlannedPair, Proof, ProofTime, SubAxis, Thresholds,
+    Axis, Calibration, CeilingKind, Cell, CellResult, ClaimedWord, Durations, Gate, GateResult,
+    GateScope, GateState, MechanismRow, Outcome, PeakEntry, Plan, PlannedPair, Proof, ProofTime,
+    SubAxis, Thresholds,
 };
 
 use super::Figures;
@@ -55,6 +56,26 @@ pub(super) fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         reference: "exclusive".to_owned(),
         claimed: claimed(),
         skips: Vec::new(),
+    }
+}
+
+/// A calibration in which the usual aggressor reaches the peak of its resource.
+pub(super) fn calibrated() -> Calibration {
+    let peaks = BTreeMap::from([("fma-hog".to_owned(), peak(0.99))]);
+    Calibration {
+        peaks,
+        ..Calibration::default()
+    }
+}
+
+/// An aggressor that reaches this share of the hardware's peak.
+pub(super) fn peak(share: f64) -> PeakEntry {
+    PeakEntry {
+        alone_per_s: share * 2e12,
+        peak_per_s: 2e12,
+        ceiling: CeilingKind::Hardware,
+        source: "clock x width".to_owned(),
+        unit: "operations".to_owned(),
     }
 }
 

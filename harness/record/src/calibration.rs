@@ -1,0 +1,255 @@
+//! The calibration of a run: the request of each workload on one device, and its rates there.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::provenance::DeviceKind;
+use crate::workload::WorkloadSpec;
+
+/// The calibration of a run: one entry for each workload, what its victims do, and its device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibration {
+    /// BLAKE3 over the canonical JSON of `basis` and of the parameters of its victims: equal where
+    /// victims do the same work. Before format 2.2 it covered `entries`. Empty without entries.
+    pub hash: String,
+    /// By workload name.
+    pub entries: BTreeMap<String, CalibrationEntry>,
+    /// What the hash covers beside parameters. Absent before format 2.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<CalibrationBasis>,
+    /// The device that the rates belong to. Absent before format 2.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<CalibrationBinding>,
+    /// The rate of each aggressor without neighbours, beside the peak of its resource; by name. Not
+    /// part of the hash: it describes the aggressors, not the victims.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub peaks: BTreeMap<String, PeakEntry>,
+    /// Workloads that this device cannot run, with what it lacks; by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waived: BTreeMap<String, String>,
+    /// The cost of observing; absent in virtual time, where observations take no time, and in
+    /// records up to format 2.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observation_cost: Option<ObservationCost>,
+}
+
+/// What it costs a victim that the coordinator observes the device during a cell. A victim without
+/// neighbours is measured in pairs: with observations back to back, and without. A cell has one
+/// observation, so this bounds what it loses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ObservationCost {
+    /// The victim.
+    pub victim: String,
+    /// Its rate of work with observations over that without, of each pair.
+    pub ratios: Vec<f64>,
+    /// Observations in all pairs.
+    pub observations: u64,
+    /// Mean time that one takes.
+    pub mean_ns: u64,
+}
+
+/// The target of a calibration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationBasis {
+    /// Workloads of the victims, in the order of their names.
+    pub victims: Vec<String>,
+    /// Service time of a victim's request.
+    pub service_ns: u64,
+    /// Share of the device that a victim uses, 0 to 1.
+    pub share: f64,
+    /// Hash over the PTX of every kernel.
+    pub ptx_hash: String,
+}
+
+/// The device that a calibration was made on. It is reused on no other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationBinding {
+    /// UUID of the device.
+    pub uuid: String,
+    /// Its product name.
+    pub name: String,
+    /// Real or virtual.
+    pub kind: DeviceKind,
+    /// Its peaks by NVML's maximal clocks and widths, by name; a peak that NVML does not report is
+    /// absent.
+    pub peaks: BTreeMap<String, f64>,
+    /// BLAKE3 over the canonical JSON of the entries, which shows changes by hand.
+    pub entries_hash: String,
+}
+
+/// The rate of one aggressor on the native device, and the peak of its resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PeakEntry {
+    /// The aggressor's work per second, in requests of the same size as in cells.
+    pub alone_per_s: f64,
+    /// The peak of its resource: the ceiling that the aggressor is held against.
+    pub peak_per_s: f64,
+    /// What the ceiling is. Before format 2.2 it was always a detector.
+    #[serde(default)]
+    pub ceiling: CeilingKind,
+    /// The reported clocks and widths that give it, or the detector workload with that rate.
+    #[serde(alias = "canary", alias = "detector")]
+    pub source: String,
+    /// Unit of the work.
+    pub unit: String,
+}
+
+/// What an aggressor is held against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CeilingKind {
+    /// The highest rate of the hardware, by the clocks and widths that it reports.
+    Hardware,
+    /// The highest measured rate of any detector workload on the same resource.
+    #[default]
+    Detector,
+}
+
+impl CeilingKind {
+    /// As in records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hardware => "hardware",
+            Self::Detector => "detector",
+        }
+    }
+}
+
+/// The calibration of one workload on this device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationEntry {
+    /// The workload with its parameters for this device.
+    pub spec: WorkloadSpec,
+    /// Closed-loop rate at depth 1 for a victim, peak rate for an aggressor, of a single tenant on
+    /// the whole device. While MIG mode is on, it is the rate of a single tenant in the victim's
+    /// instance; a warning of the run says so, and no guarantee is scored against it.
+    pub native_rate_per_s: f64,
+    /// Service time of one request, where that rate was found.
+    pub service_ns: u64,
+    /// Work of one request, in the workload's unit (bytes, operations, launches).
+    pub work_per_request: f64,
+    /// The unit.
+    pub unit: String,
+}
+
+impl Calibration {
+    /// The calibration of these workloads on this device, with its hashes.
+    #[must_use]
+    pub fn new(
+        entries: BTreeMap<String, CalibrationEntry>,
+        basis: CalibrationBasis,
+        binding: CalibrationBinding,
+    ) -> Self {
+        Self {
+            hash: hash_of_work(&entries, &basis),
+            binding: Some(CalibrationBinding {
+                entries_hash: hash(&entries),
+                ..binding
+            }),
+            basis: Some(basis),
+            entries,
+            ..Self::default()
+        }
+    }
+
+    /// Whether its hashes are those of its content. Before format 2.2 there is one, over all
+    /// entries.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        let of_entries = hash(&self.entries);
+        let of_work = match &self.basis {
+            Some(basis) => hash_of_work(&self.entries, basis),
+            None => of_entries.clone(),
+        };
+        let bound = self.binding.as_ref();
+        self.hash == of_work && bound.is_none_or(|bound| bound.entries_hash == of_entries)
+    }
+
+    /// Why a cell of this victim and aggressor cannot run on this device, if it cannot.
+    #[must_use]
+    pub fn waived(&self, victim: &str, aggressor: Option<&str>) -> Option<String> {
+        let of = |name: &str| Some(format!("{name}: {}", self.waived.get(name)?));
+        of(victim).or_else(|| of(aggressor?))
+    }
+}
+
+/// The hash over what victims do: no rate and nothing of a single device.
+fn hash_of_work(entries: &BTreeMap<String, CalibrationEntry>, basis: &CalibrationBasis) -> String {
+    let victims = basis.victims.iter();
+    let specs: Vec<_> = victims
+        .filter_map(|name| entries.get(name))
+        .map(|entry| &entry.spec)
+        .collect();
+    hash(&(basis, specs))
+}
+
+/// BLAKE3 over canonical JSON.
+fn hash(content: &impl Serialize) -> String {
+    // Maps and plain structs always serialise; the hash of an empty text differs from that of every
+    // real calibration, so a comparison of hashes would show it.
+    let text = serde_json::to_string(content).unwrap_or_default();
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calibration(uuid: &str, blocks: u64, rate: f64, share: f64) -> Calibration {
+        let entry = |name: &str, blocks| CalibrationEntry {
+            spec: WorkloadSpec {
+                name: name.to_owned(),
+                params: BTreeMap::from([("blocks".to_owned(), blocks)]),
+            },
+            native_rate_per_s: rate,
+            service_ns: 1_000_000,
+            work_per_request: 1.0,
+            unit: "operations".to_owned(),
+        };
+        let entries = [("compute", blocks), ("fma-hog", rate as u64)];
+        Calibration::new(
+            entries
+                .map(|(name, n)| (name.to_owned(), entry(name, n)))
+                .into(),
+            CalibrationBasis {
+                victims: vec!["compute".to_owned()],
+                service_ns: 1_000_000,
+                share,
+                ptx_hash: "p".to_owned(),
+            },
+            CalibrationBinding {
+                uuid: uuid.to_owned(),
+                name: "H100".to_owned(),
+                kind: DeviceKind::Real,
+                peaks: BTreeMap::new(),
+                entries_hash: String::new(),
+            },
+        )
+    }
+
+    #[test]
+    fn the_hash_covers_what_victims_do_and_no_device() {
+        let one = calibration("GPU-a", 56, 1000.0, 0.5);
+        // Another device of the model, a little faster, with another size of the aggressor.
+        assert_eq!(one.hash, calibration("GPU-b", 56, 1010.0, 0.5).hash);
+        assert_ne!(one.hash, calibration("GPU-a", 57, 1000.0, 0.5).hash);
+        assert_ne!(one.hash, calibration("GPU-a", 56, 1000.0, 0.4).hash);
+    }
+
+    #[test]
+    fn a_changed_rate_is_found_though_the_hash_has_no_rate() {
+        let mut one = calibration("GPU-a", 56, 1000.0, 0.5);
+        assert!(one.is_intact());
+        one.entries
+            .values_mut()
+            .for_each(|entry| entry.native_rate_per_s += 1.0);
+        assert!(!one.is_intact());
+        // Before format 2.2 the hash covered all entries.
+        (one.basis, one.binding) = (None, None);
+        one.hash = hash(&one.entries);
+        assert!(one.is_intact());
+    }
+}
