@@ -25,7 +25,7 @@ use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 pub use crate::driver_support::{Error, alloc, context, function, launch_on, ok, stream};
 
 const ROLE: &str = "NVML_TEST_ROLE";
-/// File that the observer leaves in the device's folder.
+/// File that the observer leaves in the device's folder: a name of no test would run nothing.
 const OBSERVED: &str = "observed";
 
 /// Time limit of every wait.
@@ -52,7 +52,6 @@ pub fn observed_on(
     match std::env::var(ROLE).as_deref() {
         Ok("tenant") => return tenant(),
         Ok(_) => {
-            // A name that no test has would run nothing, and succeed.
             std::fs::write(flag(OBSERVED)?, "")?;
             return observer();
         }
@@ -106,10 +105,8 @@ pub fn as_user(
     tenant: impl FnOnce() -> Result<(), Error>,
     observer: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let session = Session {
-        privileged: false,
-        ..Session::new(TimeMode::Wall, 1)
-    };
+    let mut session = Session::new(TimeMode::Wall, 1);
+    session.privileged = false;
     observed_on(test, &session, &quiet(machine)?, tenant, observer)
 }
 
