@@ -1,6 +1,6 @@
 //! Every fault kernel on the virtual driver: the code of the next synchronisation, whether it is
 //! sticky, and the Xid in the event and in the kernel log. The pairs are those of the vendor's
-//! documents (cuda.h, XID catalogue). Unarmed, they have no effect. Tests share the process's device.
+//! documents (cuda.h, XID catalogue). Unarmed, they have no effect. Tests share a device.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;

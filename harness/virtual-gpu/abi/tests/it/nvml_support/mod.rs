@@ -26,6 +26,8 @@ use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 pub use crate::driver_support::{Error, alloc, context, function, launch_on, ok, stream};
 
 const ROLE: &str = "NVML_TEST_ROLE";
+/// File that the observer leaves in the device's folder: a name of no test would run nothing.
+const OBSERVED: &str = "observed";
 
 /// Time limit of every wait.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
@@ -51,7 +53,7 @@ pub fn observed_on(
     match std::env::var(ROLE).as_deref() {
         Ok("tenant") => return tenant(),
         Ok(_) => {
-            std::fs::write(flag("observed")?, "")?;
+            std::fs::write(flag(OBSERVED)?, "")?;
             return observer();
         }
         Err(_) => {}
@@ -61,7 +63,7 @@ pub fn observed_on(
     let status = process_in_role(test, "observer")?
         .env(ENV, dir.path())
         .status()?;
-    if !dir.path().join("observed").exists() {
+    if !dir.path().join(OBSERVED).exists() {
         return Err(format!("no test of this program is called {test}").into());
     }
     if status.success() {
@@ -107,10 +109,8 @@ pub fn as_user(
     tenant: impl FnOnce() -> Result<(), Error>,
     observer: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let session = Session {
-        privileged: false,
-        ..Session::new(TimeMode::Wall, 1)
-    };
+    let mut session = Session::new(TimeMode::Wall, 1);
+    session.privileged = false;
     observed_on(test, &session, &quiet(machine)?, tenant, observer)
 }
 
