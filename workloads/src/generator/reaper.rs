@@ -64,7 +64,8 @@ impl Reaper {
         let participation = Participation::join(&*self.time, self.me)?;
         let mut gaps = GapCounter::new(&*self.time, &*self.reap);
         let worked = self.work(gaps.as_mut());
-        self.shared.note_reaper(fifo, gaps.map(|gaps| gaps.counted().1));
+        self.shared
+            .note_reaper(fifo, gaps.map(|gaps| gaps.counted().1));
         worked?;
         drop(done);
         participation.leave()
