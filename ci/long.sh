@@ -35,7 +35,8 @@ under_valgrind() {
 }
 
 # Reads of memory that is not initialised or not owned, and lost blocks.
-step_memcheck() { under_valgrind memcheck --leak-check=full --errors-for-leak-kinds=definite; }
+step_memcheck() { under_valgrind memcheck --leak-check=full --show-leak-kinds=definite \
+    --errors-for-leak-kinds=definite; }
 
 # Accesses of two threads to the same memory without an order.
 step_drd() { under_valgrind drd; }

@@ -17,7 +17,7 @@ mod virtual_time;
 mod wall;
 
 pub use participation::Participation;
-use thread::ReaperCores;
+use thread::{ReaperCores, Switches};
 use virtual_time::VirtualTime;
 pub use wall::WallClock;
 
@@ -64,6 +64,11 @@ pub trait Time: Send + Sync + 'static {
     /// Whether instants are those of the host, on which threads compete for cores.
     fn is_wall(&self) -> bool {
         false
+    }
+
+    /// How often the calling thread stopped running, on the wall clock.
+    fn switches(&self) -> Option<Switches> {
+        None
     }
 
     /// As [`Time::sleep_until`]; calls `tick` with the instant of every iteration of a spin at the
@@ -197,6 +202,10 @@ impl Time for Clock {
 
     fn is_wall(&self) -> bool {
         self.time().is_wall()
+    }
+
+    fn switches(&self) -> Option<Switches> {
+        self.time().switches()
     }
 
     fn sleep_and_spin(&self, t_ns: u64, tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {

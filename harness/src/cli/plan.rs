@@ -10,7 +10,8 @@ use super::ui::{Ui, table};
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, HostOptions, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
+    DeviceSession, HostOptions, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash,
+    rehearse,
 };
 use crate::plan::{self, notes};
 use crate::profile::Profile;

@@ -36,9 +36,9 @@ impl Layout {
         let wanted = tenants + 1;
         // Every second core, where there are as many: its neighbour may be the same core to the
         // hardware (hyper-threads).
-        let spread = allowed.len() >= 2 * wanted + OTHERS_MIN;
+        let stride = 1 + usize::from(allowed.len() >= 2 * wanted + OTHERS_MIN);
         let kept = OTHERS_MIN.min(allowed.len().saturating_sub(2)).max(1);
-        let free = allowed.iter().skip(kept).step_by(if spread { 2 } else { 1 });
+        let free = allowed.iter().skip(kept).step_by(stride);
         let own: Vec<u32> = free.take(wanted).copied().collect();
         if own.is_empty() {
             return Self::default();
@@ -165,7 +165,13 @@ mod tests {
     #[test]
     fn the_victim_gets_cores_first_and_the_rest_keeps_one() {
         for (cores, tenants, issuers, reaper, others) in [
-            (12, 2, &[2, 6][..], Some(4), &[0, 1, 3, 5, 7, 8, 9, 10, 11][..]),
+            (
+                12,
+                2,
+                &[2, 6][..],
+                Some(4),
+                &[0, 1, 3, 5, 7, 8, 9, 10, 11][..],
+            ),
             (6, 2, &[2, 4], Some(3), &[0, 1, 5]),
             (5, 2, &[2, 4], Some(3), &[0, 1]),
             (4, 2, &[2], Some(3), &[0, 1]),
@@ -193,10 +199,26 @@ mod tests {
         };
         assert_eq!(shortage(5, 2), None);
         for (cores, tenants, text) in [
-            (4, 2, "1 of 1 neighbours share core 0, 1 with all other threads"),
-            (5, 3, "1 of 2 neighbours share core 0, 1 with all other threads"),
-            (2, 2, "2 cores for 2 tenants: the victim's reaper shares core 0 with all other threads"),
-            (1, 2, "1 core for 2 tenants: all threads of all tenants share it"),
+            (
+                4,
+                2,
+                "1 of 1 neighbours share core 0, 1 with all other threads",
+            ),
+            (
+                5,
+                3,
+                "1 of 2 neighbours share core 0, 1 with all other threads",
+            ),
+            (
+                2,
+                2,
+                "2 cores for 2 tenants: the victim's reaper shares core 0 with all other threads",
+            ),
+            (
+                1,
+                2,
+                "1 core for 2 tenants: all threads of all tenants share it",
+            ),
         ] {
             let found = shortage(cores, tenants).unwrap_or_default();
             assert!(found.contains(text), "{cores} cores: {found}");

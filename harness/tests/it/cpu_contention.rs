@@ -89,7 +89,12 @@ fn beside_hogs(busy: Duration) -> Result<RunRecord, Error> {
     command.arg(program()).args(matrix);
     let run = finish(command)?;
     drop(hogs);
-    assert!(matches!(run.code, Some(0 | 3)), "{:?}: {}", run.code, run.text());
+    assert!(
+        matches!(run.code, Some(0 | 3)),
+        "{:?}: {}",
+        run.code,
+        run.text()
+    );
     let record = lab.record("out")?;
     assert_eq!(record.provenance.clock, "wall");
     assert_eq!(record.cells.len(), 12, "{}", run.text());
@@ -160,7 +165,13 @@ fn a_run_says_before_its_first_cell_which_threads_share_cores() -> TestResult {
     let text = "note: 2 cores for 2 tenants: the victim's reaper shares core ";
     assert!(run.stdout.contains(text), "{}", run.text());
     // Virtual time passes without cores.
-    let plan = ["plan", "--device", "virtual:hopper", "--profile", "short.toml"];
+    let plan = [
+        "plan",
+        "--device",
+        "virtual:hopper",
+        "--profile",
+        "short.toml",
+    ];
     let run = finish(lab.gpubench(plan))?.ended_with(0)?;
     assert!(!run.stdout.contains("shares core"), "{}", run.text());
     Ok(())

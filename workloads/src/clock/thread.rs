@@ -1,7 +1,10 @@
 //! Scheduler settings of a thread: timer slack, real-time class, cores.
 //!
 //! Wall time only. Every setting belongs to the calling thread.
-#![expect(unsafe_code, reason = "sched_setscheduler has no safe form")]
+#![expect(
+    unsafe_code,
+    reason = "sched_setscheduler and getrusage have no safe form"
+)]
 
 use std::io::Read;
 use std::num::NonZeroU64;
@@ -81,6 +84,30 @@ pub enum ReaperCores {
     Own(u32),
     /// Cores that it shares with other threads.
     Shared(Cores),
+}
+
+/// How often a thread stopped running.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// It waited for something.
+    pub voluntary: i64,
+    /// The kernel ran another thread.
+    pub involuntary: i64,
+}
+
+impl Switches {
+    /// Of the calling thread so far.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        // SAFETY: plain numbers, for which zero is a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: writes the structure; it cannot fail for these arguments.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        Self {
+            voluntary: usage.ru_nvcsw,
+            involuntary: usage.ru_nivcsw,
+        }
+    }
 }
 
 /// Limits the timer slack of the calling thread.

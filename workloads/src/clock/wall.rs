@@ -11,7 +11,7 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::guard::{self, Guard};
-use super::thread::{Cores, ReaperCores};
+use super::thread::{Cores, ReaperCores, Switches};
 use super::token::Token;
 use super::{ClockError, Time, thread};
 
@@ -117,6 +117,10 @@ impl Time for WallClock {
 
     fn is_wall(&self) -> bool {
         true
+    }
+
+    fn switches(&self) -> Option<Switches> {
+        Some(Switches::of_this_thread())
     }
 
     fn sleep_and_spin(&self, t_ns: u64, tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {

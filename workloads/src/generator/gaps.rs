@@ -2,19 +2,23 @@
 //!
 //! A thread that lost its core makes a request late and looks like a slow device. Its loop stamps
 //! every iteration, and two stamps further apart than an iteration takes are a gap. Calls that may
-//! block (submission, sleep, park) lie outside: the loop stamps their end without counting.
+//! block (submission, sleep, park) lie outside: the loop stamps their end without counting. A poll
+//! in which the driver waited for a lock is no gap either; the kernel's counts of switches tell.
 
 use gpubench_record::{Gaps, Phase};
 
 use super::{DeviceError, Reap};
 use crate::clock::Time;
+use crate::clock::thread::Switches;
 
 /// Shortest gap. An iteration takes less, a switch to another thread and back takes longer.
 pub(super) const GAP_NS_MIN: u64 = 5_000;
 
 /// The gaps of one thread. Instants are nanoseconds since the common start.
-#[derive(Debug, Default)]
-pub(super) struct GapCounter {
+pub(super) struct GapCounter<'t> {
+    time: &'t dyn Time,
+    /// The thread's switches when they were last read.
+    switches: Option<Switches>,
     /// The last iteration; `None` while the thread is blocked.
     last_ns: Option<u64>,
     phase: Option<Phase>,
@@ -22,7 +26,19 @@ pub(super) struct GapCounter {
     open: Gaps,
 }
 
-impl GapCounter {
+impl<'t> GapCounter<'t> {
+    /// A counter for the calling thread, if gaps are counted: on the wall clock, where it polls.
+    pub(super) fn new(time: &'t dyn Time, reap: &dyn Reap) -> Option<Self> {
+        (time.is_wall() && reap.polls()).then(|| Self {
+            time,
+            switches: None,
+            last_ns: None,
+            phase: None,
+            closed: Gaps::default(),
+            open: Gaps::default(),
+        })
+    }
+
     /// Later gaps belong to this phase.
     pub(super) fn enter(&mut self, phase: Phase) {
         self.phase = Some(phase);
@@ -31,11 +47,14 @@ impl GapCounter {
     /// An iteration of the loop; counts the time since the last one, if that is a gap.
     #[inline]
     pub(super) fn tick(&mut self, now_ns: u64) {
-        if let Some(last_ns) = self.last_ns.replace(now_ns) {
-            let gap_ns = now_ns.saturating_sub(last_ns);
-            if gap_ns > GAP_NS_MIN {
-                self.count(gap_ns);
+        match self.last_ns.replace(now_ns) {
+            Some(last_ns) => {
+                let gap_ns = now_ns.saturating_sub(last_ns);
+                if gap_ns > GAP_NS_MIN {
+                    self.count(gap_ns);
+                }
             }
+            None => self.switches = self.time.switches(),
         }
     }
 
@@ -56,8 +75,18 @@ impl GapCounter {
         (self.closed, self.open)
     }
 
+    /// Counts a gap, unless the thread waited for something and for nothing else: then the driver
+    /// blocked it. Where the kernel ran another thread too, the whole gap counts.
     #[cold]
     fn count(&mut self, gap_ns: u64) {
+        let (before, now) = (self.switches, self.time.switches());
+        self.switches = now;
+        if let (Some(before), Some(now)) = (before, now)
+            && now.voluntary > before.voluntary
+            && now.involuntary == before.involuntary
+        {
+            return;
+        }
         let gaps = match self.phase {
             Some(Phase::Closed) => &mut self.closed,
             Some(Phase::Open) => &mut self.open,
@@ -79,14 +108,18 @@ pub(super) fn poll(
     submitted_ns: u64,
     reap: &dyn Reap,
     now_ns: impl Fn() -> u64,
-    gaps: &mut GapCounter,
+    gaps: &mut GapCounter<'_>,
 ) -> (Result<(), DeviceError>, u64) {
     let mut woken = gaps.last_ns.is_none();
     loop {
         let answer = reap.is_done(slot);
         let polled_ns = now_ns();
-        if std::mem::take(&mut woken) && !matches!(answer, Ok(false)) {
-            gaps.resume(submitted_ns);
+        if std::mem::take(&mut woken) {
+            gaps.tick(if matches!(answer, Ok(false)) {
+                polled_ns
+            } else {
+                submitted_ns
+            });
         }
         gaps.tick(polled_ns);
         match answer {
@@ -97,26 +130,86 @@ pub(super) fn poll(
     }
 }
 
-/// Whether the threads of a run count gaps: on the wall clock, where they poll.
-pub(super) fn are_counted(time: &dyn Time, reap: &dyn Reap) -> bool {
-    time.is_wall() && reap.polls()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::clock::ClockError;
 
-    fn counter(phase: Phase) -> GapCounter {
-        let mut counter = GapCounter::default();
+    /// A clock that passes for the wall clock, with these switches.
+    #[derive(Default)]
+    struct Host(Mutex<Switches>);
+
+    impl Host {
+        fn switch(&self, voluntary: i64, involuntary: i64) {
+            let mut switches = self.0.lock().expect("no test panicked");
+            switches.voluntary += voluntary;
+            switches.involuntary += involuntary;
+        }
+    }
+
+    impl Time for Host {
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn is_wall(&self) -> bool {
+            true
+        }
+        fn switches(&self) -> Option<Switches> {
+            Some(*self.0.lock().expect("no test panicked"))
+        }
+        fn sleep_until(&self, _t_ns: u64) -> Result<(), ClockError> {
+            Ok(())
+        }
+        fn join(&self, _me: u32) -> Result<(), ClockError> {
+            Ok(())
+        }
+        fn leave(&self, _me: u32) -> Result<(), ClockError> {
+            Ok(())
+        }
+        fn park(&self, _me: u32) -> Result<(), ClockError> {
+            Ok(())
+        }
+        fn unpark(&self, _whom: u32) -> Result<(), ClockError> {
+            Ok(())
+        }
+    }
+
+    /// A device whose requests end at the n-th poll.
+    struct Polled(AtomicU64);
+
+    impl Reap for Polled {
+        fn enter_thread(&self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn wait(&self, _slot: usize) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn polls(&self) -> bool {
+            true
+        }
+        fn is_done(&self, _slot: usize) -> Result<bool, DeviceError> {
+            Ok(self.0.fetch_sub(1, Ordering::Relaxed) == 1)
+        }
+        fn gpu_ns(&self, _slot: usize) -> Result<u64, DeviceError> {
+            Ok(0)
+        }
+    }
+
+    fn counter(host: &Host, phase: Phase) -> GapCounter<'_> {
+        let device = Polled(AtomicU64::new(0));
+        let mut counter = GapCounter::new(host, &device).expect("a counter");
         counter.enter(phase);
         counter
     }
 
     #[test]
     fn only_long_times_between_two_iterations_count() {
-        let mut counter = counter(Phase::Closed);
+        let host = Host::default();
+        let mut counter = counter(&host, Phase::Closed);
         counter.tick(1_000_000);
         counter.tick(1_005_000);
         assert_eq!(counter.counted().0, Gaps::default(), "5 us are no gap");
@@ -142,30 +235,33 @@ mod tests {
         assert_eq!(counter.counted().1.gap_ns_sum, 9_000);
     }
 
-    /// A device whose requests end at the n-th poll.
-    struct Polled(AtomicU64);
-
-    impl Reap for Polled {
-        fn enter_thread(&self) -> Result<(), DeviceError> {
-            Ok(())
-        }
-        fn wait(&self, _slot: usize) -> Result<(), DeviceError> {
-            Ok(())
-        }
-        fn is_done(&self, _slot: usize) -> Result<bool, DeviceError> {
-            Ok(self.0.fetch_sub(1, Ordering::Relaxed) == 1)
-        }
-        fn gpu_ns(&self, _slot: usize) -> Result<u64, DeviceError> {
-            Ok(0)
+    #[test]
+    fn a_wait_for_the_driver_is_no_gap_and_a_lost_core_is() {
+        let host = Host::default();
+        let mut counter = counter(&host, Phase::Closed);
+        // (voluntary and involuntary switches in 10 us, whether these are a gap)
+        let cases = [(0, 0, 1), (1, 0, 0), (0, 1, 1), (2, 1, 1), (3, 0, 0)];
+        counter.tick(0);
+        let mut expected = 0;
+        for (number, (voluntary, involuntary, gaps)) in (1..).zip(cases) {
+            host.switch(voluntary, involuntary);
+            counter.tick(10_000 * number);
+            expected += gaps;
+            assert_eq!(counter.counted().0.gaps, expected, "case {number}");
         }
     }
 
     /// Polls after a park at the given instants, for a request submitted at 0.
     fn polled_at(instants_ns: &[u64]) -> (u64, u64) {
+        let host = Host::default();
+        let mut counter = counter(&host, Phase::Open);
+        counter.tick(0);
+        counter.block();
+        // The park.
+        host.switch(1, 0);
         let device = Polled(AtomicU64::new(instants_ns.len() as u64));
-        let next = AtomicU64::new(0);
-        let now_ns = || instants_ns[next.fetch_add(1, Ordering::Relaxed) as usize];
-        let mut counter = counter(Phase::Open);
+        let next = Cell::new(0);
+        let now_ns = || instants_ns[next.replace(next.get() + 1)];
         let (_, done_ns) = poll(0, 0, &device, now_ns, &mut counter);
         (done_ns, counter.counted().1.gap_ns_sum)
     }

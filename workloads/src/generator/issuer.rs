@@ -18,7 +18,7 @@ pub(super) struct Issuer<'a> {
     seq: u64,
     errors: ErrorsInARow,
     /// Its gaps; `None` where they are not counted.
-    gaps: Option<GapCounter>,
+    gaps: Option<GapCounter<'a>>,
 }
 
 impl<'a> Issuer<'a> {
@@ -37,7 +37,7 @@ impl<'a> Issuer<'a> {
             reap,
             seq: 0,
             errors: ErrorsInARow::default(),
-            gaps: gaps::are_counted(time, reap).then(GapCounter::default),
+            gaps: GapCounter::new(time, reap),
         }
     }
 
@@ -163,7 +163,7 @@ pub(super) fn await_row(
     slots: usize,
     time: &dyn Time,
     t0_ns: u64,
-    mut gaps: Option<&mut GapCounter>,
+    mut gaps: Option<&mut GapCounter<'_>>,
 ) -> Result<(), DeviceError> {
     let slot = slot_of(row.seq, slots);
     let now_ns = || time.now_ns().saturating_sub(t0_ns);

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use gpubench_record::{Phase, SampleStatus};
 
-use super::gaps::{self, GapCounter};
+use super::gaps::GapCounter;
 use super::issuer::{ErrorsInARow, await_row};
 use super::shared::Shared;
 use super::{CellRun, CellRunError, Reap};
@@ -62,15 +62,16 @@ impl Reaper {
         let done = DoneOnDrop(&self.shared);
         let fifo = self.time.settle_reaper(self.cores)?;
         let participation = Participation::join(&*self.time, self.me)?;
-        let mut gaps = gaps::are_counted(&*self.time, &*self.reap).then(GapCounter::default);
+        let mut gaps = GapCounter::new(&*self.time, &*self.reap);
         let worked = self.work(gaps.as_mut());
-        self.shared.note_reaper(fifo, gaps.map(|gaps| gaps.counted().1));
+        self.shared
+            .note_reaper(fifo, gaps.map(|gaps| gaps.counted().1));
         worked?;
         drop(done);
         participation.leave()
     }
 
-    fn work(&self, mut gaps: Option<&mut GapCounter>) -> Result<(), ClockError> {
+    fn work(&self, mut gaps: Option<&mut GapCounter<'_>>) -> Result<(), ClockError> {
         if let Some(gaps) = gaps.as_deref_mut() {
             gaps.enter(Phase::Open);
         }

@@ -45,7 +45,11 @@ impl<F: Fn() -> Result<(), DeviceError> + Send + Sync + 'static> Reap for Instan
 }
 
 /// A cell that starts 5 ms after `now_ns`: a closed loop of 2 ms, then an open loop of 12 ms.
-pub fn victim_cell(now_ns: u64, arrivals_ns: Vec<u64>, reaper_cores: Option<ReaperCores>) -> CellRun {
+pub fn victim_cell(
+    now_ns: u64,
+    arrivals_ns: Vec<u64>,
+    reaper_cores: Option<ReaperCores>,
+) -> CellRun {
     CellRun {
         t0_ns: now_ns + 5 * MS,
         load: LoadSpec::Victim {

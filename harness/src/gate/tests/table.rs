@@ -182,7 +182,7 @@ const CASES: &[Case] = &[
     not_evaluated(N, Gate::Throttle, |w| w.throttle_reasons = None),
     fails(N, Gate::CpuSteal, |w| w.steal = Some(0.006)),
     not_evaluated(N, Gate::CpuSteal, |w| w.steal = None),
-    // 80 ms of 850 are 9.9 % as a logarithm, 85 ms are 10.5 %.
+    // As a logarithm 80 ms of 850 are 0.099, and 85 ms are 0.105.
     passes(N, Gate::CpuGap, |w| lose_core(w, 80)),
     fails(N, Gate::CpuGap, |w| lose_core(w, 85)),
     fails(C, Gate::CpuGap, |w| lose_core(w, 900)),

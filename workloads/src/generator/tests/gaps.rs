@@ -51,13 +51,7 @@ fn slow_polls_count_in_their_loop_and_long_calls_do_not() -> Checked {
 
 #[test]
 fn an_issuer_that_oversleeps_loses_the_time_after_the_instant() -> Checked {
-    let clock = FakeClock::on_wall(2, |t_ns| {
-        if t_ns == T0_NS + 32 * MS {
-            MS / 2
-        } else {
-            0
-        }
-    });
+    let clock = FakeClock::on_wall(2, |t_ns| if t_ns == T0_NS + 32 * MS { MS / 2 } else { 0 });
     let played = play_on(clock, open_only(8), vec![MS, 2 * MS], Script::PLAIN, 8)?;
     let overslept = Gaps {
         gaps: 1,
