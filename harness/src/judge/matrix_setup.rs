@@ -14,7 +14,8 @@ use crate::run::{HostSetup, KernelLog, Setup};
 use crate::tenant::Spawner;
 
 /// The environment of the user's program, in the words of records.
-const VICTIM_ENVIRONMENT: &str = "the user's, under the variables of the mechanism and the run";
+const VICTIM_ENVIRONMENT: &str =
+    "the user's environment, under the variables of the mechanism and the run";
 
 /// What the command line adds to the profile.
 #[derive(Debug, Clone, Default)]

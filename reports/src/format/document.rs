@@ -145,8 +145,8 @@ fn environment(provenance: &Provenance) -> Vec<(&'static str, String)> {
     };
     [
         ("environment", dropped),
-        ("visible devices", provenance.visible_devices.clone()),
-        ("victim environment", provenance.victim_environment.clone()),
+        ("allotment", provenance.visible_devices.clone()),
+        ("victim", provenance.victim_environment.clone()),
     ]
     .into_iter()
     .filter_map(|(name, text)| Some((name, text?)))

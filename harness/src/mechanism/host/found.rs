@@ -57,8 +57,8 @@ impl Found {
             instances.sort();
         }
         Ok(Self {
-            // Some hypervisors do not report it. A change of it reads it first and is refused if that
-            // fails, and an undone change is an error by itself.
+            // Some hypervisors do not report it. A change of it reads it first and is refused if
+            // that fails; a change that cannot be undone is an error by itself.
             compute_mode: host.compute_mode().ok(),
             mig,
             mig_pending: mode.map(|mode| mode.pending),
