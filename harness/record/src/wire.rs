@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::TenantIdentity;
 use crate::cpu_gaps::CpuGaps;
 use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
@@ -227,7 +226,7 @@ pub enum FromTenant {
         /// Hash of the arrival schedule.
         schedule_hash: Option<String>,
         /// What it prepared.
-        identity: Option<TenantIdentity>,
+        identity: Option<crate::cell::TenantIdentity>,
     },
     /// The cell is over.
     Done {
@@ -386,10 +385,8 @@ mod tests {
     #[test]
     fn separates_two_messages_of_one_read() -> Result<(), Box<dyn std::error::Error>> {
         let text = to_line(&ToTenant::Close)? + &to_line(&ToTenant::Go { t0_ns: 5 })?;
-        let read: Vec<ToTenant> = text
-            .split_inclusive('\n')
-            .map(from_line)
-            .collect::<Result<_, _>>()?;
+        let lines = text.split_inclusive('\n').map(from_line);
+        let read = lines.collect::<Result<Vec<ToTenant>, _>>()?;
         assert_eq!(read, [ToTenant::Close, ToTenant::Go { t0_ns: 5 }]);
         Ok(())
     }

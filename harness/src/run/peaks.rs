@@ -3,8 +3,8 @@
 //! Where clocks and widths that the device reports give a ceiling, it is the peak. Elsewhere it is
 //! the rate of a detector workload: the same kernel on the whole device with requests four times as
 //! long, so that the overhead of a request weighs a quarter. Where several aggressors of a plan
-//! stress one resource, the fastest detector is the peak for all of them. An aggressor far below the
-//! peak is too weak to show interference.
+//! stress one resource, the fastest detector is the peak for all of them. An aggressor far below
+//! the peak is too weak to show interference.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The interval of a ratio of two independent estimates, from their intervals alone.
 //!
 //! MOVER-R (Newcombe, Stat. Methods Med. Res. 25(5), 2016): the method of variance estimates
-//! recovery applied to `x - r * y = 0`. Intervals may be asymmetric, such as those of quantiles; for
-//! two symmetric t intervals the result is Fieller's ([`crate::fieller`]).
+//! recovery applied to `x - r * y = 0`. Intervals may be asymmetric, such as those of quantiles;
+//! for two symmetric t intervals the result is Fieller's ([`crate::fieller`]).
 
 use crate::estimate::{Estimate, NoEstimate};
 

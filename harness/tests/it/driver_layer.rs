@@ -339,12 +339,9 @@ fn graphs(context: &Context) -> TestResult {
 }
 
 fn green(device: &Device) -> TestResult {
-    let half = Context::green(device, WaitMode::Spin, 1, 2)?;
-    let stream = Stream::new(&half)?;
+    let green = |index| Context::green(device, WaitMode::Spin, index, 2);
+    let stream = Stream::new(&green(1)?)?;
     stream.synchronize()?;
-    assert_eq!(
-        code(Context::green(device, WaitMode::Spin, 5, 2)),
-        Some(INVALID_VALUE)
-    );
+    assert_eq!(code(green(5)), Some(INVALID_VALUE));
     Ok(())
 }

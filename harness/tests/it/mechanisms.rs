@@ -4,8 +4,26 @@
 use crate::support::mechanism::{daemons, done, kill, outcome, row, wait_for_proof};
 use crate::support::{Lab, SHORT, TestResult, text, wait_for};
 use gpubench::device::VirtualGpu;
-use gpubench_record::OutcomeKind;
+use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::TimeMode;
+
+/// By its own report the victim is the same in every condition, and its context spins.
+fn victims_are_the_same(record: &RunRecord) -> TestResult {
+    for cell in record
+        .cells
+        .iter()
+        .filter(|cell| cell.outcome.is_measured())
+    {
+        let victim = cell.tenant_results[0]
+            .identity
+            .as_ref()
+            .ok_or("no report")?;
+        let entry = &record.calibration.entries[&cell.cell.victim];
+        assert_eq!(victim.workload, entry.spec, "{}", cell.cell.id);
+        assert_eq!(victim.context_flags, Some(1), "{}", cell.cell.id);
+    }
+    Ok(())
+}
 
 #[test]
 fn each_mechanism_is_proved_and_undone() -> TestResult {
@@ -74,20 +92,7 @@ fn each_mechanism_is_proved_and_undone() -> TestResult {
             .filter(|c| c.cell.mechanism == "exclusive-process")
     };
     assert!(cells().all(|cell| cell.tenant_results.len() == 1 && cell.outcome.is_measured()));
-    // By its own report the victim is the same in every condition, and its context spins.
-    for cell in record
-        .cells
-        .iter()
-        .filter(|cell| cell.outcome.is_measured())
-    {
-        let victim = cell.tenant_results[0]
-            .identity
-            .as_ref()
-            .ok_or("no report")?;
-        let entry = &record.calibration.entries[&cell.cell.victim];
-        assert_eq!(victim.workload, entry.spec, "{}", cell.cell.id);
-        assert_eq!(victim.context_flags, Some(1), "{}", cell.cell.id);
-    }
+    victims_are_the_same(&record)?;
     assert_eq!(lab.journal(), "");
     Ok(())
 }

@@ -170,11 +170,8 @@ fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
     assert!(over(hami).is_some_and(|over| over > 0.9), "{hami:?}");
     // Minimum and maximum of three rounds are no interval.
     let figure = serde_json::to_value(&hami.overshoot)?;
-    assert!(
-        figure["range"].is_array() && figure.get("lo").is_none(),
-        "{figure}"
-    );
-    assert_eq!(figure["n"], 3);
+    assert!(figure["range"].is_array(), "{figure}");
+    assert_eq!((figure["n"].as_u64(), figure.get("lo")), (Some(3), None));
     let by_call = |record: &RunRecord, mechanism: &str, call: &str| -> Option<f64> {
         let found = record.probes.iter().find_map(|probe| match &probe.found {
             ProbeFound::Cap {

@@ -125,8 +125,8 @@ impl Workload {
         self.more.answers
     }
 
-    /// The resource of an aggressor, where the clocks and widths of a device give its highest rate in
-    /// the unit of the workload.
+    /// The resource of an aggressor, where the clocks and widths of a device give its highest rate
+    /// in the unit of the workload.
     #[must_use]
     pub const fn ceiling(&self) -> Option<Ceiling> {
         self.more.ceiling

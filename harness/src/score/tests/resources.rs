@@ -1,6 +1,11 @@
 //! Worked cases of the resource axes: figures, levels, words and the overall level.
 
-use gpubench_record::{Condition, OutcomeKind, Thresholds};
+use std::collections::BTreeMap;
+
+use gpubench_record::{
+    CellResult, CellTenant, Condition, OutcomeKind, Role, TenantIdentity, TenantResult, Thresholds,
+    WorkloadSpec,
+};
 
 use crate::gate::figure::CLOSED_RATE_LOSS_MAX_LN;
 
@@ -271,4 +276,44 @@ fn contended_cells_of_the_unprotected_form_serve_as_u() {
     assert_eq!(row.u_kind.as_deref(), Some(SLICING));
     assert_eq!(row.level.as_deref(), Some("L2"));
     assert_eq!(row.claimed, ["S0: Software", "S1: Soft"]);
+}
+
+/// The victim of a cell, whose context has these flags.
+fn victim(context_flags: u32) -> TenantResult {
+    let tenant = CellTenant {
+        tenant: "victim".to_owned(),
+        role: Role::Victim,
+        workload: Some("compute".to_owned()),
+    };
+    let workload = WorkloadSpec {
+        name: "compute".to_owned(),
+        params: BTreeMap::new(),
+    };
+    TenantResult {
+        identity: Some(TenantIdentity {
+            workload,
+            context_flags: Some(context_flags),
+        }),
+        ..TenantResult::ready(&tenant, None)
+    }
+}
+
+/// A ratio of two victims that wait in different ways says nothing about the conditions.
+#[test]
+fn victims_that_report_another_identity_are_not_compared() {
+    let row = |contended: u32| {
+        let mut lab = Lab::slicing(1000.0, 1000.0, 500.0);
+        for (condition, flags) in [(Condition::S, 1), (Condition::C, contended)] {
+            let set = |cell: &mut CellResult| cell.tenant_results = vec![victim(flags)];
+            lab.each(condition).for_each(set);
+        }
+        lab.row(SLICING, "compute")
+    };
+    // 1 is to spin, 4 is to block; 8 is no wait policy.
+    assert_eq!(row(1 | 8).outcome.outcome, OutcomeKind::Measured);
+    let other = row(4);
+    let reason = other.outcome.reason.unwrap_or_default();
+    let says = "the victims of C and S differ: its context waits by flag 4, 1";
+    assert!(reason.contains(says), "{reason}");
+    assert_eq!(other.level, None);
 }
