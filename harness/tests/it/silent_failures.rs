@@ -12,13 +12,18 @@ use gpubench_virtual_gpu::session::TimeMode;
 
 /// Checks that a mechanism was not in force, by this check and evidence, and has no score.
 fn is_detected(record: &RunRecord, name: &str, check: &str, evidence: &str) -> TestResult {
-    let (kind, reason, scored) = outcome(record, name)?;
+    let (kind, reason, _) = outcome(record, name)?;
     assert_eq!(kind, OutcomeKind::Failed, "{name}: {reason}");
     assert!(reason.contains("not in force"), "{name}: {reason}");
-    assert!(!scored, "{name} is scored");
-    let mut broken = row(record, name)?.proof.iter().filter(|p| !p.holds);
-    let found = broken.any(|p| p.check.contains(check) && p.evidence.contains(evidence));
+    is_not_scored(record, name, check, evidence)
+}
+
+/// Checks that a mechanism has no score, and that this check and evidence are against it.
+fn is_not_scored(record: &RunRecord, name: &str, check: &str, evidence: &str) -> TestResult {
+    assert!(!outcome(record, name)?.2, "{name} is scored");
     let proofs = &row(record, name)?.proof;
+    let mut broken = proofs.iter().filter(|proof| !proof.holds);
+    let found = broken.any(|p| p.check.contains(check) && p.evidence.contains(evidence));
     assert!(
         found,
         "{name}: no {check:?} with {evidence:?} in {proofs:?}"
@@ -36,17 +41,19 @@ fn fails(command: Command) -> TestResult {
 #[test]
 fn an_unreachable_daemon_a_limiter_without_its_process_and_shared_sms_are_detected() -> TestResult {
     let planted = "\n[defects]\nmps_unreachable = true\nhami_pid_hidden = true\n\
-                   green_contexts_whole = true\n";
+                   green_contexts_whole = true\none_stream_priority = true\n";
     let with_hami = [("version = 1", "version = 1\nhami = true")];
     let lab = Lab::changed("turing", &with_hami, planted)?;
-    fails(lab.reconfigure("mps,hami,green-context", "out"))?;
+    fails(lab.reconfigure("mps,hami,green-context,stream-priority", "out"))?;
     let record = lab.record("out")?;
     let client = "client of our MPS daemon";
     is_detected(&record, "mps", client, "the daemon lists []")?;
     let limiter = "the SM limiter finds its process";
     is_detected(&record, "hami", limiter, "SET_TASK_PID FAILED")?;
     let sms = "SMs of its own";
-    is_detected(&record, "green-context", sms, "40 in common")
+    is_detected(&record, "green-context", sms, "40 in common")?;
+    let highest = "the victim's stream has the highest priority";
+    is_not_scored(&record, "stream-priority", highest, "victim 0 in -5 to 0")
 }
 
 #[test]
@@ -73,7 +80,12 @@ fn a_wrong_instance_an_ignored_percentage_and_a_dropped_preload_are_detected() -
         "its percentage",
         "reported: victim 132",
     )?;
-    is_detected(&record, "hami", "in every tenant", "victim: not mapped")
+    is_detected(
+        &record,
+        "hami",
+        "mapped into every tenant",
+        "not into the victim",
+    )
 }
 
 /// A copy of HAMi's stand-in with every symbol, marked for another operating system. The loader

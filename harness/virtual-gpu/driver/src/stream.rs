@@ -71,7 +71,12 @@ pub fn open(
 ) -> Result<StreamEntry, Code> {
     let device = &process.device;
     device.charge(device.machine().host.stream_ns)?;
-    let priority = priority.clamp(GREATEST_PRIORITY, 0);
+    let greatest = if device.machine().defects.one_stream_priority {
+        0
+    } else {
+        GREATEST_PRIORITY
+    };
+    let priority = priority.clamp(greatest, 0);
     let slot = device.transact(|state, _| {
         let slot = state.streams.claim(|s| !s.live)?;
         let order = match flags & NON_BLOCKING {

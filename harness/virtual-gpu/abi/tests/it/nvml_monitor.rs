@@ -3,6 +3,7 @@
 
 use std::ptr::null_mut;
 
+use crate::nvml_support::gpm::metrics;
 use crate::nvml_support::mig::{divided, filled, out};
 use crate::nvml_support::{
     Error, alloc, context, figure, function, in_virtual_time, launch, nvml_device, ok, quiet,
@@ -15,7 +16,6 @@ use gpubench_virtual_gpu_abi::nvml::types::{FieldValue, ViolationTime};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::machine::Machine;
-use crate::nvml_support::gpm::metrics;
 
 const COPY: &str = ptx!("stream_copy");
 const INVALID_ARGUMENT: i32 = 2;

@@ -81,6 +81,8 @@ pub struct Defects {
     pub mig_instances_swapped: bool,
     /// Green contexts run on all SMs of their context.
     pub green_contexts_whole: bool,
+    /// Every stream gets the default priority, without an error.
+    pub one_stream_priority: bool,
     /// Relative excess that memory limits of MPS allow.
     pub mps_memory_overshoot: f64,
     /// Launches of more threads than this end in an illegal instruction; 0 for none.
