@@ -114,6 +114,12 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult 
             );
         }
     }
+    // What observing costs is measured where it can cost something.
+    let cost = record.calibration.observation_cost.as_ref();
+    let cost = cost.ok_or("the cost of observing was not measured")?;
+    assert!(cost.observations > 0 && cost.mean_ns > 0, "{cost:?}");
+    assert_eq!(cost.ratios.len(), 4, "{cost:?}");
+    assert!(cost.ratios.iter().all(|ratio| *ratio > 0.0), "{cost:?}");
     let floor = &record.provenance.timer_floor_ns;
     let of = |name: &str| {
         floor
