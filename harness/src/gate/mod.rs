@@ -44,8 +44,8 @@ use spans::Windows;
 pub mod figure {
     /// Completions per second of the closed loop, from its first request to its last completion.
     pub const CLOSED_RATE_PER_S: &str = "closed_rate_per_s";
-    /// The most by which lost CPU time can have lowered the rate of the closed loop, as the logarithm
-    /// of a ratio; absent where it was not observed.
+    /// The most by which lost CPU time can have lowered the rate of the closed loop, as the
+    /// logarithm of a ratio; absent where it was not observed.
     pub const CLOSED_RATE_LOSS_MAX_LN: &str = "closed_rate_loss_max_ln";
     /// Median time from schedule to completion in the open loop.
     pub const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
