@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that take long or need more tools: `bash ci/long.sh [STEP...]`. With no STEP all of them run.
+# Checks that take long or need more tools: `bash ci/long.sh [STEP...]`. With no STEP all run.
 #
 # They build the tenant's package alone, in a folder of its own, because compiler flags change every
 # package. valgrind hides the kernel's vDSO, which rustix reads unless it uses libc.

@@ -96,8 +96,7 @@ pub trait Reap: Send + Sync + 'static {
     /// When the request failed.
     fn wait(&self, slot: usize) -> Result<(), DeviceError>;
 
-    /// Whether threads on the wall clock poll with [`Reap::is_done`] in place of waiting. Only a
-    /// thread that polls notices that it lost its core.
+    /// Whether threads on the wall clock poll, so that they notice that they lost their core.
     fn polls(&self) -> bool {
         false
     }
@@ -240,13 +239,11 @@ fn check(run: &CellRun, slots: usize) -> Result<(), CellRunError> {
     Ok(())
 }
 
-/// How the issuing thread's side ended.
 #[derive(Debug, Default)]
 struct Issued {
     overloaded: bool,
     fifo: bool,
     stuck: bool,
-    /// Its gaps in the closed and in the open loop.
     gaps: Option<(Gaps, Gaps)>,
 }
 

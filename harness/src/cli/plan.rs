@@ -10,8 +10,7 @@ use super::ui::{Ui, table};
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, HostOptions, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash,
-    rehearse,
+    DeviceSession, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
 };
 use crate::plan::{self, notes};
 use crate::profile::Profile;
@@ -58,34 +57,24 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         return run_rehearsal(args, &profile, ui);
     }
     let options = args.profile.host_options();
-    let facts = host_facts::of_device(args.device.device.as_ref(), &options, &profile)?;
+    let device = args.device.device.as_ref();
+    let facts = host_facts::of_device(device, &options, &profile)?;
     let plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
     let mut notes = notes(&plan, &profile);
-    notes.extend(shared_cores(args, &options, &profile, &plan)?);
+    // Virtual time passes without cores.
+    let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
+        && host_facts::time_mode(device, &options, &profile) == TimeMode::Virtual;
+    if !is_virtual {
+        notes.extend(shortage(&plan).map_err(|error| ExpectedError::Internal {
+            what: format!("the cores of this process are unknown: {error}"),
+        })?);
+    }
     let text = match args.format {
         TextFormat::Json => render_json(&plan, &notes)?,
         TextFormat::Table => render_text(&plan, &notes),
     };
     ui.print(&text)?;
     Ok(ExitCode::Done)
-}
-
-/// Which threads will share cores; `None` in virtual time, which passes without cores.
-fn shared_cores(
-    args: &Args,
-    options: &HostOptions,
-    profile: &Profile,
-    plan: &Plan,
-) -> Result<Option<String>, ExpectedError> {
-    let device = args.device.device.as_ref();
-    let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
-        && host_facts::time_mode(device, options, profile) == TimeMode::Virtual;
-    if is_virtual {
-        return Ok(None);
-    }
-    shortage(plan).map_err(|error| ExpectedError::Internal {
-        what: format!("the cores of this process are unknown: {error}"),
-    })
 }
 
 fn run_rehearsal(args: &Args, profile: &Profile, ui: &Ui) -> Result<ExitCode, ExpectedError> {

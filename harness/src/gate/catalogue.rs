@@ -123,7 +123,7 @@ pub const CATALOGUE: &[GateEntry] = &[
     of_cell(Gate::CpuSteal, "no hypervisor took CPU time from the host"),
     of_cell(
         Gate::CpuGap,
-        "the victim's threads lost little CPU time, which can have lowered its rate by 10 % at most",
+        "CPU time that the victim's threads lost lowered its rate by 10 % at most",
     ),
     of_cell(
         Gate::Baseline,

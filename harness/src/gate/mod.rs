@@ -47,8 +47,8 @@ use spans::Windows;
 pub mod figure {
     /// Completions per second of the closed loop, from its first request to its last completion.
     pub const CLOSED_RATE_PER_S: &str = "closed_rate_per_s";
-    /// The most by which lost CPU time can have lowered the rate of the closed loop, as the logarithm
-    /// of a ratio; absent where it was not observed.
+    /// The most by which lost CPU time can have lowered the rate of the closed loop, as the
+    /// logarithm of a ratio; absent where it was not observed.
     pub const CLOSED_RATE_LOSS_MAX_LN: &str = "closed_rate_loss_max_ln";
     /// Median time from issue to completion in the closed loop.
     pub const CLOSED_SERVICE_P50_NS: &str = "closed_service_p50_ns";

@@ -19,11 +19,11 @@ pub(super) struct LostTime {
 impl LostTime {
     /// The part of a mean of block logs `ln(top / bottom)`.
     ///
-    /// With `b` the bound of a cell, its true rate lies between `P` and `P exp(b)`. So the log of a
-    /// block lies between `L - b_bottom` and `L + b_top`, and the mean of the logs between `mean L -
-    /// mean b_bottom` and `mean L + mean b_top`. The bounds are those of one host and do not average
-    /// out, so they are added to the ends and not to the variance. A cell without a bound (virtual
-    /// time, old records) adds nothing.
+    /// With `b` the bound of a cell, its true rate lies between `P` and `P exp(b)`. So the log of
+    /// a block lies between `L - b_bottom` and `L + b_top`, and the mean of the logs between
+    /// `mean L - mean b_bottom` and `mean L + mean b_top`. The bounds are those of one host and do
+    /// not average out, so they are added to the ends and not to the variance. A cell without a
+    /// bound (virtual time, old records) adds nothing.
     pub(super) fn of<'a>(blocks: impl Iterator<Item = (&'a CellResult, &'a CellResult)>) -> Self {
         let bound = |cell: &CellResult| cell.rates.get(CLOSED_RATE_LOSS_MAX_LN).copied();
         let (mut sum, mut count) = (Self::default(), 0_u32);
