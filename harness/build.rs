@@ -1,4 +1,4 @@
-//! Puts the virtual GPU's shared objects where the crate can embed them.
+//! Puts the virtual GPU's shared objects, compressed, where the crate can embed them.
 //!
 //! They are build-dependencies, so cargo has built them before this runs, into the `deps` folder
 //! three levels above `OUT_DIR`.
@@ -6,10 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
 /// What cargo calls each object, and the name under which it is embedded.
 const OBJECTS: [(&str, &str); 2] = [
-    ("libgpubench_virtual_gpu_so.so", "virtual_gpu.so"),
-    ("libgpubench_virtual_gpu_hami_so.so", "hami.so"),
+    ("libgpubench_virtual_gpu_so.so", "virtual_gpu.so.zlib"),
+    ("libgpubench_virtual_gpu_hami_so.so", "hami.so.zlib"),
 ];
 
 fn main() -> io::Result<()> {
@@ -22,7 +25,10 @@ fn main() -> io::Result<()> {
             ))
         })?;
         println!("cargo::rerun-if-changed={}", object.display());
-        fs::copy(&object, out.join(embedded))?;
+        let mut packed =
+            ZlibEncoder::new(fs::File::create(out.join(embedded))?, Compression::best());
+        io::copy(&mut fs::File::open(&object)?, &mut packed)?;
+        packed.finish()?;
     }
     Ok(())
 }

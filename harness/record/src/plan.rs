@@ -67,8 +67,8 @@ pub struct Plan {
     pub reference: String,
     /// The mechanisms that will run, in report order.
     pub mechanisms: Vec<PlannedMechanism>,
-    /// The proofs that each cell of a variant needs, by variant. Absent in records up to format 2.1,
-    /// whose cells share all proofs of their variant.
+    /// The proofs that each cell of a variant needs, by variant. Absent in records up to format
+    /// 2.1, whose cells share all proofs of their variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_proofs: Option<BTreeMap<String, Vec<RequiredProof>>>,
     /// The user's program that is the victim, if there is one.

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 ///   `seen` is `observed`. Host: `seen` is `observed`. Tallies: `xids_unheard`, `ecc_untold` end in
 ///   `unobserved`.
 /// - 2.2: a proof belongs to one cell and has its instant; the plan lists the proofs that each cell
-///   needs. Proofs are taken `at open`, `once` or `during`, and no longer `before` and `after`. Adds
-///   `basis` and `binding` of a calibration; its hash covers what victims do. Peaks: `detector` is
-///   `source`, beside the kind of `ceiling`. Figures whose ends are no interval have `range` or
-///   `at_least` in place of `lo` and `hi`. Tenants of cells report their `identity`, escapes the
-///   windows of their denominator (`native_ppm`).
+///   needs. Proofs are taken `at open`, `once` or `during`, and no longer `before` and `after`.
+///   Adds `basis` and `binding` of a calibration; its hash covers what victims do. Peaks:
+///   `detector` is `source`, beside the kind of `ceiling`. Figures whose ends are no interval have
+///   `range` or `at_least` in place of `lo` and `hi`. Tenants of cells report their `identity`,
+///   escapes the windows of their denominator (`native_ppm`).
 pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 2 };
 
 /// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are

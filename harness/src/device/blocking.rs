@@ -2,9 +2,9 @@
 //!
 //! A call into a hung driver, or into a command that waits for one, cannot be interrupted. The
 //! coordinator stops waiting for it, names it in the error, and abandons its thread, which ends
-//! with the process. A thread that has finished its call serves the next one: a run makes thousands,
-//! and a new thread costs more than most of them. tokio's own pool is not used: its runtime waits
-//! for such threads when it is dropped.
+//! with the process. A thread that has finished its call serves the next one: a run makes
+//! thousands, and a new thread costs more than most of them. tokio's own pool is not used: its
+//! runtime waits for such threads when it is dropped.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,6 +8,7 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use flate2::read::ZlibDecoder;
 use gpubench_virtual_gpu::device::{Device, DeviceError};
 use gpubench_virtual_gpu::host_process::own_uid;
 use gpubench_virtual_gpu::machine::{Machine, MachineError};
@@ -16,11 +17,11 @@ use gpubench_virtual_gpu::nvidia_smi;
 use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
 use tempfile::TempDir;
 
-/// The shared object, built with this binary.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so"));
+/// The shared object, built with this binary and compressed, as it is a tenth of it.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so.zlib"));
 
 /// The stand-in for HAMi-core, built with this binary.
-const HAMI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hami.so"));
+const HAMI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hami.so.zlib"));
 
 /// The names with which programs load the driver's libraries: cudarc tries `libcuda.so` first and
 /// `libcuda.so.1` last, nvml-wrapper loads `libnvidia-ml.so`.
@@ -105,7 +106,7 @@ impl VirtualGpu {
             }
         }
         if let Some(library) = gpu.hami_library() {
-            std::fs::write(&library, HAMI).map_err(|source| SessionError::Io {
+            write_library(&library, HAMI).map_err(|source| SessionError::Io {
                 path: library.display().to_string(),
                 source,
             })?;
@@ -252,7 +253,7 @@ fn fill(root: &Path) -> std::io::Result<(PathBuf, File)> {
     let (lib, bin) = (root.join("lib"), root.join("bin"));
     std::fs::create_dir(&lib)?;
     let object = lib.join("virtual_gpu.so");
-    std::fs::write(&object, OBJECT)?;
+    write_library(&object, OBJECT)?;
     for name in NAMES {
         symlink("virtual_gpu.so", lib.join(name))?;
     }
@@ -262,6 +263,11 @@ fn fill(root: &Path) -> std::io::Result<(PathBuf, File)> {
         symlink(&program, bin.join(name))?;
     }
     Ok((object, alive))
+}
+
+/// Writes an embedded library.
+fn write_library(path: &Path, packed: &[u8]) -> std::io::Result<()> {
+    std::io::copy(&mut ZlibDecoder::new(packed), &mut File::create(path)?).map(|_| ())
 }
 
 /// Removes the folders of runs that were killed.

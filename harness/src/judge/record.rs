@@ -12,7 +12,7 @@ use crate::gate::GateError;
 use crate::score;
 
 /// Said of records up to format 2.1.
-const POOLED: &str = "the record keeps its proofs by mechanism and not by cell: each cell is judged \
+const POOLED: &str = "the record keeps its proofs by mechanism, not by cell: each cell is judged \
                       by all proofs of its mechanism";
 
 /// A record that cannot be judged.

@@ -32,8 +32,8 @@ pub trait Mechanism: Sync {
     /// Variables for the tenant of a slot, over those of the run.
     fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv;
 
-    /// Judges the observation of a cell. Empty if the cell cannot show anything about the mechanism;
-    /// a proof whose evidence was not observed is absent.
+    /// Judges the observation of a cell. Empty if the cell cannot show anything about the
+    /// mechanism; a proof whose evidence was not observed is absent.
     fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof>;
 }
 

@@ -35,7 +35,7 @@ pub struct Observation {
     pub program: Option<ProgramObservation>,
     /// SMs of the whole device, as a native tenant reports them.
     pub native_sm_count: Option<u32>,
-    /// When the lists above were read, on the clock of the tenants; `None` if the cell ended before.
+    /// When the lists above were read, on the clock of the tenants; `None` if they were not.
     pub listed_at_ns: Option<u64>,
     /// When the access was attempted.
     pub attempted_at_ns: Option<u64>,

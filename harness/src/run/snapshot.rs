@@ -18,8 +18,8 @@ pub struct Snapshot {
     pub on_device: DeviceProcesses,
     /// The servers of the mechanism and their clients.
     pub serving: Serving,
-    /// The files that each tenant process has mapped, where the mechanism preloads a library; `None`
-    /// for an unreadable list.
+    /// The files that each tenant process has mapped, where the mechanism preloads a library;
+    /// `None` for an unreadable list.
     pub mapped: BTreeMap<u32, Option<Vec<String>>>,
     /// The instant after all of it, on the clock of the tenants; `None` without a snapshot.
     pub t_ns: Option<u64>,
