@@ -249,7 +249,8 @@ mod tests {
         assert_eq!(records(&mut log)?, "");
         kernel.send(b"6,1,2,-;first\n SUBSYSTEM=pci\n")?;
         kernel.send(b"6,2,3,-;second\n")?;
-        assert_eq!(records(&mut log)?, "first\nsecond\n");
+        let stamped = "[    0.000002] first\n[    0.000003] second\n";
+        assert_eq!(records(&mut log)?, stamped);
         assert_eq!(records(&mut log)?, "");
         // A character device that has nothing ends.
         let mut nothing = KernelLog::open(std::path::Path::new("/dev/null"), None, 0)?;

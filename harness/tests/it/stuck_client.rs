@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use gpubench_record::OutcomeKind;
+use gpubench_record::{OutcomeKind, RunEvent};
 use gpubench_virtual_gpu::device::Device;
 
 use crate::support::mechanism::daemons;
@@ -86,15 +86,27 @@ impl RecordedHost {
         Ok(())
     }
 
-    /// The victim, which is the first client in the proof of the daemon, and the journal.
+    /// The victim of the first cell under MPS, once that cell has begun, and the journal.
     fn victim(&self, run: &mut Child) -> Result<(u32, String), Error> {
         let events = self.host.lab.path("out/events.jsonl");
         let first = || {
             let events = std::fs::read_to_string(&events).ok()?;
-            let listed = events.split("the daemon lists all of [").nth(1)?;
-            listed.split(',').next()?.parse().ok()
+            let mut victim = None;
+            for event in events
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+            {
+                match event {
+                    RunEvent::TenantStarted { tenant, pid } if tenant == "victim" => {
+                        victim = Some(pid);
+                    }
+                    RunEvent::CellBegan { id } if id.contains("-mps-") => return victim,
+                    _ => {}
+                }
+            }
+            None
         };
-        wait_during(run, "the proof of a client", || first().is_some())?;
+        wait_during(run, "a cell under MPS", || first().is_some())?;
         Ok((first().ok_or("no client")?, self.host.lab.journal()))
     }
 }

@@ -124,14 +124,14 @@ fn process_mechanisms_measure_a_program_and_others_are_waived() -> TestResult {
     let lab = lab(SHORTER)?;
     let victim = victim_program(&lab)?;
     let with_variables = "the program was started with the variables of its mechanism";
-    let in_instance = "NVML lists the program in the instance that it was handed";
+    let in_instance = "NVML lists each tenant in the instance that it was handed";
     let clients = "every tenant is a client of our MPS daemon";
     let all = [
         ("exclusive-process", "a second process is refused with 46"),
         ("mps-static", with_variables),
         ("mig-mps", clients),
         ("mig-mps", in_instance),
-        ("hami", "the library is in every tenant"),
+        ("hami", "the library is mapped into every tenant"),
     ];
     let inside = ["green-context", "stream-priority"];
     let mut names: Vec<&str> = all.iter().map(|(name, _)| *name).chain(inside).collect();
@@ -175,8 +175,8 @@ fn a_program_that_drops_its_variables_is_not_under_its_mechanism() -> TestResult
         ),
         (
             "hami",
-            "the library is in every tenant",
-            "victim: not mapped",
+            "the library is mapped into every tenant",
+            "of the victim's program",
         ),
     ] {
         let (row, failed) = proved(&record, name)?;
