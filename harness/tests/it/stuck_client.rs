@@ -86,11 +86,12 @@ impl RecordedHost {
         Ok(())
     }
 
-    /// The victim of the first cell under MPS, once that cell has begun, and the journal.
+    /// The victim of the first cell under MPS, once it has a context and a log, and the journal.
     fn victim(&self, run: &mut Child) -> Result<(u32, String), Error> {
-        let events = self.host.lab.path("out/events.jsonl");
+        let out = self.host.lab.path("out");
+        let has_log = |id: &str| out.join("cells").join(id).join("victim.samples").exists();
         let first = || {
-            let events = std::fs::read_to_string(&events).ok()?;
+            let events = std::fs::read_to_string(out.join("events.jsonl")).ok()?;
             let mut victim = None;
             for event in events
                 .lines()
@@ -100,7 +101,9 @@ impl RecordedHost {
                     RunEvent::TenantStarted { tenant, pid } if tenant == "victim" => {
                         victim = Some(pid);
                     }
-                    RunEvent::CellBegan { id } if id.contains("-mps-") => return victim,
+                    RunEvent::CellBegan { id } if id.contains("-mps-") && has_log(&id) => {
+                        return victim;
+                    }
                     _ => {}
                 }
             }
