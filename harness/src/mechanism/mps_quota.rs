@@ -160,9 +160,7 @@ const BELOW: Requirement =
 fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
     let mut required = mps::required(cx);
     required.push(PERCENTAGE);
-    if memory_limit_mib(cx).is_some() {
-        required.push(memory_cap::OVER_LIMIT);
-    }
+    required.extend(memory_limit_mib(cx).map(|_| memory_cap::OVER_LIMIT));
     if cx.profile.mps_quota.neighbours == Priority::BelowNormal {
         required.push(BELOW);
     }

@@ -325,7 +325,7 @@ fn faults(mechanism: &'static dyn Mechanism, observed: &Observation) -> Vec<Stri
 
 #[test]
 fn a_host_that_only_looks_as_if_a_mechanism_were_in_force_costs_a_proof() {
-    for mechanism in CATALOGUE.iter().copied() {
+    for &mechanism in CATALOGUE {
         let good = in_force(mechanism);
         assert_eq!(faults(mechanism, &good), [""; 0], "{}", mechanism.name());
     }
@@ -345,7 +345,7 @@ fn every_mechanism_has_a_row_and_a_proof_during_the_samples() {
         profile: &profile,
         facts: &facts,
     };
-    for mechanism in CATALOGUE.iter().copied() {
+    for &mechanism in CATALOGUE {
         let name = mechanism.name();
         assert!(ROWS.iter().any(|row| row.0 == name), "{name} has no row");
         let required = mechanism.configuration(&cx).required.into_iter();

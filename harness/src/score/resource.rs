@@ -12,13 +12,11 @@ use super::word::{Evidence, with_bypass};
 use super::{Context, reference};
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
-/// Share of the peak of its resource that an aggressor must reach without a neighbour, and below
-/// which the row has a warning.
+/// Shares of the peak of its resource below which an aggressor spoils its row, or is warned of.
 const AGGRESSOR_PEAK_MIN: f64 = 0.60;
 const AGGRESSOR_PEAK_USUAL: f64 = 0.80;
 
-/// Smallest A/A difference that is reported. A device without noise shows smaller ones, which
-/// change no level.
+/// Smallest A/A difference that is reported. A device without noise has smaller ones.
 const REPETITION_MIN: f64 = 0.001;
 
 /// The row of one variant and sub-axis.
