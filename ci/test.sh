@@ -73,12 +73,25 @@ step_tests() {
         # Many tests wait most of the time, for limits of gpubench and for runs on the wall clock.
         NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((2 * $(nproc)))}" \
             cargo nextest run --release "${packages[@]}"
-        # nextest does not run the examples in documentation.
-        bounded 20m cargo test --release "${packages[@]}" --doc
+        # nextest does not run the examples in documentation, which few packages have.
+        local package
+        for package in $(documented); do
+            bounded 20m cargo test --release --locked --doc --package "$package"
+        done
     else
         # Unlike nextest it ends no single test that hangs.
         bounded 60m cargo test --release "${packages[@]}"
     fi
+}
+
+# The packages with examples in their documentation, by the nearest Cargo.toml.
+documented() {
+    local file folder
+    git grep -lE '^ *//[/!] ```' -- '*.rs' | while read -r file; do
+        folder=$(dirname "$file")
+        while [ ! -f "$folder/Cargo.toml" ]; do folder=$(dirname "$folder"); done
+        sed -n '/^\[package\]/,/^\[/s/^name = "\(.*\)"$/\1/p' "$folder/Cargo.toml"
+    done | sort -u
 }
 
 step_tidy() { task tidy; }
@@ -162,5 +175,21 @@ for name in "${wanted[@]}"; do
     fi
 done
 
-for name in "${wanted[@]}"; do run_step "$name"; done
+# The clients mostly wait: they run beside the steps after the tests, and their output follows.
+beside=
+for name in "${wanted[@]}"; do
+    [ "$name" != clients ] || [ -z "$beside" ] || continue
+    run_step "$name"
+    if [ "$name" = tests ] && [[ " ${wanted[*]} " = *" clients "* ]]; then
+        run_step clients >"$scratch/clients.log" 2>&1 &
+        beside=$!
+    fi
+done
+if [ -n "$beside" ]; then
+    status=0
+    wait "$beside" || status=$?
+    cat "$scratch/clients.log"
+    current=clients
+    [ "$status" = 0 ] || exit "$status"
+fi
 say "all ok after $SECONDS s"

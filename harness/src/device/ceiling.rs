@@ -82,8 +82,8 @@ impl Reported {
     pub fn rated(&self, ceiling: Ceiling, identity: &DeviceIdentity) -> Option<Rated> {
         match ceiling {
             Ceiling::Dram => self.dram(),
-            Ceiling::Fp32 => self.arithmetic(self.cores?, "cores"),
-            Ceiling::Fp64 => self.lanes(identity, lanes_of(identity)?.0, "FP64"),
+            Ceiling::Single => self.arithmetic(self.cores?, "cores"),
+            Ceiling::Double => self.lanes(identity, lanes_of(identity)?.0, "FP64"),
             Ceiling::Int => self.lanes(identity, lanes_of(identity)?.1?, "integer"),
             Ceiling::Tensor => self.lanes(identity, tensor_lanes_of(identity)?, "tensor"),
             Ceiling::Link => self.link(1.0),
@@ -188,8 +188,8 @@ mod tests {
         let (hopper, ampere) = (device("9.0", 132), device("8.0", 108));
         for (reported, identity, ceiling, tera) in [
             (h100, &hopper, Ceiling::Dram, 3.352),
-            (h100, &hopper, Ceiling::Fp32, 66.908),
-            (h100, &hopper, Ceiling::Fp64, 33.454),
+            (h100, &hopper, Ceiling::Single, 66.908),
+            (h100, &hopper, Ceiling::Double, 33.454),
             (h100, &hopper, Ceiling::Int, 33.454),
             (h100, &hopper, Ceiling::Link, 0.063_015),
             (h100, &hopper, Ceiling::LinkBothWays, 0.126_03),
@@ -201,7 +201,7 @@ mod tests {
                 "{ceiling:?} {rated:?}"
             );
         }
-        let source = h100.rated(Ceiling::Fp64, &hopper).map(|rated| rated.source);
+        let source = h100.rated(Ceiling::Double, &hopper).map(|rated| rated.source);
         let expected = "SM clock 1980 MHz x 8448 FP64 lanes on 132 SMs x 2";
         assert_eq!(source.as_deref(), Some(expected));
     }
@@ -216,13 +216,13 @@ mod tests {
         };
         for (identity, ceiling) in [
             (device("9.0", 132), Ceiling::Dram),
-            (device("9.0", 132), Ceiling::Fp32),
+            (device("9.0", 132), Ceiling::Single),
             (device("9.0", 132), Ceiling::Link),
             (device("9.0", 132), Ceiling::Tensor),
-            (device("9.0", 0), Ceiling::Fp64),
+            (device("9.0", 0), Ceiling::Double),
             (device("6.1", 20), Ceiling::Int),
-            (device("99.0", 20), Ceiling::Fp64),
-            (device("", 20), Ceiling::Fp64),
+            (device("99.0", 20), Ceiling::Double),
+            (device("", 20), Ceiling::Double),
         ] {
             assert_eq!(some.rated(ceiling, &identity), None, "{ceiling:?}");
         }

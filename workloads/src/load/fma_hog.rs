@@ -21,7 +21,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup: compute::chain,
     verify: verify_chain,
     more: More {
-        ceiling: Some(Ceiling::Fp32),
+        ceiling: Some(Ceiling::Single),
         ..More::NONE
     },
 }];

@@ -39,7 +39,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
-            ceiling: Some(Ceiling::Fp64),
+            ceiling: Some(Ceiling::Double),
             ..More::NONE
         },
     },

@@ -51,9 +51,9 @@ pub enum Ceiling {
     /// Bytes of DRAM, read and written.
     Dram,
     /// Single-precision operations.
-    Fp32,
+    Single,
     /// Double-precision operations.
-    Fp64,
+    Double,
     /// 32-bit integer multiply-adds.
     Int,
     /// Operations of tensor cores on half-precision inputs with single-precision sums.
