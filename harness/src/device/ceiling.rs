@@ -201,7 +201,9 @@ mod tests {
                 "{ceiling:?} {rated:?}"
             );
         }
-        let source = h100.rated(Ceiling::Double, &hopper).map(|rated| rated.source);
+        let source = h100
+            .rated(Ceiling::Double, &hopper)
+            .map(|rated| rated.source);
         let expected = "SM clock 1980 MHz x 8448 FP64 lanes on 132 SMs x 2";
         assert_eq!(source.as_deref(), Some(expected));
     }

@@ -11,10 +11,6 @@ use super::{cells, fault_trials, mechanism_rows, timer};
 use crate::gate::GateError;
 use crate::score;
 
-/// Said of records up to format 2.1.
-const POOLED: &str = "the record keeps its proofs by mechanism, not by cell: each cell is judged \
-                      by all proofs of its mechanism";
-
 /// A record that cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
@@ -36,10 +32,7 @@ pub enum JudgeError {
 pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     let record = Record::open(dir)?;
     let mut run = record.run().clone();
-    let mut warnings = record.warnings().to_vec();
-    if run.plan.required_proofs.is_none() {
-        warnings.push(POOLED.to_owned());
-    }
+    let warnings = record.warnings().to_vec();
     let events = read_events(dir)?.events;
     let ended = cells::endings(&events);
     let mut finished = None;

@@ -99,6 +99,13 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
     if !record.matrix.iter().any(|row| row.outcome.is_measured()) {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
+    if record.plan.required_proofs.is_none() {
+        notices.push(
+            "PROOFS BY MECHANISM: before format 2.2 a record did not keep the proofs of each cell; \
+             every cell is judged by all proofs of its mechanism"
+                .to_owned(),
+        );
+    }
     notices.extend(record.records_left_out.iter().map(|left_out| {
         let (record, reason) = (clean(&left_out.record), clean(&left_out.reason));
         format!("LEFT OUT: the fault trials of {record} do not count: {reason}")
