@@ -5,5 +5,5 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home="$root/target/oracles"
 [ -x "$home/bin/python" ] || python3 -m venv "$home"
-"$home/bin/python" -m pip install --quiet --disable-pip-version-check numpy==2.4.6
-"$home/bin/python" -c 'import numpy; print("oracle: numpy", numpy.__version__)'
+"$home/bin/python" -m pip install --quiet --disable-pip-version-check numpy==2.4.6 scipy==1.17.1
+"$home/bin/python" -c 'import numpy, scipy; print("oracles:", numpy.__version__, scipy.__version__)'

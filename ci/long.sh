@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # Checks that take long or need more tools: `bash ci/long.sh [STEP...]`. With no STEP all run.
 #
-# They build the tenant's package alone, in a folder of its own, because compiler flags change every
-# package. valgrind hides the kernel's vDSO, which rustix reads unless it uses libc.
+# The first three build the tenant's package alone, in a folder of its own, because compiler flags
+# change every package. valgrind hides the kernel's vDSO, which rustix reads unless it uses libc.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source ci/steps.sh
 
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
-export RUSTFLAGS="${RUSTFLAGS:-} --cfg loom --cfg rustix_use_libc"
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/long"
+plain_flags="${RUSTFLAGS:-}"
+plain_target="${CARGO_TARGET_DIR:-target}"
+export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
+export CARGO_TARGET_DIR="$plain_target/long"
 
-steps=(loom memcheck drd)
+steps=(loom memcheck drd formats page scale fleets history machines contention profiles)
 package=(--locked -p gpubench-workloads)
-
-say() { printf '== %s\n' "$*"; }
 
 # The ring between issuer and reaper and the count of committed rows, in every order of execution
 # that the memory model allows.
@@ -41,18 +42,104 @@ step_memcheck() { under_valgrind memcheck --leak-check=full --show-leak-kinds=de
 # Accesses of two threads to the same memory without an order.
 step_drd() { under_valgrind drd; }
 
-wanted=("$@")
-[ $# -gt 0 ] || wanted=("${steps[@]}")
-for name in "${wanted[@]}"; do
-    if ! declare -F "step_$name" >/dev/null; then
-        say "unknown step $name (known: ${steps[*]})"
-        exit 2
-    fi
-done
+# The harness as users get it, without the flags above.
+plain() { RUSTFLAGS="$plain_flags" CARGO_TARGET_DIR="$plain_target" "$@"; }
 
+# What the binary writes, read by programs of others, with promtool.
+step_formats() {
+    GPUBENCH_REQUIRE_PROMTOOL=1 plain bash ci/test.sh readers
+}
+
+# The pages of a smoke run and of the record of an H100 in a real browser.
+step_page() (
+    bash ci/install-page.sh
+    plain cargo build --locked --release --quiet
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-page.XXXXXX")
+    trap 'rm -rf "$scratch"' EXIT
+    program="$plain_target/release/gpubench"
+    "$program" matrix --device virtual --profile smoke --out "$scratch/smoke" >/dev/null
+    "$program" report reports/examples/h100_580.159.04_matrix --format html \
+        --output "$scratch/h100.html"
+    timeout --kill-after=30 5m python3 ci/check_page.py --axe target/page/axe.min.js \
+        "$scratch/smoke/report.html" "$scratch/h100.html"
+)
+
+# Two records with 20 million samples: `report` and `diff` beside DuckDB.
+step_scale() {
+    local scratch status=0
+    bash ci/install-readers.sh
+    plain cargo build --locked --release --quiet
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-scale.XXXXXX")
+    "$plain_target/release/gpubench" matrix --device virtual --profile smoke \
+        --out "$scratch/smoke" >/dev/null
+    timeout --kill-after=30 30m target/readers/bin/python ci/check_scale.py \
+        "$plain_target/release/gpubench" "$scratch/smoke" || status=$?
+    rm -rf "$scratch"
+    return "$status"
+}
+
+# 1,000 simulated fleets of 1,000 GPUs, healthy and with a sick one; every change simulates fewer.
+step_fleets() {
+    GPUBENCH_FLEETS=1000 plain cargo test --locked --release --workspace \
+        --exclude 'gpubench-virtual-gpu*-so' --lib \
+        outliers::tests::healthy
+}
+
+# 365 nights and a fleet of 1,000 GPUs by the release binary: time, memory, and what is found. It
+# needs 10 GB of disk for a while.
+step_history() (
+    plain cargo build --locked --release --quiet
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-history.XXXXXX")
+    trap 'rm -rf "$scratch"' EXIT
+    python3 -m doctest ci/check_history.py
+    program=$(realpath "$plain_target/release/gpubench")
+    "$program" matrix --device virtual --out "$scratch/base" >/dev/null
+    timeout --kill-after=30 30m python3 ci/check_history.py "$program" "$scratch"
+)
+
+# Runs one test of the built binary in the release profile, with its output.
+one_test() {
+    plain timeout --kill-after=30 120m cargo test --release --locked --workspace \
+        --exclude 'gpubench-virtual-gpu*-so' --test it -- --exact --nocapture "$1"
+}
+
+# 200 random machine files: how often the planted value lies in the printed interval, and wrong
+# levels. GPUBENCH_MACHINES=7-7 measures one seed again.
+step_machines() {
+    GPUBENCH_MACHINES="${GPUBENCH_MACHINES:-1-200}" \
+        one_test machines::random_machines_have_their_planted_retention_and_level
+}
+
+# Runs on the wall clock beside another process that takes 2, 5 and 20 % of each core. For an idle
+# host.
+step_contention() {
+    GPUBENCH_CPU_TAKEN="${GPUBENCH_CPU_TAKEN:-2 5 20}" \
+        one_test cpu_contention::no_decided_row_is_wrong_beside_another_process
+}
+
+# Every shipped profile whole on the virtual GPU: its wall time, cells measured and rows decided.
+# GPUBENCH_PROFILES names some of them.
+step_profiles() {
+    plain cargo build --release --locked
+    local profile program="$plain_target/release/gpubench" out
+    out=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-profiles.XXXXXX")
+    local all=(smoke default scaling claims online-inference batch-training oversubscription
+        notebooks saas-hostile student-lab nightly weekly)
+    for profile in ${GPUBENCH_PROFILES:-${all[*]}}; do
+        local from=$SECONDS status=0
+        "$program" matrix --device virtual --profile "$profile" --out "$out/$profile" \
+            >"$out/$profile.log" 2>&1 || status=$?
+        if [ "$status" != 0 ]; then
+            say "$profile ended with status $status: $out/$profile.log"
+            return 1
+        fi
+        python3 ci/count_verdicts.py "$out/$profile" $((SECONDS - from))
+        rm -rf "${out:?}/$profile"
+    done
+    rm -rf "$out"
+}
+
+choose_steps "$@"
 for name in "${wanted[@]}"; do
-    started=$SECONDS
-    say "$name"
-    "step_$name"
-    say "$name: ok after $((SECONDS - started)) s"
+    run_step "$name"
 done

@@ -5,21 +5,23 @@
 # the whole workspace: dependencies are compiled once, and tests run the binary that users get.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source ci/steps.sh
 
 # More jobs would exceed the memory of a small runner.
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
 packages=(--locked --workspace --exclude 'gpubench-virtual-gpu*-so')
-steps=(fmt clippy oracles tests tidy dummies msrv ptx smoke clients)
-
-say() { printf '== %s\n' "$*"; }
+steps=(fmt clippy oracles build tests tidy dummies msrv ptx smoke readers clients)
 
 # A folder of its own per run, removed at every exit.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-test.XXXXXX")
 current=none
+installing=()
 finish() {
     local status=$?
+    # An installation that is interrupted leaves half an environment behind.
+    wait "${installing[@]}" || true
     rm -rf "$scratch"
     [ "$status" = 0 ] || say "FAILED (status $status), step: $current"
 }
@@ -42,10 +44,29 @@ task() {
     bounded 30m "$(built)/gpubench-ci" "$@"
 }
 
-# Runs a script of this repository; a missing script fails the step.
-script() {
-    [ -f "$1" ] || { say "missing: $1"; return 1; }
-    bash "$@"
+# Starts the installation of the programs that a step needs, beside the steps before it, because it
+# mostly waits for the network.
+install_for() {
+    local name
+    case $1 in
+    oracles | clients | readers) name=$1 ;;
+    ptx) name=cuda-wheels ;;
+    *) return 0 ;;
+    esac
+    {
+        status=0
+        bounded 15m bash "ci/install-$name.sh" || status=$?
+        echo "$status" >"$scratch/install-$name.status"
+    } >"$scratch/install-$name.log" 2>&1 &
+    installing+=($!)
+}
+
+# Waits for an installation and prints what it printed. Its status is in a file, because the step
+# may run in a process of its own, which cannot wait for it.
+installed() {
+    until [ -s "$scratch/install-$1.status" ]; do sleep 0.1; done
+    cat "$scratch/install-$1.log"
+    return "$(cat "$scratch/install-$1.status")"
 }
 
 step_fmt() { task fmt; }
@@ -55,9 +76,10 @@ step_clippy() { cargo clippy --release "${packages[@]}" --all-targets -- -D warn
 # The reference programs that some tests compare with. After this step a test that does not find
 # them fails.
 step_oracles() {
-    script ci/install-oracles.sh
+    installed oracles
     export GPUBENCH_REQUIRE_ORACLES=1
-    python3 -m doctest ci/check_speed.py ci/operator_schema.py
+    python3 -m doctest ci/check_speed.py ci/operator_schema.py ci/count_verdicts.py
+    wait "${installing[@]}"
     check_speed
 }
 
@@ -66,6 +88,12 @@ step_oracles() {
 check_speed() {
     cargo build --release --quiet "${packages[@]}" --example whole_process
     target/oracles/bin/python ci/check_speed.py "$(built)/examples/whole_process"
+}
+
+# The tests and the product, so that no later step waits for a compiler.
+step_build() {
+    cargo test --release --no-run "${packages[@]}"
+    cargo build --locked --release
 }
 
 step_tests() {
@@ -106,7 +134,7 @@ step_msrv() {
 
 # The device code, compiled again: the result must equal the checked-in PTX byte for byte.
 step_ptx() {
-    script ci/install-cuda-wheels.sh
+    installed cuda-wheels
     task ptx --check
 }
 
@@ -121,9 +149,21 @@ step_smoke() {
     python3 ci/check_smoke.py "$scratch/smoke.json"
 }
 
+# What the binary writes, read by programs of others: the record of the step before, or its own.
+step_readers() {
+    local out="$scratch/smoke"
+    installed readers
+    target/readers/bin/python -m doctest ci/check_formats.py ci/check_scale.py
+    cargo build --locked --release --quiet
+    [ -f "$out/record.json" ] ||
+        bounded 10m "$(built)/gpubench" matrix --device virtual --profile smoke \
+            --out "$out" >/dev/null
+    bounded 10m target/readers/bin/python ci/check_formats.py "$(built)/gpubench" "$out"
+}
+
 # Unmodified programs of others on the virtual GPU: they must print the values of the machine file.
 step_clients() {
-    script ci/install-clients.sh
+    installed clients
     cc -Wall -Werror -o "$scratch/driver" ci/conformance_driver.c -ldl
     cargo build --locked --release --quiet
     local machine
@@ -156,31 +196,16 @@ victim() {
     python3 ci/check_victim.py "$scratch/victim/record.json" "$known"
 }
 
-# Runs one step and prints its duration. It is not called in a condition: there a function continues
-# after a failing command.
-run_step() {
-    local name=$1 started=$SECONDS
-    current="$name"
-    say "$name"
-    "step_$name"
-    say "$name: ok after $((SECONDS - started)) s"
-}
+choose_steps "$@"
+for name in "${wanted[@]}"; do install_for "$name"; done
 
-wanted=("$@")
-[ $# -gt 0 ] || wanted=("${steps[@]}")
-for name in "${wanted[@]}"; do
-    if ! declare -F "step_$name" >/dev/null; then
-        say "unknown step $name (known: ${steps[*]})"
-        exit 2
-    fi
-done
-
-# The clients mostly wait: they run beside the steps after the tests, and their output follows.
+# The clients mostly wait: once everything is built they run beside the steps that follow, and their
+# output comes last.
 beside=
 for name in "${wanted[@]}"; do
     [ "$name" != clients ] || [ -z "$beside" ] || continue
     run_step "$name"
-    if [ "$name" = tests ] && [[ " ${wanted[*]} " = *" clients "* ]]; then
+    if [ "$name" = build ] && [[ " ${wanted[*]} " = *" clients "* ]]; then
         run_step clients >"$scratch/clients.log" 2>&1 &
         beside=$!
     fi

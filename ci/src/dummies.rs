@@ -4,16 +4,16 @@
 //! A dummy is an existing entry under another name: the table says which one to copy. The copy of
 //! the tree lies below `target/` and shares the target folder, so that a second check is quick.
 
+mod copy;
 mod names;
 mod table;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::CiError;
-use crate::tree::{Tree, tracked};
+use crate::tree::Tree;
 use names::Names;
 use table::{Recipe, recipes};
 
@@ -37,7 +37,7 @@ pub fn run(root: &Path) -> Result<String, CiError> {
     let tree = Tree::read(root)?;
     let (files, touched) = with_dummies(&tree)?;
     let copy = target_folder(root).join("dummies");
-    write_copy(root, &copy, &files)?;
+    copy::write(root, &copy, &files)?;
     compile(root, &copy)?;
     let mut report =
         String::from("| to add | new files | lines added | files touched |\n|---|---|---|---|\n");
@@ -186,60 +186,6 @@ fn block(lines: &[&str], head: &str, inside: &str) -> Option<(usize, usize)> {
 fn target_folder(root: &Path) -> PathBuf {
     let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     given.map_or_else(|| root.join("target"), |path| root.join(path))
-}
-
-/// Makes `copy` hold the tracked files with `changed` over them; equal files keep their times.
-fn write_copy(root: &Path, copy: &Path, changed: &Changed) -> Result<(), CiError> {
-    let mut wanted: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
-    for path in tracked(root, "*")? {
-        if let Ok(bytes) = fs::read(root.join(&path)) {
-            wanted.insert(copy.join(path), bytes);
-        }
-    }
-    // Another version makes other packages: what is compiled here never passes for the real ones.
-    if let Some(bytes) = wanted.get_mut(&copy.join("Cargo.toml")) {
-        let text = String::from_utf8_lossy(bytes);
-        let version = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "\"");
-        *bytes = text
-            .replacen(version, "\nversion = \"0.0.0-dummies\"", 1)
-            .into_bytes();
-    }
-    let dummies = changed
-        .iter()
-        .map(|(path, text)| (copy.join(path), text.clone().into_bytes()));
-    wanted.extend(dummies);
-    remove_others(copy, &wanted).map_err(|source| write_error(copy, source))?;
-    for (path, bytes) in &wanted {
-        if fs::read(path).is_ok_and(|found| found == *bytes) {
-            continue;
-        }
-        let folder = path.parent().unwrap_or(copy);
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes));
-        written.map_err(|source| write_error(path, source))?;
-    }
-    Ok(())
-}
-
-fn remove_others(folder: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> std::io::Result<()> {
-    if !folder.is_dir() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            remove_others(&path, wanted)?;
-        } else if !wanted.contains_key(&path) {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
-}
-
-fn write_error(path: &Path, source: std::io::Error) -> CiError {
-    CiError::Write {
-        path: path.display().to_string(),
-        source,
-    }
 }
 
 /// Compiles the copy; an error or a warning is something that the table did not name.

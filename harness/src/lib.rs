@@ -24,6 +24,8 @@ pub mod gate;
 
 pub mod score;
 
+pub mod claims;
+
 pub mod judge;
 
 pub mod cli;

@@ -77,6 +77,9 @@ pub(crate) mod tests {
             shared_per_block_bytes: 64 << 10,
             compute_capability: (7, 5),
             copy_engines: 3,
+            sm_clock_khz: 1_590_000,
+            memory_clock_khz: 5_001_000,
+            memory_bus_bits: 256,
         };
         let large = DeviceProps {
             sm_count: 132,

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use gpubench_record::Calibration;
 use gpubench_record::run::ProfileRef;
 use gpubench_record::{
-    Cell, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateResult, GateScope, GateState,
+    Cell, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateKind, GateResult, GateScope, GateState,
     MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
 };
 
 use rows::{
-    empty_row, estimate, fault_row, fault_tally, jitter_row, mechanism, mig_row, overall,
-    reference_row, slicing_row,
+    claims, empty_row, estimate, fault_row, fault_tally, jitter_row, mechanism, mig_row,
+    operator_row, overall, reference_row, slicing_row,
 };
 pub(crate) use setup::{calibration, device, plan, provenance};
 
@@ -77,13 +77,20 @@ pub(crate) fn real() -> RunRecord {
             },
         ],
         overall: vec![
-            overall("time-slicing", slicing, Some("L0"), Some("compute"), &[]),
-            overall("mig", "mig[3g+3g]", None, None, &["memory"]),
+            overall(
+                "time-slicing",
+                slicing,
+                Some("L0"),
+                Some("compute"),
+                [&["compute", "jitter"], &[]],
+            ),
+            overall("mig", "mig[3g+3g]", None, None, [&[], &["memory"]]),
         ],
         cells: cells(),
         probes: Vec::new(),
         service: Vec::new(),
         tenant_limits: Vec::new(),
+        dose_curves: Vec::new(),
         probe_figures: estimate(0.497, 0.49, 0.503, 24, "of the device")
             .map(|estimate| ProbeFigure {
                 variant: slicing.to_owned(),
@@ -98,7 +105,9 @@ pub(crate) fn real() -> RunRecord {
         fault_trials_stopped: None,
         fault_tallies: vec![fault_tally()],
         records_left_out: Vec::new(),
-        claims: Vec::new(),
+        operator: vec![operator_row(slicing)],
+        device_speed: None,
+        claims: claims(slicing),
     }
 }
 
@@ -142,6 +151,7 @@ pub(crate) fn all_waived() -> RunRecord {
     record.overall.clear();
     record.fault_tallies.clear();
     record.cells.clear();
+    record.operator.clear();
     for row in &mut record.mechanisms {
         row.outcome = Outcome::waived("the GPU is in use by process 4711");
         row.remedy = Some("stop process 4711, or choose another --device".to_owned());
@@ -176,7 +186,11 @@ fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
         gates: vec![GateResult {
             gate: Gate::Other("overlap".to_owned()),
             state: GateState::Passed,
+            kind: GateKind::Validity,
             scope: GateScope::Cell,
+            value: None,
+            limit: None,
+            unit: None,
             detail: "0.997 of the window, at least 0.95".to_owned(),
         }],
         tenant_results: results.collect(),

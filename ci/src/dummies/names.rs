@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_one_word_is_told_by_its_quotes() {
+    fn quotes_identify_a_name_of_one_word() {
         let (from, to) = (Names::of("x"), Names::of("a_b"));
         let text = "mod x; x::X \"x\" x() max";
         assert_eq!(

@@ -40,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "gpubench-virtual-gpu-hami-so",
         &["gpubench-virtual-gpu-hami"],
     ),
+    ("gpubench-compare", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-reports", &["gpubench-record", "gpubench-stats"]),
     (
@@ -49,6 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "gpubench",
         &[
+            "gpubench-compare",
             "gpubench-kernels",
             "gpubench-predict",
             "gpubench-record",
@@ -69,6 +71,7 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("polars", &["gpubench-reports"]),
     ("polars-core", &["gpubench-reports"]),
     ("polars-io", &["gpubench-reports"]),
+    ("polars-parquet-format", &["gpubench-reports"]),
 ];
 
 /// Dependencies outside the allowed ones; tests may use more.

@@ -1,7 +1,7 @@
 //! Equality with the NumPy program to the last bit: streams, arrivals and figures of many seeds.
 //!
-//! `ci/install-oracles.sh` installs the interpreter, which CI requires (GPUBENCH_REQUIRE_ORACLES is
-//! 1). Without it the test compares a fingerprint of all words with that of a run that agreed.
+//! Without an interpreter the test compares a fingerprint of all words with that of a run that
+//! agreed.
 
 use gpubench_predict::rng::{Pcg64, RngKind, Stream};
 use gpubench_predict::simulate::Scenario;
@@ -10,9 +10,10 @@ use gpubench_predict::simulate::scenario::{Hostile, TenantOverride};
 use gpubench_predict::simulate::summary::predict_seed;
 use gpubench_stats::schedule_hash;
 use serde_json::{Value, json};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+
+#[path = "../../stats/tests/reference/mod.rs"]
+mod reference;
 
 const SEEDS: u64 = 100;
 const RAW: usize = 64;
@@ -113,7 +114,8 @@ fn every_bit_equals_the_numpy_program() {
         .flat_map(|number| sets.iter().map(move |set| (seed(number), set)))
         .collect();
     let jobs: Vec<Value> = cases.iter().map(|(seed, set)| job(set, *seed)).collect();
-    let mut program = interpreter().map(|python| Words::of(&python, &Value::from(jobs)));
+    let python = reference::interpreter("compared with a fingerprint");
+    let mut program = python.map(|python| Words::of(&python, &Value::from(jobs)));
     let mut fingerprints = Vec::new();
     for (seed, scenario) in cases {
         let mut ours = streams(seed);
@@ -164,23 +166,9 @@ struct Words {
 impl Words {
     fn of(python: &Path, jobs: &Value) -> Self {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
-        let script = root().join("ci/oracle_numpy.py");
-        let mut child = Command::new(python)
-            .arg(script)
-            .arg("bits")
-            .arg(file.path())
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("the interpreter of the oracle starts");
-        let mut stdin = child.stdin.take().expect("stdin was piped");
-        stdin
-            .write_all(jobs.to_string().as_bytes())
+        let args = ["bits".as_ref(), file.path().as_os_str()];
+        reference::run(python, "oracle_numpy.py", &args, jobs.to_string())
             .expect("the oracle reads its jobs");
-        drop(stdin);
-        assert!(
-            child.wait().expect("the oracle ends").success(),
-            "the oracle failed"
-        );
         let bytes = std::fs::read(file.path()).expect("the oracle wrote its file");
         Self { bytes, position: 0 }
     }
@@ -198,23 +186,4 @@ impl Words {
     fn left(&self) -> usize {
         self.bytes.len() - self.position
     }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-#[expect(clippy::print_stderr, reason = "a test says what it compares with")]
-fn interpreter() -> Option<PathBuf> {
-    let python = root().join("target/oracles/bin/python");
-    if python.exists() {
-        return Some(python);
-    }
-    let is_required = std::env::var("GPUBENCH_REQUIRE_ORACLES").is_ok_and(|value| value == "1");
-    assert!(
-        !is_required,
-        "target/oracles is missing: run ci/install-oracles.sh"
-    );
-    eprintln!("compared with a fingerprint: target/oracles is missing; run ci/install-oracles.sh");
-    None
 }

@@ -55,6 +55,25 @@ fn the_worked_case_has_its_published_figures() {
 }
 
 #[test]
+fn what_mig_holds_fits_the_whole_gpu() {
+    // An instance of half an H200 has 69.5 GiB, which is 74.6 GB.
+    let text = "gpu = \"H200-141\"\n[[tenant]]\nname = \"x\"\nmemory_gb = 74\ncompute = 0.4\n";
+    let found = report(&demand(text)).expect("a report");
+    let kind = &found.kinds[0];
+    assert_eq!(
+        (kind.bound.by_memory, kind.by_mps, kind.by_mig),
+        (2, 2, Some(2))
+    );
+    assert!((found.gpu_memory_gb - 149.25).abs() < 0.01, "{found:?}");
+    for table in gpubench_predict::mig::tables() {
+        for mix in gpubench_predict::mig::placement::mixes(table) {
+            let held_gb: f64 = mix.iter().map(|profile| profile.memory_gb()).sum();
+            assert!(held_gb <= table.usable_gb(), "{}: {held_gb}", table.name);
+        }
+    }
+}
+
+#[test]
 fn mixed_tenants_get_mixed_instances() {
     let found = report(&demand(
         r#"

@@ -29,6 +29,10 @@ pub struct Calibration {
     /// Workloads that this device cannot run, with what it lacks; by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waived: BTreeMap<String, String>,
+    /// Workloads whose entry an earlier run on this device measured; empty where all were measured
+    /// in this run, and before format 2.3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
     /// The cost of observing; absent in virtual time, where observations take no time, and in
     /// records up to format 2.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,6 +65,15 @@ pub struct CalibrationBasis {
     pub share: f64,
     /// Hash over the PTX of every kernel.
     pub ptx_hash: String,
+}
+
+impl CalibrationBasis {
+    /// Whether both size the same request of the same kernels for the same share.
+    #[must_use]
+    pub fn has_target_of(&self, other: &Self) -> bool {
+        let target = |of: &Self| (of.service_ns, of.share.to_bits(), of.ptx_hash.clone());
+        target(self) == target(other)
+    }
 }
 
 /// The device that a calibration was made on. It is reused on no other.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu_gaps::CpuGaps;
 use crate::gate::Gate;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, OutcomeKind};
 use crate::plan::{Cell, CellTenant};
 use crate::workload::WorkloadSpec;
 
@@ -102,6 +102,22 @@ impl CellResult {
         self.gates.iter().find(|result| result.gate == *gate)
     }
 
+    /// Whether the cell would count but for disturbances beyond their limit.
+    #[must_use]
+    pub fn is_excluded_for_a_disturbance(&self) -> bool {
+        let mut failed = self.failed_gates(GateScope::Cell).peekable();
+        self.outcome.outcome == OutcomeKind::Inconclusive
+            && failed.peek().is_some()
+            && failed.all(|gate| gate.kind == GateKind::Disturbance)
+    }
+
+    /// The failed gates of this scope.
+    pub fn failed_gates(&self, scope: GateScope) -> impl Iterator<Item = &GateResult> {
+        let failed =
+            move |gate: &&GateResult| gate.state == GateState::Failed && gate.scope == scope;
+        self.gates.iter().filter(failed)
+    }
+
     /// The state of one gate; `None` where the cell has no such gate.
     #[must_use]
     pub fn gate_state(&self, gate: &Gate) -> Option<GateState> {
@@ -134,7 +150,7 @@ impl TenantResult {
 pub enum GateState {
     /// The condition holds.
     Passed,
-    /// It does not: the figures of its scope cannot be trusted.
+    /// It does not: the figures of its scope do not count.
     Failed,
     /// There is nothing to compare it with; fails nothing.
     NotEvaluated,
@@ -161,16 +177,46 @@ impl GateScope {
     }
 }
 
+/// What a gate asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateKind {
+    /// Whether the cell is what its plan says. A cell that is not never counts.
+    #[default]
+    Validity,
+    /// By how much something moved a figure of a valid cell. The cell counts with that bound, up to
+    /// a limit; one beyond the limit counts in the second reading only.
+    Disturbance,
+}
+
+impl GateKind {
+    const fn is_validity(&self) -> bool {
+        matches!(self, Self::Validity)
+    }
+}
+
 /// One gate's judgement of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateResult {
     /// The gate.
     pub gate: Gate,
+    /// What it asks.
+    #[serde(default, skip_serializing_if = "GateKind::is_validity")]
+    pub kind: GateKind,
     /// The judgement.
     pub state: GateState,
     /// The figures that its failure spoils.
     #[serde(default, skip_serializing_if = "GateScope::is_cell")]
     pub scope: GateScope,
-    /// The figure and the bound that decided it, as text.
+    /// The figure that was judged; absent where none was, and before format 2.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The limit that it was compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// The unit of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// The judgement as text.
     pub detail: String,
 }

@@ -15,6 +15,50 @@ pub struct Gaps {
     pub gap_ns_sum: u64,
     /// The longest.
     pub gap_ns_max: u64,
+    /// Those of at least [`LONG_GAP_NS`]; absent where there is none, and before format 2.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long: Option<LongGaps>,
+}
+
+/// Shortest gap that can cost a turn on the device beside its own length: a twentieth of the usual
+/// time slice of 2 ms. A scheduler that takes the turn from a tenant that is idle for less would
+/// also take it between two requests of an undisturbed closed loop.
+pub const LONG_GAP_NS: u64 = 100_000;
+
+/// Gaps of at least [`LONG_GAP_NS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LongGaps {
+    /// How many.
+    pub gaps: u64,
+    /// Their sum.
+    pub gap_ns_sum: u64,
+}
+
+impl Gaps {
+    /// Adds a gap.
+    pub fn add(&mut self, gap_ns: u64) {
+        self.gaps += 1;
+        self.gap_ns_sum += gap_ns;
+        self.gap_ns_max = self.gap_ns_max.max(gap_ns);
+        if gap_ns >= LONG_GAP_NS {
+            let long = self.long.get_or_insert_default();
+            long.gaps += 1;
+            long.gap_ns_sum += gap_ns;
+        }
+    }
+
+    /// The long gaps: as counted; where only the longest is known, as many as the sum allows.
+    #[must_use]
+    pub fn long(&self) -> LongGaps {
+        match self.long {
+            Some(long) => long,
+            None if self.gap_ns_max < LONG_GAP_NS => LongGaps::default(),
+            None => LongGaps {
+                gaps: self.gaps.min(self.gap_ns_sum / LONG_GAP_NS),
+                gap_ns_sum: self.gap_ns_sum,
+            },
+        }
+    }
 }
 
 /// The gaps of the threads that work in a phase.
@@ -26,6 +70,10 @@ pub struct PhaseGaps {
     /// it sleeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaper: Option<Gaps>,
+    /// Ends of requests whose stamps the reaper's gaps can have made late, each with the most by
+    /// which they can; absent in the closed loop, and where they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ends: Option<Gaps>,
 }
 
 /// The gaps of a tenant in one cell. Only tenants that poll for completions on the wall clock count

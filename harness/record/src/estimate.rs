@@ -15,10 +15,26 @@ pub struct Estimate {
     pub hi: f64,
     /// What the ends are.
     pub ends: Ends,
+    /// The parts of an interval over blocks; absent for every other figure.
+    pub parts: Option<Parts>,
     /// Blocks (trials for proportions) behind it.
     pub n: u32,
     /// Its unit: `ratio`, `native medians`, `index`.
     pub unit: String,
+}
+
+/// The parts of an interval over blocks: `lo = stat_lo - sys_lo` and `hi = stat_hi + sys_hi`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Parts {
+    /// Lower end of the statistical part, which more blocks narrow.
+    pub stat_lo: f64,
+    /// Upper end of the statistical part.
+    pub stat_hi: f64,
+    /// By how much known disturbances lower the lower end; at least 0. No number of blocks narrows
+    /// it. Null where the format of the record cannot give it.
+    pub sys_lo: Option<f64>,
+    /// By how much known disturbances raise the upper end; at least 0.
+    pub sys_hi: Option<f64>,
 }
 
 /// What the ends of a figure are.
@@ -58,6 +74,8 @@ struct Json {
     range: Option<[f64; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     at_least: Option<f64>,
+    #[serde(flatten)]
+    parts: Option<Parts>,
     n: u32,
     unit: String,
 }
@@ -82,6 +100,7 @@ impl TryFrom<Json> for Estimate {
             lo,
             hi,
             ends,
+            parts: json.parts,
             n: json.n,
             unit: json.unit,
         })
@@ -97,6 +116,7 @@ impl From<Estimate> for Json {
             hi: (ends == Ends::Interval).then_some(hi),
             range: (ends == Ends::Range).then_some([lo, hi]),
             at_least: (ends == Ends::AtLeast).then_some(lo),
+            parts: estimate.parts,
             n: estimate.n,
             unit: estimate.unit,
         }
@@ -105,7 +125,7 @@ impl From<Estimate> for Json {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ends, Estimate};
+    use super::{Ends, Estimate, Parts};
 
     #[test]
     fn ends_have_the_key_of_their_kind_and_read_back() -> Result<(), serde_json::Error> {
@@ -119,6 +139,7 @@ mod tests {
                 lo: 1.0,
                 hi,
                 ends,
+                parts: None,
                 n: 3,
                 unit: "ratio".to_owned(),
             };
@@ -135,6 +156,32 @@ mod tests {
             r#"{"value":2.0,"lo":1.0,"hi":3.0,"range":[1.0,3.0],"n":3,"unit":"ratio"}"#,
         ] {
             assert!(serde_json::from_str::<Estimate>(text).is_err(), "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_parts_of_an_interval_have_keys_and_an_unknown_part_is_null()
+    -> Result<(), serde_json::Error> {
+        for (sys_lo, shown) in [(Some(0.25), "0.25"), (None, "null")] {
+            let estimate = Estimate {
+                value: 2.0,
+                lo: 1.0,
+                hi: 3.0,
+                ends: Ends::Interval,
+                parts: Some(Parts {
+                    stat_lo: 1.25,
+                    stat_hi: 3.0,
+                    sys_lo,
+                    sys_hi: sys_lo.map(|_| 0.0),
+                }),
+                n: 3,
+                unit: "ratio".to_owned(),
+            };
+            let text = serde_json::to_string(&estimate)?;
+            let keys = format!(r#""stat_lo":1.25,"stat_hi":3.0,"sys_lo":{shown},"sys_hi""#);
+            assert!(text.contains(&keys), "{text}");
+            assert_eq!(serde_json::from_str::<Estimate>(&text)?, estimate);
         }
         Ok(())
     }

@@ -9,11 +9,13 @@ use crate::calibration::Calibration;
 use crate::cell::TenantResult;
 use crate::fault::FaultObservation;
 use crate::mechanism::MechanismRow;
-use crate::plan::Plan;
+use crate::plan::{Cell, Plan};
 use crate::probe::ProbeResult;
 use crate::proof::Proof;
 use crate::provenance::{DeviceIdentity, Provenance};
+use crate::speed::{Heating, SpeedCheck};
 use crate::surroundings::Surroundings;
+use crate::top_up::TopUp;
 use crate::version::FormatVersion;
 use crate::xid::XidLine;
 
@@ -73,6 +75,23 @@ pub enum RunEvent {
         /// How it ended.
         reason: String,
     },
+    /// The device was heated before the first cell.
+    Heated {
+        /// How.
+        heating: Heating,
+    },
+    /// The device was loaded because it had been idle.
+    KeptWarm {
+        /// How long it had been idle.
+        idle_ns: u64,
+        /// How long it was loaded.
+        load_ns: u64,
+    },
+    /// The check kernel was measured between two cells.
+    SpeedChecked {
+        /// Its rate.
+        check: SpeedCheck,
+    },
     /// A cell began.
     CellBegan {
         /// Its id.
@@ -107,6 +126,14 @@ pub enum RunEvent {
         /// Further observations around it.
         #[serde(default)]
         surroundings: Box<Surroundings>,
+    },
+    /// After the planned cells: which undecided rows get more blocks. Written once, where a row is
+    /// undecided.
+    ToppedUp {
+        /// The decision on each row.
+        top_up: TopUp,
+        /// The cells that run in addition.
+        cells: Vec<Cell>,
     },
     /// A probe ended.
     Probed {

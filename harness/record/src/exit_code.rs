@@ -79,9 +79,11 @@ impl ExitCode {
             Self::TrialFailed => "a cell failed, a mechanism failed, or fault trials stopped early",
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
-            Self::Inconclusive => "inconclusive (matrix --strict)",
-            Self::NotComparable => "records cannot be compared",
-            Self::Regression => "isolation got worse",
+            Self::Inconclusive => "inconclusive (diff, outliers, matrix --strict)",
+            Self::NotComparable => "records cannot be compared (diff)",
+            Self::Regression => {
+                "isolation got worse (diff), or a GPU differs from its peers (outliers)"
+            }
             Self::Interrupted => "interrupted by Ctrl-C or SIGTERM",
         }
     }

@@ -65,6 +65,7 @@ gates! {
     CpuGap => "cpu-gap",
     Baseline => "baseline",
     ServiceDrift => "service-drift",
+    DeviceDrift => "device-drift",
 }
 
 impl From<String> for Gate {

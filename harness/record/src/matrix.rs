@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::estimate::Estimate;
 use crate::outcome::Outcome;
 
+/// Fewest blocks for an interval that decides. Its width says the rest: with two degrees of freedom
+/// the 95 % interval is 4.3 standard errors wide on either side, with seven 2.4.
+pub const BLOCKS_MIN: u32 = 3;
+
 /// One row of the matrix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixRow {
@@ -58,8 +62,51 @@ pub struct MatrixRow {
     /// Memory beyond the limit over the limit, of the worst call, with the range of all rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overshoot: Option<Estimate>,
+    /// SM clock beside the aggressor over the solo clock, both means over closed loops: the factor
+    /// of the retention that the clock took. Divided by it, the retention is a ratio of cycles.
+    /// Absent where the clock was not read, and before format 2.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_part: Option<Estimate>,
     /// Requests behind the row.
     pub requests: u64,
+    /// Blocks that its deciding figures leave out; absent where they leave out none, and before
+    /// format 2.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_lost: Option<BlocksLost>,
+}
+
+/// Blocks that the deciding figures of a row leave out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlocksLost {
+    /// Blocks that were planned.
+    pub planned: u32,
+    /// Those that are left out.
+    pub lost: Vec<LostBlock>,
+}
+
+/// One block that is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostBlock {
+    /// Its number.
+    pub block: u32,
+    /// What kind of reason it was.
+    pub kind: LostKind,
+    /// The reason.
+    pub reason: String,
+}
+
+/// Why a block is left out.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum LostKind {
+    /// A cell of it was not measured, or not planned.
+    NotMeasured,
+    /// Something moved a figure of it by more than its limit.
+    Disturbance,
+    /// A cell of it was not what its plan says.
+    Validity,
 }
 
 impl MatrixRow {
@@ -103,18 +150,10 @@ pub struct OverallRow {
     pub level: Option<String>,
     /// The axis that decided it.
     pub weakest_axis: Option<String>,
+    /// Axes with a level, on which the overall level rests. Absent before format 2.3.
+    #[serde(default)]
+    pub axes: Vec<String>,
     /// Requested axes without a level; the overall level does not cover them.
     #[serde(default)]
     pub unmeasured_axes: Vec<String>,
-}
-
-/// One published claim, compared with this run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ClaimRow {
-    /// Id in the claims ledger.
-    pub id: String,
-    /// `supported`, `refuted`, `inconclusive` or `untested`.
-    pub verdict: String,
-    /// The figures that decided it.
-    pub evidence: String,
 }

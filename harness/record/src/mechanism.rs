@@ -22,6 +22,18 @@ pub struct MechanismProperties {
     pub sm_numbers: SmNumbers,
     /// Time after a tenant's first launch until the mechanism's limits are in effect.
     pub settles_ns: u64,
+    /// Longest period in which the mechanism lets a tenant run and then wait; 0 where none is
+    /// known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub period_ns: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// How the tenants of a mechanism share the device.
@@ -105,6 +117,7 @@ impl MechanismProperties {
             accounting_library: name == "hami",
             sm_numbers,
             settles_ns: if name == "hami" { 360_000_000 } else { 0 },
+            period_ns: if name == "hami" { 120_000_000 } else { 0 },
         }
     }
 }

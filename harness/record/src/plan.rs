@@ -6,10 +6,16 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::{Axis, Condition, Role, SubAxis};
+use crate::claim::{Claim, ClaimedWord};
+use crate::condition::{Condition, Role, SubAxis};
 use crate::fault::FaultTrial;
+use crate::margins::Margins;
 use crate::mechanism::MechanismProperties;
+pub use crate::planned::{PlannedPair, WorkloadFacts};
 use crate::proof::RequiredProof;
+use crate::rotation::Rotation;
+use crate::speed::SoakPlan;
+use crate::top_up::TopUp;
 use crate::user_victim::UserVictim;
 use crate::workload::Bursts;
 
@@ -62,6 +68,9 @@ pub struct Plan {
     pub durations: Durations,
     /// The conventions that turn figures into levels and words.
     pub thresholds: Thresholds,
+    /// The smallest changes that matter when records are compared; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margins: Option<Margins>,
     /// Name, and variant, of the mechanism of native cells: the reference of every comparison.
     #[serde(default = "crate::mechanism::reference_of_old_records")]
     pub reference: String,
@@ -79,6 +88,10 @@ pub struct Plan {
     /// The fault trials, which run after all cells, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_trials: Vec<FaultTrial>,
+    /// Names of the probes that run after all cells; empty in records before format 2.3, which
+    /// did not list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<String>,
     /// Facts of the workloads that gates and scores need, by name; an unlisted workload has none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub workloads: BTreeMap<String, WorkloadFacts>,
@@ -92,11 +105,30 @@ pub struct Plan {
     /// What published overviews claim of the planned mechanisms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<ClaimedWord>,
+    /// The claims that the run is compared with; absent before format 2.3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
     /// Requested mechanisms and axes that will not run.
     pub skips: Vec<Skip>,
+    /// The run of the profile's rotation, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<Rotation>,
+    /// What keeps the device at one speed; absent where nothing does, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak: Option<SoakPlan>,
+    /// The look at undecided rows after the planned blocks, where it found any. Its cells are those
+    /// of blocks from `blocks` on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_up: Option<TopUp>,
 }
 
 impl Plan {
+    /// Adds the cells that undecided rows get.
+    pub fn extend(&mut self, top_up: TopUp, cells: Vec<Cell>) {
+        self.top_up = Some(top_up);
+        self.cells.extend(cells);
+    }
+
     /// Time that the cells keep the device busy.
     #[must_use]
     pub fn device_time_ns(&self) -> u64 {
@@ -121,39 +153,6 @@ impl Plan {
 /// The sub-axis that jitter is read from by default.
 const fn jitter_from() -> SubAxis {
     SubAxis::Sm
-}
-
-/// Facts of one workload that gates and scores need.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WorkloadFacts {
-    /// `CUresult`s of refusals that answer a request: the workload measures how many of its
-    /// requests are refused.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answering_codes: Vec<i32>,
-}
-
-/// A victim and an aggressor that compete for one resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PlannedPair {
-    /// The sub-axis under which it is scored.
-    pub sub_axis: SubAxis,
-    /// Workload of the victim.
-    pub victim: String,
-    /// Workload of the aggressor.
-    pub aggressor: String,
-}
-
-/// What one published overview claims of one mechanism on one axis.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ClaimedWord {
-    /// The overview: `S0`, `S1`...
-    pub source: String,
-    /// The mechanism.
-    pub mechanism: String,
-    /// The axis.
-    pub axis: Axis,
-    /// Its word for the isolation.
-    pub word: String,
 }
 
 /// The share before plans recorded it.
@@ -234,7 +233,7 @@ impl Durations {
     }
 }
 
-/// The thresholds of `scoring-v1`. Conventions, versioned with the profile; not findings.
+/// The thresholds of `scoring-v2`. Conventions, versioned with the profile; not findings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Thresholds {
     /// Lower bound of retention for L3.
@@ -253,10 +252,9 @@ pub struct Thresholds {
     pub effectiveness_max: f64,
     /// Least share of a closed-loop window in which both tenants must have work outstanding.
     pub overlap_min: f64,
-    /// Greatest drift between the halves of a cell and between N and N', as a log ratio.
+    /// Drift of the native rate from the first block to the last, and of N' from N, that a row
+    /// mentions, as a log ratio.
     pub drift_max: f64,
-    /// Fewest blocks that may decide.
-    pub blocks_min: u32,
     /// Fewest open-loop requests in a block for a p99.
     pub jitter_requests_min: u32,
 }
@@ -273,7 +271,6 @@ impl Default for Thresholds {
             effectiveness_max: 0.90,
             overlap_min: 0.95,
             drift_max: 0.05,
-            blocks_min: 8,
             jitter_requests_min: 368,
         }
     }

@@ -71,6 +71,9 @@ pub struct Provenance {
     /// Host facts (kernel, CPU model, cores, governor, cgroup quota...), by name.
     #[serde(default)]
     pub host: BTreeMap<String, String>,
+    /// Labels that the user gave the run: cluster, pool, rack...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// `virtual` or `wall`: which clock the stamps are on.
     pub clock: String,
     /// Results of the timer self-test, in nanoseconds, by name; empty in virtual time.

@@ -7,13 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibration::Calibration;
 use crate::cell::CellResult;
+use crate::claim::ClaimRow;
+use crate::dose::DoseCurve;
 use crate::fault::{FaultResult, FaultTrial};
-use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
+use crate::matrix::{MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
+use crate::operator::OperatorRow;
 use crate::plan::Plan;
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::service::{ServiceRow, TenantLimit};
+use crate::speed::DeviceSpeed;
 use crate::tally::FaultTally;
 use crate::version::FormatVersion;
 
@@ -56,6 +60,16 @@ pub struct RunRecord {
     /// promise and a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenant_limits: Vec<TenantLimit>,
+    /// The retention at each dose of the aggressor, where the profile has several doses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dose_curves: Vec<DoseCurve>,
+    /// Progress and GPU time of all tenants in contended cells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operator: Vec<OperatorRow>,
+    /// What kept the device at one speed, and its speed between cells; absent where the plan has no
+    /// soak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_speed: Option<DeviceSpeed>,
     /// Each cell with outcome and gates.
     pub cells: Vec<CellResult>,
     /// The findings of probes, where they ran.
@@ -76,7 +90,7 @@ pub struct RunRecord {
     /// Other records on the command line with fault trials that were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records_left_out: Vec<RecordLeftOut>,
-    /// Published claims beside this run's levels.
+    /// Each claim of the ledger with its verdict on this run; empty in files before format 2.3.
     pub claims: Vec<ClaimRow>,
 }
 

@@ -22,6 +22,10 @@ pub struct Surroundings {
     /// coordinator, by name. Absent in virtual time, and where a namespace is not readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_clocks: Option<Vec<String>>,
+    /// Mean clock of the SMs in the closed loop by NVML. Absent where it was not read, and
+    /// before format 2.3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_clock_khz: Option<u64>,
     /// Failed observations by name ([`Unobserved`]), each with its error.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unobserved: BTreeMap<Unobserved, String>,

@@ -23,7 +23,11 @@ use serde::{Deserialize, Serialize};
 ///   `detector` is `source`, beside the kind of `ceiling`. Figures whose ends are no interval have
 ///   `range` or `at_least` in place of `lo` and `hi`. Tenants of cells report their `identity`,
 ///   escapes the windows of their denominator (`native_ppm`).
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 2 };
+/// - 2.3: a gate has a kind, and its figure, limit and unit as fields. An interval over blocks has
+///   its statistical and its systematic part (`stat_lo`, `stat_hi`, `sys_lo`, `sys_hi`).
+///   A row lists the blocks that it leaves out. Gaps of a tenant count long ones apart. The plan
+///   has no `blocks_min`: three blocks have an interval, and its width decides.
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 3 };
 
 /// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are
 /// brought up to date when they are read.

@@ -7,11 +7,13 @@
 
 use std::collections::BTreeSet;
 
-use gpubench_record::{Axis, SubAxis};
+use gpubench_record::SubAxis;
 
 mod pairs;
+mod selection;
 
 pub use pairs::{PAIRS, Pair, USER_VICTIM_PAIRS};
+pub use selection::{Selection, fault_classes, known_names};
 
 /// One scored dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +91,9 @@ pub const CATALOGUE: &[AxisEntry] = &[
     },
 ];
 
-/// The sub-axes that probes answer (`matrix --probes`) instead of cells. Probes test
-/// memory/capacity as well: one reservation while the neighbours hold all memory that they could
-/// allocate. In a cell the reservation is repeated while the neighbours allocate and free.
+/// The sub-axes that probes answer instead of cells. A probe tests memory/capacity as well: one
+/// reservation while the neighbours hold all memory that they could allocate. In a cell the
+/// reservation is repeated while the neighbours allocate and free.
 pub const PROBED: &[AxisEntry] = &[
     AxisEntry {
         name: "memory/cap",
@@ -117,56 +119,13 @@ pub const JITTER_SUB_AXIS: SubAxis = SubAxis::Sm;
 /// The question that the jitter axis answers.
 pub const JITTER_SUMMARY: &str = "does a neighbour add unpredictable latency to requests?";
 
-/// A part of the catalogue that a user can request by one name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Selection {
-    /// An axis with all its sub-axes, or the jitter axis.
-    Axis(Axis),
-    /// One sub-axis.
-    Sub(SubAxis),
-}
+/// The question that the fault axis answers.
+pub const FAULT_SUMMARY: &str = "does a fault of a neighbour harm a tenant?";
 
-impl Selection {
-    /// Finds a selection by the name that [`known_names`] lists.
-    #[must_use]
-    pub fn find(name: &str) -> Option<Self> {
-        if let Some(entry) = CATALOGUE.iter().find(|entry| entry.name == name) {
-            return Some(Self::Sub(entry.sub_axis));
-        }
-        known_axes()
-            .into_iter()
-            .find(|axis| axis.as_str() == name)
-            .map(Self::Axis)
-    }
-
-    /// Whether it needs the cells of `sub_axis`.
-    #[must_use]
-    pub fn needs(self, sub_axis: SubAxis) -> bool {
-        match self {
-            Self::Axis(Axis::Jitter) => sub_axis == JITTER_SUB_AXIS,
-            Self::Axis(axis) => sub_axis.axis() == axis,
-            Self::Sub(sub) => sub_axis == sub,
-        }
-    }
-}
-
-/// The axes that have at least one entry, and jitter, in report order.
+/// Whether a probe makes the row of this sub-axis.
 #[must_use]
-pub fn known_axes() -> Vec<Axis> {
-    Axis::ALL
-        .into_iter()
-        .filter(|&axis| {
-            axis == Axis::Jitter || CATALOGUE.iter().any(|entry| entry.sub_axis.axis() == axis)
-        })
-        .collect()
-}
-
-/// Every name that [`Selection::find`] accepts: axes first, then `axis/sub-axis`.
-#[must_use]
-pub fn known_names() -> Vec<&'static str> {
-    let axes = known_axes().into_iter().map(Axis::as_str);
-    axes.chain(CATALOGUE.iter().map(|entry| entry.name))
-        .collect()
+pub fn is_probed(sub_axis: SubAxis) -> bool {
+    sub_axis == SubAxis::Capacity || PROBED.iter().any(|entry| entry.sub_axis == sub_axis)
 }
 
 /// Every workload that is the victim of some pair, in report order.
@@ -192,9 +151,9 @@ fn in_order_of_pairs(side: impl Fn(&Pair) -> &'static str) -> Vec<&'static str> 
 mod tests {
     use std::collections::BTreeSet;
 
-    use gpubench_record::{Axis, SubAxis};
+    use gpubench_record::SubAxis;
 
-    use super::{CATALOGUE, JITTER_SUB_AXIS, PROBED, Selection, known_axes, known_names};
+    use super::{CATALOGUE, JITTER_SUB_AXIS, PROBED};
 
     #[test]
     fn entries_are_unique_and_have_a_question() {
@@ -222,37 +181,5 @@ mod tests {
                 .iter()
                 .any(|entry| entry.sub_axis == JITTER_SUB_AXIS)
         );
-    }
-
-    #[test]
-    fn every_known_name_is_found() {
-        for name in known_names() {
-            assert!(Selection::find(name).is_some(), "{name}");
-        }
-        assert_eq!(Selection::find("l3"), None);
-        assert_eq!(Selection::find("compute/dram"), None);
-    }
-
-    #[test]
-    fn only_axes_with_something_to_run_are_known() {
-        for axis in Axis::ALL {
-            let mut entries = CATALOGUE.iter();
-            let runs = entries.any(|entry| Selection::Axis(axis).needs(entry.sub_axis));
-            assert_eq!(known_axes().contains(&axis), runs, "{axis:?}");
-        }
-        assert!(
-            !known_axes().contains(&Axis::Fault),
-            "fault trials are no cells"
-        );
-    }
-
-    #[test]
-    fn jitter_needs_only_the_cells_of_its_sub_axis() {
-        let needed: Vec<SubAxis> = CATALOGUE
-            .iter()
-            .map(|entry| entry.sub_axis)
-            .filter(|&sub| Selection::Axis(Axis::Jitter).needs(sub))
-            .collect();
-        assert_eq!(needed, [SubAxis::Sm]);
     }
 }

@@ -247,13 +247,18 @@ fn json(advice: &Advice, files: &[ConfigFile]) -> Result<String, ExpectedError> 
 mod tests {
     use gpubench_predict::advise::Answers;
 
+    use super::super::ui::ColorWhen;
     use super::{Ui, ask_all};
 
     #[test]
     fn a_dialog_repeats_a_question_until_its_answer_is_accepted() {
         let mut answers = Answers::default();
         let mut input = "maybe\nhard\n no \nunread\n".as_bytes();
-        let result = ask_all(&mut answers, &mut input, &Ui::from_environment());
+        let result = ask_all(
+            &mut answers,
+            &mut input,
+            &Ui::from_environment(ColorWhen::Auto),
+        );
         assert!(result.is_ok());
         assert_eq!(
             (answers.value(1), answers.value(2)),
@@ -266,7 +271,11 @@ mod tests {
     fn a_dialog_ends_with_its_input() {
         let mut answers = Answers::default();
         let mut input = "shared\n".as_bytes();
-        let result = ask_all(&mut answers, &mut input, &Ui::from_environment());
+        let result = ask_all(
+            &mut answers,
+            &mut input,
+            &Ui::from_environment(ColorWhen::Auto),
+        );
         assert!(result.is_ok());
         assert_eq!((answers.value(1), answers.value(3)), (Some("shared"), None));
     }

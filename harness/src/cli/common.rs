@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
-use crate::judge::HostOptions;
+use crate::judge::{HostOptions, Reconfigure};
 use crate::profile::units::Span;
 use crate::profile::{self, Overrides, Profile};
 use crate::{axis, catalogue};
@@ -37,6 +37,13 @@ pub struct ProfileFlags {
     /// Seed of all random choices [default: that of the profile]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     pub seed: Option<u64>,
+    /// Run of the profile's rotation [default: 0]
+    ///
+    /// A profile with `rotation` leaves expensive measurements to other runs of a cycle. Pass 0, 1,
+    /// 2... in turn: N counts modulo the length of the cycle. The record has it; the hash of the
+    /// profile does not change with it.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0, u32::MAX.into()))]
+    pub rotation: Option<u32>,
     /// Only these mechanisms (repeat, or separate by commas)
     #[arg(
         long,
@@ -67,8 +74,13 @@ pub struct ProfileFlags {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub victim_ready: Option<Span>,
     /// Allow changes of device settings (MIG, compute mode, time slice), undone after the run
+    ///
+    /// The virtual GPU allows them without this flag.
     #[arg(long)]
     pub allow_reconfigure: bool,
+    /// Change no device setting, also not on the virtual GPU
+    #[arg(long, conflicts_with = "allow_reconfigure")]
+    pub no_reconfigure: bool,
     /// HAMi library to preload [default: /usr/local/vgpu/libvgpu.so]
     ///
     /// With this flag the run uses the wall clock, also on the virtual GPU, because the threads of
@@ -85,6 +97,7 @@ impl ProfileFlags {
     pub fn load(&self) -> Result<Profile, ExpectedError> {
         let overrides = Overrides {
             seed: self.seed,
+            rotation: self.rotation,
             mechanisms: self.mechanism.clone(),
             axes: self.axis.clone(),
             victim_cmd: self.victim_cmd.clone(),
@@ -99,7 +112,11 @@ impl ProfileFlags {
     pub fn host_options(&self) -> HostOptions {
         HostOptions {
             hami_lib: self.hami_lib.clone(),
-            allow_reconfigure: self.allow_reconfigure,
+            reconfigure: match (self.allow_reconfigure, self.no_reconfigure) {
+                (true, _) => Reconfigure::Allowed,
+                (false, true) => Reconfigure::Refused,
+                (false, false) => Reconfigure::OnVirtual,
+            },
         }
     }
 }

@@ -3,7 +3,8 @@
 use gpubench_record::{ExitCode, Verification};
 use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality};
 
-use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
+use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, whole};
+use super::spread;
 use super::ui::{Ui, table};
 use crate::error::ExpectedError;
 use crate::judge::device_check::Achieved;
@@ -17,19 +18,40 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Usage,
     ExitCode::NothingRan,
     ExitCode::OutputFailed,
+    ExitCode::NotRestored,
+    ExitCode::Interrupted,
 ];
+
+/// Most sessions of one call.
+const SESSIONS_MAX: u32 = 100;
 
 /// Checks this host: device, mechanisms, clocks, timers, smallest detectable effect
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
     #[command(flatten)]
-    device: DeviceFlag,
+    pub(super) device: DeviceFlag,
     #[command(flatten)]
-    profile: ProfileFlags,
+    pub(super) profile: ProfileFlags,
     /// Verify the kernels of every workload on the device
     #[arg(long)]
     verify: bool,
+    /// Measure how far equal sessions differ, and keep it for plan and diff
+    ///
+    /// Each session measures the profile's victims alone on the device, every cell twice. Sessions
+    /// of earlier calls count too. Call it on several days: sessions of one call share a driver
+    /// load and a temperature. The file is $XDG_STATE_HOME/gpubench/spread/UUID.json.
+    #[arg(long)]
+    calibrate: bool,
+    /// Sessions of one call
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "calibrate",
+        default_value_t = 3,
+        value_parser = whole::<u32>(1, SESSIONS_MAX.into()),
+    )]
+    pub(super) sessions: u32,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     format: TextFormat,
@@ -41,12 +63,20 @@ pub struct Args {
 /// When the profile is wrong, nothing can run on this host, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
+    if args.calibrate {
+        let found = spread::run(args, &profile, ui)?;
+        match args.format {
+            TextFormat::Json => ui.print(&pretty_json(&found)?)?,
+            TextFormat::Table => ui.print_text(&spread::as_text(&found))?,
+        }
+        return Ok(ExitCode::Done);
+    }
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let (report, limit) = check_host(device, &options, &profile, args.verify)?;
-    ui.print(&match args.format {
-        TextFormat::Json => pretty_json(&to_json(&report))?,
-        TextFormat::Table => as_text(&report),
-    })?;
+    match args.format {
+        TextFormat::Json => ui.print(&pretty_json(&to_json(&report))?)?,
+        TextFormat::Table => ui.print_text(&as_text(&report))?,
+    }
     if report
         .verified
         .iter()

@@ -2,10 +2,10 @@
 
 use clap::ValueEnum;
 use gpubench_record::ExitCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::common::{TextFormat, exit_codes_help};
-use super::ui::{Ui, table};
+use super::common::{TextFormat, exit_codes_help, pretty_json};
+use super::ui::{Ui, natural_table};
 use crate::catalogue;
 use crate::error::ExpectedError;
 use crate::judge::listing::{self as catalogues, Row};
@@ -63,17 +63,17 @@ enum What {
 /// When stdout cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let (mut rows, left_out) = (rows(args.what), left_out(args.what));
-    let text = match args.format {
+    match args.format {
         TextFormat::Json => {
             rows.extend(left_out);
-            render_json(&rows)?
+            ui.print(&render_json(&rows)?)?;
         }
         TextFormat::Table => {
             let below = below(args.what, &left_out);
-            render(&rows, ui.width_of_stdout().unwrap_or(WIDTH)) + &below
+            let text = render(&rows, ui.width_of_stdout().unwrap_or(WIDTH)) + &below;
+            ui.print_text(&text)?;
         }
-    };
-    ui.print(&text)?;
+    }
     Ok(ExitCode::Done)
 }
 
@@ -129,24 +129,7 @@ fn below(what: What, left_out: &[Row]) -> String {
 }
 
 fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
-    let array: Vec<Value> = rows
-        .iter()
-        .map(|row| {
-            let mut object = serde_json::Map::new();
-            object.insert("name".to_owned(), json!(row.name));
-            object.insert("summary".to_owned(), json!(row.summary));
-            let details = row
-                .details
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), value.clone()));
-            object.extend(details);
-            Value::Object(object)
-        })
-        .collect();
-    let text = serde_json::to_string_pretty(&array).map_err(|error| ExpectedError::Internal {
-        what: error.to_string(),
-    })?;
-    Ok(text + "\n")
+    pretty_json(&rows.iter().map(Row::as_entry).collect::<Vec<_>>())
 }
 
 /// A table if every row fits on a line, else a paragraph for each row.
@@ -161,7 +144,7 @@ fn render(rows: &[Row], width: usize) -> String {
             [row.name.clone(), row.summary.clone(), details.join(", ")]
         })
         .collect();
-    let drawn = table(["name", "what it is", "details"], &cells);
+    let drawn = natural_table(["name", "what it is", "details"], &cells);
     if drawn.lines().all(|line| line.chars().count() <= width) {
         return drawn;
     }
@@ -185,8 +168,8 @@ fn measured(row: &Row) -> Vec<String> {
     lines.map(|line| format!("{MEASURED} {line}")).collect()
 }
 
-/// The name on its own line, and the details below in lines of this width. A longer detail is not
-/// wrapped, so a search finds it.
+/// The name on its own line, and the details below in lines of this width. In a pipe without
+/// `COLUMNS` a longer detail is not wrapped, so a search finds it.
 fn paragraph(row: &Row, width: usize) -> String {
     let columns = width.saturating_sub(INDENT.len());
     let mut lines = vec![row.summary.clone(), String::new()];

@@ -2,20 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValuesParser;
 use gpubench_record::{Cell, ExitCode, RunRecord};
-use gpubench_reports::{RenderOptions, format};
-use gpubench_workloads::fault;
+use gpubench_reports::{RenderOptions, View, format};
 
-use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help, whole};
+use super::after_cells::AfterCellsFlags;
+use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::progress::Progress;
 use super::signals::run_until_signal;
-use super::ui::{Progress, Ui};
+use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, MatrixRequest, conclude, host_facts, latency_charts, matrix_setup, open,
-    run_folder, verdict,
+    DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, labels, matrix_setup,
+    open_scored, report_options, run_folder, verdict,
 };
-use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{Observer, RunEnd, RunPhase};
 
 /// When a mechanism ends the run with exit code 3 or 4.
@@ -52,82 +51,29 @@ pub struct Args {
     /// GPU to its later runs.
     #[arg(long, value_name = "RECORD|FILE")]
     calibration: Option<PathBuf>,
-    /// After the cells, probe each mechanism (`gpubench list probes`)
+    /// Calibrate again: do not use the kept calibration of this GPU
     ///
-    /// Probes are checks that do not produce a throughput: memory, SMs, shares, launches, driver
-    /// calls. Memory probes add rows to the matrix; the others explain rows of the compute axis and
-    /// change no level.
-    #[arg(long)]
-    probes: bool,
-    /// After the cells, try to bypass the limits of each mechanism
+    /// On the wall clock a run keeps its calibration in $XDG_STATE_HOME/gpubench/calibrations, and
+    /// later runs on the same GPU with the same service time, share and kernels use it, so that
+    /// their victims do the same work. A run with this flag replaces it.
+    #[arg(long, conflicts_with = "calibration")]
+    recalibrate: bool,
+    /// Label of the run, as pool=h100 (repeatable): gpubench history --by, gpubench outliers --by
     ///
-    /// Tries every call that allocates memory or launches work, other ways to look up driver
-    /// functions, the memory of another tenant, and a process without the tenant's environment.
-    /// The report says for each attempt by how much it exceeded the limit, or "contained".
-    /// Do not use on a GPU with other users.
-    #[arg(long)]
-    escape: bool,
-    /// After the cells, inject faults: all, or only these (separate by commas)
-    ///
-    /// Each fault is injected in its own process while victims run, from benign to severe. The GPU
-    /// must recover within a time limit. If it requires a reset, the trials stop and the exit code
-    /// is 4. Do not use on a GPU with other users.
-    #[arg(
-        long,
-        value_name = "NAME",
-        num_args = 0..,
-        require_equals = true,
-        value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(fault_names()),
-    )]
-    faults: Option<Vec<String>>,
-    /// Trials of each fault under each mechanism [default: that of the profile]
-    ///
-    /// 14 contained trials without a failure are evidence for L2, 59 for L3. Trials of several
-    /// records of one device and driver add up: `gpubench report NIGHT1 NIGHT2...`.
-    #[arg(
-        long,
-        value_name = "N",
-        requires = "faults",
-        value_parser = whole::<u32>(1, TRIALS_MAX.into()),
-    )]
-    fault_trials: Option<u32>,
+    /// The record has it. GPUBENCH_LABELS has labels too, separated by commas, and @FILE for a file
+    /// with one label a line; those of this flag replace them.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = labels::label)]
+    label: Vec<(String, String)>,
+    #[command(flatten)]
+    after_cells: AfterCellsFlags,
     /// End with exit code 10 if any row is inconclusive
+    ///
+    /// The row of a harmless fault is inconclusive below 14 trials (--fault-trials, --no-faults).
     #[arg(long)]
     strict: bool,
-}
-
-fn fault_names() -> Vec<&'static str> {
-    fault::CATALOGUE.iter().map(|fault| fault.name).collect()
-}
-
-impl Args {
-    /// Refuses flags that contradict the profile.
-    fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
-        let has_extras = self.probes || self.escape || self.faults.is_some();
-        if has_extras && profile.user_victim.victim().is_some() {
-            return Err(ExpectedError::Usage {
-                problem:
-                    "--probes, --escape and --faults need built-in victims, and the victim is \
-                          a user program"
-                        .to_owned(),
-                remedy: Some(
-                    "leave out --probes, --escape and --faults, or --victim-cmd".to_owned(),
-                ),
-            });
-        }
-        Ok(())
-    }
-
-    fn request(&self) -> MatrixRequest {
-        MatrixRequest {
-            calibration: self.calibration.clone(),
-            probes: self.probes,
-            escape: self.escape,
-            faults: self.faults.clone(),
-            fault_trials: self.fault_trials,
-        }
-    }
+    /// Print every table, not only the matrix on one screen
+    #[arg(long)]
+    full: bool,
 }
 
 /// Runs the matrix and prints its report.
@@ -136,15 +82,29 @@ impl Args {
 /// When nothing could run or be written. The record has all measurements until then.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
-    args.check(&profile)?;
+    args.after_cells.check(&profile)?;
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let time = host_facts::time_mode(device, &options, &profile);
     let session = DeviceSession::open(device, profile.seed, time)?;
     let out = args.out.out.clone();
     let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
-    let (setup, kernel_log) = matrix_setup(&session, &options, profile, &args.request(), &out)?;
+    let request = MatrixRequest {
+        calibration: args.calibration.clone(),
+        recalibrate: args.recalibrate,
+        after_cells: args.after_cells.flags(),
+        labels: labels::of_run(&args.label)?,
+    };
+    let MatrixSetup {
+        setup,
+        kernel_log,
+        calibrations,
+        notes,
+    } = matrix_setup(&session, &options, profile, &request, &out)?;
+    for note in notes {
+        ui.note(&note);
+    }
     let mut progress = ProgressObserver {
-        progress: ui.progress(setup.plan.cells.len() as u64, setup.plan.blocks),
+        progress: ui.progress(&setup.plan),
     };
     let end = run_until_signal(setup, kernel_log, &mut progress);
     progress.progress.finish();
@@ -153,6 +113,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         (Ok(judged), end) => (judged, end),
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
     };
+    if let Some(file) = calibrations
+        && let Err(error) = file.add(&judged.0.0.calibration)
+    {
+        // The record has the calibration, and the next run makes its own.
+        ui.note(&format!("the calibration is not kept: {error}"));
+    }
     let code = present(args, ui, &out, &judged.0, judged.1)?;
     drop(session);
     Ok(code)
@@ -166,20 +132,22 @@ fn present(
     (record, warnings): &(RunRecord, Vec<String>),
     end: Result<RunEnd, ExpectedError>,
 ) -> Result<ExitCode, ExpectedError> {
-    let mut warnings = warnings.clone();
-    let latency = latency_charts(&open(out)?, record, &mut warnings);
-    let options = RenderOptions {
-        color: ui.color_on_stdout(),
-        width: ui.width_of_stdout(),
-        record_dir: Some(out.display().to_string()),
-        warnings,
-        latency,
-    };
+    let opened = open_scored(out)?;
+    // What only the end of the run could tell; a later report does not know it.
+    for warning in warnings.iter().filter(|one| !opened.warnings.contains(one)) {
+        ui.note(&format!("warning: {warning}"));
+    }
+    let view = if args.full { View::Full } else { View::Screen };
     for (name, to_file) in [("terminal", None), ("html", Some("report.html"))] {
         let mut text = Vec::new();
         if let Some(format) = format::find(name) {
+            let options = RenderOptions {
+                color: ui.color_on_stdout(),
+                width: ui.width_of_stdout(),
+                ..report_options(&opened, format, view, &[])
+            };
             format
-                .render(record, &options, &mut text)
+                .render(&opened.run, &options, &mut text)
                 .map_err(|error| ExpectedError::Internal {
                     what: format!("{name} report: {error}"),
                 })?;
@@ -207,23 +175,14 @@ struct ProgressObserver {
 
 impl Observer for ProgressObserver {
     fn phase(&mut self, phase: &RunPhase) {
-        self.progress.note(&phase.to_string());
+        self.progress.phase(phase);
     }
 
     fn cell_begins(&mut self, cell: &Cell) {
-        let what = format!(
-            "{} {} {}",
-            cell.victim,
-            cell.condition.as_str(),
-            cell.variant
-        );
-        self.progress.cell_begins(cell.block, &what);
+        self.progress.cell_begins(cell);
     }
 
     fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>) {
-        if let Some(reason) = failure {
-            self.progress.note(&format!("{}: {reason}", cell.id));
-        }
-        self.progress.cell_ends();
+        self.progress.cell_ends(cell, failure);
     }
 }

@@ -44,13 +44,13 @@ pub struct Args {
         required_unless_present_any = ["memory_gb", "config", "chargeback"],
     )]
     gpu: Option<String>,
-    /// Memory of one GPU, above 0; for other models than those of --gpu
+    /// Memory of one GPU in decimal gigabytes, above 0; for other models than those of --gpu
     #[arg(long, value_name = "GB", value_parser = positive)]
     memory_gb: Option<f64>,
     /// Number of tenants, 1 to 100000 [default: 1]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, MAX_TENANTS))]
     tenants: Option<u64>,
-    /// Memory of one tenant, above 0
+    /// Memory of one tenant in decimal gigabytes, above 0
     #[arg(
         long,
         value_name = "GB",
@@ -203,6 +203,14 @@ impl Args {
             for tenant in &cell.tenant_results {
                 let rows = record.samples(&cell.cell.id, &tenant.planned.tenant);
                 let rows = rows.map_err(|error| unreadable(error.to_string()))?;
+                if (rows.len() as u64) < tenant.rows {
+                    let (found, all) = (rows.len(), tenant.rows);
+                    let name = &tenant.planned.tenant;
+                    let cell = &cell.cell.id;
+                    return Err(unreadable(format!(
+                        "{found} of {all} requests of {name} in cell {cell}; a bill needs all"
+                    )));
+                }
                 let workload = tenant.planned.workload.as_deref().unwrap_or("idle");
                 let name = format!("{} ({workload})", tenant.planned.tenant);
                 used.push(Used::of_requests(name, rows.iter().map(|row| row.gpu_ns)));

@@ -3,17 +3,18 @@
 
 use gpubench_record::{Cell, ExitCode, Plan};
 use gpubench_virtual_gpu::session::TimeMode;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::after_cells;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
+use super::detectable::as_text as detectable_text;
+use super::rehearsal;
 use super::ui::{Ui, table};
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
-use crate::judge::{
-    DeviceSession, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
-};
-use crate::plan::{self, notes};
-use crate::profile::Profile;
+use crate::judge::{AfterCells, add_after_cells, capabilities, host_facts, ptx_hash, spread};
+use crate::plan::{self, Detectable, detectable, notes};
 use crate::profile::units::Span;
 use crate::run::shortage;
 
@@ -33,9 +34,9 @@ pub const EXIT_CODES: &[ExitCode] = &[
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
     #[command(flatten)]
-    device: DeviceFlag,
+    pub(super) device: DeviceFlag,
     #[command(flatten)]
-    profile: ProfileFlags,
+    pub(super) profile: ProfileFlags,
     /// Set up and undo each mechanism on the host, without measuring
     ///
     /// Shows before a long run what the driver refuses. Device settings change only with
@@ -44,7 +45,7 @@ pub struct Args {
     rehearse: bool,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
-    format: TextFormat,
+    pub(super) format: TextFormat,
 }
 
 /// Plans and prints.
@@ -54,72 +55,62 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.rehearse {
-        return run_rehearsal(args, &profile, ui);
+        return rehearsal::run(args, &profile, ui);
     }
     let options = args.profile.host_options();
     let device = args.device.device.as_ref();
     let facts = host_facts::of_device(device, &options, &profile)?;
-    let plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
-    let mut notes = notes(&plan, &profile);
+    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
     // Virtual time passes without cores.
     let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
         && host_facts::time_mode(device, &options, &profile) == TimeMode::Virtual;
+    add_after_cells(&mut plan, &profile, &AfterCells::default(), is_virtual)?;
+    let mut notes = notes(&plan, &profile);
     if !is_virtual {
         notes.extend(shortage(&plan).map_err(|error| ExpectedError::Internal {
             what: format!("the cores of this process are unknown: {error}"),
         })?);
     }
-    let text = match args.format {
-        TextFormat::Json => render_json(&plan, &notes)?,
-        TextFormat::Table => render_text(&plan, &notes),
-    };
-    ui.print(&text)?;
+    let rows = detectable(&plan, spread::known(&facts.uuid)?.as_ref());
+    match args.format {
+        TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
+        TextFormat::Table => ui.print_text(&render_text(&plan, &rows, &notes))?,
+    }
     Ok(ExitCode::Done)
 }
 
-fn run_rehearsal(args: &Args, profile: &Profile, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let device = args.device.device.as_ref();
-    let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
-    let rehearsed = rehearse(&session, &args.profile.host_options(), profile)?;
-    ui.print(&match args.format {
-        TextFormat::Json => pretty_json(&rehearsed)?,
-        TextFormat::Table => rehearsal_table(&rehearsed),
-    })?;
-    let failed = |one: &Rehearsed| one.outcome == RehearsalOutcome::Failed;
-    Ok(if rehearsed.iter().any(failed) {
-        ExitCode::TrialFailed
-    } else {
-        ExitCode::Done
+fn render_json(
+    plan: &Plan,
+    rows: &[Detectable],
+    notes: &[String],
+) -> Result<String, ExpectedError> {
+    pretty_json(&AsJson {
+        plan,
+        device_time_ns: plan.device_time_ns(),
+        detectable: rows,
+        notes,
     })
 }
 
-fn rehearsal_table(rehearsed: &[Rehearsed]) -> String {
-    let rows: Vec<[String; 3]> = rehearsed
-        .iter()
-        .map(|one| {
-            let outcome = match &one.reason {
-                Some(reason) => format!("{}: {reason}", one.outcome.as_str()),
-                None => one.outcome.as_str().to_owned(),
-            };
-            let remedy = one.remedy.clone().unwrap_or_else(|| "-".to_owned());
-            [one.variant.clone(), outcome, remedy]
-        })
-        .collect();
-    table(["mechanism", "rehearsal", "remedy"], &rows)
+/// The JSON of this verb.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "gpubench plan")]
+pub(super) struct AsJson<'a> {
+    /// Every cell that would run, and why others would not.
+    plan: &'a Plan,
+    /// How long the cells keep the device busy.
+    device_time_ns: u64,
+    /// The smallest change of each row that the plan detects.
+    detectable: &'a [Detectable],
+    /// What a person should know of this plan, one sentence each.
+    notes: &'a [String],
 }
 
-fn render_json(plan: &Plan, notes: &[String]) -> Result<String, ExpectedError> {
-    pretty_json(&json!({
-        "plan": plan,
-        "device_time_ns": plan.device_time_ns(),
-        "notes": notes,
-    }))
-}
-
-fn render_text(plan: &Plan, notes: &[String]) -> String {
+fn render_text(plan: &Plan, rows: &[Detectable], notes: &[String]) -> String {
     let sections = [
-        summary(plan),
+        summary(plan) + &after_cells::in_words(plan),
         mechanisms(plan),
+        detectable_text(rows),
         first_block(plan),
         skips(plan),
         notes.iter().map(|note| format!("note: {note}\n")).collect(),
@@ -133,7 +124,7 @@ fn render_text(plan: &Plan, notes: &[String]) -> String {
 
 fn summary(plan: &Plan) -> String {
     let d = &plan.durations;
-    let span = Span::from_ns;
+    let span = |ns| Span::from_ns(in_round_figures(ns));
     let (cells, per_block) = (
         plan.cells.len(),
         plan.cells.len() / plan.blocks.max(1) as usize,
@@ -160,7 +151,7 @@ fn summary(plan: &Plan) -> String {
          {cells} cells: {} blocks of {per_block}, each block in a random order and the next one \
          reversed\n\
          each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}{where_open}\n\
-         device time {}\n",
+         device time {}{}\n",
         plan.profile,
         &plan.profile_hash[..plan.profile_hash.len().min(12)],
         plan.seed,
@@ -173,11 +164,19 @@ fn summary(plan: &Plan) -> String {
         span(d.gap_ns),
         span(d.open_ns),
         in_minutes(plan.device_time_ns()),
+        rotation(plan),
     )
 }
 
+/// The run of the rotation, as a line.
+fn rotation(plan: &Plan) -> String {
+    plan.rotation
+        .as_ref()
+        .map_or_else(String::new, |rotation| format!("\nrotation: {rotation}"))
+}
+
 /// Minutes and seconds, rounded up.
-fn in_minutes(ns: u64) -> String {
+pub(super) fn in_minutes(ns: u64) -> String {
     let seconds = ns.div_ceil(1_000_000_000);
     let (minutes, rest) = (seconds / 60, seconds % 60);
     if minutes == 0 {
@@ -238,6 +237,16 @@ fn first_block(plan: &Plan) -> String {
         ],
         &rows,
     )
+}
+
+/// Lengths that follow from a budget have digits that tell a reader nothing: whole milliseconds
+/// from 10 ms on.
+const fn in_round_figures(ns: u64) -> u64 {
+    const MS: u64 = 1_000_000;
+    if ns < 10 * MS {
+        return ns;
+    }
+    (ns + MS / 2) / MS * MS
 }
 
 fn row(cell: &Cell) -> [String; 5] {

@@ -93,6 +93,11 @@ pub(super) struct OutputFlag {
 }
 
 impl OutputFlag {
+    /// Whether the output goes to a file.
+    pub(super) const fn is_file(&self) -> bool {
+        self.output.is_some()
+    }
+
     /// Writes the file, or prints without one.
     pub(super) fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
         match &self.output {

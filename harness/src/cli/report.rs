@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use gpubench_record::ExitCode;
-use gpubench_reports::{RenderOptions, format};
+use gpubench_record::{ExitCode, RunRecord};
+use gpubench_reports::{RenderOptions, Selection, View, format};
 
 use super::common::exit_codes_help;
 use super::ui::Ui;
+use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{Opened, latency_charts, newest};
+use crate::judge::{newest, report_options, rescore};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -31,6 +32,12 @@ pub struct Args {
     /// another seed.
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
+    /// Score the record again by the rules of this version
+    ///
+    /// Without this flag a report has the scores that the run was given. Figures of cells stay;
+    /// intervals, levels and words follow from them by the rules of today.
+    #[arg(long)]
+    rescore: bool,
     /// Output format
     #[arg(
         long,
@@ -39,6 +46,25 @@ pub struct Args {
         value_parser = PossibleValuesParser::new(format_names()),
     )]
     format: String,
+    /// Print every table with intervals and counts, not only the matrix on one screen
+    #[arg(long)]
+    full: bool,
+    /// Only these mechanisms, by name or variant (repeat, or separate by commas)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    mechanism: Vec<String>,
+    /// Only these axes or sub-axes; an axis then has a column for each sub-axis
+    #[arg(
+        long,
+        value_name = "AXIS",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(axis::known_names()),
+    )]
+    axis: Vec<String>,
+    /// Explain each doubt: which gate, how often, by how much, and what would cure it
+    ///
+    /// `--why mps` explains those of a mechanism, `--why mps/jitter` those of one of its axes.
+    #[arg(long, value_name = "MECHANISM/AXIS", num_args = 0..=1, conflicts_with = "full")]
+    why: Option<Option<String>>,
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -54,32 +80,37 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         name: args.format.clone(),
         known: format_names().into_iter().map(str::to_owned).collect(),
     })?;
-    let Opened {
-        dir,
-        record,
-        run,
-        mut warnings,
-    } = newest(&args.records)?;
-    let latency = if format.is_for_people() {
-        latency_charts(&record, &run, &mut warnings)
-    } else {
-        Vec::new()
+    args.check_format()?;
+    let mut opened = newest(&args.records)?;
+    // Several records were scored together.
+    if args.rescore && args.records.len() == 1 {
+        rescore(&mut opened.run, &[]).map_err(|error| ExpectedError::RecordUnreadable {
+            path: opened.dir.clone(),
+            problem: error.to_string(),
+        })?;
+    }
+    let selection = args.selection(&opened.run)?;
+    let view = match (&args.why, args.full) {
+        (Some(_), _) => View::Why,
+        (None, true) => View::Full,
+        (None, false) => View::Screen,
     };
+    let earlier: Vec<PathBuf> = args
+        .records
+        .iter()
+        .filter(|dir| **dir != opened.dir)
+        .cloned()
+        .collect();
     let to_terminal = args.output.is_none();
     let options = RenderOptions {
         color: to_terminal && ui.color_on_stdout(),
-        width: if to_terminal {
-            ui.width_of_stdout()
-        } else {
-            None
-        },
-        record_dir: Some(dir.display().to_string()),
-        warnings,
-        latency,
+        width: ui.width_of_stdout().filter(|_| to_terminal),
+        selection,
+        ..report_options(&opened, format, view, &earlier)
     };
     let mut text = Vec::new();
     format
-        .render(&run, &options, &mut text)
+        .render(&opened.run, &options, &mut text)
         .map_err(|error| ExpectedError::Internal {
             what: error.to_string(),
         })?;
@@ -90,6 +121,61 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         }
     }
     Ok(ExitCode::Done)
+}
+
+impl Args {
+    /// Refuses flags of the terminal format with another one.
+    fn check_format(&self) -> Result<(), ExpectedError> {
+        let narrows = !self.mechanism.is_empty() || !self.axis.is_empty();
+        let is_used = self.full || self.why.is_some() || narrows;
+        if is_used && self.format != "terminal" {
+            return Err(ExpectedError::Usage {
+                problem: format!(
+                    "--full, --why, --mechanism and --axis need --format terminal, and the format \
+                     is {}",
+                    self.format
+                ),
+                remedy: Some("leave them out: the other formats hold the whole record".to_owned()),
+            });
+        }
+        Ok(())
+    }
+
+    /// The mechanisms and axes to show. `--why MECHANISM/AXIS` names one of each.
+    fn selection(&self, run: &RunRecord) -> Result<Selection, ExpectedError> {
+        let (mut mechanisms, mut axes) = (self.mechanism.clone(), self.axis.clone());
+        if let Some(Some(place)) = &self.why {
+            let (mechanism, axis) = match place.split_once('/') {
+                Some((mechanism, axis)) => (mechanism, Some(axis)),
+                None => (place.as_str(), None),
+            };
+            mechanisms.push(mechanism.to_owned());
+            axes.extend(axis.map(str::to_owned));
+        }
+        let known = |name: &String| {
+            let mut all = run.mechanisms.iter();
+            all.any(|one| one.name == *name || one.variant == *name)
+        };
+        let mut names: Vec<String> = run.mechanisms.iter().map(|one| one.name.clone()).collect();
+        names.dedup();
+        let unknown = |kind, name: &String, known| ExpectedError::UnknownName {
+            kind,
+            name: name.clone(),
+            known,
+        };
+        if let Some(name) = mechanisms.iter().find(|name| !known(name)) {
+            return Err(unknown("mechanism of this record", name, names));
+        }
+        let axis_names = axis::known_names();
+        if let Some(name) = axes
+            .iter()
+            .find(|name| !axis_names.contains(&name.as_str()))
+        {
+            let known = axis_names.iter().map(ToString::to_string).collect();
+            return Err(unknown("axis", name, known));
+        }
+        Ok(Selection { mechanisms, axes })
+    }
 }
 
 fn format_names() -> Vec<&'static str> {

@@ -5,19 +5,24 @@
 use std::io::{IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
-use indicatif::{ProgressBar, ProgressStyle};
+use gpubench_record::Plan;
 use tabled::builder::Builder;
-use tabled::settings::Style;
+use tabled::settings::peaker::Priority;
+use tabled::settings::{Style, Width};
 
+use super::progress::{Progress, ProgressMode};
 use crate::error::ExpectedError;
 
-/// The form of progress output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgressMode {
-    /// A bar with the time left, redrawn in place.
-    Bar,
-    /// A line for each block.
-    Lines,
+/// When results are coloured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`
+    #[default]
+    Auto,
+    /// Also into a file or a pipe
+    Always,
+    /// Never
+    Never,
 }
 
 /// The output of a verb: results on stdout, the rest on stderr.
@@ -29,12 +34,18 @@ pub struct Ui {
 impl Ui {
     /// Reads the environment once.
     #[must_use]
-    pub fn from_environment() -> Self {
+    pub fn from_environment(color: ColorWhen) -> Self {
+        match color {
+            ColorWhen::Auto => ColorChoice::Auto,
+            ColorWhen::Always => ColorChoice::Always,
+            ColorWhen::Never => ColorChoice::Never,
+        }
+        .write_global();
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let bar = std::io::stderr().is_terminal() && !dumb;
+        let live = std::io::stderr().is_terminal() && !dumb;
         Self {
-            progress: if bar {
-                ProgressMode::Bar
+            progress: if live {
+                ProgressMode::Live
             } else {
                 ProgressMode::Lines
             },
@@ -47,11 +58,10 @@ impl Ui {
         AutoStream::choice(&std::io::stdout()) != ColorChoice::Never
     }
 
-    /// Columns of the terminal on stdout; `None` if stdout is not a terminal.
+    /// Columns of the terminal on stdout, else those that `COLUMNS` gives; `None` without both.
     #[must_use]
     pub fn width_of_stdout(&self) -> Option<usize> {
-        let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
-        Some(usize::from(width.0))
+        columns_of_stdout()
     }
 
     /// Prints a result. A pipe closed by its reader, such as `| head`, is not an error.
@@ -60,6 +70,18 @@ impl Ui {
     /// When stdout cannot be written, for example to a full disk.
     pub fn print(&self, text: &str) -> Result<(), ExpectedError> {
         self.print_bytes(text.as_bytes())
+    }
+
+    /// Prints text for people: no line is longer than the terminal is wide.
+    ///
+    /// # Errors
+    /// When stdout cannot be written, for example to a full disk.
+    pub fn print_text(&self, text: &str) -> Result<(), ExpectedError> {
+        let Some(width) = self.width_of_stdout() else {
+            return self.print(text);
+        };
+        let lines: Vec<String> = text.lines().flat_map(|line| fold(line, width)).collect();
+        self.print(&(lines.join("\n") + "\n"))
     }
 
     /// Prints a rendered result, as `print` does.
@@ -90,118 +112,135 @@ impl Ui {
         }
     }
 
-    /// Starts the progress of `cells` cells in `blocks` blocks.
+    /// Starts the progress of a run.
     #[must_use]
-    pub fn progress(&self, cells: u64, blocks: u32) -> Progress {
-        let bar = (self.progress == ProgressMode::Bar).then(|| bar(cells));
-        Progress {
-            bar,
-            cells,
-            blocks,
-            done: 0,
-            block: None,
-        }
+    pub fn progress(&self, plan: &Plan) -> Progress {
+        Progress::of(plan, self.progress)
     }
 }
 
-fn bar(cells: u64) -> ProgressBar {
-    let bar = ProgressBar::new(cells);
-    // Without a valid template the default bar is used.
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {eta} left  {msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-/// The progress of a run, cell by cell.
-#[derive(Debug)]
-pub struct Progress {
-    bar: Option<ProgressBar>,
-    cells: u64,
-    blocks: u32,
-    done: u64,
-    block: Option<u32>,
-}
-
-impl Progress {
-    /// A cell of `block` begins.
-    pub fn cell_begins(&mut self, block: u32, what: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(what.to_owned()),
-            None if self.block != Some(block) => {
-                let line = block_line(block, self.blocks, self.done, self.cells);
-                let _ = writeln!(anstream::stderr(), "{line}");
-            }
-            None => {}
-        }
-        self.block = Some(block);
-    }
-
-    /// A cell ends.
-    pub fn cell_ends(&mut self) {
-        self.done += 1;
-        if let Some(bar) = &self.bar {
-            bar.set_position(self.done);
+/// Breaks a line between words. What follows stands below the last column of the line, which is
+/// behind its last gap of several spaces, or below its beginning where that leaves too little room.
+fn fold(line: &str, width: usize) -> Vec<String> {
+    let chars: Vec<char> = line.chars().collect();
+    let beginning = chars.iter().take_while(|c| **c == ' ').count();
+    let gap = (beginning + 1..chars.len())
+        .rev()
+        .find(|&at| at >= 2 && chars[at] != ' ' && chars[at - 2..at] == [' ', ' ']);
+    let margin = gap
+        .filter(|at| at + width / 4 <= width)
+        .unwrap_or(beginning + 2);
+    let mut lines = Vec::new();
+    let mut rest = chars;
+    while rest.len() > width {
+        let own = rest.iter().take_while(|c| **c == ' ').count();
+        let end = (own + 1..=width).rev().find(|&at| rest[at] == ' ');
+        // A word longer than the line breaks where the line ends.
+        let end = end.unwrap_or(width);
+        let head: String = rest[..end].iter().collect();
+        let tail: String = rest[end..].iter().collect();
+        lines.push(head.trim_end().to_owned());
+        let margin = if margin < width { margin } else { 0 };
+        rest = format!("{}{}", " ".repeat(margin), tail.trim_start())
+            .chars()
+            .collect();
+        if tail.trim().is_empty() {
+            return lines;
         }
     }
-
-    /// Prints a line above the bar.
-    pub fn note(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| {
-                let _ = writeln!(anstream::stderr(), "{line}");
-            }),
-            None => {
-                let _ = writeln!(anstream::stderr(), "{line}");
-            }
-        }
-    }
-
-    /// Ends the progress and removes the bar.
-    pub fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+    lines.push(rest.into_iter().collect());
+    lines
 }
 
-fn block_line(block: u32, blocks: u32, done: u64, cells: u64) -> String {
-    format!(
-        "block {} of {blocks}: {done} of {cells} cells done",
-        block + 1
-    )
-}
-
-/// A table with a header line, as every verb prints it; ends in a newline.
+/// A table with a header line, as every verb prints it, as wide as the terminal at most; ends in a
+/// newline.
 #[must_use]
 pub fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    drawn(header, rows, columns_of_stdout())
+}
+
+/// The same in its natural width.
+#[must_use]
+pub fn natural_table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    drawn(header, rows, None)
+}
+
+fn drawn<const N: usize>(header: [&str; N], rows: &[[String; N]], width: Option<usize>) -> String {
     let mut builder = Builder::default();
     builder.push_record(header);
     for row in rows {
         builder.push_record(row.iter().map(String::as_str));
     }
     let mut table = builder.build();
-    let text = table.with(Style::blank()).to_string();
+    table.with(Style::blank());
+    if let Some(width) = width {
+        let widest = Priority::max(true);
+        table.with(Width::wrap(width).priority(widest).keep_words(true));
+    }
+    let text = table.to_string();
     let trimmed: Vec<&str> = text.lines().map(str::trim_end).collect();
     trimmed.join("\n") + "\n"
 }
 
+/// Columns of the terminal on stdout, else those that `COLUMNS` gives; `None` without both.
+fn columns_of_stdout() -> Option<usize> {
+    let terminal = terminal_size::terminal_size_of(std::io::stdout());
+    let of_terminal = terminal.map(|(width, _)| usize::from(width.0));
+    of_terminal.or_else(|| {
+        let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
+        Some(columns).filter(|columns| *columns > 0)
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{block_line, table};
+    use super::{drawn, fold, natural_table};
 
     #[test]
-    fn a_line_counts_blocks_from_one() {
+    fn a_long_line_goes_on_below_its_last_column() {
+        let line = " mps   96   an MPS daemon of its own, in a folder";
         assert_eq!(
-            block_line(0, 8, 0, 160),
-            "block 1 of 8: 0 of 160 cells done"
+            fold(line, 30),
+            [
+                " mps   96   an MPS daemon of",
+                "            its own, in a",
+                "            folder"
+            ]
         );
+        assert_eq!(
+            fold("  a list: one, two", 12),
+            ["  a list:", "    one, two"]
+        );
+        assert_eq!(fold("short", 12), ["short"]);
+        assert_eq!(
+            fold(&"x".repeat(20), 12),
+            ["x".repeat(12), format!("  {}", "x".repeat(8))]
+        );
+    }
+
+    #[test]
+    fn the_widest_column_of_a_table_gives_way_to_the_width() {
+        let rows = [[
+            "mps".to_owned(),
+            "waived: limits need driver 615".to_owned(),
+            "-".to_owned(),
+        ]];
+        let text = drawn(["name", "verdict", "remedy"], &rows, Some(34));
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 34),
+            "{text}"
+        );
+        assert!(
+            text.contains("waived: limits") && text.contains("mps"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 3, "{text}");
     }
 
     #[test]
     fn a_table_has_a_header_and_no_trailing_spaces() {
         let rows = [["exclusive".to_owned(), "reference".to_owned()]];
-        let text = table(["name", "summary"], &rows);
+        let text = natural_table(["name", "summary"], &rows);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("name") && lines[0].contains("summary"));
         assert!(lines.iter().all(|line| !line.ends_with(' ')));

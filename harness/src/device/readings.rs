@@ -20,6 +20,21 @@ pub struct Reading {
 }
 
 impl Nvml {
+    /// The clock of the SMs now; `None` where NVML does not report it.
+    #[must_use]
+    pub fn sm_clock_mhz(&self) -> Option<f64> {
+        let device = self.device().ok()?;
+        device.clock_info(Clock::SM).ok().map(f64::from)
+    }
+
+    /// The temperature of the GPU now; `None` where NVML does not report it.
+    #[must_use]
+    pub fn temperature_c(&self) -> Option<f64> {
+        let device = self.device().ok()?;
+        let temperature = device.temperature(TemperatureSensor::Gpu);
+        temperature.ok().map(f64::from)
+    }
+
     /// One reading of every counter that the device has.
     #[must_use]
     pub fn readings(&self) -> Vec<Reading> {
@@ -44,11 +59,7 @@ impl Nvml {
             number(device.clock_info(Clock::Memory)),
             "MHz",
         );
-        push(
-            "temperature",
-            number(device.temperature(TemperatureSensor::Gpu)),
-            "C",
-        );
+        push("temperature", self.temperature_c(), "C");
         let utilisation = device.utilization_rates().ok();
         push(
             "gpu_utilisation",

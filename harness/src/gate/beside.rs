@@ -6,12 +6,16 @@ mod tests;
 use gpubench_record::{Gate, GateState, Phase, Role};
 
 use super::closed::completed;
+use super::figure::ACHIEVED_DOSE_RATIO;
 use super::spans::{Span, Windows, common, outstanding, share};
-use super::{CellObservation, Findings, Tenant, answers, samples};
+use super::{CellObservation, ClockKind, Findings, Tenant, answers, figure, samples};
 
 /// Accepted deviation of the time with work outstanding from the planned duty cycle, as a share of
 /// the latter.
 const DOSE_TOLERANCE: f64 = 0.10;
+/// The longest pause between two requests that a loop makes without losing CPU time: the length
+/// from which the victim counts its gaps.
+const PAUSE_NS_MAX: u64 = 5_000;
 /// The victim must have issued in each of this many parts of the open loop.
 const PARTS: u64 = 10;
 
@@ -34,6 +38,10 @@ pub(super) fn judge(
         .map(|tenant| outstanding(tenant.rows))
         .collect();
     rates(observation, &aggressors, windows.closed, found);
+    if observation.clock == ClockKind::Wall && observation.cell.dose >= 1.0 {
+        let idle = busy.iter().filter_map(|spans| idle(spans, windows.closed));
+        found.optional_rate(figure::AGGRESSOR_IDLE_CLOSED_RATIO, idle.reduce(f64::max));
+    }
     if observation.cell.dose < 1.0 {
         duty(observation.cell.dose, &busy, windows, found);
     } else {
@@ -70,12 +78,12 @@ fn rates(
     };
     found.rate("aggressor_rate_per_s", total);
     let dose = observation.aggressor_peak_per_s.map(|peak| total / peak);
-    found.optional_rate("achieved_dose_ratio", dose);
+    found.optional_rate(ACHIEVED_DOSE_RATIO, dose);
 }
 
 /// Completions per second between the first and the last completion in the window, so that only
 /// whole cycles count.
-fn completions_per_s(tenant: &Tenant<'_>, window: Span) -> Option<f64> {
+pub(super) fn completions_per_s(tenant: &Tenant<'_>, window: Span) -> Option<f64> {
     let done = completed(tenant.rows);
     let inside = done
         .iter()
@@ -84,6 +92,21 @@ fn completions_per_s(tenant: &Tenant<'_>, window: Span) -> Option<f64> {
     let count = inside.clone().count();
     let (first_ns, last_ns) = (inside.clone().min()?, inside.max()?);
     (first_ns < last_ns).then(|| (count - 1) as f64 * 1e9 / (last_ns - first_ns) as f64)
+}
+
+/// The share of the window without work outstanding. A pause of up to [`PAUSE_NS_MAX`] is that of
+/// the aggressor's own loop between two requests, and part of its full dose.
+fn idle(busy: &[Span], window: Span) -> Option<f64> {
+    let mut joined: Vec<Span> = Vec::with_capacity(busy.len());
+    for span in busy {
+        match joined.last_mut() {
+            Some(last) if span.start_ns.saturating_sub(last.end_ns) <= PAUSE_NS_MAX => {
+                last.end_ns = span.end_ns;
+            }
+            _ => joined.push(*span),
+        }
+    }
+    share(&joined, window).map(|share| 1.0 - share)
 }
 
 /// The smallest share; 0 where the cell has no aggressor or a share is unknown: the gate then
@@ -114,6 +137,7 @@ fn co_residency(
         100.0 * overlap_min
     );
     found.holds(Gate::CoResidencyClosed, both > overlap_min, detail);
+    found.numbers(Some(both), Some(overlap_min), "share");
     if windows.open.length_ns() == 0 {
         return;
     }
@@ -125,6 +149,7 @@ fn co_residency(
         100.0 * overlap_min
     );
     found.holds(Gate::CoResidencyOpen, open > overlap_min, detail);
+    found.numbers(Some(open), Some(overlap_min), "share");
 }
 
 /// When the victim demanded the resource. After a refusal with an answering code the demand lasts
@@ -145,6 +170,7 @@ fn demand(victim: &Tenant<'_>, closed: Span) -> Vec<Span> {
 /// At a dose below 1 the aggressor pauses as planned, in both loops.
 fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) {
     let mut holds = !busy.is_empty();
+    let mut furthest = dose;
     let mut parts = Vec::new();
     for (name, loop_name, window) in [
         ("aggressor_busy_closed_ratio", "closed", windows.closed),
@@ -160,6 +186,8 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
             .collect();
         let is_off = |share: &f64| (share - dose).abs() > DOSE_TOLERANCE * dose;
         holds &= !shares.iter().any(is_off);
+        let further = |share: &f64| (share - dose).abs() > (furthest - dose).abs();
+        furthest = shares.iter().copied().find(further).unwrap_or(furthest);
         let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
         found.rate(name, mean);
         parts.push(format!("{:.1} % of the {loop_name} loop", 100.0 * mean));
@@ -170,6 +198,7 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
         100.0 * dose
     );
     found.holds(Gate::Dose, holds, detail);
+    found.numbers(Some(furthest), Some(dose), "share");
 }
 
 /// The victim issued a request in every tenth of the open loop in which one was due.

@@ -3,41 +3,41 @@
 //! To add a gate, add its name in `record/src/gate.rs`, its entry here, and its judgement in the
 //! file of this room that has the evidence.
 
-use gpubench_record::{Gate, GateScope};
+use gpubench_record::{Gate, GateKind, GateScope};
 
 /// One gate.
 #[derive(Debug)]
 pub struct GateEntry {
     /// The gate.
     pub gate: Gate,
+    /// What it asks.
+    pub kind: GateKind,
     /// What its failure spoils.
     pub scope: GateScope,
     /// What it checks, in one line.
     pub summary: &'static str,
 }
 
-const fn of_cell(gate: Gate, summary: &'static str) -> GateEntry {
+const fn entry(gate: Gate, kind: GateKind, scope: GateScope, summary: &'static str) -> GateEntry {
     GateEntry {
         gate,
-        scope: GateScope::Cell,
+        kind,
+        scope,
         summary,
     }
 }
 
-const fn of_open_loop(gate: Gate, summary: &'static str) -> GateEntry {
-    GateEntry {
-        gate,
-        scope: GateScope::OpenLoop,
-        summary,
-    }
+const fn of_cell(gate: Gate, summary: &'static str) -> GateEntry {
+    entry(gate, GateKind::Validity, GateScope::Cell, summary)
 }
 
 const fn of_rows(gate: Gate, summary: &'static str) -> GateEntry {
-    GateEntry {
-        gate,
-        scope: GateScope::Nothing,
-        summary,
-    }
+    entry(gate, GateKind::Validity, GateScope::Nothing, summary)
+}
+
+/// A gate on what a disturbance did to the figures of this scope.
+const fn disturbance(gate: Gate, scope: GateScope, summary: &'static str) -> GateEntry {
+    entry(gate, GateKind::Disturbance, scope, summary)
 }
 
 /// Every gate, in the order of judgement.
@@ -57,13 +57,16 @@ pub const CATALOGUE: &[GateEntry] = &[
         Gate::ClosedRate,
         "the closed loop has enough completions for a rate",
     ),
-    of_cell(
+    disturbance(
         Gate::WarmUp,
-        "MSER-5 finds the steady state within the first half of the closed loop",
+        GateScope::Cell,
+        "MSER-5 finds the steady state within the first half of the closed loop, or what it cuts \
+         differs by 10 % at most",
     ),
-    of_cell(
+    disturbance(
         Gate::Drift,
-        "both halves of the closed loop are equally fast",
+        GateScope::Cell,
+        "the halves of the closed loop differ by 10 % at most",
     ),
     of_cell(
         Gate::Overload,
@@ -91,9 +94,11 @@ pub const CATALOGUE: &[GateEntry] = &[
     ),
     of_cell(Gate::AggressorAlive, "every aggressor lived to the end"),
     // The closed loop has no schedule, so its rate does not depend on this gate.
-    of_open_loop(
+    disturbance(
         Gate::Lateness,
-        "the harness issued requests on time whenever the issuer was idle",
+        GateScope::OpenLoop,
+        "requests that the harness issued late lengthened the percentiles by a tenth of the native \
+         service time or of the tail at most",
     ),
     of_cell(
         Gate::MechanismInForce,
@@ -120,9 +125,14 @@ pub const CATALOGUE: &[GateEntry] = &[
         Gate::TimeNamespace,
         "every process that stamps samples is in the time namespace of the coordinator",
     ),
-    of_cell(Gate::CpuSteal, "no hypervisor took CPU time from the host"),
-    of_cell(
+    disturbance(
+        Gate::CpuSteal,
+        GateScope::Nothing,
+        "no hypervisor took more than 0.5 % of the CPU time of all cores",
+    ),
+    disturbance(
         Gate::CpuGap,
+        GateScope::Cell,
         "CPU time that the victim's threads lost lowered its rate by 10 % at most",
     ),
     of_cell(
@@ -133,12 +143,17 @@ pub const CATALOGUE: &[GateEntry] = &[
         Gate::ServiceDrift,
         "native requests take within 10 % of the calibrated service time",
     ),
+    disturbance(
+        Gate::DeviceDrift,
+        GateScope::Nothing,
+        "the check kernel ran before and after the cell at rates that differ by drift_max at most",
+    ),
 ];
 
-/// What the failure of a gate spoils.
-pub(super) fn scope_of(gate: &Gate) -> GateScope {
+/// What a gate asks, and what its failure spoils.
+pub(super) fn kind_and_scope_of(gate: &Gate) -> (GateKind, GateScope) {
     let entry = CATALOGUE.iter().find(|entry| entry.gate == *gate);
-    entry.map_or(GateScope::Cell, |entry| entry.scope)
+    entry.map_or_else(Default::default, |entry| (entry.kind, entry.scope))
 }
 
 #[cfg(test)]

@@ -33,14 +33,12 @@ pub(super) fn late_but_busy(world: &mut World) {
 
 /// The victim's issuer does not run for that long in the closed loop.
 pub(super) fn lose_core(world: &mut World, lost_ms: u64) {
-    let issuer = Gaps {
-        gaps: 1,
-        gap_ns_sum: lost_ms * MS,
-        gap_ns_max: lost_ms * MS,
-    };
+    let mut issuer = Gaps::default();
+    issuer.add(lost_ms * MS);
     let closed = PhaseGaps {
         issuer,
         reaper: None,
+        late_ends: None,
     };
     world.cpu_gaps = Some(CpuGaps {
         closed,
@@ -76,10 +74,16 @@ pub(super) fn duty(world: &mut World, on_ms: u64) {
 /// The first `slow` requests of the closed loop take 10 % longer than the rest. With all 850 there
 /// is no step.
 pub(super) fn ramp(world: &mut World, slow: usize) {
+    step(world, slow, 10);
+}
+
+/// The first `slow` requests of the closed loop take so much longer than the rest.
+pub(super) fn step(world: &mut World, slow: usize, by_pct: u32) {
     let mut now_ns = 100 * MS;
     let mut noise = ScheduleRng::new(3);
     for (number, row) in world.victim(Phase::Closed).enumerate() {
-        let service_ns = if number < slow { 1_100_000 } else { 1_000_000 } + noise.below(10_000);
+        let slower = if number < slow { 10_000 * by_pct } else { 0 };
+        let service_ns = 1_000_000 + slower + noise.below(10_000);
         row.t_sched_ns = now_ns;
         row.t_issue_ns = now_ns;
         row.t_done_ns = now_ns + u64::from(service_ns);

@@ -26,8 +26,15 @@ pub(super) fn measure(
     match rate_per_s(&rows, &done) {
         Some(rate) => {
             found.rate(figure::CLOSED_RATE_PER_S, rate);
+            let clock_mhz = observation.host.sm_clock_khz.map(|khz| khz as f64 / 1e3);
+            found.optional_rate(figure::SM_CLOCK_MHZ, clock_mhz);
             let detail = format!("{} requests completed in the closed loop", done.len());
             found.holds(Gate::ClosedRate, true, detail);
+            found.numbers(
+                Some(done.len() as f64),
+                Some(COMPLETIONS_MIN as f64),
+                "requests",
+            );
         }
         None if answered(victim, &rows) >= COMPLETIONS_MIN => {
             let detail = format!(
@@ -53,6 +60,7 @@ pub(super) fn measure(
                 "{have} requests completed in the closed loop, a rate needs {COMPLETIONS_MIN}"
             );
             found.holds(Gate::ClosedRate, false, detail);
+            found.numbers(Some(have as f64), Some(COMPLETIONS_MIN as f64), "requests");
         }
     }
     let service_ns: Vec<u64> = done.iter().filter_map(SampleRow::service_ns).collect();

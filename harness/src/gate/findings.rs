@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{Gate, GateResult, GateScope, GateState, Outcome};
 
-use super::catalogue::scope_of;
+use super::catalogue::kind_and_scope_of;
 
 /// Figures and judgements of a cell so far.
 #[derive(Debug, Default)]
@@ -38,12 +38,26 @@ impl Findings {
 
     /// Adds the judgement of a gate, with the scope that the catalogue gives the gate.
     pub(super) fn gate(&mut self, gate: Gate, state: GateState, detail: impl Into<String>) {
+        let (kind, scope) = kind_and_scope_of(&gate);
         self.gates.push(GateResult {
-            scope: scope_of(&gate),
             gate,
+            kind,
             state,
+            scope,
+            value: None,
+            limit: None,
+            unit: None,
             detail: detail.into(),
         });
+    }
+
+    /// Adds figure and limit to the gate that was judged last. No file can hold infinity.
+    pub(super) fn numbers(&mut self, value: Option<f64>, limit: Option<f64>, unit: &str) {
+        if let Some(last) = self.gates.last_mut() {
+            last.value = value.filter(|value| value.is_finite());
+            last.limit = limit.filter(|limit| limit.is_finite());
+            last.unit = Some(unit.to_owned());
+        }
     }
 
     /// Passes or fails a gate.

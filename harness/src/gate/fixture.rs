@@ -62,6 +62,7 @@ pub(crate) struct World {
     pub unobserved: BTreeMap<Unobserved, String>,
     pub calibrated_service_ns: Option<u64>,
     pub steal: Option<f64>,
+    pub speed_ln: Option<[f64; 2]>,
     /// The victim's lost CPU time.
     pub cpu_gaps: Option<CpuGaps>,
     pub proofs: Vec<Proof>,
@@ -112,6 +113,7 @@ impl World {
             unobserved: BTreeMap::new(),
             calibrated_service_ns: Some(service_ns),
             steal: Some(0.0),
+            speed_ln: Some([0.0, 0.0]),
             cpu_gaps: Some(CpuGaps::default()),
             proofs: Vec::new(),
             required_proofs: None,
@@ -168,7 +170,9 @@ impl World {
             ecc: self.ecc,
             other_clocks: self.other_clocks.as_deref(),
             unobserved: &self.unobserved,
+            sm_clock_khz: Some(1_980_000),
             steal: self.steal,
+            speed_ln: self.speed_ln,
             proofs: Proofs::OfCell {
                 taken: &self.proofs,
                 required: self.required_proofs.as_deref(),

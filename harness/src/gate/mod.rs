@@ -16,10 +16,11 @@ mod cpu_gaps;
 mod fault_trial;
 mod findings;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod host;
 mod in_force;
 mod late_xids;
+mod lateness;
 mod observation;
 mod overload;
 mod quantiles;
@@ -28,11 +29,12 @@ mod schedule;
 mod spans;
 mod steady;
 mod surroundings;
+mod tenant_figures;
 #[cfg(test)]
 mod tests;
 mod victim_outcomes;
 
-use gpubench_record::{CellResult, GateResult, GateScope, GateState, Role};
+use gpubench_record::{CellResult, GateResult, GateScope, Role};
 
 pub use catalogue::{CATALOGUE, GateEntry};
 pub use closed::closed_rate_per_s;
@@ -50,19 +52,54 @@ pub mod figure {
     /// The most by which lost CPU time can have lowered the rate of the closed loop, as the
     /// logarithm of a ratio; absent where it was not observed.
     pub const CLOSED_RATE_LOSS_MAX_LN: &str = "closed_rate_loss_max_ln";
+    /// Mean service in the first half of the closed loop over that in the second, as a logarithm.
+    pub const CLOSED_HALVES_LN: &str = "closed_halves_ln";
+    /// Standard error of the same, from the spread within the cell.
+    pub const CLOSED_HALVES_ERROR_LN: &str = "closed_halves_error_ln";
+    /// Share of the closed loop in which an aggressor had no work outstanding for more than 5 us;
+    /// only on the wall clock.
+    pub const AGGRESSOR_IDLE_CLOSED_RATIO: &str = "aggressor_idle_closed_ratio";
+    /// Mean clock of the SMs in the closed loop.
+    pub const SM_CLOCK_MHZ: &str = "sm_clock_mhz";
+    /// Speed of the device around the cell over its first speed, as a logarithm: the mean of the
+    /// check kernel before and after.
+    pub const DEVICE_SPEED_LN: &str = "device_speed_ln";
     /// Median time from issue to completion in the closed loop.
     pub const CLOSED_SERVICE_P50_NS: &str = "closed_service_p50_ns";
     /// Median time from schedule to completion in the open loop.
     pub const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
     /// 99th percentile of the same; absent below 368 requests or under overload.
     pub const OPEN_LATENCY_P99_NS: &str = "open_latency_p99_ns";
+    /// The least that the median can be without the lateness of the harness; only on the wall
+    /// clock.
+    pub const OPEN_LATENCY_P50_LOWER_NS: &str = "open_latency_p50_lower_ns";
+    /// The same of the 99th percentile.
+    pub const OPEN_LATENCY_P99_LOWER_NS: &str = "open_latency_p99_lower_ns";
     /// Requests completed within the open loop, per second.
     pub const GOODPUT_PER_S: &str = "goodput_per_s";
     /// Requests due in the open loop, per second.
     pub const OFFERED_PER_S: &str = "offered_per_s";
     /// Growth of the backlog over the second half of the open loop.
     pub const BACKLOG_SLOPE_PER_S: &str = "backlog_slope_per_s";
+    /// Rate of the aggressor over the rate of one alone on the device.
+    pub const ACHIEVED_DOSE_RATIO: &str = "achieved_dose_ratio";
+
+    /// Completions per second of one aggressor in the closed loop.
+    #[must_use]
+    pub fn tenant_rate_per_s(tenant: &str) -> String {
+        format!("{tenant}_rate_per_s")
+    }
+
+    /// GPU time of all requests of one tenant in a contended cell.
+    #[must_use]
+    pub fn tenant_gpu_time_ns(tenant: &str) -> String {
+        format!("{tenant}_gpu_time_ns")
+    }
 }
+
+/// Largest bound of a disturbance with which a rate counts, as the logarithm of a ratio: 10.5 %. A
+/// wider one would say little about the rate.
+const WORTH_HAVING_LN: f64 = 0.10;
 
 /// Key in `CellResult::requests`: closed-loop requests that completed.
 pub const CLOSED_REQUESTS: &str = "closed";
@@ -84,17 +121,13 @@ pub const WITHIN_SLO_REQUESTS: &str = "within_slo";
 /// Why the open loop of a cell cannot be trusted, although the cell as a whole can.
 #[must_use]
 pub fn open_loop_doubt(result: &CellResult) -> Option<String> {
-    let mut gates = result.gates.iter();
-    let gate =
-        gates.find(|gate| gate.scope == GateScope::OpenLoop && gate.state == GateState::Failed)?;
+    let gate = result.failed_gates(GateScope::OpenLoop).next()?;
     Some(format!("{}: {}", gate.gate, gate.detail))
 }
 
 /// The failed gates of a cell that spoil none of its figures: findings for the rows that use it.
 pub fn findings_of(result: &CellResult) -> impl Iterator<Item = &GateResult> {
-    let is_finding =
-        |gate: &&GateResult| gate.scope == GateScope::Nothing && gate.state == GateState::Failed;
-    result.gates.iter().filter(is_finding)
+    result.failed_gates(GateScope::Nothing)
 }
 
 /// The tenants of an observation are not those of its cell.
@@ -131,12 +164,14 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     samples::judge(observation, &mut found);
     answers::count(victim, &mut found);
     closed::measure(observation, victim, windows.closed, &mut found);
-    steady::judge(victim, observation.thresholds, &mut found);
+    steady::judge(victim, &mut found);
     if windows.open.length_ns() > 0 {
         overload::judge(observation, victim, &windows, &mut found);
     }
     beside::judge(observation, victim, &windows, &mut found);
-    host::judge(observation, victim, &mut found);
+    lateness::judge(observation, victim, &mut found);
+    host::judge(observation, &mut found);
+    tenant_figures::measure(observation, &windows, &mut found);
     cpu_gaps::judge(observation, victim, &windows, &mut found);
     surroundings::judge(observation, &mut found);
     let tenants = observation.tenants.iter();

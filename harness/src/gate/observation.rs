@@ -88,8 +88,13 @@ pub struct Host<'a> {
     pub other_clocks: Option<&'a [String]>,
     /// Failed observations with their errors.
     pub unobserved: &'a BTreeMap<Unobserved, String>,
+    /// Mean clock of the SMs in the closed loop.
+    pub sm_clock_khz: Option<u64>,
     /// Share of CPU time that a hypervisor took, 0 to 1.
     pub steal: Option<f64>,
+    /// Speed of the device over its first speed, as logarithms: by the check kernel before the cell
+    /// and after it.
+    pub speed_ln: Option<[f64; 2]>,
     /// Proofs of the mechanism taken around this cell.
     pub proofs: Proofs<'a>,
 }

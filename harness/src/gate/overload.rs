@@ -40,6 +40,7 @@ pub(super) fn judge(
     throughput(&queue, windows.open, found);
     let why = queue.overload(victim.result.overloaded);
     overload_gate(observation.cell.condition, why.as_deref(), found);
+    found.numbers(Some(queue.at_end), Some(queue.allowed()), "requests");
     schedule::judge(planned_ns.as_deref(), &rows, why.is_some(), found);
     if why.is_none() {
         latencies(&rows, found);
@@ -89,6 +90,8 @@ struct Queue {
     /// than two instants to fit.
     slope_per_s: Option<f64>,
     half_s: f64,
+    /// Requests that became due in that half.
+    offered_in_half: f64,
 }
 
 impl Queue {
@@ -110,14 +113,23 @@ impl Queue {
             at_end: offered - done,
             slope_per_s: slope(&points),
             half_s: open.length_s() / 2.0,
+            offered_in_half: points.len() as f64,
         }
+    }
+
+    /// The backlog that may remain.
+    fn allowed(&self) -> f64 {
+        (BACKLOG_SHARE * self.offered).max(BACKLOG_MIN)
     }
 
     /// Why the victim counts as overloaded; `None` where it does not.
     fn overload(&self, limit_reached: bool) -> Option<String> {
-        let allowed = (BACKLOG_SHARE * self.offered).max(BACKLOG_MIN);
+        let allowed = self.allowed();
         // Too few points for a slope: the backlog at the end decides alone.
-        let growth = self.slope_per_s.unwrap_or(0.0) * self.half_s;
+        // A line through a few arrivals close together may be steep by chance, but a backlog grows
+        // by no more than what was offered.
+        let fitted = self.slope_per_s.unwrap_or(0.0) * self.half_s;
+        let growth = fitted.min(self.offered_in_half);
         let what = if limit_reached {
             "the limit of outstanding requests was reached".to_owned()
         } else if self.at_end > allowed || growth > allowed {
@@ -187,4 +199,23 @@ fn latencies(rows: &[SampleRow], found: &mut Findings) {
     let service_ns: Vec<u64> = ran.iter().filter_map(|row| row.service_ns()).collect();
     let median_ns = quantile_ns(&service_ns, ran.len(), 0.5);
     found.optional_rate("open_service_p50_ns", median_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Queue, Span};
+
+    #[test]
+    fn few_arrivals_close_together_are_no_overload_and_many_that_wait_are() {
+        let open = Span {
+            start_ns: 0,
+            end_ns: 20_000_000,
+        };
+        let all_done = [13_000_000, 14_000_000, 15_000_000];
+        let close = Queue::of(&[11_000_000, 11_100_000, 11_150_000], &all_done, open);
+        assert!(close.slope_per_s.is_some_and(|slope| slope > 10_000.0));
+        assert_eq!(close.overload(false), None);
+        let waiting: Vec<u64> = (0..40).map(|i| i * 500_000).collect();
+        assert!(Queue::of(&waiting, &[], open).overload(false).is_some());
+    }
 }

@@ -11,6 +11,17 @@ use gpubench_stats::{Confidence, Sorted};
 /// has a finite upper end (6 for the median, 368 for p99, 3688 for p99.9), and where the quantile
 /// falls among the unknown durations: without them a stalled system would appear fast.
 pub(super) fn quantile_ns(done_ns: &[u64], count: usize, p: f64) -> Option<f64> {
+    quantile_below_ns(done_ns, count, p, 0)
+}
+
+/// The same quantile, `ranks_lower` ranks further down: the least that it can be after so many
+/// durations became shorter.
+pub(super) fn quantile_below_ns(
+    done_ns: &[u64],
+    count: usize,
+    p: f64,
+    ranks_lower: u64,
+) -> Option<f64> {
     let needed = smallest_n_for_upper_bound(p, Confidence::P95).ok()?;
     if count < needed as usize || done_ns.is_empty() {
         return None;
@@ -22,7 +33,9 @@ pub(super) fn quantile_ns(done_ns: &[u64], count: usize, p: f64) -> Option<f64> 
     let mut padded = done_ns.to_vec();
     let longest_ns = done_ns.iter().copied().max()?;
     padded.resize(count, longest_ns);
-    Sorted::from_ns(&padded).ok()?.linear(p).ok()
+    let last = (count - 1) as f64;
+    let lower_p = (p - ranks_lower as f64 / last).max(0.0);
+    Sorted::from_ns(&padded).ok()?.linear(lower_p).ok()
 }
 
 /// The median of durations that are all known.

@@ -2,43 +2,44 @@
 //!
 //! A loop had not settled where MSER-5 cuts beyond the middle (White, Cobb and Spratt, "A
 //! comparison of five steady-state truncation heuristics", WSC 2000), or where its halves differ by
-//! more than half of the profile's `drift_max`. Both also happen by chance: in simulations with
+//! more than [`WORTH_HAVING_LN`]. Both also happen by chance: in simulations with
 //! independent samples the cut lies beyond the middle in 8 % of loops of 60 requests, 6 to 15 % of
 //! 100 to 200, and 2 % of 425 (normal, exponential, lognormal and two-valued samples alike), and a
-//! run holds hundreds of cells. So the gates fail only where the parts differ by more than half of
-//! `drift_max` and by more than [`NOISE_ERRORS`] standard errors. A difference within its noise is
-//! reported and not evaluated.
+//! run holds hundreds of cells. So the gates fail only where the parts also differ by more than
+//! [`NOISE_ERRORS`] standard errors. A difference within its noise is reported and not evaluated.
+//! The difference of the halves is a figure of the cell, from which scoring bounds what drift did.
 
 #[cfg(test)]
 mod tests;
 
-use gpubench_record::{Gate, GateState, Phase, SampleRow, Thresholds};
+use gpubench_record::{Gate, GateState, Phase, SampleRow};
 use gpubench_stats::moments::{mean, moments};
 use gpubench_stats::mser5::{self, BATCH_REQUESTS};
 
 use super::closed::completed;
-use super::{Findings, Tenant, samples};
+use super::{Findings, Tenant, WORTH_HAVING_LN, figure, samples};
 
 /// A difference beyond this many standard errors is more than noise. The errors come from batch
 /// means within the two parts, so a step or ramp without noise exceeds any number of them.
 const NOISE_ERRORS: f64 = 5.0;
 
-pub(super) fn judge(victim: &Tenant<'_>, thresholds: &Thresholds, found: &mut Findings) {
+pub(super) fn judge(victim: &Tenant<'_>, found: &mut Findings) {
     let rows = completed(&samples::of_phase(victim.rows, Phase::Closed));
     let service_ns = rows.iter().filter_map(SampleRow::service_ns);
     let service_ns: Vec<f64> = service_ns.map(|ns| ns as f64).collect();
-    let margin = thresholds.drift_max / 2.0;
-    warm_up(&service_ns, margin, found);
+    warm_up(&service_ns, found);
     let batches = service_ns.len() / BATCH_REQUESTS;
     match difference(&service_ns, batches / 2) {
         Some(difference) => {
-            judge_difference(Gate::Drift, "the halves", difference, margin, found);
+            found.rate(figure::CLOSED_HALVES_LN, difference.log_ratio);
+            found.rate(figure::CLOSED_HALVES_ERROR_LN, difference.error);
+            judge_difference(Gate::Drift, "the halves", difference, found);
         }
         None => found.not_evaluated(Gate::Drift, too_few(service_ns.len())),
     }
 }
 
-fn warm_up(service_ns: &[f64], margin: f64, found: &mut Findings) {
+fn warm_up(service_ns: &[f64], found: &mut Findings) {
     const GATE: Gate = Gate::WarmUp;
     let cut = match mser5::warm_up(service_ns) {
         Ok(cut) => cut,
@@ -53,7 +54,7 @@ fn warm_up(service_ns: &[f64], margin: f64, found: &mut Findings) {
         cut.discard_batches, cut.batches
     );
     match difference(service_ns, cut.discard_batches as usize) {
-        Some(difference) => judge_difference(GATE, &what, difference, margin, found),
+        Some(difference) => judge_difference(GATE, &what, difference, found),
         None => found.not_evaluated(GATE, too_few(service_ns.len())),
     }
 }
@@ -63,28 +64,27 @@ fn warm_up(service_ns: &[f64], margin: f64, found: &mut Findings) {
 struct Difference {
     /// `ln(mean before / mean after)`.
     log_ratio: f64,
-    /// The difference of the means in standard errors.
-    errors: f64,
+    /// Its standard error.
+    error: f64,
 }
 
-fn judge_difference(
-    gate: Gate,
-    what: &str,
-    difference: Difference,
-    margin: f64,
-    found: &mut Findings,
-) {
-    let Difference { log_ratio, errors } = difference;
-    let detail = format!("{what} differ by {log_ratio:+.4} (log), accepted is below {margin:.4}");
-    let state = if log_ratio.abs() < margin {
+fn judge_difference(gate: Gate, what: &str, difference: Difference, found: &mut Findings) {
+    let Difference { log_ratio, error } = difference;
+    // Without noise a difference is any number of errors.
+    let errors = log_ratio.abs() / error;
+    let limit = WORTH_HAVING_LN;
+    let detail = format!("{what} differ by {log_ratio:+.4} (log), accepted is up to {limit:.4}");
+    let state = if log_ratio.abs() <= limit {
         GateState::Passed
     } else if errors > NOISE_ERRORS {
         GateState::Failed
     } else {
         let detail = format!("{detail}; {errors:.1} standard errors do not tell it from noise");
-        return found.not_evaluated(gate, detail);
+        found.not_evaluated(gate, detail);
+        return found.numbers(Some(log_ratio), Some(limit), "log ratio");
     };
     found.gate(gate, state, detail);
+    found.numbers(Some(log_ratio), Some(limit), "log ratio");
 }
 
 /// Compares the first `cut` batches with the rest, with the pooled standard error of a two-sample
@@ -99,13 +99,12 @@ fn difference(service_ns: &[f64], cut: usize) -> Option<Difference> {
     let freedom = f64::from(a.n + b.n) - 2.0;
     let squares = f64::from(a.n - 1) * a.sd.powi(2) + f64::from(b.n - 1) * b.sd.powi(2);
     let error = (squares / freedom * (1.0 / f64::from(a.n) + 1.0 / f64::from(b.n))).sqrt();
-    let gap = (a.mean - b.mean).abs();
     let log_ratio = a.mean.ln() - b.mean.ln();
-    // Equal means are no difference, also where the standard error is zero.
-    let errors = if gap == 0.0 { 0.0 } else { gap / error };
+    // The error of a logarithm is the relative error.
+    let error = error / f64::midpoint(a.mean, b.mean);
     log_ratio
         .is_finite()
-        .then_some(Difference { log_ratio, errors })
+        .then_some(Difference { log_ratio, error })
 }
 
 fn too_few(have: usize) -> String {

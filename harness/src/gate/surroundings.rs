@@ -14,6 +14,27 @@ pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
     ecc(observation.host.ecc, unobserved, found);
     clocks(observation, found);
     service_drift(observation, found);
+    device_drift(observation, found);
+}
+
+/// The device has one speed before the cell and after it. Cells of a block run in random order, and
+/// those of its pair in the reverse order, so that a drift within the bracket cancels; what is left
+/// between brackets widens intervals (`score/systematic.rs`).
+fn device_drift(observation: &CellObservation<'_>, found: &mut Findings) {
+    const GATE: Gate = Gate::DeviceDrift;
+    let Some([before, after]) = observation.host.speed_ln else {
+        return found.not_evaluated(GATE, "no check kernel ran before and after the cell");
+    };
+    if found.rates.contains_key(figure::CLOSED_RATE_PER_S) {
+        found.rate(figure::DEVICE_SPEED_LN, f64::midpoint(before, after));
+    }
+    let (drift, max) = (after - before, observation.thresholds.drift_max);
+    let detail = format!(
+        "the speed of the device moved by {drift:+.4} (log) between the check kernels around the \
+         cell, accepted is up to {max}"
+    );
+    found.holds(GATE, drift.abs() <= max, detail);
+    found.numbers(Some(drift), Some(max), "log ratio");
 }
 
 /// Why an observation is missing.
@@ -55,6 +76,7 @@ fn ecc(span: Option<EccSpan>, unobserved: &BTreeMap<Unobserved, String>, found: 
             Some((before, after)) => {
                 let detail = format!("{before} {kind} errors before the cell, {after} after it");
                 found.holds(gate, false, detail);
+                found.numbers(Some(after as f64 - before as f64), Some(0.0), "errors");
             }
         }
     }
@@ -100,4 +122,5 @@ fn service_drift(observation: &CellObservation<'_>, found: &mut Findings) {
         1.0 + SERVICE_DRIFT_MAX
     );
     found.holds(GATE, (ratio - 1.0).abs() <= SERVICE_DRIFT_MAX, detail);
+    found.numbers(Some(ratio - 1.0), Some(SERVICE_DRIFT_MAX), "share");
 }

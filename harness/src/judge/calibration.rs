@@ -80,7 +80,7 @@ pub fn read(
 
 /// Why a calibration of one device is not one of the other: another device, or the same with other
 /// clocks or widths.
-fn mismatch(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option<String> {
+pub(super) fn mismatch(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option<String> {
     let device =
         |of: &CalibrationBinding| format!("{} ({}, {})", of.name, of.kind.as_str(), of.uuid);
     if device(made_on) != device(here) {

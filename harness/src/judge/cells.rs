@@ -8,6 +8,7 @@ use gpubench_record::{
 };
 use gpubench_reports::store::{Record, StoreError};
 
+use super::device_speed;
 use super::record::JudgeError;
 use crate::gate::{
     self, CellObservation, CellXid, ClockKind, Host, Proofs, XidReading, assign_xids,
@@ -23,6 +24,7 @@ pub(super) struct Ended {
     xids: Option<Vec<CellXid>>,
     cpu_steal_ratio: Option<f64>,
     surroundings: Surroundings,
+    speed_ln: Option<[f64; 2]>,
 }
 
 impl Ended {
@@ -35,7 +37,9 @@ impl Ended {
             ecc: self.surroundings.ecc,
             other_clocks: self.surroundings.other_clocks.as_deref(),
             unobserved: &self.surroundings.unobserved,
+            sm_clock_khz: self.surroundings.sm_clock_khz,
             steal: self.cpu_steal_ratio,
+            speed_ln: self.speed_ln,
             proofs,
         }
     }
@@ -45,6 +49,7 @@ impl Ended {
 pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
     let mut out = BTreeMap::new();
     let mut xids = xids(events).into_iter();
+    let brackets = device_speed::brackets(events);
     for event in events {
         if let RunEvent::CellEnded {
             id,
@@ -65,6 +70,7 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
                 xids: xids.next().flatten(),
                 cpu_steal_ratio: *cpu_steal_ratio,
                 surroundings: (**surroundings).clone(),
+                speed_ln: brackets.get(id.as_str()).copied(),
             };
             out.insert(id.clone(), ended);
         }
@@ -77,7 +83,7 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
 pub(super) struct Evidence {
     /// By cell.
     of_cells: BTreeMap<String, Vec<Proof>>,
-    /// By variant: all that a record up to format 2.1 tells.
+    /// By variant: all that a record up to format 2.1 has.
     pooled: BTreeMap<String, Vec<Proof>>,
 }
 

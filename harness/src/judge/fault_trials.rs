@@ -1,6 +1,6 @@
 //! The fault trials and probes of a run, from its events and its samples.
 
-use gpubench_record::{FaultResult, Plan, ProbeResult, RunEvent};
+use gpubench_record::{FaultResult, Plan, ProbeResult, RunEvent, SampleRow};
 use gpubench_reports::store::{Record, StoreError};
 
 use super::record::JudgeError;
@@ -40,7 +40,7 @@ pub(super) fn judged(
         let Some(trial) = planned.find(|trial| trial.id == *id) else {
             continue;
         };
-        let mut rows = Vec::new();
+        let mut rows: Vec<Vec<SampleRow>> = Vec::new();
         for victim in &observed.victims {
             rows.push(match record.samples(id, &victim.planned.tenant) {
                 Ok(rows) => rows,
@@ -49,7 +49,11 @@ pub(super) fn judged(
                 Err(error) => return Err(error.into()),
             });
         }
-        results.push(gate::judge_trial(trial, observed, &rows));
+        // Rows that a torn file lost are no evidence of harm: the trial counts as missing.
+        let mut victims = observed.victims.iter().zip(&rows);
+        if victims.all(|(victim, rows)| rows.len() as u64 >= victim.rows || !record.is_torn()) {
+            results.push(gate::judge_trial(trial, observed, &rows));
+        }
     }
     Ok(results)
 }

@@ -21,8 +21,20 @@ use crate::profile::{Profile, Wanted};
 pub struct HostOptions {
     /// `--hami-lib`.
     pub hami_lib: Option<PathBuf>,
+    /// `--allow-reconfigure` and `--no-reconfigure`.
+    pub reconfigure: Reconfigure,
+}
+
+/// Whether device settings may be changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reconfigure {
+    /// No flag: only those of a virtual GPU, which no other user shares.
+    #[default]
+    OnVirtual,
     /// `--allow-reconfigure`.
-    pub allow_reconfigure: bool,
+    Allowed,
+    /// `--no-reconfigure`.
+    Refused,
 }
 
 /// The facts of a device that no run holds, without taking its lock. A virtual GPU is started for
@@ -60,7 +72,11 @@ fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
     let inputs = HostInputs {
         hami_lib: options.hami_lib.clone(),
         program: profile.user_victim.victim().map(|victim| victim.command),
-        allow_reconfigure: options.allow_reconfigure,
+        allow_reconfigure: match options.reconfigure {
+            Reconfigure::OnVirtual => device.is_some(),
+            Reconfigure::Allowed => true,
+            Reconfigure::Refused => false,
+        },
         may_change_settings: may_change_settings(device.as_deref()),
         virtual_folders: virtual_folders.collect(),
         control_groups: device.as_ref().map(|device| device.join(TREE)),

@@ -3,74 +3,105 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{CellResult, Condition, RunRecord};
-use gpubench_reports::{Latencies, LatencyChart, LatencyCurve, Record};
+use gpubench_reports::latency::PERCENTILES;
+use gpubench_reports::{CurveOf, LatencyChart, LatencyCurve, Record};
 
 use crate::gate::OPEN_REQUESTS;
 
-/// For each victim, the latencies in N and in C at full dose.
+/// The figures of a cell for each of [`PERCENTILES`].
+const FIGURES: [&str; PERCENTILES.len()] = [
+    "open_latency_p50_ns",
+    "open_latency_p90_ns",
+    "open_latency_p99_ns",
+    "open_latency_p999_ns",
+];
+
+/// For each victim with an open loop, the latencies in N, and in S and in C at full dose. From the
+/// histograms of the record; without them, from the percentiles of each cell.
 #[must_use]
 pub fn latency_charts(
     record: &Record,
     run: &RunRecord,
     warnings: &mut Vec<String>,
 ) -> Vec<LatencyChart> {
-    let mut charts = Vec::new();
-    let mut by_victim: BTreeMap<&str, BTreeMap<String, Vec<&CellResult>>> = BTreeMap::new();
-    for cell in run.cells.iter().filter(|cell| is_drawn(cell)) {
+    let mut by_victim: BTreeMap<&str, BTreeMap<CurveOf, Vec<&CellResult>>> = BTreeMap::new();
+    for cell in run.cells.iter().filter(|cell| is_drawn(run, cell)) {
         let curves = by_victim.entry(&cell.cell.victim).or_default();
-        curves.entry(label(cell)).or_default().push(cell);
+        curves
+            .entry(CurveOf::cell(&cell.cell))
+            .or_default()
+            .push(cell);
     }
-    if !by_victim.is_empty() && !record.has_latencies() {
-        warnings.push("the record holds no latencies: latencies.hlog is absent".to_owned());
-        return charts;
-    }
+    let has_latencies = record.has_latencies();
+    let mut charts = Vec::new();
     for (victim, curves) in by_victim {
-        let curves = curves
+        let curves: Vec<LatencyCurve> = curves
             .into_iter()
-            .filter_map(|(label, cells)| curve(record, label, &cells, warnings))
+            .filter_map(|(of, cells)| {
+                if has_latencies {
+                    curve(record, of, &cells, warnings)
+                } else {
+                    curve_of_figures(of, &cells)
+                }
+            })
             .collect();
-        charts.push(LatencyChart {
-            victim: victim.to_owned(),
-            curves,
-        });
+        if !curves.is_empty() {
+            charts.push(LatencyChart {
+                victim: victim.to_owned(),
+                curves,
+            });
+        }
     }
     charts
 }
 
-fn is_drawn(cell: &CellResult) -> bool {
-    let contended = cell.cell.condition == Condition::C && cell.cell.dose >= 1.0;
-    cell.outcome.is_measured() && (cell.cell.condition == Condition::N || contended)
+/// Whether reports show the open loop of a cell. One without open-loop requests has none to show.
+fn is_drawn(run: &RunRecord, cell: &CellResult) -> bool {
+    let plan = &run.plan;
+    let drawn = match cell.cell.condition {
+        Condition::N | Condition::S => true,
+        // Beside all neighbours; a sweep also has cells with fewer.
+        Condition::C => {
+            let all = plan.sweep.is_empty() || cell.cell.tenants.len() >= plan.tenants as usize;
+            cell.cell.dose >= 1.0 && all
+        }
+        _ => false,
+    };
+    drawn && cell.outcome.is_measured() && requests(cell) > 0
 }
 
-fn label(cell: &CellResult) -> String {
-    match &cell.cell.aggressor {
-        Some(aggressor) => format!("{} beside {aggressor}", cell.cell.variant),
-        None => "alone on the GPU".to_owned(),
-    }
+fn requests(cell: &CellResult) -> u64 {
+    cell.requests.get(OPEN_REQUESTS).copied().unwrap_or(0)
 }
 
 fn curve(
     record: &Record,
-    label: String,
+    of: CurveOf,
     cells: &[&CellResult],
     warnings: &mut Vec<String>,
 ) -> Option<LatencyCurve> {
-    let mut requests = 0;
-    let mut sum = Latencies::new().ok()?;
+    let mut blocks = Vec::new();
     for cell in cells {
         let Some(victim) = cell.tenant_results.first() else {
             continue;
         };
-        let latencies = record.latencies(&cell.cell.id, &victim.planned.tenant);
-        let added = latencies
-            .map_err(|error| error.to_string())
-            .and_then(|latencies| sum.add(&latencies).map_err(|error| error.to_string()));
-        if let Err(error) = added {
-            // A curve without some of its cells could be mistaken for a complete one.
-            warnings.push(format!("no latency curve \"{label}\": {error}"));
-            return None;
+        match record.latencies(&cell.cell.id, &victim.planned.tenant) {
+            Ok(latencies) => blocks.push((requests(cell), latencies)),
+            Err(error) => {
+                // A curve without some of its cells could be mistaken for a complete one.
+                warnings.push(format!("no latency curve \"{}\": {error}", of.label()));
+                return None;
+            }
         }
-        requests += cell.requests.get(OPEN_REQUESTS).copied().unwrap_or(0);
     }
-    LatencyCurve::new(label, requests, &sum)
+    LatencyCurve::new(of, &blocks)
+}
+
+fn curve_of_figures(of: CurveOf, cells: &[&CellResult]) -> Option<LatencyCurve> {
+    let figures = FIGURES.map(|name| -> Vec<f64> {
+        let of_cell = cells.iter().filter_map(|cell| cell.rates.get(name));
+        of_cell.copied().collect()
+    });
+    let sum = cells.iter().map(|cell| requests(cell)).sum();
+    LatencyCurve::of_figures(of, sum, figures.each_ref().map(Vec::as_slice))
 }

@@ -1,9 +1,10 @@
 //! The catalogues of all rooms as rows of one shape, for `gpubench list`.
 
+mod entry;
 #[cfg(test)]
 mod tests;
 
-use gpubench_workloads::fault::Fault;
+use gpubench_workloads::fault::{Class, Fault};
 use serde_json::{Value, json};
 
 use super::measured_faults::{self, MEASURED};
@@ -15,15 +16,7 @@ use crate::plan;
 use crate::profile::built_in;
 use crate::run::probe::{self, Probe};
 
-/// One entry: its name, its summary, and its details by key.
-pub struct Row {
-    /// The name in flags and profiles.
-    pub name: String,
-    /// The summary in one line.
-    pub summary: String,
-    /// The details.
-    pub details: Vec<(&'static str, Value)>,
-}
+pub use entry::{Entry, Row};
 
 /// The mechanisms, which share a GPU.
 pub fn mechanisms() -> Vec<Row> {
@@ -206,18 +199,44 @@ pub fn axes() -> Vec<Row> {
         summary: axis::JITTER_SUMMARY.to_owned(),
         details: vec![("axis", json!("jitter")), ("unit", json!("native medians"))],
     };
+    let fault = |class: Class| Row {
+        name: class.path().to_owned(),
+        summary: axis::FAULT_SUMMARY.to_owned(),
+        details: vec![
+            ("axis", json!("fault")),
+            ("sub_axis", json!(class.as_str())),
+            ("unit", json!("trials contained")),
+            ("faults", json!(names_of(class))),
+            ("flag", json!("--faults")),
+        ],
+    };
     let probed = |entry: &AxisEntry| Row {
         name: entry.name.to_owned(),
         summary: entry.summary.to_owned(),
         details: vec![
             ("axis", json!(entry.sub_axis.axis().as_str())),
             ("sub_axis", json!(entry.sub_axis.as_str())),
-            ("flag", json!("--probes")),
+            ("probe", json!(probe_of(entry))),
         ],
     };
     let cells = axis::CATALOGUE.iter().map(sub);
     let probes = axis::PROBED.iter().map(probed);
-    cells.chain(probes).chain([jitter]).collect()
+    let faults = axis::fault_classes().into_iter().map(fault);
+    cells.chain(probes).chain(faults).chain([jitter]).collect()
+}
+
+/// The faults of a class.
+fn names_of(class: Class) -> Vec<&'static str> {
+    let faults = gpubench_workloads::fault::CATALOGUE.iter();
+    let own = faults.filter(|fault| fault.class == class);
+    own.map(|fault| fault.name).collect()
+}
+
+/// The probe that makes the row of a sub-axis.
+fn probe_of(entry: &AxisEntry) -> Option<&'static str> {
+    let mut probes = probe::CATALOGUE.iter();
+    let makes_row = |probe: &&Probe| probe.scored && probe.sub_axis == entry.name;
+    probes.find(makes_row).map(|probe| probe.name)
 }
 
 /// Checks that do not produce a throughput.
@@ -239,7 +258,7 @@ pub fn gates() -> Vec<Row> {
     let row = |entry: &gate::GateEntry| Row {
         name: entry.gate.to_string(),
         summary: entry.summary.to_owned(),
-        details: vec![("spoils", json!(entry.scope))],
+        details: vec![("kind", json!(entry.kind)), ("spoils", json!(entry.scope))],
     };
     gate::CATALOGUE.iter().map(row).collect()
 }

@@ -1,10 +1,12 @@
 //! Everything that a matrix needs before it runs: the plan and the setup of the run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::after_cells::{self, AfterCells};
 use super::{
-    DeviceSession, HostOptions, calibration, capabilities, host_facts, journal, kernel_log,
-    provenance, ptx_hash, run_folder,
+    DeviceSession, HostOptions, KeptCalibrations, calibration, capabilities, host_facts, journal,
+    kernel_log, provenance, ptx_hash, run_folder, top_up,
 };
 use crate::device::Allotment;
 use crate::error::ExpectedError;
@@ -22,17 +24,27 @@ const VICTIM_ENVIRONMENT: &str =
 pub struct MatrixRequest {
     /// A record or file with the calibration to reuse.
     pub calibration: Option<PathBuf>,
-    /// Whether mechanisms are probed after the cells.
-    pub probes: bool,
-    /// Whether limits are bypassed after the cells.
-    pub escape: bool,
-    /// Faults to inject; an empty list means all.
-    pub faults: Option<Vec<String>>,
-    /// Trials of each fault, in place of the profile's number.
-    pub fault_trials: Option<u32>,
+    /// Whether the kept calibration of this device is not used.
+    pub recalibrate: bool,
+    /// Probes and faults after the cells.
+    pub after_cells: AfterCells,
+    /// Labels of the run.
+    pub labels: BTreeMap<String, String>,
 }
 
-/// Plans the matrix and makes its folder. Returns the setup and the kernel log, if it can be read.
+/// Everything for a run, and what is done after it.
+pub struct MatrixSetup {
+    /// The setup.
+    pub setup: Setup,
+    /// The kernel log, if it can be read.
+    pub kernel_log: Option<KernelLog>,
+    /// Where the calibration is kept after the run.
+    pub calibrations: Option<KeptCalibrations>,
+    /// What the user should know before the run.
+    pub notes: Vec<String>,
+}
+
+/// Plans the matrix and makes its folder.
 ///
 /// # Errors
 /// When nothing can run, the host is not restored, or the folder is not writable.
@@ -42,18 +54,24 @@ pub fn matrix_setup(
     profile: Profile,
     request: &MatrixRequest,
     out: &Path,
-) -> Result<(Setup, Option<KernelLog>), ExpectedError> {
+) -> Result<MatrixSetup, ExpectedError> {
     let journal = journal::journal_of(session)?;
     let facts = host_facts::of_session(session, options, &profile);
     let ptx_hash = ptx_hash();
     let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash)?;
-    if let Some(wish) = fault_wish(request, session, &profile) {
-        plan::add_faults(&mut plan, &wish);
-    }
+    let is_virtual = session.clock().is_virtual();
+    after_cells::add(&mut plan, &profile, &request.after_cells, is_virtual)?;
     let calibration = request.calibration.as_deref();
     let calibration = calibration
         .map(|path| calibration::read(path, &plan, session))
         .transpose()?;
+    let file = KeptCalibrations::of(session, &plan, &facts)?;
+    // A named calibration is neither mixed with kept ones nor kept.
+    let file = file.filter(|_| calibration.is_none());
+    let (kept, left_out) = match file.as_ref().filter(|_| !request.recalibrate) {
+        Some(file) => file.read(session)?,
+        None => Default::default(),
+    };
     run_folder::make(out)?;
     let kernel_log = kernel_log::open(session);
     let mut provenance = provenance::of_run(&session.clock());
@@ -63,6 +81,7 @@ pub fn matrix_setup(
     ] {
         provenance.host.insert(key.to_owned(), text);
     }
+    provenance.labels.clone_from(&request.labels);
     provenance.visible_devices = session.allotment().map(Allotment::describe);
     provenance.victim_environment = plan
         .user_victim
@@ -79,24 +98,15 @@ pub fn matrix_setup(
         })?,
         ptx_hash,
         calibration,
-        probes: request.probes,
-        escape: request.escape,
+        kept,
+        top_up: top_up::look(&profile),
         host: HostSetup::new(profile, facts, journal),
         plan,
     };
-    Ok((setup, kernel_log.ok()))
-}
-
-/// The faults to inject; none without `--faults`.
-fn fault_wish(
-    request: &MatrixRequest,
-    session: &DeviceSession,
-    profile: &Profile,
-) -> Option<plan::FaultWish> {
-    let names = request.faults.clone()?;
-    Some(plan::FaultWish {
-        names,
-        trials: request.fault_trials.unwrap_or(profile.faults.trials),
-        is_virtual_time: session.clock().is_virtual(),
+    Ok(MatrixSetup {
+        setup,
+        kernel_log: kernel_log.ok(),
+        calibrations: file,
+        notes: left_out,
     })
 }

@@ -3,17 +3,21 @@
 //! Before a run: the device session, the facts and capabilities of the host, the diagnostic checks.
 //! After a run: from its folder to a scored record, and from the record to the exit code.
 
+mod after_cells;
 pub mod calibration;
 mod capabilities;
 mod cells;
 pub mod device_check;
 mod device_session;
+mod device_speed;
 pub mod expected;
 mod fault_trials;
 pub mod host_facts;
 pub mod host_report;
 pub mod journal;
+mod kept_calibrations;
 pub mod kernel_log;
+pub mod labels;
 mod latency_charts;
 pub mod listing;
 mod matrix_setup;
@@ -24,18 +28,24 @@ pub mod provenance;
 mod ptx_hash;
 mod record;
 mod rehearse;
+mod report_options;
 pub mod run_folder;
+pub mod session;
+pub mod spread;
 #[cfg(test)]
 mod tests;
 pub mod timer;
+mod top_up;
 pub mod verdict;
 
+pub use after_cells::{AfterCells, FaultRequest, add as add_after_cells};
 pub use capabilities::capabilities;
 pub use device_session::DeviceSession;
-pub use host_facts::HostOptions;
-pub use latency_charts::latency_charts;
-pub use matrix_setup::{MatrixRequest, matrix_setup};
-pub use open::{Opened, conclude, newest, open};
+pub use host_facts::{HostOptions, Reconfigure};
+pub use kept_calibrations::KeptCalibrations;
+pub use matrix_setup::{MatrixRequest, MatrixSetup, matrix_setup};
+pub use open::{Opened, conclude, newest, open, open_scored};
 pub use ptx_hash::ptx_hash;
 pub use record::{JudgeError, rescore, score_folder};
 pub use rehearse::{RehearsalOutcome, Rehearsed, rehearse};
+pub use report_options::report_options;

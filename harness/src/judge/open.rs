@@ -7,7 +7,7 @@ use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{Record, StoreError};
 
 use super::expected;
-use super::record::{rescore, score_folder};
+use super::record::{JudgeError, complete_old, rescore, score_folder};
 use crate::error::ExpectedError;
 use crate::score;
 
@@ -24,12 +24,17 @@ pub struct Opened {
 }
 
 /// Opens a record. A run that left no scores is scored now, by the same rules.
-fn open_scored(dir: &Path) -> Result<Opened, ExpectedError> {
+///
+/// # Errors
+/// When it cannot be opened or scored.
+pub fn open_scored(dir: &Path) -> Result<Opened, ExpectedError> {
     let record = open(dir)?;
     let (run, warnings) = if record.is_rebuilt() {
         conclude_crashed(dir)?
     } else {
-        (record.run().clone(), record.warnings().to_vec())
+        let mut run = record.run().clone();
+        complete_old(&mut run).map_err(|error| unscored(dir, &error))?;
+        (run, record.warnings().to_vec())
     };
     Ok(Opened {
         dir: dir.to_owned(),
@@ -68,12 +73,17 @@ pub fn newest(dirs: &[PathBuf]) -> Result<Opened, ExpectedError> {
     let others: Vec<_> = all.iter().map(|one| (name(&one.dir), &one.run)).collect();
     let pooled = score::pool(&newest.run, &others);
     let again = rescore(&mut newest.run, &pooled.earlier);
-    again.map_err(|error| ExpectedError::RecordUnreadable {
-        path: newest.dir.clone(),
-        problem: error.to_string(),
-    })?;
+    again.map_err(|error| unscored(&newest.dir, &error))?;
     newest.run.records_left_out = pooled.left_out;
     Ok(newest)
+}
+
+/// The error of a record that cannot be scored.
+fn unscored(dir: &Path, error: &JudgeError) -> ExpectedError {
+    ExpectedError::RecordUnreadable {
+        path: dir.to_owned(),
+        problem: error.to_string(),
+    }
 }
 
 /// Finishes a crashed run: stores its samples, scores its cells and writes its record, marked
@@ -81,11 +91,7 @@ pub fn newest(dirs: &[PathBuf]) -> Result<Opened, ExpectedError> {
 /// written is scored in memory.
 fn conclude_crashed(dir: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
     let finished = finish(dir);
-    let (run, mut warnings) =
-        score_folder(dir).map_err(|error| ExpectedError::RecordUnreadable {
-            path: dir.to_owned(),
-            problem: error.to_string(),
-        })?;
+    let (run, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
     let written = finished.and_then(|done| {
         warnings.extend(done.warnings);
         write_record_json(dir, &run)

@@ -58,6 +58,7 @@ pub fn without_timer(clock: &RunClock) -> Provenance {
         ended_at: None,
         command: std::env::args().collect(),
         host,
+        labels: BTreeMap::new(),
         clock: clock.name().to_owned(),
         timer_floor_ns: BTreeMap::new(),
         dropped_variables: dropped(),

@@ -3,12 +3,16 @@
 
 use std::path::Path;
 
-use gpubench_record::{FaultResult, Provenance, RunEvent, RunRecord};
+use gpubench_record::{
+    CellResult, FaultResult, GateScope, Outcome, OutcomeKind, Provenance, RunEvent, RunRecord,
+};
 use gpubench_reports::store::{Record, StoreError, read_events};
 
 use super::cells::Evidence;
-use super::{cells, fault_trials, mechanism_rows, timer};
+use super::{cells, device_speed, fault_trials, mechanism_rows, timer};
+use crate::claims;
 use crate::gate::GateError;
+use crate::plan::{PlanError, ledger};
 use crate::score;
 
 /// A record that cannot be judged.
@@ -23,6 +27,9 @@ pub enum JudgeError {
     /// The scoring rules refuse it.
     #[error(transparent)]
     Score(#[from] score::ScoreError),
+    /// The claims ledger of this build cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] PlanError),
 }
 
 /// Reads the folder of a run and scores it; also returns the warnings. Writes nothing.
@@ -58,6 +65,7 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
     }
     run.cells = judged;
     run.probes = fault_trials::probes(&events);
+    run.device_speed = device_speed::of_run(&run.plan, &events);
     run.fault_trials = fault_trials::judged(&record, &run.plan, &events)?;
     run.fault_trials_stopped = fault_trials::stopped(&events);
     mechanism_rows::settle(&mut run.mechanisms, &run.plan.skips);
@@ -81,8 +89,27 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
 ///
 /// # Errors
 /// When the scoring rules refuse it.
-pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), score::ScoreError> {
-    let scored = score::score(&score::ScoreInput {
+pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), JudgeError> {
+    settle_outcomes(&mut run.cells);
+    let scored = scored(run, earlier)?;
+    run.scoring = score::VERSION.to_owned();
+    run.matrix = scored.matrix;
+    run.overall = scored.overall;
+    run.probe_figures = scored.probe_figures;
+    run.fault_tallies = scored.fault_tallies;
+    run.service = scored.service;
+    run.tenant_limits = scored.tenant_limits;
+    run.dose_curves = scored.dose_curves;
+    run.operator = scored.operator;
+    judge_claims(run)
+}
+
+/// The scores of a record with judged cells and trials.
+pub(super) fn scored(
+    run: &RunRecord,
+    earlier: &[Vec<FaultResult>],
+) -> Result<score::Scored, score::ScoreError> {
+    score::score(&score::ScoreInput {
         plan: &run.plan,
         cells: &run.cells,
         fault_trials: &run.fault_trials,
@@ -92,15 +119,44 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
         calibration: &run.calibration,
         probes: &run.probes,
         timer_floor_ns: timer_floor_ns(&run.provenance),
-    })?;
-    run.scoring = score::VERSION.to_owned();
-    run.matrix = scored.matrix;
-    run.overall = scored.overall;
-    run.probe_figures = scored.probe_figures;
-    run.fault_tallies = scored.fault_tallies;
-    run.service = scored.service;
-    run.tenant_limits = scored.tenant_limits;
+    })
+}
+
+/// Compares the scored record with the ledger of its plan; a plan before format 2.3 has none, and
+/// the ledger of this version is used.
+fn judge_claims(run: &mut RunRecord) -> Result<(), JudgeError> {
+    run.claims = if run.plan.claims.is_empty() {
+        claims::evaluate(&ledger()?.claims, run)
+    } else {
+        claims::evaluate(&run.plan.claims, run)
+    };
     Ok(())
+}
+
+/// Adds what scoring adds since format 2.3 to a record that was scored before it: the operator's
+/// view and the claims. The scores stay as they are.
+///
+/// # Errors
+/// When the scoring rules refuse the record.
+pub fn complete_old(run: &mut RunRecord) -> Result<(), JudgeError> {
+    if run.claims.is_empty() {
+        let mut scored = run.clone();
+        rescore(&mut scored, &[])?;
+        run.operator = scored.operator;
+        judge_claims(run)?;
+    }
+    Ok(())
+}
+
+/// Cells of older formats were excluded for disturbances that exclude none today: where no failed
+/// gate spoils the cell as a whole, it is measured.
+fn settle_outcomes(cells: &mut [CellResult]) {
+    for cell in cells {
+        let excluded = cell.outcome.outcome == OutcomeKind::Inconclusive && !cell.gates.is_empty();
+        if excluded && cell.failed_gates(GateScope::Cell).next().is_none() {
+            cell.outcome = Outcome::measured();
+        }
+    }
 }
 
 /// The timer floor of a run on the wall clock.

@@ -1,6 +1,7 @@
 //! `doctor`, the plan and the matrix give the same verdict of a mechanism, on every machine and
 //! with every restriction of a host.
 
+mod budgets;
 mod hosts;
 
 use gpubench_record::{MechanismRow, Outcome, OutcomeKind};

@@ -33,6 +33,9 @@ pub struct MechanismEntry {
     pub sm_numbers: SmNumbers,
     /// Time from a tenant's first launch until its limits act steadily; 0 if they do at once.
     pub settles_ns: u64,
+    /// Longest period in which it lets a tenant run and then wait; 0 where none is known. Closed
+    /// loops last whole periods, and its cells start at a random instant of one.
+    pub period_ns: u64,
     /// Sets the options under which it protects no tenant, if it is the unprotected form of its
     /// [`Sharing`]; `None` for every other mechanism.
     pub unprotected: Option<fn(&mut Profile)>,
@@ -79,6 +82,7 @@ impl MechanismEntry {
             accounting_library: self.accounting_library,
             sm_numbers: self.sm_numbers,
             settles_ns: self.settles_ns,
+            period_ns: self.period_ns,
         }
     }
 

@@ -194,7 +194,7 @@ fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
 }
 
 /// Whether the library that `hami` would preload uses the wall clock, as every library but the
-/// stand-in of a virtual machine does. `users` is the user's library; `stands_in` tells whether the
+/// stand-in of a virtual machine does. `users` is the user's library; `stands_in` says whether the
 /// machine has a stand-in. A library that cannot be read counts as none.
 #[must_use]
 pub fn hami_needs_wall_clock(users: Option<&Path>, stands_in: bool) -> bool {

@@ -36,11 +36,13 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct Hami;
 
-/// Time until victims of a fault count. The library's token bucket is empty at the first launch of
-/// a process and is first filled 120 ms later (HAMi-core at 8f3a89c,
-/// `multiprocess_utilization_watcher.c`). After three fillings no trial attributes that pause to
-/// the fault.
-const SETTLES_NS: u64 = 360_000_000;
+/// Time between two fillings of the library's token bucket (HAMi-core at 8f3a89c,
+/// `multiprocess_utilization_watcher.c`).
+const PERIOD_NS: u64 = 120_000_000;
+
+/// Time until victims of a fault count. The bucket is empty at the first launch of a process and is
+/// first filled one period later. After three fillings no trial attributes that pause to the fault.
+const SETTLES_NS: u64 = 3 * PERIOD_NS;
 
 /// At this percentage the library limits no launches.
 const NO_LIMIT_PCT: u32 = 100;
@@ -68,6 +70,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
     accounting_library: true,
     sm_numbers: SmNumbers::OfDevice,
     settles_ns: SETTLES_NS,
+    period_ns: PERIOD_NS,
     unprotected: None,
 };
 
@@ -124,7 +127,7 @@ impl Mechanism for Hami {
             }),
             checks: OpeningChecks {
                 sm_placement: false,
-                over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib)),
+                over_limit_bytes: Some(memory_cap::beyond_bytes(cx.facts, limit_mib)),
             },
             refuses_outsiders: false,
             memory_limit_bytes: Some(limit_mib << 20),

@@ -6,10 +6,11 @@ use gpubench_record::Proof;
 use super::requirement::Requirement;
 use super::{HostFacts, Observation};
 
-/// Size by which a tenant's allocation exceeds the limit: more than any granularity of allocation.
-const BEYOND_MIB: u64 = 64;
+/// Part of the limit by which a tenant's allocation exceeds it. The proof asks whether the limiter
+/// acts; how far a tenant gets over its limit is a score, with a level up to 10 %.
+const BEYOND: f64 = 0.25;
 
-/// The limit refuses what exceeds it.
+/// The limit refuses what exceeds it by far.
 pub(super) const OVER_LIMIT: Requirement =
     Requirement::once("an allocation beyond the limit is refused");
 /// Tenants see the limit as their memory.
@@ -21,9 +22,12 @@ pub(super) fn part_mib(facts: &HostFacts, pct: u32) -> u64 {
     facts.memory_mib * u64::from(pct) / 100
 }
 
-/// Size of an allocation that a limit must refuse.
-pub(super) fn beyond_bytes(limit_mib: u64) -> u64 {
-    (limit_mib + BEYOND_MIB) << 20
+/// Size of an allocation that a limit must refuse: a quarter more than the limit, and at most half
+/// way from the limit to the memory of the device, which itself must have room for it.
+pub(super) fn beyond_bytes(facts: &HostFacts, limit_mib: u64) -> u64 {
+    let half_way_mib = facts.memory_mib.saturating_sub(limit_mib) / 2;
+    let quarter_mib = (limit_mib as f64 * BEYOND) as u64;
+    (limit_mib + quarter_mib.min(half_way_mib).max(1)) << 20
 }
 
 /// Whether an allocation beyond its limit was refused to every tenant.
@@ -72,7 +76,7 @@ pub(super) fn shown(limit_mib: u64, observed: &Observation) -> Proof {
 
 #[cfg(test)]
 mod tests {
-    use super::{over_limit, shown};
+    use super::{HostFacts, beyond_bytes, over_limit, shown};
     use crate::mechanism::{Observation, OverLimit, TenantObservation};
     use gpubench_record::Condition;
 
@@ -80,6 +84,17 @@ mod tests {
         Observation {
             tenants,
             ..Observation::new(Condition::C, vec![7, 8])
+        }
+    }
+
+    #[test]
+    fn the_tried_allocation_exceeds_every_scored_overshoot_and_fits_the_device() {
+        let facts = HostFacts {
+            memory_mib: 80_000,
+            ..HostFacts::default()
+        };
+        for (limit_mib, tried_mib) in [(40_000, 50_000), (8_000, 10_000), (76_000, 78_000)] {
+            assert_eq!(beyond_bytes(&facts, limit_mib) >> 20, tried_mib);
         }
     }
 

@@ -47,6 +47,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
     accounting_library: false,
     sm_numbers: SmNumbers::OfPart,
     settles_ns: 0,
+    period_ns: 0,
     unprotected: None,
 };
 
@@ -161,7 +162,7 @@ pub(super) fn assigned(observed: &Observation) -> Proof {
 }
 
 /// Whether NVML lists each tenant, and a user's program, in its instance and in no other. `None`
-/// where NVML tells no instances, as without root.
+/// where NVML reports no instance, as without root.
 pub(super) fn listed_in_instances(observed: &Observation) -> Option<Proof> {
     let handed = observed.tenants.iter().map(|t| (t.pid, t.handed_instance));
     let of_program = observed.program.iter().flat_map(|program| {
@@ -169,8 +170,8 @@ pub(super) fn listed_in_instances(observed: &Observation) -> Option<Proof> {
         working.map(|&pid| (pid, program.handed_instance))
     });
     let handed: Vec<(u32, Option<u32>)> = handed.chain(of_program).collect();
-    let told: Vec<u32> = observed.instances.iter().filter_map(|one| one.1).collect();
-    if told.is_empty() {
+    let known: Vec<u32> = observed.instances.iter().filter_map(|one| one.1).collect();
+    if known.is_empty() {
         return None;
     }
     let is_ours = |pid: u32| handed.iter().any(|one| one.0 == pid);
@@ -181,9 +182,9 @@ pub(super) fn listed_in_instances(observed: &Observation) -> Option<Proof> {
             all
         };
         let wanted = sorted(handed.iter().filter_map(|one| one.1).collect());
-        let told = sorted(told);
-        let evidence = format!("processes of another namespace in {told:?}, handed {wanted:?}");
-        return Some(LISTED.proof(told == wanted, evidence));
+        let known = sorted(known);
+        let evidence = format!("processes of another namespace in {known:?}, handed {wanted:?}");
+        return Some(LISTED.proof(known == wanted, evidence));
     }
     let listed_in = |pid: u32| -> Vec<Option<u32>> {
         let all = observed.instances.iter().filter(|one| one.0 == pid);

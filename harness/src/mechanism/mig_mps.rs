@@ -35,6 +35,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
     accounting_library: false,
     sm_numbers: SmNumbers::OfDevice,
     settles_ns: 0,
+    period_ns: 0,
     unprotected: None,
 };
 

@@ -61,6 +61,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
     accounting_library: false,
     sm_numbers: SmNumbers::OfDevice,
     settles_ns: 0,
+    period_ns: 0,
     unprotected: None,
 };
 
@@ -113,7 +114,7 @@ impl Mechanism for MpsMemory {
             }),
             checks: OpeningChecks {
                 sm_placement: false,
-                over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib)),
+                over_limit_bytes: Some(memory_cap::beyond_bytes(cx.facts, limit_mib)),
             },
             refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: Some(limit_mib << 20),

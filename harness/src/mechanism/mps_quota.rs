@@ -2,14 +2,13 @@
 //!
 //! The limit on SMs is `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` in the client's environment, which can
 //! lower the daemon's default and not raise it. It reserves nothing: kernels of different clients
-//! may run on one SM. It reduces the number of SMs that a client sees, which is the proof; the
-//! `%smid` placement shows where its blocks ran. The memory limit applies by device index, not by
-//! UUID (NVIDIA/k8s-device-plugin, notes of 0.15.0-rc.2); the daemon serves one device, so the
-//! index is 0. The source is the CUDA Multi-Process Service documentation, "Environment variables".
+//! may run on one SM. It reduces the number of SMs that a client sees, which is the proof. The
+//! memory limit applies by device index, not by UUID (NVIDIA/k8s-device-plugin, notes of
+//! 0.15.0-rc.2), which is 0. Source: CUDA MPS documentation, "Environment variables".
 //!
 //! The priority of the neighbours, `CUDA_MPS_CLIENT_PRIORITY`, is a hint from the same section. The
-//! daemon reports only the default priority of its clients, so the proof is the environment with
-//! which each process was started. The figures show whether the driver follows the hint.
+//! daemon reports only its clients' default priority, so the proof is the environment with which
+//! each process was started. The figures show whether the driver follows.
 //!
 //! `echo get_active_thread_percentage PID | nvidia-cuda-mps-control` prints the setting of a server
 //! with that process id; there is no `-server -get`.
@@ -66,6 +65,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
     accounting_library: false,
     sm_numbers: SmNumbers::OfDevice,
     settles_ns: 0,
+    period_ns: 0,
     unprotected: None,
 };
 
@@ -97,7 +97,7 @@ impl Mechanism for MpsQuota {
             stage: Some(mps::stage(cx)),
             checks: OpeningChecks {
                 sm_placement: true,
-                over_limit_bytes: limit_mib.map(memory_cap::beyond_bytes),
+                over_limit_bytes: limit_mib.map(|mib| memory_cap::beyond_bytes(cx.facts, mib)),
             },
             refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: limit_mib.map(|mib| mib << 20),

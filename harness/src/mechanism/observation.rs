@@ -20,7 +20,7 @@ pub struct Observation {
     pub services: Vec<u32>,
     /// Processes with a compute context, as NVML lists them.
     pub listed: Option<Vec<u32>>,
-    /// The GPU instance in which NVML lists each of them, where it tells.
+    /// The GPU instance in which NVML lists each of them, where it reports one.
     pub instances: Vec<(u32, Option<u32>)>,
     /// Clients of MPS servers, as NVML lists them.
     pub mps_clients: Option<Vec<u32>>,

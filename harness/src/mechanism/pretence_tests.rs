@@ -108,7 +108,7 @@ const ROWS: &[Row] = &[
     ("mig", "NVML lists a tenant in another instance", |o| {
         o.instances[1].1 = Some(5)
     }),
-    ("mig", "NVML tells no instances", |o| o.instances.clear()),
+    ("mig", "NVML reports no instance", |o| o.instances.clear()),
     (
         "mig-mps",
         "a tenant shares the instance in time slices",

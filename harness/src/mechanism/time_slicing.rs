@@ -53,6 +53,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
     accounting_library: false,
     sm_numbers: SmNumbers::OfDevice,
     settles_ns: 0,
+    period_ns: 0,
     unprotected: Some(|profile| profile.time_slicing.slice = Slice::Default),
 };
 

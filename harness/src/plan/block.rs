@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use gpubench_record::{Cell, CellTenant, Condition, Role};
+use gpubench_record::{Cell, Condition};
 use gpubench_stats::ScheduleRng;
 
 use super::capability::{Capability, VariantRef};
+use super::draft::{Draft, Layout};
+use super::ids;
+use super::pairs::Purpose;
 use super::seed::derive;
-use crate::axis::{JITTER_SUB_AXIS, Pair};
-use crate::profile::{AGGRESSOR, PEER};
+use crate::axis::Pair;
 
 /// Mechanisms that run without a switch of the host between them.
 #[derive(Debug, Clone)]
@@ -17,29 +19,8 @@ pub(super) struct Group<'a> {
     pub name: &'a str,
     /// Its members that can run, in report order.
     pub members: Vec<&'a Capability>,
-}
-
-/// A cell without its position in the order.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Draft {
-    variant: VariantRef,
-    group: String,
-    pair: &'static Pair,
-    condition: Condition,
-    dose: f64,
-    /// Whether the victim is the only tenant.
-    no_neighbours: bool,
-    /// Number of tenants, where it is smaller than the plan's.
-    fewer: Option<u32>,
-}
-
-impl Draft {
-    /// Whether the jitter of a variant is scored from the open loop of this cell: N, S or C of the
-    /// jitter sub-axis.
-    pub(super) fn gives_jitter(&self) -> bool {
-        let condition = matches!(self.condition, Condition::N | Condition::S | Condition::C);
-        condition && self.pair.sub_axis == JITTER_SUB_AXIS
-    }
+    /// Whether its native cells are repeated: those of the first group that has any.
+    pub repeats_native: bool,
 }
 
 impl<'a> Group<'a> {
@@ -55,19 +36,26 @@ impl<'a> Group<'a> {
                 None => groups.push(Self {
                     name: &capability.group,
                     members: vec![capability],
+                    repeats_native: false,
                 }),
             }
+        }
+        let has_native = |group: &&mut Self| group.members.iter().any(|member| member.needs_native);
+        if let Some(first) = groups.iter_mut().find(has_native) {
+            first.repeats_native = true;
         }
         groups
     }
 
-    /// Every cell of one block of this group, in report order. The aggressors of one victim on one
-    /// sub-axis share its cells without an aggressor.
+    /// Every cell of one block of this group, in report order. All aggressors of one victim share
+    /// its cells without an aggressor. N', the repetition of the reference, runs in
+    /// the first group only; a mechanism that admits one tenant has no row that needs S'.
     pub(super) fn cells(&self, plan: &Layout<'_>) -> Vec<Draft> {
-        let (pairs, doses) = (plan.pairs, plan.doses);
+        let pairs = plan.pairs;
         let mut drafts = Vec::new();
+        let contended_group = self.contended().next().is_some();
         for (number, &first) in pairs.iter().enumerate() {
-            let same = |pair: &Pair| (pair.sub_axis, pair.victim) == (first.sub_axis, first.victim);
+            let same = |pair: &Pair| pair.victim == first.victim;
             if pairs[..number].iter().any(|pair| same(pair)) {
                 continue;
             }
@@ -82,6 +70,7 @@ impl<'a> Group<'a> {
                     dose,
                     no_neighbours,
                     fewer,
+                    contended_group,
                 });
             };
             let mut push = |variant: &VariantRef, pair, condition, dose| {
@@ -90,29 +79,34 @@ impl<'a> Group<'a> {
             if self.members.iter().any(|member| member.needs_native) {
                 let native = VariantRef::new(plan.reference, plan.reference);
                 push(&native, first, Condition::N, 0.0);
-                push(&native, first, Condition::NAgain, 0.0);
+                if self.repeats_native {
+                    push(&native, first, Condition::NAgain, 0.0);
+                }
             }
             let aggressors: Vec<&'static Pair> =
                 pairs.iter().copied().filter(|pair| same(pair)).collect();
             let beside = || {
-                let of_pair = |&pair| doses.iter().map(move |&dose| (pair, dose));
+                let of_pair = |&pair: &&'static Pair| {
+                    let doses = plan.doses_of(pair).iter();
+                    doses.map(move |&dose| (pair, dose))
+                };
                 aggressors.iter().flat_map(of_pair)
             };
             for member in self.under_test() {
                 push(&member.variant, first, Condition::S, 0.0);
-                push(&member.variant, first, Condition::SAgain, 0.0);
                 if member.properties.admits_one_tenant() {
                     continue;
                 }
+                push(&member.variant, first, Condition::SAgain, 0.0);
                 beside().for_each(|(pair, dose)| push(&member.variant, pair, Condition::C, dose));
             }
+            // Scores use condition U at full dose only.
             for form in self.unprotected_forms() {
-                beside().for_each(|(pair, dose)| push(form, pair, Condition::U, dose));
+                for pair in &aggressors {
+                    push(form, pair, Condition::U, 1.0);
+                }
             }
-            for member in self
-                .under_test()
-                .filter(|member| !member.properties.admits_one_tenant())
-            {
+            for member in self.contended() {
                 for (&pair, &tenants) in aggressors
                     .iter()
                     .flat_map(|pair| plan.sweep.iter().map(move |tenants| (pair, tenants)))
@@ -120,6 +114,9 @@ impl<'a> Group<'a> {
                     push_with(&member.variant, pair, Condition::C, 1.0, Some(tenants));
                 }
             }
+        }
+        if plan.purpose == Purpose::Prove {
+            drafts.retain(Draft::proves);
         }
         drafts
     }
@@ -144,6 +141,12 @@ impl<'a> Group<'a> {
         self.members
             .iter()
             .filter(|member| !member.properties.is_reference())
+    }
+
+    /// Those with contended cells.
+    fn contended(&self) -> impl Iterator<Item = &&'a Capability> {
+        let members = self.under_test();
+        members.filter(|member| !member.properties.admits_one_tenant())
     }
 
     /// Unprotected forms that are not under test themselves, each once. Their contended cells are
@@ -183,109 +186,6 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             }
         }
     }
-    number(&mut cells, plan);
+    ids::number(&mut cells, plan);
     cells
-}
-
-/// The settings that all cells of a plan share.
-pub(super) struct Layout<'a> {
-    /// Seed of the run.
-    pub seed: u64,
-    /// Blocks.
-    pub blocks: u32,
-    /// Tenants in a contended cell.
-    pub tenants: u32,
-    /// The roles of the neighbours of a contended cell.
-    pub neighbours: &'a [String],
-    /// Smaller numbers of tenants for contended cells.
-    pub sweep: &'a [u32],
-    /// Name of the mechanism of native cells.
-    pub reference: &'a str,
-    /// Pairs of victim and aggressor to run.
-    pub pairs: &'a [&'static Pair],
-    /// Doses of the aggressor.
-    pub doses: &'a [f64],
-    /// Whether every cell has an open loop, or only those that jitter is scored from.
-    pub open_everywhere: bool,
-}
-
-impl Layout<'_> {
-    fn cell(&self, block: u32, draft: &Draft) -> Cell {
-        let aggressor = draft
-            .condition
-            .has_aggressor()
-            .then_some(draft.pair.aggressor);
-        Cell {
-            id: String::new(),
-            block,
-            group: draft.group.clone(),
-            mechanism: draft.variant.mechanism.clone(),
-            variant: draft.variant.variant.clone(),
-            sub_axis: draft.pair.sub_axis,
-            condition: draft.condition,
-            victim: draft.pair.victim.to_owned(),
-            aggressor: aggressor.map(str::to_owned),
-            dose: draft.dose,
-            tenants: self.tenants(draft, aggressor),
-            schedule_seed: derive(self.seed, "schedule", block),
-            closed_only: !self.open_everywhere && !draft.gives_jitter(),
-        }
-    }
-
-    fn tenants(&self, draft: &Draft, aggressor: Option<&str>) -> Vec<CellTenant> {
-        let victim = CellTenant {
-            tenant: "victim".to_owned(),
-            role: Role::Victim,
-            workload: Some(draft.pair.victim.to_owned()),
-        };
-        let neighbours = if draft.no_neighbours {
-            0
-        } else {
-            draft.fewer.unwrap_or(self.tenants) - 1
-        };
-        let neighbour = |number: u32| {
-            let last = self.neighbours.len().saturating_sub(1);
-            let planned = self.neighbours.get((number as usize - 1).min(last));
-            let (role, workload) = match (aggressor, planned.map(String::as_str)) {
-                (None, _) => (Role::Idle, None),
-                (Some(_), Some(PEER)) => (Role::Peer, Some(draft.pair.victim)),
-                (Some(aggressor), None | Some(AGGRESSOR)) => (Role::Aggressor, Some(aggressor)),
-                (Some(_), Some(other)) => (Role::Aggressor, Some(other)),
-            };
-            CellTenant {
-                tenant: format!("neighbour-{number}"),
-                role,
-                workload: workload.map(str::to_owned),
-            }
-        };
-        std::iter::once(victim)
-            .chain((1..=neighbours).map(neighbour))
-            .collect()
-    }
-}
-
-/// Gives every cell its id: a number that sorts in run order, then block, mechanism, victim,
-/// condition and aggressor.
-fn number(cells: &mut [Cell], plan: &Layout<'_>) {
-    let blocks = plan.blocks;
-    let digits = |count: usize| count.saturating_sub(1).to_string().len();
-    let number_width = digits(cells.len()).max(4);
-    let block_width = digits(blocks as usize).max(2);
-    for (number, cell) in cells.iter_mut().enumerate() {
-        let what = [
-            format!("{number:0number_width$}"),
-            format!("b{:0block_width$}", cell.block),
-            cell.mechanism.clone(),
-            cell.victim.clone(),
-            // An apostrophe needs quoting in every shell.
-            cell.condition.as_str().replace('\'', "2"),
-        ];
-        let dose = (cell.dose > 0.0 && cell.dose < 1.0).then(|| format!("dose{}", cell.dose));
-        let tenants = cell.tenants.len();
-        let fewer = cell.condition.has_aggressor() && tenants < plan.tenants as usize;
-        let fewer = fewer.then(|| format!("tenants{tenants}"));
-        let parts = what.into_iter().chain(cell.aggressor.clone());
-        let parts = parts.chain(dose).chain(fewer);
-        cell.id = parts.collect::<Vec<_>>().join("-");
-    }
 }

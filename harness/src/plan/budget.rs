@@ -2,10 +2,11 @@
 
 use gpubench_record::Durations;
 
-use super::block::Draft;
+use super::draft::Draft;
 use super::error::PlanError;
+use crate::axis::Pair;
 use crate::profile::units::Span;
-use crate::profile::{CellParts, Profile};
+use crate::profile::{CellParts, OpenLoops, Profile};
 
 /// Margin of an open loop, in standard deviations of its Poisson count: with 3.5, about one cell in
 /// four thousand has fewer arrivals than a p99 needs.
@@ -29,7 +30,20 @@ pub(super) struct PerBlock {
 }
 
 impl PerBlock {
-    pub(super) fn of(drafts: impl Iterator<Item = Draft>, jitter: bool) -> Self {
+    /// Length of a block with open loops in every cell, or in those that give jitter.
+    fn ns(self, durations: &Durations, open: OpenLoops) -> u64 {
+        let everywhere = self.cells.saturating_mul(durations.cell_ns());
+        let closed = self.cells.saturating_mul(durations.closed_only().cell_ns());
+        let opening = self
+            .with_jitter
+            .saturating_mul(durations.gap_ns + durations.open_ns);
+        match open {
+            OpenLoops::All => everywhere,
+            OpenLoops::Jitter => closed.saturating_add(opening),
+        }
+    }
+
+    pub(super) fn of(drafts: impl Iterator<Item = Draft>, jitter: Option<&Pair>) -> Self {
         drafts.fold(
             Self {
                 cells: 0,
@@ -37,7 +51,7 @@ impl PerBlock {
             },
             |sum, draft| Self {
                 cells: sum.cells + 1,
-                with_jitter: sum.with_jitter + u64::from(jitter && draft.gives_jitter()),
+                with_jitter: sum.with_jitter + u64::from(draft.gives_jitter(jitter)),
             },
         )
     }
@@ -52,19 +66,50 @@ pub(super) struct Fit {
     pub open_everywhere: bool,
 }
 
+/// One block of full cells without open loops.
+pub(super) fn one_block(profile: &Profile) -> Fit {
+    Fit {
+        blocks: 1,
+        durations: durations(&profile.cell).closed_only(),
+        open_everywhere: false,
+    }
+}
+
+/// The part of `device_time` that plans of shortened cells leave to undecided rows.
+const RESERVE: u64 = 10;
+
+/// The plan of [`fit_within`] the device time. With a top-up, shortened cells leave a part of it,
+/// unless that costs a block, an open loop or the p99.
+pub(super) fn fit(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanError> {
+    let whole = fit_within(profile, per_block)?;
+    let full_ns = durations(&profile.cell).closed_ns;
+    if !profile.decides || !profile.blocks.top_up || whole.durations.closed_ns == full_ns {
+        return Ok(whole);
+    }
+    let mut less = profile.clone();
+    less.device_time = Span::from_ns(profile.device_time.ns - profile.device_time.ns / RESERVE);
+    let has_p99 = |fit: &Fit| fit.durations.open_ns >= open_ns_for_p99(profile);
+    let less = fit_within(&less, per_block).ok();
+    let costs_nothing = |less: &Fit| {
+        (less.blocks, less.open_everywhere) == (whole.blocks, whole.open_everywhere)
+            && (has_p99(less) || !has_p99(&whole))
+    };
+    Ok(less.filter(costs_nothing).unwrap_or(whole))
+}
+
 /// As many blocks of full cells as fit; else the fewest blocks of shorter cells, with
 /// [`SPARE_BLOCKS`] where these do not cost the p99. Where open loops in every cell would be too
 /// short for a p99, only the cells that give jitter have one.
-pub(super) fn fit(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanError> {
+fn fit_within(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanError> {
     let bounds = profile.blocks;
     let full = durations(&profile.cell);
-    let block_ns = per_block.cells.saturating_mul(full.cell_ns()).max(1);
+    let block_ns = per_block.ns(&full, profile.open_loops).max(1);
     let fitting = u32::try_from(profile.device_time.ns / block_ns).unwrap_or(u32::MAX);
     if fitting >= bounds.max {
         return Ok(Fit {
             blocks: bounds.max,
             durations: full,
-            open_everywhere: true,
+            open_everywhere: profile.open_loops == OpenLoops::All,
         });
     }
     let fewest = bounds.min.max(fitting);
@@ -85,6 +130,9 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
         durations,
         open_everywhere: true,
     };
+    if profile.open_loops == OpenLoops::Jitter {
+        return shortened_with_few(profile, per_block, blocks);
+    }
     let full = durations(&profile.cell);
     let cells = per_block.cells.saturating_mul(u64::from(blocks)).max(1);
     let shortest = durations(&profile.cell_min);
@@ -114,6 +162,39 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
         });
     }
     Ok(everywhere(durations))
+}
+
+/// The same for a profile in which only cells that give jitter have an open loop. Every part
+/// shrinks by the same fraction, the open loop at most to the length that a p99 needs where that
+/// fits.
+fn shortened_with_few(
+    profile: &Profile,
+    per_block: PerBlock,
+    blocks: u32,
+) -> Result<Fit, PlanError> {
+    let (full, shortest) = (durations(&profile.cell), durations(&profile.cell_min));
+    let block_ns = profile.device_time.ns / u64::from(blocks).max(1);
+    let length = |durations: &Durations| per_block.ns(durations, OpenLoops::Jitter);
+    let with_p99 = Durations {
+        open_ns: open_ns_for_p99(profile).clamp(shortest.open_ns, full.open_ns),
+        ..shortest
+    };
+    let mut bases = [with_p99, shortest].into_iter();
+    let Some(base) = bases.find(|base| length(base) <= block_ns) else {
+        let needed_ns = u64::from(blocks).saturating_mul(length(&shortest));
+        return Err(PlanError::TooLittleTime {
+            device_time: profile.device_time,
+            cells: per_block.cells.saturating_mul(u64::from(blocks)),
+            needed: Span::from_ns(needed_ns),
+        });
+    };
+    let missing_ns = length(&full).saturating_sub(length(&base));
+    let spare_ns = (block_ns - length(&base)).min(missing_ns);
+    Ok(Fit {
+        blocks,
+        durations: grow(&full, &base, spare_ns, missing_ns),
+        open_everywhere: false,
+    })
 }
 
 /// Durations where only cells that give jitter have an open loop, long enough for a p99; `None`
@@ -179,8 +260,13 @@ fn enough_arrivals(profile: &Profile, shortest: Durations, cell_ns: u64) -> Dura
 
 /// Grows `base` towards `full` by the same fraction in every part, as far as `cell_ns` allows.
 fn shrink(full: &Durations, base: &Durations, cell_ns: u64) -> Durations {
-    let spare = u128::from(cell_ns - base.cell_ns());
-    let missing = u128::from(full.cell_ns() - base.cell_ns()).max(1);
+    let missing_ns = full.cell_ns() - base.cell_ns();
+    grow(full, base, cell_ns - base.cell_ns(), missing_ns)
+}
+
+/// Grows every part of `base` towards `full` by the fraction `spare / missing`.
+fn grow(full: &Durations, base: &Durations, spare_ns: u64, missing_ns: u64) -> Durations {
+    let (spare, missing) = (u128::from(spare_ns), u128::from(missing_ns).max(1));
     let part = |full_ns: u64, base_ns: u64| {
         let grown = u128::from(full_ns - base_ns) * spare / missing;
         // At most `full_ns`: the cell does not fit at full length.

@@ -19,13 +19,17 @@ pub const PAIRS: u32 = 8;
 pub const TENANT: &str = "victim";
 
 /// Parts of a cell. They are short, so that `doctor` is quick; the longer cells of a matrix spread
-/// less.
+/// less. Only the cell of [`FULL_LOAD`] has an open loop.
 const DURATIONS: Durations = Durations {
     warmup_ns: 30_000_000,
     closed_ns: 150_000_000,
     gap_ns: 0,
-    open_ns: 0,
+    open_ns: 500_000_000,
 };
+/// Open load of the full load: more than the device completes, so that its queue fills. A closed
+/// loop has two requests outstanding, and the device is idle while the thread that waits for them
+/// has no core; on a busy host no sample of the clocks is then under load.
+const LOAD: f64 = 1.5;
 /// Time between two readings of the clocks.
 const TELEMETRY_PERIOD_NS: u64 = 10_000_000;
 
@@ -44,7 +48,7 @@ pub fn device_check(profile: &Profile) -> Plan {
         seed: profile.seed,
         tenants: 1,
         share: 1.0,
-        load: profile.load_of_one(),
+        load: LOAD,
         bursts: None,
         slo_ns: None,
         slo_share: profile.slo_share,
@@ -56,19 +60,25 @@ pub fn device_check(profile: &Profile) -> Plan {
         blocks: 1,
         durations: DURATIONS,
         thresholds: profile.thresholds.clone(),
+        margins: None,
         mechanisms: Vec::new(),
         // Its tenants run without a mechanism.
         required_proofs: Some(BTreeMap::new()),
         user_victim: None,
         cells: cells.collect(),
         fault_trials: Vec::new(),
+        probes: Vec::new(),
         // No workload here has facts that a gate needs.
         workloads: BTreeMap::new(),
         pairs: Vec::new(),
         jitter_from: SubAxis::Sm,
         reference: REFERENCE.to_owned(),
         claimed: Vec::new(),
+        claims: Vec::new(),
         skips: Vec::new(),
+        rotation: None,
+        soak: None,
+        top_up: None,
     }
 }
 
@@ -90,7 +100,7 @@ fn cell(victim: &str, number: u32) -> Cell {
             workload: Some(victim.to_owned()),
         }],
         schedule_seed: 1,
-        closed_only: true,
+        closed_only: victim != FULL_LOAD,
     }
 }
 
@@ -108,6 +118,12 @@ mod tests {
         let count = |name: &str| plan.cells.iter().filter(|cell| cell.victim == name).count();
         assert_eq!(count(PAIR_VICTIM), 2 * PAIRS as usize);
         assert_eq!(count(FULL_LOAD), 1);
+        // Only the open loop of the full load keeps the device busy on a busy host.
+        assert!(plan.load > 1.0);
+        for cell in &plan.cells {
+            let open_ns = plan.durations_of(cell).open_ns;
+            assert_eq!(open_ns > 0, cell.victim == FULL_LOAD, "{}", cell.id);
+        }
         let ids: BTreeSet<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
         assert_eq!(ids.len(), plan.cells.len());
         assert!(plan.cells.iter().all(|cell| cell.tenants.len() == 1));

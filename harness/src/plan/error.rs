@@ -21,8 +21,8 @@ pub enum PlanError {
         axes: Vec<String>,
     },
     /// The built-in claims cannot be read, which is a defect of the build.
-    #[error("the built-in claimed.toml: {what}")]
-    Claimed {
+    #[error("the built-in claims.toml: {what}")]
+    Ledger {
         /// The message of the parser.
         what: String,
     },
@@ -46,7 +46,7 @@ impl From<PlanError> for ExpectedError {
         let text = error.to_string();
         match error {
             PlanError::NothingToRun { .. } => Self::NothingRan { reason: text },
-            PlanError::Claimed { .. } => Self::Internal { what: text },
+            PlanError::Ledger { .. } => Self::Internal { what: text },
             PlanError::NoPair { .. } => Self::Usage {
                 problem: text,
                 remedy: Some(

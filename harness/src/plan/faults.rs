@@ -8,7 +8,7 @@ use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
     Axis, CellTenant, FaultTrial, MechanismProperties, Plan, Role, Sharing, Skip,
 };
-use gpubench_workloads::fault::{CATALOGUE, Fault, Needs};
+use gpubench_workloads::fault::{CATALOGUE, Class, Fault, Needs};
 
 use super::facts;
 use super::seed::derive;
@@ -16,8 +16,10 @@ use super::seed::derive;
 /// The fault trials that the user requests, and the abilities of the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultWish {
-    /// Names of the faults; all if empty. The controls run in any case.
+    /// Names of the faults; all of `classes` if empty. The controls run in any case.
     pub names: Vec<String>,
+    /// The classes that are injected where no fault is named.
+    pub classes: Vec<Class>,
     /// Trials of each fault under each mechanism.
     pub trials: u32,
     /// Whether the tenants' time is virtual, so that few requests suffice for a rate.
@@ -109,8 +111,12 @@ pub const fn has_needs(properties: &MechanismProperties, needs: Needs) -> bool {
 }
 
 fn is_wanted(fault: &Fault, wish: &FaultWish) -> bool {
-    let control = fault.class == gpubench_workloads::fault::Class::Control;
-    wish.names.is_empty() || control || wish.names.iter().any(|name| name == fault.name)
+    let wanted = if wish.names.is_empty() {
+        wish.classes.contains(&fault.class)
+    } else {
+        wish.names.iter().any(|name| name == fault.name)
+    };
+    wanted || fault.class == Class::Control
 }
 
 fn skip(of: &PlannedMechanism, fault: Option<&Fault>, reason: &str) -> Skip {

@@ -6,30 +6,44 @@
 mod block;
 mod budget;
 pub mod capability;
-mod claimed;
+mod detectable;
 pub mod device_check;
+mod draft;
 mod error;
+mod extend;
 mod facts;
 mod faults;
+mod ids;
+mod ledger;
 mod notes;
+mod pairs;
+mod rotation;
 mod seed;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
-use gpubench_record::{Axis, Cell, Plan, RequiredProof, Skip};
+use gpubench_record::{Axis, Cell, Plan, RequiredProof, Skip, SoakPlan};
 
-use crate::axis::{self, AxisEntry, JITTER_SUB_AXIS, Pair, Selection};
+use crate::axis::{JITTER_SUB_AXIS, Pair};
 use crate::catalogue::REFERENCE;
 use crate::profile::{Profile, Wanted, profile_hash};
-use block::{Group, Layout, in_order};
+use block::{Group, in_order};
 use budget::{Fit, PerBlock};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
+pub use detectable::{Detectable, detectable};
+use draft::Layout;
 pub use error::PlanError;
+pub use extend::{MoreBlocks, extend};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
+pub use ledger::{Ledger, Misleading, Recipe, ledger};
 pub use notes::notes;
+use pairs::{Pairs, Purpose};
+use rotation::Turn;
+pub use windows::phase_ns;
 
 /// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
 ///
@@ -40,6 +54,8 @@ pub fn plan(
     capabilities: &Capabilities,
     ptx_hash: &str,
 ) -> Result<Plan, PlanError> {
+    let hash = profile_hash(profile, ptx_hash);
+    let profile = &profile.of_run();
     let requested = requested(profile, capabilities);
     let skips = skips(profile, &requested);
     let runnable: Vec<&Capability> = requested
@@ -47,26 +63,13 @@ pub fn plan(
         .copied()
         .filter(|capability| capability.availability == Availability::Available)
         .collect();
-    let pairs = pairs(profile);
-    if pairs.is_empty() {
-        return Err(PlanError::NoPair {
-            axes: requested_axes(profile),
-        });
-    }
+    let pairs = pairs::selected(profile).ok_or_else(|| PlanError::NoPair {
+        axes: requested_axes(profile),
+    })?;
     let groups = Group::sort(&runnable);
-    let layout = Layout {
-        seed: profile.seed,
-        blocks: 0,
-        tenants: profile.tenants,
-        neighbours: &profile.neighbours,
-        reference: REFERENCE,
-        sweep: &profile.sweep,
-        pairs: &pairs,
-        doses: &profile.doses,
-        open_everywhere: true,
-    };
+    let layout = layout(profile, &pairs);
     let drafts = groups.iter().flat_map(|group| group.cells(&layout));
-    let per_block = PerBlock::of(drafts, requests_jitter(profile));
+    let per_block = PerBlock::of(drafts, layout.jitter);
     if per_block.cells == 0 {
         return Err(nothing_to_run(&skips));
     }
@@ -74,16 +77,21 @@ pub fn plan(
         blocks,
         durations,
         open_everywhere,
-    } = budget::fit(profile, per_block)?;
+    } = match pairs.purpose {
+        Purpose::Score => budget::fit(profile, per_block)?,
+        Purpose::Prove => budget::one_block(profile),
+    };
+    let durations = windows::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
     let layout = Layout {
         blocks,
         open_everywhere,
         ..layout
     };
     let cells = in_order(&groups, &layout);
+    let ledger = ledger()?;
     Ok(Plan {
         profile: profile.name.clone(),
-        profile_hash: profile_hash(profile, ptx_hash),
+        profile_hash: hash,
         decides: profile.decides,
         seed: profile.seed,
         tenants: profile.tenants,
@@ -100,18 +108,48 @@ pub fn plan(
         blocks,
         durations,
         thresholds: profile.thresholds.clone(),
+        margins: Some(profile.margins),
         mechanisms: runnable.into_iter().map(planned).collect(),
         user_victim: profile.user_victim.victim(),
         required_proofs: Some(required_proofs(capabilities, &cells)),
         cells,
         fault_trials: Vec::new(),
+        probes: Vec::new(),
         workloads: facts::of_workloads(layout.pairs, layout.neighbours),
         pairs: facts::of_pairs(layout.pairs),
         jitter_from: JITTER_SUB_AXIS,
         reference: REFERENCE.to_owned(),
-        claimed: claimed::claimed(&names(&requested, &skips))?,
+        claimed: ledger.words(&names(&requested, &skips)),
+        claims: ledger.claims,
         skips,
+        rotation: rotation::recorded(profile, &layout),
+        soak: soak(profile, pairs.purpose),
+        top_up: None,
     })
+}
+
+/// The heating and the check kernel; a plan that only proves mechanisms needs neither.
+fn soak(profile: &Profile, purpose: Purpose) -> Option<SoakPlan> {
+    let planned = profile.soak.planned(profile.device_time);
+    planned.filter(|_| purpose == Purpose::Score)
+}
+
+/// What all cells share, before the number of blocks is known.
+fn layout<'a>(profile: &'a Profile, selected: &'a Pairs) -> Layout<'a> {
+    Layout {
+        seed: profile.seed,
+        blocks: 0,
+        tenants: profile.tenants,
+        neighbours: &profile.neighbours,
+        reference: REFERENCE,
+        sweep: &profile.sweep,
+        pairs: &selected.pairs,
+        doses: &profile.doses,
+        turn: Turn::of(profile),
+        jitter: jitter_pair(profile, &selected.pairs),
+        open_everywhere: true,
+        purpose: selected.purpose,
+    }
 }
 
 /// The proofs that the cells need, by variant.
@@ -150,12 +188,14 @@ fn names<'a>(requested: &[&'a Capability], skips: &'a [Skip]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Whether the profile requests the jitter axis.
-fn requests_jitter(profile: &Profile) -> bool {
-    match &profile.axes {
+/// The pair that jitter is scored from; `None` where the profile does not request the jitter axis.
+fn jitter_pair(profile: &Profile, pairs: &[&'static Pair]) -> Option<&'static Pair> {
+    let requested = match &profile.axes {
         Wanted::All => true,
         Wanted::Names(names) => names.iter().any(|name| name == Axis::Jitter.as_str()),
-    }
+    };
+    let mut pairs = pairs.iter().copied().filter(|_| requested);
+    pairs.find(|pair| pair.sub_axis == JITTER_SUB_AXIS)
 }
 
 fn requested_axes(profile: &Profile) -> Vec<String> {
@@ -163,50 +203,6 @@ fn requested_axes(profile: &Profile) -> Vec<String> {
         Wanted::All => vec!["all".to_owned()],
         Wanted::Names(names) => names.clone(),
     }
-}
-
-/// The pairs that the profile's axes need, in report order: those with a victim and an aggressor
-/// that the profile selects. A sub-axis that the profile names itself has at least its first pair.
-fn pairs(profile: &Profile) -> Vec<&'static Pair> {
-    let user_victim = profile.user_victim.victim().is_some();
-    let of_entry = |entry: &&'static AxisEntry| {
-        let all: Vec<&'static Pair> = if user_victim {
-            entry.user_victim_pairs().collect()
-        } else {
-            entry.pairs().collect()
-        };
-        let wanted: Vec<&Pair> = all
-            .iter()
-            .copied()
-            .filter(|pair| user_victim || wants(&profile.victims, pair.victim))
-            .filter(|pair| wants(&profile.aggressors, pair.aggressor))
-            .collect();
-        if wanted.is_empty() && is_named(profile, entry) {
-            return all.into_iter().take(1).collect();
-        }
-        wanted
-    };
-    let needed = |entry: &&AxisEntry| match &profile.axes {
-        Wanted::All => true,
-        Wanted::Names(names) => names
-            .iter()
-            .filter_map(|name| Selection::find(name))
-            .any(|selection| selection.needs(entry.sub_axis)),
-    };
-    let entries = axis::CATALOGUE.iter().filter(needed);
-    entries.flat_map(|entry| of_entry(&entry)).collect()
-}
-
-fn wants(wanted: &Wanted, name: &str) -> bool {
-    match wanted {
-        Wanted::All => true,
-        Wanted::Names(names) => names.iter().any(|one| one == name),
-    }
-}
-
-/// Whether the profile names this sub-axis itself.
-fn is_named(profile: &Profile, entry: &AxisEntry) -> bool {
-    matches!(&profile.axes, Wanted::Names(names) if names.iter().any(|name| name == entry.name))
 }
 
 fn planned(capability: &Capability) -> PlannedMechanism {

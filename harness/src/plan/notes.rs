@@ -3,27 +3,37 @@
 use gpubench_record::Plan;
 
 use super::budget::open_ns_for_p99;
+use super::windows;
 use crate::profile::Profile;
 use crate::profile::units::Span;
 
 /// One line for each limit; none for a plan that can decide every axis it measures.
 #[must_use]
 pub fn notes(plan: &Plan, profile: &Profile) -> Vec<String> {
+    let profile = &profile.of_run();
     let mut notes = Vec::new();
+    if plan.cells.iter().all(|cell| cell.closed_only) && plan.blocks == 1 {
+        notes.push("the cells only prove that each mechanism is in force".to_owned());
+        return notes;
+    }
     if !plan.decides {
         notes.push(format!(
             "profile {} decides nothing: its runs show that it works",
             plan.profile
         ));
-    } else if plan.blocks < plan.thresholds.blocks_min {
-        let (blocks, min) = (plan.blocks, plan.thresholds.blocks_min);
-        notes.push(format!(
-            "{blocks} blocks decide nothing: thresholds.blocks_min is {min}"
-        ));
     }
     let open_ns_wanted = open_ns_for_p99(profile);
     if plan.durations.open_ns < open_ns_wanted {
         notes.push(short_open_loops(plan, profile, open_ns_wanted));
+    }
+    let period_ns = windows::longest_period_ns(plan);
+    if plan.durations.closed_ns.checked_rem(period_ns).unwrap_or(0) > 0 {
+        notes.push(format!(
+            "closed loops of {} are no whole periods of a limiter, which has {}: each cell starts \
+             at a random instant of a period, and blocks differ by that",
+            Span::from_ns(plan.durations.closed_ns),
+            Span::from_ns(period_ns)
+        ));
     }
     notes
 }

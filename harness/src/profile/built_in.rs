@@ -47,6 +47,12 @@ pub const CATALOGUE: &[BuiltIn] = &[
     built_in!("student-lab"),
     built_in!("saas-hostile"),
     built_in!("oversubscription"),
+    built_in!("scaling"),
+    // `claims.toml` is the ledger itself.
+    BuiltIn {
+        name: "claims",
+        text: include_str!("../../../profiles/claims-profile.toml"),
+    },
 ];
 
 /// Every name.

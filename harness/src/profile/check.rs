@@ -4,15 +4,15 @@ use super::bounds::within;
 use super::error::Fault;
 use super::options::OptionTable;
 use super::units::Span;
-use super::{CellParts, Profile, Wanted, tenants, thresholds};
+use super::{CellParts, Profile, Wanted, margins, rotation, tenants, thresholds};
 use crate::{axis, catalogue};
 
-/// Fewest blocks of a profile that decides. With fewer, rank and sign-flip tests cannot reach p <
-/// 0.01 (2/2^8 = 0.008), and intervals under a stopping rule cover less than they claim.
-pub(super) const BLOCKS_MIN_DECIDING: u32 = 8;
+/// Fewest blocks that a profile that decides plans. Three have an interval; eight have one half as
+/// wide, and some are lost on a real host.
+const BLOCKS_MIN_DECIDING: u32 = 8;
 /// Fewest blocks of a profile that decides nothing.
 const BLOCKS_MIN: u32 = 6;
-pub(super) const BLOCKS_MAX: u32 = 1_000;
+const BLOCKS_MAX: u32 = 1_000;
 const TENANTS_MAX: u32 = 48;
 /// Most trials of each fault. More would resolve a proportion beyond a thousandth and take weeks.
 pub const TRIALS_MAX: u32 = 10_000;
@@ -44,8 +44,11 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     doses(&profile.doses)?;
     blocks(profile)?;
     cells(profile)?;
+    rotation::check(profile)?;
+    services(profile)?;
     options(profile)?;
-    thresholds::check(&profile.thresholds)
+    thresholds::check(&profile.thresholds)?;
+    margins::check(&profile.margins)
 }
 
 /// Every table of options checks itself. A new field of the profile must be named here, or this
@@ -53,6 +56,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
 fn options(profile: &Profile) -> Result<(), Fault> {
     let Profile {
         name: _,
+        run: _,
         version: _,
         summary: _,
         decides: _,
@@ -71,14 +75,18 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         slo_share: _,
         bursts: _,
         doses: _,
+        rotation: _,
+        open_loops: _,
         device_time: _,
         telemetry_period: _,
         probe_windows: _,
+        soak,
         blocks: _,
         cell: _,
         cell_min: _,
         faults: _,
         thresholds: _,
+        margins: _,
         user_victim,
         time_slicing,
         mps,
@@ -89,7 +97,8 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         mig_mps,
         hami,
     } = profile;
-    let tables: [&dyn OptionTable; 9] = [
+    let tables: [&dyn OptionTable; 10] = [
+        soak,
         user_victim,
         time_slicing,
         mps,
@@ -225,6 +234,19 @@ fn doses(doses: &[f64]) -> Result<(), Fault> {
     ))
 }
 
+/// Checks every service time of the rotation as `service` is checked.
+fn services(profile: &Profile) -> Result<(), Fault> {
+    for (index, of_run) in rotation::services(profile) {
+        let checked = numbers(&of_run).and_then(|()| cells(&of_run));
+        checked.map_err(|fault| {
+            let at = Fault::at("rotation.services", fault.problem, fault.accepted);
+            let dotted = super::error::dotted(&fault.path);
+            at.element(index).bound_by(&dotted)
+        })?;
+    }
+    Ok(())
+}
+
 fn blocks(profile: &Profile) -> Result<(), Fault> {
     let (floor, why) = if profile.decides {
         (BLOCKS_MIN_DECIDING, "or 6 and more with decides = false")
@@ -232,6 +254,18 @@ fn blocks(profile: &Profile) -> Result<(), Fault> {
         (BLOCKS_MIN, "in a profile that decides nothing")
     };
     let bounds = profile.blocks;
+    if !(0.0..=0.5).contains(&bounds.half_width) {
+        let problem = format!("{} is out of range", bounds.half_width);
+        return Err(Fault::at("blocks.half_width", problem, "0 to 0.5"));
+    }
+    if bounds.half_width > 0.0 && !bounds.top_up {
+        let fault = Fault::at(
+            "blocks.half_width",
+            "no block is added",
+            "0, or top_up = true",
+        );
+        return Err(fault.bound_by("blocks.top_up"));
+    }
     if bounds.min < floor || bounds.min > BLOCKS_MAX {
         let accepted = format!("{floor} to {BLOCKS_MAX}, {why}");
         let fault = Fault::at("blocks.min", format!("{} blocks", bounds.min), accepted);

@@ -6,9 +6,9 @@ use super::Profile;
 
 /// BLAKE3 over the profile and the kernels.
 ///
-/// Covers every key of the resolved profile but `summary` and `faults`, so a file that sets a key
-/// to its default has the hash of a file without the key; and `ptx_hash`, which the caller computes
-/// over the PTX.
+/// Covers every key of the resolved profile but `summary`, `faults` and `margins`, so a file that
+/// sets a key to its default has the hash of a file without the key; and `ptx_hash`, which the
+/// caller computes over the PTX.
 #[must_use]
 pub fn profile_hash(profile: &Profile, ptx_hash: &str) -> String {
     // A checked profile holds finite numbers, texts and lists, so it always serializes.
@@ -16,6 +16,7 @@ pub fn profile_hash(profile: &Profile, ptx_hash: &str) -> String {
     if let Value::Object(keys) = &mut written {
         keys.remove("summary");
         keys.remove("faults");
+        keys.remove("margins");
     }
     let hashed = serde_json::json!({ "profile": written, "ptx": ptx_hash });
     let text = sorted(&hashed).to_string();
@@ -60,6 +61,7 @@ mod tests {
             "version = 1\nservice = \"1000us\"",
             "version = 1\nsummary = \"mine\"",
             "version = 1\n[faults]\ntrials = 59",
+            "version = 1\n[margins]\nratio = 0.05",
         ] {
             assert_eq!(hash_of(same)?, plain, "{same}");
         }

@@ -26,6 +26,8 @@ const BYTES_MAX: u64 = 1 << 20;
 pub struct Overrides {
     /// The seed.
     pub seed: Option<u64>,
+    /// The run of the rotation.
+    pub rotation: Option<u32>,
     /// The mechanisms.
     pub mechanisms: Vec<String>,
     /// The axes.
@@ -190,6 +192,9 @@ fn version(own: &Source<'_>) -> Result<(), ProfileError> {
 fn override_with(profile: &mut Profile, overrides: &Overrides) {
     if let Some(seed) = overrides.seed {
         profile.seed = seed;
+    }
+    if let Some(run) = overrides.rotation {
+        profile.run = run;
     }
     if !overrides.mechanisms.is_empty() {
         profile.mechanisms = Wanted::Names(overrides.mechanisms.clone());

@@ -8,8 +8,12 @@ mod check;
 mod error;
 mod hash;
 mod load;
+mod margins;
 pub mod options;
+mod rotation;
 pub mod schema;
+mod selected;
+mod soak;
 mod source;
 mod tenants;
 #[cfg(test)]
@@ -18,7 +22,7 @@ mod thresholds;
 pub mod units;
 mod wanted;
 
-use gpubench_record::{Bursts, Thresholds};
+use gpubench_record::{Bursts, Margins, Thresholds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +34,8 @@ use options::{
     HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions, MpsQuotaOptions,
     MpsStaticOptions, TimeSlicingOptions, UserVictimOptions,
 };
+pub use rotation::{OpenLoops, RotationOptions};
+pub use soak::SoakOptions;
 pub use tenants::{AGGRESSOR, PEER};
 use units::{Share, Span};
 pub use wanted::Wanted;
@@ -42,6 +48,9 @@ pub struct Profile {
     /// Name of the built-in profile, or of the file without its ending.
     #[serde(skip)]
     pub name: String,
+    /// The run of the rotation, which the command line selects.
+    #[serde(skip)]
+    pub run: u32,
     /// Version of the profile format: 1.
     pub version: u32,
     /// One line for `gpubench list profiles`.
@@ -80,12 +89,18 @@ pub struct Profile {
     pub bursts: BurstOptions,
     /// Fractions of its native peak that the aggressor offers; scores use 1.
     pub doses: Vec<f64>,
+    /// What one run leaves to the others of its cycle (`--rotation`).
+    pub rotation: RotationOptions,
+    /// Cells with an open loop: `all`, or `jitter`, those that jitter is scored from.
+    pub open_loops: OpenLoops,
     /// Longest time for all cells together.
     pub device_time: Span,
     /// Interval between readings of power, clocks, temperature and utilisation.
     pub telemetry_period: Span,
     /// Lengths of the windows over which `matrix --probes` measures shares of the device.
     pub probe_windows: Vec<Span>,
+    /// What keeps the device at one speed.
+    pub soak: SoakOptions,
     /// Number of blocks; a block runs every cell once.
     pub blocks: Blocks,
     /// Lengths of the parts of every cell.
@@ -97,6 +112,9 @@ pub struct Profile {
     /// The bounds that turn figures into levels and words.
     #[serde(with = "thresholds::ThresholdsTable")]
     pub thresholds: Thresholds,
+    /// The smallest changes that matter to `gpubench diff`.
+    #[serde(with = "margins::MarginsTable")]
+    pub margins: Margins,
     /// The user's own program as the victim.
     #[serde(rename = "user-victim")]
     pub user_victim: UserVictimOptions,
@@ -145,13 +163,19 @@ impl BurstOptions {
 }
 
 /// Bounds of the number of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
     /// Fewest blocks: at least 8, or 6 in a profile that decides nothing.
     pub min: u32,
     /// Most blocks.
     pub max: u32,
+    /// Whether rows that straddle a boundary of levels get the blocks that decide them, once, in
+    /// the time that the planned blocks leave.
+    pub top_up: bool,
+    /// Half-width of the interval of a retention, as a part of it, above which rows get more blocks
+    /// too, at most 20; 0 for no such rule.
+    pub half_width: f64,
 }
 
 /// Fault trials. They are not part of the profile's hash, because trials of several records count

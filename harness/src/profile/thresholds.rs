@@ -5,10 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::within;
-use super::check::{BLOCKS_MAX, BLOCKS_MIN_DECIDING};
 use super::error::Fault;
 
-/// The thresholds of `scoring-v1`: conventions, which are part of the profile's hash.
+/// The thresholds of `scoring-v2`: conventions, which are part of the profile's hash.
 // The compiler checks that the keys are those of the record's type.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Thresholds", deny_unknown_fields)]
@@ -29,10 +28,9 @@ pub(super) struct ThresholdsTable {
     effectiveness_max: f64,
     /// Smallest part of a closed loop in which both tenants must have work outstanding.
     overlap_min: f64,
-    /// Greatest drift between the halves of a cell and between N and N', as a log ratio.
+    /// Drift of the native rate from the first block to the last, and of N' from N, that a row
+    /// mentions, as a log ratio.
     drift_max: f64,
-    /// Fewest blocks that may decide.
-    blocks_min: u32,
     /// Fewest open-loop requests in a block for a p99.
     jitter_requests_min: u32,
 }
@@ -80,12 +78,6 @@ pub(super) fn check(t: &Thresholds) -> Result<(), Fault> {
         t.jitter_low_medium,
         "jitter_negligible",
         t.jitter_negligible,
-    )?;
-    within(
-        "thresholds.blocks_min",
-        t.blocks_min,
-        BLOCKS_MIN_DECIDING,
-        BLOCKS_MAX,
     )?;
     // The smallest sample with a finite upper end of the two-sided 95 % interval of its p99.
     within(

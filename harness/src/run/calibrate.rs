@@ -12,13 +12,14 @@ use gpubench_record::{
 };
 
 use super::tenant_set::TenantSet;
-use super::{RunError, peaks};
+use super::{RunError, Setup, peaks};
 use crate::device::{Nvml, identity};
 use crate::tenant::TenantError;
 use one::{LIMIT, with_retries};
 
 /// Verifies and calibrates all victims in the victim's slot and all aggressors in the first
 /// neighbour's, each without other open contexts. A victim uses this share of the device it sees.
+/// Entries that an earlier run kept for the same target are used again.
 pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let cells = &tenants.handles().setup.plan.cells;
     let trials = tenants.handles().setup.plan.fault_trials.iter();
@@ -39,6 +40,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         share,
         ptx_hash: tenants.handles().setup.ptx_hash.clone(),
     };
+    let kept = kept(&tenants.handles().setup, &basis);
     let mut entries = BTreeMap::new();
     let (mut peaks, mut waived) = (BTreeMap::new(), BTreeMap::new());
     let mut observation_cost = None;
@@ -54,6 +56,10 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         let mut found = BTreeMap::new();
         for name in &names {
             if waived.contains_key(name) {
+                continue;
+            }
+            if let Some(entry) = kept.entries.get(name) {
+                entries.insert(name.clone(), entry.clone());
                 continue;
             }
             match with_retries(tenants, slot, name, share).await {
@@ -79,11 +85,27 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         }
         entries.extend(found);
     }
-    let mut calibration = Calibration::new(entries, basis, binding(tenants).await?);
-    calibration.peaks = peaks;
-    calibration.waived = waived;
-    calibration.observation_cost = observation_cost;
-    Ok(calibration)
+    let of_kept = kept.entries.into_keys();
+    let of_kept = of_kept.filter(|name| entries.contains_key(name)).collect();
+    let peaks_kept = kept.peaks.into_iter();
+    peaks.extend(peaks_kept.filter(|(name, _)| entries.contains_key(name)));
+    Ok(Calibration {
+        peaks,
+        waived,
+        kept: of_kept,
+        observation_cost: observation_cost.or(kept.observation_cost),
+        ..Calibration::new(entries, basis, binding(tenants).await?)
+    })
+}
+
+/// The kept calibration with this target; empty where there is none.
+fn kept(setup: &Setup, basis: &CalibrationBasis) -> Calibration {
+    let has_target = |one: &&Calibration| {
+        let of = one.basis.as_ref();
+        of.is_some_and(|of| of.has_target_of(basis))
+    };
+    let found = setup.kept.iter().find(has_target);
+    found.cloned().unwrap_or_default()
 }
 
 /// The device that is calibrated.

@@ -11,6 +11,7 @@ use super::cores::{Placement, shortage};
 use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
 use super::recorder::Recorder;
+use super::soak::Soak;
 use super::tenant_set::TenantSet;
 use super::waits::Waits;
 use super::xids::XidMonitor;
@@ -27,6 +28,8 @@ struct Coordinator {
     cores: Placement,
     ledger: MechanismLedger,
     session: HostSession,
+    /// What keeps the device at one speed, if anything does.
+    soak: Option<Soak>,
 }
 
 /// Runs the plan. `kernel_log` was opened before any tenant was started; it is absent where it is
@@ -63,6 +66,7 @@ pub async fn run(
         cores,
         ledger: MechanismLedger::new(recorder.clone()),
         session: HostSession::new(handles.clone()),
+        soak: None,
         handles,
     };
     let end = match coordinator.all(observer).await {
@@ -109,8 +113,14 @@ impl Coordinator {
         observer.phase(&RunPhase::StartingTenants);
         let calibration = match self.session.calibrating(&mut self.ledger).await? {
             Some((tenants, share)) => {
+                // Victims are sized on the device at the speed that it has in the cells.
+                self.soak = Soak::begin(tenants, observer).await?;
                 observer.phase(&calibration_phase(&handles.setup));
-                calibration(tenants, share).await?
+                let found = calibration(tenants, share).await?;
+                if let Some(soak) = &mut self.soak {
+                    soak.after_load().await?;
+                }
+                found
             }
             // The row of each mechanism gives the reason.
             None => Calibration::default(),
@@ -123,16 +133,14 @@ impl Coordinator {
         for (name, variant) in variants(&handles.setup) {
             self.ledger.runs(&name, &variant)?;
         }
-        for cell in &plan.cells {
-            if handles.waits.is_stopped() {
-                return Ok(RunEnd::Interrupted);
-            }
-            observer.cell_begins(cell);
-            let failure = self.cell(cell, &calibration).await?;
-            observer.cell_ends(cell, failure.as_deref());
+        self.cells(&plan.cells, &calibration, observer).await?;
+        let more = self.top_up(observer)?;
+        self.cells(&more, &calibration, observer).await?;
+        if handles.waits.is_stopped() {
+            return Ok(RunEnd::Interrupted);
         }
         let (session, ledger) = (&mut self.session, &mut self.ledger);
-        if (handles.setup.probes || handles.setup.escape) && !handles.waits.is_stopped() {
+        if !plan.probes.is_empty() && !handles.waits.is_stopped() {
             probe::campaign(&handles, session, ledger, observer).await?;
         }
         let xids = &mut self.xids;
@@ -142,6 +150,57 @@ impl Coordinator {
         } else {
             RunEnd::Complete
         })
+    }
+
+    /// Runs cells in their order, until the user stops the run.
+    async fn cells(
+        &mut self,
+        cells: &[Cell],
+        calibration: &Calibration,
+        observer: &mut dyn Observer,
+    ) -> Result<(), RunError> {
+        for cell in cells {
+            if self.handles.waits.is_stopped() {
+                return Ok(());
+            }
+            observer.cell_begins(cell);
+            let failure = self.cell(cell, calibration).await?;
+            observer.cell_ends(cell, failure.as_deref());
+        }
+        match &mut self.soak {
+            Some(soak) if !cells.is_empty() => soak.finish(&mut self.session).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The cells that undecided rows get. A look that fails costs no measurement.
+    fn top_up(&self, observer: &mut dyn Observer) -> Result<Vec<Cell>, RunError> {
+        let (setup, recorder) = (&self.handles.setup, &self.handles.recorder);
+        let Some(look) = setup
+            .top_up
+            .as_ref()
+            .filter(|_| !self.handles.waits.is_stopped())
+        else {
+            return Ok(Vec::new());
+        };
+        match look(&setup.out) {
+            Ok(None) => Ok(Vec::new()),
+            Ok(Some((top_up, cells))) => {
+                observer.phase(&RunPhase::ToppedUp {
+                    top_up: top_up.clone(),
+                    cells: cells.len(),
+                });
+                recorder.event(&RunEvent::ToppedUp {
+                    top_up,
+                    cells: cells.clone(),
+                })?;
+                Ok(cells)
+            }
+            Err(error) => {
+                recorder.warning(format!("undecided rows get no more blocks: {error}"))?;
+                Ok(Vec::new())
+            }
+        }
     }
 
     /// Runs a cell, or writes why it did not run. Returns why it failed, if it did.
@@ -155,14 +214,19 @@ impl Coordinator {
             cell::write_not_run(recorder, cell, reason)?;
             return Ok(None);
         }
-        match self
-            .session
-            .ready(&MechanismKey::from(cell), &mut self.ledger)
-            .await?
-        {
+        let key = MechanismKey::from(cell);
+        let (session, ledger) = (&mut self.session, &mut self.ledger);
+        if let Some(soak) = &mut self.soak {
+            soak.before(session, &key, ledger).await?;
+        }
+        match session.ready(&key, ledger).await? {
             Ok(tenants) => {
-                let (cores, ledger, xids) = (&self.cores, &mut self.ledger, &mut self.xids);
-                cell::run(tenants, cores, ledger, xids, calibration, cell).await
+                let (cores, xids) = (&self.cores, &mut self.xids);
+                let failure = cell::run(tenants, cores, ledger, xids, calibration, cell).await?;
+                if let Some(soak) = &mut self.soak {
+                    soak.after_load().await?;
+                }
+                Ok(failure)
             }
             Err(reason) => cell::write_not_run(recorder, cell, reason).map(Some),
         }

@@ -78,12 +78,24 @@ impl RunHandles {
         self.clock("reaping dead processes", RunClock::reap).await
     }
 
+    /// The present instant.
+    pub async fn now_ns(&self) -> Result<u64, RunError> {
+        self.clock("reading the clock", |clock| Ok(clock.now_ns()))
+            .await
+    }
+
+    /// The instant at which a cell that is started now begins.
+    pub async fn start_ns(&self) -> Result<u64, RunError> {
+        self.clock("reading the clock", |clock| Ok(clock.start_ns()))
+            .await
+    }
+
     /// Calls the shared clock, with a limit: a stopped participant may hold its lock.
-    async fn clock(
+    async fn clock<T: Send + 'static>(
         &self,
         doing: &'static str,
-        call: impl FnOnce(&RunClock) -> Result<(), RunError> + Send + 'static,
-    ) -> Result<(), RunError> {
+        call: impl FnOnce(&RunClock) -> Result<T, RunError> + Send + 'static,
+    ) -> Result<T, RunError> {
         let clock = self.setup.clock.clone();
         if !clock.is_virtual() {
             return call(&clock);

@@ -4,6 +4,8 @@
 //! ends, every change is restored and checked, and the next state is entered. Within one state each
 //! mechanism has a tenant set, and only one set has open contexts.
 
+mod native;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -94,10 +96,8 @@ impl HostSession {
         key: &MechanismKey<'_>,
         ledger: &mut MechanismLedger,
     ) -> Result<Ready<'_>, RunError> {
-        let host = &self.handles.setup.host;
-        let own = host.stage_of(key.mechanism, key.variant);
-        let native = own.is_none();
-        let wanted = own.or_else(|| self.shared.get(key.group).cloned());
+        let own = self.handles.setup.host.stage_of(key.mechanism, key.variant);
+        let (native, wanted) = (own.is_none(), self.wanted(key));
         if self.stage != wanted {
             self.switch(wanted.clone(), key.group, ledger).await?;
         }

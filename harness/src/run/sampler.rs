@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpubench_record::{CellSpan, TelemetryRow, Unobserved};
+use gpubench_record::{Cell, CellSpan, Plan, TelemetryRow, Unobserved};
 
 use super::RunError;
 use super::clock::RunClock;
@@ -25,6 +25,8 @@ pub struct Sampled {
     pub snapshot: Option<Snapshot>,
     /// All reasons for reduced clocks, as a bit mask; `None` if NVML reported none.
     pub throttle_reasons: Option<u64>,
+    /// Readings of the SM clock in the closed loop, in MHz.
+    pub sm_clocks_mhz: Vec<f64>,
     /// Share of CPU time that a hypervisor took; `None` in virtual time.
     pub cpu_steal_ratio: Option<f64>,
     /// Start and planned end of the cell; `None` if it did not start.
@@ -33,6 +35,20 @@ pub struct Sampled {
     pub unobserved: BTreeMap<Unobserved, String>,
     /// Why sampling ended early, if it did.
     pub failure: Option<String>,
+}
+
+/// Readings of the SM clock in a closed loop.
+const CLOCKS: u64 = 8;
+
+impl Sampled {
+    /// The mean of the readings; `None` without any.
+    #[must_use]
+    pub fn mean_sm_clock_khz(&self) -> Option<u64> {
+        let read = &self.sm_clocks_mhz;
+        let mean = read.iter().sum::<f64>() / read.len() as f64;
+        // A clock is far below the limit of 64 bits.
+        (!read.is_empty()).then_some((mean * 1e3).round() as u64)
+    }
 }
 
 /// Longest wait for the sampler once every tenant has answered.
@@ -53,17 +69,49 @@ pub struct Times {
     pub length_ns: u64,
     /// Time between two samples.
     pub period_ns: u64,
+    /// Start of the closed loop after the start of the cell, and its length.
+    pub closed_ns: [u64; 2],
+}
+
+/// What is read at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reading {
+    /// Every counter.
+    Counters,
+    /// The clock of the SMs.
+    Clock,
 }
 
 impl Times {
-    /// Every period from the start on, and once half-way, however short the cell.
-    fn instants(self) -> Vec<u64> {
+    /// The instants of a cell that starts at `t0_ns`.
+    #[must_use]
+    pub fn of_cell(plan: &Plan, cell: &Cell, t0_ns: u64) -> Self {
+        let durations = plan.durations_of(cell);
+        Self {
+            t0_ns,
+            length_ns: durations.cell_ns(),
+            period_ns: plan.telemetry_period_ns,
+            closed_ns: [durations.warmup_ns, durations.closed_ns],
+        }
+    }
+
+    /// Every period from the start on, and once half-way, however short the cell; the clock at
+    /// equal distances in the closed loop.
+    fn instants(self) -> Vec<(u64, Reading)> {
         let period_ns = self.period_ns.max(1_000_000);
         let regular = (0..self.length_ns.div_ceil(period_ns)).map(|number| number * period_ns);
-        let mut all: Vec<u64> = regular.chain([self.length_ns / 2]).collect();
+        let counters = regular.chain([self.length_ns / 2]);
+        let [from_ns, closed_ns] = self.closed_ns;
+        let clocks = (0..CLOCKS).map(|at| from_ns + closed_ns * (2 * at + 1) / (2 * CLOCKS));
+        let clocks = clocks.filter(|_| closed_ns > 0);
+        let mut all: Vec<_> = counters
+            .map(|offset| (offset, Reading::Counters))
+            .chain(clocks.map(|offset| (offset, Reading::Clock)))
+            .map(|(offset, reading)| (self.t0_ns + offset, reading))
+            .collect();
         all.sort_unstable();
         all.dedup();
-        all.into_iter().map(|offset| self.t0_ns + offset).collect()
+        all
     }
 }
 
@@ -116,13 +164,17 @@ fn sample(
     }
     let cpu_before = CpuTime::now().filter(|_| !clock.is_virtual());
     let middle_ns = times.t0_ns + times.length_ns / 2;
-    for at_ns in times.instants() {
+    for (at_ns, reading) in times.instants() {
         if let Err(failure) = sleep_until(clock, at_ns, stop) {
             out.failure = Some(failure);
             break;
         }
         if !clock.is_virtual() && stop.load(Ordering::Relaxed) {
             break;
+        }
+        if reading == Reading::Clock {
+            out.sm_clocks_mhz.extend(nvml.sm_clock_mhz());
+            continue;
         }
         read(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
@@ -183,17 +235,19 @@ fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<(), Str
 
 #[cfg(test)]
 mod tests {
-    use super::Times;
+    use super::{CLOCKS, Reading, Times};
 
     #[test]
     fn samples_every_cell_half_way() {
         let times = |length_ns, period_ns| {
-            Times {
+            let times = Times {
                 t0_ns: 7,
                 length_ns,
                 period_ns,
-            }
-            .instants()
+                closed_ns: [0, 0],
+            };
+            let all = times.instants().into_iter();
+            all.map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
         };
         assert_eq!(times(4_000_000, 100_000_000), [7, 2_000_007]);
         assert_eq!(times(4_000_000, 2_000_000), [7, 2_000_007]);
@@ -201,5 +255,21 @@ mod tests {
             times(5_000_000, 2_000_000),
             [7, 2_000_007, 2_500_007, 4_000_007]
         );
+    }
+
+    #[test]
+    fn reads_the_clock_in_the_closed_loop_only() {
+        let times = Times {
+            t0_ns: 7,
+            length_ns: 5_000_000,
+            period_ns: 2_000_000,
+            closed_ns: [1_000_000, 1_600_000],
+        };
+        let all = times.instants().into_iter();
+        let clocks = all.filter(|(_, reading)| *reading == Reading::Clock);
+        let clocks: Vec<u64> = clocks.map(|(at_ns, _)| at_ns).collect();
+        assert_eq!(clocks.len() as u64, CLOCKS);
+        assert_eq!((clocks[0], clocks[1]), (1_100_007, 1_300_007));
+        assert!(clocks.iter().all(|at_ns| *at_ns < 2_600_007));
     }
 }

@@ -1,9 +1,9 @@
 //! The inputs and outputs of a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpubench_record::{Calibration, Cell, DeviceIdentity, Plan, Provenance};
+use gpubench_record::{Calibration, Cell, DeviceIdentity, Plan, Provenance, TopUp};
 use gpubench_reports::store::StoreError;
 use gpubench_workloads::clock::ClockError;
 
@@ -11,6 +11,10 @@ use super::{HostSetup, RunClock};
 use crate::device::{NoAnswer, Nvml};
 use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
+
+/// Looks at the folder of a run after its planned cells, and decides which cells run in addition:
+/// the one result that a run depends on. `None` where no row is undecided.
+pub type TopUpLook = Box<dyn Fn(&Path) -> Result<Option<(TopUp, Vec<Cell>)>, String> + Send + Sync>;
 
 /// The inputs of a run. They do not change during the run.
 pub struct Setup {
@@ -32,10 +36,11 @@ pub struct Setup {
     pub ptx_hash: String,
     /// An earlier calibration that replaces a new one.
     pub calibration: Option<Calibration>,
-    /// Whether mechanisms are probed after the cells.
-    pub probes: bool,
-    /// Whether tenants try to bypass the limits of mechanisms.
-    pub escape: bool,
+    /// Calibrations of earlier runs on this device, one for each basis. Entries of the same basis
+    /// are used again.
+    pub kept: Vec<Calibration>,
+    /// The look at undecided rows, where the profile wants one.
+    pub top_up: Option<TopUpLook>,
     /// What mechanisms need of the run.
     pub host: HostSetup,
 }
@@ -96,12 +101,21 @@ pub enum RunPhase {
     StartingTenants,
     /// Workloads are calibrated.
     Calibrating,
+    /// The device is loaded until it is steady.
+    Heating,
     /// The victim's program is started.
     StartingProgram {
         /// Longest wait in seconds.
         limit_s: f64,
         /// What the program does once it is ready.
         sign: &'static str,
+    },
+    /// Undecided rows were looked at.
+    ToppedUp {
+        /// The decisions.
+        top_up: TopUp,
+        /// The number of cells that follow from them.
+        cells: usize,
     },
     /// The device is probed without a mechanism.
     ProbingDevice,
@@ -122,11 +136,13 @@ impl std::fmt::Display for RunPhase {
             Self::SharingCores(text) => write!(f, "note: {text}"),
             Self::StartingTenants => f.write_str("starting tenants"),
             Self::Calibrating => f.write_str("calibrating"),
+            Self::Heating => f.write_str("heating the device until it is steady"),
             Self::StartingProgram { limit_s, sign } => write!(
                 f,
                 "calibrating: the victim's program has {limit_s} s {sign} (--victim-ready, \
                  user-victim.ready)"
             ),
+            Self::ToppedUp { top_up, .. } => write!(f, "more blocks for undecided rows: {top_up}"),
             Self::ProbingDevice => f.write_str("probing the device alone"),
             Self::Probing(variant) => write!(f, "probing {variant}"),
             Self::Fault { fault, variant } => write!(f, "fault {fault} under {variant}"),
@@ -142,4 +158,13 @@ pub trait Observer {
     fn cell_begins(&mut self, cell: &Cell);
     /// A cell ended; `failure` says why it failed, if it did.
     fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>);
+}
+
+/// Shows no progress.
+pub struct Silent;
+
+impl Observer for Silent {
+    fn phase(&mut self, _phase: &RunPhase) {}
+    fn cell_begins(&mut self, _cell: &Cell) {}
+    fn cell_ends(&mut self, _cell: &Cell, _failure: Option<&str>) {}
 }

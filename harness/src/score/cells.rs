@@ -1,11 +1,16 @@
 //! Finds cells by what they measure, and pairs two conditions block by block.
 
+mod pairs;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_record::{Cell, CellResult, Condition, Plan, PlannedPair, SubAxis};
+use gpubench_record::{
+    Cell, CellResult, Condition, LostKind, OutcomeKind, Plan, PlannedPair, SubAxis,
+};
 
+use super::served::Served;
 use super::{ScoreError, ScoreInput};
-use crate::gate::{CLOSED_REQUESTS, open_loop_doubt};
+pub(super) use pairs::{LeftOut, Pairs};
 
 /// The dose at which scores are taken.
 const FULL_DOSE: f64 = 1.0;
@@ -36,7 +41,7 @@ pub(super) struct Key {
     pub condition: Condition,
 }
 
-/// The planned cells of a run with their results, at full dose.
+/// The planned cells of a run with their results, at one dose.
 #[derive(Debug)]
 pub(super) struct Cells<'a> {
     /// The variant of native cells.
@@ -44,6 +49,17 @@ pub(super) struct Cells<'a> {
     /// In report order.
     pairs: &'a [PlannedPair],
     by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>>,
+    /// Blocks that every row was planned to have; those after them belong to single rows.
+    blocks: u32,
+}
+
+/// Which cells count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Those without a failed gate. Their figures are printed.
+    Printed,
+    /// Also those that only a disturbance excludes. They must give the same level.
+    WithDisturbed,
 }
 
 /// A planned cell, with its result if it ran.
@@ -51,35 +67,21 @@ pub(super) struct Cells<'a> {
 pub(super) struct Planned<'a> {
     pub cell: &'a Cell,
     pub result: Option<&'a CellResult>,
-}
-
-/// Two conditions of the same blocks.
-#[derive(Debug, Default)]
-pub(super) struct Pairs<'a> {
-    /// By block: the cells of the numerator and of the denominator, both measured.
-    pub measured: Vec<(u32, &'a CellResult, &'a CellResult)>,
-    /// By block: why it does not count.
-    pub left_out: BTreeMap<u32, String>,
-    /// Whether a cell that is left out failed, rather than being inconclusive.
-    pub any_failed: bool,
-}
-
-impl Pairs<'_> {
-    /// Closed-loop requests of the victims of all these cells.
-    pub(super) fn requests(&self) -> u64 {
-        let cells = self
-            .measured
-            .iter()
-            .flat_map(|(_, top, bottom)| [top, bottom]);
-        cells
-            .filter_map(|cell| cell.requests.get(CLOSED_REQUESTS))
-            .sum()
-    }
+    reading: Reading,
 }
 
 impl<'a> Cells<'a> {
-    /// Assigns results to planned cells.
-    pub(super) fn index(input: &ScoreInput<'a>) -> Result<Self, ScoreError> {
+    /// Assigns results to planned cells, contended ones at full dose.
+    pub(super) fn index(input: &ScoreInput<'a>, reading: Reading) -> Result<Self, ScoreError> {
+        Self::index_at(input, reading, FULL_DOSE)
+    }
+
+    /// The same with contended cells at another dose.
+    pub(super) fn index_at(
+        input: &ScoreInput<'a>,
+        reading: Reading,
+        dose: f64,
+    ) -> Result<Self, ScoreError> {
         let plan: &'a Plan = input.plan;
         let mut results: BTreeMap<&str, &CellResult> = BTreeMap::new();
         for result in input.cells {
@@ -90,30 +92,37 @@ impl<'a> Cells<'a> {
             }
         }
         let mut by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>> = BTreeMap::new();
+        let served = Served::of(plan);
         for cell in &plan.cells {
             let result = results.remove(cell.id.as_str());
-            // Scores use cells with all tenants at full dose.
+            // Scores use cells with all tenants.
             let fewer = !plan.sweep.is_empty() && cell.tenants.len() < plan.tenants as usize;
-            if cell.condition.has_aggressor() && (cell.dose < FULL_DOSE || fewer) {
+            if cell.condition.has_aggressor() && (cell.dose.min(FULL_DOSE) != dose || fewer) {
                 continue;
             }
-            let key = Key {
-                group: cell.group.clone(),
-                variant: cell.variant.clone(),
-                pair: Pair {
-                    sub_axis: cell.sub_axis,
-                    victim: cell.victim.clone(),
-                    aggressor: cell
-                        .aggressor
-                        .clone()
-                        .filter(|_| cell.condition.has_aggressor()),
-                },
-                condition: cell.condition,
-            };
-            by_key
-                .entry(key)
-                .or_default()
-                .insert(cell.block, Planned { cell, result });
+            for sub_axis in served.sub_axes(cell) {
+                let key = Key {
+                    group: cell.group.clone(),
+                    variant: cell.variant.clone(),
+                    pair: Pair {
+                        sub_axis,
+                        victim: cell.victim.clone(),
+                        aggressor: cell
+                            .aggressor
+                            .clone()
+                            .filter(|_| cell.condition.has_aggressor()),
+                    },
+                    condition: cell.condition,
+                };
+                by_key.entry(key).or_default().insert(
+                    cell.block,
+                    Planned {
+                        cell,
+                        result,
+                        reading,
+                    },
+                );
+            }
         }
         match results.into_keys().next() {
             Some(id) => Err(ScoreError::NotPlanned { id: id.to_owned() }),
@@ -121,6 +130,7 @@ impl<'a> Cells<'a> {
                 reference: &plan.reference,
                 pairs: &plan.pairs,
                 by_key,
+                blocks: plan.blocks,
             }),
         }
     }
@@ -194,92 +204,45 @@ impl<'a> Cells<'a> {
     pub(super) fn blocks(&self, key: &Key) -> Option<&BTreeMap<u32, Planned<'a>>> {
         self.by_key.get(key)
     }
-
-    /// The blocks in which both conditions were measured; `None` where either was not planned.
-    pub(super) fn pair(&self, top: &Key, bottom: &Key) -> Option<Pairs<'a>> {
-        let (above, below) = (self.blocks(top)?, self.blocks(bottom)?);
-        let mut pairs = Pairs::default();
-        let blocks: BTreeSet<u32> = above.keys().chain(below.keys()).copied().collect();
-        for block in blocks {
-            let found = [above.get(&block), below.get(&block)];
-            let reasons: Vec<String> = found
-                .iter()
-                .flatten()
-                .filter_map(|planned| planned.doubt())
-                .collect();
-            let measured = found.map(|planned| planned.and_then(|planned| planned.measured()));
-            pairs.any_failed |= found.iter().flatten().any(|planned| planned.failed());
-            match measured {
-                [Some(top), Some(bottom)] => match other_victim(top, bottom) {
-                    None => pairs.measured.push((block, top, bottom)),
-                    Some(why) => drop(pairs.left_out.insert(block, why)),
-                },
-                _ if reasons.is_empty() => {
-                    pairs
-                        .left_out
-                        .insert(block, "its partner was not planned".to_owned());
-                }
-                _ => {
-                    pairs.left_out.insert(block, reasons.join("; "));
-                }
-            }
-        }
-        Some(pairs)
-    }
-}
-
-/// How the victims of two cells differ by what they reported, if they do: then a ratio of their
-/// rates says nothing about the conditions.
-fn other_victim(top: &CellResult, bottom: &CellResult) -> Option<String> {
-    let [one, two] = [top, bottom].map(|cell| cell.tenant_results.first()?.identity.as_ref());
-    let difference = one?.difference(two?)?;
-    let [top, bottom] = [top, bottom].map(|cell| cell.cell.condition.as_str());
-    Some(format!(
-        "the victims of {top} and {bottom} differ: {difference}"
-    ))
-}
-
-impl Pairs<'_> {
-    /// Leaves out the blocks with an open loop that cannot be trusted.
-    pub(super) fn only_punctual(&mut self) {
-        let left_out = &mut self.left_out;
-        self.measured.retain(|(block, top, bottom)| {
-            let doubts = [top, bottom].map(|cell| {
-                let why = open_loop_doubt(cell)?;
-                Some(format!("{} {why}", cell.cell.condition.as_str()))
-            });
-            let doubts: Vec<String> = doubts.into_iter().flatten().collect();
-            if !doubts.is_empty() {
-                left_out.insert(*block, doubts.join("; "));
-            }
-            doubts.is_empty()
-        });
-    }
 }
 
 impl<'a> Planned<'a> {
-    /// The result, if the cell is measured.
+    /// The result, if the cell counts in this reading.
     pub(super) fn measured(&self) -> Option<&'a CellResult> {
-        self.result.filter(|result| result.outcome.is_measured())
+        let put_back = self.reading == Reading::WithDisturbed;
+        self.result.filter(|result| {
+            result.outcome.is_measured() || put_back && result.is_excluded_for_a_disturbance()
+        })
     }
 
     fn failed(&self) -> bool {
         self.result
-            .is_some_and(|result| result.outcome.outcome == gpubench_record::OutcomeKind::Failed)
+            .is_some_and(|result| result.outcome.outcome == OutcomeKind::Failed)
     }
 
-    /// Why it does not count; `None` where it is measured.
-    fn doubt(&self) -> Option<String> {
-        let what = match self.result {
-            None => "did not run",
-            Some(result) if result.outcome.is_measured() => return None,
-            Some(result) => result
-                .outcome
-                .reason
-                .as_deref()
-                .unwrap_or("no reason given"),
+    /// Why it does not count; `None` where it does.
+    fn doubt(&self) -> Option<LeftOut> {
+        if self.measured().is_some() {
+            return None;
+        }
+        let reason = self
+            .result
+            .and_then(|result| result.outcome.reason.as_deref());
+        let (kind, what) = match self.result {
+            None => (LostKind::NotMeasured, "did not run"),
+            Some(result) => {
+                let kind = if result.is_excluded_for_a_disturbance() {
+                    LostKind::Disturbance
+                } else if result.outcome.outcome == OutcomeKind::Waived {
+                    LostKind::NotMeasured
+                } else {
+                    LostKind::Validity
+                };
+                (kind, reason.unwrap_or("no reason given"))
+            }
         };
-        Some(format!("{} {what}", self.cell.condition.as_str()))
+        let why = format!("{} {what}", self.cell.condition.as_str());
+        Some(LeftOut { kind, why })
     }
 }
 

@@ -13,9 +13,10 @@ use gpubench_record::{Axis, Control, FaultResult, FaultTally, Harm, MechanismRow
 
 use super::Context;
 use super::level::{Level, LevelRange};
+use super::proportion::Bounds;
 use super::row::Row;
 use super::tally::{in_words, more_trials, tally};
-use super::word::{self, Evidence};
+use super::word::{self, Bound, Evidence};
 
 /// The rows of one mechanism, from benign to severe.
 pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> {
@@ -26,7 +27,7 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
         .map(|planned| row(context, mechanism, &planned, &sources))
         .collect();
     // L0 only where the mechanism contains no fault at all; L1 where it contains some
-    // (`scoring-v1`).
+    // (`scoring-v2`).
     let any_contained = rows
         .iter()
         .filter_map(|row| row.range)
@@ -202,18 +203,18 @@ fn row(
     };
     row.warn(in_words(&tally));
     row.matrix.survival = Some(survival);
-    row.set_range(range, vec![more_trials(&tally)]);
+    row.set_range(range, vec![more_trials(&tally).into()]);
     if row.is_doubtful() {
         return row;
     }
     if let Some(level) = range.decided() {
-        let evidence = Evidence::of(mechanism);
-        row.matrix.word = Some(word::of_resource(level, evidence).to_owned());
+        let word = word::of_resource(level, Evidence::of(mechanism), Bound::Partition);
+        row.matrix.word = Some(word.to_owned());
     }
     row
 }
 
 /// The levels that the bounds leave open.
 fn range(tally: &FaultTally) -> Option<LevelRange> {
-    tally.survival.as_ref().map(LevelRange::of_proportion)
+    Some(Bounds::of(tally.contained, tally.trials).ok()?.levels())
 }

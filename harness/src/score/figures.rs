@@ -1,18 +1,20 @@
 //! Figures of a row with their intervals, and the number of blocks at which an interval would no
 //! longer straddle a bound.
 
+mod two_modes;
+
 use gpubench_record::{CellResult, Ends, Estimate};
-use gpubench_stats::bimodal::{Modes, modes};
 use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 
 use super::cells::Pairs;
-use super::lost_time::LostTime;
-use crate::gate::figure::CLOSED_RATE_PER_S;
+use super::systematic::{Block, Systematic};
+use crate::gate::figure::{CLOSED_RATE_PER_S, SM_CLOCK_MHZ};
+pub(super) use two_modes::{TwoModes, two_modes};
 
 /// Smallest distance of two modes, as a log ratio. Nearer modes change no level: the nearest bounds
 /// of levels are 0.17 apart. Without a minimum, rounding on a device without noise would count as a
 /// mode.
-const MODES_RATIO_MIN: f64 = 0.02;
+pub(super) const MODES_RATIO_MIN: f64 = 0.02;
 
 /// One log ratio for each block.
 #[derive(Debug, Clone)]
@@ -21,7 +23,7 @@ pub(super) struct Logs {
     pub blocks: Vec<u32>,
     pub logs: Vec<f64>,
     /// The part of the interval that no number of blocks narrows.
-    pub lost_time: LostTime,
+    pub systematic: Systematic,
 }
 
 impl Logs {
@@ -38,14 +40,37 @@ impl Logs {
         let counted: Vec<_> = blocks
             .filter_map(|(block, top, bottom)| {
                 let log = rate(top)?.ln() - rate(bottom)?.ln();
-                log.is_finite().then_some((block, log, top, bottom))
+                let counted = Block { top, bottom, log };
+                log.is_finite().then_some((block, counted))
             })
             .collect();
+        let (numbers, blocks): (Vec<u32>, Vec<Block<'_>>) = counted.into_iter().unzip();
         Self {
-            blocks: counted.iter().map(|one| one.0).collect(),
-            logs: counted.iter().map(|one| one.1).collect(),
-            lost_time: LostTime::of(counted.iter().map(|one| (one.2, one.3))),
+            blocks: numbers,
+            logs: blocks.iter().map(|one| one.log).collect(),
+            systematic: Systematic::of(&blocks),
         }
+    }
+
+    /// The logarithms of the ratio of SM clocks, in the blocks that have both. No lost CPU time
+    /// moves a clock.
+    pub(super) fn of_clocks(pairs: &Pairs<'_>) -> Self {
+        let clock = |cell: &CellResult| cell.rates.get(SM_CLOCK_MHZ).copied();
+        let measured = pairs.measured.iter();
+        let counted = measured.filter_map(|(block, top, bottom)| {
+            let log = clock(top)?.ln() - clock(bottom)?.ln();
+            log.is_finite().then_some((*block, log))
+        });
+        let (blocks, logs) = counted.unzip();
+        Self {
+            blocks,
+            logs,
+            systematic: Systematic::default(),
+        }
+    }
+
+    pub(super) fn mean(&self) -> Option<f64> {
+        gpubench_stats::moments::mean(&self.logs).ok()
     }
 
     /// The logarithms of both series in the blocks that they share.
@@ -61,37 +86,25 @@ impl Logs {
         both.unzip()
     }
 
-    /// The ratio with its 95 % interval, and what lost CPU time adds to it.
+    /// The ratio with its 95 % interval, and what disturbances add to it.
     pub(super) fn ratio(&self) -> Result<Estimate, NoEstimate> {
         let ratio = LogRatio::from_logs(self.logs.clone())?.interval(Confidence::P95)?;
-        Ok(self.lost_time.widen(printed(ratio, "ratio")))
+        Ok(self.systematic.widen(printed(ratio, "ratio")))
     }
 
-    /// Both modes in words; `None` for one mode.
-    pub(super) fn two_modes(&self) -> Option<String> {
-        two_modes(&self.logs, MODES_RATIO_MIN, f64::exp)
+    /// Both modes; `None` for one mode.
+    pub(super) fn two_modes(&self) -> Option<TwoModes> {
+        two_modes(&self.logs, MODES_RATIO_MIN)
     }
 }
 
-/// Both modes of a series in words; `None` for one mode, and for a series too short to have two.
-pub(super) fn two_modes(
-    blocks: &[f64],
-    smallest_gap: f64,
-    shown: impl Fn(f64) -> f64,
-) -> Option<String> {
-    match modes(blocks, smallest_gap) {
-        Ok(Modes::Two {
-            low,
-            low_n,
-            high,
-            high_n,
-        }) => {
-            let (low, high) = (shown(low), shown(high));
-            Some(format!(
-                "bimodal: {low:.3} in {low_n} blocks, {high:.3} in {high_n}"
-            ))
-        }
-        Ok(Modes::One) | Err(_) => None,
+/// The estimate with ends that contain both values.
+pub(super) fn reaching(estimate: &Estimate, values: [f64; 2]) -> Estimate {
+    let [one, two] = values;
+    Estimate {
+        lo: estimate.lo.min(one).min(two),
+        hi: estimate.hi.max(one).max(two),
+        ..estimate.clone()
     }
 }
 
@@ -103,6 +116,7 @@ pub(super) fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimat
         lo,
         hi,
         ends: Ends::Interval,
+        parts: None,
         n,
         unit: unit.to_owned(),
     }
@@ -129,17 +143,32 @@ pub(super) enum Scale {
     Log,
 }
 
-/// How many blocks would decide, in words; `None` where the interval does not straddle the bound.
+/// A bound of levels that an interval straddles.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Straddled {
+    pub text: String,
+    /// The blocks at which it would no longer; `None` where no number of blocks is enough.
+    pub blocks: Option<u32>,
+}
+
+impl From<String> for Straddled {
+    fn from(text: String) -> Self {
+        let blocks = None;
+        Self { text, blocks }
+    }
+}
+
+/// How many blocks would decide; `None` where the interval does not straddle the bound.
 ///
 /// The half width of a t interval is `t s / sqrt(n)`, and it must shrink to the distance from the
-/// value to the bound: `n* = ceil(n (half width / distance)^2)`, on the scale on which the interval
-/// is symmetric.
+/// value to the bound, less the systematic part, which stays: `n* = ceil(n (half width /
+/// distance)^2)`, on the scale on which the interval is symmetric.
 pub(super) fn blocks_needed(
     what: &str,
     estimate: &Estimate,
     bound: f64,
     scale: Scale,
-) -> Option<String> {
+) -> Option<Straddled> {
     if !(estimate.lo < bound && bound <= estimate.hi) {
         return None;
     }
@@ -147,26 +176,29 @@ pub(super) fn blocks_needed(
         Scale::Linear => x,
         Scale::Log => x.ln(),
     };
+    let stat = estimate.parts.map_or((estimate.lo, estimate.hi), |parts| {
+        (parts.stat_lo, parts.stat_hi)
+    });
     let (value, bound_at) = (scale(estimate.value), scale(bound));
-    let end = if value < bound_at {
-        scale(estimate.hi)
+    let (stat_end, end) = if value < bound_at {
+        (scale(stat.1), scale(estimate.hi))
     } else {
-        scale(estimate.lo)
+        (scale(stat.0), scale(estimate.lo))
     };
-    let (half, distance) = ((end - value).abs(), (bound_at - value).abs());
+    let distance = (bound_at - value).abs() - (end - stat_end).abs();
+    let half = (stat_end - value).abs();
     let needed = (f64::from(estimate.n) * (half / distance).powi(2)).ceil();
-    let blocks = if needed.is_finite() && needed < f64::from(u32::MAX) {
-        format!(
-            "about {} blocks are needed",
-            needed.max(f64::from(estimate.n) + 1.0)
-        )
-    } else {
-        "no number of blocks would decide".to_owned()
+    let enough = distance > 0.0 && needed < f64::from(u32::MAX);
+    let blocks = enough.then(|| (needed as u32).max(estimate.n + 1));
+    let wanted = match blocks {
+        Some(blocks) => format!("about {blocks} blocks are needed"),
+        None => "no number of blocks would decide".to_owned(),
     };
-    Some(format!(
-        "{what} straddles {bound}: {blocks}, {} are there",
+    let text = format!(
+        "{what} straddles {bound}: {wanted}, {} are there",
         estimate.n
-    ))
+    );
+    Some(Straddled { text, blocks })
 }
 
 #[cfg(test)]
@@ -179,6 +211,7 @@ mod tests {
             lo,
             hi,
             ends: Ends::Interval,
+            parts: None,
             n: 8,
             unit: unit.to_owned(),
         }
@@ -188,23 +221,21 @@ mod tests {
     fn blocks_needed_follow_the_formula() {
         // Half width 1/4, distance 1/8: four times the blocks.
         let index = estimate(0.5, 0.25, 0.75, "index");
-        let text = blocks_needed("index", &index, 0.375, Scale::Linear);
+        let found = blocks_needed("index", &index, 0.375, Scale::Linear).expect("it straddles");
         let want = "index straddles 0.375: about 32 blocks are needed, 8 are there";
-        assert_eq!(text.as_deref(), Some(want));
+        assert_eq!((found.text.as_str(), found.blocks), (want, Some(32)));
         // On the log scale: half width ln 1.21, distance ln 1.1, again twice as far.
         let ratio = estimate(1.1 * 0.8, 0.8 * 1.1 / 1.21, 0.8 * 1.1 * 1.21, "ratio");
-        let text = blocks_needed("retention", &ratio, 0.8, Scale::Log).unwrap_or_default();
-        assert!(
-            text.contains("about 32 blocks") || text.contains("about 33 blocks"),
-            "{text}"
-        );
+        let found = blocks_needed("retention", &ratio, 0.8, Scale::Log);
+        let blocks = found.and_then(|found| found.blocks);
+        assert!(matches!(blocks, Some(32 | 33)), "{blocks:?}");
         let on_it = blocks_needed(
             "index",
             &estimate(0.2, 0.1, 0.5, "index"),
             0.2,
             Scale::Linear,
         );
-        assert!(on_it.is_some_and(|text| text.contains("no number of blocks would decide")));
+        assert!(on_it.is_some_and(|found| found.blocks.is_none()));
         assert_eq!(
             blocks_needed(
                 "index",
@@ -225,17 +256,29 @@ mod tests {
         );
     }
 
+    /// Distance 1/8, of which the systematic part takes a half: the rest takes sixteen times the
+    /// blocks. A systematic part as wide as the distance leaves none.
+    #[test]
+    fn a_systematic_part_takes_more_blocks() {
+        for (up, blocks) in [(0.0, Some(32)), (0.0625, Some(128)), (0.125, None)] {
+            let index = estimate(0.5, 0.25, 0.75, "index");
+            let wide = Systematic::default().with_ends(index, 0.25, 0.75 + up);
+            let found = blocks_needed("index", &wide, 0.625, Scale::Linear);
+            assert_eq!(found.and_then(|found| found.blocks), blocks, "{up}");
+        }
+    }
+
     #[test]
     fn shared_keeps_the_blocks_of_both_series() {
         let left = Logs {
             blocks: vec![0, 1, 3],
             logs: vec![0.1, 0.2, 0.4],
-            lost_time: LostTime::default(),
+            systematic: Systematic::default(),
         };
         let right = Logs {
             blocks: vec![1, 2, 3],
             logs: vec![2.0, 3.0, 4.0],
-            lost_time: LostTime::default(),
+            systematic: Systematic::default(),
         };
         assert_eq!(left.shared(&right), (vec![0.2, 0.4], vec![2.0, 4.0]));
     }

@@ -4,19 +4,23 @@
 //! values there, a mechanism that is slow without a neighbour would have less jitter. Each block
 //! gives one value; the interval is a t interval over blocks.
 
-use gpubench_record::{Axis, CellResult, Condition, Estimate, Gate, GateState, MechanismRow};
+mod tails;
+
+use gpubench_record::{
+    Axis, BLOCKS_MIN, CellResult, Condition, Estimate, Gate, GateState, LostKind, MechanismRow,
+};
 use gpubench_stats::effect::Effect;
 use gpubench_stats::{Confidence, NoEstimate};
 
-use super::cells::{Key, Pair, Pairs};
-use super::figures::{Scale, blocks_needed, in_words, printed, two_modes};
+use super::cells::{Key, LeftOut, Pair, Pairs, Reading};
+use super::figures::{Scale, blocks_needed, in_words, printed, reaching, two_modes};
 use super::level::{Level, LevelRange, of_jitter};
 use super::row::Row;
 use super::{Context, reference, word};
-use crate::gate::figure::{
-    BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
-};
+use crate::gate::figure::{BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS};
 use crate::gate::{OPEN_REQUESTS, open_loop_doubt};
+
+use tails::{Ends, Tails, with_systematic};
 
 const UNIT: &str = "native medians";
 
@@ -48,9 +52,11 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     if context.input.plan.user_victim.is_some() && pairs.measured.iter().any(without_schedule) {
         row.warn("the victim follows no schedule: these are service times of a closed loop");
     }
-    pairs.only_punctual();
+    if context.reading == Reading::Printed {
+        pairs.only_punctual();
+    }
     only_beside_the_aggressor(context, contended, &mut pairs);
-    row.count("jitter", &pairs, context);
+    row.decide_by("jitter", &pairs);
     reference::drift(context, &native, &mut row);
     if overload(&pairs, &mut row) == Overload::None {
         from_tails(context, contended, &pairs, &mut row);
@@ -98,12 +104,13 @@ fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
         mean(BACKLOG_SLOPE_PER_S),
     ));
     row.matrix.requests = open_requests(pairs);
-    if row.is_doubtful() {
-        return Overload::Some;
-    }
     if 2 * some > all {
-        row.set_range(LevelRange::at(Level::L0), Vec::new());
-        row.matrix.word = Some(word::of_jitter(Level::L0).to_owned());
+        let range = LevelRange::at(Level::L0);
+        row.of_intervals = Some(range);
+        if !row.is_doubtful() {
+            row.set_range(range, Vec::new());
+            row.matrix.word = Some(word::of_jitter(Level::L0).to_owned());
+        }
     } else {
         row.doubt(format!("overloaded in {some} of {all} blocks only"));
     }
@@ -122,7 +129,9 @@ fn only_beside_the_aggressor(context: &Context<'_>, contended: &Key, pairs: &mut
     pairs.measured.retain(|(block, top, _)| {
         let keep = !is_overloaded(top) || kept_up(block);
         if !keep {
-            left_out.insert(*block, "C overloaded, and S was not measured".to_owned());
+            let why = "C overloaded, and S was not measured".to_owned();
+            let kind = LostKind::NotMeasured;
+            left_out.insert(*block, LeftOut { kind, why });
         }
         keep
     });
@@ -135,15 +144,19 @@ fn is_overloaded(cell: &CellResult) -> bool {
 fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &mut Row) {
     let thresholds = &context.input.plan.thresholds;
     let requests_min = u64::from(thresholds.jitter_requests_min);
-    let tails = Tails { requests_min };
+    let tails = Tails::new(requests_min);
     row.matrix.requests = open_requests(pairs);
-    let values: Vec<f64> = pairs
+    let blocks: Vec<(f64, Ends)> = pairs
         .measured
         .iter()
-        .filter_map(|(_, top, native)| tails.beyond(top, native, native))
+        .filter_map(|(_, top, native)| {
+            let value = tails.beyond(top, native, native)?;
+            Some((value, tails.ends(top, native, value)))
+        })
         .collect();
-    if values.len() < context.blocks_min as usize {
-        let (have, need) = (values.len(), context.blocks_min);
+    let values: Vec<f64> = blocks.iter().map(|(value, _)| *value).collect();
+    if values.len() < BLOCKS_MIN as usize {
+        let (have, need) = (values.len(), BLOCKS_MIN);
         row.doubt(format!(
             "{have} blocks have a p99 of {requests_min} requests or more in both cells, {need} \
              are needed"
@@ -155,15 +168,23 @@ fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &m
     let Some(jitter) = row.take("jitter", interval(&values)) else {
         return;
     };
+    let jitter = with_systematic(jitter, &blocks);
     row.matrix.jitter = Some(jitter.clone());
     split(context, contended, &tails, row);
-    if let Some(modes) = two_modes(&values, MODES_MIN, |x| x) {
-        row.doubt(modes);
+    floor(context, &jitter, pairs, row);
+    let modes = two_modes(&values, MODES_MIN);
+    let reach = modes.map(|modes| reaching(&jitter, [modes.low, modes.high]));
+    let range = of_jitter(reach.as_ref().unwrap_or(&jitter), thresholds);
+    if let Some(text) = modes.map(|modes| modes.in_words(|x| x)) {
+        match range.decided() {
+            Some(level) => row.warn(format!("{text}; both are at {level}")),
+            None => row.doubt(format!("{text}, which leave {range} open")),
+        }
     }
-    if floor(context, &jitter, pairs, row) || row.is_doubtful() {
+    row.of_intervals = Some(range);
+    if row.is_doubtful() {
         return;
     }
-    let range = of_jitter(&jitter, thresholds);
     let bounds = [thresholds.jitter_negligible, thresholds.jitter_low_medium];
     let straddled = bounds
         .into_iter()
@@ -172,36 +193,6 @@ fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &m
     row.set_range(range, straddled);
     if let Some(level) = range.decided() {
         row.matrix.word = Some(word::of_jitter(level).to_owned());
-    }
-}
-
-/// Tails of cells with enough requests for a p99.
-struct Tails {
-    requests_min: u64,
-}
-
-impl Tails {
-    /// `[(q99 - q50)_cell - (q99 - q50)_reference] / q50_native`.
-    fn beyond(
-        &self,
-        cell: &CellResult,
-        reference: &CellResult,
-        native: &CellResult,
-    ) -> Option<f64> {
-        let median_ns = native
-            .rates
-            .get(OPEN_LATENCY_P50_NS)
-            .copied()
-            .filter(|ns| *ns > 0.0)?;
-        let spread_ns = self.spread_ns(cell)? - self.spread_ns(reference)?;
-        Some(spread_ns / median_ns)
-    }
-
-    fn spread_ns(&self, cell: &CellResult) -> Option<f64> {
-        let requests = *cell.requests.get(OPEN_REQUESTS)?;
-        let figure = |name: &str| cell.rates.get(name).copied();
-        (requests >= self.requests_min)
-            .then(|| Some(figure(OPEN_LATENCY_P99_NS)? - figure(OPEN_LATENCY_P50_NS)?))?
     }
 }
 
@@ -243,9 +234,9 @@ fn split(context: &Context<'_>, contended: &Key, tails: &Tails, row: &mut Row) {
     }
 }
 
-/// Whether the timers of the host are coarser than the bound of `Negligible` and the jitter lies
-/// below what they resolve, or it is unknown what they resolve. The row is then in doubt.
-fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut Row) -> bool {
+/// Doubts the row where the timers of the host are coarser than the bound of `Negligible` and the
+/// jitter lies below what they resolve, or where it is unknown what they resolve.
+fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut Row) {
     let medians_ns: Vec<f64> = pairs
         .measured
         .iter()
@@ -255,13 +246,12 @@ fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut 
     let floor_ns = match context.input.timer_floor_ns {
         Ok(floor_ns) => floor_ns,
         Err(reason) => {
-            row.doubt(format!("the timer floor of the host is unknown: {reason}"));
-            return true;
+            return row.doubt(format!("the timer floor of the host is unknown: {reason}"));
         }
     };
     // Virtual time has no floor, and a jitter has medians.
     let (Some(floor_ns), Ok(median_ns)) = (floor_ns, median_ns) else {
-        return false;
+        return;
     };
     let floor = floor_ns / median_ns;
     let coarse = floor > context.input.plan.thresholds.jitter_negligible && jitter.hi <= floor;
@@ -271,7 +261,6 @@ fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut 
             "{BELOW_FLOOR}: the timers of this host resolve {floor:.3} {UNIT}"
         ));
     }
-    coarse
 }
 
 fn open_requests(pairs: &Pairs<'_>) -> u64 {

@@ -1,4 +1,4 @@
-//! From intervals to levels: the tables of `scoring-v1`, as functions of interval ends only.
+//! From intervals to levels: the tables of `scoring-v2`, as functions of interval ends only.
 //!
 //! Each table is read twice: at the worse ends of all intervals and at the better ends. Where both
 //! give the same level, the level is measured. Where they differ, an interval straddles a boundary,
@@ -73,7 +73,12 @@ impl LevelRange {
     /// The levels that the interval of a proportion leaves open: L0 where no trial came out as
     /// promised, L1 below the bound of L2.
     pub(super) fn of_proportion(proportion: &Estimate) -> Self {
-        if proportion.value == 0.0 {
+        Self::of_bounds(proportion.value > 0.0, proportion.lo, proportion.hi)
+    }
+
+    /// The same from the bounds; `any` says whether any trial came out as promised.
+    pub(super) fn of_bounds(any: bool, lo: f64, hi: f64) -> Self {
+        if !any {
             return Self::at(Level::L0);
         }
         let level = |end: f64| {
@@ -86,8 +91,16 @@ impl LevelRange {
             }
         };
         Self {
-            worst: level(proportion.lo),
-            best: level(proportion.hi),
+            worst: level(lo),
+            best: level(hi),
+        }
+    }
+
+    /// All levels of two ranges, and those between.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            worst: self.worst.min(other.worst),
+            best: self.best.max(other.best),
         }
     }
 

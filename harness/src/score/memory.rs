@@ -1,9 +1,9 @@
 //! Rows of the memory axis that come from probes: proportions, and how far a tenant gets over its
 //! memory limit.
 //!
-//! A proportion has the level of its interval ([`LevelRange::of_proportion`]). A cap has the level
-//! of its worst allocation call: L3 up to 1 % over the limit, L2 up to 10 %; L1 where some calls
-//! are held to within 10 % and others are not, L0 where none is.
+//! A proportion has the level of its one-sided bounds ([`Bounds`](super::proportion::Bounds)). A
+//! cap has the level of its worst allocation call: L3 up to 1 % over the limit, L2 up to 10 %; L1
+//! where some calls are held to within 10 % and others are not, L0 where none is.
 
 use gpubench_record::{Axis, CapCall, Ends, Estimate, MechanismRow, ProbeFound};
 
@@ -12,7 +12,7 @@ use super::level::{Level, LevelRange};
 use super::probe_figures::bypass;
 use super::proportion::Proportion;
 use super::row::Row;
-use super::word::{Evidence, with_bypass};
+use super::word::{Bound, Evidence, with_bypass};
 
 /// Greatest overshoot for L3 and L2, as a part of the limit.
 const OVERSHOOT_L3: f64 = 0.01;
@@ -61,13 +61,20 @@ fn row(
     }
     let range = judge(found, &mut row);
     if let Some(range) = range.filter(|_| !row.is_doubtful()) {
-        row.set_range(range, vec!["more trials would decide".to_owned()]);
+        row.set_range(range, vec!["more trials would decide".to_owned().into()]);
         if let Some(level) = range.decided() {
             // A bypass of a limit does not change what a tenant finds in memory.
-            let tried = matches!(sub_axis, "capacity" | "cap")
+            let is_limited = matches!(sub_axis, "capacity" | "cap");
+            let tried = is_limited
                 .then(|| bypass(context.input.probes, &mechanism.variant, "memory"))
                 .flatten();
-            let (word, warning) = with_bypass(level, Evidence::of(mechanism), tried);
+            let bound = if is_limited {
+                Bound::Limiter
+            } else {
+                Bound::Partition
+            };
+            let enforced_by = (Evidence::of(mechanism), bound);
+            let (word, warning) = with_bypass(level, enforced_by, tried);
             if let Some(warning) = warning {
                 row.warn(warning);
             }
@@ -117,7 +124,10 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
     if promised.counts().1 > 0 {
         let figure = promised.estimate();
         let estimate = row.take("proportion", figure)?;
-        range = Some(LevelRange::of_proportion(&estimate));
+        if let Ok(bounds) = promised.bounds() {
+            range = Some(bounds.levels());
+            row.warn(bounds.in_words());
+        }
         row.matrix.survival = Some(estimate);
     }
     range
@@ -237,6 +247,7 @@ fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
         lo: over(call.bytes.0),
         hi: overshoot,
         ends: Ends::Range,
+        parts: None,
         n: call.rounds,
         unit: "of the limit".to_owned(),
     });

@@ -1,4 +1,4 @@
-//! From judged cells to the measured matrix: `scoring-v1` as a pure function of a record.
+//! From judged cells to the measured matrix: `scoring-v2` as a pure function of a record.
 //!
 //! No I/O, no clock: an old record can be scored again. Only measured cells count. Cells are paired
 //! by group, block and victim, and the block is the unit of inference. P is the closed-loop rate of
@@ -22,12 +22,15 @@
 //! interval ends, never from estimates.
 
 mod cells;
+mod clock_part;
+mod controls;
+mod dose;
 mod fault;
 mod figures;
 mod jitter;
 mod level;
-mod lost_time;
 mod memory;
+mod operator;
 mod overall;
 mod pool;
 mod probe_figures;
@@ -36,8 +39,13 @@ mod reference;
 mod reservation;
 mod resource;
 mod row;
+mod second_reading;
+mod served;
 mod service;
 mod single_tenant;
+pub mod spread;
+mod straddling;
+mod systematic;
 mod tally;
 mod tenant_limit;
 #[cfg(test)]
@@ -45,19 +53,18 @@ mod tests;
 mod word;
 
 use gpubench_record::{
-    Axis, Calibration, CellResult, FaultResult, FaultTally, MatrixRow, MechanismRow, OverallRow,
-    Plan, ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
+    Axis, Calibration, CellResult, DoseCurve, FaultResult, FaultTally, MatrixRow, MechanismRow,
+    OperatorRow, OverallRow, Plan, ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
 };
 
-use cells::{Cells, Pair};
+use crate::gate::open_loop_doubt;
+use cells::{Cells, Pair, Reading};
 pub use pool::{MACHINE_HASH, Pooled, pool};
 use row::Row;
+pub use straddling::Straddling;
 
 /// The version of the rules, as records name it.
-pub const VERSION: &str = "scoring-v1";
-
-/// Fewest blocks for an interval in a profile that decides nothing.
-const BLOCKS_MIN_UNDECIDED: u32 = 6;
+pub const VERSION: &str = "scoring-v2";
 
 /// The parts of a record that scoring reads.
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +105,12 @@ pub struct Scored {
     pub service: Vec<ServiceRow>,
     /// The number of tenants at which the promised latency is kept.
     pub tenant_limits: Vec<TenantLimit>,
+    /// Rows whose interval straddles a bound of levels, which more blocks would decide.
+    pub straddling: Vec<Straddling>,
+    /// The retention at each dose of the aggressor.
+    pub dose_curves: Vec<DoseCurve>,
+    /// Progress and GPU time of all tenants.
+    pub operator: Vec<OperatorRow>,
 }
 
 /// A record that contradicts itself.
@@ -122,12 +135,14 @@ pub enum ScoreError {
 /// # Errors
 /// When results and plan do not belong together.
 pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
-    let context = Context {
-        input,
-        cells: Cells::index(input)?,
-        blocks_min: blocks_min(input.plan),
-    };
-    let rows = rows(&context);
+    let context = Context::new(input, Reading::Printed)?;
+    let mut rows = rows(&context);
+    controls::family(&mut rows);
+    if context.excludes_disturbed() {
+        let again = Context::new(input, Reading::WithDisturbed)?;
+        second_reading::compare(&mut rows, &self::rows(&again));
+    }
+    let straddling = straddling::of(&rows);
     let overall = overall::rows(input.plan, &rows);
     let service = service::rows(&context);
     Ok(Scored {
@@ -140,7 +155,10 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
             .flat_map(|mechanism| fault::tallies(&context, mechanism))
             .collect(),
         tenant_limits: tenant_limit::limits(input.plan, &service),
+        dose_curves: dose::curves(&context)?,
         service,
+        straddling,
+        operator: operator::rows(&context),
     })
 }
 
@@ -148,16 +166,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
 struct Context<'a> {
     input: &'a ScoreInput<'a>,
     cells: Cells<'a>,
-    blocks_min: u32,
-}
-
-fn blocks_min(plan: &Plan) -> u32 {
-    let blocks_min = plan.thresholds.blocks_min;
-    if plan.decides {
-        blocks_min
-    } else {
-        blocks_min.min(BLOCKS_MIN_UNDECIDED)
-    }
+    reading: Reading,
 }
 
 /// The rows in report order: the reference first, then mechanism by mechanism.
@@ -237,6 +246,20 @@ fn requests(plan: &Plan, name: &str) -> bool {
 }
 
 impl<'a> Context<'a> {
+    fn new(input: &'a ScoreInput<'a>, reading: Reading) -> Result<Self, ScoreError> {
+        Ok(Self {
+            input,
+            cells: Cells::index(input, reading)?,
+            reading,
+        })
+    }
+
+    /// Whether a cell, or the open loop of one, does not count for a disturbance alone.
+    fn excludes_disturbed(&self) -> bool {
+        let mut cells = self.input.cells.iter();
+        cells.any(|cell| cell.is_excluded_for_a_disturbance() || open_loop_doubt(cell).is_some())
+    }
+
     /// Every mechanism but the reference, planned ones first and in their order.
     fn under_test(&self) -> Vec<&'a MechanismRow> {
         let position = |row: &MechanismRow| {
@@ -270,9 +293,7 @@ impl<'a> Context<'a> {
     }
 
     fn reference(&self) -> Option<&'a MechanismRow> {
-        self.input
-            .mechanisms
-            .iter()
-            .find(|row| self.is_reference(row))
+        let mut rows = self.input.mechanisms.iter();
+        rows.find(|row| self.is_reference(row))
     }
 }

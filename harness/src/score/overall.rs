@@ -64,7 +64,10 @@ fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> Ove
     // An axis without a level could be the weakest, unless another axis is at L0.
     let open = ranges.values().any(Option::is_none);
     let overall = overall.filter(|range| !open || range.decided() == Some(Level::L0));
+    let has_axis =
+        |(axis, range): (&Axis, &Option<LevelRange>)| range.map(|_| axis.as_str().to_owned());
     OverallRow {
+        axes: ranges.iter().filter_map(has_axis).collect(),
         mechanism: mechanism.to_owned(),
         variant: variant.to_owned(),
         level: overall.map(|range| range.to_string()),

@@ -4,9 +4,9 @@
 use gpubench_record::Condition;
 
 use super::cells::{Key, Pair, Pairs};
-use super::figures::{Logs, in_words};
+use super::figures::Logs;
 use super::row::Row;
-use super::{Context, Requested};
+use super::{Context, Requested, controls};
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// The word of these rows.
@@ -43,29 +43,25 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
     if !row.matrix.outcome.is_measured() {
         return row;
     }
+    let last = context.input.plan.cells.iter().map(|cell| cell.block).max();
+    let stride = last.map_or(0, |last| last + 1);
     let mut all = Pairs::default();
     for (number, group) in context.cells.native_groups(pair).into_iter().enumerate() {
         let native = native(context, group, pair);
         drift(context, &native, &mut row);
         if let Some(pairs) = context.cells.pair(&native.with(Condition::NAgain), &native) {
-            merge(&mut all, pairs, number as u32 * context.input.plan.blocks);
+            merge(&mut all, pairs, number as u32 * stride);
         }
     }
-    row.count("N' over N", &all, context);
+    row.decide_by("N' over N", &all);
     row.matrix.requests = all.requests();
     let logs = Logs::of_rates(&all);
     if let Some(modes) = logs.two_modes() {
-        row.doubt(modes);
+        row.warn(modes.in_words(f64::exp));
     }
     let estimate = row.take("ratio of N' to N", logs.ratio());
     if let Some(estimate) = &estimate {
-        let max = context.input.plan.thresholds.drift_max;
-        if estimate.value.ln().abs() > max {
-            let found = in_words(estimate);
-            row.doubt(format!(
-                "N' over N is {found}, accepted is up to {max} as a log ratio"
-            ));
-        }
+        controls::repetition("native", estimate, &mut row);
     }
     row.matrix.retention = estimate;
     row.finish()
@@ -100,9 +96,10 @@ fn merge<'a>(all: &mut Pairs<'a>, pairs: Pairs<'a>, offset: u32) {
     all.any_failed |= pairs.any_failed;
 }
 
-/// Doubts a row where the native rate drifted: `|ln(P_last / P_first)|` of the native cells of the
-/// last and first block exceeds the profile's `drift_max`. P of a block is the geometric mean of
-/// its N and N'.
+/// Mentions a native rate that drifted: `|ln(P_last / P_first)|` of the native cells of the last
+/// and first block exceeds the profile's `drift_max`. P of a block is the geometric mean of its N
+/// and N'. Cells are compared within a block, in random order, so that a drift over blocks cancels;
+/// what it leaves is in the spread of the blocks.
 pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
     let max = context.input.plan.thresholds.drift_max;
     let mut by_block: Vec<(u32, Vec<f64>)> = Vec::new();
@@ -127,9 +124,9 @@ pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
     };
     let moved = mean(after) - mean(before);
     if moved.abs() > max {
-        row.doubt(format!(
-            "the native rate moved by {moved:+.3} (log) from block {first} to block {last}, \
-             accepted is up to {max}"
+        row.warn(format!(
+            "the native rate moved by {moved:+.3} (log) from block {first} to block {last}, up to \
+             {max} is usual"
         ));
     }
 }

@@ -8,7 +8,7 @@
 //! ends of both intervals, which makes the interval conservative. Where the mechanism is its own
 //! unprotected form, the index is 0.
 
-use gpubench_record::{CellResult, Condition, Estimate, MechanismRow};
+use gpubench_record::{BLOCKS_MIN, CellResult, Condition, Estimate, MechanismRow, SubAxis};
 use gpubench_stats::moments::moments;
 use gpubench_stats::student_t;
 
@@ -20,7 +20,7 @@ use super::probe_figures::bypass;
 use super::proportion::Proportion;
 use super::resource::unprotected_form;
 use super::row::Row;
-use super::word::{Evidence, with_bypass};
+use super::word::{enforcing, with_bypass};
 use crate::gate::{ANSWERED_REQUESTS, HONOURED_REQUESTS};
 
 /// What is counted.
@@ -48,7 +48,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         row.doubt("no solo cell was planned");
         return row.finish();
     };
-    row.count(UNIT, &pairs, context);
+    row.decide_by(UNIT, &pairs);
     let (beside, solo_cells): (Vec<&CellResult>, Vec<&CellResult>) = pairs
         .measured
         .iter()
@@ -69,7 +69,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     {
         let index_l1 = context.input.plan.thresholds.index_l1;
         let range = levels(share, &unprotected, index_l1);
-        row.set_range(range, vec!["more blocks would decide".to_owned()]);
+        row.set_range(range, vec!["more blocks would decide".to_owned().into()]);
         word(context, mechanism, range, &mut row);
     }
     row.matrix.survival = share;
@@ -81,7 +81,7 @@ fn word(context: &Context<'_>, mechanism: &MechanismRow, range: LevelRange, row:
         return;
     };
     let tried = bypass(context.input.probes, &mechanism.variant, "memory");
-    let (word, warning) = with_bypass(level, Evidence::of(mechanism), tried);
+    let (word, warning) = with_bypass(level, enforcing(mechanism, SubAxis::Capacity), tried);
     if let Some(warning) = warning {
         row.warn(warning);
     }
@@ -133,7 +133,7 @@ fn unprotected(
     row.matrix.u_kind = Some(u_kind);
     let cells = context.cells.blocks(key).into_iter().flatten();
     let cells: Vec<&CellResult> = cells.filter_map(|(_, cell)| cell.measured()).collect();
-    let (have, need) = (cells.len(), context.blocks_min as usize);
+    let (have, need) = (cells.len(), BLOCKS_MIN as usize);
     if have < need {
         row.doubt(format!(
             "{UNIT} unprotected rests on {have} blocks, {need} are needed"

@@ -1,23 +1,26 @@
 //! Rows of the resource axes: retention and the other figures of closed-loop rates.
 
+mod index;
+mod modes;
+
 use gpubench_record::{CellResult, Condition, Estimate, Gate, GateState, MechanismRow, SubAxis};
-use gpubench_stats::{Confidence, fieller};
 
 use super::cells::{Key, Pair, Pairs};
-use super::figures::{Logs, Scale, blocks_needed, in_words, printed};
+use super::controls::Repetition;
+use super::figures::{Logs, Scale, blocks_needed, in_words};
 use super::level::Resource;
 use super::probe_figures::bypass;
 use super::row::Row;
-use super::word::{Evidence, with_bypass};
-use super::{Context, reference};
+use super::word::{enforcing, with_bypass};
+use super::{Context, clock_part, controls, reference};
 use crate::gate::figure::CLOSED_RATE_PER_S;
+
+use index::index;
+use modes::{Both, range};
 
 /// Shares of the peak of its resource below which an aggressor spoils its row, or is warned of.
 const AGGRESSOR_PEAK_MIN: f64 = 0.60;
 const AGGRESSOR_PEAK_USUAL: f64 = 0.80;
-
-/// Smallest A/A difference that is reported. A device without noise has smaller ones.
-const REPETITION_MIN: f64 = 0.001;
 
 /// The row of one variant and sub-axis.
 pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
@@ -40,6 +43,8 @@ struct Measured {
     retention: Option<Estimate>,
     guarantee: Option<Estimate>,
     index: Option<Estimate>,
+    /// Both modes of the retention.
+    modes: Option<Both>,
     /// Whether N and U were planned at all.
     has_references: bool,
 }
@@ -50,28 +55,30 @@ impl Measured {
         let (solo, native) = (contended.with(Condition::S), cells.native_of(contended));
         row.matrix.aggressor = aggressor(context, contended);
         repetition(context, &solo, row);
-        let retention = ratio(context, contended, &solo, "retention", row);
-        let efficiency = ratio(context, &solo, &native, "efficiency", row);
-        let guarantee = ratio(context, contended, &native, "guarantee", row);
+        let retention = deciding(context, contended, &solo, "retention", row);
+        let guarantee = deciding(context, contended, &native, "guarantee", row);
+        row.matrix.efficiency = efficiency(context, &solo, &native, row);
         if let Some(pairs) = cells.pair(contended, &solo) {
             row.matrix.requests = pairs.requests();
         }
-        if let Some(modes) = retention.as_ref().and_then(|(logs, _)| logs.two_modes()) {
-            row.doubt(modes);
-        }
+        clock_part::add(context, contended, &solo, row);
         reference::drift(context, &native, row);
         let unprotected = unprotected(context, contended, mechanism, row);
         let index = match (&retention, &unprotected) {
             (Some((of_r, _)), Some((of_u, same_blocks))) => index(of_r, of_u, *same_blocks, row),
             _ => None,
         };
+        let modes = retention.as_ref().and_then(|(logs, _)| logs.two_modes());
         let measured = Self {
+            modes: modes.map(|modes| Both {
+                modes,
+                of_u: unprotected.as_ref().and_then(|(of_u, _)| of_u.mean()),
+            }),
             has_references: cells.blocks(&native).is_some() && row.matrix.u_kind.is_some(),
             retention: retention.map(|(_, estimate)| estimate),
             guarantee: guarantee.map(|(_, estimate)| estimate),
             index,
         };
-        row.matrix.efficiency = efficiency.map(|(_, estimate)| estimate);
         row.matrix.retention.clone_from(&measured.retention);
         row.matrix.guarantee.clone_from(&measured.guarantee);
         row.matrix.isolation_index.clone_from(&measured.index);
@@ -87,8 +94,9 @@ fn aggressor(context: &Context<'_>, contended: &Key) -> Option<String> {
         .find_map(|planned| planned.cell.aggressor.clone())
 }
 
-/// A ratio of rates with its interval; `None` where it was not planned or cannot be computed.
-fn ratio(
+/// A ratio of rates that decides the level, with its interval; `None` where it was not planned or
+/// cannot be computed.
+fn deciding(
     context: &Context<'_>,
     top: &Key,
     bottom: &Key,
@@ -96,14 +104,24 @@ fn ratio(
     row: &mut Row,
 ) -> Option<(Logs, Estimate)> {
     let pairs = context.cells.pair(top, bottom)?;
-    row.count(what, &pairs, context);
+    row.decide_by(what, &pairs);
     starved(what, &pairs, row);
     let logs = Logs::of_rates(&pairs);
     let estimate = row.take(what, logs.ratio())?;
-    if let Some(text) = logs.lost_time.in_words(what) {
+    if let Some(text) = logs.systematic.in_words(what) {
         row.warn(text);
     }
     Some((logs, estimate))
+}
+
+/// The cost of the mechanism itself, which explains the row and decides nothing.
+fn efficiency(context: &Context<'_>, solo: &Key, native: &Key, row: &mut Row) -> Option<Estimate> {
+    let pairs = context.cells.pair(solo, native)?;
+    row.find(&pairs);
+    let ratio = Logs::of_rates(&pairs).ratio();
+    ratio
+        .map_err(|error| row.warn(format!("no efficiency: {error}")))
+        .ok()
 }
 
 /// Warns where the victim starved in some blocks, so that its rate there is an upper bound.
@@ -125,20 +143,16 @@ fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
     }
 }
 
-/// The A/A pair: a repeated cell must give the same rate. One interval in twenty excludes 1 by
-/// chance, so this is a warning and no doubt.
+/// The A/A pair of the solo rate.
 fn repetition(context: &Context<'_>, solo: &Key, row: &mut Row) {
     let Some(pairs) = context.cells.pair(&solo.with(Condition::SAgain), solo) else {
         return;
     };
     if let Ok(estimate) = Logs::of_rates(&pairs).ratio() {
-        let off = (estimate.value - 1.0).abs() >= REPETITION_MIN;
-        if off && (estimate.hi < 1.0 || estimate.lo > 1.0) {
-            row.warn(format!(
-                "A/A: solo against itself is {}, which excludes 1",
-                in_words(&estimate)
-            ));
-        }
+        row.repetition = Some(Repetition {
+            of: (solo.variant.clone(), solo.pair.victim.clone()),
+            fires: controls::repetition("solo", &estimate, row),
+        });
     }
 }
 
@@ -183,7 +197,7 @@ fn unprotected(
         return None;
     };
     row.matrix.u_kind = Some(u_kind);
-    row.count("effectiveness", &pairs, context);
+    row.count("effectiveness", &pairs);
     let logs = Logs::of_rates(&pairs);
     let estimate = row.take("effectiveness", logs.ratio())?;
     check_aggressor(context, &estimate, row);
@@ -228,27 +242,6 @@ fn check_aggressor(context: &Context<'_>, effectiveness: &Estimate, row: &mut Ro
     }
 }
 
-/// The isolation index `1 - ln R / ln U`, with Fieller's interval. The covariance of R and U counts
-/// where both come from the same blocks.
-fn index(of_r: &Logs, of_u: &Logs, same_blocks: bool, row: &mut Row) -> Option<Estimate> {
-    let ratio = if same_blocks {
-        let (r, u) = of_r.shared(of_u);
-        fieller::paired(&r, &u, Confidence::P95)
-    } else {
-        fieller::independent(&of_r.logs, &of_u.logs, Confidence::P95)
-    };
-    let index = ratio
-        .and_then(fieller::isolation_index)
-        .and_then(fieller::RatioSet::bounded);
-    match index {
-        Ok(index) => Some(printed(index, "index")),
-        Err(error) => {
-            row.warn(format!("no isolation index: {error}"));
-            None
-        }
-    }
-}
-
 fn level(
     context: &Context<'_>,
     mechanism: &MechanismRow,
@@ -259,9 +252,6 @@ fn level(
     let Some(retention) = &measured.retention else {
         return;
     };
-    if row.is_doubtful() {
-        return;
-    }
     let thresholds = &context.input.plan.thresholds;
     let figures = Resource {
         retention,
@@ -269,19 +259,25 @@ fn level(
         index: measured.index.as_ref(),
         capped: !measured.has_references,
     };
-    let range = figures.range(thresholds);
+    let range = match &measured.modes {
+        Some(modes) => range(modes, &figures, thresholds, row),
+        None => figures.range(thresholds),
+    };
+    // The guarantee and the index decide only above and below the bound of L2.
+    let guarantee = measured.guarantee.as_ref();
+    let guarantee = guarantee.filter(|_| retention.hi >= thresholds.retention_l2);
+    let index = measured.index.as_ref();
+    let index = index.filter(|_| retention.lo < thresholds.retention_l2);
     let straddled = [
         blocks_needed("retention", retention, thresholds.retention_l3, Scale::Log),
         blocks_needed("retention", retention, thresholds.retention_l2, Scale::Log),
-        measured
-            .guarantee
-            .as_ref()
-            .and_then(|g| blocks_needed("guarantee", g, thresholds.guarantee_l3, Scale::Log)),
-        measured
-            .index
-            .as_ref()
-            .and_then(|i| blocks_needed("index", i, thresholds.index_l1, Scale::Linear)),
+        guarantee.and_then(|g| blocks_needed("guarantee", g, thresholds.guarantee_l3, Scale::Log)),
+        index.and_then(|i| blocks_needed("index", i, thresholds.index_l1, Scale::Linear)),
     ];
+    row.of_intervals = Some(range);
+    if row.is_doubtful() {
+        return;
+    }
     row.set_range(range, straddled.into_iter().flatten().collect());
     if figures.forfeits_capacity(thresholds) {
         row.warn("isolated, but capacity forfeited");
@@ -291,7 +287,7 @@ fn level(
         let tried = (pair.sub_axis == SubAxis::Sm)
             .then(|| bypass(context.input.probes, &mechanism.variant, "compute"))
             .flatten();
-        let (word, warning) = with_bypass(level, Evidence::of(mechanism), tried);
+        let (word, warning) = with_bypass(level, enforcing(mechanism, pair.sub_axis), tried);
         if let Some(warning) = warning {
             row.warn(warning);
         }

@@ -1,17 +1,18 @@
 //! A row of the matrix while it is filled: its figures, its doubts, and the outcome that follows.
 
-use std::collections::BTreeMap;
+mod blocks;
 
-use gpubench_record::{Axis, Estimate, Gate, MatrixRow, MechanismRow, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpubench_record::{Axis, BLOCKS_MIN, Estimate, Gate, MatrixRow, MechanismRow, Outcome, Parts};
 
 use super::Context;
-use super::cells::{Pair, Pairs};
+use super::cells::{LeftOut, Pair, Pairs};
+use super::controls::Repetition;
+use super::figures::Straddled;
 use super::level::LevelRange;
 use super::word::not_proven;
 use crate::gate::findings_of;
-
-/// Blocks that a warning names.
-const NAMED_MAX: usize = 4;
 
 /// One row, with what the overall level needs of it.
 #[derive(Debug)]
@@ -20,6 +21,13 @@ pub(super) struct Row {
     pub axis: Axis,
     /// The levels that the intervals leave open; `None` where the row has no level.
     pub range: Option<LevelRange>,
+    /// The same, whatever else is in doubt.
+    pub of_intervals: Option<LevelRange>,
+    /// The blocks at which its intervals would no longer straddle a bound; `None` where they
+    /// straddle none, and where no number is enough.
+    pub blocks_wanted: Option<u32>,
+    /// The A/A pair of the solo rate.
+    pub repetition: Option<Repetition>,
     /// Whether this device lacks what the pair needs. The axis is complete without such a row.
     pub cannot_run_here: bool,
     /// Why the row cannot be trusted.
@@ -28,6 +36,9 @@ pub(super) struct Row {
     findings: BTreeMap<Gate, BTreeMap<String, String>>,
     /// Whether there are too few blocks because a cell failed.
     failed: bool,
+    /// The planned blocks of its deciding figures, and those that they leave out.
+    planned: BTreeSet<u32>,
+    left_out: BTreeMap<u32, LeftOut>,
 }
 
 impl Row {
@@ -59,16 +70,23 @@ impl Row {
             jitter: None,
             survival: None,
             overshoot: None,
+            clock_part: None,
             requests: 0,
+            blocks_lost: None,
         };
         Self {
             matrix,
             axis,
             range: None,
+            of_intervals: None,
+            blocks_wanted: None,
+            repetition: None,
             cannot_run_here: false,
             doubts: Vec::new(),
             findings: BTreeMap::new(),
             failed: false,
+            planned: BTreeSet::new(),
+            left_out: BTreeMap::new(),
         }
     }
 
@@ -121,7 +139,7 @@ impl Row {
     }
 
     /// Keeps the findings of the cells behind a figure.
-    fn find(&mut self, pairs: &Pairs<'_>) {
+    pub(super) fn find(&mut self, pairs: &Pairs<'_>) {
         let cells = pairs.measured.iter();
         for cell in cells.flat_map(|(_, top, bottom)| [top, bottom]) {
             for gate in findings_of(cell) {
@@ -131,31 +149,14 @@ impl Row {
         }
     }
 
-    /// Checks that a figure has enough blocks, and names the blocks that are left out.
-    pub(super) fn count(&mut self, what: &str, pairs: &Pairs<'_>, context: &Context<'_>) {
+    /// Checks that a figure has enough blocks for an interval.
+    pub(super) fn count(&mut self, what: &str, pairs: &Pairs<'_>) {
         self.find(pairs);
-        let left_out = &pairs.left_out;
-        if !left_out.is_empty() {
-            let named: Vec<String> = left_out
-                .iter()
-                .take(NAMED_MAX)
-                .map(|(block, why)| format!("block {block}: {why}"))
-                .collect();
-            let more = left_out.len().saturating_sub(NAMED_MAX);
-            let more = if more > 0 {
-                format!("; and {more} more")
-            } else {
-                String::new()
-            };
-            self.warn(format!("{what} leaves out {}{more}", named.join("; ")));
-        }
-        let (have, need) = (pairs.measured.len(), context.blocks_min as usize);
+        let (have, need) = (pairs.measured.len(), BLOCKS_MIN as usize);
         if have < need {
             self.failed |= pairs.any_failed;
-            let why = left_out
-                .values()
-                .next()
-                .map_or(String::new(), |why| format!(" ({why})"));
+            let why = pairs.left_out.values().next();
+            let why = why.map_or(String::new(), |one| format!(" ({})", one.why));
             self.doubt(format!(
                 "{what} rests on {have} blocks, {need} are needed{why}"
             ));
@@ -177,19 +178,33 @@ impl Row {
         }
     }
 
-    /// Sets the levels that the intervals leave open; `straddled` names the bounds that they
+    /// Sets the levels that the intervals leave open; `straddled` has the bounds that they
     /// straddle.
-    pub(super) fn set_range(&mut self, range: LevelRange, straddled: Vec<String>) {
+    pub(super) fn set_range(&mut self, range: LevelRange, straddled: Vec<Straddled>) {
+        self.of_intervals = Some(range);
         self.range = Some(range);
         self.matrix.level = Some(range.to_string());
         if range.decided().is_none() {
-            let why = if straddled.is_empty() {
+            let blocks: Option<Vec<u32>> = straddled.iter().map(|one| one.blocks).collect();
+            self.blocks_wanted = blocks.and_then(|blocks| blocks.into_iter().max());
+            let why: Vec<String> = straddled.into_iter().map(|one| one.text).collect();
+            let why = if why.is_empty() {
                 "the intervals do not separate these levels".to_owned()
             } else {
-                straddled.join("; ")
+                why.join("; ")
             };
             self.doubt(format!("{range}: {why}"));
         }
+    }
+
+    /// Doubts a finished row, whose level is then one of `range`.
+    pub(super) fn retract(&mut self, why: &str, range: Option<LevelRange>) {
+        self.range = range;
+        self.matrix.level = range.map(|range| range.to_string());
+        self.matrix.word = None;
+        let known = self.matrix.outcome.reason.take();
+        let reason = known.map_or_else(|| why.to_owned(), |known| format!("{known}; {why}"));
+        self.matrix.outcome = Outcome::inconclusive(reason);
     }
 
     /// The finished row. Any doubt makes it inconclusive; it is failed where a cell failed.
@@ -200,6 +215,8 @@ impl Row {
                 self.warn(format!("{gate} in {count} cells, first {first}: {detail}"));
             }
         }
+        self.name_lost_blocks();
+        self.name_unknown_parts();
         if self.matrix.outcome.is_measured() && self.is_doubtful() {
             let why = self.doubts.join("; ");
             self.matrix.outcome = if self.failed {
@@ -209,5 +226,16 @@ impl Row {
             };
         }
         self
+    }
+
+    fn name_unknown_parts(&mut self) {
+        let unknown = |parts: &Parts| parts.sys_lo.is_none();
+        let is_unknown = |figure: &Estimate| figure.parts.as_ref().is_some_and(unknown);
+        if self.matrix.figures().into_iter().flatten().any(is_unknown) {
+            self.warn(
+                "intervals have their statistical part only: the cells have no counts of what \
+                 disturbances did (formats before 2.3, users' programs)",
+            );
+        }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Cell, CellResult, Condition, Ends, Estimate, Outcome, Plan, ServiceRow, SubAxis,
+    BLOCKS_MIN, Cell, CellResult, Condition, Ends, Estimate, Outcome, Plan, ServiceRow, SubAxis,
 };
 use gpubench_stats::Confidence;
 use gpubench_stats::effect::Effect;
@@ -15,6 +15,7 @@ use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
 
 use super::Context;
 use super::figures::Logs;
+use super::served::Served;
 use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS, open_loop_doubt};
 
 const UNIT: &str = "ratio";
@@ -52,6 +53,7 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
     let results: BTreeMap<&str, &CellResult> = results
         .map(|result| (result.cell.id.as_str(), result))
         .collect();
+    let served = Served::of(plan);
     let mut solos: BTreeMap<Solo<'_>, &CellResult> = BTreeMap::new();
     for cell in plan
         .cells
@@ -60,24 +62,29 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
     {
         let result = results.get(cell.id.as_str()).copied();
         if let Some(result) = result.filter(|result| result.outcome.is_measured()) {
-            solos.insert(solo_of(cell), result);
+            let of_axis = |sub_axis| (solo_of(cell, sub_axis), result);
+            solos.extend(served.sub_axes(cell).into_iter().map(of_axis));
         }
     }
     let mut blocks: BTreeMap<Key<'_>, Vec<Block<'_>>> = BTreeMap::new();
     for cell in &plan.cells {
-        let Some(key) = key(plan, cell) else { continue };
         let result = results.get(cell.id.as_str()).copied();
         // The promise is about open-loop requests.
         let late = plan.slo_ns.and(result).and_then(open_loop_doubt);
         let measured = result.filter(|result| result.outcome.is_measured() && late.is_none());
-        blocks.entry(key).or_default().push(Block {
-            number: cell.block,
-            result: measured,
-            solo: solos.get(&solo_of(cell)).copied(),
-            doubt: result
-                .and_then(|result| result.outcome.reason.clone())
-                .or(late),
-        });
+        for sub_axis in served.sub_axes(cell) {
+            let Some(key) = key(plan, cell, sub_axis) else {
+                continue;
+            };
+            blocks.entry(key).or_default().push(Block {
+                number: cell.block,
+                result: measured,
+                solo: solos.get(&solo_of(cell, sub_axis)).copied(),
+                doubt: result
+                    .and_then(|result| result.outcome.reason.clone())
+                    .or_else(|| late.clone()),
+            });
+        }
     }
     blocks
         .into_iter()
@@ -88,18 +95,18 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
 /// What identifies the solo cell of a cell.
 type Solo<'a> = (&'a str, &'a str, SubAxis, &'a str, u32);
 
-fn solo_of(cell: &Cell) -> Solo<'_> {
+fn solo_of(cell: &Cell, sub_axis: SubAxis) -> Solo<'_> {
     (
         &cell.group,
         &cell.variant,
-        cell.sub_axis,
+        sub_axis,
         &cell.victim,
         cell.block,
     )
 }
 
 /// The row of a cell; `None` for repetitions, unprotected forms and partial doses.
-fn key<'a>(plan: &Plan, cell: &'a Cell) -> Option<Key<'a>> {
+fn key<'a>(plan: &Plan, cell: &'a Cell, sub_axis: SubAxis) -> Option<Key<'a>> {
     let busy = match cell.condition {
         Condition::N | Condition::S => 1,
         Condition::C if cell.dose >= 1.0 => cell.tenants.len(),
@@ -115,7 +122,7 @@ fn key<'a>(plan: &Plan, cell: &'a Cell) -> Option<Key<'a>> {
         },
         variant: &cell.variant,
         mechanism: &cell.mechanism,
-        sub_axis: cell.sub_axis,
+        sub_axis,
         victim: &cell.victim,
         condition: cell.condition,
         aggressor: cell.aggressor.as_deref(),
@@ -138,7 +145,7 @@ fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow
         .collect();
     let mut mechanisms = context.input.mechanisms.iter();
     let mechanism = mechanisms.find(|row| row.variant == key.variant);
-    let (have, need) = (measured.len(), context.blocks_min as usize);
+    let (have, need) = (measured.len(), BLOCKS_MIN as usize);
     let outcome = match mechanism {
         Some(mechanism) if !mechanism.outcome.is_measured() => mechanism.outcome.clone(),
         _ if have < need => {
@@ -201,6 +208,7 @@ fn share_within_slo(blocks: &[(u64, u64)]) -> Option<Estimate> {
         lo: lo.max(0.0),
         hi: hi.min(1.0),
         ends: Ends::Interval,
+        parts: None,
         n: spread.n,
         unit: UNIT.to_owned(),
     })

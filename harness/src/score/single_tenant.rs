@@ -2,7 +2,7 @@
 //! no retention, no jitter and no level, so its rows are waived, with the refusal as the reason.
 //! They still have the efficiency: what the mechanism costs the admitted tenant.
 
-use gpubench_record::{Axis, Condition, MechanismRow, Outcome};
+use gpubench_record::{Axis, BLOCKS_MIN, Condition, MechanismRow, Outcome};
 
 use super::cells::{Key, Pair};
 use super::figures::Logs;
@@ -80,9 +80,10 @@ fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row:
     let Some(pairs) = context.cells.pair(&solo, &context.cells.native_of(&solo)) else {
         return;
     };
-    let (have, need) = (pairs.measured.len(), context.blocks_min as usize);
+    let (have, need) = (pairs.measured.len(), BLOCKS_MIN as usize);
     if have < need {
-        let why = pairs.left_out.values().next().cloned().unwrap_or_default();
+        let why = pairs.left_out.values().next();
+        let why = why.map_or("", |one| one.why.as_str());
         row.warn(format!(
             "efficiency rests on {have} blocks, {need} are needed ({why})"
         ));

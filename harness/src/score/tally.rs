@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::tally::{Counts, Times, in_words as duration};
 use gpubench_record::xid::SERVICE;
-use gpubench_record::{Ends, Estimate, FaultObservation, FaultResult, FaultTally, Harm, XidLine};
+use gpubench_record::{Estimate, FaultObservation, FaultResult, FaultTally, Harm, XidLine};
 use gpubench_stats::Confidence;
-use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
+use gpubench_stats::proportion::{clopper_pearson, trials_for_lower_bound};
 
+use super::figures::printed;
 use super::level::{PROPORTION_L2, PROPORTION_L3};
+use super::proportion::Bounds;
 
 /// Counts the trials of `sources`, one list for each record.
 pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
@@ -45,6 +47,7 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         left_out: number(all.len() - trials.len()),
         contained: k,
         survival: survival(k, n),
+        at_least: Bounds::of(k, n).ok().map(|bounds| bounds.at_least),
         more_for_l2: more(PROPORTION_L2),
         more_for_l3: more(PROPORTION_L3),
         victims: count(victims().map(|victim| victim.harm)),
@@ -141,19 +144,10 @@ fn count<K: Ord>(all: impl Iterator<Item = K>) -> Counts<K> {
     counts
 }
 
-/// The proportion contained with its one-sided bounds, each of which holds with 95 % by itself.
-pub(super) fn survival(k: u32, n: u32) -> Option<Estimate> {
-    let lo = lower_bound(k, n, Confidence::P95).ok()?.lo;
-    // The upper bound is 1 less the lower bound of the proportion not contained.
-    let hi = 1.0 - lower_bound(n - k, n, Confidence::P95).ok()?.lo;
-    Some(Estimate {
-        value: f64::from(k) / f64::from(n),
-        lo,
-        hi,
-        ends: Ends::Interval,
-        n,
-        unit: "proportion".to_owned(),
-    })
+/// The proportion contained with its two-sided interval.
+fn survival(k: u32, n: u32) -> Option<Estimate> {
+    let found = clopper_pearson(k, n, Confidence::P95).ok()?;
+    Some(printed(found, "proportion"))
 }
 
 /// Trials that show this lower bound if all of them are contained.
@@ -175,16 +169,16 @@ pub(super) fn more_trials(tally: &FaultTally) -> String {
 pub(super) fn in_words(tally: &FaultTally) -> String {
     let (k, n) = (tally.contained, tally.trials);
     let mut parts = Vec::new();
-    if let Some(survival) = &tally.survival {
+    if let Some(at_least) = tally.at_least {
         let of_records = match tally.records {
             0 | 1 => String::new(),
             records => format!(" of {records} records"),
         };
         // Rounded down, so that the printed bound is never above the computed one.
-        let at_least = (survival.lo * 1e3).floor() / 1e3;
+        let at_least = (at_least * 1e3).floor() / 1e3;
         parts.push(format!(
-            "{k} of {n} trials{of_records} contained: at least {at_least:.3} of them with 95 % \
-             confidence"
+            "{k} of {n} trials{of_records} contained: at least {at_least:.3} of them by the \
+             one-sided 95 % bound on which the level rests"
         ));
     }
     let victims: u32 = tally.victims.values().sum();

@@ -131,6 +131,7 @@ fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
             hi
         },
         ends,
+        parts: None,
         n: shares.iter().map(|(_, share)| share.n).min().unwrap_or(0),
         unit: UNIT.to_owned(),
     })
@@ -160,6 +161,7 @@ mod tests {
                 lo,
                 hi,
                 ends: Ends::Interval,
+                parts: None,
                 n: 8,
                 unit: "ratio".to_owned(),
             }),

@@ -1,9 +1,11 @@
 //! From a level and the evidence of enforcement to the word.
 //!
 //! `Hardware` and `Software` say what enforces the isolation. Rates cannot show that; the proofs of
-//! the mechanism do.
+//! the mechanism do, for the resources that it divides. A limiter bounds the memory of a tenant and
+//! its use of SMs, so `Software` is never said of power, data paths or faults. No mechanism divides
+//! the power budget.
 
-use gpubench_record::{MechanismRow, OutcomeKind};
+use gpubench_record::{MechanismRow, OutcomeKind, SubAxis};
 
 use super::level::Level;
 
@@ -21,6 +23,31 @@ pub(super) enum Evidence {
     None,
 }
 
+/// What can bound a tenant's use of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// A limiter or a partition: memory that a tenant holds, SMs and launches.
+    Limiter,
+    /// A partition only: data paths, what a tenant finds in memory, faults.
+    Partition,
+    /// Nothing: the power budget.
+    Nothing,
+}
+
+impl Bound {
+    /// That of a sub-axis.
+    pub(super) const fn of(sub_axis: SubAxis) -> Self {
+        match sub_axis {
+            SubAxis::Sm | SubAxis::Issue | SubAxis::Launch | SubAxis::Capacity | SubAxis::Cap => {
+                Self::Limiter
+            }
+            SubAxis::Power => Self::Nothing,
+            // The weaker word where a sub-axis is new.
+            _ => Self::Partition,
+        }
+    }
+}
+
 impl Evidence {
     /// The strongest evidence among the proofs that hold.
     pub(super) fn of(mechanism: &MechanismRow) -> Self {
@@ -35,13 +62,19 @@ impl Evidence {
     }
 }
 
+/// The evidence of a mechanism, and what can bound this resource.
+pub(super) fn enforcing(mechanism: &MechanismRow, sub_axis: SubAxis) -> (Evidence, Bound) {
+    (Evidence::of(mechanism), Bound::of(sub_axis))
+}
+
 /// The word of a resource axis.
-pub(super) fn of_resource(level: Level, evidence: Evidence) -> &'static str {
-    match (level, evidence) {
-        (Level::L0, _) => "None",
-        (Level::L1, _) | (_, Evidence::None) => "Partial",
-        (Level::L3, Evidence::Hardware) => "Hardware",
-        (_, Evidence::Hardware | Evidence::Limiter) => "Software",
+pub(super) fn of_resource(level: Level, evidence: Evidence, bound: Bound) -> &'static str {
+    match (level, evidence, bound) {
+        (Level::L0, ..) => "None",
+        (Level::L1, ..) | (_, Evidence::None, _) | (.., Bound::Nothing) => "Partial",
+        (Level::L3, Evidence::Hardware, _) => "Hardware",
+        (_, _, Bound::Limiter) => "Software",
+        (_, _, Bound::Partition) => "Partial",
     }
 }
 
@@ -49,17 +82,17 @@ pub(super) fn of_resource(level: Level, evidence: Evidence) -> &'static str {
 /// succeeded, in words; a bypass that succeeded turns `Hardware` into `Software`.
 pub(super) fn with_bypass(
     level: Level,
-    evidence: Evidence,
+    (evidence, bound): (Evidence, Bound),
     bypass: Option<(bool, String)>,
 ) -> (&'static str, Option<String>) {
-    let word = of_resource(level, evidence);
+    let word = of_resource(level, evidence, bound);
     match bypass {
         None => {
-            let enforced = level >= Level::L2 && evidence != Evidence::None;
+            let enforced = matches!(word, "Hardware" | "Software");
             (word, enforced.then(|| BYPASS_NOT_TRIED.to_owned()))
         }
         Some((true, text)) if evidence == Evidence::Hardware => {
-            (of_resource(level, Evidence::Limiter), Some(text))
+            (of_resource(level, Evidence::Limiter, bound), Some(text))
         }
         Some((_, text)) => (word, Some(text)),
     }
@@ -130,7 +163,20 @@ mod tests {
             (Level::L1, Evidence::None, "Partial"),
             (Level::L0, Evidence::None, "None"),
         ] {
-            assert_eq!(of_resource(level, evidence), want, "{level} {evidence:?}");
+            let word = of_resource(level, evidence, Bound::Limiter);
+            assert_eq!(word, want, "{level} {evidence:?}");
+        }
+        for (bound, level, evidence, want) in [
+            (Bound::of(SubAxis::Power), Level::L2, Limiter, "Partial"),
+            (Bound::of(SubAxis::Power), Level::L3, Hardware, "Partial"),
+            (Bound::of(SubAxis::L2), Level::L2, Hardware, "Partial"),
+            (Bound::of(SubAxis::L2), Level::L2, Limiter, "Partial"),
+            (Bound::of(SubAxis::L2), Level::L3, Limiter, "Partial"),
+            (Bound::of(SubAxis::L2), Level::L3, Hardware, "Hardware"),
+            (Bound::of(SubAxis::Power), Level::L0, Hardware, "None"),
+        ] {
+            let word = of_resource(level, evidence, bound);
+            assert_eq!(word, want, "{bound:?} {level} {evidence:?}");
         }
         for (level, want) in [
             (Level::L3, "Negligible"),
@@ -144,14 +190,18 @@ mod tests {
     #[test]
     fn a_bypass_that_succeeds_demotes_hardware() {
         let probed = |escaped: bool| Some((escaped, "bypass".to_owned()));
-        let hardware = |bypass| with_bypass(Level::L3, Evidence::Hardware, bypass);
+        let (hardware, none) = (
+            (Evidence::Hardware, Bound::Limiter),
+            (Evidence::None, Bound::Limiter),
+        );
+        let hardware = |bypass| with_bypass(Level::L3, hardware, bypass);
         assert_eq!(
             hardware(None),
             ("Hardware", Some(BYPASS_NOT_TRIED.to_owned()))
         );
         assert_eq!(hardware(probed(false)).0, "Hardware");
         assert_eq!(hardware(probed(true)).0, "Software");
-        assert_eq!(with_bypass(Level::L0, Evidence::None, None), ("None", None));
+        assert_eq!(with_bypass(Level::L0, none, None), ("None", None));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! An effect with its standard error and degrees of freedom: the basis of every t interval.
 //!
 //! [`crate::log_ratio`] and [`crate::two_sample`] build effects; this file turns them into
-//! intervals, p values and equivalence tests. An effect is on the scale of its input: on the log
+//! intervals and p values. An effect is on the scale of its input: on the log
 //! scale 0.03 is a change of about 3 %.
 
 use crate::confidence::Confidence;
-use crate::estimate::{Estimate, NoEstimate, require_finite_result, require_positive};
+use crate::estimate::{Estimate, NoEstimate};
 use crate::moments::moments;
 use crate::student_t::{two_sided_p, two_sided_quantile};
 
@@ -20,18 +20,6 @@ pub struct Effect {
     pub df: f64,
     /// Number of independent units.
     pub n: u32,
-}
-
-/// The result of two one-sided tests at 5 %: does the effect lie within a margin?
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Equivalence {
-    /// The 90 % interval of the effect.
-    pub interval: Estimate,
-    /// The larger of the two one-sided p values.
-    pub p: f64,
-    /// True when the interval lies strictly inside the margin. False proves nothing: the effect may
-    /// be large or small.
-    pub shown: bool,
 }
 
 impl Effect {
@@ -66,33 +54,8 @@ impl Effect {
     ///
     /// # Errors
     /// [`NoEstimate::OutOfRange`] for impossible degrees of freedom.
-    ///
-    /// Wanted by: diff
     pub fn two_sided_p(&self) -> Result<f64, NoEstimate> {
         two_sided_p(t_statistic(self.value, self.se), self.df)
-    }
-
-    /// Two one-sided tests (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987): equivalence at 5 %
-    /// is shown when the 90 % interval lies strictly inside `(-margin, +margin)`.
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] unless the margin is finite and above 0; those of
-    /// [`Effect::interval`].
-    ///
-    /// Wanted by: diff
-    pub fn equivalence(&self, margin: f64) -> Result<Equivalence, NoEstimate> {
-        require_positive("equivalence margin", margin)?;
-        let interval = self.interval(Confidence::P90)?;
-        // The nearer margin decides; beyond it the one-sided p exceeds one half.
-        let to_margin = require_finite_result("distance to the margin", margin - self.value.abs())?;
-        let half_p = two_sided_p(t_statistic(to_margin, self.se), self.df)? / 2.0;
-        let p = if to_margin > 0.0 {
-            half_p
-        } else {
-            1.0 - half_p
-        };
-        let shown = -margin < interval.lo && interval.hi < margin;
-        Ok(Equivalence { interval, p, shown })
     }
 }
 
@@ -129,28 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn equivalence_equals_two_one_sided_tests_of_scipy() {
+    fn the_90_percent_interval_equals_two_one_sided_tests_of_scipy() {
         let shifted: Vec<f64> = X.iter().map(|x| x + 0.49).collect();
-        let effect = Effect::of_mean(&shifted).unwrap();
         // max(ttest_1samp(Y, -m, alternative='greater').pvalue,
         //     ttest_1samp(Y, m, alternative='less').pvalue) for m in (0.03, 0.04, 0.01)
-        for (margin, expected, shown) in [
-            (0.03, 0.077_485_852_237_122_37, false),
-            (0.04, 0.020_352_373_152_458_275, true),
-            (0.01, 0.586_810_088_406_698, false),
+        let interval = Effect::of_mean(&shifted)
+            .unwrap()
+            .interval(Confidence::P90)
+            .unwrap();
+        for (margin, p) in [
+            (0.03, 0.077_485_852_237_122_37),
+            (0.04, 0.020_352_373_152_458_275),
+            (0.01, 0.586_810_088_406_698),
         ] {
-            let actual = effect.equivalence(margin).unwrap();
-            assert!(
-                (actual.p - expected).abs() < 1e-10 * expected,
-                "margin {margin}: {} {expected}",
-                actual.p
-            );
-            assert_eq!(actual.shown, shown, "margin {margin}");
-            assert_eq!(
-                actual.shown,
-                actual.p < 0.05,
-                "the two forms of the test disagree"
-            );
+            let within = -margin < interval.lo && interval.hi < margin;
+            assert_eq!(within, p < 0.05, "margin {margin}");
         }
     }
 
@@ -158,22 +114,9 @@ mod tests {
     fn identical_units_are_legal() {
         let nothing = Effect::of_mean(&[0.0; 5]).unwrap();
         assert_eq!(nothing.two_sided_p().unwrap(), 1.0);
-        assert!(nothing.equivalence(0.03).unwrap().shown);
         let something = Effect::of_mean(&[0.1; 5]).unwrap();
         let interval = something.interval(Confidence::P95).unwrap();
         assert_eq!((interval.lo, interval.value, interval.hi), (0.1, 0.1, 0.1));
         assert_eq!(something.two_sided_p().unwrap(), 0.0);
-        let far = something.equivalence(0.03).unwrap();
-        assert_eq!((far.p, far.shown), (1.0, false));
-        // On the margin is not inside it.
-        assert!(!something.equivalence(0.1).unwrap().shown);
-    }
-
-    #[test]
-    fn margins_must_be_above_zero() {
-        let effect = Effect::of_mean(&X).unwrap();
-        for margin in [0.0, -0.1, f64::NAN, f64::INFINITY] {
-            assert!(effect.equivalence(margin).is_err(), "{margin} was accepted");
-        }
     }
 }

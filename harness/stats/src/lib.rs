@@ -8,10 +8,12 @@
 //! from one number per block. Thresholds, levels and verdicts belong to the caller.
 
 pub mod bimodal;
-pub mod bootstrap;
 pub mod confidence;
+pub mod cusum;
 pub mod design_effect;
+pub mod detectable;
 pub mod dose_area;
+pub mod e_divisive;
 pub mod effect;
 pub mod estimate;
 pub mod fairness;
@@ -25,6 +27,7 @@ pub mod multiplicity;
 pub mod order_rank;
 pub mod power;
 pub mod proportion;
+pub mod proportion_change;
 pub mod quantile;
 pub mod rng;
 pub mod schedule;
@@ -33,7 +36,7 @@ pub mod student_t;
 pub mod two_sample;
 
 pub use confidence::Confidence;
-pub use effect::{Effect, Equivalence};
+pub use effect::Effect;
 pub use estimate::{Estimate, NoEstimate};
 pub use log_ratio::LogRatio;
 pub use quantile::Sorted;

@@ -23,8 +23,6 @@ pub fn bonferroni(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
-///
-/// Wanted by: diff
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
     require_p_values(p_values)?;
     let rows = p_values.len();
@@ -42,8 +40,6 @@ pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
-///
-/// Wanted by: diff
 pub fn benjamini_hochberg(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
     require_p_values(p_values)?;
     let rows = p_values.len() as f64;

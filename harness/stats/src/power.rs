@@ -1,4 +1,4 @@
-//! What a number of blocks can show: detectable effect, blocks needed, and the smallest p value.
+//! What a number of blocks can show: detectable effect and blocks needed.
 
 use crate::confidence::Confidence;
 use crate::estimate::{NoEstimate, require_positive};
@@ -61,28 +61,6 @@ pub fn blocks_needed(
         Ok(needed as u32)
     } else {
         Err(UNBOUNDED)
-    }
-}
-
-/// The smallest two-sided p value of a sign-flip permutation test with `n` blocks, `2 / 2^n`: only
-/// the two assignments with all signs equal are as extreme (Fisher, "The Design of Experiments",
-/// 1935, section 21).
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for no block.
-///
-/// Wanted by: diff
-pub fn sign_flip_min_p(n: u32) -> Result<f64, NoEstimate> {
-    match n {
-        0 => Err(NoEstimate::TooFew {
-            what: "blocks",
-            have: 0,
-            need: 1,
-        }),
-        // Beyond the range of the exponent the power is 0, which is not a p value.
-        n => Ok(0.5_f64
-            .powi(i32::try_from(n - 1).unwrap_or(i32::MAX))
-            .max(f64::MIN_POSITIVE)),
     }
 }
 
@@ -149,20 +127,5 @@ mod tests {
         ));
         assert!(blocks_needed(0.02, 8, f64::NAN, Confidence::P95).is_err());
         assert!(blocks_needed(0.02, 1, 0.01, Confidence::P95).is_err());
-    }
-
-    #[test]
-    fn few_blocks_have_a_large_smallest_p() {
-        for (n, expected) in [
-            (5, 0.0625),
-            (6, 0.031_25),
-            (8, 0.007_812_5),
-            (10, 0.001_953_125),
-        ] {
-            assert_eq!(sign_flip_min_p(n).unwrap(), expected);
-        }
-        assert_eq!(sign_flip_min_p(1).unwrap(), 1.0);
-        assert!(sign_flip_min_p(u32::MAX).unwrap() > 0.0);
-        assert!(sign_flip_min_p(0).is_err());
     }
 }

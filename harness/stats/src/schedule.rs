@@ -128,7 +128,7 @@ pub fn schedule_ns(
 }
 
 /// A fingerprint of a schedule: 64-bit FNV-1a (Fowler, Noll and Vo; IETF draft-eastlake-fnv) over
-/// the offsets as little-endian bytes. It tells schedules apart; it does not resist forgery.
+/// the offsets as little-endian bytes. It distinguishes schedules; it does not resist forgery.
 #[must_use]
 pub fn schedule_hash(arrivals_ns: &[u64]) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;

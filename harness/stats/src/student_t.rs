@@ -38,8 +38,6 @@ pub fn two_sided_quantile(alpha: f64, df: f64) -> Result<f64, NoEstimate> {
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] for a `t` that is NaN or a `df` that is not finite and above 0.
-///
-/// Wanted by: diff
 pub fn two_sided_p(t: f64, df: f64) -> Result<f64, NoEstimate> {
     Ok((2.0 * upper_tail(t.abs(), df)?).min(1.0))
 }

@@ -13,8 +13,6 @@ use crate::moments::moments;
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two sessions in a group, [`NoEstimate::NotFinite`] for a bad
 /// value.
-///
-/// Wanted by: diff
 pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
     let (a, b) = (moments(first)?, moments(second)?);
     let component = |sd: f64, n: u32| Component {
@@ -35,8 +33,6 @@ pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two baseline sessions, [`NoEstimate::NotFinite`].
-///
-/// Wanted by: diff
 pub fn new_against_baseline(baseline: &[f64], new: f64) -> Result<Effect, NoEstimate> {
     require_series("new sessions", &[new], 1)?;
     let base = moments(baseline)?;
@@ -64,8 +60,6 @@ impl SessionSpread {
     ///
     /// # Errors
     /// [`NoEstimate::TooFew`] for under two sessions, [`NoEstimate::NotFinite`] for a bad value.
-    ///
-    /// Wanted by: diff
     pub fn of_sessions(session_means: &[f64]) -> Result<Self, NoEstimate> {
         let found = moments(session_means)?;
         Ok(Self {
@@ -83,8 +77,6 @@ impl SessionSpread {
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two blocks a side or two sessions of history,
 /// [`NoEstimate::NotFinite`], or [`NoEstimate::OutOfRange`] for a bad spread.
-///
-/// Wanted by: diff
 pub fn one_against_one(
     first_blocks: &[f64],
     second_blocks: &[f64],

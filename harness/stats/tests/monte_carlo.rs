@@ -99,7 +99,8 @@ fn equivalence_is_shown_falsely_in_at_most_one_of_twenty() {
     for seed in SEEDS {
         let false_shown = rate(seed, |rng| {
             let effect = paired(rng, 8, 0.03_f64.exp()).effect().unwrap();
-            effect.equivalence(0.03).unwrap().shown
+            let interval = effect.interval(Confidence::P90).unwrap();
+            -0.03 < interval.lo && interval.hi < 0.03
         });
         assert!(
             (0.03..=0.07).contains(&false_shown),

@@ -104,7 +104,7 @@ fn too_little_device_time_is_a_usage_error_with_a_remedy() -> TestResult {
         "{stderr}"
     );
     assert!(
-        stderr.contains("hint: set device_time = \"57.6s\""),
+        stderr.contains("hint: set device_time = \"55.2s\""),
         "{stderr}"
     );
     Ok(())

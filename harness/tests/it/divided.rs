@@ -130,7 +130,7 @@ fn available_mechanisms_run_in_existing_instances() -> TestResult {
 fn without_instances_a_run_needs_permission_to_create_them() -> TestResult {
     let divided = Divided::new(0)?;
     let none: Vec<String> = Vec::new();
-    let (report, code, available) = divided.doctor(&[])?;
+    let (report, code, available) = divided.doctor(&["--no-reconfigure"])?;
     assert_eq!((code, &available), (Some(3), &none));
     assert!(report["device"]["name"].as_str().is_some(), "{report}");
     let effect = report["detectable_effect"]["reason"]
@@ -138,7 +138,9 @@ fn without_instances_a_run_needs_permission_to_create_them() -> TestResult {
         .unwrap_or_default();
     assert_eq!(effect, "MIG mode is on, and there is no instance");
     for verb in ["plan", "matrix"] {
-        let waived = divided.run(&[verb], &[])?.ended_with(3)?;
+        let waived = divided
+            .run(&[verb, "--no-reconfigure"], &[])?
+            .ended_with(3)?;
         let reason = format!("exclusive: {NO_WHOLE_DEVICE}");
         assert!(waived.stderr.contains(&reason), "{verb}: {}", waived.stderr);
     }

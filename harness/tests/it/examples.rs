@@ -9,6 +9,9 @@ fn examples() -> PathBuf {
 
 fn report(record: &Path, format: &str) -> Result<String, Error> {
     let mut command = gpubench(["report", "--format", format]);
+    if format == "terminal" {
+        command.arg("--full");
+    }
     command.arg(record);
     Ok(finish(command)?.ended_with(0)?.stdout)
 }

@@ -106,7 +106,7 @@ fn planted_illegal_instructions_are_measured_and_never_read() -> TestResult {
     assert!(trials.all(|trial| trial.planned.fault != "illegal-instruction"));
     let axis = Some("fault/illegal-instruction".to_owned());
     assert!(all.plan.skips.iter().any(|skip| skip.axis == axis));
-    // By name it is injected on both, and its answer tells them apart.
+    // By name it is injected on both, and its answer distinguishes them.
     let named = "--faults=illegal-instruction";
     let trial = |record: &RunRecord| {
         let mut trials = record.fault_trials.iter();

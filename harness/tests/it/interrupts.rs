@@ -18,9 +18,13 @@ const MOMENTS: u32 = 24;
 const FIRST_US: f64 = 1_000.0;
 const RATIO: f64 = 1.45;
 
-fn interrupt(mut run: Child) -> Result<Output, Error> {
+fn interrupt(run: Child) -> Result<Output, Error> {
+    end_by("-INT", run)
+}
+
+fn end_by(signal: &str, mut run: Child) -> Result<Output, Error> {
     let sent = Command::new("kill")
-        .args(["-INT", &run.id().to_string()])
+        .args([signal, &run.id().to_string()])
         .status()?;
     assert!(
         sent.success() || run.try_wait()?.is_some(),
@@ -124,5 +128,33 @@ fn a_run_with_a_record_handles_the_signal() -> TestResult {
     for _ in 0..10 {
         assert_eq!(interrupt_at(Moment::FirstFile)?, (true, false));
     }
+    Ok(())
+}
+
+#[test]
+fn sigterm_among_the_fault_trials_leaves_a_scored_record_of_them() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let more = [
+        "--mechanism",
+        "time-slicing",
+        "--faults",
+        "--fault-trials",
+        "500",
+    ];
+    let run = lab.matrix("out", &more).spawn()?;
+    let events = lab.path("out").join("events.jsonl");
+    let begin = Instant::now();
+    let ended = |text: String| text.matches("fault-trial-ended").count();
+    while std::fs::read_to_string(&events).map_or(0, ended) < 20 {
+        assert!(begin.elapsed() < LIVENESS, "no fault trials");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = end_by("-TERM", run)?;
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let record = lab.record("out")?;
+    assert!(!record.complete && record.fault_trials.len() >= 20);
+    let tallied = record.fault_tallies.iter().map(|tally| tally.trials);
+    assert!(tallied.sum::<u32>() >= 20);
+    assert!(record.matrix.iter().any(|row| row.retention.is_some()));
     Ok(())
 }

@@ -81,7 +81,7 @@ impl Stage {
         let profile = SHORT.to_owned() + "[time-slicing]\nslice = \"short\"\n" + options;
         let profile = with_changes(
             &profile,
-            &[("device_time = \"20s\"", "device_time = \"10min\"")],
+            &[("device_time = \"60s\"", "device_time = \"10min\"")],
         )?;
         let host = Resident::start(Lab::of_machine(&text)?.profile(&profile)?)?;
         let device = host.open()?;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::mechanism::signal;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
 use gpubench_record::{CeilingKind, Condition, OutcomeKind, RunRecord};
 
@@ -159,14 +160,6 @@ fn tenants(lab: &Lab) -> Result<Vec<u32>, Error> {
         }
     }
     Ok(pids)
-}
-
-fn signal(pid: u32, name: &str) -> TestResult {
-    let sent = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .status()?;
-    assert!(sent.success(), "kill -s {name} {pid}");
-    Ok(())
 }
 
 fn alive(pid: u32) -> bool {

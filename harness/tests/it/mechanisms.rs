@@ -1,8 +1,10 @@
 //! Mechanisms on the virtual GPU: each is set up, proved and undone, also when the run is killed or
 //! its daemon dies.
 
-use crate::support::mechanism::{daemons, done, kill, outcome, row, wait_for_proof};
-use crate::support::{Lab, SHORT, TestResult, text, wait_for};
+use std::process::Child;
+
+use crate::support::mechanism::{daemons, done, kill, outcome, row, signal};
+use crate::support::{Lab, SHORT, TestResult, text, wait_during, wait_for};
 use gpubench::device::VirtualGpu;
 use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::TimeMode;
@@ -134,7 +136,7 @@ fn memory_limits_and_an_exclusive_process_server_are_proved_and_undone() -> Test
     }
     let refused = evidence("mps-memory", "beyond the limit")?;
     for tenant in ["victim", "neighbour-1"] {
-        let refusal = format!("{tenant}: 41024 MiB refused with 2");
+        let refusal = format!("{tenant}: 51200 MiB refused with 2");
         assert!(refused.contains(&refusal), "{refused}");
     }
     let shown = evidence("mps-memory", "sees is its limit")?;
@@ -175,16 +177,33 @@ fn cleanup_undoes_a_killed_run() -> TestResult {
     Ok(())
 }
 
+/// Kills the daemons of a run while this variant is set up. The run is stopped meanwhile, so that
+/// it cannot set up another one, whose daemon has its own journal entry.
+fn kill_daemons_of(run: &mut Child, lab: &Lab, variant: &str) -> TestResult {
+    let (events, pid) = (lab.path("out/events.jsonl"), run.id());
+    wait_during(run, variant, || {
+        signal(pid, "STOP").is_ok() && {
+            let text = std::fs::read_to_string(&events).unwrap_or_default();
+            let last = text
+                .lines()
+                .rfind(|line| line.contains("\"event\":\"proved\""));
+            let is_set_up = last.is_some_and(|line| line.contains(variant));
+            let found = daemons(&lab.journal());
+            let killed = is_set_up && !found.is_empty();
+            if killed {
+                found.iter().for_each(|pid| _ = kill(*pid));
+            }
+            signal(pid, "CONT").is_ok() && killed
+        }
+    })
+}
+
 /// Kills the daemon of a mechanism after its proofs.
 fn a_dead_daemon_fails(name: &str) -> TestResult {
     let lab = Lab::on("hopper")?;
     let mut run = lab.reconfigure(name, "out").spawn()?;
     lab.wait_for_journal(&mut run, "mps-daemon")?;
-    wait_for_proof(&lab.path("out"), &format!("\"variant\":\"{name}"))?;
-    // The daemon of the unprotected run has its own journal entry and has ended.
-    for pid in daemons(&lab.journal()) {
-        kill(pid)?;
-    }
+    kill_daemons_of(&mut run, &lab, &format!("\"variant\":\"{name}"))?;
     let output = run.wait_with_output()?;
     let record = lab.record("out")?;
     let stderr = text(&output.stderr);
@@ -262,6 +281,9 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
     for format in ["terminal", "html", "md", "json", "csv", "junit"] {
         let folder = lab.path("out");
         let mut report = lab.gpubench(["report", "--format", format]);
+        if format == "terminal" {
+            report.arg("--full");
+        }
         let output = report.arg(folder).output()?;
         let printed = text(&output.stdout);
         assert!(

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::support::mechanism::signal;
 use crate::support::resident::Resident;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
 
@@ -145,10 +146,7 @@ fn wait_for_a_cell(host: &Host, user: User, run: &mut Child) -> TestResult {
 
 /// Ends a run by SIGTERM and waits for it.
 fn terminate(run: Child) -> Result<Finished, Error> {
-    let sent = Command::new("kill")
-        .args(["-TERM", &run.id().to_string()])
-        .status()?;
-    assert!(sent.success());
+    signal(run.id(), "TERM")?;
     Ok(run.wait_with_output()?.into())
 }
 

@@ -8,6 +8,7 @@ use gpubench_record::{MatrixRow, OutcomeKind, RunRecord};
 
 const PROFILE: &str = r#"
 version = 1
+soak = { limit = "0s", keep_warm = "0s", check = "0s" }
 summary = "eight short blocks, for many seeds"
 decides = false
 mechanisms = ["exclusive", "time-slicing"]

@@ -8,6 +8,7 @@ use serde_json::Value;
 /// Open loops long enough for a p99, under time-slicing.
 const PROFILE: &str = r#"
 version = 1
+soak = { limit = "0s", keep_warm = "0s", check = "0s" }
 summary = "open loops that have a p99, for tests"
 decides = false
 mechanisms = ["exclusive", "time-slicing"]

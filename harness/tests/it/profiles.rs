@@ -31,6 +31,8 @@ fn shortened(name: &str) -> Result<String, Error> {
         .iter()
         .find(|profile| profile.name == name);
     let mut profile: toml::Table = found.ok_or("no such profile")?.text.parse()?;
+    // Its service times are too long for the short loops.
+    profile.remove("rotation");
     for (key, value) in CUT
         .replace("CLOSED", closed)
         .replace("OPEN", open)
@@ -58,6 +60,9 @@ fn run_on(lab: Lab, name: &str) -> Result<RunRecord, Error> {
     assert!(record.complete && record.cells.len() == record.plan.cells.len());
     for cell in &record.cells {
         assert_ne!(cell.outcome.outcome, OutcomeKind::Failed, "{cell:?}");
+        if cell.cell.closed_only {
+            continue;
+        }
         let schedule = cell.gate(&Gate::Schedule);
         let followed = schedule.is_some_and(|gate| gate.state == GateState::Passed);
         assert!(followed, "{name}: {schedule:?}");

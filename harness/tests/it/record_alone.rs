@@ -100,7 +100,8 @@ fn rename_mechanisms(run: &mut RunRecord) {
 fn scores(run: &RunRecord) -> Result<Value, serde_json::Error> {
     let scores = json!({
         "matrix": run.matrix, "overall": run.overall, "service": run.service,
-        "tenant_limits": run.tenant_limits, "probe_figures": run.probe_figures,
+        "tenant_limits": run.tenant_limits, "dose_curves": run.dose_curves,
+        "probe_figures": run.probe_figures,
         "fault_tallies": run.fault_tallies,
     });
     serde_json::from_str(&scores.to_string().replace(PREFIX, ""))
@@ -129,25 +130,42 @@ fn a_record_of_unknown_names_has_the_same_scores() -> TestResult {
 }
 
 /// Levels, words and figures of the matrix, without the texts that explain them.
-fn figures(run: &RunRecord) -> Result<Value, serde_json::Error> {
+fn figures(run: &RunRecord) -> Result<Vec<Value>, serde_json::Error> {
     let mut rows = serde_json::to_value(&run.matrix)?;
-    for row in rows.as_array_mut().into_iter().flatten() {
-        for text in ["warnings", "reason"] {
-            row.as_object_mut().map(|row| row.remove(text));
+    let Some(rows) = rows.as_array_mut() else {
+        return Ok(Vec::new());
+    };
+    for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+        row.retain(|key, _| !["warnings", "reason", "blocks_lost"].contains(&key.as_str()));
+        // Formats before 2.3 have the ends of an interval only.
+        for figure in row.values_mut().filter_map(Value::as_object_mut) {
+            figure.retain(|key, _| !key.starts_with("stat_") && !key.starts_with("sys_"));
         }
     }
-    Ok(json!({ "matrix": rows, "overall": run.overall }))
+    Ok(rows.clone())
 }
 
 #[test]
 fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
-    for name in ["matrix", "faults-mps", "faults-time-slicing"] {
+    for (name, rows, of_today) in [
+        ("matrix", 59, true),
+        ("faults-mps", 12, false),
+        ("faults-time-slicing", 4, false),
+    ] {
         let path = examples.join(format!("h100_580.159.04_{name}"));
         let stored = Record::open(&path)?.run().clone();
         let mut scored = stored.clone();
         rescore(&mut scored, &[])?;
-        assert_eq!(figures(&scored)?, figures(&stored)?, "{name}");
+        let mut decided = 0;
+        for (stored, scored) in figures(&stored)?.into_iter().zip(figures(&scored)?) {
+            // The rules of format 1.0 left rows open that have a level today.
+            if of_today || stored["outcome"] != "inconclusive" {
+                assert_eq!(scored, stored, "{name}");
+                decided += 1;
+            }
+        }
+        assert_eq!(decided, rows, "{name}");
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use gpubench_record::{OutcomeKind, RunEvent};
 use gpubench_virtual_gpu::device::Device;
 
-use crate::support::mechanism::daemons;
+use crate::support::mechanism::{daemons, signal};
 use crate::support::resident::Resident;
 use crate::support::{Error, Finished, Lab, TestResult, quick_hopper, wait_during};
 
@@ -114,14 +114,6 @@ impl RecordedHost {
     }
 }
 
-fn signal(pid: u32, name: &str) -> TestResult {
-    let sent = Command::new("kill")
-        .args([name, &pid.to_string()])
-        .status()?;
-    assert!(sent.success(), "{name} to {pid}");
-    Ok(())
-}
-
 #[test]
 fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> TestResult {
     let recorded = RecordedHost::new()?;
@@ -135,7 +127,7 @@ fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> T
         .arg("3600")
         .process_group(group)
         .spawn()?;
-    signal(victim, "-STOP")?;
+    signal(victim, "STOP")?;
     let done = Finished::from(run.wait_with_output()?);
     let stderr = &done.stderr;
     let witnessed = witness.try_wait()?.and_then(|status| status.signal());
@@ -202,8 +194,8 @@ fn an_interrupt_ends_clients_by_their_daemon_first() -> TestResult {
     let mut run = recorded.matrix()?;
     let (victim, journal) = recorded.victim(&mut run)?;
     // The cell cannot end by itself.
-    signal(victim, "-STOP")?;
-    signal(run.id(), "-INT")?;
+    signal(victim, "STOP")?;
+    signal(run.id(), "INT")?;
     let done = Finished::from(run.wait_with_output()?);
     let stderr = &done.stderr;
     assert_eq!(done.code, Some(130), "{stderr}");

@@ -169,10 +169,10 @@ fn a_victim_in_another_time_namespace_is_not_compared() -> TestResult {
                 "{cell:?}"
             );
         }
-        let told = record.provenance.victim_environment.as_deref();
+        let recorded = record.provenance.victim_environment.as_deref();
         assert!(
-            told.is_some_and(|text| text.starts_with("the user's")),
-            "{told:?}"
+            recorded.is_some_and(|text| text.starts_with("the user's")),
+            "{recorded:?}"
         );
     }
     Ok(())
@@ -183,7 +183,12 @@ fn without_a_list_of_processes_no_compute_mode_is_changed() -> TestResult {
     let host = Resident::start(Lab::on("hopper")?.profile(PROFILE)?)?;
     std::fs::write(host.folder()?.join(NVML_FAILS), "")?;
     let mut run = host.gpubench(&["matrix", "--profile", "short.toml", "--out", "out"]);
-    run.args(["--mechanism", "exclusive-process", "--allow-reconfigure"]);
+    run.args([
+        "--mechanism",
+        "exclusive-process",
+        "--allow-reconfigure",
+        "--full",
+    ]);
     let run = finish(run)?.ended_with(3)?;
     let refused = "NVML does not list the processes on the device (";
     assert!(run.text().contains(refused), "{}", run.text());

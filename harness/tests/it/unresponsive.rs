@@ -2,12 +2,13 @@
 //! NVML call, the clock that all processes of a virtual device share.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::session::{ENV, NVML_HANGS};
 
+use crate::support::mechanism::signal;
 use crate::support::resident::Resident;
 use crate::support::{
     Error, Finished, LIVENESS, Lab, TestResult, finish, quick_hopper, record, text, wait_during,
@@ -29,11 +30,8 @@ fn matrix(host: &Resident, mechanisms: &str) -> std::io::Result<Child> {
 }
 
 /// Ends a run by a signal. Returns its result and the elapsed time.
-fn interrupt(mut run: Child, signal: &str) -> Result<(Finished, Duration), Error> {
-    let sent = Command::new("kill")
-        .args([signal, &run.id().to_string()])
-        .status()?;
-    assert!(sent.success());
+fn interrupt(mut run: Child, name: &str) -> Result<(Finished, Duration), Error> {
+    signal(run.id(), name)?;
     let begin = Instant::now();
     while run.try_wait()?.is_none() && begin.elapsed() < LIVENESS {
         std::thread::sleep(Duration::from_millis(20));
@@ -53,7 +51,7 @@ fn is_interrupted(out: &Path, (done, elapsed): (Finished, Duration)) -> TestResu
 
 #[test]
 fn a_hung_mps_daemon_does_not_delay_the_end() -> TestResult {
-    for signal in ["-TERM", "-INT"] {
+    for signal in ["TERM", "INT"] {
         let mut host = Resident::start(Lab::of_machine(&quick_hopper()?)?)?;
         host.shadow("nvidia-cuda-mps-control", NEVER_ANSWERS)?;
         let mut run = matrix(&host, "mps")?;
@@ -78,7 +76,7 @@ fn a_hung_nvml_call_does_not_delay_the_end() -> TestResult {
     std::fs::write(&hangs, "")?;
     let entered = hangs.with_extension("entered");
     wait_during(&mut run, "a call that hangs", || entered.exists())?;
-    is_interrupted(&host.lab.path("out"), interrupt(run, "-TERM")?)
+    is_interrupted(&host.lab.path("out"), interrupt(run, "TERM")?)
 }
 
 /// Whether a file exists and contains this text.
@@ -121,7 +119,7 @@ fn a_stopped_shared_clock_does_not_delay_the_end() -> TestResult {
         done.map(|_| ())
     });
     std::thread::sleep(Duration::from_millis(500));
-    let ended = interrupt(run, "-TERM");
+    let ended = interrupt(run, "TERM");
     drop(release);
     holder.join().map_err(|_| "the holder panicked")??;
     is_interrupted(&lab.path("out"), ended?)

@@ -88,6 +88,12 @@ pub struct DeviceProps {
     pub compute_capability: (u32, u32),
     /// Copy engines.
     pub copy_engines: u32,
+    /// Highest clock of the SMs; 0 where the driver does not report it.
+    pub sm_clock_khz: u32,
+    /// Highest clock of the memory; 0 where the driver does not report it.
+    pub memory_clock_khz: u32,
+    /// Lines of the memory bus of the whole device; 0 where the driver does not report it.
+    pub memory_bus_bits: u32,
 }
 
 impl Device {
@@ -180,6 +186,9 @@ impl Device {
             shared_per_block_bytes: read(Attribute::MaxSharedMemoryPerBlockOptin)?,
             compute_capability: (major, read(Attribute::ComputeCapabilityMinor)?),
             copy_engines: read(Attribute::AsyncEngineCount)?,
+            sm_clock_khz: read(Attribute::ClockRateKhz)?,
+            memory_clock_khz: read(Attribute::MemoryClockRateKhz)?,
+            memory_bus_bits: read(Attribute::GlobalMemoryBusWidthBits)?,
         })
     }
 }

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
-use gpubench_record::{Estimate, MatrixRow, ProbeFigure, RunRecord};
+use gpubench_record::{
+    ClaimRow, DoseCurve, Ends, Estimate, MatrixRow, OperatorRow, RunRecord, TenantTime,
+};
 
 use super::rfc4180::{Terminator, WriterBuilder};
-use super::{Format, RenderError, RenderOptions};
+use super::{Format, RenderError, RenderOptions, dose};
 
 /// The CSV format.
 pub(super) struct Csv;
@@ -32,7 +34,7 @@ const TEXT_COLUMNS: [&str; 15] = [
 /// The columns between the text and the figures.
 const VERDICT_COLUMNS: [&str; 5] = ["level", "word", "claimed", "u_kind", "requests"];
 
-/// The columns of a probe figure, which has a line of its own.
+/// The columns of a figure with a line of its own.
 const PROBE_COLUMNS: [&str; 2] = ["figure", "figure_value"];
 
 /// Suffixes of the columns beside each value.
@@ -48,7 +50,7 @@ impl Format for Csv {
     }
 
     fn summary(&self) -> &'static str {
-        "the matrix and probes, one line per row, every figure with lo, hi, their kind, n and unit"
+        "matrix, doses, probes, operator's view and claims: a line each, with intervals"
     }
 
     fn render(
@@ -75,8 +77,8 @@ impl Format for Csv {
         for row in &record.matrix {
             lines.write_record(fields(record, row))?;
         }
-        for figure in &record.probe_figures {
-            lines.write_record(probe_fields(record, figure, header.len()))?;
+        for line in further_lines(record, header.len()) {
+            lines.write_record(line)?;
         }
         Ok(lines.flush()?)
     }
@@ -116,24 +118,156 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
     for figure in row.figures() {
         fields.extend(estimate_fields(figure));
     }
-    // The columns of probe figures are empty.
+    // The columns of named figures are empty.
     fields.extend(vec![String::new(); PROBE_COLUMNS.len() + SUFFIXES.len()]);
     fields
 }
 
-/// The line of a probe figure, with `columns` fields.
-fn probe_fields(record: &RunRecord, one: &ProbeFigure, columns: usize) -> Vec<String> {
-    // A variant is the name of its mechanism with options in brackets.
-    let mechanism = one.variant.split('[').next().unwrap_or_default();
-    let explains = one.explains.as_deref().unwrap_or_default();
-    let (axis, sub_axis) = explains.split_once('/').unwrap_or((explains, ""));
-    let mut fields = record_fields(record);
-    for text in [mechanism, &one.variant, axis, sub_axis, "probe"] {
-        fields.push(text.to_owned());
+/// The lines of figures that are in no row of the matrix, with `columns` fields each.
+fn further_lines(record: &RunRecord, columns: usize) -> Vec<Vec<String>> {
+    let doses = record.dose_curves.iter().flat_map(|curve| {
+        let figures = dose::figures(curve).into_iter();
+        let lines = figures.map(|(name, figure)| dose_line(record, curve, columns, &name, figure));
+        lines.collect::<Vec<_>>()
+    });
+    let probes = record.probe_figures.iter().map(|one| {
+        let explains = one.explains.as_deref().unwrap_or_default();
+        let (axis, sub_axis) = explains.split_once('/').unwrap_or((explains, ""));
+        let keys = [
+            mechanism_of(&one.variant),
+            &one.variant,
+            axis,
+            sub_axis,
+            "probe",
+        ];
+        line(record, keys, columns, &one.title(), Some(&one.estimate))
+    });
+    let operator = record.operator.iter().flat_map(|row| {
+        let axis = (row.sub_axis.axis().as_str(), row.sub_axis.as_str());
+        let keys = [&row.mechanism, &row.variant, axis.0, axis.1, "operator"];
+        let of = format!(
+            "{} beside {}, {} tenants",
+            row.victim, row.aggressor, row.tenants
+        );
+        let figures = OperatorRow::FIGURES.iter().zip(row.figures());
+        let figures = figures.map(|(name, estimate)| (format!("{name}: {of}"), estimate.clone()));
+        let times = row.gpu_time.iter().map(|one| gpu_time(one, &of, row.stp.n));
+        let all: Vec<(String, Estimate)> = figures.chain(times).collect();
+        let lines = all.into_iter();
+        let lines = lines.map(|(name, figure)| line(record, keys, columns, &name, Some(&figure)));
+        lines.collect::<Vec<_>>()
+    });
+    let claims = record
+        .claims
+        .iter()
+        .flat_map(|row| claim_lines(record, row, columns));
+    doses.chain(probes).chain(operator).chain(claims).collect()
+}
+
+/// A figure of a dose curve.
+fn dose_line(
+    record: &RunRecord,
+    curve: &DoseCurve,
+    columns: usize,
+    name: &str,
+    figure: &Estimate,
+) -> Vec<String> {
+    let axis = (curve.sub_axis.axis().as_str(), curve.sub_axis.as_str());
+    let keys = [
+        &curve.mechanism,
+        &curve.variant,
+        axis.0,
+        axis.1,
+        &curve.victim,
+    ];
+    let mut fields = line(record, keys, columns, name, Some(figure));
+    let outcome = &curve.outcome;
+    put(&mut fields, "aggressor", &curve.aggressor);
+    put(&mut fields, "outcome", outcome.outcome.as_str());
+    put(
+        &mut fields,
+        "reason",
+        outcome.reason.as_deref().unwrap_or_default(),
+    );
+    fields
+}
+
+/// Sets a field by the name of its column.
+fn put(fields: &mut [String], name: &str, text: &str) {
+    let mut columns = TEXT_COLUMNS.iter().chain(&VERDICT_COLUMNS);
+    if let Some(at) = columns.position(|known| *known == name) {
+        text.clone_into(&mut fields[at]);
     }
-    let figure = estimate_fields(Some(&one.estimate));
+}
+
+/// The GPU time of a tenant, which is a sum over the blocks and has no interval.
+fn gpu_time(time: &TenantTime, of: &str, blocks: u32) -> (String, Estimate) {
+    let seconds = time.gpu_time_ns as f64 / 1e9;
+    let estimate = Estimate {
+        value: seconds,
+        lo: seconds,
+        hi: seconds,
+        ends: Ends::Range,
+        parts: None,
+        n: blocks,
+        unit: "s".to_owned(),
+    };
+    (format!("gpu_time of {}: {of}", time.tenant), estimate)
+}
+
+/// A claim: a line for each figure, or one without a figure.
+fn claim_lines(record: &RunRecord, row: &ClaimRow, columns: usize) -> Vec<Vec<String>> {
+    let axis = row.axis.map_or("", |axis| axis.as_str());
+    let mechanisms = row.mechanisms.join(" ");
+    let of = |variant: &str, title: &str, figure: Option<&Estimate>| {
+        let keys = [mechanisms.as_str(), variant, axis, "", "claim"];
+        let mut fields = line(record, keys, columns, title, figure);
+        put(&mut fields, "outcome", "claim");
+        put(
+            &mut fields,
+            "reason",
+            if figure.is_none() { &row.evidence } else { "" },
+        );
+        put(&mut fields, "word", row.verdict.as_str());
+        put(
+            &mut fields,
+            "claimed",
+            &format!("{}: {}", row.source, row.statement),
+        );
+        fields
+    };
+    let figures = row.figures.iter().filter(|one| one.estimate.is_some());
+    let lines: Vec<Vec<String>> = figures
+        .map(|one| {
+            let variant = one.of.split(' ').next().unwrap_or_default();
+            let title = format!("{}: {} ({})", row.id, one.of, one.verdict.as_str());
+            of(variant, &title, one.estimate.as_ref())
+        })
+        .collect();
+    match lines.is_empty() {
+        true => vec![of("", &row.id, None)],
+        false => lines,
+    }
+}
+
+/// A variant is the name of its mechanism with options in brackets.
+fn mechanism_of(variant: &str) -> &str {
+    variant.split('[').next().unwrap_or_default()
+}
+
+/// One line with a figure: mechanism, variant, axis, sub-axis and kind, then its name and value.
+fn line(
+    record: &RunRecord,
+    keys: [&str; 5],
+    columns: usize,
+    name: &str,
+    figure: Option<&Estimate>,
+) -> Vec<String> {
+    let mut fields = record_fields(record);
+    fields.extend(keys.map(str::to_owned));
+    let figure = estimate_fields(figure);
     fields.resize(columns - 1 - figure.len(), String::new());
-    fields.push(one.title());
+    fields.push(name.to_owned());
     fields.extend(figure);
     fields
 }

@@ -7,7 +7,10 @@ use gpubench_record::{DeviceKind, Provenance, RunRecord};
 
 use super::figures::MISSING_TEXT;
 use super::parts::{Notes, Table, clean};
-use super::{RenderOptions, VIRTUAL_TITLE, faults, latency, matrix, nothing, service, tables};
+use super::{
+    RenderOptions, VIRTUAL_TITLE, claims, dose, faults, latency, matrix, not_asked, nothing,
+    operator, service, tables,
+};
 
 /// A report as text and tables, before it is drawn.
 #[derive(Debug)]
@@ -42,9 +45,11 @@ impl Document {
         let mut tables = if nothing::has_figures(record) {
             vec![
                 matrix::matrix(record, &mut notes),
+                operator::operator(record),
                 latency::percentiles(&options.latency),
                 service::service(record, &mut notes),
                 service::tenant_limits(record, &mut notes),
+                dose::curves(record, &mut notes),
                 matrix::more_figures(record),
                 tables::mechanisms(record, &mut notes),
             ]
@@ -58,7 +63,8 @@ impl Document {
             tables::skips(record),
             tables::cells(record),
             tables::proof(record),
-            tables::claims(record),
+            claims::tested(record),
+            claims::untested(record),
         ]);
         tables.retain(|table| !table.rows.is_empty());
         if let Some(last) = tables.iter_mut().rfind(|table| table.refers_to_notes()) {
@@ -77,6 +83,22 @@ impl Document {
 
 /// Statements that a reader needs before any figure.
 pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String> {
+    let mut notices = urgent(record);
+    if record.plan.required_proofs.is_none() {
+        notices.push(
+            "PROOFS BY MECHANISM: before format 2.2 a record did not keep the proofs of each cell; \
+             every cell is judged by all proofs of its mechanism"
+                .to_owned(),
+        );
+    }
+    notices.extend(claims::notice(record));
+    notices.extend(not_asked::not_asked(record));
+    notices.extend(left_out(record, options));
+    notices
+}
+
+/// Those that limit what the levels mean.
+pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
     let mut notices = Vec::new();
     if !record.complete {
         let reason = record
@@ -99,24 +121,18 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
     if !record.matrix.iter().any(|row| row.outcome.is_measured()) {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
-    if record.plan.required_proofs.is_none() {
-        notices.push(
-            "PROOFS BY MECHANISM: before format 2.2 a record did not keep the proofs of each cell; \
-             every cell is judged by all proofs of its mechanism"
-                .to_owned(),
-        );
-    }
-    notices.extend(record.records_left_out.iter().map(|left_out| {
+    notices
+}
+
+/// Records that do not count, and warnings from opening the record.
+pub(super) fn left_out(record: &RunRecord, options: &RenderOptions) -> Vec<String> {
+    let records = record.records_left_out.iter().map(|left_out| {
         let (record, reason) = (clean(&left_out.record), clean(&left_out.reason));
         format!("LEFT OUT: the fault trials of {record} do not count: {reason}")
-    }));
-    notices.extend(
-        options
-            .warnings
-            .iter()
-            .map(|text| format!("warning: {}", clean(text))),
-    );
-    notices
+    });
+    let warnings = options.warnings.iter();
+    let warnings = warnings.map(|text| format!("warning: {}", clean(text)));
+    records.chain(warnings).collect()
 }
 
 /// The hash of the calibration; `-` without one.
@@ -216,6 +232,12 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
             ),
         ),
     ];
+    if let Some(rotation) = &plan.rotation {
+        footer.push(("rotation", rotation.to_string()));
+    }
+    if let Some(top_up) = &plan.top_up {
+        footer.push(("more blocks", top_up.to_string()));
+    }
     if let Some(cost) = &record.calibration.observation_cost {
         footer.push(("observing", observing(cost)));
     }

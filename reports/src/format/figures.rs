@@ -13,6 +13,11 @@ pub(super) fn value(figure: f64) -> String {
     without_minus_zero(format!("{figure:.*}", decimals(figure)))
 }
 
+/// The value with two decimals, for a glance.
+pub(super) fn two_decimals(figure: f64) -> String {
+    without_minus_zero(format!("{figure:.2}"))
+}
+
 /// The interval, rounded outwards: the printed interval contains the computed one, so a bound just
 /// below a threshold never reads as the threshold.
 pub(super) fn interval(estimate: &Estimate) -> String {
@@ -116,6 +121,7 @@ mod tests {
             lo,
             hi,
             ends: Ends::Interval,
+            parts: None,
             n: 8,
             unit: "ratio".to_owned(),
         }
@@ -138,6 +144,7 @@ mod tests {
     fn a_range_and_a_bound_do_not_read_as_intervals() {
         let over = |ends, hi| Estimate {
             ends,
+            parts: None,
             n: 3,
             ..estimate(8.0, 8.0, hi)
         };

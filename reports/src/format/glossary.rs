@@ -1,6 +1,6 @@
 //! The glossary of the HTML report, from `harness/GLOSSARY.md`.
 
-use super::markup::escape;
+use maud::{Markup, html};
 
 const GLOSSARY: &str = include_str!("../../../harness/GLOSSARY.md");
 
@@ -12,14 +12,18 @@ fn entries() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// A collapsed section with every entry.
-pub(super) fn section() -> String {
-    let mut html = "<details id=\"glossary\">\n<summary>Glossary</summary>\n<dl>\n".to_owned();
-    for (words, meaning) in entries() {
-        let meaning = escape(&meaning.replace('`', ""));
-        html += &format!("<dt>{}</dt><dd>{meaning}</dd>\n", escape(words));
+pub(super) fn section() -> Markup {
+    html! {
+        details id="glossary" {
+            summary { "Glossary" }
+            dl {
+                @for (words, meaning) in entries() {
+                    dt { (words) } dd { (meaning.replace('`', "")) } "\n"
+                }
+            }
+        }
+        "\n"
     }
-    html += "</dl>\n</details>\n";
-    html
 }
 
 #[cfg(test)]
@@ -31,9 +35,17 @@ mod tests {
         let rows = super::GLOSSARY.lines().filter(|line| line.starts_with('|'));
         assert_eq!(entries().count(), rows.count() - 2);
         assert!(entries().all(|(_, meaning)| !meaning.contains('|')));
-        assert_eq!(section().matches("<dt>").count(), entries().count());
+        assert_eq!(
+            section().into_string().matches("<dt>").count(),
+            entries().count()
+        );
         for word in ["abiding victim", "retention", "workload"] {
-            assert!(section().contains(&format!("<dt>{word}</dt>")), "{word}");
+            assert!(
+                section()
+                    .into_string()
+                    .contains(&format!("<dt>{word}</dt>")),
+                "{word}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The table of latency percentiles.
 
 use super::parts::{Cell, Table};
-use crate::latency::{LatencyChart, PERCENTILES};
+use crate::latency::{LatencyChart, PERCENTILES, Percentile};
 
 /// One row per victim and condition, all blocks together.
 pub(super) fn percentiles(charts: &[LatencyChart]) -> Table {
@@ -13,25 +13,39 @@ pub(super) fn percentiles(charts: &[LatencyChart]) -> Table {
         chart.curves.iter().map(|curve| {
             let mut cells = vec![
                 Cell::text(&chart.victim),
-                Cell::text(&curve.label),
+                Cell::text(curve.of.label()),
                 Cell::text(curve.requests.to_string()),
-                Cell::text(curve.unanswered.to_string()),
+                Cell::text(curve.unanswered.map_or_else(String::new, |n| n.to_string())),
             ];
             let percentiles = curve.percentiles_ns.iter();
-            cells.extend(percentiles.map(|ns| Cell::text(ns.map_or_else(String::new, time))));
+            cells.extend(percentiles.map(|found| Cell::lines(found.iter().flat_map(lines))));
             cells
         })
     });
-    Table::new(
-        "latency",
-        "Latency percentiles: open loop, from the scheduled instant, all blocks together",
-        columns,
-        rows,
-    )
+    let are_figures = charts
+        .iter()
+        .flat_map(|chart| &chart.curves)
+        .any(|curve| curve.unanswered.is_none());
+    let heading = if are_figures {
+        "Latency percentiles: the record keeps no latencies; means over blocks of the percentiles \
+         of each block, with 95 % intervals"
+    } else {
+        "Latency percentiles: open loop, from the scheduled instant, with 95 % intervals"
+    };
+    Table::new("latency", heading, columns, rows)
+}
+
+/// A percentile, and its interval.
+fn lines(found: &Percentile) -> Vec<String> {
+    let interval = found.interval_ns.map(|(lo, hi)| {
+        let hi = hi.map_or_else(|| "?".to_owned(), time);
+        format!("[{}, {hi}]", time(lo))
+    });
+    std::iter::once(time(found.ns)).chain(interval).collect()
 }
 
 /// A time in ns to three digits, in its usual unit.
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => (1e3, "us"),

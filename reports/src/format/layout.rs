@@ -1,7 +1,10 @@
-//! Fits a table to the width of a terminal by breaking lines inside its cells.
+//! Fits tables and text to the width of a terminal by breaking lines.
 
 /// Minimum width of a column, also in a narrow terminal.
 const COLUMN_MIN: usize = 3;
+
+/// A longer word may break at its joints without harm to the reader.
+const WORD_MAX: usize = 16;
 
 /// Breaks lines inside the cells so that a row takes at most `limit` characters, with `border`
 /// characters for each column and one more. Every row has a cell for every column.
@@ -31,7 +34,52 @@ pub(super) fn fit(rows: &mut [Vec<String>], limit: usize, border: usize) {
     }
 }
 
-fn width(text: &str) -> usize {
+/// Whether the table fits without breaking inside a word.
+pub(super) fn fits(rows: &[Vec<String>], limit: usize, border: usize) -> bool {
+    let columns = rows.first().map_or(0, Vec::len);
+    let words = |cell: &str| cell.split_whitespace().map(width).max();
+    let needed: usize = widest(rows, columns, words)
+        .into_iter()
+        .map(|word| word.min(WORD_MAX))
+        .sum();
+    needed + columns * border < limit
+}
+
+/// Breaks a text between words into lines of at most `limit` characters, behind the margin of the
+/// first line and that of the others. A longer word breaks at its joints.
+pub(super) fn wrap_words(text: &str, limit: usize, [first, rest]: [&str; 2]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let gap = usize::from(!is_empty);
+        if !is_empty && width(&line) + gap + width(word) > limit {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+            is_empty = true;
+        }
+        let room = limit.saturating_sub(width(rest)).max(1);
+        let mut pieces = match width(word) > room {
+            true => wrap(word, room),
+            false => vec![word.to_owned()],
+        };
+        let last = pieces.pop().unwrap_or_default();
+        for piece in pieces {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()) + &piece);
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(&last);
+        is_empty = false;
+    }
+    if !is_empty {
+        lines.push(line);
+    }
+    lines
+}
+
+/// Characters of a text as it is printed.
+pub(super) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -110,7 +158,7 @@ fn pieces(line: &str) -> Vec<&str> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{fit, pieces, wrap};
+    use super::{fit, fits, pieces, wrap, wrap_words};
 
     #[test]
     fn names_break_at_joints_and_intervals_between_bounds() {
@@ -136,6 +184,32 @@ mod tests {
         assert_eq!(rows, before);
         fit(&mut rows, 5 + 3 + 6, 3);
         assert_eq!(rows, [["a b\nc", "x\ny z"]]);
+    }
+
+    #[test]
+    fn words_stay_whole_and_the_margins_differ() {
+        let lines = wrap_words(
+            "not run: mig-mps, mps (it needs driver 615)",
+            20,
+            ["", "  "],
+        );
+        assert_eq!(
+            lines,
+            ["not run: mig-mps,", "  mps (it needs", "  driver 615)"]
+        );
+        assert_eq!(wrap_words("", 20, ["", ""]), [""; 0]);
+        let path = wrap_words("record: /var/tmp/aaaaaaaaaaaa/bbbb", 14, ["", " "]);
+        assert!(
+            path.iter().all(|line| line.chars().count() <= 14),
+            "{path:?}"
+        );
+    }
+
+    #[test]
+    fn a_table_fits_where_no_short_word_breaks() {
+        let rows = vec![vec!["inconclusive".to_owned(), "0.493 ratio".to_owned()]];
+        assert!(fits(&rows, 12 + 5 + 2 * 3 + 1, 3));
+        assert!(!fits(&rows, 12 + 5 + 2 * 3, 3));
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use gpubench_record::RunRecord;
 
 use super::document::Document;
 use super::figures::{MISSING_TEXT, one_line};
-use super::parts::Cell;
+use super::parts::{Cell, Table};
 use super::{Format, RenderError, RenderOptions};
 
 /// The Markdown format.
@@ -42,14 +42,7 @@ impl Format for Markdown {
         }
         writeln!(out, "{}", escape(&document.cells))?;
         for table in &document.tables {
-            writeln!(out, "\n## {}\n", escape(&table.heading))?;
-            let columns: Vec<String> = table.columns.iter().map(|name| escape(name)).collect();
-            writeln!(out, "| {} |", columns.join(" | "))?;
-            writeln!(out, "|{}", "---|".repeat(columns.len()))?;
-            for row in &table.rows {
-                let cells: Vec<String> = row.iter().map(text).collect();
-                writeln!(out, "| {} |", cells.join(" | "))?;
-            }
+            write_table(out, table)?;
             if table.last_with_notes {
                 writeln!(out, "\nNotes:\n")?;
                 for (index, note) in document.notes.iter().enumerate() {
@@ -63,6 +56,19 @@ impl Format for Markdown {
         }
         Ok(())
     }
+}
+
+/// The table under its heading.
+pub(super) fn write_table(out: &mut dyn Write, table: &Table) -> Result<(), RenderError> {
+    writeln!(out, "\n## {}\n", escape(&table.heading))?;
+    let columns: Vec<String> = table.columns.iter().map(|name| escape(name)).collect();
+    writeln!(out, "| {} |", columns.join(" | "))?;
+    writeln!(out, "|{}", "---|".repeat(columns.len()))?;
+    for row in &table.rows {
+        let cells: Vec<String> = row.iter().map(text).collect();
+        writeln!(out, "| {} |", cells.join(" | "))?;
+    }
+    Ok(())
 }
 
 fn text(cell: &Cell) -> String {
@@ -86,7 +92,7 @@ fn text(cell: &Cell) -> String {
 }
 
 /// The text with Markdown markup escaped.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

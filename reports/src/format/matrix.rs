@@ -4,6 +4,7 @@ use gpubench_record::{Estimate, MatrixRow, RunRecord};
 
 use super::parts::{Cell, Notes, Table};
 use super::tables::mechanism;
+use crate::matrix::faults::{is_of_fault, summary};
 
 /// Selects the figure of a row that a column shows.
 type Pick = fn(&MatrixRow) -> &Option<Estimate>;
@@ -15,10 +16,22 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
         ("guarantee", |row| &row.guarantee),
         ("jitter", |row| &row.jitter),
     ];
-    if record.matrix.iter().any(|row| row.survival.is_some()) {
+    // All faults of a mechanism share one row: that of the first.
+    let mut with_faults: Vec<&str> = Vec::new();
+    let mut shown: Vec<&MatrixRow> = Vec::new();
+    for row in &record.matrix {
+        if !is_of_fault(row) {
+            shown.push(row);
+        } else if !with_faults.contains(&row.variant.as_str()) {
+            with_faults.push(&row.variant);
+            shown.push(row);
+        }
+    }
+    let figured = || shown.iter().filter(|row| !is_of_fault(row));
+    if figured().any(|row| row.survival.is_some()) {
         figures.push(("survival", |row| &row.survival));
     }
-    if record.matrix.iter().any(|row| row.overshoot.is_some()) {
+    if figured().any(|row| row.overshoot.is_some()) {
         figures.push(("overshoot", |row| &row.overshoot));
     }
     let mut columns: Vec<String> = ["mechanism", "axis", "level", "claimed"]
@@ -26,7 +39,10 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
         .into();
     let units = figure_columns(&record.matrix, &figures, &mut columns);
     columns.extend(["n".to_owned(), "outcome".to_owned()]);
-    let rows = record.matrix.iter().map(|row| {
+    let rows = shown.iter().map(|row| {
+        if is_of_fault(row) {
+            return faults_of(record, row, figures.len(), notes);
+        }
         let mut cells = row_key(row);
         cells.push(Cell::level(row.level.as_deref(), row.word.as_deref()));
         cells.push(Cell::lines(&row.claimed));
@@ -41,6 +57,28 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
         cells
     });
     Table::new("matrix", "Isolation", columns, rows)
+}
+
+/// The row of all faults of a mechanism.
+fn faults_of(record: &RunRecord, row: &MatrixRow, figures: usize, notes: &mut Notes) -> Vec<Cell> {
+    let all = summary(record, &row.variant);
+    let missing = Cell::Figure {
+        estimate: None,
+        unit: None,
+    };
+    let mut cells = vec![
+        mechanism(&row.mechanism, &row.variant),
+        Cell::lines([row.axis.as_str(), &all.held]),
+        Cell::level(all.level.as_deref(), all.word.as_deref()),
+        Cell::lines(&row.claimed),
+    ];
+    cells.extend(std::iter::repeat_n(missing, figures));
+    cells.push(Cell::text(""));
+    cells.push(Cell::Outcome {
+        kind: all.outcome,
+        notes: all.note.iter().map(|text| notes.number(text)).collect(),
+    });
+    cells
 }
 
 /// Figures that decide no level.

@@ -2,27 +2,35 @@
 //!
 //! A format is a pure function of the record and the options. It reads no clock, device or file.
 
+mod claims;
 mod csv;
 mod document;
+mod dose;
+mod draw;
 mod faults;
 mod figures;
 mod glossary;
 mod html;
-mod html_charts;
 mod json;
 mod junit;
 mod latency;
 mod layout;
 mod markdown;
-mod markup;
 mod matrix;
+mod not_asked;
 mod nothing;
+mod openmetrics;
+mod operator;
+mod page;
 mod parts;
+mod screen;
+mod selected;
 mod service;
 mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use std::io::{self, Write};
 
@@ -32,6 +40,10 @@ use ::csv as rfc4180;
 use gpubench_record::RunRecord;
 
 use crate::latency::LatencyChart;
+use crate::matrix::Selection;
+use crate::timeline::Timeline;
+
+pub use page::{Page, PageTable};
 
 /// Title of a report for people about a virtual GPU.
 pub const VIRTUAL_TITLE: &str =
@@ -50,6 +62,12 @@ pub trait Format: Sync {
 
     /// Whether it is for people: it then shows [`RenderOptions::latency`].
     fn is_for_people(&self) -> bool {
+        false
+    }
+
+    /// Whether it draws charts: it then shows [`RenderOptions::timeline`] and
+    /// [`RenderOptions::diff`].
+    fn draws_charts(&self) -> bool {
         false
     }
 
@@ -73,6 +91,7 @@ pub static CATALOGUE: &[&dyn Format] = &[
     &json::Json,
     &csv::Csv,
     &junit::Junit,
+    &openmetrics::OpenMetrics,
 ];
 
 /// The format with this name.
@@ -84,19 +103,39 @@ pub fn find(name: &str) -> Option<&'static dyn Format> {
         .find(|format| format.name() == name)
 }
 
+/// What the terminal format shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum View {
+    /// The matrix on one screen.
+    #[default]
+    Screen,
+    /// Every table.
+    Full,
+    /// The reasons for doubt, grouped and counted.
+    Why,
+}
+
 /// What a format uses besides the record.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct RenderOptions {
     /// Whether to colour; only the terminal format does.
     pub color: bool,
-    /// Columns of the terminal; without it tables have their natural width.
+    /// Columns of the terminal; without it the screen has 80, and tables their natural width.
     pub width: Option<usize>,
+    /// What the terminal format shows.
+    pub view: View,
+    /// The mechanisms and axes that the terminal format shows.
+    pub selection: Selection,
     /// The folder of the record, for the footer.
     pub record_dir: Option<String>,
     /// Warnings from opening the record.
     pub warnings: Vec<String>,
     /// Latency curves and percentiles, by victim; formats for people show them.
     pub latency: Vec<LatencyChart>,
+    /// The device over the time of the run, where the record has telemetry; the page shows it.
+    pub timeline: Option<Timeline>,
+    /// The comparison with an earlier record, where one was given; the page shows it.
+    pub diff: Option<Page>,
 }
 
 /// A record that could not be rendered.

@@ -1,7 +1,7 @@
 //! The table that replaces the matrix if no row has a figure: the reasons why, in place of a table
 //! of dashes.
 
-use gpubench_record::{MatrixRow, Outcome, OutcomeKind, RunRecord, ServiceRow};
+use gpubench_record::{DoseCurve, MatrixRow, Outcome, OutcomeKind, RunRecord, ServiceRow};
 
 use super::parts::{Cell, Table};
 use super::tables::mechanism;
@@ -12,7 +12,10 @@ pub(super) fn has_figures(record: &RunRecord) -> bool {
     let of_matrix = |row: &MatrixRow| {
         row.outcome.is_measured() || row.figures().into_iter().any(|figure| figure.is_some())
     };
-    record.matrix.iter().any(of_matrix) || record.service.iter().any(of_service)
+    let of_doses = |curve: &DoseCurve| curve.points.iter().any(|point| point.retention.is_some());
+    record.matrix.iter().any(of_matrix)
+        || record.service.iter().any(of_service)
+        || record.dose_curves.iter().any(of_doses)
 }
 
 /// The reason of each mechanism that failed or is inconclusive, and each other reason of its rows

@@ -3,6 +3,7 @@
 use gpubench_record::{Estimate, OutcomeKind};
 
 use super::figures::MISSING_TEXT;
+pub(super) use crate::text::clean;
 
 /// One table.
 #[derive(Debug)]
@@ -125,11 +126,4 @@ impl Notes {
             }
         }
     }
-}
-
-/// Replaces control characters, so that text of a record cannot control a terminal.
-pub(super) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! The tables about mechanisms, cells, proofs, probes and claims.
+//! The tables about mechanisms, cells, proofs and probes.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +40,7 @@ pub(super) fn mechanisms(record: &RunRecord, notes: &mut Notes) -> Table {
         "mechanism",
         "overall",
         "weakest axis",
+        "rests on",
         "unmeasured axes",
         "proof",
         "outcome",
@@ -51,6 +52,7 @@ pub(super) fn mechanisms(record: &RunRecord, notes: &mut Notes) -> Table {
             .find(|overall| (&overall.mechanism, &overall.variant) == (&row.name, &row.variant));
         let level = overall.and_then(|overall| overall.level.as_deref());
         let weakest = overall.and_then(|overall| overall.weakest_axis.as_deref());
+        let axes = overall.map(|overall| overall.axes.join(", "));
         let unmeasured = overall.map(|overall| overall.unmeasured_axes.join(", "));
         let notes = row
             .outcome
@@ -62,6 +64,7 @@ pub(super) fn mechanisms(record: &RunRecord, notes: &mut Notes) -> Table {
             mechanism(&row.name, &row.variant),
             Cell::level(level, None),
             Cell::text(weakest.unwrap_or_default()),
+            Cell::text(axes.unwrap_or_default()),
             Cell::text(unmeasured.unwrap_or_default()),
             Cell::text(proof_summary(&row.proof)),
             Cell::Outcome {
@@ -141,32 +144,18 @@ pub(super) fn aggressors(record: &RunRecord) -> Table {
 /// Requested mechanisms and axes that did not run, with reason and remedy.
 pub(super) fn skips(record: &RunRecord) -> Table {
     let none = String::new();
-    let mut rows: Vec<[&str; 4]> = Vec::new();
-    let waived = record
-        .mechanisms
-        .iter()
-        .filter(|m| m.outcome.outcome == OutcomeKind::Waived);
-    for row in waived {
+    // Mechanisms that share axis, reason and remedy share a row.
+    let mut rows: Vec<(Vec<&str>, [&str; 3])> = Vec::new();
+    let mechanisms = record.mechanisms.iter();
+    for row in mechanisms.filter(|row| row.outcome.outcome == OutcomeKind::Waived) {
         let reason = row.outcome.reason.as_ref().unwrap_or(&none);
-        rows.push([
-            &row.variant,
-            "",
-            reason,
-            row.remedy.as_ref().unwrap_or(&none),
-        ]);
+        let remedy = row.remedy.as_ref().unwrap_or(&none);
+        add(&mut rows, &row.variant, ["", reason, remedy]);
     }
     for skip in &record.plan.skips {
         let axis = skip.axis.as_ref().unwrap_or(&none);
-        let row = [
-            &skip.variant,
-            axis,
-            &skip.reason,
-            skip.remedy.as_ref().unwrap_or(&none),
-        ];
-        let row = row.map(String::as_str);
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
+        let remedy = skip.remedy.as_ref().unwrap_or(&none);
+        add(&mut rows, &skip.variant, [axis, &skip.reason, remedy]);
     }
     let columns = ["mechanism", "axis", "reason", "remedy"]
         .map(str::to_owned)
@@ -175,8 +164,21 @@ pub(super) fn skips(record: &RunRecord) -> Table {
         "skips",
         "Did not run",
         columns,
-        rows.into_iter().map(|row| row.map(Cell::text).into()),
+        rows.into_iter().map(|(variants, of)| {
+            let mut cells = vec![Cell::lines(variants)];
+            cells.extend(of.map(Cell::text));
+            cells
+        }),
     )
+}
+
+/// Adds a mechanism to the row of the same axis, reason and remedy.
+fn add<'a>(rows: &mut Vec<(Vec<&'a str>, [&'a str; 3])>, variant: &'a str, of: [&'a str; 3]) {
+    match rows.iter_mut().find(|(_, known)| *known == of) {
+        Some((variants, _)) if variants.contains(&variant) => {}
+        Some((variants, _)) => variants.push(variant),
+        None => rows.push((vec![variant], of)),
+    }
 }
 
 /// Cells without a measurement, counted by outcome, mechanism and condition.
@@ -281,16 +283,4 @@ pub(super) fn proof(record: &RunRecord) -> Table {
         rows,
     )
     .in_detail()
-}
-
-/// Claims of the literature, with verdicts from the record.
-pub(super) fn claims(record: &RunRecord) -> Table {
-    let rows = record.claims.iter();
-    let rows = rows.map(|row| {
-        [&row.id, &row.verdict, &row.evidence]
-            .map(Cell::text)
-            .into()
-    });
-    let columns = ["claim", "verdict", "evidence"].map(str::to_owned).into();
-    Table::new("claims", "Claims of the literature", columns, rows)
 }

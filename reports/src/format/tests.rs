@@ -1,16 +1,19 @@
 //! Renders every sample record in every format and compares the texts with the golden files.
 
+mod axes;
 mod content;
 mod data;
+mod doses;
+mod screen;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use gpubench_record::{DeviceKind, Ends, Estimate, RunRecord, SampleRow};
+use gpubench_record::{Condition, DeviceKind, Ends, Estimate, RunRecord, SampleRow};
 use proptest::prelude::*;
 
-use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, find};
-use crate::latency::{Latencies, LatencyChart, LatencyCurve};
+use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, View, find};
+use crate::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 use crate::sample_records;
 use crate::store::samples_for_tests::row;
 
@@ -26,8 +29,13 @@ fn render(format: &str, record: &RunRecord, options: &RenderOptions) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn curve(label: &str, rows: &[SampleRow]) -> Option<LatencyCurve> {
-    LatencyCurve::new(label, 41, &Latencies::of(rows).unwrap())
+fn curve(variant: &str, condition: Condition, rows: &[SampleRow]) -> Option<LatencyCurve> {
+    let of = CurveOf {
+        variant: variant.to_owned(),
+        condition,
+        aggressor: (condition == Condition::C).then(|| "fma-hog".to_owned()),
+    };
+    LatencyCurve::new(of, &[(41, Latencies::of(rows).unwrap())])
 }
 
 fn options() -> RenderOptions {
@@ -38,11 +46,12 @@ fn options() -> RenderOptions {
     let rows: Vec<_> = (0..40).map(row).collect();
     let slow_rows: Vec<_> = (0..40).map(slow).collect();
     let curves = [
-        curve("exclusive, N", &rows),
-        curve("time-slicing[slice=default], C", &slow_rows),
+        curve("exclusive", Condition::N, &rows),
+        curve("time-slicing[slice=default]", Condition::C, &slow_rows),
     ];
     RenderOptions {
         width: Some(130),
+        view: View::Full,
         record_dir: Some("target/gpubench/run-1".to_owned()),
         warnings: vec!["the last event (line 9) is incomplete and is left out".to_owned()],
         latency: vec![LatencyChart {
@@ -59,7 +68,7 @@ fn every_record_in_every_format_equals_its_golden_file() {
         for format in CATALOGUE {
             let text = render(format.name(), &record, &options());
             // Golden files do not change with the glossary.
-            let text = text.replace(&super::glossary::section(), "(glossary)\n");
+            let text = text.replace(&super::glossary::section().into_string(), "(glossary)\n");
             let mut settings = insta::Settings::clone_current();
             settings.set_snapshot_path("../../golden");
             settings.set_prepend_module_to_snapshot(false);
@@ -111,42 +120,49 @@ fn a_virtual_record_says_so_in_every_title_and_a_real_one_never_does() {
 #[test]
 fn colour_is_optional_and_changes_nothing_else() {
     let record = sample_records::incomplete();
-    let plain = render("terminal", &record, &options());
-    assert!(
-        !plain.contains('\u{1b}'),
-        "an escape sequence of the record is in the output"
-    );
-    let colored = render(
-        "terminal",
-        &record,
-        &RenderOptions {
-            color: true,
-            ..options()
-        },
-    );
-    assert!(colored.contains("\u{1b}["));
-    let mut stripped = String::new();
-    let mut pieces = colored.split('\u{1b}');
-    stripped.push_str(pieces.next().unwrap());
-    pieces.for_each(|piece| stripped.push_str(piece.split_once('m').unwrap().1));
-    assert_eq!(stripped, plain);
+    for view in [View::Screen, View::Full, View::Why] {
+        let render = |color| {
+            let options = options();
+            let options = RenderOptions {
+                color,
+                view,
+                ..options
+            };
+            render("terminal", &record, &options)
+        };
+        let (plain, colored) = (render(false), render(true));
+        assert!(
+            !plain.contains('\u{1b}'),
+            "an escape sequence of the record is in the output"
+        );
+        assert!(colored.contains("\u{1b}["));
+        let mut stripped = String::new();
+        let mut pieces = colored.split('\u{1b}');
+        stripped.push_str(pieces.next().unwrap());
+        pieces.for_each(|piece| stripped.push_str(piece.split_once('m').unwrap().1));
+        assert_eq!(stripped, plain);
+    }
 }
 
 #[test]
-fn tables_fit_the_width_of_the_terminal() {
+fn every_line_fits_the_width_of_the_terminal() {
     for (name, record) in sample_records::all() {
         for width in [60, 80, 100, 120, 160] {
-            let options = RenderOptions {
-                width: Some(width),
-                ..options()
-            };
-            let text = render("terminal", &record, &options);
-            let drawn = text
-                .lines()
-                .filter(|line| line.starts_with(['│', '├', '╭', '╰']));
-            let widest = drawn.map(|line| line.chars().count()).max();
-            let widest = widest.unwrap_or_else(|| panic!("{name} has no table"));
-            assert!(widest <= width, "{name} at {width} is {widest} wide");
+            for view in [View::Screen, View::Full, View::Why] {
+                let options = RenderOptions {
+                    width: Some(width),
+                    view,
+                    ..options()
+                };
+                let text = render("terminal", &record, &options);
+                let widest = text.lines().max_by_key(|line| line.chars().count());
+                let widest = widest.unwrap_or_default();
+                let columns = widest.chars().count();
+                assert!(
+                    columns <= width,
+                    "{name} {view:?} at {width}: {columns}\n{widest}"
+                );
+            }
         }
     }
 }
@@ -187,7 +203,7 @@ proptest! {
         record.matrix[0].claimed = vec![text.clone()];
         record.matrix[1].variant = text;
         record.matrix[1].retention =
-            Some(Estimate { value, lo, hi, ends, n: 1, unit: "ratio".to_owned() });
+            Some(Estimate { value, lo, hi, ends, parts: None, n: 1, unit: "ratio".to_owned() });
         for format in CATALOGUE.iter().filter(|format| format.name() != "json") {
             let rendered = render(format.name(), &record, &options());
             if matches!(format.name(), "html" | "junit") {

@@ -1,9 +1,9 @@
-//! Rows of the sample records: mechanisms, matrix, overall levels and fault tallies.
+//! Rows of the sample records: mechanisms, matrix, overall levels, fault tallies, claims.
 
 use gpubench_record::tally::Times;
 use gpubench_record::{
-    Ends, Estimate, FaultTally, Harm, MatrixRow, MechanismRow, Outcome, OverallRow, Proof,
-    ProofTime,
+    Axis, ClaimFigure, ClaimRow, Ends, Estimate, FaultTally, Harm, MatrixRow, MechanismRow,
+    OperatorRow, Outcome, OverallRow, Proof, ProofTime, SubAxis, TenantTime, Verdict,
 };
 
 pub(super) fn mechanism(
@@ -40,6 +40,7 @@ pub(super) fn estimate(value: f64, lo: f64, hi: f64, n: u32, unit: &str) -> Opti
         lo,
         hi,
         ends: Ends::Interval,
+        parts: None,
         n,
         unit: unit.to_owned(),
     })
@@ -71,8 +72,10 @@ pub(super) fn empty_row(
         isolation_index: None,
         jitter: None,
         survival: None,
+        clock_part: None,
         overshoot: None,
         requests: 0,
+        blocks_lost: None,
     }
 }
 
@@ -145,12 +148,17 @@ pub(super) fn mig_row() -> MatrixRow {
     }
 }
 
+/// The bound of Clopper and Pearson for 59 of 59 trials, with this error in the lower tail.
+fn all_of_59(tail: f64) -> f64 {
+    tail.powf(1.0 / 59.0)
+}
+
 pub(super) fn fault_row() -> MatrixRow {
     MatrixRow {
         aggressor: Some("illegal-address".to_owned()),
         level: Some("L3".to_owned()),
         word: Some("Hardware".to_owned()),
-        survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
+        survival: estimate(1.0, all_of_59(0.025), 1.0, 59, "proportion"),
         ..empty_row("mig", "mig[3g+3g]", "fault", None)
     }
 }
@@ -166,7 +174,8 @@ pub(super) fn fault_tally() -> FaultTally {
         trials: 59,
         left_out: 1,
         contained: 59,
-        survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
+        survival: estimate(1.0, all_of_59(0.025), 1.0, 59, "proportion"),
+        at_least: Some(all_of_59(0.05)),
         more_for_l2: Some(0),
         more_for_l3: Some(0),
         victims: [(Harm::Unharmed, 59)].into(),
@@ -187,13 +196,93 @@ pub(super) fn overall(
     variant: &str,
     level: Option<&str>,
     weakest: Option<&str>,
-    unmeasured: &[&str],
+    [axes, unmeasured]: [&[&str]; 2],
 ) -> OverallRow {
     OverallRow {
         mechanism: mechanism.to_owned(),
         variant: variant.to_owned(),
         level: level.map(str::to_owned),
         weakest_axis: weakest.map(str::to_owned),
+        axes: axes.iter().map(|&axis| axis.to_owned()).collect(),
         unmeasured_axes: unmeasured.iter().map(|&axis| axis.to_owned()).collect(),
     }
+}
+
+fn ratio(value: f64) -> Estimate {
+    Estimate {
+        value,
+        lo: value - 0.01,
+        hi: value + 0.01,
+        ends: Ends::Interval,
+        parts: None,
+        n: 8,
+        unit: "ratio".to_owned(),
+    }
+}
+
+/// A victim that keeps half of its rate beside a neighbour that keeps 0.45 of its own.
+pub(super) fn operator_row(variant: &str) -> OperatorRow {
+    let time = |tenant: &str, gpu_time_ns, share| TenantTime {
+        tenant: tenant.to_owned(),
+        workload: "fma".to_owned(),
+        gpu_time_ns,
+        share,
+    };
+    OperatorRow {
+        mechanism: "time-slicing".to_owned(),
+        variant: variant.to_owned(),
+        sub_axis: SubAxis::Sm,
+        victim: "fma".to_owned(),
+        aggressor: "fma".to_owned(),
+        tenants: 2,
+        antt: ratio(2.111),
+        stp: ratio(0.95),
+        progress_min: ratio(0.45),
+        progress_max: ratio(0.5),
+        jain: ratio(0.997),
+        utilisation: ratio(0.664),
+        gpu_time: vec![
+            time("victim", 12_000_000_000, 0.25),
+            time("neighbour-1", 36_000_000_000, 0.75),
+        ],
+    }
+}
+
+/// A claim that the record refutes, and one that it does not test.
+pub(super) fn claims(variant: &str) -> Vec<ClaimRow> {
+    let claim = |id: &str, mechanism: &str, verdict, statement: &str, evidence: &str| ClaimRow {
+        id: id.to_owned(),
+        verdict,
+        evidence: evidence.to_owned(),
+        mechanisms: vec![mechanism.to_owned()],
+        axis: Some(Axis::Compute),
+        statement: statement.to_owned(),
+        source: "S0".to_owned(),
+        test: String::new(),
+        figures: Vec::new(),
+    };
+    let refuted = ClaimRow {
+        test: "retention on sm: at least 0.95".to_owned(),
+        figures: vec![ClaimFigure {
+            of: format!("{variant} sm fma beside fma"),
+            verdict: Verdict::Refuted,
+            estimate: Some(ratio(0.497)),
+            reason: None,
+        }],
+        ..claim(
+            "SELL-TS",
+            "time-slicing",
+            Verdict::Refuted,
+            "a tenant beside another is as fast as alone",
+            "0.497 [0.487, 0.507] ratio, n = 8",
+        )
+    };
+    let untested = claim(
+        "MIG-6",
+        "mig",
+        Verdict::Untested,
+        "instances must be idle to change the layout",
+        "needs an attempt to destroy a busy instance",
+    );
+    vec![refuted, untested]
 }

@@ -39,6 +39,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             gap_ns: 0,
         },
         thresholds: Thresholds::default(),
+        margins: None,
         mechanisms: vec![PlannedMechanism {
             properties: gpubench_record::MechanismProperties::of_format_1_0("time-slicing"),
             name: "time-slicing".to_owned(),
@@ -50,6 +51,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             .map(cell)
             .into(),
         fault_trials: Vec::new(),
+        probes: Vec::new(),
         workloads: BTreeMap::new(),
         pairs: vec![PlannedPair {
             sub_axis: SubAxis::Sm,
@@ -59,6 +61,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         jitter_from: SubAxis::Sm,
         reference: "exclusive".to_owned(),
         claimed: Vec::new(),
+        claims: Vec::new(),
         skips: vec![Skip {
             name: "mps".to_owned(),
             variant: "mps".to_owned(),
@@ -66,6 +69,9 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             reason: "NVML reports no power on this board".to_owned(),
             remedy: None,
         }],
+        rotation: None,
+        soak: None,
+        top_up: None,
     }
 }
 
@@ -119,6 +125,7 @@ pub(crate) fn provenance(ended_at: Option<&str>) -> Provenance {
         command: vec!["gpubench".to_owned(), "matrix".to_owned()],
         host: BTreeMap::from([("cpu".to_owned(), "64 cores".to_owned())]),
         clock: "wall".to_owned(),
+        labels: BTreeMap::new(),
         timer_floor_ns: BTreeMap::from([("clock_read_p50".to_owned(), 21)]),
         dropped_variables: Vec::new(),
         visible_devices: None,

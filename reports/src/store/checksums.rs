@@ -57,6 +57,13 @@ pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
     })
 }
 
+/// Whether the record has checksums, and none of this file.
+pub(super) fn is_cut(dir: &Path, name: &str) -> Result<bool, StoreError> {
+    let exists = dir.join(CHECKSUMS_FILE).exists();
+    let text = read_checksums(dir)?;
+    Ok(exists && !text.lines().any(|line| name_in(line) == Some(name)))
+}
+
 fn read_checksums(dir: &Path) -> Result<String, StoreError> {
     let path = dir.join(CHECKSUMS_FILE);
     if !path.exists() {

@@ -176,14 +176,6 @@ pub enum LogError {
         /// The capacity in the header.
         capacity: u64,
     },
-    /// Ends before its last committed row.
-    #[error("{committed} rows committed, but its {bytes} bytes end before the last of them")]
-    Truncated {
-        /// The committed count in the header.
-        committed: u64,
-        /// Length of the file.
-        bytes: u64,
-    },
     /// A row that this version cannot read.
     #[error("row {row}: {source}")]
     Row {

@@ -4,7 +4,9 @@
 //! the files are made from it again. It is renamed before it is deleted, so that a half-deleted
 //! folder is never read as a complete one. An unreadable log is moved aside and never deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{Plan, RunEvent, TelemetryRow};
@@ -75,7 +77,7 @@ fn finish_samples(dir: &Path, events: &[RunEvent], done: &mut Finished) -> Resul
             dir: dir.to_path_buf(),
         });
     };
-    let (logs, aside) = sort_logs(dir, plan, &reported, &mut done.warnings)?;
+    let (logs, aside) = sort_logs(dir, &plan, &reported, &mut done.warnings)?;
     done.sample_rows = Some(write_samples(&samples, &logs)?);
     write_latencies(&dir.join(LATENCIES_FILE), &logs)?;
     checksums::store(dir, SAMPLES_FILE)?;
@@ -117,11 +119,18 @@ fn finish_telemetry(dir: &Path, done: &mut Finished) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn plan_of(events: &[RunEvent]) -> Option<&Plan> {
-    match events.first() {
-        Some(RunEvent::Began { plan, .. }) => Some(plan),
-        _ => None,
+/// The plan with the cells that undecided rows got.
+fn plan_of(events: &[RunEvent]) -> Option<Plan> {
+    let Some(RunEvent::Began { plan, .. }) = events.first() else {
+        return None;
+    };
+    let mut plan = (**plan).clone();
+    for event in events {
+        if let RunEvent::ToppedUp { top_up, cells } = event {
+            plan.extend(top_up.clone(), cells.clone());
+        }
     }
+    Some(plan)
 }
 
 /// The rows that each tenant reported, by cell and tenant.
@@ -146,12 +155,14 @@ fn sort_logs(
 ) -> Result<(Vec<StoredLog>, Vec<PathBuf>), StoreError> {
     let mut logs = Vec::new();
     let mut aside = Vec::new();
-    let mut found = files_below(&dir.join(CELLS_FOLDER))?;
+    let mut found: BTreeSet<PathBuf> = files_below(&dir.join(CELLS_FOLDER))?.into_iter().collect();
     let cells = plan.cells.iter();
     let cells = cells.map(|cell| (cell.block, &cell.id, &cell.tenants));
     // Trials get the block after the last, so that no block of cells contains one.
     let trials = plan.fault_trials.iter();
-    let trials = trials.map(|trial| (plan.blocks, &trial.id, &trial.tenants));
+    let last = plan.cells.iter().map(|cell| cell.block + 1).max();
+    let after = last.unwrap_or(plan.blocks);
+    let trials = trials.map(|trial| (after, &trial.id, &trial.tenants));
     for (block, id, tenants) in cells.chain(trials) {
         for tenant in tenants {
             let name = &tenant.tenant;
@@ -168,11 +179,13 @@ fn sort_logs(
                 continue;
             }
             match readable_rows(&path) {
-                Ok(rows) => {
-                    if rows < expected {
+                Ok(log) => {
+                    let rows = log.committed();
+                    warnings.extend(log.loss(&log_name));
+                    if rows < expected && log.lost() == 0 {
                         warnings.push(format!("{log_name} has {rows} of {expected} rows"));
                     }
-                    found.retain(|file| *file != path);
+                    found.remove(&path);
                     let key = SegmentKey {
                         session: 0,
                         block,
@@ -183,7 +196,7 @@ fn sort_logs(
                 }
                 Err(error) => {
                     warnings.push(format!("{error}; moved to {ASIDE_FOLDER}/"));
-                    found.retain(|file| *file != path);
+                    found.remove(&path);
                     aside.push(path);
                 }
             }
@@ -199,8 +212,8 @@ fn sort_logs(
     Ok((logs, aside))
 }
 
-/// Reads a log to its end and returns the number of its rows.
-fn readable_rows(path: &Path) -> Result<u64, StoreError> {
+/// Reads a log to its end, so that each of its rows is known to be readable.
+fn readable_rows(path: &Path) -> Result<SampleLog<BufReader<File>>, StoreError> {
     let mut log = SampleLog::open(path)?;
     loop {
         let rows = log.next_rows(1 << 16).map_err(|source| StoreError::Log {
@@ -208,7 +221,7 @@ fn readable_rows(path: &Path) -> Result<u64, StoreError> {
             source,
         })?;
         if rows.is_empty() {
-            return Ok(log.committed());
+            return Ok(log);
         }
     }
 }

@@ -5,20 +5,14 @@
 //! scheduled instant to completion. Times count from the start of the cell, so a log on the virtual
 //! clock depends on the seed alone. A tenant without such requests has no line.
 
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use gpubench_record::{Phase, SampleRow};
-use hdrhistogram::serialization::interval_log::{
-    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
-};
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-use super::checksums::verify;
 use super::error::StoreError;
 use super::json_lines::read_bytes;
 use super::replace::replace;
@@ -90,7 +84,8 @@ fn render(path: &Path, logs: &[StoredLog]) -> Result<Vec<u8>, StoreError> {
     Ok(text)
 }
 
-fn tag(cell: &str, tenant: &str) -> String {
+/// How the file names a tenant in a cell.
+pub(super) fn tag(cell: &str, tenant: &str) -> String {
     format!("{cell}/{tenant}")
 }
 
@@ -137,45 +132,6 @@ fn last_timestamp_ns(row: &SampleRow) -> u64 {
     row.latency_ns().map_or(row.t_sched_ns, |_| row.t_done_ns)
 }
 
-/// A `latencies.hlog`, with its histograms still encoded.
-#[derive(Debug)]
-pub(super) struct LatencyFile {
-    path: PathBuf,
-    encoded: BTreeMap<String, String>,
-}
-
-impl LatencyFile {
-    /// Reads the file at `path`.
-    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        verify(path)?;
-        let bytes = read_bytes(path)?;
-        let mut encoded = BTreeMap::new();
-        for entry in IntervalLogIterator::new(&bytes) {
-            let entry = entry.map_err(|error| unusable(path, &format!("{error:?}")))?;
-            if let LogEntry::Interval(interval) = entry {
-                let tag = interval.tag().map_or("", |tag| tag.as_str());
-                encoded.insert(tag.to_owned(), interval.encoded_histogram().to_owned());
-            }
-        }
-        Ok(Self {
-            path: path.to_path_buf(),
-            encoded,
-        })
-    }
-
-    /// The latencies of one tenant in one cell; none if the file has no such line.
-    pub(super) fn load(&self, cell: &str, tenant: &str) -> Result<Latencies, StoreError> {
-        let Some(encoded) = self.encoded.get(&tag(cell, tenant)) else {
-            return Latencies::new().map_err(|error| unusable(&self.path, &error));
-        };
-        let bytes = STANDARD.decode(encoded);
-        let bytes = bytes.map_err(|error| unusable(&self.path, &error))?;
-        let histogram = Deserializer::new().deserialize(&mut &*bytes);
-        let histogram = histogram.map_err(|error| unusable(&self.path, &error))?;
-        Ok(Latencies::from_histogram(histogram))
-    }
-}
-
 /// A latency log that cannot be written or read.
 pub(super) fn unusable(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Latencies {
@@ -191,10 +147,11 @@ mod tests {
     use gpubench_record::SampleRow;
     use proptest::prelude::*;
 
-    use super::{LatencyFile, write_latencies};
+    use super::write_latencies;
     use crate::latency::Latencies;
     use crate::store::SegmentKey;
     use crate::store::StoreError;
+    use crate::store::latency_file::LatencyFile;
     use crate::store::samples::StoredLog;
     use crate::store::samples_for_tests::{any_row, log_bytes, row};
 

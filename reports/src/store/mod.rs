@@ -10,11 +10,15 @@ mod events;
 mod finish;
 mod json_lines;
 mod latencies;
+mod latency_file;
+mod losses;
 mod parquet;
+mod parquet_reader;
 mod rebuild;
 mod record_json;
 mod replace;
 mod sample_columns;
+mod sample_file;
 mod sample_log;
 mod samples;
 #[cfg(test)]
@@ -22,6 +26,7 @@ pub(crate) mod samples_for_tests;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod torn_parquet;
 mod upgrade;
 
 use std::cell::OnceCell;
@@ -35,13 +40,14 @@ pub use checksums::CHECKSUMS_FILE;
 pub use error::{LogError, StoreError};
 pub use events::{EventLog, Events, TelemetryLog, parse_events, read_events};
 pub use finish::{Finished, finish};
-use latencies::LatencyFile;
+use latency_file::LatencyFile;
 pub use rebuild::UNSCORED;
 pub(crate) use record_json::to_json;
 pub use record_json::write_record_json;
 pub use sample_columns::SegmentKey;
+pub use sample_file::{SampleFile, Segment};
 pub use sample_log::{SampleLog, read_log};
-pub use samples::{SampleFile, Segment};
+
 pub use telemetry::{read_telemetry, write_telemetry};
 
 /// The record.
@@ -86,6 +92,7 @@ pub struct Record {
     run: RunRecord,
     warnings: Vec<String>,
     rebuilt: bool,
+    is_torn: bool,
     samples: OnceCell<SampleFile>,
     latencies: OnceCell<LatencyFile>,
 }
@@ -98,7 +105,7 @@ impl Record {
     /// When there is no record, it has another major version, or it cannot be read.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let record_json = dir.join(RECORD_FILE);
-        let (run, warnings, rebuilt) = if record_json.exists() {
+        let (run, mut warnings, rebuilt) = if record_json.exists() {
             (
                 record_json::read_record_json(&record_json)?,
                 Vec::new(),
@@ -113,11 +120,15 @@ impl Record {
                 dir: dir.to_path_buf(),
             });
         };
+        let losses = losses::losses(dir, &run.plan)?;
+        let is_torn = !losses.is_empty();
+        warnings.extend(losses);
         Ok(Self {
             dir: dir.to_path_buf(),
             run,
             warnings,
             rebuilt,
+            is_torn,
             samples: OnceCell::new(),
             latencies: OnceCell::new(),
         })
@@ -138,6 +149,11 @@ impl Record {
         &self.warnings
     }
 
+    /// Whether files of it were cut short; the warnings name them.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
     /// Whether it was rebuilt from events, and so has no scores.
     pub fn is_rebuilt(&self) -> bool {
         self.rebuilt
@@ -152,17 +168,15 @@ impl Record {
         if log.exists() {
             return read_log(&log);
         }
-        let rows = match self.sample_file()? {
+        let file = self.sample_file()?;
+        let rows = match file {
             Some(file) => file.load(cell, tenant)?,
             None => Vec::new(),
         };
-        if rows.is_empty() && !self.logged_nothing(cell, tenant) {
-            let (cell, tenant) = (cell.to_owned(), tenant.to_owned());
-            return Err(StoreError::NoSamples {
-                dir: self.dir.clone(),
-                cell,
-                tenant,
-            });
+        // The warnings name the rows that a torn file lost.
+        let is_torn = file.is_some_and(SampleFile::is_torn);
+        if rows.is_empty() && !is_torn && !self.logged_nothing(cell, tenant) {
+            return Err(self.no_samples(cell, tenant));
         }
         Ok(rows)
     }
@@ -174,15 +188,40 @@ impl Record {
     /// When they cannot be read, or there are neither.
     pub fn latencies(&self, cell: &str, tenant: &str) -> Result<Latencies, StoreError> {
         let path = self.dir.join(LATENCIES_FILE);
-        if !path.exists() {
+        if path.exists() {
+            return self
+                .latency_file(|| LatencyFile::open(&path))?
+                .load(cell, tenant);
+        }
+        let samples = self.dir.join(SAMPLES_FILE);
+        if log_path(&self.dir, cell, tenant)?.exists() || !samples.exists() {
             let rows = self.samples(cell, tenant)?;
             return Latencies::of(&rows).map_err(|error| latencies::unusable(&path, &error));
         }
-        if let Some(file) = self.latencies.get() {
-            return file.load(cell, tenant);
+        let file = self.latency_file(|| LatencyFile::of_samples(&samples))?;
+        if !file.has(cell, tenant) && !self.logged_nothing(cell, tenant) {
+            return Err(self.no_samples(cell, tenant));
         }
-        let file = LatencyFile::open(&path)?;
-        self.latencies.get_or_init(|| file).load(cell, tenant)
+        file.load(cell, tenant)
+    }
+
+    fn latency_file(
+        &self,
+        open: impl FnOnce() -> Result<LatencyFile, StoreError>,
+    ) -> Result<&LatencyFile, StoreError> {
+        if let Some(file) = self.latencies.get() {
+            return Ok(file);
+        }
+        let file = open()?;
+        Ok(self.latencies.get_or_init(|| file))
+    }
+
+    fn no_samples(&self, cell: &str, tenant: &str) -> StoreError {
+        StoreError::NoSamples {
+            dir: self.dir.clone(),
+            cell: cell.to_owned(),
+            tenant: tenant.to_owned(),
+        }
     }
 
     /// Whether the folder holds samples or latencies.

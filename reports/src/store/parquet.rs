@@ -1,13 +1,13 @@
-//! Reads and writes Parquet with fixed settings and bounded memory. The only file that uses polars.
+//! Writes Parquet with fixed settings and bounded memory. Only this file, `parquet_reader.rs` and
+//! `torn_parquet.rs` use polars.
 //!
-//! Equal input gives equal bytes: one row group per call, fixed pages and compression, no metadata
-//! but the schema, no statistics. Every failure is a typed error, a panic of the decoder included.
-//! Writing and comparing two million rows peaked at 60 MB.
+//! Equal input gives equal bytes: one row group per call, fixed pages and compression, no
+//! statistics, and no metadata but the schema and the legends of the columns. Writing and comparing
+//! two million rows peaked at 60 MB.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use polars_core::prelude::{
@@ -15,8 +15,7 @@ use polars_core::prelude::{
     Schema, Series,
 };
 use polars_io::prelude::{
-    BatchedWriter, ParallelStrategy, ParquetCompression, ParquetReader, ParquetWriter, SerReader,
-    StatisticsOptions,
+    BatchedWriter, KeyValueMetadata, ParquetCompression, ParquetWriter, StatisticsOptions,
 };
 
 use super::error::StoreError;
@@ -30,6 +29,23 @@ const COMPRESSION: ParquetCompression = ParquetCompression::Zstd(None);
 
 /// Bytes of a page before compression; the default of the format.
 const PAGE_BYTES: usize = 1 << 20;
+
+/// The columns of a table.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Every column with its type, in file order.
+    pub(super) columns: &'static [(&'static str, Kind)],
+    /// What the values of a column mean, by its name: codes and units. The file keeps it as
+    /// `gpubench.NAME`.
+    pub(super) legends: &'static [(&'static str, &'static str)],
+}
+
+impl Table {
+    /// The names of all columns.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.columns.iter().map(|(name, _)| *name).collect()
+    }
+}
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,35 +133,48 @@ impl Write for FirstError<'_> {
     }
 }
 
-/// Writes a Parquet file with these columns to `file`; `fill` adds the row groups.
+/// Writes the table as a Parquet file to `file`; `fill` adds the row groups.
 pub(super) fn write(
     file: &File,
     path: &Path,
-    columns: &[(&'static str, Kind)],
+    table: &Table,
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let fields = columns.iter();
-    let schema: Schema = fields
-        .map(|(name, kind)| (PlSmallStr::from_static(name), kind.polars()))
-        .collect();
     let first_error = RefCell::new(None);
-    let inner = ParquetWriter::new(FirstError {
+    let target = FirstError {
         file,
         first_error: &first_error,
-    })
-    .with_compression(COMPRESSION)
-    .with_statistics(StatisticsOptions::empty())
-    .with_data_page_size(Some(PAGE_BYTES))
-    .batched(&schema)
-    .map_err(|e| parquet_error(path, &e))?;
+    };
     let mut writer = Writer {
-        inner,
+        inner: begin(target, table).map_err(|e| parquet_error(path, &e))?,
         first_error: &first_error,
         path,
     };
     fill(&mut writer)?;
     let end = writer.inner.finish().map(|_| ());
     writer.checked(end)
+}
+
+/// The table as a Parquet file without rows: it has the schema.
+pub(super) fn empty(table: &Table) -> PolarsResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    begin(&mut bytes, table)?.finish()?;
+    Ok(bytes)
+}
+
+fn begin<W: Write>(target: W, table: &Table) -> PolarsResult<BatchedWriter<W>> {
+    let fields = table.columns.iter();
+    let schema: Schema = fields
+        .map(|(name, kind)| (PlSmallStr::from_static(name), kind.polars()))
+        .collect();
+    let legends = table.legends.iter();
+    let legends = legends.map(|(name, text)| (format!("gpubench.{name}"), (*text).to_owned()));
+    ParquetWriter::new(target)
+        .with_compression(COMPRESSION)
+        .with_statistics(StatisticsOptions::empty())
+        .with_data_page_size(Some(PAGE_BYTES))
+        .with_key_value_metadata(Some(KeyValueMetadata::from_static(legends.collect())))
+        .batched(&schema)
 }
 
 impl Writer<'_> {
@@ -175,122 +204,8 @@ impl Writer<'_> {
     }
 }
 
-/// Rows in the Parquet file at `path`.
-pub(super) fn row_count(path: &Path) -> Result<usize, StoreError> {
-    guarded(path, |file| ParquetReader::new(file).num_rows())
-}
-
-/// Reads `rows` rows of the Parquet file at `path`, from row `start`, of the named columns.
-pub(super) fn read<'a>(
-    path: &'a Path,
-    start: usize,
-    rows: usize,
-    columns: &[&str],
-) -> Result<Rows<'a>, StoreError> {
-    let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    let frame = guarded(path, |file| {
-        ParquetReader::new(file)
-            .with_slice(Some((start, rows)))
-            .with_columns(Some(columns))
-            .read_parallel(ParallelStrategy::None)
-            .set_rechunk(true)
-            .finish()
-    })?;
-    Ok(Rows { path, frame })
-}
-
-/// Rows read from a Parquet file, by column.
-#[derive(Debug)]
-pub(super) struct Rows<'a> {
-    path: &'a Path,
-    frame: DataFrame,
-}
-
-impl Rows<'_> {
-    /// How many rows were read.
-    pub(super) fn count(&self) -> usize {
-        self.frame.height()
-    }
-
-    pub(super) fn u8(&self, name: &str) -> Result<Vec<u8>, StoreError> {
-        self.complete(name, self.column(name, Column::u8)?.iter())
-    }
-
-    pub(super) fn u32(&self, name: &str) -> Result<Vec<u32>, StoreError> {
-        self.complete(name, self.column(name, Column::u32)?.iter())
-    }
-
-    pub(super) fn u64(&self, name: &str) -> Result<Vec<u64>, StoreError> {
-        self.complete(name, self.column(name, Column::u64)?.iter())
-    }
-
-    /// `None` where the file has a null.
-    pub(super) fn optional_u64(&self, name: &str) -> Result<Vec<Option<u64>>, StoreError> {
-        Ok(self.column(name, Column::u64)?.iter().collect())
-    }
-
-    pub(super) fn i32(&self, name: &str) -> Result<Vec<i32>, StoreError> {
-        self.complete(name, self.column(name, Column::i32)?.iter())
-    }
-
-    pub(super) fn f64(&self, name: &str) -> Result<Vec<f64>, StoreError> {
-        self.complete(name, self.column(name, Column::f64)?.iter())
-    }
-
-    pub(super) fn bool(&self, name: &str) -> Result<Vec<bool>, StoreError> {
-        self.complete(name, self.column(name, Column::bool)?.iter())
-    }
-
-    pub(super) fn text(&self, name: &str) -> Result<Vec<&str>, StoreError> {
-        self.complete(name, self.column(name, Column::str)?.iter())
-    }
-
-    fn column<'a, T>(
-        &'a self,
-        name: &str,
-        typed: impl FnOnce(&'a Column) -> PolarsResult<T>,
-    ) -> Result<T, StoreError> {
-        let column = self.frame.column(name).and_then(typed);
-        column.map_err(|error| parquet_error(self.path, &error))
-    }
-
-    /// The values of a column without nulls.
-    fn complete<T>(
-        &self,
-        name: &str,
-        values: impl Iterator<Item = Option<T>>,
-    ) -> Result<Vec<T>, StoreError> {
-        let values = values.enumerate();
-        values
-            .map(|(row, value)| {
-                value.ok_or_else(|| self.error(format!("row {row}: column {name} is null")))
-            })
-            .collect()
-    }
-
-    /// An error about these rows.
-    pub(super) fn error(&self, reason: String) -> StoreError {
-        StoreError::Parquet {
-            path: self.path.to_path_buf(),
-            reason,
-        }
-    }
-}
-
-/// Runs the decoder and turns a panic into an error: polars asserts the shape of an intact file.
-fn guarded<T>(path: &Path, decode: impl FnOnce(File) -> PolarsResult<T>) -> Result<T, StoreError> {
-    let file = File::open(path).map_err(StoreError::io("read", path))?;
-    match catch_unwind(AssertUnwindSafe(|| decode(file))) {
-        Ok(result) => result.map_err(|error| parquet_error(path, &error)),
-        Err(_) => Err(StoreError::Parquet {
-            path: path.to_path_buf(),
-            reason: "the file is damaged: the decoder panicked".to_owned(),
-        }),
-    }
-}
-
 /// An error of polars as one line.
-fn parquet_error(path: &Path, error: &PolarsError) -> StoreError {
+pub(super) fn parquet_error(path: &Path, error: &PolarsError) -> StoreError {
     let reason = error.to_string().replace(['\n', '\r'], " ");
     StoreError::Parquet {
         path: path.to_path_buf(),

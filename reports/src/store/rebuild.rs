@@ -44,13 +44,16 @@ pub(super) fn rebuild(
     let mut open_cell = None;
     for event in events {
         match event {
-            // `judge` reads trials from the events.
+            // `judge` reads trials, and the speed of the device, from the events.
             RunEvent::Began { .. }
             | RunEvent::TenantStarted { .. }
             | RunEvent::TenantEnded { .. }
             | RunEvent::FaultTrialBegan { .. }
             | RunEvent::FaultTrialEnded { .. }
-            | RunEvent::FaultTrialsStopped { .. } => {}
+            | RunEvent::FaultTrialsStopped { .. }
+            | RunEvent::Heated { .. }
+            | RunEvent::KeptWarm { .. }
+            | RunEvent::SpeedChecked { .. } => {}
             RunEvent::Calibrated {
                 calibration,
                 device,
@@ -80,6 +83,7 @@ pub(super) fn rebuild(
                 open_cell = None;
                 end_cell(&mut run, &mut warnings, &id, tenants, failure);
             }
+            RunEvent::ToppedUp { top_up, cells } => run.plan.extend(top_up, cells),
             RunEvent::Probed { result } => run.probes.push(result),
             RunEvent::Warning { text } => warnings.push(text),
             RunEvent::Ended { reason, at, .. } => {
@@ -126,11 +130,14 @@ fn unscored(
         probes: Vec::new(),
         service: Vec::new(),
         tenant_limits: Vec::new(),
+        dose_curves: Vec::new(),
         probe_figures: Vec::new(),
         fault_trials: Vec::new(),
         fault_trials_stopped: None,
         fault_tallies: Vec::new(),
         records_left_out: Vec::new(),
+        operator: Vec::new(),
+        device_speed: None,
         claims: Vec::new(),
     }
 }

@@ -4,11 +4,12 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 
 use super::error::StoreError;
-use super::parquet::{Kind, Rows, Values};
+use super::parquet::{Kind, Table, Values};
+use super::parquet_reader::Rows;
 
 /// Every column with its type, in file order. A timestamp that was never taken is null.
 /// `issuer_idle` separates lateness of the harness from lateness of the system.
-pub(super) const COLUMNS: [(&str, Kind); 14] = [
+const COLUMNS: [(&str, Kind); 14] = [
     ("session", Kind::U32),
     ("block", Kind::U32),
     ("cell", Kind::Text),
@@ -24,6 +25,30 @@ pub(super) const COLUMNS: [(&str, Kind); 14] = [
     ("gpu_ns", Kind::U64),
     ("issuer_idle", Kind::Bool),
 ];
+
+/// The table of samples, with the meaning of its codes and stamps.
+pub(super) const TABLE: Table = Table {
+    columns: &COLUMNS,
+    legends: &[
+        ("phase", "0 warmup, 1 closed, 2 open, 3 drain"),
+        ("status", "0 ok, 1 error, 2 unfinished, 3 wrong-result"),
+        ("error", "CUresult of the call that failed, else 0"),
+        ("t_sched_ns", STAMP),
+        ("t_issue_ns", STAMP),
+        ("t_ret_ns", STAMP),
+        ("t_done_ns", STAMP),
+        (
+            "gpu_ns",
+            "ns between the two device events of the request; null: not measured",
+        ),
+        (
+            "issuer_idle",
+            "whether the issuer was idle when the request came due",
+        ),
+    ],
+};
+
+const STAMP: &str = "ns since the common start of the cell; null: never taken";
 
 /// The columns that identify the tenant and cell of a row.
 pub(super) const KEY_COLUMNS: [&str; 4] = ["session", "block", "cell", "tenant"];
@@ -115,25 +140,20 @@ pub(super) fn rows_of(rows: &Rows<'_>) -> Result<Vec<SampleRow>, StoreError> {
     let (seq, error) = (rows.u64("seq")?, rows.i32("error")?);
     let (phase, status) = (rows.u8("phase")?, rows.u8("status")?);
     let idle = rows.bool("issuer_idle")?;
-    let (sched, issue) = (
-        rows.optional_u64("t_sched_ns")?,
-        rows.optional_u64("t_issue_ns")?,
-    );
-    let (ret, done) = (
-        rows.optional_u64("t_ret_ns")?,
-        rows.optional_u64("t_done_ns")?,
-    );
-    let gpu = rows.optional_u64("gpu_ns")?;
+    let stamps = |name: &str| rows.u64_or(name, MISSING);
+    let (sched, issue) = (stamps("t_sched_ns")?, stamps("t_issue_ns")?);
+    let (ret, done) = (stamps("t_ret_ns")?, stamps("t_done_ns")?);
+    let gpu = stamps("gpu_ns")?;
     let unknown = |row: usize, name: &str| rows.error(format!("row {row}: {name} is not 0 to 3"));
     (0..rows.count())
         .map(|i| {
             Ok(SampleRow {
                 seq: seq[i],
-                t_sched_ns: sched[i].unwrap_or(MISSING),
-                t_issue_ns: issue[i].unwrap_or(MISSING),
-                t_ret_ns: ret[i].unwrap_or(MISSING),
-                t_done_ns: done[i].unwrap_or(MISSING),
-                gpu_ns: gpu[i].unwrap_or(MISSING),
+                t_sched_ns: sched[i],
+                t_issue_ns: issue[i],
+                t_ret_ns: ret[i],
+                t_done_ns: done[i],
+                gpu_ns: gpu[i],
                 error: error[i],
                 phase: Phase::from_u8(phase[i]).ok_or_else(|| unknown(i, "phase"))?,
                 status: SampleStatus::from_u8(status[i]).ok_or_else(|| unknown(i, "status"))?,

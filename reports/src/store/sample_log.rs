@@ -18,6 +18,7 @@ use super::error::{LogError, StoreError};
 pub struct SampleLog<R> {
     source: R,
     committed: u64,
+    lost: u64,
     next_row: u64,
 }
 
@@ -60,19 +61,33 @@ impl<R: Read> SampleLog<R> {
             });
         }
         let rows_in_file = bytes.saturating_sub(HEADER_BYTES as u64) / ROW_BYTES as u64;
-        if committed > rows_in_file {
-            return Err(LogError::Truncated { committed, bytes });
-        }
         Ok(Self {
             source,
-            committed,
+            committed: committed.min(rows_in_file),
+            lost: committed.saturating_sub(rows_in_file),
             next_row: 0,
         })
     }
 
-    /// Rows that the tenant committed.
+    /// Rows that the tenant committed and that the file holds.
     pub fn committed(&self) -> u64 {
         self.committed
+    }
+
+    /// Committed rows behind the end of a file that was cut short.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What a file that was cut short lost, for a person.
+    pub(super) fn loss(&self, name: &str) -> Option<String> {
+        let all = self.committed + self.lost;
+        (self.lost > 0).then(|| {
+            format!(
+                "{name} is torn: {} of {all} committed rows are read",
+                self.committed
+            )
+        })
     }
 
     /// The next rows, `limit` at most; none at the end of the log.
@@ -97,7 +112,7 @@ impl<R: Read> SampleLog<R> {
     }
 }
 
-/// All committed rows of the log at `path`.
+/// The committed rows of the log at `path`, of a torn one up to the tear.
 ///
 /// # Errors
 /// When the log cannot be read to its last committed row.
@@ -144,10 +159,10 @@ mod tests {
         ));
         assert!(matches!(read(&[0; 256]), Err(LogError::Magic)));
         let torn = &bytes[..bytes.len() - ROW_BYTES / 2];
-        assert!(matches!(
-            read(torn),
-            Err(LogError::Truncated { committed: 2, .. })
-        ));
+        assert_eq!(read(torn).unwrap(), [row_with_seq(0)]);
+        let log = SampleLog::new(torn, torn.len() as u64).unwrap();
+        let loss = log.loss("the log").unwrap();
+        assert_eq!(loss, "the log is torn: 1 of 2 committed rows are read");
         let mut greedy = bytes.clone();
         greedy[CAPACITY_OFFSET] = 1;
         assert!(matches!(

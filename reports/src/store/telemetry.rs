@@ -4,10 +4,23 @@ use std::path::Path;
 
 use gpubench_record::TelemetryRow;
 
-use super::checksums::verify;
 use super::error::StoreError;
-use super::parquet::{self, Kind, ROW_GROUP_ROWS, Rows, Values};
+use super::parquet::{self, Kind, ROW_GROUP_ROWS, Table, Values};
+use super::parquet_reader::{Reader, Rows};
 use super::replace::replace;
+
+/// The table of readings, with the meaning of its columns.
+pub(super) const TABLE: Table = Table {
+    columns: &COLUMNS,
+    legends: &[
+        ("t_ns", "ns since the start of the session's clock"),
+        (
+            "cell",
+            "id of the cell in which it was read; empty between cells",
+        ),
+        ("value", "in the unit of the same row"),
+    ],
+};
 
 const COLUMNS: [(&str, Kind); 6] = [
     ("t_ns", Kind::U64),
@@ -27,7 +40,7 @@ pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreEr
     replace(
         path,
         |file, part| {
-            parquet::write(file, part, &COLUMNS, |writer| {
+            parquet::write(file, part, &TABLE, |writer| {
                 for group in rows.chunks(ROW_GROUP_ROWS) {
                     writer.row_group(group.len(), to_columns(group))?;
                 }
@@ -35,7 +48,7 @@ pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreEr
             })
         },
         |part| {
-            let stored = decode(part)?;
+            let stored = read_telemetry(part)?;
             let same = |(a, b): (&TelemetryRow, &TelemetryRow)| {
                 a == b && a.value.to_bits() == b.value.to_bits()
             };
@@ -50,29 +63,15 @@ pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreEr
     )
 }
 
-/// Reads the readings in the Parquet file at `path`.
+/// Reads the readings in the Parquet file at `path`, of a torn one up to the tear.
 ///
 /// # Errors
 /// When the file does not match its checksum, is no Parquet file, or lacks a column.
 pub fn read_telemetry(path: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
-    verify(path)?;
-    decode(path)
-}
-
-fn decode(path: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
-    let total = parquet::row_count(path)?;
-    let names = COLUMNS.map(|(name, _)| name);
+    let reader = Reader::open(path, &TABLE)?;
     let mut readings = Vec::new();
-    while readings.len() < total {
-        let limit = ROW_GROUP_ROWS.min(total - readings.len());
-        let rows = parquet::read(path, readings.len(), limit, &names)?;
-        if rows.count() == 0 {
-            return Err(rows.error(format!(
-                "its header counts {total} readings, but it holds {}",
-                readings.len()
-            )));
-        }
-        readings.extend(from_columns(&rows)?);
+    for chunk in reader.chunks() {
+        readings.extend(from_columns(&reader.read(chunk.clone(), &TABLE.names())?)?);
     }
     Ok(readings)
 }

@@ -1,5 +1,6 @@
 //! Record folders for the tests of this room: finished, crashed and damaged.
 
+mod cuts;
 mod finishing;
 mod latencies;
 mod old_formats;

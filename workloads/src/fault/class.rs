@@ -33,6 +33,20 @@ impl Class {
             Self::Service => "service",
         }
     }
+
+    /// The name on the command line and in profiles: the sub-axis of the fault axis.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Control => "fault/control",
+            Self::Api => "fault/api",
+            Self::Process => "fault/process",
+            Self::Starvation => "fault/starvation",
+            Self::Sm => "fault/sm",
+            Self::Mmu => "fault/mmu",
+            Self::Service => "fault/service",
+        }
+    }
 }
 
 /// The severity of a fault, whichever tenants it reaches. Trials run in this order.

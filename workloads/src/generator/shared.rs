@@ -37,7 +37,8 @@ struct Journal {
     unfinished: u64,
     failure: Option<DeviceError>,
     reaper_fifo: bool,
-    reaper_gaps: Option<Gaps>,
+    /// With its late stamps.
+    reaper_gaps: Option<(Gaps, Gaps)>,
 }
 
 impl Shared {
@@ -125,7 +126,7 @@ impl Shared {
     }
 
     /// Keeps whether the reaper had the real-time class, and its gaps of the open loop.
-    pub(super) fn note_reaper(&self, fifo: bool, gaps: Option<Gaps>) {
+    pub(super) fn note_reaper(&self, fifo: bool, gaps: Option<(Gaps, Gaps)>) {
         let mut journal = self.journal();
         (journal.reaper_fifo, journal.reaper_gaps) = (fifo, gaps);
     }
@@ -137,10 +138,12 @@ impl Shared {
             closed: PhaseGaps {
                 issuer: closed,
                 reaper: None,
+                late_ends: None,
             },
             open: PhaseGaps {
                 issuer: open,
-                reaper: journal.reaper_gaps,
+                reaper: journal.reaper_gaps.map(|(gaps, _)| gaps),
+                late_ends: journal.reaper_gaps.map(|(_, late)| late),
             },
         });
         Outcome {

@@ -11,7 +11,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::compute::THREADS;
 use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{spec, whole_sms};
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
 
 /// Request length in additions per thread.
 const ADDITIONS_KNOB: Knob = Knob {
@@ -39,6 +39,8 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
+            expected: expected::ATOMICS,
+            saturating_sms: expected::sms_of_atomics,
             throttle: Throttle::Blocks,
             ..More::NONE
         },
@@ -56,7 +58,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: of_all,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::ATOMICS,
+            ..More::NONE
+        },
     },
 ];
 

@@ -1,10 +1,16 @@
 //! Finds the parameters with which one request takes the target time on this device.
 //!
-//! A request costs a fixed part and a part proportional to the workload's knob. Two measurements
-//! give both, and the next value follows from them. A victim that could use more than its share of
-//! a resource gets fewer blocks, then smaller ones, until it cannot. Its demand is measured with
-//! short requests, from the proportional part alone, because the fixed part would make it look
-//! smaller.
+//! Records compare only where victims do the same work, so no parameter may follow the noise of a
+//! measurement. Parameters are derived from what the device reports
+//! ([`expected`](super::expected)). Measurements only check them, with wide limits: the length of a
+//! request within its tolerance, the demand of a victim at most its share. Where a check fails, a
+//! search finds the value, which is then rounded to a coarse grid around the derived one.
+//!
+//! The search: a request costs a fixed part and a part proportional to the workload's knob. Two
+//! measurements give both, and the next value follows from them. A victim that could use more than
+//! its share of a resource gets fewer blocks, then smaller ones, until it cannot. Its demand is
+//! measured with short requests, from the proportional part alone, because the fixed part would
+//! make it look smaller.
 //!
 //! Where one step of the knob is long, as with allocations, some lengths are impossible. A victim
 //! is then refused with the nearest possible length; an aggressor uses the nearest.
@@ -18,10 +24,17 @@ use crate::clock::Time;
 use search::Search;
 
 mod fit;
+mod grid;
 mod search;
 
 /// An abiding victim demands at most this fraction of its share, in every resource.
 pub(super) const DEMAND_OF_SHARE: f64 = 0.9;
+
+/// A derived number of blocks stays if the measured demand is between these fractions of the share.
+const DEMAND_KEPT: [f64; 2] = [0.4, 1.0];
+
+/// The part of a request that is no work: a launch, in a round figure.
+const FIXED_NS: f64 = 5_000.0;
 
 /// The parameter that limits a victim with pauses: maximum work per second.
 const RATE: &str = "rate_per_s";
@@ -119,14 +132,12 @@ fn calibrate_with(
                 service_ns,
                 takes_nearest: false,
             };
-            let spec = match workload.throttle() {
-                Throttle::None => search.tune(first, service_ns, CLOSE)?.spec,
+            let shape = match workload.throttle() {
+                Throttle::None => first,
                 Throttle::Blocks => search.within_share(first, props, share)?,
                 Throttle::Pauses => search.at_a_pace(first, share)?,
             };
-            let found = search.bench.measure(&spec, REQUESTS_FINAL)?;
-            search.accept(found.service_ns)?;
-            (spec, found)
+            search.at_length(&shape, props)?
         }
     };
     let requests = workload.knob.map_or(REQUESTS_FIXED, |_| REQUESTS_FINAL);

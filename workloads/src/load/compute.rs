@@ -7,7 +7,7 @@ use gpubench_kernels::{Cost, Launcher};
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::params::spec;
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload, chains};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload, chains, expected};
 
 /// Threads per block: eight warps with eight chains each hide the latency of the pipe, so one block
 /// keeps all four schedulers of its SM busy.
@@ -27,7 +27,10 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: chains::on_whole_sms,
     setup: chain,
     verify: verify_chain,
-    more: More::NONE,
+    more: More {
+        expected: expected::SINGLE_PRECISION,
+        ..More::NONE
+    },
 }];
 
 /// Request length in iterations of the chain.

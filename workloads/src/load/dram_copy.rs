@@ -4,7 +4,7 @@ use gpubench_kernels::Kernel;
 use gpubench_record::{Role, SubAxis};
 
 use super::window_copy::{COPY_KNOB, WindowCopy, from_every_sm, verify_copy};
-use super::{Ceiling, More, Workload};
+use super::{Ceiling, More, Workload, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -21,6 +21,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
     verify: verify_copy,
     more: More {
+        expected: expected::DRAM,
         ceiling: Some(Ceiling::Dram),
         ..More::NONE
     },

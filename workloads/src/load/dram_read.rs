@@ -8,7 +8,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::l2_reads::NO_SUCH_SUM;
 use super::one_launch::verify_kernel;
 use super::window_copy::{COPY_KNOB, Cut, cut, from_every_sm};
-use super::{Ceiling, Gpu, LoadError, More, Params, Prepared, Workload};
+use super::{Ceiling, Gpu, LoadError, More, Params, Prepared, Workload, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -25,6 +25,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup,
     verify,
     more: More {
+        expected: expected::DRAM,
         ceiling: Some(Ceiling::Dram),
         ..More::NONE
     },

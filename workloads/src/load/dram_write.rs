@@ -8,7 +8,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::dram_read::Windowed;
 use super::one_launch::verify_kernel;
 use super::window_copy::{COPY_KNOB, from_every_sm};
-use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload};
+use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -25,6 +25,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup,
     verify,
     more: More {
+        expected: expected::DRAM,
         ceiling: Some(Ceiling::Dram),
         ..More::NONE
     },

@@ -4,7 +4,7 @@ use gpubench_kernels::Kernel;
 use gpubench_record::{Role, SubAxis};
 
 use super::compute::{CHAIN_KNOB, verify_chain};
-use super::{Ceiling, More, Workload, chains, compute};
+use super::{Ceiling, More, Workload, chains, compute, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -21,6 +21,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup: compute::chain,
     verify: verify_chain,
     more: More {
+        expected: expected::SINGLE_PRECISION,
         ceiling: Some(Ceiling::Single),
         ..More::NONE
     },

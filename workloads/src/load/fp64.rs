@@ -6,7 +6,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::chains::chain;
 use super::one_launch::verify_kernel;
-use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, chains, compute};
+use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, chains, compute, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
@@ -23,7 +23,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_whole_sms,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::DOUBLE_PRECISION,
+            ..More::NONE
+        },
     },
     Workload {
         name: "fp64-hog",
@@ -39,6 +42,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
+            expected: expected::DOUBLE_PRECISION,
             ceiling: Some(Ceiling::Double),
             ..More::NONE
         },

@@ -27,6 +27,9 @@ const SLICES_KNOB: Knob = Knob {
     max: u32::MAX as u64,
 };
 
+/// Slices in a second, in round figures: launches take most of the time on any device.
+const SLICES_PER_S: f64 = 305e3;
+
 /// Minimum slices of a layer.
 const SLICES_PER_LAYER: u64 = 16;
 
@@ -54,8 +57,17 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess,
     setup,
     verify: check::verify,
-    more: More::NONE,
+    more: More {
+        expected: |_, spec| slices_per_s(spec),
+        ..More::NONE
+    },
 }];
+
+/// Operations per second at the usual number of slices. The matrix product has nearly all of them.
+fn slices_per_s(spec: &WorkloadSpec) -> Option<f64> {
+    let (rows, cols) = (spec.params.get("rows")?, spec.params.get("cols")?);
+    Some(SLICES_PER_S * 2.0 * (rows * cols) as f64)
+}
 
 fn first_guess(
     name: &'static str,

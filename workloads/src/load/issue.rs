@@ -6,7 +6,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::chains::chain;
 use super::one_launch::verify_kernel;
-use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
+use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
@@ -23,7 +23,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_whole_sms,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::ISSUE,
+            ..More::NONE
+        },
     },
     Workload {
         name: "issue-hog",
@@ -38,7 +41,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_every_sm,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::ISSUE,
+            ..More::NONE
+        },
     },
 ];
 

@@ -7,7 +7,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::l2_reads::{NO_SUCH_SUM, PASSES_KNOB};
 use super::one_launch::{OneLaunch, verify_kernel};
-use super::{Gpu, LoadError, More, Params, Prepared, Workload, shared};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload, expected, shared};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
@@ -24,7 +24,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: shared::on_whole_sms,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::L1,
+            ..More::NONE
+        },
     },
     Workload {
         name: "l1-hog",
@@ -39,7 +42,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: shared::on_every_sm,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::L1,
+            ..More::NONE
+        },
     },
 ];
 

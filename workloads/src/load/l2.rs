@@ -7,7 +7,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::calibrate::DEMAND_OF_SHARE;
 use super::l2_reads::{L2Reads, PASSES_KNOB, buffer_bytes, reads_spec, verify_reads};
 use super::params::whole_sms;
-use super::{LoadError, More, Throttle, Workload};
+use super::{LoadError, More, Throttle, Workload, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -24,6 +24,8 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
     verify: verify_reads,
     more: More {
+        expected: expected::L2,
+        saturating_sms: expected::sms_of_loads,
         throttle: Throttle::Blocks,
         ..More::NONE
     },

@@ -5,7 +5,7 @@ use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, buffer_bytes, reads_spec, verify_reads};
-use super::{LoadError, More, Workload};
+use super::{LoadError, More, Workload, expected};
 
 /// Fraction of L2 that it reads: it fits also where the cache has two halves that each keep a copy
 /// of the other side's data (as on GA100 and GH100).
@@ -25,7 +25,10 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess,
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
     verify: verify_reads,
-    more: More::NONE,
+    more: More {
+        expected: expected::L2,
+        ..More::NONE
+    },
 }];
 
 fn first_guess(

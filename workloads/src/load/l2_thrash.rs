@@ -6,7 +6,7 @@ use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, reads_spec, verify_reads};
-use super::{Gpu, LoadError, More, Prepared, Workload};
+use super::{Gpu, LoadError, More, Prepared, Workload, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -22,7 +22,10 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess,
     setup,
     verify: verify_reads,
-    more: More::NONE,
+    more: More {
+        expected: expected::L2,
+        ..More::NONE
+    },
 }];
 
 fn first_guess(

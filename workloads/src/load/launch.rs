@@ -20,6 +20,10 @@ pub(super) const LAUNCHES_KNOB: Knob = Knob {
     max: u32::MAX as u64,
 };
 
+/// Launches that a host queues in a second, in round figures, and with a wait for each.
+pub(super) const LAUNCHES_PER_S: f64 = 430e3;
+const WAITED_LAUNCHES_PER_S: f64 = 148e3;
+
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
@@ -35,7 +39,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: burst_spec,
         setup: queued,
         verify: verify_burst,
-        more: More::NONE,
+        more: More {
+            expected: |_, _| Some(LAUNCHES_PER_S),
+            ..More::NONE
+        },
     },
     Workload {
         name: "launch-sync",
@@ -50,7 +57,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: burst_spec,
         setup: waited_for,
         verify: verify_burst,
-        more: More::NONE,
+        more: More {
+            expected: |_, _| Some(WAITED_LAUNCHES_PER_S),
+            ..More::NONE
+        },
     },
 ];
 

@@ -20,5 +20,8 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: launch::burst_spec,
     setup: launch::queued,
     verify: launch::verify_burst,
-    more: More::NONE,
+    more: More {
+        expected: |_, _| Some(launch::LAUNCHES_PER_S),
+        ..More::NONE
+    },
 }];

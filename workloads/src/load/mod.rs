@@ -10,6 +10,7 @@ use gpubench_record::Role;
 mod calibrate;
 mod chains;
 mod error;
+mod expected;
 mod l2_reads;
 mod measure;
 mod one_launch;

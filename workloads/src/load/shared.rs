@@ -9,7 +9,7 @@ use super::compute::THREADS;
 use super::l2_reads::{NO_SUCH_SUM, PASSES_KNOB};
 use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{spec, whole_sms};
-use super::{Gpu, LoadError, More, Params, Prepared, Workload};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload, expected};
 
 /// Shared memory that a launch may use without an opt-in, on every architecture (CUDA C++
 /// Programming Guide, "Shared memory").
@@ -30,7 +30,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: on_whole_sms,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::SHARED,
+            ..More::NONE
+        },
     },
     Workload {
         name: "shared-hog",
@@ -45,7 +48,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: on_every_sm,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::SHARED,
+            ..More::NONE
+        },
     },
 ];
 

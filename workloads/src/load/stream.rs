@@ -6,7 +6,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::params::whole_sms;
 use super::window_copy::{COPY_KNOB, WindowCopy, copy_spec, verify_copy};
-use super::{LoadError, More, Throttle, Workload};
+use super::{LoadError, More, Throttle, Workload, expected};
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -23,6 +23,8 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
     verify: verify_copy,
     more: More {
+        expected: expected::DRAM,
+        saturating_sms: expected::sms_of_copies,
         throttle: Throttle::Blocks,
         ..More::NONE
     },

@@ -10,7 +10,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::chains::chain;
 use super::one_launch::verify_kernel;
-use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, chains, compute};
+use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, chains, compute, expected};
 
 /// The first architecture with tensor cores (CUDA C++ Programming Guide, "Compute capability 7.x").
 const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
@@ -35,6 +35,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
+            expected: expected::TENSOR,
             needs: "tensor cores, and a driver that accepts their instructions",
             lacks,
             ..More::NONE
@@ -54,6 +55,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
+            expected: expected::TENSOR,
             ceiling: Some(Ceiling::Tensor),
             needs: "tensor cores, and a driver that accepts their instructions",
             lacks,

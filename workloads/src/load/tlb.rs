@@ -11,7 +11,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::compute::THREADS;
 use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{SIZE_MAX, spec, whole_sms};
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
 
 /// Request length in loads per thread.
 const STEPS_KNOB: Knob = Knob {
@@ -36,6 +36,8 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
+            expected: expected::PAGES,
+            saturating_sms: expected::sms_of_loads,
             throttle: Throttle::Blocks,
             ..More::NONE
         },
@@ -53,7 +55,10 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: of_all,
         setup,
         verify,
-        more: More::NONE,
+        more: More {
+            expected: expected::PAGES,
+            ..More::NONE
+        },
     },
 ];
 

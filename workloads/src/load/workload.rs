@@ -7,6 +7,7 @@ use gpubench_kernels::driver::{Context, DeviceProps, DriverError, Stream};
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::LoadError;
+use super::expected::{self, Expected};
 
 /// A load that a tenant can run. Every workload sets every field; fields with a usual default are
 /// in [`More`].
@@ -74,6 +75,10 @@ pub(super) struct More {
     pub(super) answers: &'static [i32],
     /// See [`Workload::ceiling`].
     pub(super) ceiling: Option<Ceiling>,
+    /// Its rate by the figures that the device reports.
+    pub(super) expected: Expected,
+    /// Number of SMs that saturate its resource, for a throttle by blocks.
+    pub(super) saturating_sms: fn(&DeviceProps) -> f64,
     /// See [`Workload::needs`].
     pub(super) needs: &'static str,
     /// See [`Workload::lacks`].
@@ -81,12 +86,14 @@ pub(super) struct More {
 }
 
 impl More {
-    /// The kernel's counter, no throttle, no answers, no ceiling, no needs.
+    /// The kernel's counter, no throttle, no answers, no ceiling, no expected rate, no needs.
     pub(super) const NONE: Self = Self {
         counter: None,
         throttle: Throttle::None,
         answers: &[],
         ceiling: None,
+        expected: expected::UNKNOWN,
+        saturating_sms: |props| f64::from(props.sm_count),
         needs: "",
         lacks: |_| Ok(None),
     };
@@ -130,6 +137,16 @@ impl Workload {
     #[must_use]
     pub const fn ceiling(&self) -> Option<Ceiling> {
         self.more.ceiling
+    }
+
+    /// The work per second of these parameters by the figures that the device reports.
+    pub(super) fn expected_per_s(&self, props: &DeviceProps, spec: &WorkloadSpec) -> Option<f64> {
+        (self.more.expected)(props, spec)
+    }
+
+    /// Number of SMs that saturate its resource by the figures that the device reports.
+    pub(super) fn saturating_sms(&self, props: &DeviceProps) -> f64 {
+        (self.more.saturating_sms)(props)
     }
 
     /// Its needs beyond those of every device and mechanism; empty for none.

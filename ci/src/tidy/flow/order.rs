@@ -21,6 +21,7 @@ pub(super) const HOUSES: &[House] = &[
             "run",
             "gate",
             "score",
+            "claims",
             "judge",
         ],
         sees_all: &["lib", "main", "cli"],

@@ -35,7 +35,8 @@ pub struct Table {
     pub name: String,
     /// Product names, as reported by the driver.
     pub products: Vec<String>,
-    /// Nominal memory of the GPU.
+    /// Memory of the GPU as its name states it. Sources state usable memory in GiB, and the names
+    /// of several GPUs count GiB too, so instances together can have more than this.
     pub memory_gb: f64,
     /// SMs of the whole GPU.
     pub sm: Option<u32>,
@@ -119,6 +120,14 @@ impl Table {
         names.join(", ")
     }
 
+    /// Usable memory of the whole GPU in decimal gigabytes: that of its name, or that of the
+    /// largest legal mix of instances where that is more. What MIG holds fits the GPU.
+    pub fn usable_gb(&self) -> f64 {
+        let of_mix = |mix: &Vec<&Profile>| mix.iter().map(|profile| profile.memory_gb()).sum();
+        let mixes = placement::mixes(self);
+        mixes.iter().map(of_mix).fold(self.memory_gb, f64::max)
+    }
+
     /// Speed of an instance relative to the whole GPU, by SMs; `None` if a count is unknown.
     pub fn speed(&self, profile: &Profile) -> Option<f64> {
         Some(f64::from(profile.sm?) / f64::from(self.sm?))
@@ -200,6 +209,10 @@ mod tests {
             Ok(&"H200-141".to_owned())
         );
         assert_eq!(table("h200").map(|table| table.memory_gb), Ok(141.0));
+        // Two instances of 69.5 GiB.
+        let usable_gb = table("h200").map(Table::usable_gb);
+        assert_eq!(usable_gb, Ok(2.0 * 69.5 * GB_PER_GIB));
+        assert_eq!(table("A100-80").map(Table::usable_gb), Ok(80.0));
         for ambiguous in ["A100", "H1", "", "H200-"] {
             assert!(table(ambiguous).is_err(), "{ambiguous}");
         }

@@ -116,7 +116,7 @@ impl Demand {
 
     /// Memory of one GPU.
     pub fn gpu_memory_gb(&self) -> Result<f64, PredictError> {
-        let of_table = self.mig_table()?.map(|table| table.memory_gb);
+        let of_table = self.mig_table()?.map(|table| table.usable_gb());
         let found = self
             .memory_gb
             .or(of_table)

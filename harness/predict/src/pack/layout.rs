@@ -166,7 +166,7 @@ fn describe(
         spare_memory_gb: memory_gb - needed_gb,
         spare_sm,
         outside_sm: sm.zip(table.sm).map(|(sm, all)| all.saturating_sub(sm)),
-        outside_memory_gb: (table.memory_gb - memory_gb).max(0.0),
+        outside_memory_gb: (table.usable_gb() - memory_gb).max(0.0),
         instances,
     })
 }

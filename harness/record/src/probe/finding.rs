@@ -15,6 +15,9 @@ use super::out_of_memory::ExhaustTrial;
 pub struct ProbeResult {
     /// Canonical variant.
     pub variant: String,
+    /// Device time that it took, opening and closing contexts included. Absent before format 2.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
     /// What was found.
     #[serde(flatten)]
     pub found: ProbeFound,

@@ -2,6 +2,8 @@
 
 use gpubench_record::{Condition, Gate, GateState, OutcomeKind, Phase};
 
+use crate::gate::ClockKind;
+use crate::gate::figure::AGGRESSOR_IDLE_CLOSED_RATIO;
 use crate::gate::fixture::{MS, World, back_to_back};
 
 #[test]
@@ -11,6 +13,33 @@ fn aggressor_figures_come_from_whole_cycles() {
     assert!((result.rates["achieved_dose_ratio"] - 1e3 / 3.0 / 400.0).abs() < 1e-12);
     assert_eq!(result.rates["overlap_closed_ratio"], 1.0);
     assert_eq!(result.rates["aggressor_busy_open_ratio"], 1.0);
+}
+
+/// The aggressor pauses for 2 % of the closed loop; its pauses of 4 us between two requests are
+/// those of any loop.
+#[test]
+fn pauses_of_the_aggressor_are_a_figure_and_its_own_loop_is_none() {
+    let mut world = World::new(Condition::C, MS);
+    let mut now_ns = 0;
+    for row in &mut world.rows[1] {
+        if now_ns == 300 * MS {
+            now_ns += 17 * MS;
+        }
+        (row.t_sched_ns, row.t_issue_ns) = (now_ns + 4_000, now_ns + 4_000);
+        now_ns += 3 * MS;
+        row.t_done_ns = now_ns;
+    }
+    let rates = world.judge().rates;
+    let paused = rates[AGGRESSOR_IDLE_CLOSED_RATIO];
+    assert!((paused - 17.0 / 850.0).abs() < 1e-4, "{paused}");
+    assert!((rates["overlap_closed_ratio"] - 0.98).abs() < 0.002);
+    world.clock = ClockKind::Virtual;
+    assert!(
+        !world
+            .judge()
+            .rates
+            .contains_key(AGGRESSOR_IDLE_CLOSED_RATIO)
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::mechanism::HostFacts;
 use crate::mechanism::host::JournalLocation;
 use crate::plan::device_check::{self as planned, FULL_COPY, FULL_LOAD, PAIR_VICTIM, TENANT};
 use crate::profile::Profile;
-use crate::run::{self, HostSetup, Observer, RunPhase, Setup};
+use crate::run::{self, HostSetup, Setup, Silent};
 use crate::tenant::Spawner;
 pub use clocks::Clocks;
 
@@ -134,8 +134,8 @@ fn setup(
         })?,
         ptx_hash: ptx_hash(),
         calibration: None,
-        probes: false,
-        escape: false,
+        kept: Vec::new(),
+        top_up: None,
         host: HostSetup::new(profile.clone(), facts, journal),
     })
 }
@@ -213,15 +213,4 @@ fn rate(record: &Record, cell: &Cell) -> Result<f64, String> {
         let ms = record.run().plan.durations.closed_ns / 1_000_000;
         format!("a closed loop of {ms} ms completed too few requests for a rate")
     })
-}
-
-/// No progress is shown.
-struct Silent;
-
-impl Observer for Silent {
-    fn phase(&mut self, _: &RunPhase) {}
-
-    fn cell_begins(&mut self, _: &Cell) {}
-
-    fn cell_ends(&mut self, _: &Cell, _: Option<&str>) {}
 }

@@ -15,17 +15,17 @@ fn every_built_in_profile_has_open_loops_that_give_a_p99() -> TestResult {
         let plan = plan(&profile, &host(&[0; 6]), "ptx")?;
         assert!(plan.device_time_ns() <= profile.device_time.ns, "{name}");
         assert!(!plan.cells.is_empty(), "{name}");
-        // Profiles for throughput and for a smoke test need no p99, and the default is limited to
-        // ten minutes.
-        let exempt = ["batch-training", "smoke", "default"].contains(&name.as_str());
+        // Profiles for throughput, for a smoke test and for the scaling table need no p99, and
+        // the default is limited to ten minutes.
+        let exempt = ["batch-training", "smoke", "default", "scaling"].contains(&name.as_str());
         let notes = notes(&plan, &profile);
         assert!(exempt || notes.is_empty(), "{name}: {notes:?}");
     }
     Ok(())
 }
 
-/// Profiles that follow no published work.
-const WITHOUT_SOURCE: [&str; 4] = ["default", "smoke", "nightly", "weekly"];
+/// Profiles that follow no published work; the last two serve the claims ledger, which has sources.
+const WITHOUT_SOURCE: [&str; 6] = ["default", "smoke", "nightly", "weekly", "claims", "scaling"];
 
 /// The sources that the comment at the head of a profile names.
 fn sources(text: &str) -> Option<String> {
@@ -137,5 +137,50 @@ fn built_in_profiles_keep_their_budgets_with_up_to_six_mechanisms() -> TestResul
             }
         }
     }
+    Ok(())
+}
+
+/// The sub-axes and mechanisms of the claims that a record of two tenants decides from its cells.
+#[test]
+fn the_profile_claims_measures_what_the_ledger_needs_and_nothing_else() -> TestResult {
+    use gpubench_record::{Axis, SubAxis};
+    use std::collections::BTreeSet;
+    let claims = crate::plan::ledger()?.claims;
+    let of_cells = |one: &&gpubench_record::Claim| {
+        let needs = one.quantity.map_or("", |quantity| quantity.needs());
+        let two = one.select.tenants.is_none_or(|tenants| tenants == 2);
+        two && one.select.profile.is_none()
+            && (needs.contains("cells") || needs.contains("tenants"))
+    };
+    let needed: BTreeSet<SubAxis> = claims
+        .iter()
+        .filter(of_cells)
+        .filter_map(|claim| claim.select.sub_axis)
+        .collect();
+    assert!(needed.len() >= 5, "{needed:?}");
+    let profile = built_in("claims")?;
+    let measured: BTreeSet<SubAxis> = plan(&profile, &host(&[0]), "ptx")?
+        .pairs
+        .iter()
+        .map(|pair| pair.sub_axis)
+        .collect();
+    assert_eq!(measured, needed);
+    assert!(claims.iter().any(|claim| claim.axis == Axis::Jitter));
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for claim in &claims {
+        names.extend(
+            claim
+                .mechanisms
+                .iter()
+                .chain(&claim.select.against)
+                .cloned(),
+        );
+    }
+    let wanted = crate::profile::Wanted::Names(names.iter().cloned().collect());
+    let sorted = |wanted: &crate::profile::Wanted| match wanted {
+        crate::profile::Wanted::All => BTreeSet::new(),
+        crate::profile::Wanted::Names(names) => names.iter().cloned().collect::<BTreeSet<_>>(),
+    };
+    assert_eq!(sorted(&profile.mechanisms), sorted(&wanted));
     Ok(())
 }

@@ -99,7 +99,12 @@ fn spare_blocks_are_planned_where_they_cost_no_p99() -> TestResult {
     assert!(blocks[2] >= 8, "{blocks:?}");
     // With a wide range, two spare blocks are the limit.
     let wide = Profile {
-        blocks: Blocks { min: 8, max: 100 },
+        blocks: Blocks {
+            min: 8,
+            max: 100,
+            top_up: false,
+            half_width: 0.0,
+        },
         device_time: Span::from_s(90),
         ..profile
     };

@@ -6,7 +6,7 @@ use gpubench_record::{Cell, Condition, Plan};
 use proptest::prelude::*;
 
 use super::{TestResult, built_in, host};
-use crate::plan::capability::Capabilities;
+use crate::plan::capability::{Capabilities, VariantRef};
 use crate::plan::{PlanError, plan};
 use crate::profile::units::Span;
 use crate::profile::{Overrides, Profile, parse};
@@ -155,5 +155,42 @@ fn pairs_of_blocks_are_shuffled_independently_and_groups_alternate() -> TestResu
     let mut visits: Vec<&str> = plan.cells.iter().map(|cell| cell.group.as_str()).collect();
     visits.dedup();
     assert_eq!(visits, ["g0", "g1", "g0", "g1", "g0", "g1"]);
+    Ok(())
+}
+
+#[test]
+fn each_switch_of_the_host_runs_the_native_and_the_unprotected_cells_again() -> TestResult {
+    let mut host = host(&[0, 1, 2]);
+    for member in &mut host.mechanisms {
+        let name = &member.variant.mechanism;
+        if name != "exclusive" {
+            member.unprotected = Some(VariantRef::new("open", "open"));
+        }
+        // The whole device does not exist in its state.
+        member.needs_native = name != "m3";
+    }
+    let plan = plan(&built_in("default")?, &host, "ptx")?;
+    let visits = plan.cells.chunk_by(|a, b| a.group == b.group);
+    let mut count = 0;
+    for visit in visits {
+        let group = &visit[0].group;
+        let blocks: BTreeSet<u32> = visit.iter().map(|cell| cell.block).collect();
+        for victim in visit
+            .iter()
+            .map(|cell| &cell.victim)
+            .collect::<BTreeSet<_>>()
+        {
+            for (condition, runs) in [(Condition::N, group != "g2"), (Condition::U, true)] {
+                let cells = visit.iter();
+                let own =
+                    cells.filter(|cell| cell.victim == *victim && cell.condition == condition);
+                let of: BTreeSet<u32> = own.map(|cell| cell.block).collect();
+                assert_eq!(of == blocks, runs, "{group} {victim} {condition:?}");
+            }
+        }
+        count += 1;
+    }
+    // Five pairs of blocks; the last group of a pair is the first of the next.
+    assert_eq!(count, 3 + 4 * 2);
     Ok(())
 }

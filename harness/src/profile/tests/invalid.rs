@@ -17,26 +17,37 @@ const INVALID: &[(&str, &str)] = &[
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
-         load, slo, slo_share, bursts, doses, device_time, telemetry_period, probe_windows, \
-         blocks, cell, cell_min, faults, thresholds, user-victim, time-slicing, mps, mps-quota, \
-         mps-static, mps-memory, mig, mig-mps, hami)",
+         load, slo, slo_share, bursts, doses, rotation, open_loops, device_time, \
+         telemetry_period, probe_windows, soak, blocks, cell, cell_min, faults, thresholds, \
+         margins, user-victim, time-slicing, mps, mps-quota, mps-static, mps-memory, mig, \
+         mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
-        "profile mine.toml:4: key `blocks.most`: unknown key (accepted: min or max)",
+        "profile mine.toml:4: key `blocks.most`: unknown key (accepted: min, max, \
+         top_up, half_width)",
+    ),
+    (
+        "version = 1\n[blocks]\nhalf_width = 0.6\n",
+        "profile mine.toml:3: key `blocks.half_width`: 0.6 is out of range (accepted: 0 to 0.5)",
+    ),
+    (
+        "version = 1\n[margins]\np99 = 0.0\n",
+        "profile mine.toml:3: key `margins.p99`: 0 is too small (accepted: 0.0001 to 10)",
     ),
     (
         "version = 1\n[thresholds]\nretention = 0.9\n",
         "profile mine.toml:3: key `thresholds.retention`: unknown key (accepted: \
          retention_l3, retention_l2, guarantee_l3, index_l1, jitter_negligible, \
-         jitter_low_medium, effectiveness_max, overlap_min, drift_max, blocks_min, \
-         jitter_requests_min)",
+         jitter_low_medium, effectiveness_max, overlap_min, drift_max, jitter_requests_min)",
     ),
     (
         "version = 1\naxes = [\n  \"compute\",\n  \"l3\",\n]\n",
         "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: memory, compute, \
-         bandwidth, jitter, power, compute/sm, compute/issue, compute/launch, compute/driver, \
-         bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, power/power)",
+         bandwidth, fault, jitter, power, compute/sm, compute/issue, compute/launch, \
+         compute/driver, bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, \
+         power/power, memory/cap, memory/residue, memory/visibility, fault/api, fault/process, \
+         fault/starvation, fault/sm, fault/mmu, fault/service)",
     ),
     (
         "version = 1\nprobe_windows = [\"10ms\", \"25ms\"]\n",
@@ -85,9 +96,10 @@ const INVALID: &[(&str, &str)] = &[
     (
         "version = 1\naxes = []\n",
         "profile mine.toml:2: key `axes`: an empty list (accepted: \"all\", memory, \
-         compute, bandwidth, jitter, power, compute/sm, compute/issue, compute/launch, \
+         compute, bandwidth, fault, jitter, power, compute/sm, compute/issue, compute/launch, \
          compute/driver, bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, \
-         power/power)",
+         power/power, memory/cap, memory/residue, memory/visibility, fault/api, fault/process, \
+         fault/starvation, fault/sm, fault/mmu, fault/service)",
     ),
     (
         "version = 1\n[cell]\nopen = \"2 seconds\"\n",
@@ -145,7 +157,7 @@ const INVALID: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[cell]\nclosed = \"100ms\"\n",
-        "profile mine.toml:3: key `cell.closed`: 100ms is too small (accepted: 125ms to 1h)",
+        "profile mine.toml:3: key `cell.closed`: 100ms is too small (accepted: 120ms to 1h)",
     ),
     (
         "version = 1\n[thresholds]\nretention_l3 = 0.7\n",

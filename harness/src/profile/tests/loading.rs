@@ -20,6 +20,7 @@ fn the_default_sets_every_key() -> TestResult {
         laid
     );
     assert_eq!(laid.thresholds, gpubench_record::Thresholds::default());
+    assert_eq!(laid.margins, gpubench_record::Margins::default());
     Ok(())
 }
 
@@ -60,7 +61,7 @@ fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
     let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
     let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, weekly, \
                 online-inference, notebooks, batch-training, student-lab, saas-hostile, \
-                oversubscription, or the path of a \
+                oversubscription, scaling, claims, or the path of a \
                 .toml file)";
     assert_eq!(unknown, Err(line.to_owned()));
     Ok(())

@@ -33,8 +33,8 @@ pub async fn measure(
     let mut total_ns = 0;
     for pair in 0..PAIRS {
         let mut rates = [0.0; 2];
-        for turn in 0..2 {
-            let is_observed = (pair + turn) % 2 == 1;
+        for half in 0..2 {
+            let is_observed = (pair + half) % 2 == 1;
             let observer = is_observed.then(|| Observer::start(tenants)).transpose()?;
             let entry = with_retries(tenants, 0, victim, share).await;
             if let Some(observer) = observer {

@@ -16,12 +16,25 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 const ATTEMPTS_WALL: u32 = 10;
 const PAUSE_WALL: Duration = Duration::from_millis(300);
 
-/// Calibrates one workload; on the wall clock a refused attempt is repeated.
+/// Calibrates one workload to the service time of the plan; on the wall clock a refused attempt is
+/// repeated.
 pub async fn with_retries(
     tenants: &mut TenantSet,
     slot: usize,
     name: &str,
     share: f64,
+) -> Result<CalibrationEntry, RunError> {
+    let service_ns = tenants.handles().setup.plan.service_ns;
+    with_retries_to(tenants, slot, name, share, service_ns).await
+}
+
+/// The same to this service time.
+pub async fn with_retries_to(
+    tenants: &mut TenantSet,
+    slot: usize,
+    name: &str,
+    share: f64,
+    service_ns: u64,
 ) -> Result<CalibrationEntry, RunError> {
     let is_program = name == USER_VICTIM;
     let attempts = if tenants.handles().setup.clock.is_virtual() || is_program {
@@ -29,7 +42,6 @@ pub async fn with_retries(
     } else {
         ATTEMPTS_WALL
     };
-    let service_ns = tenants.handles().setup.plan.service_ns;
     for number in 1..attempts {
         match attempt(tenants, slot, name, share, service_ns).await {
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {

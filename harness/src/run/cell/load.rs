@@ -15,6 +15,13 @@ const OUTSTANDING_MAX: u32 = 10_000;
 pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) -> LoadSpec {
     let durations = plan.durations_of(cell);
     let end_ns = durations.cell_ns();
+    // The victim's last request ends after its closed loop. Where neighbours stopped before, it
+    // would run in part without them, and the contended rate would be too high.
+    let neighbours_end_ns = if cell.closed_only {
+        end_ns + plan.durations.gap_ns
+    } else {
+        end_ns
+    };
     let native = calibration
         .entries
         .get(&cell.victim)
@@ -28,7 +35,7 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
     match cell.tenants[slot].role {
         Role::Idle => LoadSpec::Idle { end_ns },
         Role::Aggressor => LoadSpec::Aggressor {
-            end_ns,
+            end_ns: neighbours_end_ns,
             dose: cell.dose,
             period_ns: PERIOD_NS,
             depth: DEPTH,
@@ -38,11 +45,11 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
             warmup_end_ns: 0,
             closed_end_ns: 0,
             open_start_ns: 0,
-            open_end_ns: end_ns,
+            open_end_ns: neighbours_end_ns,
             rate_per_s,
             bursts: plan.bursts,
             seed: cell.schedule_seed ^ slot as u64,
-            outstanding_max: outstanding_max(end_ns),
+            outstanding_max: outstanding_max(neighbours_end_ns),
         },
         Role::Victim => {
             let closed_end_ns = durations.warmup_ns + durations.closed_ns;

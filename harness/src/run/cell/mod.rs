@@ -25,6 +25,7 @@ use super::tenant_set::{TenantSet, participants_of};
 use super::xids::XidMonitor;
 use super::{RunError, RunHandles};
 use crate::mechanism;
+use crate::plan::phase_ns;
 use crate::tenant::TenantError;
 
 /// Longest wait for a tenant to prepare.
@@ -211,11 +212,8 @@ async fn measure(
     let participants = members.iter().map(|(_, tenant)| tenant.participants());
     let ids = participants.flat_map(|ids| [ids.issuer, ids.reaper]);
     handles.expect(ids.chain([SAMPLER]).collect()).await?;
-    let times = Times {
-        t0_ns: setup.clock.start_ns(),
-        length_ns: setup.plan.durations_of(cell).cell_ns(),
-        period_ns: setup.plan.telemetry_period_ns,
-    };
+    let t0_ns = handles.start_ns().await? + phase_ns(&setup.plan, cell);
+    let times = Times::of_cell(&setup.plan, cell, t0_ns);
     let sampler = Sampler::start(&setup.clock, &setup.nvml, &cell.id, times, scope)?;
     let limit = if setup.clock.is_virtual() {
         LIMIT_VIRTUAL

@@ -16,6 +16,7 @@ pub async fn observe(
 ) -> Result<Surroundings, RunError> {
     let mut found = Surroundings {
         span: sampled.span,
+        sm_clock_khz: sampled.mean_sm_clock_khz(),
         unobserved: sampled.unobserved.clone(),
         ..Surroundings::default()
     };

@@ -132,7 +132,7 @@ pub async fn inject(
     let helper_pid = helper.as_ref().map(Tenant::pid);
     members.extend(helper.map(|tenant| (slots.len(), tenant)));
     let clock = &handles.setup.clock;
-    let t0_ns = clock.start_ns();
+    let t0_ns = handles.start_ns().await?;
     let action = action(tenants, trial, &members, t0_ns).await?;
     let mut ids = Vec::new();
     for (slot, tenant) in &members {

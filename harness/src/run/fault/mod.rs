@@ -14,6 +14,7 @@ mod reports;
 use std::time::Duration;
 
 use gpubench_record::{Calibration, Condition, EccCounts, FaultObservation, FaultTrial, RunEvent};
+use gpubench_workloads::fault::Class;
 
 use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
@@ -84,8 +85,9 @@ pub async fn campaign(
             recorder.event(&RunEvent::FaultTrialsStopped { id, reason })?;
             return Ok(());
         }
-        if service_gone {
-            // The next trial sets its mechanism up anew.
+        if service_gone || trial.class == Class::Service.as_str() {
+            // The next trial sets its mechanism up anew: a daemon can outlive a server that it
+            // does not replace.
             session.leave().await?;
         }
     }
@@ -150,7 +152,7 @@ async fn one(
     // Listed before the fault, which may end the servers.
     let services = match observe::servers(tenants).await? {
         Ok(services) => services,
-        // Xids of servers could not be told from those of other processes.
+        // Xids of servers could not be distinguished from those of other processes.
         Err(error) => {
             in_force = in_force.map(|why| why.or(Some(format!("servers are unknown: {error}"))));
             Vec::new()

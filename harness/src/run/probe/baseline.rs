@@ -9,7 +9,7 @@ use gpubench_record::{CompletedRequests, ProbeFound, WorkSeries, WorkloadSpec};
 use super::limit_bypass::NativeRate;
 use super::steps::step;
 use super::windows::per_window;
-use super::{VICTIM, limit_bypass};
+use super::{VICTIM, escape, limit_bypass};
 use crate::run::RunError;
 use crate::run::calibrate::one::with_retries;
 use crate::run::tenant_set::TenantSet;
@@ -60,7 +60,8 @@ pub async fn measure(
         service_ns: calibrated.service_ns,
         route_rates: Vec::new(),
     };
-    if tenants.handles().setup.escape {
+    let planned = &tenants.handles().setup.plan.probes;
+    if planned.iter().any(|name| name == escape::PROBE.name) {
         baseline.route_rates = limit_bypass::native(tenants, &baseline.spec).await?;
     }
     let requests = baseline.requests(watch_ns(tenants));

@@ -1,5 +1,4 @@
-//! Runs the probes after all cells, so that their use of memory affects no cell, and only with a
-//! flag.
+//! Runs the planned probes after all cells, so that their use of memory affects no cell.
 
 use gpubench_record::{Cell, ProbeFound, ProbeResult, RunEvent};
 
@@ -21,11 +20,19 @@ pub async fn campaign(
     observer: &mut dyn Observer,
 ) -> Result<(), RunError> {
     let setup = &handles.setup;
-    observer.phase(&RunPhase::ProbingDevice);
-    let baseline = full_device_baseline(handles, session, ledger).await?;
+    let all: Vec<&Probe> = CATALOGUE
+        .iter()
+        .filter(|probe| probe.is_planned(&setup.plan))
+        .collect();
+    let baseline = if all.iter().any(|probe| probe.needs_baseline()) {
+        observer.phase(&RunPhase::ProbingDevice);
+        full_device_baseline(handles, session, ledger).await?
+    } else {
+        Err("no probe needs it".to_owned())
+    };
     for planned in &setup.plan.mechanisms {
-        let applies = |probe: &&Probe| (probe.applies_to)(&planned.properties);
-        let probes: Vec<&Probe> = CATALOGUE.iter().filter(applies).collect();
+        let applies = |probe: &&&Probe| (probe.applies_to)(&planned.properties);
+        let probes: Vec<&Probe> = all.iter().filter(applies).copied().collect();
         let own = |cell: &&Cell| cell.variant == planned.variant;
         let Some(cell) = setup.plan.cells.iter().find(own) else {
             continue;
@@ -34,7 +41,7 @@ pub async fn campaign(
             continue;
         }
         observer.phase(&RunPhase::Probing(planned.variant.clone()));
-        let probes = probes.into_iter().filter(|probe| probe.flag.is_set(setup));
+        let probes = probes.into_iter();
         let runs = probes.flat_map(|probe| probe.runs.iter().map(move |run| (probe, run)));
         for (probe, run) in runs {
             if handles.waits.is_stopped() {
@@ -44,6 +51,7 @@ pub async fn campaign(
             let Ok(tenants) = session.ready(&MechanismKey::from(cell), ledger).await? else {
                 break;
             };
+            let began_ns = handles.now_ns().await?;
             let found = match one(tenants, &baseline, run).await {
                 // A failure of a tenant is a finding; every other error ends the run.
                 Err(RunError::Tenant(error)) => Err(error.to_string()),
@@ -53,8 +61,9 @@ pub async fn campaign(
                 name: probe.name.to_owned(),
                 reason,
             });
-            write(handles, &planned.variant, found)?;
             tenants.close().await?;
+            let took_ns = handles.now_ns().await?.saturating_sub(began_ns);
+            write(handles, &planned.variant, Some(took_ns), found)?;
         }
     }
     Ok(())
@@ -98,7 +107,7 @@ async fn full_device_baseline(
     tenants.close().await?;
     match found {
         Ok((baseline, found)) => {
-            write(handles, &cell.variant, found)?;
+            write(handles, &cell.variant, None, found)?;
             Ok(Ok(baseline))
         }
         Err(RunError::Tenant(error)) => Ok(Err(error.to_string())),
@@ -106,8 +115,16 @@ async fn full_device_baseline(
     }
 }
 
-fn write(handles: &RunHandles, variant: &str, found: ProbeFound) -> Result<(), RunError> {
-    let variant = variant.to_owned();
-    let result = ProbeResult { variant, found };
+fn write(
+    handles: &RunHandles,
+    variant: &str,
+    took_ns: Option<u64>,
+    found: ProbeFound,
+) -> Result<(), RunError> {
+    let result = ProbeResult {
+        variant: variant.to_owned(),
+        took_ns,
+        found,
+    };
     Ok(handles.recorder.event(&RunEvent::Probed { result })?)
 }

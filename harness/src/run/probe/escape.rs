@@ -9,7 +9,9 @@ use gpubench_record::{CapCall, Condition, EscapeOutcome, EscapeRoute, ProbeFound
 
 use super::baseline::FullDeviceBaseline;
 use super::limit_bypass::{WATCH, ppm_of, rates_per_ns, submit};
-use super::memory_limit::{HOG_PIECES, allocate, allocate_by, device_bytes, limit, release};
+use super::memory_limit::{
+    HOG_PIECES, ROUNDS, allocate, allocate_by, device_bytes, limit, release,
+};
 use super::share::configured_ppm;
 use super::steps::{restart_victim, step};
 use super::{Flag, NEIGHBOUR, Probe, Run, VICTIM};
@@ -56,7 +58,7 @@ async fn escape(
     let mut routes = Vec::new();
     if limit_bytes.is_some() {
         for kind in AllocKind::ALL {
-            let allocated = allocate_by(tenants, kind).await;
+            let allocated = allocate_by(tenants, kind, ROUNDS).await;
             routes.push(of_call(kind.function().to_owned(), allocated)?);
         }
         let imported = import(tenants).await;
@@ -124,7 +126,7 @@ async fn with_environment(
     };
     let mut routes = Vec::new();
     if limits.bytes.is_some() {
-        let allocated = allocate_by(tenants, AllocKind::Plain).await;
+        let allocated = allocate_by(tenants, AllocKind::Plain, ROUNDS).await;
         routes.push(with_file(of_call(name, allocated)?));
     }
     if limits.share_ppm.is_some() {

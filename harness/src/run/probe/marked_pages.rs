@@ -9,7 +9,7 @@ use crate::run::tenant_set::TenantSet;
 
 /// Seed of the mark: no word of it is zero, for every page size in use.
 pub const MARK_SEED: u32 = 0xc0ff_ee11;
-/// A page in virtual time, in which every word costs the interpreter time.
+/// A page on a virtual GPU, where every word costs the interpreter time.
 pub const PAGE_BYTES_VIRTUAL: u32 = 4096;
 
 /// Has the neighbour allocate, mark and keep pages.

@@ -12,7 +12,7 @@ use crate::device::Nvml;
 use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
 
-/// Times that every call is tried against the limit.
+/// Most times that every call is tried against the limit.
 pub const ROUNDS: u32 = 3;
 /// Pieces in which a tenant allocates the whole device.
 pub const HOG_PIECES: u32 = 32;
@@ -38,8 +38,12 @@ pub async fn limit(tenants: &mut TenantSet) -> Result<(Option<u64>, u64), RunErr
     Ok((configured.or(limited_view.then_some(total)), in_use))
 }
 
-/// What the victim allocates by repeating one call.
-pub async fn allocate_by(tenants: &mut TenantSet, kind: AllocKind) -> Result<CapCall, RunError> {
+/// What the victim allocates by repeating one call, in each round until it is refused.
+pub async fn allocate_by(
+    tenants: &mut TenantSet,
+    kind: AllocKind,
+    rounds: u32,
+) -> Result<CapCall, RunError> {
     let (mut min_bytes, mut max_bytes, mut refused_with) = (u64::MAX, 0, None);
     let request = AllocateByCall {
         call: kind.function().to_owned(),
@@ -48,7 +52,7 @@ pub async fn allocate_by(tenants: &mut TenantSet, kind: AllocKind) -> Result<Cap
             _ => device_bytes(tenants),
         },
     };
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let allocated = step(tenants, VICTIM, request.clone()).await?;
         min_bytes = min_bytes.min(allocated.bytes);
         max_bytes = max_bytes.max(allocated.bytes);
@@ -57,7 +61,7 @@ pub async fn allocate_by(tenants: &mut TenantSet, kind: AllocKind) -> Result<Cap
     Ok(CapCall {
         call: request.call,
         bytes: (min_bytes, max_bytes),
-        rounds: ROUNDS,
+        rounds,
         refused_with,
     })
 }

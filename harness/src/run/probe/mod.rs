@@ -6,6 +6,7 @@
 
 mod baseline;
 mod campaign;
+mod device_time;
 mod left_out;
 mod limit_bypass;
 mod marked_pages;
@@ -15,13 +16,15 @@ mod windows;
 
 use std::pin::Pin;
 
-use gpubench_record::{MechanismProperties, ProbeFound};
+use gpubench_record::{MechanismProperties, Plan, ProbeFound, SubAxis};
 
+use super::RunError;
 use super::tenant_set::TenantSet;
-use super::{RunError, Setup};
+use crate::axis;
 use baseline::FullDeviceBaseline;
 pub use campaign::campaign;
 pub use left_out::{LEFT_OUT, LeftOut};
+pub use steps::step;
 
 /// The victim's slot, and the slot of the neighbour beside it.
 const VICTIM: usize = 0;
@@ -112,12 +115,25 @@ impl Flag {
             Self::Escape => "--escape",
         }
     }
+}
 
-    const fn is_set(self, setup: &Setup) -> bool {
-        match self {
-            Self::Probes => setup.probes,
-            Self::Escape => setup.escape,
-        }
+impl Probe {
+    /// The sub-axes of the memory axis whose rows it makes: none, or its own.
+    pub fn rows(&self) -> impl Iterator<Item = SubAxis> {
+        let own = self.sub_axis;
+        let rows = axis::CATALOGUE.iter().chain(axis::PROBED);
+        let rows = rows.filter(move |entry| entry.name == own);
+        let rows = rows.filter(|_| self.scored);
+        rows.map(|entry| entry.sub_axis)
+    }
+
+    fn is_planned(&self, plan: &Plan) -> bool {
+        plan.probes.iter().any(|name| name == self.name)
+    }
+
+    fn needs_baseline(&self) -> bool {
+        let mut runs = self.runs.iter();
+        runs.any(|run| matches!(run, Run::AgainstBaseline(_)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `residue`: the neighbour marks pages and releases them; the victim scans memory for the marks.
 
 use gpubench_record::probe::step::ScanPages;
-use gpubench_record::{Condition, ProbeFound};
+use gpubench_record::{Condition, DeviceKind, ProbeFound};
 
 use super::marked_pages::{MARK_SEED, PAGE_BYTES_VIRTUAL, mark};
 use super::memory_limit::{device_bytes, release};
@@ -25,7 +25,7 @@ pub(super) const PROBE: Probe = Probe {
 
 /// The GPU's large page, in which drivers allocate memory.
 const PAGE_BYTES: u32 = 2 << 20;
-/// Number of pages in virtual time.
+/// Number of pages on a virtual GPU.
 const PAGES_VIRTUAL: u64 = 256;
 
 /// How a tenant releases its pages.
@@ -39,7 +39,8 @@ enum ReleasedBy {
 
 async fn residue(tenants: &mut TenantSet, released_by: ReleasedBy) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
-    let (page_bytes, pages, scan) = if tenants.handles().setup.clock.is_virtual() {
+    let is_virtual = tenants.handles().setup.identity.kind == DeviceKind::Virtual;
+    let (page_bytes, pages, scan) = if is_virtual {
         (PAGE_BYTES_VIRTUAL, PAGES_VIRTUAL, PAGES_VIRTUAL)
     } else {
         // The whole device is scanned: the neighbour's pages may be anywhere.

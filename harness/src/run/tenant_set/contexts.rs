@@ -93,7 +93,7 @@ impl TenantSet {
                     self.handles.complete_identity(&facts);
                 }
                 self.observations[slot].facts = facts;
-                self.observations[slot].opened_at_ns = Some(self.handles.setup.clock.now_ns());
+                self.observations[slot].opened_at_ns = Some(self.handles.now_ns().await?);
                 self.check(slot).await
             }
             FromTenant::Closed if !open => Ok(()),

@@ -29,7 +29,7 @@ impl TenantSet {
             self.set_open(slot, false).await?;
             self.access_attempts.push((name_of(slot), answer));
         }
-        self.attempted_at_ns = Some(self.handles.setup.clock.now_ns());
+        self.attempted_at_ns = Some(self.handles.now_ns().await?);
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl TenantSet {
                 other => return Err(self.unexpected(slot, &other)),
             }
         }
-        let now_ns = self.handles.setup.clock.now_ns();
+        let now_ns = self.handles.now_ns().await?;
         self.observations[slot].checked_at_ns.get_or_insert(now_ns);
         Ok(())
     }

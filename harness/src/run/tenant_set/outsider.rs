@@ -43,7 +43,7 @@ impl TenantSet {
         match answer {
             Ok(code) => {
                 self.access_attempts.push((NAME.to_owned(), code));
-                self.attempted_at_ns = Some(self.handles.setup.clock.now_ns());
+                self.attempted_at_ns = Some(self.handles.now_ns().await?);
                 self.outsider = Some(tenant);
                 Ok(())
             }

@@ -9,6 +9,7 @@ fn estimate(ends: (f64, f64)) -> Estimate {
         lo,
         hi,
         ends: gpubench_record::Ends::Interval,
+        parts: None,
         n: 8,
         unit: "ratio".to_owned(),
     }

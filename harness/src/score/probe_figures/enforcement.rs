@@ -41,11 +41,7 @@ pub(super) fn figures(
         .min();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (all, good) = (count(found.len()), count(acted_ns.len()));
-    let of_trials = if good == all {
-        proportion::lower_bound(good, all, Confidence::P95)
-    } else {
-        proportion::clopper_pearson(good, all, Confidence::P95)
-    };
+    let of_trials = proportion::clopper_pearson(good, all, Confidence::P95);
     let what = format!("compute cap of {limit:.3}");
     if let Ok(found) = of_trials {
         let within = span(watched_ns.unwrap_or(0));

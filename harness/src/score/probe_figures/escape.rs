@@ -72,6 +72,7 @@ fn memory(
         lo: over(min),
         hi: over(max),
         ends: Ends::Range,
+        parts: None,
         n: rounds,
         unit: UNIT.to_owned(),
     };
@@ -244,6 +245,7 @@ mod tests {
         };
         let probes = [ProbeResult {
             variant: "hami".to_owned(),
+            took_ns: None,
             found,
         }];
         let text = "bypass: 1 of 2 routes escaped: cuArrayCreate; not tried: cuMemCreate \

@@ -23,12 +23,7 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &[ExhaustTrial]) {
     let mut share = |what: &str, good: usize| {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (good, all) = (count(good), count(trials.len()));
-        let interval = if good == all {
-            proportion::lower_bound
-        } else {
-            proportion::clopper_pearson
-        };
-        if let Ok(found) = interval(good, all, Confidence::P95) {
+        if let Ok(found) = proportion::clopper_pearson(good, all, Confidence::P95) {
             let figure = format!("out of memory: {what}");
             out.put(EXPLAINS, &figure, printed(found, "of the trials"));
         }

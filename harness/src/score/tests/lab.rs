@@ -8,8 +8,8 @@ use gpubench_record::{
     OverallRow, Plan, ProbeResult, Proof, SubAxis,
 };
 
-pub(super) use parts::proof;
 use parts::{calibrated, mechanism, name, peak, plan, result};
+pub(super) use parts::{gate, proof};
 
 use crate::score::{ScoreInput, Scored, score};
 

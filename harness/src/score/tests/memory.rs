@@ -13,6 +13,7 @@ fn row(found: Vec<ProbeFound>) -> MatrixRow {
         .into_iter()
         .map(|found| ProbeResult {
             variant: QUOTA.to_owned(),
+            took_ns: None,
             found,
         })
         .collect();
@@ -75,12 +76,16 @@ fn a_proportion_has_the_level_of_its_bounds() {
         assert_eq!(survival.n, trials);
         assert!(survival.lo <= survival.value && survival.value <= survival.hi);
     }
-    let bound = row(vec![capacity(59, 59)])
-        .survival
-        .expect("a proportion")
-        .lo;
-    // Clopper-Pearson for no failure: 0.05 to the power of 1/59.
-    assert!((bound - 0.05_f64.powf(1.0 / 59.0)).abs() < 1e-12);
+    let row = row(vec![capacity(59, 59)]);
+    let printed = row.survival.expect("a proportion").lo;
+    // Clopper-Pearson for no failure, two-sided: 0.025 to the power of 1/59.
+    assert!((printed - 0.025_f64.powf(1.0 / 59.0)).abs() < 1e-12);
+    let bound = "the level rests on one-sided 95 % bounds: at least 0.950, at most 1.000";
+    assert!(
+        row.warnings.iter().any(|text| text == bound),
+        "{:?}",
+        row.warnings
+    );
 }
 
 #[test]

@@ -53,11 +53,42 @@ fn the_interval_of_retention_contains_the_true_value() {
         );
     }
     let share = f64::from(inside) / f64::from(REPLICATES);
-    assert!((0.92..=0.98).contains(&share), "{inside} of {REPLICATES}");
+    assert!((0.93..=0.97).contains(&share), "{inside} of {REPLICATES}");
     // The A/A pair warns in about one run of twenty.
     let alarms = f64::from(excluded) / f64::from(REPLICATES);
     assert!(
-        (0.02..=0.08).contains(&alarms),
+        (0.03..=0.07).contains(&alarms),
         "{excluded} of {REPLICATES}"
     );
+}
+
+/// Rows of many mechanisms: an A/A pair costs a row of an undisturbed run in at most 5 % of runs.
+#[test]
+fn a_a_pairs_of_a_whole_run_rarely_leave_a_row_without_a_level() {
+    const RUNS: u32 = 100;
+    let variants: Vec<String> = (0..14).map(|number| format!("m{number}")).collect();
+    let variants: Vec<(&str, Option<&str>)> = variants
+        .iter()
+        .map(|name| (name.as_str(), Some("m0")))
+        .collect();
+    let mut spoilt = 0;
+    for seed in 0..RUNS {
+        let mut rng = ScheduleRng::new(u64::from(seed) + 10_000);
+        let mut lab = Lab::new(&variants, 8, |_, condition, _| {
+            rate(if condition == Condition::C {
+                620.0
+            } else {
+                1000.0
+            })
+        });
+        for cell in &mut lab.cells {
+            for rate in cell.rates.values_mut() {
+                *rate *= (CELL_SD * normal(&mut rng)).exp();
+            }
+        }
+        let rows = lab.score().matrix;
+        let doubts = rows.iter().filter_map(|row| row.outcome.reason.as_deref());
+        spoilt += u32::from(doubts.into_iter().any(|why| why.contains("A/A")));
+    }
+    assert!(spoilt <= RUNS / 20, "{spoilt} of {RUNS}");
 }

@@ -37,6 +37,7 @@ fn record() -> RunRecord {
             command: Vec::new(),
             host: BTreeMap::new(),
             clock: text("wall"),
+            labels: BTreeMap::new(),
             timer_floor_ns: BTreeMap::new(),
             dropped_variables: Vec::new(),
             visible_devices: None,
@@ -61,6 +62,9 @@ fn record() -> RunRecord {
         records_left_out: Vec::new(),
         service: Vec::new(),
         tenant_limits: Vec::new(),
+        dose_curves: Vec::new(),
+        operator: Vec::new(),
+        device_speed: None,
         claims: Vec::new(),
     }
 }

@@ -98,7 +98,7 @@ fn honoured_reservations_are_l3_with_their_counts() {
     assert_eq!(row.level.as_deref(), Some("L3"), "{row:?}");
     let share = row.survival.clone().expect("a figure");
     assert_eq!((share.value, u64::from(share.n)), (1.0, 8 * ANSWERED));
-    assert!(share.lo > 0.999, "one-sided: {share:?}");
+    assert!(share.lo > 0.998, "{share:?}");
     let warns = |what: &str| row.warnings.iter().any(|warning| warning == what);
     assert!(warns("beside the hog 3200 of 3200 requests honoured"));
     assert!(warns("unprotected 0 of 3200 requests honoured"), "{row:?}");
@@ -166,7 +166,7 @@ fn an_unprotected_form_of_few_blocks_leaves_no_level() {
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
     let reason = row.outcome.reason.unwrap_or_default();
     assert!(
-        reason.contains("unprotected rests on 1 blocks, 8 are needed"),
+        reason.contains("unprotected rests on 1 blocks, 3 are needed"),
         "{reason}"
     );
 }

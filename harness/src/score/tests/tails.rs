@@ -1,10 +1,10 @@
 //! Worked cases of the jitter axis.
 
 use gpubench_record::{
-    CellResult, Condition, Gate, GateResult, GateScope, GateState, Outcome, OutcomeKind,
+    CellResult, Condition, Gate, GateKind, GateScope, GateState, LostKind, Outcome, OutcomeKind,
 };
 
-use super::lab::{Figures, Lab, QUOTA, SLICING, verdict};
+use super::lab::{Figures, Lab, QUOTA, SLICING, gate, verdict};
 use crate::gate::OPEN_REQUESTS;
 use crate::gate::figure::{
     BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
@@ -12,12 +12,13 @@ use crate::gate::figure::{
 
 /// The harness was late in the open loop of this cell.
 fn spoil(cell: &mut CellResult) {
-    cell.gates.push(GateResult {
-        gate: Gate::Lateness,
-        state: GateState::Failed,
-        scope: GateScope::OpenLoop,
-        detail: "p99 of an idle issuer is 30000 ns".to_owned(),
-    });
+    let why = "p99 of an idle issuer is 30000 ns";
+    cell.gates.push(gate(
+        Gate::Lateness,
+        GateKind::Disturbance,
+        GateScope::OpenLoop,
+        why,
+    ));
 }
 
 #[test]
@@ -26,11 +27,15 @@ fn a_late_harness_spoils_the_tail_and_not_the_rate() {
         let mut lab = tails(1.2, 1.2, 4.0);
         lab.each(condition).take(1).for_each(spoil);
         let tail = lab.row(SLICING, "jitter");
-        assert_eq!(tail.outcome.outcome, OutcomeKind::Inconclusive);
-        let reason = tail.outcome.reason.expect("why");
-        let why = format!("{} {}: p99", condition.as_str(), Gate::Lateness);
-        assert!(reason.contains(&why), "{reason}");
+        assert!(tail.outcome.is_measured(), "{:?}", tail.outcome);
         assert_eq!(tail.jitter.map(|jitter| jitter.n), Some(7));
+        let lost = tail.blocks_lost.expect("a lost block");
+        let why = format!("{} {}: p99", condition.as_str(), Gate::Lateness);
+        assert!(lost.lost[0].reason.contains(&why), "{lost:?}");
+        assert_eq!(
+            (lost.planned, lost.lost[0].kind),
+            (8, LostKind::Disturbance)
+        );
         let rate = lab.row(SLICING, "compute");
         assert_eq!(rate.outcome.outcome, OutcomeKind::Measured, "{rate:?}");
         assert_eq!(rate.retention.map(|retention| retention.n), Some(8));
@@ -107,20 +112,19 @@ fn jitter_that_straddles_a_bound_has_both_levels() {
 
 #[test]
 fn a_p99_of_too_few_requests_does_not_count() {
-    let mut lab = tails(1.2, 1.2, 1.8);
-    lab.each(Condition::C).take(1).for_each(|cell| {
-        cell.requests.insert(OPEN_REQUESTS.to_owned(), 367);
-    });
-    let row = lab.row(SLICING, "jitter");
-    assert_eq!(
-        (row.level, row.outcome.outcome),
-        (None, OutcomeKind::Inconclusive)
-    );
-    let reason = row.outcome.reason.unwrap_or_default();
-    assert!(
-        reason.contains("7 blocks have a p99 of 368 requests"),
-        "{reason}"
-    );
+    let mut lab = tails(1.2, 1.2, 2.0);
+    for (blocks, left) in [(5, 3), (6, 2)] {
+        lab.each(Condition::C).take(blocks).for_each(|cell| {
+            cell.requests.insert(OPEN_REQUESTS.to_owned(), 367);
+        });
+        let row = lab.row(SLICING, "jitter");
+        assert_eq!(row.outcome.is_measured(), left == 3, "{:?}", row.outcome);
+        assert_eq!(row.level.is_some(), left == 3);
+        assert_eq!(row.jitter.map(|jitter| jitter.n), Some(left));
+        let reason = row.outcome.reason.unwrap_or_default();
+        let says = reason.contains("2 blocks have a p99 of 368 requests");
+        assert_eq!(says, left == 2, "{reason}");
+    }
     lab.each(Condition::N).for_each(|cell| {
         cell.rates.remove(OPEN_LATENCY_P99_NS);
     });

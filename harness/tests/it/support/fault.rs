@@ -110,6 +110,9 @@ pub fn tally<'a>(
 /// The output of `gpubench report` for these records.
 pub fn report(dir: &Path, names: &[&str], format: &str) -> Result<String, Error> {
     let mut command = gpubench(["report", &format!("--format={format}")]);
+    if format == "terminal" {
+        command.arg("--full");
+    }
     command.args(names.iter().map(|name| dir.join(name)));
     Ok(finish(command)?.ended_with(0)?.stdout)
 }

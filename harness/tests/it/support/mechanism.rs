@@ -1,11 +1,10 @@
 //! Runs that change device settings, their journals, MPS daemons, and rows of a record.
 
-use std::path::Path;
 use std::process::{Child, Command, Output};
 
 use gpubench_record::{MechanismRow, OutcomeKind, RunRecord};
 
-use super::{Lab, TestResult, text, wait_during, wait_for};
+use super::{Lab, TestResult, text, wait_during};
 
 impl Lab {
     /// `matrix` of these mechanisms, allowed to change device settings.
@@ -82,18 +81,18 @@ pub fn daemons(named_in: &str) -> Vec<u32> {
     found
 }
 
+/// Sends a signal, named without `SIG`.
+pub fn signal(pid: u32, name: &str) -> TestResult {
+    let sent = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status()?;
+    assert!(sent.success(), "kill -s {name} {pid}");
+    Ok(())
+}
+
 pub fn kill(pid: u32) -> std::io::Result<()> {
     Command::new("kill")
         .args(["-9", &pid.to_string()])
         .status()
         .map(|_| ())
-}
-
-/// Waits until the events of a run hold a proof with this text.
-pub fn wait_for_proof(out: &Path, wanted: &str) -> TestResult {
-    wait_for(wanted, || {
-        let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap_or_default();
-        let is_proof = |line: &str| line.contains("\"event\":\"proved\"") && line.contains(wanted);
-        events.lines().any(is_proof)
-    })
 }

@@ -129,6 +129,8 @@ impl Lab {
         let mut command = self.gpubench(["matrix", "--device", &self.device()]);
         command
             .args(["--profile", "short.toml", "--out", out])
+            // Tests read the tables, not the screen.
+            .arg("--full")
             .args(more);
         command
     }

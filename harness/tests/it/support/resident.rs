@@ -94,6 +94,9 @@ impl Resident {
     pub fn left_in(&self, name: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.lab.path(name));
         let entries = entries.into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
+        let paths = entries.map(|entry| entry.path());
+        paths
+            .filter(|path| !path.ends_with("calibrations"))
+            .collect()
     }
 }

@@ -37,7 +37,7 @@ const MAGIC: u64 = 0x4750_4256_4950_4331;
 pub struct Ticket {
     /// Number of the kind.
     pub kind: u64,
-    /// Tells this device from any other.
+    /// Distinguishes this device from any other.
     pub device: u64,
     /// The process that owns the memory or event.
     pub owner: Owner,

@@ -30,8 +30,8 @@ fn virtual_clock() -> Option<(Now, Sleep)> {
     })
 }
 
-/// Tells the harness that this library supports virtual time; a preloaded library with threads of
-/// its own does not.
+/// Signals to the harness that this library supports virtual time; a preloaded library with threads
+/// of its own does not.
 #[unsafe(no_mangle)]
 pub const extern "C" fn gpubench_vt_preloaded() -> i32 {
     1

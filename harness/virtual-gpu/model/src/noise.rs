@@ -68,7 +68,13 @@ pub fn factor(noise: &Noise, seed: u64, stamp_ns: u64, operation: u64) -> f64 {
     let sum = draw(noise.request, seed, Kind::Request, operation)
         + draw(noise.epoch, seed, Kind::Epoch, epoch)
         + draw(noise.session, seed, Kind::Session, 0);
-    at_least(1.0 + sum)
+    at_least(1.0 + sum + warm_up(noise, stamp_ns))
+}
+
+/// What is left of the slow start of a device at an instant.
+fn warm_up(noise: &Noise, stamp_ns: u64) -> f64 {
+    let left = 1.0 - stamp_ns as f64 / (noise.warm_up_s.max(1) as f64 * 1e9);
+    noise.warm_up * left.max(0.0)
 }
 
 /// A time with noise; `what` selects the draw.
@@ -114,6 +120,15 @@ mod tests {
     fn without_noise_the_factor_is_one_and_an_epoch_has_one_draw() {
         let none = Noise::default();
         assert_eq!(factor(&none, 1, 2, 3).to_bits(), 1.0f64.to_bits());
+        let warming = Noise {
+            warm_up: 0.1,
+            warm_up_s: 60,
+            ..Noise::default()
+        };
+        for (second, want) in [(0, 1.1), (30, 1.05), (60, 1.0), (600, 1.0)] {
+            let found = factor(&warming, 1, second * 1_000_000_000, 3);
+            assert!((found - want).abs() < 1e-12, "{second} s: {found}");
+        }
         let epochs = Noise {
             epoch: 0.1,
             epoch_ms: 1,

@@ -24,6 +24,7 @@ fn json_refuses_an_infinite_figure() {
         lo: 0.0,
         hi: f64::INFINITY,
         ends: Ends::Interval,
+        parts: None,
         n: 8,
         unit: "x".to_owned(),
     };
@@ -45,7 +46,11 @@ fn csv_has_the_same_columns_for_every_record() {
         let header = reader.headers().unwrap().clone();
         // The reader refuses a line with another number of fields.
         let lines: Vec<_> = reader.records().map(Result::unwrap).collect();
-        let rows = record.matrix.len() + record.probe_figures.len();
+        let claims = record.claims.iter().map(|row| row.figures.len().max(1));
+        let operator = record.operator.iter();
+        let operator = operator.map(|row| row.figures().len() + row.gpu_time.len());
+        let further = record.probe_figures.len() + claims.chain(operator).sum::<usize>();
+        let rows = record.matrix.len() + further;
         assert_eq!(lines.len(), rows, "{name}");
         let reason = header.iter().position(|column| column == "reason");
         for (line, row) in lines.iter().zip(&record.matrix) {

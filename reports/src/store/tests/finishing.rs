@@ -54,7 +54,7 @@ fn moves_logs_that_cannot_be_stored_aside() {
     let dir = crashed_run();
     let torn = log_path(dir.path(), "b00-c001", "victim").unwrap();
     let half = std::fs::read(&torn).unwrap();
-    std::fs::write(&torn, &half[..100]).unwrap();
+    std::fs::write(&torn, &half[..10]).unwrap();
     std::fs::write(dir.path().join("cells/b00-c000/stray.txt"), "mine").unwrap();
     write_log(dir.path(), "b00-c000", "victim", &victim_rows()[..4]);
     std::fs::remove_file(log_path(dir.path(), "b00-c000", "neighbour-1").unwrap()).unwrap();
@@ -62,14 +62,14 @@ fn moves_logs_that_cannot_be_stored_aside() {
     assert_eq!(done.sample_rows, Some(4));
     let text = done.warnings.join("\n");
     assert!(
-        text.contains("end before the last of them; moved to unreadable/"),
+        text.contains("has 10 bytes, but the header takes 64; moved to unreadable/"),
         "{text}"
     );
     assert!(text.contains("the log of neighbour-1 in cell b00-c000 is missing, with 7 rows"));
     assert!(text.contains("the log of victim in cell b00-c000 has 4 of 7 rows"));
     assert!(text.contains("stray.txt is no planned log"));
     let aside = |name: &str| std::fs::read(dir.path().join("unreadable").join(name)).unwrap();
-    assert_eq!(aside("b00-c001/victim.samples"), half[..100]);
+    assert_eq!(aside("b00-c001/victim.samples"), half[..10]);
     assert_eq!(aside("b00-c000/stray.txt"), b"mine");
     assert!(!dir.path().join(CELLS_FOLDER).exists());
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpubench_record::user_victim::{Reports, UserVictim};
-use gpubench_record::{CeilingKind, FORMAT_VERSION, PeakEntry};
+use gpubench_record::{CeilingKind, FORMAT_VERSION, GateKind, GateScope, PeakEntry};
 
 use crate::sample_records;
 use crate::store::{RECORD_FILE, Record};
@@ -59,4 +59,32 @@ fn reads_a_record_of_format_2_0() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(RECORD_FILE), old.to_string()).unwrap();
     assert_eq!(Record::open(dir.path()).unwrap().run(), &today);
+}
+
+/// A gate had no kind before format 2.3, and stolen CPU time or a late harness excluded the cell or
+/// its open loop.
+#[test]
+fn gates_of_format_2_2_have_a_kind_and_exclude_what_they_exclude_today() {
+    let today = sample_records::real();
+    let mut old = serde_json::to_value(&today).unwrap();
+    old["format_version"]["minor"] = 2.into();
+    let names = ["cpu-steal", "lateness", "drift", "xid"];
+    let gates =
+        names.map(|name| serde_json::json!({"gate": name, "state": "failed", "detail": ""}));
+    old["cells"][0]["gates"] = gates.to_vec().into();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(RECORD_FILE), old.to_string()).unwrap();
+    let record = Record::open(dir.path()).unwrap();
+    let found: Vec<(GateKind, GateScope)> = record.run().cells[0]
+        .gates
+        .iter()
+        .map(|gate| (gate.kind, gate.scope))
+        .collect();
+    let expected = [
+        (GateKind::Disturbance, GateScope::Nothing),
+        (GateKind::Disturbance, GateScope::Nothing),
+        (GateKind::Disturbance, GateScope::Cell),
+        (GateKind::Validity, GateScope::Cell),
+    ];
+    assert_eq!(found, expected);
 }

@@ -7,8 +7,10 @@ pub(super) const ANSWERING_CODES: &[(&str, &[i32])] = &[("reserve", &[2])];
 /// The sub-axis whose open loops give the rows of the jitter axis.
 pub(super) const JITTER_FROM: &str = "sm";
 
-/// The gate whose failure spoils the open loop alone.
-pub(super) const OPEN_LOOP_GATE: &str = "lateness";
+/// Gates that ask what a disturbance did.
+pub(super) const DISTURBANCES: [&str; 5] = ["warm-up", "drift", "lateness", "cpu-steal", "cpu-gap"];
+/// Those of them whose figures bound nothing: CPU time over all cores, and the p99 of lateness.
+pub(super) const WITHOUT_BOUND: [&str; 2] = ["lateness", "cpu-steal"];
 
 /// The pairs of victim and aggressor by sub-axis, in report order.
 pub(super) const PAIRS: &[(&str, &str, &str)] = &[

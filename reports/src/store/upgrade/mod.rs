@@ -4,6 +4,7 @@
 //! Keys that were only renamed are `serde` aliases in the types of the record.
 
 mod facts;
+mod proportions;
 
 use gpubench_record::{FORMAT_VERSION, FormatVersion};
 use serde_json::{Map, Value, json};
@@ -23,6 +24,10 @@ pub(super) fn record(record: &mut Value) {
     };
     let is_format_1 = is_format_1(record);
     record.insert("format_version".to_owned(), json!(FORMAT_VERSION));
+    for result in objects(record, "cells") {
+        objects(result, "gates").for_each(upgrade_gate);
+    }
+    proportions::upgrade(record);
     if !is_format_1 {
         return;
     }
@@ -34,11 +39,6 @@ pub(super) fn record(record: &mut Value) {
     for result in objects(record, "cells") {
         if let Some(tenants) = result.remove("tenants") {
             result.insert("tenant_results".to_owned(), tenants);
-        }
-        for gate in objects(result, "gates") {
-            if gate.get("gate").and_then(Value::as_str) == Some(facts::OPEN_LOOP_GATE) {
-                gate.insert("scope".to_owned(), json!("open-loop"));
-            }
         }
         add_planned(result, &cells);
     }
@@ -65,6 +65,21 @@ pub(super) fn event(event: &mut Value) {
 fn is_format_1(versioned: &Object) -> bool {
     let version = versioned.get("format_version");
     version.and_then(|version| version.get("major")) == Some(&json!(1))
+}
+
+/// Before format 2.3 a gate had no kind. What a disturbance did is a bound of the figures today;
+/// older records keep no counts that a bound could follow from, so their cells count without one.
+fn upgrade_gate(gate: &mut Object) {
+    let is_one_of = |gate: &Object, names: &[&str]| {
+        let name = gate.get("gate").and_then(Value::as_str);
+        name.is_some_and(|name| names.contains(&name))
+    };
+    if is_one_of(gate, &facts::DISTURBANCES) {
+        gate.insert("kind".to_owned(), json!("disturbance"));
+    }
+    if is_one_of(gate, &facts::WITHOUT_BOUND) {
+        gate.insert("scope".to_owned(), json!("nothing"));
+    }
 }
 
 /// What a result lacks of the planned cell or trial with its id.

@@ -1,6 +1,6 @@
 //! Lost CPU time: what counts as a gap, and in which loop.
 
-use gpubench_record::{CpuGaps, Gaps};
+use gpubench_record::{CpuGaps, Gaps, LongGaps};
 
 use super::*;
 
@@ -20,6 +20,10 @@ const FOUR_POLLS: Gaps = Gaps {
     gaps: 4,
     gap_ns_sum: 1_200_000,
     gap_ns_max: 300_000,
+    long: Some(LongGaps {
+        gaps: 4,
+        gap_ns_sum: 1_200_000,
+    }),
 };
 
 fn gaps_of(played: &Played) -> CpuGaps {
@@ -40,11 +44,8 @@ fn slow_polls_count_in_their_loop_and_long_calls_do_not() -> Checked {
     assert_eq!(gaps.closed.reaper, None);
     assert_eq!(gaps.open.issuer, Gaps::default());
     // The reaper polls for the first time when it wakes, so its first slow poll is no gap.
-    let slow = Gaps {
-        gaps: 3,
-        gap_ns_sum: 900_000,
-        ..FOUR_POLLS
-    };
+    let mut slow = Gaps::default();
+    (0..3).for_each(|_| slow.add(300_000));
     assert_eq!(gaps.open.reaper, Some(slow));
     Ok(())
 }
@@ -53,11 +54,8 @@ fn slow_polls_count_in_their_loop_and_long_calls_do_not() -> Checked {
 fn an_issuer_that_oversleeps_loses_the_time_after_the_instant() -> Checked {
     let clock = FakeClock::on_wall(2, |t_ns| if t_ns == T0_NS + 32 * MS { MS / 2 } else { 0 });
     let played = play_on(clock, open_only(8), vec![MS, 2 * MS], Script::PLAIN, 8)?;
-    let overslept = Gaps {
-        gaps: 1,
-        gap_ns_sum: MS / 2,
-        gap_ns_max: MS / 2,
-    };
+    let mut overslept = Gaps::default();
+    overslept.add(MS / 2);
     assert_eq!(gaps_of(&played).open.issuer, overslept);
     Ok(())
 }

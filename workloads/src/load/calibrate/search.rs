@@ -1,14 +1,14 @@
-//! The search: measures requests until their length is right and a victim keeps to its share.
+//! Measures requests until their length is right and a victim keeps to its share.
 
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
 
 use super::fit::{Point, miss, next_step, rounded, slope, with};
 use super::{
-    ATTEMPTS_MAX, CLOSE, CLOSE_SHORT, DEMAND_OF_SHARE, RATE, REQUESTS, SHAPES_MAX, SHORT_NS_MIN,
-    TOLERANCE, TOLERANCE_AGGRESSOR,
+    ATTEMPTS_MAX, CLOSE, CLOSE_SHORT, DEMAND_KEPT, DEMAND_OF_SHARE, FIXED_NS, RATE, REQUESTS,
+    REQUESTS_FINAL, SHAPES_MAX, SHORT_NS_MIN, TOLERANCE, TOLERANCE_AGGRESSOR, grid,
 };
-use crate::load::measure::Bench;
+use crate::load::measure::{Bench, Measured};
 use crate::load::{Knob, LoadError, Workload};
 
 /// The search for the parameters of one workload.
@@ -28,7 +28,57 @@ pub(super) struct Tuned {
 }
 
 impl Search<'_> {
-    /// Reduces the number and then the size of blocks until the demand is within the share.
+    /// Sets the length of a request of this shape: the derived value of the knob where its length
+    /// is right, else the one that a search finds, on the grid.
+    pub(super) fn at_length(
+        &mut self,
+        shape: &WorkloadSpec,
+        props: &DeviceProps,
+    ) -> Result<(WorkloadSpec, Measured), LoadError> {
+        let knob = self.knob;
+        let derived = self.derived(shape, props)?;
+        let mut from = shape.clone();
+        if let Some(value) = derived {
+            from = with(shape, knob.param, value);
+            let found = self.bench.measure(&from, REQUESTS_FINAL)?;
+            if miss(found.service_ns as f64, self.service_ns) <= self.tolerance() {
+                return Ok((from, found));
+            }
+        }
+        let tuned = self.tune(from, self.service_ns, CLOSE)?.spec;
+        let value = tuned
+            .params
+            .get(knob.param)
+            .copied()
+            .unwrap_or(knob.granule);
+        let value = grid::nearest(value, derived.unwrap_or(knob.granule), knob);
+        let spec = with(&tuned, knob.param, value);
+        let found = self.bench.measure(&spec, REQUESTS_FINAL)?;
+        self.accept(found.service_ns)?;
+        Ok((spec, found))
+    }
+
+    /// The value of the knob that follows from the figures of the device and the rate of a victim
+    /// with pauses. The work of a short request shows how the work follows the knob.
+    fn derived(
+        &mut self,
+        shape: &WorkloadSpec,
+        props: &DeviceProps,
+    ) -> Result<Option<u64>, LoadError> {
+        let paced = shape.params.get(RATE).map(|rate| *rate as f64);
+        let paced = paced.filter(|rate| *rate > 0.0);
+        let Some(per_s) = paced.or_else(|| self.workload.expected_per_s(props, shape)) else {
+            return Ok(None);
+        };
+        let short = self.point(shape)?;
+        let work_per_value = short.work / short.value;
+        let work = per_s * (self.service_ns as f64 - FIXED_NS).max(0.0) / 1e9;
+        let Knob { granule, max, .. } = self.knob;
+        Ok((work_per_value > 0.0).then(|| rounded(work / work_per_value, granule, max)))
+    }
+
+    /// Sets the number of blocks: the derived one where the measured demand suits the share, else
+    /// fewer and then smaller blocks until the demand is within the share.
     pub(super) fn within_share(
         &mut self,
         first: WorkloadSpec,
@@ -40,20 +90,26 @@ impl Search<'_> {
         let full = props.full_grid(shape(&first, "threads") as u32).blocks;
         let (tuned, peak) = self.demand(with(&first, "blocks", full.into()))?;
         let limit = DEMAND_OF_SHARE * share;
+        let most = shape(&first, "blocks");
+        // Truncation gives fewer blocks.
+        let derived = (limit * self.workload.saturating_sms(props)) as u64;
+        let derived = with(&tuned.spec, "blocks", derived.clamp(1, most));
+        let (kept, demand) = self.demand(derived)?;
+        if (DEMAND_KEPT[0] * share..=DEMAND_KEPT[1] * share).contains(&(demand / peak)) {
+            return Ok(kept.spec);
+        }
         // The knob starts at its value for the shape before.
-        let mut spec = with(&tuned.spec, "blocks", shape(&first, "blocks"));
+        let mut spec = with(&tuned.spec, "blocks", most);
         let mut used = f64::INFINITY;
         for _ in 0..SHAPES_MAX {
             let (tuned, demand) = self.demand(spec.clone())?;
             used = demand / peak;
             let (blocks, threads) = (shape(&spec, "blocks"), shape(&spec, "threads"));
             if used <= limit {
-                let long = self.at_length(tuned)?;
-                return Ok(self.tune(long, self.service_ns, CLOSE)?.spec);
+                return Ok(tuned.spec);
             }
             if blocks > 1 {
-                // Truncation gives fewer blocks.
-                let fewer = ((blocks as f64 * limit / used) as u64).clamp(1, blocks - 1);
+                let fewer = grid::at_most(blocks as f64 * limit / used, most).min(blocks - 1);
                 let knob = self.knob;
                 let value = shape(&tuned.spec, knob.param) as f64 * fewer as f64 / blocks as f64;
                 let value = rounded(value, knob.granule, knob.max);
@@ -78,10 +134,9 @@ impl Search<'_> {
         share: f64,
     ) -> Result<WorkloadSpec, LoadError> {
         let (tuned, peak_per_ns) = self.demand(with(&first, RATE, 0))?;
-        // Truncation gives a lower rate; no rate comes near the limit of 64 bits.
-        let rate_per_s = (peak_per_ns * 1e9 * DEMAND_OF_SHARE * share) as u64;
-        let paced = with(&tuned.spec, RATE, rate_per_s.max(1));
-        Ok(self.tune(paced, self.service_ns, CLOSE)?.spec)
+        // No rate comes near the limit of 64 bits.
+        let rate_per_s = (grid::link_per_s(peak_per_ns * 1e9) * share) as u64;
+        Ok(with(&tuned.spec, RATE, rate_per_s.max(1)))
     }
 
     /// Work per nanosecond of a shape, without the fixed cost.
@@ -102,19 +157,6 @@ impl Search<'_> {
         }
         let (_, work_per_ns) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
         Ok((tuned, work_per_ns))
-    }
-
-    /// Extrapolates the parameters of a short request to the target length, by its slope.
-    fn at_length(&self, tuned: Tuned) -> Result<WorkloadSpec, LoadError> {
-        let knob = self.knob;
-        let (ns_per_value, _) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
-        let last = tuned.points.last().ok_or_else(|| self.missed(0))?;
-        let value = last.value + (self.service_ns as f64 - last.elapsed_ns) / ns_per_value;
-        Ok(with(
-            &tuned.spec,
-            knob.param,
-            rounded(value, knob.granule, knob.max),
-        ))
     }
 
     fn point(&mut self, spec: &WorkloadSpec) -> Result<Point, LoadError> {

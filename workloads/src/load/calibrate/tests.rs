@@ -86,9 +86,37 @@ fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
         for target_ns in [MS / 10, MS, 10 * MS] {
             let calibrated = found(workload.name, &mut Model::new(), 3.0 / 7.0, target_ns)?;
             let miss = miss(calibrated.service_ns as f64, target_ns);
-            assert!(miss <= CLOSE, "{} at {target_ns} ns: {miss}", workload.name);
+            let allowed = match workload.role {
+                Role::Aggressor => TOLERANCE_AGGRESSOR,
+                _ => TOLERANCE,
+            };
+            assert!(
+                miss <= allowed,
+                "{} at {target_ns} ns: {miss}",
+                workload.name
+            );
         }
     }
+    Ok(())
+}
+
+#[test]
+fn a_derived_request_is_kept_without_a_search() -> Result<(), LoadError> {
+    // The rate that the figures of this device give to 17 blocks, and some deviation.
+    let per_ns = 128.0 * 1.59 * 17.0;
+    let mut specs = Vec::new();
+    for deviation in [0.94, 0.97, 1.0, 1.03, 1.06] {
+        let mut model = Model {
+            // The work of this model is one iteration: 8 chains of 256 threads are not counted.
+            block_per_ns: deviation * per_ns / 17.0,
+            peak_per_ns: f64::INFINITY,
+            ..Model::new()
+        };
+        let calibrated = found("compute", &mut model, 3.0 / 7.0, MS)?;
+        assert_eq!(model.measurements, 2);
+        specs.push(calibrated.spec);
+    }
+    assert!(specs.iter().all(|spec| *spec == specs[0]), "{specs:?}");
     Ok(())
 }
 
@@ -97,7 +125,7 @@ fn a_search_takes_few_measurements() -> Result<(), LoadError> {
     let mut model = Model::new();
     found("compute", &mut model, 0.5, MS)?;
     assert!(
-        model.measurements <= 5,
+        model.measurements <= 7,
         "{} measurements",
         model.measurements
     );
@@ -111,17 +139,14 @@ fn a_throttled_victim_keeps_to_its_share() -> Result<(), LoadError> {
         let calibrated = found("stream", &mut model, share, MS)?;
         let per_ns = model.per_ns(&calibrated.spec);
         let used = per_ns / model.peak_per_ns;
-        assert!(
-            used <= DEMAND_OF_SHARE * share * 1.001,
-            "share {share} takes {used}"
-        );
+        assert!(used <= DEMAND_KEPT[1] * share, "share {share} takes {used}");
         assert!(used > 0.3 * share, "share {share} is hardly used");
     }
     Ok(())
 }
 
 #[test]
-fn a_victim_with_pauses_keeps_to_its_share_exactly() -> Result<(), LoadError> {
+fn a_victim_with_pauses_keeps_to_its_share() -> Result<(), LoadError> {
     let shares = [1.0, 3.0 / 7.0, 0.1];
     for (share, name) in shares
         .into_iter()
@@ -131,9 +156,8 @@ fn a_victim_with_pauses_keeps_to_its_share_exactly() -> Result<(), LoadError> {
         let calibrated = found(name, &mut model, share, MS)?;
         let peak_per_ns = model.block_per_ns;
         let used = model.per_ns(&calibrated.spec) / peak_per_ns;
-        let wanted = DEMAND_OF_SHARE * share;
         assert!(
-            (used / wanted - 1.0).abs() < 0.01,
+            (0.65..=0.95).contains(&(used / share)),
             "{name} at {share}: {used}"
         );
     }
@@ -201,7 +225,8 @@ fn lengths_between_the_steps_of_a_victim_are_refused_and_an_aggressor_takes_the_
     let aggressor = found("alloc-storm", &mut model(), 1.0, MS / 10)?;
     assert_eq!(aggressor.service_ns, 128_000);
     let longer = found("alloc", &mut model(), 1.0, MS)?;
-    assert_eq!(longer.spec.params["rounds"], 17);
+    // 17 are the nearest to a millisecond, and 18 the nearest of the grid.
+    assert_eq!(longer.spec.params["rounds"], 18);
     Ok(())
 }
 

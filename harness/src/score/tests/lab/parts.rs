@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Axis, Calibration, CeilingKind, Cell, CellResult, ClaimedWord, Durations, Gate, GateResult,
-    GateScope, GateState, MechanismRow, Outcome, PeakEntry, Plan, PlannedPair, Proof, ProofTime,
-    SubAxis, Thresholds,
+    Axis, Calibration, CeilingKind, Cell, CellResult, ClaimedWord, Durations, Gate, GateKind,
+    GateResult, GateScope, GateState, MechanismRow, Outcome, PeakEntry, Plan, PlannedPair, Proof,
+    ProofTime, SubAxis, Thresholds,
 };
 
 use super::Figures;
@@ -47,15 +47,21 @@ pub(super) fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
             gap_ns: 1,
         },
         thresholds: Thresholds::default(),
+        margins: None,
         mechanisms,
         cells: Vec::new(),
         fault_trials: Vec::new(),
+        probes: Vec::new(),
         workloads: BTreeMap::new(),
         pairs: ["fma-hog", "block-slots"].map(pair).into(),
         jitter_from: SubAxis::Sm,
         reference: "exclusive".to_owned(),
         claimed: claimed(),
+        claims: Vec::new(),
         skips: Vec::new(),
+        rotation: None,
+        soak: None,
+        top_up: None,
     }
 }
 
@@ -128,6 +134,25 @@ pub(in crate::score::tests) fn proof(holds: bool) -> Proof {
     }
 }
 
+/// A failed gate.
+pub(in crate::score::tests) fn gate(
+    gate: Gate,
+    kind: GateKind,
+    scope: GateScope,
+    detail: &str,
+) -> GateResult {
+    GateResult {
+        gate,
+        kind,
+        state: GateState::Failed,
+        scope,
+        value: None,
+        limit: None,
+        unit: None,
+        detail: detail.to_owned(),
+    }
+}
+
 /// The result of a cell with these figures.
 pub(super) fn result(cell: &Cell, figures: Figures) -> CellResult {
     let rates = [
@@ -138,11 +163,13 @@ pub(super) fn result(cell: &Cell, figures: Figures) -> CellResult {
         (GOODPUT_PER_S, 250.0),
         (BACKLOG_SLOPE_PER_S, 0.0),
     ];
-    let gate = GateResult {
-        gate: Gate::Overload,
+    let in_virtual_time = |of: Gate| GateResult {
+        state: GateState::NotApplicable,
+        ..gate(of, GateKind::Disturbance, GateScope::Cell, "")
+    };
+    let overload = GateResult {
         state: GateState::Passed,
-        scope: GateScope::Cell,
-        detail: String::new(),
+        ..gate(Gate::Overload, GateKind::Validity, GateScope::Cell, "")
     };
     CellResult {
         cell: cell.clone(),
@@ -155,7 +182,12 @@ pub(super) fn result(cell: &Cell, figures: Figures) -> CellResult {
             (OPEN_REQUESTS.to_owned(), 450),
         ]),
         outcome: Outcome::measured(),
-        gates: vec![gate],
+        gates: [
+            overload,
+            in_virtual_time(Gate::Lateness),
+            in_virtual_time(Gate::CpuGap),
+        ]
+        .into(),
         tenant_results: Vec::new(),
     }
 }

@@ -23,7 +23,7 @@ entries! {
         queue(stream, HostCall { function, data: data as usize })
     }
 
-    // CUhostTaskSyncMode (cuda.h) tells the driver how to wait: blocking or spinning.
+    // CUhostTaskSyncMode (cuda.h) says how the driver waits: blocking or spinning.
     fn cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz(
         stream: Handle, function: Option<HostFunction>, data: *mut c_void, mode: c_uint,
     ) {

@@ -207,10 +207,7 @@ fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
                 "{command}: {answer}"
             );
         }
-        daemon.command(&format!("shutdown_server {server}"))?;
-        crate::mps_support::eventually("the server ends", || {
-            Ok(daemon.pids("get_server_list")?.is_empty())
-        })
+        Ok(())
     })
 }
 
@@ -264,8 +261,6 @@ fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> 
             row(["2", "-", "8", "-", "64", "Yes"]),
         ];
         assert_eq!(rows, want, "{table}");
-        let kept = daemon.command(&format!("sm_partition rm {gpu} 1"))?;
-        assert!(kept.contains("has clients"), "{kept}");
         // Both are announced before either continues; otherwise the first one runs without the
         // other.
         for client in &clients {
@@ -282,9 +277,6 @@ fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> 
             ["0", "0", "700", "0"],
             "the memory fault reaches it"
         );
-        let removed = daemon.command(&format!("sm_partition rm {gpu}/1"))?;
-        assert!(removed.contains("removed"), "{removed}");
-        assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
         Ok(())
     })
 }

@@ -8,7 +8,7 @@ use crate::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).
 const REMAPS_SINCE: u32 = 8;
-/// An H100 of 80 GiB has 2560 banks, and an A100 with one row remapped tells one bank as high and
+/// An H100 of 80 GiB has 2560 banks, and an A100 with one row remapped reports one bank as high and
 /// none as less (both as `nvidia-smi -q` prints them).
 const BANKS_PER_GIB: u64 = 32;
 /// Kinds of errors (`nvmlMemoryErrorType_t`) and of counters (`nvmlEccCounterType_t`).
@@ -43,8 +43,7 @@ pub fn reserves(device: &Device) -> Result<Reserves, Error> {
     })
 }
 
-/// Refuses where errors of SRAM are not told. There are none: what the machine plants, it plants in
-/// DRAM.
+/// Refuses a query of SRAM errors. There are none: a machine file plants errors in DRAM only.
 pub fn check_sram(device: &Device) -> Result<(), Error> {
     remaps_rows(device)?;
     privileged(device)

@@ -1,4 +1,4 @@
-//! How busy the device is, as a whole and by process. A divided device tells neither (nvml.h).
+//! How busy the device is, as a whole and by process. A divided device reports neither (nvml.h).
 //!
 //! The device's figures are those of the model's last full window. A process's figures cover the
 //! time since the last call of the program, at least one window.

@@ -217,6 +217,13 @@ pub struct Noise {
     /// Noise of the recovery time of an MPS server (`mps.recovery_ms`), drawn for each recovery.
     #[serde(default)]
     pub recovery: f64,
+    /// How much longer device work takes when the device starts, as a part of its time. It falls to
+    /// nothing over `warm_up_s`.
+    #[serde(default)]
+    pub warm_up: f64,
+    /// Time over which the device reaches its full speed.
+    #[serde(default)]
+    pub warm_up_s: u32,
 }
 
 /// A machine file that cannot be used.
@@ -357,6 +364,7 @@ impl Machine {
             ("noise.call", self.noise.call),
             ("noise.turn", self.noise.turn),
             ("noise.recovery", self.noise.recovery),
+            ("noise.warm_up", self.noise.warm_up),
         ];
         for (key, sd) in noises {
             if !(0.0..=0.2).contains(&sd) {

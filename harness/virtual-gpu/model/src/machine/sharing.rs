@@ -168,6 +168,8 @@ impl Machine {
             call,
             turn,
             recovery,
+            warm_up,
+            warm_up_s,
         } = self.noise;
         let spreads = [
             ("request", request),
@@ -176,11 +178,13 @@ impl Machine {
             ("call", call),
             ("turn", turn),
             ("recovery", recovery),
+            ("warm_up", warm_up),
         ];
         let drawn = spreads.into_iter().filter(|(_, sd)| *sd != 0.0);
         drawn
             .map(|(key, sd)| match key {
                 "epoch" => format!("noise.epoch = {sd} (every {epoch_ms} ms)"),
+                "warm_up" => format!("noise.warm_up = {sd} (over {warm_up_s} s)"),
                 _ => format!("noise.{key} = {sd}"),
             })
             .collect()

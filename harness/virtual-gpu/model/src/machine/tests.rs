@@ -79,6 +79,8 @@ fn noise_is_listed_and_refused_out_of_range() -> Result<(), super::MachineError>
         call: 0.03,
         turn: 0.04,
         recovery: 0.05,
+        warm_up: 0.06,
+        warm_up_s: 60,
     };
     let want = [
         "noise.request = 0.01",
@@ -86,6 +88,7 @@ fn noise_is_listed_and_refused_out_of_range() -> Result<(), super::MachineError>
         "noise.call = 0.03",
         "noise.turn = 0.04",
         "noise.recovery = 0.05",
+        "noise.warm_up = 0.06 (over 60 s)",
     ];
     assert_eq!(machine.noise_lines(), want);
     let text = include_str!("../../../../../profiles/machines/hopper.toml");

@@ -54,7 +54,7 @@ pub(crate) fn round_to_f32(sum: f64, error: f64, round: Round) -> f32 {
     if near.is_nan() || sum.is_infinite() {
         return near;
     }
-    // The sign of `rest` tells on which side of `near` the exact value lies.
+    // The sign of `rest` says on which side of `near` the exact value lies.
     let rest = if f64::from(near) == sum {
         error
     } else {

@@ -5,7 +5,7 @@
 //! in the same columns. Answers without a recorded one have wording of our own.
 
 use super::daemon::Daemon;
-use super::{MpsError, act, partition, query, refuse, watch};
+use super::{MpsError, act, partition, query, refuse};
 use gpubench_virtual_gpu_driver::host_process::monotonic_ns;
 use gpubench_virtual_gpu_driver::placement;
 use gpubench_virtual_gpu_model::mps;
@@ -38,17 +38,10 @@ fn run(daemon: &Daemon, words: &[&str]) -> Result<String, MpsError> {
         ["device_query", pid] => query::device_query(daemon, Some(pid), false),
         ["device_query", pid, "--csv"] => query::device_query(daemon, Some(pid), true),
         ["start_server", "-uid", uid] => start_server(daemon, uid),
-        ["shutdown_server", pid] => shutdown_server(daemon, pid, false),
-        ["shutdown_server", pid, "-f"] => shutdown_server(daemon, pid, true),
         ["terminate_client", server, client] => terminate(daemon, server, client),
         ["quit"] => quit(daemon, None),
         ["quit", "-t", seconds] => quit(daemon, Some(seconds)),
         ["sm_partition", "add", gpu, chunks] => partition::add(daemon, gpu, chunks),
-        ["sm_partition", "rm", gpu, id] => partition::remove(daemon, gpu, id),
-        ["sm_partition", "rm", name] => match name.split_once('/') {
-            Some((gpu, id)) => partition::remove(daemon, gpu, id),
-            None => refuse(format!("{name:?} is not a partition: accepted is GPU/ID")),
-        },
         // A daemon without static partitions does not have this command.
         ["lspart"] if daemon.static_partitions => partition::list(daemon),
         _ => setting(daemon, words),
@@ -114,22 +107,6 @@ fn start_server(daemon: &Daemon, uid: &str) -> Result<String, MpsError> {
         return refuse(format!("{uid:?} is not a user id"));
     };
     daemon.server(uid).map(|_| String::new())
-}
-
-fn shutdown_server(daemon: &Daemon, pid: &str, forced: bool) -> Result<String, MpsError> {
-    let row = query::server_row(daemon, pid)?;
-    let mut shared = daemon.shared();
-    let found = shared.servers.iter().position(|s| s.process.row == row);
-    let Some(index) = found else {
-        return Ok(String::new());
-    };
-    if forced {
-        watch::stop(daemon, &mut shared, index)?;
-    } else {
-        shared.servers[index].ending = true;
-        daemon.changed.notify_all();
-    }
-    Ok(String::new())
 }
 
 fn terminate(daemon: &Daemon, server: &str, client: &str) -> Result<String, MpsError> {

@@ -55,23 +55,6 @@ pub fn add(daemon: &Daemon, gpu: &str, chunks: &str) -> Result<String, MpsError>
     })?
 }
 
-/// `sm_partition rm`: removes a partition without clients.
-pub fn remove(daemon: &Daemon, gpu: &str, id: &str) -> Result<String, MpsError> {
-    chunk_sms(daemon)?;
-    act(&daemon.device, |state| {
-        let own = uuid(state, &daemon.device, daemon.row);
-        let found = of(state, daemon.row).find(|(_, p)| own == gpu && p.id.to_string() == id);
-        let Some((row, _)) = found else {
-            return refuse(format!("there is no partition {gpu}/{id}"));
-        };
-        if is_used(state, row) {
-            return refuse(format!("partition {gpu}/{id} has clients"));
-        }
-        state.partitions.rows[row as usize].live = false;
-        Ok(format!("Partition {gpu}/{id} removed\n"))
-    })?
-}
-
 /// `lspart`: a line for the free chunks, then one per partition, in the vendor's columns.
 pub fn list(daemon: &Daemon) -> Result<String, MpsError> {
     let chunk_sms = chunk_sms(daemon)?;

@@ -118,28 +118,6 @@ pub fn device_query(daemon: &Daemon, pid: Option<&str>, as_csv: bool) -> Result<
     Ok(tables.chain(of_servers).collect::<Vec<String>>().join("\n"))
 }
 
-/// `device list` of protocol version 3.
-pub fn device_list(daemon: &Daemon) -> Result<String, MpsError> {
-    let values = daemon.device.transact(|state, _| {
-        let engine = state.daemons.rows[daemon.row as usize].engine as usize;
-        let part = &state.engines.rows[engine];
-        let memory_mib = state.instances.rows[part.instance as usize].memory_bytes >> 20;
-        [
-            "0".to_owned(),
-            uuid(state, &daemon.device, daemon.row),
-            part.sm_count.to_string(),
-            memory_mib.to_string(),
-            daemon.device.machine().gpu.product.clone(),
-        ]
-    })?;
-    let names = ["DEVICE", "UUID", "SMS", "MEMORY_MIB", "NAME"].map(str::to_owned);
-    let line = |cells: [String; 5]| {
-        let [device, uuid, sms, memory, name] = cells;
-        format!("{device:<6} {uuid:<40} {sms:<4} {memory:<10} {name}\n")
-    };
-    Ok([names, values].map(line).concat())
-}
-
 fn lines(pids: impl IntoIterator<Item = u32>) -> String {
     pids.into_iter().map(|pid| format!("{pid}\n")).collect()
 }

@@ -12,16 +12,6 @@ pub const SERVER: [&str; 7] = [
     "allowed-devices",
     "context-ids",
 ];
-/// Columns of `namespace list`.
-pub const NAMESPACE: [&str; 7] = [
-    "name",
-    "server",
-    "server-status",
-    "pinned-memory-limit",
-    "active-thread-percentage",
-    "client-priority",
-    "pipe-directory",
-];
 /// Columns of `client list`.
 pub const CLIENT: [&str; 5] = ["pid", "server", "device", "namespace", "cmd"];
 

@@ -272,4 +272,6 @@ const ALL_NOISE: Noise = Noise {
     call: 0.05,
     turn: 0.05,
     recovery: 0.05,
+    warm_up: 0.0,
+    warm_up_s: 0,
 };

@@ -1,10 +1,9 @@
-//! Lists of servers, namespaces and clients, and single fields of them.
+//! Lists of servers and clients.
 
 use super::arguments::Arguments;
-use super::no_server;
 use crate::nvidia_cuda_mps::daemon::Daemon;
 use crate::nvidia_cuda_mps::named::{DEFAULT, NamespaceId};
-use crate::nvidia_cuda_mps::{MpsError, command, query, refuse, rows};
+use crate::nvidia_cuda_mps::{MpsError, command, query, rows};
 
 /// Every client of a named server, by process id, with its namespace.
 pub(super) fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsError> {
@@ -32,21 +31,8 @@ pub(super) fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsErr
     Ok(found)
 }
 
-pub(super) fn get(columns: &[&str], row: &[String], field: &str) -> Result<String, MpsError> {
-    match columns.iter().position(|column| *column == field) {
-        Some(at) => Ok(format!("{}\n", row[at])),
-        None => refuse(format!("unknown field {field:?} (accepted: {columns:?})")),
-    }
-}
-
-pub(super) fn server_row(daemon: &Daemon, name: &str) -> Result<Vec<String>, MpsError> {
-    let rows = server_rows(daemon)?;
-    let found = rows.into_iter().find(|row| row[0] == name);
-    found.ok_or_else(|| no_server(name))
-}
-
 /// A row for each named server with a live process.
-pub(super) fn server_rows(daemon: &Daemon) -> Result<Vec<Vec<String>>, MpsError> {
+fn server_rows(daemon: &Daemon) -> Result<Vec<Vec<String>>, MpsError> {
     let shared = daemon.shared();
     let mut found = Vec::new();
     for server in &shared.named {
@@ -68,51 +54,8 @@ pub(super) fn server_rows(daemon: &Daemon) -> Result<Vec<Vec<String>>, MpsError>
     Ok(found)
 }
 
-pub(super) fn list_servers(
-    daemon: &Daemon,
-    name: Option<&str>,
-    a: &Arguments,
-) -> Result<String, MpsError> {
-    let rows = match name {
-        Some(name) => vec![server_row(daemon, name)?],
-        None => server_rows(daemon)?,
-    };
-    a.table(&rows::SERVER, &rows)
-}
-
-pub(super) fn namespace_rows(
-    daemon: &Daemon,
-    only: Option<&str>,
-) -> Result<Vec<Vec<String>>, MpsError> {
-    let servers = server_rows(daemon)?;
-    let shared = daemon.shared();
-    let mut found = Vec::new();
-    for server in shared
-        .named
-        .iter()
-        .filter(|s| only.is_none_or(|only| only == s.name))
-    {
-        let status = servers.iter().find(|row| row[0] == server.name);
-        let status = status.map_or("Gone", |row| &row[3]);
-        found.extend(server.namespaces.iter().map(|namespace| {
-            let bounds = &namespace.bounds;
-            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            vec![
-                namespace.name.clone(),
-                server.name.clone(),
-                status.to_owned(),
-                or_dash(bounds.memory_limit.map(|bytes| format!("{}M", bytes >> 20))),
-                or_dash(bounds.percentage.map(|percent| percent.to_string())),
-                or_dash(bounds.priority.map(|priority| priority.to_string())),
-                namespace.socket.folder().display().to_string(),
-            ]
-        }));
-    }
-    Ok(found)
-}
-
-pub(super) fn list_namespaces(daemon: &Daemon, a: &Arguments) -> Result<String, MpsError> {
-    a.table(&rows::NAMESPACE, &namespace_rows(daemon, a.get("server"))?)
+pub(super) fn list_servers(daemon: &Daemon, a: &Arguments) -> Result<String, MpsError> {
+    a.table(&rows::SERVER, &server_rows(daemon)?)
 }
 
 pub(super) fn list_clients(daemon: &Daemon, a: &Arguments) -> Result<String, MpsError> {

@@ -1,6 +1,7 @@
 //! Protocol version 3: `MODULE VERB [NAME...] [--KEY=VALUE...]`, as in the vendor's documentation
-//! (release 615, "MPS v3 Interface"). The modules are `server`, `namespace`, `client` and `device`;
-//! others are refused.
+//! (release 615, "MPS v3 Interface"). It has the verbs that a sharing set-up needs:
+//! `server create`, `delete` and `list`, `namespace create` and `set`, `client list` and
+//! `terminate`; others are refused.
 
 mod arguments;
 mod lists;
@@ -10,12 +11,10 @@ use std::sync::Arc;
 use super::daemon::Daemon;
 use super::listen::handler;
 use super::named::{self, DEFAULT, NamedServer, Namespace, NamespaceId, NamespaceSocket};
-use super::{MpsError, command, partition, query, refuse, rows, watch};
+use super::{MpsError, command, partition, query, refuse, watch};
 use arguments::Arguments;
 use gpubench_virtual_gpu_model::mps::ClientRequest;
-use lists::{
-    clients, get, list_clients, list_namespaces, list_servers, namespace_rows, server_row,
-};
+use lists::{clients, list_clients, list_servers};
 
 /// Prefix of a refusal, by which the front end recognises it.
 pub const REFUSED: &str = "Error: ";
@@ -41,37 +40,16 @@ fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
     match (*module, *verb, &arguments.names[..]) {
         ("server", "create", [name]) => create_server(daemon, name, &arguments),
         ("server", "delete", [name]) => delete_server(daemon, name, &arguments),
-        ("server", "set", [name]) => set_bounds(daemon, name, DEFAULT, &arguments),
-        ("server", "list", []) => {
-            arguments.accept_only(&["format"], |a| list_servers(daemon, None, a))
-        }
-        ("server", "list", [name]) => {
-            arguments.accept_only(&["format"], |a| list_servers(daemon, Some(name), a))
-        }
-        ("server", "get", [name, field]) => get(&rows::SERVER, &server_row(daemon, name)?, field),
+        ("server", "list", []) => arguments.accept_only(&["format"], |a| list_servers(daemon, a)),
         ("namespace", "create", [name]) => create_namespace(daemon, name, &arguments),
-        ("namespace", "delete", [name]) => delete_namespace(daemon, name, &arguments),
         ("namespace", "set", [name]) => {
             let server = arguments.server()?;
             set_bounds(daemon, server, name, &arguments)
-        }
-        ("namespace", "list", []) => {
-            arguments.accept_only(&["format", "server"], |a| list_namespaces(daemon, a))
-        }
-        ("namespace", "get", [name, server, field]) => {
-            let found = namespace_rows(daemon, Some(server))?;
-            let row = found.into_iter().find(|row| row[0] == *name);
-            get(
-                &rows::NAMESPACE,
-                &row.ok_or_else(|| no_namespace(server, name))?,
-                field,
-            )
         }
         ("client", "list", []) => {
             arguments.accept_only(&["format", "server", "all"], |a| list_clients(daemon, a))
         }
         ("client", "terminate", [pid]) => terminate(daemon, pid),
-        ("device", "list", []) => arguments.accept_only(&[], |_| query::device_list(daemon)),
         _ => refuse(format!(
             "unknown command, or wrong arguments: {}",
             words.join(" ")
@@ -164,36 +142,6 @@ fn create_namespace(
             socket: NamespaceSocket::open(&folder, handler(daemon, namespace_id))?,
         });
         Ok(String::new())
-    })
-}
-
-fn delete_namespace(
-    daemon: &Arc<Daemon>,
-    name: &str,
-    arguments: &Arguments,
-) -> Result<String, MpsError> {
-    let server = arguments.accept_only(&["server", "force"], Arguments::server)?;
-    let force = arguments.get("force").is_some();
-    let namespace_id = NamespaceId {
-        server: server.to_owned(),
-        namespace: name.to_owned(),
-    };
-    let clients = clients(daemon)?;
-    if !force && clients.iter().any(|(_, known)| *known == namespace_id) {
-        return refuse(format!("namespace {name} has clients"));
-    }
-    with_server(daemon, server, |found| {
-        let at = found.namespaces.iter().position(|known| known.name == name);
-        match at {
-            Some(0) => refuse(format!(
-                "the namespace {DEFAULT} is deleted with its server"
-            )),
-            Some(at) => {
-                found.namespaces.remove(at);
-                Ok(String::new())
-            }
-            None => Err(no_namespace(server, name)),
-        }
     })
 }
 

@@ -1,0 +1,208 @@
+//! Claims of the literature as data, and their verdicts on one record.
+//!
+//! A plan holds the ledger that its run is judged by, so that a record keeps its verdicts.
+
+mod quantity;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::{Axis, SubAxis};
+use crate::estimate::Estimate;
+pub use quantity::Quantity;
+
+/// One claim, and the measured quantity that decides it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Claim {
+    /// Its id in the ledger.
+    pub id: String,
+    /// The mechanisms that it is about.
+    pub mechanisms: Vec<String>,
+    /// The axis of its subject.
+    pub axis: Axis,
+    /// What it says, in our words.
+    pub statement: String,
+    /// Who says it.
+    pub source: String,
+    /// The quantity that decides it; absent where no record has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<Quantity>,
+    /// How the quantity is compared with the threshold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
+    /// The threshold, in the unit of the quantity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// Half of the width of the band of `within`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<f64>,
+    /// Whether one figure of several is enough; otherwise the claim is about each of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any: bool,
+    /// Which figures of the record count.
+    #[serde(default, skip_serializing_if = "Selection::is_all")]
+    pub select: Selection,
+    /// What a record lacks to decide it, where no quantity does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
+}
+
+/// The figures of a record that a claim is about. An absent key selects all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Selection {
+    /// Rows of this sub-axis; without it, rows of the claim's axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_axis: Option<SubAxis>,
+    /// Tenants on the device, the victim included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<u32>,
+    /// Variants that begin with this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// Faults, by name or class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// The mechanism whose figure divides this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
+    /// Records of this profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Records of devices with one of these major compute capabilities.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compute_capability: Vec<u32>,
+}
+
+impl Selection {
+    fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How the interval of a quantity is compared with a threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Comparison {
+    /// Supported where the upper end is at most the threshold, refuted where the lower is above.
+    AtMost,
+    /// Supported where the lower end is at least the threshold, refuted where the upper is below.
+    AtLeast,
+    /// Supported where the interval lies within the tolerance around the threshold, refuted where
+    /// it lies outside.
+    Within,
+    /// For the share of an event: refuted by one event, supported where the share is at most the
+    /// threshold.
+    Never,
+    /// Refuted by one trial without the event, supported where the share is at least 1 less the
+    /// threshold.
+    Always,
+    /// The opposite of `never`: supported by one event.
+    Sometimes,
+}
+
+/// What a record says of a claim.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The figures contradict it.
+    Refuted,
+    /// The figures agree with it.
+    Supported,
+    /// The figures are too wide, or cannot be trusted.
+    Inconclusive,
+    /// The record has no such figure.
+    Untested,
+}
+
+impl Verdict {
+    /// All of them, in report order.
+    pub const ALL: [Self; 4] = [
+        Self::Supported,
+        Self::Refuted,
+        Self::Inconclusive,
+        Self::Untested,
+    ];
+
+    /// As in records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Refuted => "refuted",
+            Self::Inconclusive => "inconclusive",
+            Self::Untested => "untested",
+        }
+    }
+}
+
+/// One claim, compared with one record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimRow {
+    /// Id in the claims ledger.
+    pub id: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The figures that decided it, or why there are none.
+    pub evidence: String,
+    /// The mechanisms that it is about.
+    #[serde(default)]
+    pub mechanisms: Vec<String>,
+    /// The axis of its subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axis: Option<Axis>,
+    /// What it says.
+    #[serde(default)]
+    pub statement: String,
+    /// Who says it.
+    #[serde(default)]
+    pub source: String,
+    /// The quantity and its comparison, in words; empty without a quantity.
+    #[serde(default)]
+    pub test: String,
+    /// Each figure with its own verdict.
+    #[serde(default)]
+    pub figures: Vec<ClaimFigure>,
+}
+
+/// A figure that a claim was compared with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimFigure {
+    /// The variant, and the row, probe or fault.
+    pub of: String,
+    /// What it says of the claim.
+    pub verdict: Verdict,
+    /// The figure; absent where it cannot be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+    /// Why it cannot be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What one published overview claims of one mechanism on one axis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimedWord {
+    /// The overview: `S0`, `S1`...
+    pub source: String,
+    /// The mechanism.
+    pub mechanism: String,
+    /// The axis.
+    pub axis: Axis,
+    /// Its word for the isolation.
+    pub word: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict;
+
+    #[test]
+    fn verdicts_have_the_same_name_as_text_and_in_json() -> Result<(), serde_json::Error> {
+        for verdict in Verdict::ALL {
+            assert_eq!(serde_json::to_value(verdict)?, verdict.as_str());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! Parts of a plan that stand by themselves: facts of workloads, pairs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::SubAxis;
+
+/// Facts of one workload that gates and scores need.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkloadFacts {
+    /// `CUresult`s of refusals that answer a request: the workload measures how many of its
+    /// requests are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answering_codes: Vec<i32>,
+}
+
+/// A victim and an aggressor that compete for one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedPair {
+    /// The sub-axis under which it is scored.
+    pub sub_axis: SubAxis,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+}

@@ -1,0 +1,220 @@
+//! The pages of `gpubench claims`: the ledger, its recipes, and the verdicts of records.
+
+use gpubench_record::{Claim, ClaimRow, DeviceKind, RunRecord, Verdict};
+use gpubench_reports::format::{Page, PageTable, VIRTUAL_TITLE};
+use serde_json::{Value, json};
+
+use super::{verdict, words};
+use crate::plan::Ledger;
+
+/// A record with its name.
+pub struct Judged<'a> {
+    /// Its path, as on the command line.
+    pub name: String,
+    /// The record, with its claims.
+    pub run: &'a RunRecord,
+}
+
+fn table(heading: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> PageTable {
+    PageTable {
+        heading: heading.to_owned(),
+        columns: columns.iter().map(|&name| name.to_owned()).collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// The claims of the ledger with their tests.
+#[must_use]
+pub fn ledger(ledger: &Ledger) -> Page {
+    let rows = ledger.claims.iter().map(|claim| {
+        vec![
+            claim.id.clone(),
+            claim.mechanisms.join(", "),
+            claim.axis.as_str().to_owned(),
+            claim.statement.clone(),
+            claim.source.clone(),
+            test(claim),
+        ]
+    });
+    let columns = ["claim", "mechanism", "axis", "says", "source", "test"];
+    Page {
+        title: format!("Claims ledger: {} claims", ledger.claims.len()),
+        notices: Vec::new(),
+        tables: vec![table("Claims of the literature", &columns, rows)],
+    }
+}
+
+fn test(claim: &Claim) -> String {
+    match &claim.needs {
+        Some(needs) => format!("untested: needs {needs}"),
+        None => words::test(claim),
+    }
+}
+
+/// Recipes that do not work and phrases that mislead.
+#[must_use]
+pub fn recipes(ledger: &Ledger) -> Page {
+    let recipes = ledger.recipes.iter().map(|one| {
+        let texts = [&one.mechanism, &one.recipe, &one.wrong, &one.working];
+        texts.map(String::clone).into()
+    });
+    let misleading = ledger.misleading.iter().map(|one| {
+        let claims = one.claims.join(", ");
+        let texts = [&one.mechanism, &one.phrase, &one.truth, &claims];
+        texts.map(String::clone).into()
+    });
+    Page {
+        title: "Recipes and phrases in circulation".to_owned(),
+        notices: Vec::new(),
+        tables: vec![
+            table(
+                "Recipes that do not work",
+                &["mechanism", "recipe", "what is wrong", "working form"],
+                recipes,
+            ),
+            table(
+                "Phrases that mislead",
+                &["mechanism", "phrase", "what is true", "claims that test it"],
+                misleading,
+            ),
+        ],
+    }
+}
+
+/// The verdicts of each record, and of all of them together.
+#[must_use]
+pub fn verdicts(records: &[Judged<'_>]) -> Page {
+    let mut tables = Vec::new();
+    if records.len() > 1 {
+        let rows = together(records).into_iter().map(|(id, verdict, each)| {
+            let mut row = vec![id, verdict.as_str().to_owned()];
+            row.extend(each.map(|one| one.map_or("-", Verdict::as_str).to_owned()));
+            row
+        });
+        let mut columns = vec!["claim", "together"];
+        columns.extend(records.iter().map(|one| one.name.as_str()));
+        tables.push(table("All records", &columns, rows));
+    }
+    let columns = ["claim", "verdict", "says", "test", "figures"];
+    for one in records {
+        let rows = one.run.claims.iter().map(|row| {
+            vec![
+                row.id.clone(),
+                row.verdict.as_str().to_owned(),
+                format!("{} ({})", row.statement, row.source),
+                row.test.clone(),
+                row.evidence.clone(),
+            ]
+        });
+        let heading = format!("{}: {}", one.name, counts(&one.run.claims));
+        tables.push(table(&heading, &columns, rows));
+    }
+    let old = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
+    let old = records.iter().filter(old).map(|one| {
+        format!(
+            "{}: its format holds no ledger (before 2.3); compared with the ledger of this version",
+            one.name
+        )
+    });
+    let mut titles: Vec<String> = records.iter().map(|one| title(one.run)).collect();
+    titles.dedup();
+    Page {
+        title: format!("Claims: {}", titles.join("; ")),
+        notices: old.collect(),
+        tables,
+    }
+}
+
+/// The same as one table, for CSV.
+#[must_use]
+pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
+    let lines = records.iter().flat_map(|one| {
+        one.run.claims.iter().map(|row| {
+            let texts = [
+                &one.name,
+                &row.id,
+                row.verdict.as_str(),
+                &row.statement,
+                &row.source,
+                &row.test,
+                &row.evidence,
+            ];
+            texts.map(str::to_owned).into()
+        })
+    });
+    let columns = [
+        "record", "claim", "verdict", "says", "source", "test", "figures",
+    ];
+    Page {
+        tables: vec![table("", &columns, lines)],
+        ..Page::default()
+    }
+}
+
+/// Recipes and phrases as one table, for CSV.
+#[must_use]
+pub fn recipe_lines(ledger: &Ledger) -> Page {
+    let both = recipes(ledger).tables.into_iter();
+    let kinds = both.zip(["recipe", "phrase"]);
+    let rows = kinds.flat_map(|(table, kind)| {
+        let rows = table.rows.into_iter();
+        rows.map(move |row| std::iter::once(kind.to_owned()).chain(row).collect())
+    });
+    let columns = ["kind", "mechanism", "text", "truth", "answer"];
+    Page {
+        tables: vec![table("", &columns, rows)],
+        ..Page::default()
+    }
+}
+
+fn title(run: &RunRecord) -> String {
+    match run.device.kind {
+        DeviceKind::Real => run.device.name.clone(),
+        DeviceKind::Virtual => format!("{VIRTUAL_TITLE} ({})", run.device.name),
+    }
+}
+
+fn counts(rows: &[ClaimRow]) -> String {
+    let count = |verdict: Verdict| {
+        let n = rows.iter().filter(|row| row.verdict == verdict).count();
+        format!("{n} {}", verdict.as_str())
+    };
+    Verdict::ALL.map(count).join(", ")
+}
+
+/// By claim: the verdict of all records, and that of each.
+fn together<'a>(
+    records: &'a [Judged<'a>],
+) -> Vec<(String, Verdict, impl Iterator<Item = Option<Verdict>> + 'a)> {
+    let mut ids: Vec<&str> = Vec::new();
+    for row in records.iter().flat_map(|one| &one.run.claims) {
+        if !ids.contains(&row.id.as_str()) {
+            ids.push(&row.id);
+        }
+    }
+    let of = |one: &Judged<'_>, id: &str| {
+        let mut rows = one.run.claims.iter();
+        rows.find(|row| row.id == id).map(|row| row.verdict)
+    };
+    ids.into_iter()
+        .map(|id| {
+            let each = move || records.iter().map(move |one| of(one, id));
+            (id.to_owned(), verdict::of_records(each().flatten()), each())
+        })
+        .collect()
+}
+
+/// The same for programs.
+#[must_use]
+pub fn verdicts_json(records: &[Judged<'_>]) -> Value {
+    let each = records.iter().map(|one| {
+        json!({
+            "record": one.name, "device_kind": one.run.device.kind.as_str(),
+            "device": one.run.device.name, "own_ledger": !one.run.plan.claims.is_empty(),
+            "claims": one.run.claims,
+        })
+    });
+    let all = together(records).into_iter();
+    let all = all.map(|(id, verdict, _)| json!({ "id": id, "verdict": verdict }));
+    json!({ "together": all.collect::<Value>(), "records": each.collect::<Value>() })
+}

@@ -1,0 +1,115 @@
+//! `gpubench claims`: the claims of the literature, and what records say of them.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use gpubench_record::ExitCode;
+use gpubench_reports::format::Page;
+use gpubench_reports::{RenderError, RenderOptions};
+use serde_json::{Value, json};
+
+use super::common::{exit_codes_help, pretty_json};
+use super::predicting::OutputFlag;
+use super::ui::Ui;
+use crate::claims::page::{self, Judged};
+use crate::error::ExpectedError;
+use crate::judge::open_scored;
+use crate::plan::ledger;
+
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+];
+
+/// Lists claims of the literature, and says which of them records support or refute
+///
+/// A verdict follows from the ends of an interval: supported, refuted, inconclusive (too wide, or
+/// not trusted), untested (not in the record, with what it takes). `matrix --profile claims` with
+/// --probes, --faults and --escape measures what most claims need, `--profile scaling` the
+/// published table of 1, 3, 5 and 7 tenants.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+pub struct Args {
+    /// Folders of records; without one the claims are listed
+    #[arg(value_name = "RECORD", conflicts_with = "recipes")]
+    records: Vec<PathBuf>,
+    /// List recipes that do not work, with their working form, and phrases that mislead
+    #[arg(long)]
+    recipes: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    format: ClaimsFormat,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+/// The formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ClaimsFormat {
+    /// Text for people; may change between versions
+    Table,
+    /// Markdown tables
+    Md,
+    /// Data for programs
+    Json,
+    /// Comma-separated values
+    Csv,
+}
+
+/// Prints the ledger, its recipes, or the verdicts of records.
+///
+/// # Errors
+/// When a record cannot be read, or the output cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let ledger = ledger()?;
+    let opened = args.records.iter().map(|dir| open_scored(dir));
+    let opened = opened.collect::<Result<Vec<_>, _>>()?;
+    let judged = opened.iter().map(|one| Judged {
+        name: one.dir.display().to_string(),
+        run: &one.run,
+    });
+    let judged: Vec<Judged<'_>> = judged.collect();
+    let is_csv = args.format == ClaimsFormat::Csv;
+    let (page, json) = if args.recipes {
+        let json = json!({ "recipes": ledger.recipes, "misleading": ledger.misleading });
+        let page = if is_csv {
+            page::recipe_lines
+        } else {
+            page::recipes
+        };
+        (page(&ledger), json)
+    } else if judged.is_empty() {
+        (page::ledger(&ledger), json!(ledger.claims))
+    } else {
+        let page = if is_csv {
+            page::verdict_lines
+        } else {
+            page::verdicts
+        };
+        (page(&judged), page::verdicts_json(&judged))
+    };
+    args.output.write(&args.text(&page, &json, ui)?, ui)?;
+    Ok(ExitCode::Done)
+}
+
+impl Args {
+    fn text(&self, page: &Page, json: &Value, ui: &Ui) -> Result<String, ExpectedError> {
+        let options = RenderOptions {
+            width: ui.width_of_stdout().filter(|_| !self.output.is_file()),
+            ..RenderOptions::default()
+        };
+        let mut text = Vec::new();
+        let drawn = match self.format {
+            ClaimsFormat::Json => return pretty_json(json),
+            ClaimsFormat::Table => page.text(&options, &mut text),
+            ClaimsFormat::Md => page.markdown(&mut text),
+            ClaimsFormat::Csv => page.csv(&mut text),
+        };
+        let internal = |what: String| ExpectedError::Internal { what };
+        drawn.map_err(|error: RenderError| internal(error.to_string()))?;
+        String::from_utf8(text).map_err(|error| internal(error.to_string()))
+    }
+}

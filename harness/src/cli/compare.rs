@@ -1,0 +1,50 @@
+//! `gpubench compare`: records of different GPUs or drivers side by side, without a verdict.
+
+use std::path::PathBuf;
+
+use gpubench_compare::render::{self, SideBySideFormat};
+use gpubench_compare::side_by_side::SideBySide;
+use gpubench_record::ExitCode;
+
+use super::common::exit_codes_help;
+use super::comparing::{LISTING, OutputFlag, format_of, formats, internal};
+use super::ui::Ui;
+use crate::error::ExpectedError;
+use crate::judge::session::records;
+
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = LISTING;
+
+/// Shows records of different GPUs side by side: levels and ratios, never a regression
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+pub struct Args {
+    /// Records, folders of records, or quoted patterns
+    #[arg(required = true, value_name = "RECORD")]
+    records: Vec<PathBuf>,
+    /// Output format
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        value_parser = formats(SideBySideFormat::ALL),
+    )]
+    format: String,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+/// Reads the records and prints them.
+///
+/// # Errors
+/// When a record cannot be read, or the output cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let (records, notes) = records(&args.records)?;
+    for line in notes {
+        ui.note(&format!("warning: {line}"));
+    }
+    let format = format_of(&args.format, SideBySideFormat::ALL)?;
+    let text = render::side_by_side(&SideBySide::of(&records), format).map_err(internal)?;
+    args.output.write(&text, ui)?;
+    Ok(ExitCode::Done)
+}

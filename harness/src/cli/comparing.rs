@@ -1,0 +1,128 @@
+//! What the verbs that compare records share: how they read records and where they write.
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use gpubench_record::ExitCode;
+
+use super::ui::Ui;
+use crate::error::ExpectedError;
+use crate::judge::session::{Sessions, sessions};
+
+/// The exit codes of a verb that only lists.
+pub const LISTING: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+];
+
+/// The exit codes of a verb that judges.
+pub const JUDGING: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+    ExitCode::Inconclusive,
+    ExitCode::NotComparable,
+    ExitCode::Regression,
+];
+
+/// Where the output goes.
+#[derive(Debug, clap::Args)]
+pub struct OutputFlag {
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl OutputFlag {
+    /// Writes a report.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
+        match &self.output {
+            None => ui.print(text),
+            Some(path) => {
+                std::fs::write(path, text).map_err(|error| ExpectedError::from_write(path, error))
+            }
+        }
+    }
+}
+
+/// The parser of `--format` for a list of formats by name.
+pub fn formats<T, const N: usize>(all: [(&'static str, T); N]) -> PossibleValuesParser {
+    PossibleValuesParser::new(all.map(|(name, _)| name))
+}
+
+/// The format of a name, which the parser has checked.
+pub fn format_of<T, const N: usize>(
+    name: &str,
+    all: [(&'static str, T); N],
+) -> Result<T, ExpectedError> {
+    let known = || all.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let unknown = ExpectedError::UnknownName {
+        kind: "format",
+        name: name.to_owned(),
+        known: known(),
+    };
+    let found = all.into_iter().find(|(one, _)| *one == name);
+    found.map(|(_, format)| format).ok_or(unknown)
+}
+
+/// Reads records, and says which ones of a folder were left out.
+pub fn read(records: &[PathBuf], ui: &Ui) -> Result<Sessions, ExpectedError> {
+    let found = sessions(records)?;
+    say_left_out(&found.left_out, ui);
+    Ok(found)
+}
+
+/// Names the records that were left out.
+pub fn say_left_out(lines: &[String], ui: &Ui) {
+    for line in lines {
+        ui.note(&format!("warning: left out: {line}"));
+    }
+}
+
+/// An error that is a bug.
+pub fn internal(error: impl std::fmt::Display) -> ExpectedError {
+    ExpectedError::Internal {
+        what: error.to_string(),
+    }
+}
+
+/// A usage error about a folder of nights.
+pub fn refused(folder: &Path, error: impl std::fmt::Display, remedy: &str) -> ExpectedError {
+    ExpectedError::Usage {
+        problem: format!("{}: {error}", folder.display()),
+        remedy: Some(remedy.to_owned()),
+    }
+}
+
+/// A UTC time to the second: such texts sort by time.
+pub fn time(text: &str) -> Result<String, String> {
+    let shape = "0000-00-00T00:00:00Z";
+    let fits = text.len() == shape.len()
+        && text
+            .chars()
+            .zip(shape.chars())
+            .all(|(letter, wanted)| match wanted {
+                '0' => letter.is_ascii_digit(),
+                wanted => letter == wanted,
+            });
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("accepted: a time in UTC, as 2026-01-31T00:00:00Z".to_owned())
+    }
+}
+
+/// A percentage as a share.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().trim_end_matches('%').trim().parse().ok();
+    number
+        .filter(|percent| (0.01..=1000.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "accepted: a number from 0.01 to 1000".to_owned())
+}

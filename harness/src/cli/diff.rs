@@ -1,0 +1,224 @@
+//! `gpubench diff`: did what was varied change the isolation?
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use gpubench_compare::Session;
+use gpubench_compare::diff::comparability::{is_known, known};
+use gpubench_compare::diff::{FailOn, MarginsWish, Options, diff};
+use gpubench_compare::history::Baseline;
+use gpubench_compare::render::{self, Detail, Format};
+use gpubench_record::ExitCode;
+
+use super::common::exit_codes_help;
+use super::comparing::{
+    JUDGING, OutputFlag, format_of, formats, internal, percent, read, refused, say_left_out,
+};
+use super::ui::Ui;
+use crate::error::ExpectedError;
+use crate::judge::session::{Sessions, declared, nights, pinned};
+
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = JUDGING;
+
+/// Compares the records of two sides: gpubench diff --vary driver BEFORE... -- AFTER...
+///
+/// A side is a record, a folder of records, or a quoted pattern. A change is attributed to what
+/// --vary names from 3 sessions a side on; every other fact that decides figures must be equal.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+pub struct Args {
+    /// Records of the side before
+    #[arg(
+        required_unless_present = "against_history",
+        conflicts_with = "against_history",
+        value_name = "BEFORE"
+    )]
+    before: Vec<PathBuf>,
+    /// Records of the side after, behind --
+    #[arg(last = true, required = true, value_name = "AFTER")]
+    after: Vec<PathBuf>,
+    /// Compare with the last segment of at least 10 sessions of these nights; implies --vary driver
+    ///
+    /// The segment holds sessions of the same GPU, profile, calibration and gpubench that are older
+    /// than AFTER. After a declared change or another driver the segment before stays the baseline
+    /// until the new one has 10 sessions.
+    #[arg(long, value_name = "DIR")]
+    against_history: Option<PathBuf>,
+    /// Compare with this pinned baseline of these nights (history pin), in place of a segment
+    #[arg(long, value_name = "NAME", requires = "against_history")]
+    baseline: Option<String>,
+    /// Facts that differ on purpose (repeat, or separate by commas): driver, kernel, gpubench...
+    #[arg(long, value_name = "FACT", value_delimiter = ',', value_parser = fact)]
+    vary: Vec<String>,
+    /// Compare although other facts differ; every change is then confounded with them
+    #[arg(long)]
+    force: bool,
+    /// Smallest change of ratios, rates and medians that matters, in percent
+    ///
+    /// The default is that of the records' profile, where 3 is the default; so for all margins.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    margin: Option<f64>,
+    /// Smallest change of the 99th percentile that matters, in percent
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    margin_p99: Option<f64>,
+    /// Smallest change of jitter that matters, in percent of a native median and of the jitter
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    margin_jitter: Option<f64>,
+    /// Smallest change of proportions of trials that matters, in points
+    #[arg(long, value_name = "POINTS", value_parser = percent)]
+    margin_survival: Option<f64>,
+    /// Verdicts of primary rows that fail (repeat, or separate by commas)
+    #[arg(
+        long,
+        value_name = "VERDICT",
+        value_delimiter = ',',
+        default_value = "regression,inconclusive",
+        value_parser = PossibleValuesParser::new(["regression", "inconclusive", "improved"]),
+    )]
+    fail_on: Vec<String>,
+    /// No verdict fails; sides that cannot be compared still do
+    #[arg(long, conflicts_with = "fail_on")]
+    advisory: bool,
+    /// List all rows, also unchanged ones
+    #[arg(long)]
+    full: bool,
+    /// Output format
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        value_parser = formats(Format::ALL),
+    )]
+    format: String,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+/// Compares and prints.
+///
+/// # Errors
+/// When a record cannot be read, or the output cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let mut options = args.options();
+    let after = read(&args.after, ui);
+    let (before, after) = match &args.against_history {
+        None => both(read(&args.before, ui), after)?,
+        Some(folder) => {
+            let (name, after) = (args.baseline.as_deref(), after?.sessions);
+            (baseline(folder, name, &after, &mut options, ui)?, after)
+        }
+    };
+    let report = diff(&before, &after, &options).map_err(internal)?;
+    let format = format_of(&args.format, Format::ALL)?;
+    let detail = if args.full {
+        Detail::Full
+    } else {
+        Detail::Changes
+    };
+    let text = render::diff(&report, format, detail).map_err(internal)?;
+    args.output.write(&text, ui)?;
+    Ok(report.exit_code())
+}
+
+/// The sessions of two sides, or one error that names every side which cannot be read.
+fn both(
+    before: Result<Sessions, ExpectedError>,
+    after: Result<Sessions, ExpectedError>,
+) -> Result<(Vec<Session>, Vec<Session>), ExpectedError> {
+    match (before, after) {
+        (Err(before), Err(after)) => Err(ExpectedError::Usage {
+            problem: format!("{before}; {after}"),
+            remedy: None,
+        }),
+        (before, after) => Ok((before?.sessions, after?.sessions)),
+    }
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        let fails = |name: &str| self.fail_on.iter().any(|one| one == name);
+        let fail_on = if self.advisory {
+            FailOn::NOTHING
+        } else {
+            FailOn {
+                regression: fails("regression"),
+                inconclusive: fails("inconclusive"),
+                improved: fails("improved"),
+            }
+        };
+        Options {
+            vary: self.vary.clone(),
+            force: self.force,
+            margins: MarginsWish {
+                ratio: self.margin,
+                p99: self.margin_p99,
+                jitter: self.margin_jitter,
+                survival: self.margin_survival,
+            },
+            fail_on,
+            ..Options::default()
+        }
+    }
+}
+
+/// The sessions of a history to compare with; what it knows of their spread goes to the options.
+fn baseline(
+    folder: &Path,
+    name: Option<&str>,
+    after: &[Session],
+    options: &mut Options,
+    ui: &Ui,
+) -> Result<Vec<Session>, ExpectedError> {
+    let folders = [folder.to_owned()];
+    let history = nights(&folders)?;
+    say_left_out(&history.left_out, ui);
+    // The first session of the side: later ones must not be their own baseline.
+    let Some(tonight) = after.first() else {
+        return Err(internal("a side without sessions"));
+    };
+    let found = match name {
+        Some(name) => {
+            let sessions = pinned_sessions(folder, name, &history.sessions)?;
+            Baseline::pinned(sessions, &history.sessions, tonight)
+        }
+        None => Baseline::of(&history.sessions, &declared(&folders)?, tonight),
+    };
+    let remedy = "measure more nights, or name the records to compare with";
+    let baseline = found.map_err(|error| refused(folder, error, remedy))?;
+    options.history = baseline.repeatability;
+    options.nights = baseline.nights;
+    let driver = "driver".to_owned();
+    if !options.vary.contains(&driver) {
+        options.vary.push(driver);
+    }
+    Ok(baseline.sessions)
+}
+
+/// The sessions of a pinned baseline, all of which must be readable.
+fn pinned_sessions(
+    folder: &Path,
+    name: &str,
+    history: &[Session],
+) -> Result<Vec<Session>, ExpectedError> {
+    let pin = pinned(folder, name)?;
+    let is = |session: &Session, record: &str| {
+        Path::new(&session.name).file_name() == Some(record.as_ref())
+    };
+    let find = |record: &String| {
+        let found = history.iter().find(|session| is(session, record));
+        found.cloned().ok_or_else(|| {
+            let problem = format!("baseline {name} has {record}, which is no readable record");
+            refused(folder, problem, "pin the baseline again")
+        })
+    };
+    pin.records.iter().map(find).collect()
+}
+
+fn fact(text: &str) -> Result<String, String> {
+    if is_known(text) {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<&str> = known().collect();
+    Err(format!("accepted: {}", known.join(", ")))
+}

@@ -1,0 +1,66 @@
+//! `gpubench history`: how the isolation of a GPU went over many nights.
+
+mod actions;
+
+use std::path::PathBuf;
+
+use gpubench_compare::history::History;
+use gpubench_compare::render::{self, HistoryFormat};
+use gpubench_record::ExitCode;
+
+use super::common::exit_codes_help;
+use super::comparing::{LISTING, OutputFlag, format_of, formats, internal};
+use super::ui::Ui;
+use crate::error::ExpectedError;
+use crate::judge::session::{declared, night_means};
+
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = LISTING;
+
+/// Lists the sessions of many nights as series, with alarms and change points
+///
+/// It judges nothing: an alarm is a reason to look, and a verdict comes from gpubench diff.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = exit_codes_help(EXIT_CODES),
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Option<actions::Action>,
+    /// Folders of records, records, or quoted patterns
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+    /// Series of their own for each value of a label of the runs (matrix --label)
+    #[arg(long, value_name = "LABEL")]
+    by: Option<String>,
+    /// Output format
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        value_parser = formats(HistoryFormat::ALL),
+    )]
+    format: String,
+    #[command(flatten)]
+    output: OutputFlag,
+}
+
+/// Reads the nights and prints their history, or acts on a folder of nights.
+///
+/// # Errors
+/// When a record cannot be read, or the output cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    if let Some(action) = &args.action {
+        return action.run(ui);
+    }
+    let format = format_of(&args.format, HistoryFormat::ALL)?;
+    let found = night_means(&args.folders, |key| key.metric.is_primary())?;
+    let declared = declared(&args.folders)?;
+    let by = args.by.as_deref();
+    let history = History::of(&found.sessions, found.left_out, &declared, by).map_err(internal)?;
+    let text = render::history(&history, format).map_err(internal)?;
+    args.output.write(&text, ui)?;
+    Ok(ExitCode::Done)
+}

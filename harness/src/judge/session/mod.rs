@@ -1,0 +1,220 @@
+//! From a record to a session: what a comparison of records needs. This folder alone knows both.
+
+mod cells;
+mod comparison;
+mod declared;
+mod facts;
+mod folders;
+mod index;
+mod parallel;
+mod pins;
+mod proportions;
+mod prune;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use gpubench_compare::session::Work;
+use gpubench_compare::{RowKey, Session};
+use gpubench_record::{RunRecord, TelemetryRow};
+use gpubench_reports::Record;
+
+use super::record::score_folder;
+use super::{expected, open};
+use crate::error::ExpectedError;
+
+pub use comparison::comparison;
+pub use declared::{declare, declared};
+use folders::record_folders;
+pub use pins::{Pin, Pins, pin, pinned, pins, unpin};
+pub use prune::{Keep, Pruning, pruning, remove};
+
+/// Records with the names of their folders.
+pub type NamedRecords = Vec<(String, RunRecord)>;
+
+/// Sessions of one side, and the records that could not be read.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    /// In the order of their start.
+    pub sessions: Vec<Session>,
+    /// One line for each record in a folder that was left out.
+    pub left_out: Vec<String>,
+}
+
+/// Reads the records that the arguments name. Of a folder of records, those that cannot be read
+/// are left out by name; a record that is itself an argument must be readable.
+///
+/// # Errors
+/// When an argument names no record, or a record that cannot be read.
+pub fn sessions(arguments: &[PathBuf]) -> Result<Sessions, ExpectedError> {
+    read(arguments, session)
+}
+
+/// Reads the records of folders of nights, through the index that is kept beside them.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn nights(folders: &[PathBuf]) -> Result<Sessions, ExpectedError> {
+    read(folders, indexed)
+}
+
+/// As [`nights`], with one mean for each series of the rows to keep: a look at many nights needs
+/// little memory.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn night_means(
+    folders: &[PathBuf],
+    keep: impl Fn(&RowKey) -> bool + Sync,
+) -> Result<Sessions, ExpectedError> {
+    read(folders, |dir| Ok(indexed(dir)?.with_means_of(&keep)))
+}
+
+fn read(
+    arguments: &[PathBuf],
+    session: impl Fn(&Path) -> Result<Session, ExpectedError> + Sync,
+) -> Result<Sessions, ExpectedError> {
+    let mut found = Sessions::default();
+    let folders = record_folders(arguments)?;
+    for (folder, read) in folders
+        .iter()
+        .zip(parallel::map(&folders, |one| session(&one.path)))
+    {
+        match read {
+            Ok(session) => found.sessions.push(session),
+            Err(error) if folder.is_listed => return Err(error),
+            Err(error) => found.left_out.push(error.to_string()),
+        }
+    }
+    if found.sessions.is_empty() {
+        return Err(ExpectedError::Usage {
+            problem: format!("no readable record: {}", found.left_out.join("; ")),
+            remedy: None,
+        });
+    }
+    found
+        .sessions
+        .sort_by(|a, b| (&a.started_at, &a.name).cmp(&(&b.started_at, &b.name)));
+    Ok(found)
+}
+
+/// The records that the arguments name, each with its folder, and one line for each record of a
+/// folder that could not be read and for each loss of the others.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn records(arguments: &[PathBuf]) -> Result<(NamedRecords, Vec<String>), ExpectedError> {
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
+    for folder in record_folders(arguments)? {
+        let name = folder.path.display().to_string();
+        let read = |dir: &Path| {
+            let record = open(dir)?;
+            let scored = rescored(dir, &record)?;
+            Ok(scored.unwrap_or_else(|| (record.run().clone(), record.warnings().to_vec())))
+        };
+        match read(&folder.path) {
+            Ok((run, losses)) => {
+                notes.extend(losses.iter().map(|loss| format!("{name}: {loss}")));
+                found.push((name, run));
+            }
+            Err(error) if folder.is_listed => return Err(error),
+            Err(error) => notes.push(format!("left out: {error}")),
+        }
+    }
+    Ok((found, notes))
+}
+
+/// The session of a record by the index, else by the record itself.
+fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
+    let Some(sources) = index::Sources::of(dir) else {
+        return session(dir);
+    };
+    if let Some(known) = index::load(dir, &sources) {
+        return Ok(known);
+    }
+    let session = session(dir)?;
+    // A record that changed meanwhile is read again the next time.
+    if index::Sources::of(dir).as_ref() == Some(&sources) {
+        index::store(dir, sources, &session);
+    }
+    Ok(session)
+}
+
+/// Reads one record.
+fn session(dir: &Path) -> Result<Session, ExpectedError> {
+    let record = open(dir)?;
+    let scored = rescored(dir, &record)?;
+    let (run, warnings) = scored
+        .as_ref()
+        .map_or((record.run(), record.warnings()), |(run, warnings)| {
+            (run, warnings)
+        });
+    let mut losses = warnings.to_vec();
+    if !run.complete {
+        let reason = run.incomplete_reason.as_deref();
+        losses.push(format!(
+            "incomplete: {}",
+            reason.unwrap_or("no reason given")
+        ));
+    }
+    let telemetry = telemetry(&record, &mut losses);
+    Ok(of_record(dir, run, &telemetry, losses))
+}
+
+/// The record of a run that left no scores, scored in memory, with its warnings: nothing is
+/// written. `None` for a record with scores.
+fn rescored(
+    dir: &Path,
+    record: &Record,
+) -> Result<Option<(RunRecord, Vec<String>)>, ExpectedError> {
+    if !record.is_rebuilt() {
+        return Ok(None);
+    }
+    let scored = score_folder(dir).map_err(|error| ExpectedError::RecordUnreadable {
+        path: dir.to_owned(),
+        problem: error.to_string(),
+    });
+    scored.map(Some)
+}
+
+/// The telemetry; without it there are no clocks, which is a loss and no error.
+fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<TelemetryRow> {
+    record.telemetry().unwrap_or_else(|error| {
+        let error = expected::from_store(record.dir(), error);
+        losses.push(format!("no telemetry, so no hints at clocks: {error}"));
+        Vec::new()
+    })
+}
+
+fn of_record(
+    dir: &Path,
+    run: &RunRecord,
+    telemetry: &[TelemetryRow],
+    losses: Vec<String>,
+) -> Session {
+    let cells = cells::Cells::index(run, telemetry);
+    let mut rows = rows::of(run, &cells);
+    rows.extend(proportions::of(run));
+    let work = run.calibration.entries.iter().map(|(name, entry)| {
+        let work = Work {
+            amount: entry.work_per_request,
+            unit: entry.unit.clone(),
+        };
+        (name.clone(), work)
+    });
+    Session {
+        name: dir.display().to_string(),
+        started_at: run.provenance.started_at.clone(),
+        kind: run.device.kind,
+        facts: facts::of(run),
+        labels: run.provenance.labels.clone(),
+        margins: run.plan.margins,
+        levels: facts::levels(telemetry),
+        rows,
+        repeats: rows::repeats(&cells),
+        work: work.collect(),
+        losses,
+    }
+}

@@ -1,0 +1,128 @@
+//! The index of nights, and their removal.
+
+use std::path::{Path, PathBuf};
+
+use gpubench_reports::Record;
+use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
+
+use super::*;
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+/// A folder of copies of a published record with its first cells, one a night.
+fn nights_of(count: usize, cells: usize) -> Result<tempfile::TempDir, Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let example = "../reports/examples/h100_580.159.04_matrix";
+    let record = Record::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(example))?;
+    for night in 0..count {
+        let mut run = record.run().clone();
+        run.cells.truncate(cells);
+        run.plan.cells.truncate(cells);
+        run.provenance.started_at = format!("2026-01-{:02}T00:00:00Z", night + 1);
+        let dir = folder.path().join(format!("n{night}"));
+        std::fs::create_dir(&dir)?;
+        std::fs::write(dir.join(RECORD_FILE), serde_json::to_string(&run)?)?;
+    }
+    Ok(folder)
+}
+
+fn read_all(folder: &Path) -> Result<Vec<Session>, ExpectedError> {
+    Ok(nights(&[folder.to_owned()])?.sessions)
+}
+
+#[test]
+fn the_index_gives_what_records_give_and_is_made_again_when_they_change() -> TestResult {
+    let folder = nights_of(2, 40)?;
+    let by_records = sessions(&[folder.path().to_owned()])?.sessions;
+    assert!(!folder.path().join(index::FOLDER).exists());
+    assert_eq!(read_all(folder.path())?, by_records);
+    let entry = folder.path().join(index::FOLDER).join("n0.json");
+    let first = std::fs::read(&entry)?;
+    assert_eq!(read_all(folder.path())?, by_records);
+    assert_eq!(std::fs::read(&entry)?, first);
+
+    // The index is what is read while the record is as it was.
+    let dir = folder.path().join("n0");
+    let sources = || index::Sources::of(&dir).ok_or("no sources");
+    let mut planted = by_records[0].clone();
+    planted.started_at = "planted".to_owned();
+    index::store(&dir, sources()?, &planted);
+    assert_eq!(read_all(folder.path())?[1].started_at, "planted");
+    // Damage of the index, and a change of the record, are seen.
+    let damaged = std::fs::read_to_string(&entry)?.replace("planted", "plAnted");
+    std::fs::write(&entry, damaged)?;
+    assert_eq!(read_all(folder.path())?, by_records);
+    index::store(&dir, sources()?, &planted);
+    let record = std::fs::read_to_string(dir.join(RECORD_FILE))?;
+    let changed = record.replace("2026-01-01T00:00:00Z", "2026-01-09T00:00:00Z");
+    assert_eq!(changed.len(), record.len());
+    std::fs::write(dir.join(RECORD_FILE), changed)?;
+    assert_eq!(
+        read_all(folder.path())?[1].started_at,
+        "2026-01-09T00:00:00Z"
+    );
+
+    // Without the index, and without a folder for it, records are read.
+    std::fs::remove_dir_all(folder.path().join(index::FOLDER))?;
+    std::fs::write(folder.path().join(index::FOLDER), "a file")?;
+    assert_eq!(read_all(folder.path())?.len(), 2);
+    Ok(())
+}
+
+#[test]
+fn means_are_those_of_all_blocks() -> TestResult {
+    let folder = nights_of(1, usize::MAX)?;
+    let whole = read_all(folder.path())?;
+    let means = night_means(&[folder.path().to_owned()], |key| key.metric.is_primary())?;
+    let mut rows = 0;
+    for (key, row) in &means.sessions[0].rows {
+        let (Some(mean), Some(all)) = (row.series(), whole[0].rows[key].series()) else {
+            continue;
+        };
+        rows += 1;
+        assert_eq!(mean.blocks, [gpubench_stats::moments::mean(&all.blocks)?]);
+    }
+    assert!(means.sessions[0].rows.len() < whole[0].rows.len());
+    assert!(rows > 0);
+    Ok(())
+}
+
+#[test]
+fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
+    let folder = nights_of(5, 40)?;
+    let night = |name: &str| folder.path().join(name);
+    pin(
+        folder.path(),
+        "golden",
+        &[night("n1")],
+        "2026-01-31T00:00:00Z".to_owned(),
+    )?;
+    std::fs::create_dir(night("running"))?;
+    std::fs::write(night("running").join(EVENTS_FILE), "")?;
+    let names = |pruning: &Pruning| -> Vec<String> {
+        let paths = pruning.remove.iter().map(|(path, _)| path.file_name());
+        paths
+            .flatten()
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect()
+    };
+    let since = Keep::Since("2026-01-04T00:00:00Z".to_owned());
+    assert_eq!(names(&pruning(folder.path(), &since)?), ["n0", "n2"]);
+    let found = pruning(folder.path(), &Keep::Last(2))?;
+    assert_eq!(names(&found), ["n0", "n2"]);
+    let stay = found.stay.join("\n");
+    assert!(stay.contains("n1: a pinned baseline has it"), "{stay}");
+    assert!(stay.contains("running"), "{stay}");
+
+    std::fs::write(night("n2").join("notes.txt"), "mine")?;
+    let gone: Result<Vec<bool>, _> = found.remove.iter().map(|(path, _)| remove(path)).collect();
+    assert_eq!(gone?, [true, false]);
+    assert!(!night("n0").exists() && night("n2/notes.txt").exists());
+    let left: Vec<PathBuf> = read_all(folder.path())?
+        .iter()
+        .map(|session| PathBuf::from(&session.name))
+        .collect();
+    assert_eq!(left, ["n1", "n3", "n4"].map(night));
+    assert!(!folder.path().join(index::FOLDER).join("n0.json").exists());
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The spread of a device, kept between runs: `$XDG_STATE_HOME/gpubench/spread/UUID.json`, one
+//! file for each device, in the form of [`Spread`]. `doctor --calibrate` adds sessions, `plan` and
+//! `diff` read it.
+
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use gpubench_record::{RunRecord, Spread};
+
+use super::expected;
+use crate::error::ExpectedError;
+use crate::mechanism::host::{JournalError, state_dir};
+use crate::score;
+
+/// The file of a device.
+fn path_of(uuid: &str) -> Result<PathBuf, JournalError> {
+    Ok(state_dir()?.join("spread").join(format!("{uuid}.json")))
+}
+
+/// The spread of a device; `None` where no session was measured.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
+    let path = match path_of(uuid) {
+        Ok(path) => path,
+        // Without a home nothing is kept.
+        Err(JournalError::NoFolder) => return Ok(None),
+        Err(error) => return Err(expected::from_journal(error)),
+    };
+    let unreadable = |source| ExpectedError::Unreadable {
+        what: "spread of the device",
+        path: path.clone(),
+        source,
+    };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let spread = serde_json::from_str(&text);
+    spread
+        .map(Some)
+        .map_err(|error| unreadable(std::io::Error::other(error)))
+}
+
+/// Adds a session to the spread of its device. Returns the spread and its file.
+///
+/// # Errors
+/// When the file cannot be read or written.
+pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
+    let path = path_of(&run.device.uuid).map_err(expected::from_journal)?;
+    let spread = score::spread::with_session(known(&run.device.uuid)?, run);
+    write(&path, &spread).map_err(|error| ExpectedError::from_write(&path, error))?;
+    Ok((spread, path))
+}
+
+/// Replaces the file as a whole, so that a reader never finds half of it.
+fn write(path: &Path, spread: &Spread) -> std::io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)?;
+    let mut text = serde_json::to_string_pretty(spread)?;
+    text.push('\n');
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map(drop).map_err(|error| error.error)
+}

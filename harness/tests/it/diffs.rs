@@ -1,0 +1,293 @@
+//! `gpubench diff`, `history` and `compare` on records of the virtual GPU: drivers with planted
+//! changes.
+
+use gpubench_compare::diff::{DiffRow, Report, Verdict};
+
+use crate::support::{Error, Finished, Lab, TestResult, finish, machine_text, with_changes};
+
+/// Requests of 100 us: six open loops of 200 ms have enough for a p99. The mechanisms come first.
+const PROFILE: &str = r#"
+version = 1
+soak = { limit = "0s", keep_warm = "0s", check = "0s" }
+summary = "six short blocks of two resources, with open loops long enough for a p99"
+decides = false
+axes = ["compute/sm", "bandwidth/dram"]
+device_time = "60s"
+service = "100us"
+[blocks]
+min = 6
+max = 6
+[cell]
+warmup = "5ms"
+closed = "30ms"
+gap = "5ms"
+open = "200ms"
+[cell_min]
+warmup = "5ms"
+closed = "30ms"
+gap = "5ms"
+open = "200ms"
+"#;
+
+const SESSIONS: usize = 3;
+const DRIVER: (&str, &str) = ("driver = \"615.00.virtual\"", "driver = \"620.00.virtual\"");
+/// Jitter of 500 requests a cell needs a margin of its own.
+const MARGINS: [&str; 2] = ["--margin-p99=25", "--margin-jitter=40"];
+
+/// A folder with a side of sessions for each machine, all with one calibration.
+struct Sides {
+    lab: Lab,
+}
+
+impl Sides {
+    /// Measures the side before, with rows of these mechanisms.
+    fn new(mechanisms: &[&str]) -> Result<Self, Error> {
+        let profile = format!("mechanisms = {mechanisms:?}\n{PROFILE}");
+        let lab = Lab::on("hopper")?.profile(&profile)?;
+        let sides = Self { lab };
+        sides.measure("before", machine_text("hopper")?)?;
+        Ok(sides)
+    }
+
+    /// Measures a side on another machine.
+    fn side(&self, name: &str, changes: &[(&str, &str)], end: &str) -> Result<(), Error> {
+        self.measure(
+            name,
+            &(with_changes(machine_text("hopper")?, changes)? + end),
+        )
+    }
+
+    fn measure(&self, name: &str, machine: &str) -> Result<(), Error> {
+        let file = format!("{name}.toml");
+        self.lab.write(&file, machine)?;
+        let runs: Vec<_> = (1..=SESSIONS)
+            .map(|seed| {
+                let out = format!("{name}/{seed}");
+                let mut command = self.lab.gpubench(["matrix", "--allow-reconfigure"]);
+                command
+                    .args(["--device", &format!("virtual:{file}")])
+                    .args(["--profile", "short.toml", "--out", &out])
+                    .args(["--seed", &seed.to_string()]);
+                if (name, seed) != ("before", 1) {
+                    command.args(["--calibration", "before/1"]);
+                }
+                command
+            })
+            .collect();
+        for command in runs {
+            finish(command)?.ended_with(0)?;
+        }
+        Ok(())
+    }
+
+    fn diff(&self, args: &[&str]) -> Result<Finished, Error> {
+        finish(self.lab.gpubench(["diff"].iter().chain(args)))
+    }
+
+    /// The comparison of the side before with another one as JSON, with its exit status.
+    fn report(&self, after: &str, more: &[&str], code: i32) -> Result<Report, Error> {
+        let mut args = vec!["--vary=driver", "--format=json"];
+        args.extend(more);
+        args.extend(["before", "--", after]);
+        let done = self.diff(&args)?.ended_with(code)?;
+        Ok(serde_json::from_str(&done.stdout)?)
+    }
+}
+
+/// `variant axis metric` of the primary rows with a verdict.
+fn rows(report: &Report, verdict: Verdict) -> Vec<String> {
+    let rows = report.rows.iter();
+    rows.filter(|row| row.primary && row.verdict == verdict)
+        .map(name)
+        .collect()
+}
+
+fn name(row: &DiffRow) -> String {
+    let key = &row.key;
+    format!("{} {} {}", key.variant, key.axis, key.metric.as_str())
+}
+
+fn hints(report: &Report) -> Vec<&'static str> {
+    let changed = report.rows.iter().filter(|row| row.primary);
+    let mut hints: Vec<&str> = changed
+        .filter(|row| matches!(row.verdict, Verdict::Regressed | Verdict::Improved))
+        .map(|row| row.hint.map_or("none", |hint| hint.as_str()))
+        .collect();
+    hints.sort_unstable();
+    hints.dedup();
+    hints
+}
+
+#[test]
+fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResult {
+    let sides = Sides::new(&["exclusive", "mps", "mig"])?;
+    // A bandwidth that one mechanism no longer protects.
+    sides.side("leak", &[DRIVER], "\n[defects]\nmig_dram_leak = 0.5\n")?;
+    let report = sides.report("leak", &[], 30)?;
+    let mig = "mig[3g+3g] bandwidth/dram retention";
+    assert_eq!(rows(&report, Verdict::Regressed), [mig]);
+    assert_eq!(hints(&report), ["interference"]);
+    assert_eq!(report.family.rows, 8);
+    let text = sides
+        .diff(&["--vary=driver", "before", "--", "leak"])?
+        .ended_with(30)?
+        .stdout;
+    assert!(
+        text.contains("driver 615.00.virtual -> 620.00.virtual"),
+        "{text}"
+    );
+    assert!(
+        text.contains("REGRESSED") && text.contains("VIRTUAL GPU"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    // The other way round it is an improvement.
+    let back = sides.diff(&["--vary=driver", "--format=json", "leak", "--", "before"])?;
+    let back: Report = serde_json::from_str(&back.stdout)?;
+    assert_eq!(rows(&back, Verdict::Improved), [mig]);
+    assert_ne!(back.exit, 30);
+
+    // One session a side: the same row differs, and nothing is attributed.
+    let one = sides.diff(&["--vary=driver", "--format=json", "before/1", "--", "leak/1"])?;
+    let one: Report = serde_json::from_str(&one.ended_with(10)?.stdout)?;
+    assert!(
+        one.attribution.contains("not attributable"),
+        "{}",
+        one.attribution
+    );
+    let row = one
+        .rows
+        .iter()
+        .find(|row| name(row) == mig)
+        .ok_or("no row")?;
+    let reason = row.reason.as_deref().ok_or("no reason")?;
+    assert!(
+        reason.starts_with("the sessions differ; not attributable"),
+        "{reason}"
+    );
+
+    // Sides that cannot be compared.
+    let refused = sides.diff(&["before", "--", "leak"])?.ended_with(20)?;
+    assert!(
+        refused.stdout.contains("differs, and must not: driver"),
+        "{}",
+        refused.stdout
+    );
+    let seeds = sides
+        .diff(&["--vary=driver", "before", "--", "leak/1"])?
+        .ended_with(20)?;
+    assert!(
+        seeds.stdout.contains("must not: profile"),
+        "{}",
+        seeds.stdout
+    );
+    let advisory = ["--vary=driver", "--advisory", "before", "--", "leak"];
+    sides.diff(&advisory)?.ended_with(0)?;
+    sides
+        .diff(&["--vary=colour", "before", "--", "leak"])?
+        .ended_with(2)?;
+    formats(&sides)
+}
+
+/// Every format is well formed and has the regression.
+fn formats(sides: &Sides) -> TestResult {
+    for (format, wanted) in [
+        ("md", "| REGRESSED\\* | mig\\[3g+3g\\] |"),
+        ("html", "<tr class=\"regressed\">"),
+        ("junit", "failures=\"1\""),
+        ("json", "\"verdict\": \"regressed\""),
+    ] {
+        let format = format!("--format={format}");
+        let args = [
+            "--vary=driver",
+            &format,
+            "--output=out",
+            "before",
+            "--",
+            "leak",
+        ];
+        sides.diff(&args)?.ended_with(30)?;
+        let text = std::fs::read_to_string(sides.lab.path("out"))?;
+        assert!(text.contains(wanted), "{format}: {text}");
+        assert!(
+            text.contains("VIRTUAL GPU") || format.ends_with("json"),
+            "{format}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn changes_of_the_whole_device_are_no_matter_of_isolation() -> TestResult {
+    // What changes the whole device changes the rows of any mechanism; MIG has the fewest cells.
+    let sides = Sides::new(&["exclusive", "mig"])?;
+    sides.side("equal", &[DRIVER], "")?;
+    let report = sides.report("equal", &MARGINS, 0)?;
+    assert_eq!(report.counts.unchanged, 4, "{report:?}");
+
+    let clock = "\n[circumstances]\napplication_sm_clock_mhz = 1485\n";
+    sides.side("clock", &[DRIVER], clock)?;
+    let report = sides.report("clock", &MARGINS, 30)?;
+    assert_eq!(hints(&report), ["clock"], "{report:?}");
+
+    // Each launch takes longer, and DRAM is slower: native cells lose as much as contended ones.
+    let slower = [
+        DRIVER,
+        ("launch_latency_ns = 1800", "launch_latency_ns = 41800"),
+        ("dram_gb_per_s = 3350.0", "dram_gb_per_s = 2600.0"),
+        ("sm_dram_gb_per_s = 64.0", "sm_dram_gb_per_s = 48.0"),
+    ];
+    sides.side("all", &slower, "")?;
+    let report = sides.report("all", &["--margin-jitter=40"], 30)?;
+    assert_eq!(hints(&report), ["device-wide"], "{report:?}");
+    history(&sides)
+}
+
+/// The sessions of the test above as a history, and side by side.
+fn history(sides: &Sides) -> TestResult {
+    let declare = [
+        "history",
+        "declare",
+        "before",
+        "new cooler",
+        "--at=2999-01-01T00:00:00Z",
+    ];
+    finish(sides.lab.gpubench(declare))?.ended_with(0)?;
+    let done = finish(sides.lab.gpubench(["history", "before", "equal"]))?.ended_with(0)?;
+    let sessions = format!("{} sessions", 2 * SESSIONS);
+    assert!(done.stdout.contains(&sessions), "{}", done.stdout);
+    assert!(
+        done.stdout
+            .lines()
+            .all(|line| line.chars().count() <= 80 || !line.contains(' '))
+    );
+    // Ten nights are needed.
+    let done = sides
+        .diff(&["--against-history=before", "--", "equal/1"])?
+        .ended_with(2)?;
+    assert!(
+        done.stderr
+            .contains("no segment of the history has 10 sessions"),
+        "{}",
+        done.stderr
+    );
+    let done = finish(sides.lab.gpubench(["compare", "before/1", "all/1"]))?.ended_with(0)?;
+    assert!(done.stdout.contains("no verdict"), "{}", done.stdout);
+    assert!(
+        !done.stdout.to_lowercase().contains("regress"),
+        "{}",
+        done.stdout
+    );
+    Ok(())
+}
+
+#[test]
+fn titles_are_those_of_reports() {
+    assert_eq!(
+        gpubench_compare::render::VIRTUAL_TITLE,
+        gpubench_reports::format::VIRTUAL_TITLE
+    );
+}

@@ -1,0 +1,162 @@
+//! Random machines: the retention that a machine file plants lies in the printed interval, and
+//! levels are those of the planted values.
+//!
+//! `bash ci/long.sh machines` measures 200. A machine depends on its seed alone, so one that fails
+//! can be measured again: `GPUBENCH_MACHINES=7-7`.
+
+mod planted;
+mod verdicts;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::support::{Error, TestResult, record, run_matrix};
+use gpubench_record::{Calibration, CellResult, Condition, Role, RunRecord};
+use planted::{Alone, Params, Planted};
+use verdicts::{Row, Tally, rows};
+
+/// At most ten seconds of device time.
+fn profile(planted: &Planted, mechanisms: &str, blocks: u32) -> String {
+    format!(
+        r#"
+version = 1
+soak = {{ limit = "0s", keep_warm = "0s", check = "0s" }}
+summary = "a random machine"
+decides = false
+mechanisms = ["exclusive"{mechanisms}]
+axes = ["{}"]
+open_loops = "jitter"
+device_time = "10s"
+mps-quota = {{ pct = {} }}
+[blocks]
+min = {blocks}
+max = {blocks}
+top_up = false
+[cell]
+warmup = "10ms"
+closed = "60ms"
+gap = "10ms"
+open = "5ms"
+[cell_min]
+warmup = "5ms"
+closed = "40ms"
+gap = "10ms"
+open = "5ms"
+"#,
+        planted.axis, planted.quota_pct
+    )
+}
+
+/// One run.
+fn run(dir: &Path, name: &str, planted: &Planted, profile: &str) -> Result<RunRecord, Error> {
+    let machine = toml::to_string(&planted.machine)?;
+    let seed = planted.seed.to_string();
+    let more = ["--allow-reconfigure", "--seed", &seed];
+    run_matrix(dir, name, &machine, profile, &more)?.ended_with(0)?;
+    let out = dir.join(name);
+    let record = record(&out)?;
+    std::fs::remove_dir_all(&out)?;
+    Ok(record)
+}
+
+/// The figures of the victim alone on the whole device, from its first native cell.
+fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
+    let native = |cell: &&CellResult| cell.cell.condition == Condition::N;
+    let cell = quiet.cells.iter().find(native).ok_or("no native cell")?;
+    let rate = |name: &str| cell.rates.get(name).copied().ok_or(name.to_owned());
+    let params = |role: Role| {
+        let mut entries = calibration.entries.values();
+        let entry =
+            entries.find(|entry| (entry.spec.name == cell.cell.victim) == (role == Role::Victim));
+        let spec = &entry.ok_or("a workload is not calibrated")?.spec;
+        let param = |name: &str| spec.params.get(name).map_or(0.0, |param| *param as f64);
+        Ok::<_, Error>(Params {
+            blocks: param("blocks"),
+            iterations: param("iterations"),
+        })
+    };
+    Ok(Alone {
+        gpu_us: rate("gpu_p50_ns")? / 1e3,
+        period_us: 1e6 / rate("closed_rate_per_s")?,
+        victim: params(Role::Victim)?,
+        aggressor: params(Role::Aggressor)?,
+    })
+}
+
+/// Measures one machine: first quiet and alone, for the planted values, then as it is.
+fn measure(name: &str, planted: &Planted) -> Result<Vec<Row>, Error> {
+    let dir = tempfile::tempdir()?;
+    let native = profile(planted, "", 6);
+    let quiet = run(dir.path(), "quiet", &planted.quiet(), &native)?;
+    let contended = profile(planted, planted.mechanisms, 8);
+    let record = run(dir.path(), "out", planted, &contended)?;
+    let alone = alone(&quiet, &record.calibration)?;
+    Ok(rows(name, planted, &alone, &record))
+}
+
+/// Measures machines on two threads.
+fn measure_all(first: u64, last: u64) -> Result<Vec<Row>, Error> {
+    let next = AtomicU64::new(first);
+    let work = || -> Result<Vec<Row>, Error> {
+        let mut found = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > last {
+                return Ok(found);
+            }
+            let planted = Planted::random(seed)?;
+            let measured = measure(&format!("seed {seed}"), &planted);
+            found.extend(measured.map_err(|error| format!("seed {seed}: {error}"))?);
+        }
+    };
+    let all = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        let joined = threads.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err("a worker panicked".into()))
+        });
+        joined.collect::<Result<Vec<_>, Error>>()
+    })?;
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// The seeds in `GPUBENCH_MACHINES`, such as `1-200`; without it the first 20.
+fn seeds() -> Result<(u64, u64), Error> {
+    let Ok(text) = std::env::var("GPUBENCH_MACHINES") else {
+        return Ok((1, 20));
+    };
+    let ends = text.split_once('-');
+    let (first, last) = ends.ok_or(format!("GPUBENCH_MACHINES is {text}, not FIRST-LAST"))?;
+    Ok((first.parse()?, last.parse()?))
+}
+
+#[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "the rows are the result of the long run"
+)]
+fn random_machines_have_their_planted_retention_and_level() -> TestResult {
+    let (first, last) = seeds()?;
+    let rows = measure_all(first, last)?;
+    for row in &rows {
+        println!("{row}");
+    }
+    let tally = Tally::of(&rows);
+    println!("seeds {first} to {last}: {tally}");
+    tally.check()
+}
+
+#[test]
+fn a_machine_without_isolation_has_l0_and_one_with_partitions_l3() -> TestResult {
+    for axis in ["compute/sm", "bandwidth/dram"] {
+        for row in measure("without isolation", &Planted::without_isolation(axis)?)? {
+            assert_eq!(row.level.as_deref(), Some("L0"), "{row}");
+        }
+        let rows = measure("ideal", &Planted::ideal(axis)?)?;
+        let partition = rows.iter().find(|row| row.mechanism == "mig");
+        let row = partition.ok_or("no row of mig")?;
+        assert_eq!(row.level.as_deref(), Some("L3"), "{row}");
+    }
+    Ok(())
+}

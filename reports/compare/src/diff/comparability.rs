@@ -1,0 +1,250 @@
+//! What may differ between two sides, and what a difference means.
+//!
+//! A fact that must be equal has one value in all sessions. A profile may have several, the same on
+//! both sides: its hash covers the seed.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::session::Session;
+
+/// What a difference of a fact means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// The sides cannot be compared, unless the fact is varied.
+    Refuse,
+    /// They can; a change cannot be attributed to what was varied alone.
+    Warn,
+    /// Listed only.
+    Note,
+}
+
+/// A fact by name, with the meaning of a difference.
+pub struct Fact {
+    /// Name, for `--vary`.
+    pub name: &'static str,
+    /// Meaning of a difference.
+    pub class: Class,
+    /// A fact that changes with this one: it is varied with it.
+    pub with: Option<&'static str>,
+}
+
+const fn fact(name: &'static str, class: Class) -> Fact {
+    Fact {
+        name,
+        class,
+        with: None,
+    }
+}
+
+/// Every fact, in the order of reports.
+pub const FACTS: &[Fact] = &[
+    fact(KIND, Class::Refuse),
+    fact("clock", Class::Refuse),
+    fact("scoring", Class::Refuse),
+    fact(PROFILE, Class::Refuse),
+    fact("calibration", Class::Refuse),
+    fact("pairs", Class::Refuse),
+    fact("tenants", Class::Refuse),
+    fact("product", Class::Refuse),
+    fact("pci-id", Class::Refuse),
+    fact("memory", Class::Refuse),
+    fact("ecc", Class::Refuse),
+    fact("mig-mode", Class::Refuse),
+    fact("driver", Class::Refuse),
+    Fact {
+        with: Some("driver"),
+        ..fact("cuda", Class::Refuse)
+    },
+    fact("uuid", Class::Warn),
+    fact("vbios", Class::Warn),
+    fact("power-limit", Class::Warn),
+    fact("max-clocks", Class::Warn),
+    fact("pcie", Class::Warn),
+    fact("compute-mode", Class::Warn),
+    fact("virtualization", Class::Warn),
+    fact("cpu", Class::Warn),
+    fact("cores", Class::Warn),
+    fact("kernel", Class::Warn),
+    fact("governor", Class::Warn),
+    fact("cpu-quota", Class::Warn),
+    fact("gpubench", Class::Warn),
+    fact("hostname", Class::Note),
+    fact("machine", Class::Note),
+    fact("margins", Class::Note),
+];
+
+/// The fact that no option makes comparable.
+const KIND: &str = "device";
+
+/// The fact whose sides may each have the same several values.
+const PROFILE: &str = "profile";
+
+/// Facts with this prefix hold the layout of one variant; sides are compared where both have it.
+pub const LAYOUT: &str = "layout ";
+
+/// Sides of other GPUs of one product are compared from this many GPUs a side on.
+const GPUS_MIN: usize = 3;
+
+/// Levels that are compared by their medians: name, largest difference, and whether it is relative.
+const LEVELS: &[(&str, f64, bool)] = &[("sm_clock_mhz", 0.01, true), ("temperature_c", 5.0, false)];
+
+/// What becomes of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Treatment {
+    /// It was varied on purpose.
+    Varied,
+    /// It makes the sides incomparable.
+    Refused,
+    /// It would, and the user compares them anyway.
+    Forced,
+    /// A change cannot be distinguished from an effect of this difference.
+    Confounds,
+    /// It does not matter.
+    Noted,
+}
+
+/// A fact that differs between the sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// Name of the fact.
+    pub fact: String,
+    /// Values of the side before.
+    pub before: Vec<String>,
+    /// Values of the side after.
+    pub after: Vec<String>,
+    /// What becomes of it.
+    pub treatment: Treatment,
+}
+
+/// Whether a name can be varied.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
+    name != KIND && FACTS.iter().any(|fact| fact.name == name)
+}
+
+/// The names that can be varied.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    FACTS
+        .iter()
+        .map(|fact| fact.name)
+        .filter(|name| is_known(name))
+}
+
+/// Every difference of the two sides.
+#[must_use]
+pub fn differences(
+    before: &[Session],
+    after: &[Session],
+    vary: &[String],
+    force: bool,
+) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let is_varied = |name: &str| vary.iter().any(|one| one == name);
+    for fact in FACTS {
+        let sides = [before, after].map(|side| values(side, fact.name));
+        let varied = is_varied(fact.name) || fact.with.is_some_and(is_varied);
+        if !differ(fact, varied, &sides) {
+            continue;
+        }
+        let treatment = match fact.class {
+            _ if varied && sides.iter().all(|side| side.len() <= 1) => Treatment::Varied,
+            _ if varied => Treatment::Confounds,
+            Class::Refuse if sides.iter().any(BTreeSet::is_empty) => Treatment::Confounds,
+            Class::Refuse if force && fact.name != KIND => Treatment::Forced,
+            Class::Refuse => Treatment::Refused,
+            Class::Warn if fact.name == "uuid" && sides.iter().all(|s| s.len() >= GPUS_MIN) => {
+                Treatment::Noted
+            }
+            Class::Warn => Treatment::Confounds,
+            Class::Note => Treatment::Noted,
+        };
+        found.push(difference(fact.name, sides, treatment));
+    }
+    for name in layouts(before).intersection(&layouts(after)) {
+        let sides = [before, after].map(|side| values(side, name));
+        if sides[0] == sides[1] {
+            continue;
+        }
+        let treatment = if force {
+            Treatment::Forced
+        } else {
+            Treatment::Refused
+        };
+        found.push(difference(name, sides, treatment));
+    }
+    found.extend(
+        LEVELS
+            .iter()
+            .filter_map(|level| moved(before, after, *level)),
+    );
+    found
+}
+
+/// Whether the sessions differ in a way that matters.
+fn differ(fact: &Fact, varied: bool, sides: &[BTreeSet<&str>; 2]) -> bool {
+    let by_side = varied || fact.class != Class::Refuse || fact.name == PROFILE;
+    let is_unknown = sides.iter().any(BTreeSet::is_empty);
+    if by_side || is_unknown {
+        sides[0] != sides[1]
+    } else {
+        sides[0].union(&sides[1]).count() > 1
+    }
+}
+
+fn difference(name: &str, sides: [BTreeSet<&str>; 2], treatment: Treatment) -> Difference {
+    let [before, after] = sides.map(|side| side.into_iter().map(str::to_owned).collect());
+    Difference {
+        fact: name.to_owned(),
+        before,
+        after,
+        treatment,
+    }
+}
+
+fn values<'a>(side: &'a [Session], name: &str) -> BTreeSet<&'a str> {
+    let found = side.iter().filter_map(|session| session.facts.get(name));
+    found.map(String::as_str).collect()
+}
+
+fn layouts(side: &[Session]) -> BTreeSet<&str> {
+    let names = side.iter().flat_map(|session| session.facts.keys());
+    names
+        .map(String::as_str)
+        .filter(|name| name.starts_with(LAYOUT))
+        .collect()
+}
+
+/// A level whose means over sessions differ too much.
+fn moved(
+    before: &[Session],
+    after: &[Session],
+    (name, largest, is_relative): (&str, f64, bool),
+) -> Option<Difference> {
+    let [one, two] = [before, after].map(|side| mean_level(side, name));
+    let (one, two) = (one?, two?);
+    let scale = if is_relative { one.min(two) } else { 1.0 };
+    let far = (two - one).abs() > largest * scale;
+    far.then(|| Difference {
+        fact: name.to_owned(),
+        before: vec![format!("{one:.0}")],
+        after: vec![format!("{two:.0}")],
+        treatment: Treatment::Confounds,
+    })
+}
+
+/// The mean over sessions of a level; `None` where a session does not have it.
+pub(super) fn mean_level(side: &[Session], name: &str) -> Option<f64> {
+    let levels: Option<Vec<f64>> = side
+        .iter()
+        .map(|session| session.levels.get(name).copied())
+        .collect();
+    gpubench_stats::moments::mean(&levels?).ok()
+}

@@ -1,0 +1,170 @@
+//! What a change looks like: a hint at its cause, from parts of the same sessions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change::Change;
+use super::comparability::mean_level;
+use crate::session::{Parts, Series, Session};
+
+/// A likely cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hint {
+    /// More readings have a reason for throttling.
+    Power,
+    /// The change is gone when time is counted in cycles of the SM clock.
+    Clock,
+    /// The native cells moved as much as the contended ones: no matter of isolation.
+    DeviceWide,
+    /// Only the contended cells moved.
+    Interference,
+    /// The solo cells moved, the native ones did not: the mechanism itself costs more or less.
+    Mechanism,
+}
+
+impl Hint {
+    /// As in tables.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Power => "power: throttling differs",
+            Self::Clock => "clock: equal in SM cycles",
+            Self::DeviceWide => "device-wide: native cells moved as much",
+            Self::Interference => "interference: native and solo unchanged",
+            Self::Mechanism => "mechanism: solo cells moved, native ones did not",
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Power => "power",
+            Self::Clock => "clock",
+            Self::DeviceWide => "device-wide",
+            Self::Interference => "interference",
+            Self::Mechanism => "mechanism",
+        }
+    }
+}
+
+/// Growth of the share of throttled readings that is named.
+const THROTTLED_MIN: f64 = 0.05;
+/// Part of a change that may be left where another cause explains it.
+const REST_MAX: f64 = 1.0 / 3.0;
+
+/// Change of the clock, as a logarithm, that can be a cause.
+const CLOCK_MIN: f64 = 0.01;
+/// Change of the cycles of the work, as a logarithm, that counts as none: the margin of rates.
+const CYCLES_MAX: f64 = 0.03;
+
+/// Both sides of one row, with all sessions of each side.
+pub(super) struct Sides<'a> {
+    pub sessions: [&'a [Session]; 2],
+    pub series: [&'a [&'a Series]; 2],
+    /// Whether its cycles are those of the row itself, not of the work behind a latency.
+    pub is_rate: bool,
+}
+
+/// The hint for a change; `None` where no pattern fits.
+pub(super) fn of(sides: &Sides<'_>, change: &Change, margin: f64) -> Option<Hint> {
+    if throttled(sides.sessions) {
+        return Some(Hint::Power);
+    }
+    if is_clock(sides.series, change, sides.is_rate) {
+        return Some(Hint::Clock);
+    }
+    parts(sides.series, margin)
+}
+
+/// Whether the clock moved and the work takes as many cycles as before.
+fn is_clock(series: [&[&Series]; 2], change: &Change, is_rate: bool) -> bool {
+    let [before, after] = series;
+    let clock = series.map(|side| mean_of(side, |series| series.ln_clock));
+    let (Ok(cycles), [Some(old), Some(new)]) = (Change::in_cycles(before, after, None), clock)
+    else {
+        return false;
+    };
+    let rest = cycles.effect.value.abs();
+    let explains = !is_rate || rest <= REST_MAX * change.effect.value.abs();
+    (new - old).abs() > CLOCK_MIN && rest < CYCLES_MAX && explains
+}
+
+fn throttled(sessions: [&[Session]; 2]) -> bool {
+    let share = sessions.map(|side| mean_level(side, "throttled_ratio"));
+    matches!(share, [Some(before), Some(after)] if (after - before).abs() > THROTTLED_MIN)
+}
+
+/// Which conditions moved, by the logarithm of their cost.
+fn parts(series: [&[&Series]; 2], margin: f64) -> Option<Hint> {
+    let moved = |part: fn(&Parts) -> Option<f64>| {
+        let [before, after] = series.map(|side| mean_of(side, |series| part(&series.parts)));
+        Some(after? - before?)
+    };
+    let native = moved(|parts| parts.native)?;
+    let solo = moved(|parts| parts.solo);
+    // What the row is made of: a row of solo or native rates has no contended cells.
+    let contended = moved(|parts| parts.contended).or(solo).unwrap_or(native);
+    let near = margin.max(contended.abs() * REST_MAX);
+    let is_still = |by: f64| by.abs() < near;
+    let is_as_much = |by: f64| (by - contended).abs() < near;
+    if !is_still(native) {
+        return is_as_much(native).then_some(Hint::DeviceWide);
+    }
+    match solo {
+        Some(solo) if is_still(solo) && !is_still(contended) => Some(Hint::Interference),
+        Some(solo) if !is_still(solo) => Some(Hint::Mechanism),
+        _ => None,
+    }
+}
+
+fn mean_of(side: &[&Series], of: impl Fn(&Series) -> Option<f64>) -> Option<f64> {
+    let values: Option<Vec<f64>> = side.iter().map(|series| of(series)).collect();
+    gpubench_stats::moments::mean(&values?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(parts: [f64; 3], cycles: f64, blocks: f64, ln_clock: f64) -> Series {
+        let [native, solo, contended] = parts.map(Some);
+        Series {
+            blocks: vec![blocks; 3],
+            cycles: vec![cycles; 3],
+            ln_clock: Some(ln_clock),
+            parts: Parts {
+                native,
+                solo,
+                contended,
+            },
+            ..Series::default()
+        }
+    }
+
+    #[test]
+    fn each_pattern_has_its_hint() {
+        let before = series([0.0, 0.1, 1.0], -0.9, -0.9, 7.0);
+        for (parts, cycles, clock, hint) in [
+            ([0.0, 0.1, 1.2], -1.1, 7.0, Some(Hint::Interference)),
+            ([0.2, 0.3, 1.2], -1.1, 7.0, Some(Hint::DeviceWide)),
+            ([0.0, 0.3, 1.2], -1.1, 7.0, Some(Hint::Mechanism)),
+            ([0.2, 0.3, 1.2], -0.9, 6.8, Some(Hint::Clock)),
+            // The work takes other cycles, or the clock is the same.
+            ([0.2, 0.3, 1.2], -1.0, 6.8, Some(Hint::DeviceWide)),
+            ([0.2, 0.3, 1.2], -0.9, 7.0, Some(Hint::DeviceWide)),
+            ([0.5, 0.1, 1.2], -1.1, 7.0, None),
+        ] {
+            let after = series(parts, cycles, -1.1, clock);
+            let (one, two) = ([&before; 3], [&after; 3]);
+            let change = Change::between(&one, &two, None).unwrap();
+            let sides = Sides {
+                sessions: [&[], &[]],
+                series: [&one, &two],
+                is_rate: true,
+            };
+            assert_eq!(of(&sides, &change, 0.03), hint, "{parts:?} {cycles}");
+        }
+    }
+}

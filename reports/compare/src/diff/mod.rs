@@ -1,0 +1,159 @@
+//! The comparison of two sides: is it a regression, an improvement, no change, or unknown?
+
+pub mod change;
+pub mod comparability;
+pub mod hint;
+pub mod options;
+mod proportions;
+pub mod repetition;
+pub mod report;
+mod rows;
+#[cfg(test)]
+mod tests;
+pub mod verdict;
+
+use gpubench_record::ExitCode;
+use gpubench_stats::NoEstimate;
+
+pub use change::{BASELINE_MIN, SESSIONS_MIN};
+pub use comparability::{Difference, Treatment};
+pub use options::{FailOn, MarginsWish, Options, Repeatability, margin_of};
+pub use report::{Counts, DiffRow, Family, Figures, Report};
+pub use verdict::Verdict;
+
+use crate::session::Session;
+use options::ALPHA;
+use repetition::Repetition;
+use report::{FORMAT, SessionRef};
+
+/// Compares two sides, each with at least one session.
+///
+/// # Errors
+/// When a side has no session, or a figure of a session is not finite.
+pub fn diff(
+    before: &[Session],
+    after: &[Session],
+    options: &Options,
+) -> Result<Report, NoEstimate> {
+    let (Some(first), false) = (before.first(), after.is_empty()) else {
+        return Err(NoEstimate::TooFew {
+            what: "sessions of a side",
+            have: 0,
+            need: 1,
+        });
+    };
+    let differences = comparability::differences(before, after, &options.vary, options.force);
+    let comparable = !differences
+        .iter()
+        .any(|one| one.treatment == Treatment::Refused);
+    let repetition = Repetition::of(before, after, &options.nights);
+    let margins = options.margins.over(before.iter().chain(after));
+    let (rows, family) = if comparable {
+        let uncalibrated = repetition.uncalibrated.as_deref();
+        rows::all([before, after], options, margins, uncalibrated)?
+    } else {
+        (
+            Vec::new(),
+            Family {
+                rows: 0,
+                alpha: ALPHA,
+                coverage: 1.0 - ALPHA,
+            },
+        )
+    };
+    let counts = Counts::of(&rows);
+    let exit = exit(comparable, &counts, options.fail_on);
+    Ok(Report {
+        diff_format: FORMAT,
+        kind: first.kind,
+        product: first.facts.get("product").cloned().unwrap_or_default(),
+        before: before.iter().map(reference).collect(),
+        after: after.iter().map(reference).collect(),
+        margins,
+        vary: options.vary.clone(),
+        attribution: attribution(before, after, &differences, &options.vary),
+        differences,
+        comparable,
+        family,
+        rows,
+        counts,
+        repetition,
+        exit: exit.code(),
+    })
+}
+
+impl Report {
+    /// The exit status.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::BY_PRECEDENCE
+            .into_iter()
+            .find(|code| code.code() == self.exit)
+            .unwrap_or(ExitCode::Internal)
+    }
+}
+
+fn reference(session: &Session) -> SessionRef {
+    SessionRef {
+        name: session.name.clone(),
+        started_at: session.started_at.clone(),
+        uuid: session.facts.get("uuid").cloned().unwrap_or_default(),
+        losses: session.losses.clone(),
+    }
+}
+
+/// A comparison without a single verdict is inconclusive too: it must not look like success.
+fn exit(comparable: bool, counts: &Counts, fail_on: FailOn) -> ExitCode {
+    let decided = counts.regressed + counts.improved + counts.unchanged;
+    let open = counts.inconclusive + counts.lost > 0 || decided == 0;
+    if !comparable {
+        ExitCode::NotComparable
+    } else if fail_on.regression && counts.regressed > 0 {
+        ExitCode::Regression
+    } else if (fail_on.inconclusive && open) || (fail_on.improved && counts.improved > 0) {
+        ExitCode::Inconclusive
+    } else {
+        ExitCode::Done
+    }
+}
+
+/// What a change can be attributed to.
+fn attribution(
+    before: &[Session],
+    after: &[Session],
+    differences: &[Difference],
+    vary: &[String],
+) -> String {
+    let of = |wanted: &[Treatment]| -> Vec<&str> {
+        let found = differences
+            .iter()
+            .filter(|one| wanted.contains(&one.treatment));
+        found.map(|one| one.fact.as_str()).collect()
+    };
+    let varied = of(&[Treatment::Varied]);
+    let others = of(&[Treatment::Confounds, Treatment::Forced]);
+    let refused = of(&[Treatment::Refused]);
+    if !refused.is_empty() {
+        return format!("not comparable by: {}", refused.join(", "));
+    }
+    let single = before.len() < SESSIONS_MIN || after.len() < SESSIONS_MIN;
+    let baseline = before.len().max(after.len()) >= BASELINE_MIN;
+    let few = if single && !baseline {
+        "; not attributable from so few sessions: 3 a side are needed, or 10 against one, because \
+         the spread between sessions is unknown"
+    } else {
+        ""
+    };
+    let what = match (varied.as_slice(), others.as_slice()) {
+        ([], []) if vary.is_empty() => "nothing was varied and nothing differs".to_owned(),
+        ([], []) => format!("{} is the same on both sides", vary.join(", ")),
+        (varied, []) => format!("a change is attributed to: {}", varied.join(", ")),
+        ([], others) => format!("a change can be an effect of: {}", others.join(", ")),
+        (varied, others) => format!(
+            "confounded: a change can be an effect of {} or of {}",
+            varied.join(", "),
+            others.join(", ")
+        ),
+    };
+    what + few
+}

@@ -1,0 +1,201 @@
+//! The result of a comparison: what `--format json` prints.
+
+use gpubench_record::{DeviceKind, Margins};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change::Basis;
+use super::comparability::Difference;
+use super::hint::Hint;
+use super::repetition::Repetition;
+use super::verdict::Verdict;
+use crate::session::{Count, Metric, RowKey};
+
+/// Version of this format: it rises when a field changes its meaning or its name.
+pub const FORMAT: u32 = 1;
+
+/// The comparison of two sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "gpubench diff")]
+pub struct Report {
+    /// Version of this format.
+    pub diff_format: u32,
+    /// Real or virtual.
+    pub kind: DeviceKind,
+    /// Product name of the GPUs.
+    pub product: String,
+    /// The side before.
+    pub before: Vec<SessionRef>,
+    /// The side after.
+    pub after: Vec<SessionRef>,
+    /// The smallest changes that matter.
+    #[serde(default)]
+    pub margins: Margins,
+    /// Facts that were varied.
+    pub vary: Vec<String>,
+    /// Every fact that differs.
+    pub differences: Vec<Difference>,
+    /// Whether the sides can be compared; without it there are no rows.
+    pub comparable: bool,
+    /// What a change can be attributed to, in one sentence.
+    pub attribution: String,
+    /// Rows that share the error of a false alarm.
+    pub family: Family,
+    /// Every row: primary ones, proportions, others.
+    pub rows: Vec<DiffRow>,
+    /// Primary rows by verdict.
+    pub counts: Counts,
+    /// The A/A pairs of these sessions.
+    pub repetition: Repetition,
+    /// Exit status.
+    pub exit: u8,
+}
+
+/// A session of a side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionRef {
+    /// Its folder.
+    pub name: String,
+    /// When it began.
+    pub started_at: String,
+    /// UUID of its GPU; empty where it is not recorded.
+    pub uuid: String,
+    /// What could not be read of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
+}
+
+/// The primary rows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Family {
+    /// Primary rows that either side planned. Proportions of one variant and axis share the error
+    /// of one row.
+    pub rows: u32,
+    /// Error of a false alarm in any of them.
+    pub alpha: f64,
+    /// Confidence of the interval of each of them.
+    pub coverage: f64,
+}
+
+/// One row of both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DiffRow {
+    /// What it measures.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// Whether it counts for the exit status. An undecided proportion does where the sides differ.
+    pub primary: bool,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The whole interval lies beyond the margin.
+    #[serde(default)]
+    pub confirmed: bool,
+    /// Why the verdict is what it is, where that needs words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// A likely cause of a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
+    /// Sessions with the row, before and after.
+    pub sessions: [u32; 2],
+    /// Blocks of these sessions.
+    pub blocks: [u32; 2],
+    /// Trials with the promised result before and after, for a proportion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trials: Option<[Count; 2]>,
+    /// The figures; absent where a side has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Figures>,
+}
+
+/// The figures of a row. Changes are shares of the figure before, native medians for jitter, or
+/// differences of proportions; a positive one is an increase of the figure, whether that is better
+/// or worse.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Mean of the side before: geometric, or arithmetic for jitter.
+    pub before: f64,
+    /// Mean of the side after.
+    pub after: f64,
+    /// `share`, `native medians` or `proportion`.
+    pub unit: String,
+    /// The change.
+    pub change: f64,
+    /// Lower end of the interval: that of the family for a primary row, 95 % for others.
+    pub lo: f64,
+    /// Its upper end.
+    pub hi: f64,
+    /// Lower end of the 90 % interval, which equivalence is judged by.
+    pub equivalence_lo: f64,
+    /// Its upper end.
+    pub equivalence_hi: f64,
+    /// Smallest change that matters.
+    pub margin: f64,
+    /// Smallest change that this comparison finds with 80 % power; absent where it finds none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+    /// Sessions a side that would decide an inconclusive row; absent if more than 1,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions_needed: Option<u32>,
+    /// Basis of the standard error.
+    pub basis: Basis,
+    /// Degrees of freedom.
+    pub df: f64,
+    /// Two-sided p value of no change.
+    pub p: f64,
+    /// The same for all rows of the family: Holm for primary rows, Benjamini-Hochberg for others.
+    pub p_adjusted: f64,
+}
+
+/// Primary rows by verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Got worse.
+    pub regressed: u32,
+    /// Got better.
+    pub improved: u32,
+    /// Shown to be equal within the margin.
+    pub unchanged: u32,
+    /// None of these.
+    pub inconclusive: u32,
+    /// Figures cannot be trusted.
+    pub invalid: u32,
+    /// No figures on one side.
+    pub not_measured: u32,
+    /// Of the last two, rows that one side measured.
+    pub lost: u32,
+}
+
+impl Counts {
+    /// Counts the primary rows.
+    #[must_use]
+    pub fn of(rows: &[DiffRow]) -> Self {
+        let mut counts = Self::default();
+        for row in rows.iter().filter(|row| row.primary) {
+            let count = match row.verdict {
+                Verdict::Regressed => &mut counts.regressed,
+                Verdict::Improved => &mut counts.improved,
+                Verdict::Unchanged => &mut counts.unchanged,
+                Verdict::Inconclusive => &mut counts.inconclusive,
+                Verdict::Invalid => &mut counts.invalid,
+                Verdict::NotMeasured => &mut counts.not_measured,
+            };
+            *count += 1;
+            if row.figures.is_none() && row.sessions.iter().any(|n| *n > 0) {
+                counts.lost += 1;
+            }
+        }
+        counts
+    }
+}
+
+impl Figures {
+    /// A change or one of its ends in the unit of the row: a share for logarithms.
+    pub(super) fn unit_of(metric: Metric, value: f64) -> f64 {
+        if metric.is_log() {
+            value.exp_m1()
+        } else {
+            value
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Every row of both sides: paired by key, judged, and corrected for their number.
+
+mod correct;
+
+use std::collections::BTreeSet;
+
+use gpubench_record::Margins;
+use gpubench_stats::moments::mean;
+use gpubench_stats::{Confidence, NoEstimate};
+
+use super::change::{Basis, Change, unattributable};
+use super::options::{ALPHA, Options, margin_of};
+use super::proportions;
+use super::report::{DiffRow, Family, Figures};
+use super::verdict::{Judged, Rule, Verdict};
+use crate::session::{Count, Row, RowKey, Series, Session};
+use correct::Correction;
+
+/// A row with what its correction and its hint need.
+struct Draft<'a> {
+    row: DiffRow,
+    judged: Option<(Judged, Change, f64)>,
+    series: [Vec<&'a Series>; 2],
+}
+
+/// What the verdict of a row depends on besides its figures.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    sides: [&'a [Session]; 2],
+    options: &'a Options,
+    margins: Margins,
+    /// Of the interval that must exclude zero.
+    confidence: Confidence,
+}
+
+/// The rows, primary ones first, and the family of the primary ones.
+///
+/// The family is what either side planned: a row that is missing on one side changes neither the
+/// confidence nor a p value of another. It has as many parts of equal error as there are primary
+/// rows of rates and latencies, and groups of proportions.
+pub(super) fn all(
+    sides: [&[Session]; 2],
+    options: &Options,
+    margins: Margins,
+    uncalibrated: Option<&str>,
+) -> Result<(Vec<DiffRow>, Family), NoEstimate> {
+    let sessions = sides.into_iter().flatten();
+    let keys: BTreeSet<&RowKey> = sessions.flat_map(|session| session.rows.keys()).collect();
+    let groups = proportions::groups(keys.iter().copied());
+    let primary = keys.iter().filter(|key| key.metric.is_primary()).count();
+    let parts = u32::try_from(primary + groups.len()).unwrap_or(u32::MAX);
+    let alpha = ALPHA / f64::from(parts.max(1));
+    let frame = |confidence| Frame {
+        sides,
+        options,
+        margins,
+        confidence,
+    };
+    let confidence = Confidence::from_alpha(alpha)?;
+    let drafts_of = |wanted: &dyn Fn(&RowKey) -> bool, confidence| {
+        let family = keys.iter().filter(|key| wanted(key));
+        let drafts = family.map(|key| rate(key, frame(confidence)));
+        drafts.collect::<Result<Vec<_>, NoEstimate>>()
+    };
+    let mut drafts = drafts_of(&|key| key.metric.is_primary(), confidence)?;
+    correct::adjust(&mut drafts, Correction::Holm, groups.len())?;
+    for key in keys.iter().filter(|key| key.metric.is_proportion()) {
+        let rows = groups
+            .get(&proportions::group_of(key))
+            .copied()
+            .unwrap_or(1);
+        let confidence = Confidence::from_alpha(alpha / f64::from(rows))?;
+        drafts.push(proportion(key, frame(confidence))?);
+    }
+    let is_other = |key: &RowKey| !key.metric.is_primary() && !key.metric.is_proportion();
+    let mut others = drafts_of(&is_other, Confidence::P95)?;
+    correct::adjust(&mut others, Correction::BenjaminiHochberg, 0)?;
+    drafts.extend(others);
+    for draft in &mut drafts {
+        correct::explain(draft, sides, uncalibrated);
+    }
+    let family = Family {
+        rows: parts,
+        alpha: ALPHA,
+        coverage: confidence.coverage(),
+    };
+    Ok((drafts.into_iter().map(|draft| draft.row).collect(), family))
+}
+
+/// A row of rates or latencies.
+fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
+    let series = frame.sides.map(|side| series_of(side, key));
+    let blocks = |side: &Vec<&Series>| side.iter().map(|one| one.blocks.len()).sum();
+    let mut draft = Draft {
+        row: empty(key, [&series[0], &series[1]].map(Vec::len)),
+        judged: None,
+        series,
+    };
+    draft.row.blocks = [&draft.series[0], &draft.series[1]].map(|side| number(blocks(side)));
+    if draft.series.iter().any(Vec::is_empty) {
+        (draft.row.verdict, draft.row.reason) = missing(key, frame.sides);
+        return Ok(draft);
+    }
+    let [one, two] = &draft.series;
+    let repeatability = frame.options.history.get(key);
+    let spread = repeatability.map(|repeatability| repeatability.spread);
+    let change = Change::between(one, two, spread)?;
+    let mean_of = |side: &[&Series]| {
+        let means: Result<Vec<f64>, _> = side.iter().map(|one| mean(&one.blocks)).collect();
+        mean(&means?)
+    };
+    let (before, after) = (mean_of(one)?, mean_of(two)?);
+    let size = f64::midpoint(before.abs(), after.abs());
+    let margin = margin_of(frame.margins, key.metric, size);
+    let margin = margin.max(repeatability.map_or(0.0, |repeatability| repeatability.change_q95));
+    let rule = Rule {
+        worse: key.metric.worse(),
+        margin,
+        family: frame.confidence,
+    };
+    let judged = Judged::of(&change, rule)?;
+    draft.judge([before, after], judged, change, margin);
+    Ok(draft)
+}
+
+/// A row of trials.
+fn proportion<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
+    let counts = frame.sides.map(|side| counts_of(side, key));
+    let mut draft = Draft {
+        row: empty(key, [&counts[0], &counts[1]].map(Vec::len)),
+        judged: None,
+        series: Default::default(),
+    };
+    if counts.iter().any(Vec::is_empty) {
+        // Fault trials are requested by a flag: a row that one side never planned is not lost.
+        let has = |side: &[Session]| side.iter().any(|session| session.rows.contains_key(key));
+        draft.row.primary = frame.sides.into_iter().all(has);
+        (draft.row.verdict, draft.row.reason) = missing(key, frame.sides);
+        return Ok(draft);
+    }
+    let [one, two] = &counts;
+    let rule = Rule {
+        worse: key.metric.worse(),
+        margin: margin_of(frame.margins, key.metric, 1.0),
+        family: frame.confidence,
+    };
+    let why = unattributable(one.len(), two.len(), Basis::Trials);
+    let (mut judged, change) = proportions::judge([one, two], why, rule)?;
+    let error = frame.confidence.alpha() / ALPHA;
+    draft.row.trials = Some([one, two].map(|side| sum(side)));
+    draft.row.primary = judged.verdict != Verdict::Inconclusive || change.effect.value != 0.0;
+    if !draft.row.primary && judged.reason.is_none() {
+        let needed = judged.sessions_needed.take();
+        let more = needed.map_or("more than 1,000".to_owned(), |n| format!("about {n}"));
+        judged.reason = Some(format!(
+            "equal; {more} sessions a side show it within the margin"
+        ));
+    }
+    let (p, shares) = (judged.p, [one, two].map(|side| proportions::share(side)));
+    draft.judge(shares, judged, change, rule.margin);
+    if let Some(figures) = &mut draft.row.figures {
+        figures.p_adjusted = (p / error).min(1.0);
+    }
+    Ok(draft)
+}
+
+impl Draft<'_> {
+    fn judge(&mut self, means: [f64; 2], judged: Judged, change: Change, margin: f64) {
+        let row = &mut self.row;
+        (row.verdict, row.confirmed) = (judged.verdict, judged.confirmed);
+        row.reason.clone_from(&judged.reason);
+        row.figures = Some(figures(&row.key, means, &change, &judged, margin));
+        self.judged = Some((judged, change, margin));
+    }
+}
+
+/// A row without figures.
+fn empty(key: &RowKey, sessions: [usize; 2]) -> DiffRow {
+    DiffRow {
+        key: key.clone(),
+        primary: key.metric.is_primary(),
+        verdict: Verdict::NotMeasured,
+        confirmed: false,
+        reason: None,
+        hint: None,
+        sessions: sessions.map(number),
+        blocks: [0, 0],
+        trials: None,
+        figures: None,
+    }
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn counts_of(side: &[Session], key: &RowKey) -> Vec<Count> {
+    side.iter()
+        .filter_map(|session| session.rows.get(key)?.count())
+        .filter(|count| count.trials > 0)
+        .collect()
+}
+
+fn sum(side: &[Count]) -> Count {
+    Count {
+        good: side.iter().map(|one| one.good).sum(),
+        trials: side.iter().map(|one| one.trials).sum(),
+    }
+}
+
+fn series_of<'a>(side: &'a [Session], key: &RowKey) -> Vec<&'a Series> {
+    side.iter()
+        .filter_map(|session| session.rows.get(key)?.series())
+        .collect()
+}
+
+/// Why a row has no figures: of each side without any, the first session that says why.
+fn missing(key: &RowKey, sides: [&[Session]; 2]) -> (Verdict, Option<String>) {
+    let (mut verdict, mut reasons) = (None, Vec::new());
+    for (side, name) in sides.into_iter().zip(["before", "after"]) {
+        let rows = || side.iter().filter_map(|session| session.rows.get(key));
+        if rows().any(Row::is_measured) {
+            continue;
+        }
+        let (found, reason) = rows()
+            .find_map(|row| match row {
+                Row::Invalid(why) => Some((Verdict::Invalid, why.as_str())),
+                Row::NotMeasured(why) => Some((Verdict::NotMeasured, why.as_str())),
+                Row::Measured(_) | Row::Counted(_) => None,
+            })
+            .unwrap_or((Verdict::NotMeasured, "not planned"));
+        verdict = verdict.or(Some(found));
+        reasons.push((name, reason));
+    }
+    let reason = match reasons.as_slice() {
+        [(_, one), (_, two)] if one == two => format!("before and after: {one}"),
+        named => {
+            let named = named
+                .iter()
+                .map(|(name, reason)| format!("{name}: {reason}"));
+            named.collect::<Vec<_>>().join("; ")
+        }
+    };
+    (verdict.unwrap_or(Verdict::NotMeasured), Some(reason))
+}
+
+fn figures(
+    key: &RowKey,
+    [before, after]: [f64; 2],
+    change: &Change,
+    judged: &Judged,
+    margin: f64,
+) -> Figures {
+    let metric = key.metric;
+    let unit_of = |value| Figures::unit_of(metric, value);
+    Figures {
+        before: metric.shown(before),
+        after: metric.shown(after),
+        unit: metric.unit().to_owned(),
+        change: unit_of(change.effect.value),
+        lo: unit_of(judged.family[0]),
+        hi: unit_of(judged.family[1]),
+        equivalence_lo: unit_of(judged.equivalence[0]),
+        equivalence_hi: unit_of(judged.equivalence[1]),
+        margin: unit_of(margin),
+        detectable: judged.detectable.map(unit_of),
+        sessions_needed: judged.sessions_needed,
+        basis: change.basis,
+        df: change.effect.df,
+        p: judged.p,
+        p_adjusted: judged.p,
+    }
+}

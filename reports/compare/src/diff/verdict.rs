@@ -1,0 +1,240 @@
+//! The verdict of one row, from its change, its margin and the interval of its family.
+//!
+//! A claim of change needs an interval that excludes zero at the confidence of the family, and an
+//! estimate of at least the margin. A claim of no change needs the 90 % interval of the row inside
+//! the margin (two one-sided tests at 5 %): absence of evidence is not equivalence.
+
+#[cfg(test)]
+mod tests;
+
+use gpubench_stats::detectable::Test;
+use gpubench_stats::{Confidence, Effect, NoEstimate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change::{Basis, Change};
+
+/// The power of the smallest detectable effect.
+pub(super) const POWER: f64 = 0.8;
+/// Most sessions a side that a row asks for.
+pub(super) const SESSIONS_MAX: u32 = 1000;
+
+/// What a row says.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It got worse by at least the margin.
+    Regressed,
+    /// It got better by at least the margin.
+    Improved,
+    /// It changed by less than the margin, which is shown.
+    Unchanged,
+    /// None of these is shown.
+    Inconclusive,
+    /// A side has figures that cannot be trusted.
+    Invalid,
+    /// A side has no figures.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// Every verdict, in the order of reports.
+    pub const ALL: [Self; 6] = [
+        Self::Regressed,
+        Self::Improved,
+        Self::Inconclusive,
+        Self::Unchanged,
+        Self::Invalid,
+        Self::NotMeasured,
+    ];
+
+    /// As in tables and in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Regressed => "regressed",
+            Self::Improved => "improved",
+            Self::Unchanged => "unchanged",
+            Self::Inconclusive => "inconclusive",
+            Self::Invalid => "invalid",
+            Self::NotMeasured => "not-measured",
+        }
+    }
+}
+
+/// How a row is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// +1 where a higher figure is worse, -1 where a lower one is.
+    pub worse: f64,
+    /// Smallest change that matters, on the scale of the row.
+    pub margin: f64,
+    /// Confidence of the interval that must exclude zero.
+    pub family: Confidence,
+}
+
+/// A judged change, on the scale of the row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The interval of the family lies beyond the margin as a whole.
+    pub confirmed: bool,
+    /// The interval of the family.
+    pub family: [f64; 2],
+    /// The 90 % interval.
+    pub equivalence: [f64; 2],
+    /// Two-sided p value of no change.
+    pub p: f64,
+    /// The smallest change that this comparison finds with 80 % power; `None` where none is.
+    pub detectable: Option<f64>,
+    /// Sessions a side that would decide, for an inconclusive row; `None` if more than 1,000.
+    pub sessions_needed: Option<u32>,
+    /// What a reader needs besides the verdict.
+    pub reason: Option<String>,
+}
+
+impl Judged {
+    /// Judges a change.
+    ///
+    /// # Errors
+    /// When an interval leaves the range of a float.
+    pub fn of(change: &Change, rule: Rule) -> Result<Self, NoEstimate> {
+        let effect = change.effect;
+        let ends = |confidence| -> Result<[f64; 2], NoEstimate> {
+            let interval = effect.interval(confidence)?;
+            Ok([
+                interval.lo - change.bounds.down,
+                interval.hi + change.bounds.up,
+            ])
+        };
+        let (family, equivalence) = (ends(rule.family)?, ends(Confidence::P90)?);
+        let test = Test {
+            se: effect.se,
+            df: effect.df,
+            confidence: rule.family,
+            margin: rule.margin,
+        };
+        let bound = change.bounds.down.max(change.bounds.up);
+        let detectable = test.detectable(POWER)? + bound;
+        let p = effect.two_sided_p()?;
+        let mut judged = Self::undecided(family, equivalence, p, Some(detectable));
+        judged.decide(change, rule);
+        if judged.verdict == Verdict::Inconclusive {
+            judged.sessions_needed = sessions_needed(change, rule);
+        }
+        Ok(judged)
+    }
+
+    /// A change whose interval and margin are not compared yet.
+    pub(super) const fn undecided(
+        family: [f64; 2],
+        equivalence: [f64; 2],
+        p: f64,
+        detectable: Option<f64>,
+    ) -> Self {
+        Self {
+            verdict: Verdict::Inconclusive,
+            confirmed: false,
+            family,
+            equivalence,
+            p,
+            detectable,
+            sessions_needed: None,
+            reason: None,
+        }
+    }
+
+    /// Decides by the interval, the margin, and whether the change can be attributed.
+    pub(super) fn decide(&mut self, change: &Change, rule: Rule) {
+        let worse = |[lo, hi]: [f64; 2]| {
+            if rule.worse > 0.0 {
+                [lo, hi]
+            } else {
+                [-hi, -lo]
+            }
+        };
+        let value = change.effect.value * rule.worse;
+        let ([lo, hi], [t_lo, t_hi]) = (worse(self.family), worse(self.equivalence));
+        let excludes_zero = lo > 0.0 || hi < 0.0;
+        let differs = excludes_zero && value.abs() >= rule.margin;
+        if let Some(why) = change.unattributable {
+            // A difference of two single sessions is a fact; what caused it is not known.
+            let found = if differs {
+                "the sessions differ; not attributable"
+            } else {
+                "no difference found; not attributable"
+            };
+            let may_be_shown = !differs && change.basis == Basis::Sessions;
+            if !(may_be_shown && -rule.margin < t_lo && t_hi < rule.margin) {
+                self.reason = Some(format!("{found}: {why}"));
+                return;
+            }
+        }
+        if differs {
+            let is_worse = value > 0.0;
+            self.verdict = if is_worse {
+                Verdict::Regressed
+            } else {
+                Verdict::Improved
+            };
+            self.confirmed = if is_worse {
+                lo > rule.margin
+            } else {
+                hi < -rule.margin
+            };
+        } else if -rule.margin < t_lo && t_hi < rule.margin {
+            self.verdict = Verdict::Unchanged;
+            if excludes_zero {
+                self.reason = Some("real, and below the margin".to_owned());
+            }
+        }
+    }
+}
+
+/// The smallest number of sessions a side with which either claim would hold, if the estimate and
+/// the spread between sessions stayed as they are.
+fn sessions_needed(change: &Change, rule: Rule) -> Option<u32> {
+    let sd = change.session_sd?;
+    let distance = change.effect.value.abs();
+    let decides = |sessions: u32| {
+        let n = f64::from(sessions);
+        let planned = Effect {
+            se: sd * (2.0 / n).sqrt(),
+            df: 2.0 * n - 2.0,
+            ..change.effect
+        };
+        let half = |confidence| {
+            let interval = planned.interval(confidence).ok()?;
+            Some(interval.hi - interval.value)
+        };
+        let widening = change.bounds.down.max(change.bounds.up);
+        let shown = |confidence, room: f64| half(confidence).is_some_and(|h| h + widening < room);
+        if distance >= rule.margin {
+            shown(rule.family, distance)
+        } else {
+            shown(Confidence::P90, rule.margin - distance)
+        }
+    };
+    fewest(decides, SESSIONS_MAX)
+}
+
+/// The fewest sessions that decide, from 2 to `most`. More sessions narrow both intervals, so the
+/// number is found by halving.
+pub(super) fn fewest(decides: impl Fn(u32) -> bool, most: u32) -> Option<u32> {
+    let (mut few, mut enough) = (1, most);
+    if !decides(enough) {
+        return None;
+    }
+    while enough - few > 1 {
+        let middle = few.midpoint(enough);
+        if decides(middle) {
+            enough = middle;
+        } else {
+            few = middle;
+        }
+    }
+    Some(enough)
+}

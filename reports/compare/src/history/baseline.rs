@@ -1,0 +1,134 @@
+//! The baseline of a new night: the last segment of the history that is long enough.
+
+use std::collections::BTreeMap;
+
+use gpubench_stats::moments::mean;
+use gpubench_stats::two_sample::SessionSpread;
+use gpubench_stats::{NoEstimate, Sorted};
+
+use super::identity::{IDENTITY, identity};
+use super::segments::{Declared, starts};
+use crate::diff::{BASELINE_MIN, Repeatability};
+use crate::session::{RowKey, Session};
+
+/// Sessions to compare with, and how they differ among themselves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Baseline {
+    /// In the order of their start.
+    pub sessions: Vec<Session>,
+    /// The spread between them and the changes from one to the next, of each row.
+    pub repeatability: BTreeMap<RowKey, Repeatability>,
+    /// The last 30 comparable nights before it, for the rate of A/A false alarms.
+    pub nights: Vec<Session>,
+}
+
+/// Nights that the rate of A/A false alarms counts.
+const NIGHTS_MAX: usize = 30;
+
+/// Why there is no baseline.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NoBaseline {
+    /// No segment is long enough.
+    #[error(
+        "no segment of the history has {BASELINE_MIN} sessions with the same {}; the longest has \
+         {longest}", IDENTITY.join(", ")
+    )]
+    TooShort {
+        /// Sessions of the longest segment.
+        longest: usize,
+    },
+    /// A figure of a session cannot be used.
+    #[error(transparent)]
+    Figure(#[from] NoEstimate),
+}
+
+impl Baseline {
+    /// The last segment of at least 10 sessions that are comparable with `tonight` and older. After
+    /// a change the segment before it stays the baseline until the new one is long enough.
+    ///
+    /// # Errors
+    /// When there is no such segment, or a figure is not finite.
+    pub fn of(
+        history: &[Session],
+        declared: &[Declared],
+        tonight: &Session,
+    ) -> Result<Self, NoBaseline> {
+        let older = older(history, tonight);
+        let cuts = starts(&older, declared);
+        let mut ends: Vec<usize> = cuts.iter().map(|event| event.before).collect();
+        ends.extend([0, older.len()]);
+        ends.sort_unstable();
+        ends.dedup();
+        let segments: Vec<&[&Session]> = ends.windows(2).map(|w| &older[w[0]..w[1]]).collect();
+        let longest = segments.iter().map(|segment| segment.len()).max();
+        let segment = segments
+            .into_iter()
+            .rev()
+            .find(|segment| segment.len() >= BASELINE_MIN)
+            .ok_or(NoBaseline::TooShort {
+                longest: longest.unwrap_or(0),
+            })?;
+        Ok(Self {
+            repeatability: repeatability(segment)?,
+            sessions: segment.iter().map(|session| (*session).clone()).collect(),
+            nights: last(&older),
+        })
+    }
+
+    /// Sessions that a person pinned, whatever changed since.
+    ///
+    /// # Errors
+    /// When a figure is not finite.
+    pub fn pinned(
+        sessions: Vec<Session>,
+        history: &[Session],
+        tonight: &Session,
+    ) -> Result<Self, NoBaseline> {
+        let all: Vec<&Session> = sessions.iter().collect();
+        Ok(Self {
+            repeatability: repeatability(&all)?,
+            nights: last(&older(history, tonight)),
+            sessions,
+        })
+    }
+}
+
+/// The sessions before `tonight` that are comparable with it, in the order of their start.
+fn older<'a>(history: &'a [Session], tonight: &Session) -> Vec<&'a Session> {
+    let wanted = identity(tonight);
+    let mut older: Vec<&Session> = history
+        .iter()
+        .filter(|one| one.started_at < tonight.started_at && identity(one) == wanted)
+        .collect();
+    older.sort_by_key(|session| (&session.started_at, &session.name));
+    older
+}
+
+fn last(nights: &[&Session]) -> Vec<Session> {
+    let from = nights.len().saturating_sub(NIGHTS_MAX);
+    nights[from..]
+        .iter()
+        .map(|night| (*night).clone())
+        .collect()
+}
+
+fn repeatability(segment: &[&Session]) -> Result<BTreeMap<RowKey, Repeatability>, NoEstimate> {
+    let mut means: BTreeMap<&RowKey, Vec<f64>> = BTreeMap::new();
+    for session in segment {
+        for (key, row) in &session.rows {
+            if let Some(series) = row.series() {
+                means.entry(key).or_default().push(mean(&series.blocks)?);
+            }
+        }
+    }
+    let mut repeatability = BTreeMap::new();
+    for (key, means) in means.into_iter().filter(|(_, means)| means.len() >= 2) {
+        let steps = means.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+        let found = Repeatability {
+            spread: SessionSpread::of_sessions(&means)?,
+            change_q95: Sorted::new(steps.collect())?.linear(0.95)?,
+        };
+        repeatability.insert(key.clone(), found);
+    }
+    Ok(repeatability)
+}

@@ -1,0 +1,177 @@
+//! Histories of simulated nights.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::DeviceKind;
+use gpubench_stats::ScheduleRng;
+
+use super::{Baseline, Declared, History, NoBaseline};
+use crate::session::{Metric, Row, RowKey, Series, Session};
+
+fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session {
+    let normal = (2.0 * rng.exponential()).sqrt() * (std::f64::consts::TAU * rng.uniform()).cos();
+    let key = |metric| RowKey {
+        variant: "mps".to_owned(),
+        axis: "bandwidth/dram".to_owned(),
+        victim: "stream".to_owned(),
+        aggressor: Some("dram-copy".to_owned()),
+        metric,
+    };
+    let row = |value: f64| {
+        Row::Measured(Series {
+            blocks: [-0.01, 0.0, 0.01].map(|x| x + value).to_vec(),
+            ..Series::default()
+        })
+    };
+    let facts = [("driver", driver), ("uuid", "GPU-1"), ("profile", "p")];
+    Session {
+        name: format!("n{at:03}"),
+        started_at: format!("2026-01-01T00:00:{at:03}"),
+        kind: DeviceKind::Virtual,
+        facts: facts
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        labels: BTreeMap::new(),
+        margins: None,
+        levels: BTreeMap::new(),
+        rows: [
+            (key(Metric::Retention), row(centre + 0.01 * normal)),
+            (key(Metric::Guarantee), row(centre)),
+        ]
+        .into(),
+        repeats: BTreeMap::new(),
+        work: BTreeMap::new(),
+        losses: Vec::new(),
+    }
+}
+
+fn nights(count: usize, seed: u64, of: impl Fn(usize) -> (&'static str, f64)) -> Vec<Session> {
+    let mut rng = ScheduleRng::new(seed);
+    (0..count)
+        .map(|at| {
+            let (driver, centre) = of(at);
+            night(at, driver, centre, &mut rng)
+        })
+        .collect()
+}
+
+fn history(sessions: &[Session], declared: &[Declared]) -> History {
+    History::of(sessions, Vec::new(), declared, None).unwrap()
+}
+
+#[test]
+fn a_step_is_located_and_raises_an_alarm() {
+    let sessions = nights(40, 1, |at| ("1", if at < 20 { -1.0 } else { -1.1 }));
+    let found = history(&sessions, &[]);
+    assert_eq!(found.series.len(), 1, "primary rows only");
+    let series = &found.series[0];
+    assert_eq!(series.nights.len(), 40);
+    assert_eq!(series.changes.len(), 1);
+    assert_eq!(series.changes[0].between, ["n019", "n020"]);
+    assert!(series.changes[0].worse);
+    assert!((series.changes[0].change + 0.095).abs() < 0.02);
+    assert!(series.alarms[0].worse);
+    assert_eq!(found.alerts[0].rows, ["mps bandwidth/dram retention"]);
+}
+
+#[test]
+fn an_event_cuts_the_series_so_that_its_step_is_no_change_point() {
+    let sessions = nights(40, 1, |at| if at < 20 { ("1", -1.0) } else { ("2", -1.1) });
+    let series = &history(&sessions, &[]).series[0];
+    assert_eq!(series.events[0].what, "driver 1 -> 2");
+    assert_eq!(series.events[0].session, "n020");
+    assert_eq!((series.changes.len(), series.alarms.len()), (0, 0));
+    assert_eq!(series.nights[39].segment, 1);
+    // The same with a declared change.
+    let sessions = nights(40, 1, |at| ("1", if at < 20 { -1.0 } else { -1.1 }));
+    let declared = [Declared {
+        at: sessions[20].started_at.clone(),
+        what: "new cooler".to_owned(),
+    }];
+    let series = &history(&sessions, &declared).series[0];
+    assert_eq!(series.events[0].what, "new cooler");
+    assert!(series.changes.is_empty());
+}
+
+#[test]
+fn a_step_below_the_margin_is_no_change_point() {
+    let sessions = nights(60, 2, |at| ("1", if at < 30 { -1.0 } else { -1.02 }));
+    assert!(history(&sessions, &[]).series[0].changes.is_empty());
+}
+
+#[test]
+fn another_profile_begins_another_series() {
+    let mut sessions = nights(10, 3, |_| ("1", -1.0));
+    for session in &mut sessions[5..] {
+        session.facts.insert("profile".to_owned(), "q".to_owned());
+    }
+    let found = history(&sessions, &[]);
+    let lengths: Vec<usize> = found.series.iter().map(|one| one.nights.len()).collect();
+    assert_eq!(lengths, [5, 5]);
+}
+
+#[test]
+fn the_baseline_is_the_last_segment_that_is_long_enough() {
+    let all = nights(21, 4, |at| (if at < 12 { "1" } else { "2" }, -1.0));
+    let baseline = |tonight: usize| Baseline::of(&all[..tonight], &[], &all[tonight]);
+    // Nine nights of the new driver: the old segment stays.
+    let old = baseline(20).unwrap();
+    assert_eq!(old.sessions.len(), 12);
+    assert!(old.sessions.iter().all(|one| one.facts["driver"] == "1"));
+    let repeatability = old.repeatability.values().next().unwrap();
+    assert!(repeatability.change_q95 > 0.0 && repeatability.spread.sessions == 12);
+    let all = nights(23, 4, |at| (if at < 12 { "1" } else { "2" }, -1.0));
+    let new = Baseline::of(&all[..22], &[], &all[22]).unwrap();
+    assert!(new.sessions.iter().all(|one| one.facts["driver"] == "2"));
+    let error = Baseline::of(&all[..9], &[], &all[9]).unwrap_err();
+    assert_eq!(error, NoBaseline::TooShort { longest: 9 });
+}
+
+#[test]
+fn after_a_declared_change_nights_go_on_with_the_old_segment_until_the_new_one_has_ten() {
+    let all = nights(24, 5, |_| ("1", -1.0));
+    let declared = [Declared {
+        at: all[12].started_at.clone(),
+        what: "new cooler".to_owned(),
+    }];
+    for tonight in 12..24 {
+        let found = Baseline::of(&all[..tonight], &declared, &all[tonight]).unwrap();
+        let names: Vec<&str> = found.sessions.iter().map(|one| one.name.as_str()).collect();
+        let (first, last) = if tonight < 22 {
+            ("n000", "n011".to_owned())
+        } else {
+            ("n012", format!("n{:03}", tonight - 1))
+        };
+        assert_eq!((names[0], names[names.len() - 1]), (first, last.as_str()));
+    }
+}
+
+#[test]
+fn pinned_sessions_are_the_baseline_and_the_last_thirty_nights_give_the_rate() {
+    let all = nights(40, 6, |at| (if at < 12 { "1" } else { "2" }, -1.0));
+    let found = Baseline::pinned(all[..3].to_vec(), &all[..39], &all[39]).unwrap();
+    assert_eq!(found.sessions.len(), 3);
+    assert_eq!(
+        found.repeatability.values().next().unwrap().spread.sessions,
+        3
+    );
+    let nights: Vec<&str> = found.nights.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!((nights.len(), nights[0], nights[29]), (30, "n009", "n038"));
+}
+
+#[test]
+fn a_label_has_series_of_its_own() {
+    let mut sessions = nights(6, 7, |_| ("1", -1.0));
+    for (at, session) in sessions.iter_mut().enumerate().take(4) {
+        let pool = if at % 2 == 0 { "b" } else { "a" };
+        session.labels.insert("pool".to_owned(), pool.to_owned());
+    }
+    let found = History::of(&sessions, Vec::new(), &[], Some("pool")).unwrap();
+    let labels: Vec<&str> = found
+        .series
+        .iter()
+        .map(|one| one.identity["label pool"].as_str())
+        .collect();
+    assert_eq!(labels, ["a", "b", "none"]);
+    assert!(found.series.iter().all(|one| one.nights.len() == 2));
+}

@@ -1,0 +1,16 @@
+//! Comparison of sessions: pure functions of plain data.
+//!
+//! [`session`] is what a comparison needs of one record. [`diff`](mod@diff) compares two sides and
+//! judges each row, [`history`] follows rows over many nights, [`outliers`] compares devices of one
+//! kind, and [`side_by_side`] lists records without a verdict; [`render`] prints the results. No
+//! I/O, no clock, no device.
+
+pub mod diff;
+pub mod history;
+mod metric;
+pub mod outliers;
+pub mod render;
+pub mod session;
+pub mod side_by_side;
+
+pub use session::{Metric, Row, RowKey, Series, Session};

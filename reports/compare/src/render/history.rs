@@ -1,0 +1,200 @@
+//! A history as text, HTML or JSON.
+
+use super::html::{escape, page};
+use super::table::wrap;
+use super::words::figure;
+use super::{RenderError, VIRTUAL_TITLE, json};
+use crate::history::{History, LABEL, SeriesReport};
+
+/// Form of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryFormat {
+    /// For a terminal of 80 columns.
+    Text,
+    /// One page with a table.
+    Html,
+    /// Everything, for programs.
+    Json,
+}
+
+impl HistoryFormat {
+    /// Every format by name.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("text", Self::Text),
+        ("html", Self::Html),
+        ("json", Self::Json),
+    ];
+}
+
+/// What begins a new series and what cuts one: the last lines of every table.
+const RULES: [&str; 3] = [
+    "a new series begins with another GPU, profile, calibration, scoring or gpubench version; the \
+     profile's hash covers the kernels' PTX",
+    "a new segment begins with another driver, VBIOS or kernel, and with a declared change",
+    "alarm: self-starting CUSUM, at most 1 % of quiet series of 60 nights; change: E-divisive, \
+     p <= 0.001, and at least the margin",
+];
+
+/// The history in one of the formats.
+///
+/// # Errors
+/// When JSON cannot represent it.
+pub fn history(history: &History, format: HistoryFormat) -> Result<String, RenderError> {
+    match format {
+        HistoryFormat::Text => Ok(text(history)),
+        HistoryFormat::Html => Ok(html(history)),
+        HistoryFormat::Json => json(history),
+    }
+}
+
+/// The schema of the JSON of a history.
+#[must_use]
+pub fn history_schema() -> schemars::Schema {
+    schemars::schema_for!(History)
+}
+
+fn title(history: &History) -> String {
+    format!(
+        "{} sessions, {} series of primary rows, {} alerts",
+        history.sessions,
+        history.series.len(),
+        history.alerts.len()
+    )
+}
+
+fn notices(history: &History) -> Vec<String> {
+    let mut notices = Vec::new();
+    if history.has_virtual {
+        notices.push(VIRTUAL_TITLE.to_owned());
+    }
+    notices.extend(history.alerts.iter().map(|alert| {
+        format!(
+            "between {} and {}: {}",
+            alert.between[0],
+            alert.between[1],
+            alert.rows.join(", ")
+        )
+    }));
+    notices.extend(history.lost.iter().map(|line| format!("lost: {line}")));
+    notices
+}
+
+fn text(history: &History) -> String {
+    let mut text = wrap(&title(history), 2) + "\n";
+    for notice in notices(history) {
+        text += &(wrap(&notice, 2) + "\n");
+    }
+    let mut identity = None;
+    for series in &history.series {
+        if identity != Some(&series.identity) {
+            text += &format!("\n{}\n", wrap(&identity_words(series), 2));
+            identity = Some(&series.identity);
+        }
+        text += &(wrap(&format!("  {}", head(series)), 4) + "\n");
+        for line in findings(series) {
+            text += &(wrap(&format!("    {line}"), 6) + "\n");
+        }
+    }
+    text += "\n";
+    for rule in RULES {
+        text += &(wrap(rule, 2) + "\n");
+    }
+    text
+}
+
+/// The identity without hashes in full.
+fn identity_words(series: &SeriesReport) -> String {
+    let of = |name: &str| series.identity.get(name).map_or("-", String::as_str);
+    let short = |name: &str| of(name).chars().take(12).collect::<String>();
+    let labels: String = series
+        .identity
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{} {value}, ", name.strip_prefix(LABEL)?)))
+        .collect();
+    format!(
+        "{labels}{}, profile {}, calibration {}, gpubench {}",
+        of("uuid"),
+        short("profile"),
+        short("calibration"),
+        of("gpubench")
+    )
+}
+
+fn head(series: &SeriesReport) -> String {
+    let key = &series.key;
+    let values = series.nights.iter().map(|night| night.value);
+    let low = values.clone().fold(f64::INFINITY, f64::min);
+    let high = values.fold(f64::NEG_INFINITY, f64::max);
+    let last = series.nights.last();
+    let beside = key.aggressor.as_deref().unwrap_or("no neighbour");
+    let figures = last.map_or_else(
+        || "no night has figures".to_owned(),
+        |last| {
+            let [last, low, high] = [last.value, low, high].map(|value| figure(key.metric, value));
+            format!("last {last}, range {low} to {high}")
+        },
+    );
+    format!(
+        "{} {} {}, {} beside {beside}: {} nights, {figures}",
+        key.variant,
+        key.axis,
+        key.metric.as_str(),
+        key.victim,
+        series.nights.len()
+    )
+}
+
+fn findings(series: &SeriesReport) -> Vec<String> {
+    let word = |worse: bool| if worse { "worse" } else { "better" };
+    let events = series
+        .events
+        .iter()
+        .map(|event| format!("event before {}: {}", event.session, event.what));
+    let changes = series.changes.iter().map(|change| {
+        let by = if series.key.metric.is_log() {
+            format!("{:+.1} %", 100.0 * change.change)
+        } else {
+            format!("{:+.2} medians", change.change)
+        };
+        format!(
+            "change between {} and {}: {by}, {}",
+            change.between[0],
+            change.between[1],
+            word(change.worse)
+        )
+    });
+    let alarms = series
+        .alarms
+        .iter()
+        .map(|alarm| format!("alarm at {}: {}", alarm.session, word(alarm.worse)));
+    events.chain(changes).chain(alarms).collect()
+}
+
+fn html(history: &History) -> String {
+    let rows: String = history
+        .series
+        .iter()
+        .map(|series| {
+            let points: Vec<String> = findings(series).iter().map(|line| escape(line)).collect();
+            format!(
+                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                escape(&identity_words(series)),
+                escape(&head(series)),
+                points.join("<br/>")
+            )
+        })
+        .collect();
+    let table = format!(
+        "<div><table><caption>Series</caption><thead><tr><th scope=\"col\">identity</th>\
+         <th scope=\"col\">row</th><th scope=\"col\">events, changes, alarms</th></tr></thead>\n\
+         <tbody>\n{rows}</tbody></table></div>\n"
+    );
+    let rules: Vec<String> = RULES.iter().map(|rule| (*rule).to_owned()).collect();
+    page(
+        "gpubench history",
+        &title(history),
+        &notices(history),
+        &table,
+        &rules,
+    )
+}

@@ -1,0 +1,91 @@
+//! The last lines of a comparison: counts, margins, what it detects, A/A pairs, the conclusion.
+
+use crate::diff::{Counts, Report};
+
+/// One sentence each.
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    if !report.comparable {
+        return vec![format!(
+            "not comparable: name the facts that differ on purpose with --vary, or use --force.  \
+             exit {}",
+            report.exit
+        )];
+    }
+    let Counts {
+        regressed,
+        improved,
+        unchanged,
+        inconclusive,
+        invalid,
+        not_measured,
+        lost,
+    } = report.counts;
+    let mut lines = vec![format!(
+        "{} primary rows: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
+         {unchanged} unchanged (shown to be equivalent within the margin)",
+        regressed + improved + inconclusive + unchanged + invalid + not_measured
+    )];
+    let margins = report.margins;
+    lines.push(format!(
+        "margins: {:.1} %, p99 {:.1} %, jitter the larger of {:.2} medians and {:.0} %, \
+         proportions {:.0} points",
+        100.0 * margins.ratio,
+        100.0 * margins.p99,
+        margins.jitter,
+        100.0 * margins.jitter,
+        100.0 * margins.survival
+    ));
+    if invalid + not_measured > 0 {
+        lines.push(format!(
+            "{invalid} invalid and {not_measured} not measured, which count nowhere; one side \
+             measured {lost} of them"
+        ));
+    }
+    lines.extend(detectable(report));
+    lines.push(format!(
+        "intervals: {:.1} % for each primary row, 95 % for all of them together; 95 % for others",
+        100.0 * report.family.coverage
+    ));
+    let repetition = &report.repetition;
+    lines.push(if repetition.pairs == 0 {
+        "A/A false alarms: no session repeats its solo cells".to_owned()
+    } else {
+        format!(
+            "A/A false alarms, last {} nights: {} of {} rows (nominal 5 %)",
+            repetition.sessions, repetition.alarms, repetition.pairs
+        )
+    });
+    lines.push(format!(
+        "{}.  exit {}",
+        conclusion(&report.counts),
+        report.exit
+    ));
+    lines
+}
+
+fn detectable(report: &Report) -> Option<String> {
+    let changes: Vec<f64> = report
+        .rows
+        .iter()
+        .filter(|row| row.primary && row.key.metric.is_log())
+        .filter_map(|row| row.figures.as_ref()?.detectable)
+        .collect();
+    let low = changes.iter().copied().reduce(f64::min)?;
+    let high = changes.iter().copied().reduce(f64::max)?;
+    Some(format!(
+        "smallest detectable change (80 % power): {:.1} % to {:.1} % by row",
+        100.0 * low,
+        100.0 * high
+    ))
+}
+
+fn conclusion(counts: &Counts) -> String {
+    match (counts.regressed, counts.inconclusive + counts.lost) {
+        (0, 0) if counts.unchanged + counts.improved == 0 => "nothing to compare".to_owned(),
+        (0, 0) => "no regression".to_owned(),
+        (0, 1) => "no regression shown, 1 row is open".to_owned(),
+        (0, open) => format!("no regression shown, {open} rows are open"),
+        (1, _) => "1 regression".to_owned(),
+        (n, _) => format!("{n} regressions"),
+    }
+}

@@ -1,0 +1,143 @@
+//! Published schemas, and what each format holds.
+
+use std::path::PathBuf;
+
+use gpubench_record::DeviceKind;
+
+use super::words::Document;
+use super::{Detail, Format, VIRTUAL_TITLE, diff};
+use crate::diff::report::{DiffRow, Family, Figures, Report};
+use crate::diff::{Counts, Verdict};
+use crate::session::{Metric, RowKey};
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+/// Compares a schema with the one checked in, or writes it where `GPUBENCH_REGENERATE` is set.
+#[test]
+fn the_published_schemas_are_up_to_date() -> TestResult {
+    for (name, schema) in [
+        ("diff", super::diff_schema()),
+        ("history", super::history_schema()),
+        ("compare", super::side_by_side_schema()),
+        ("outliers", super::outliers_schema()),
+    ] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../schema/{name}.json"));
+        let mut value = schema.to_value();
+        // With some features of serde_json maps keep the order of insertion.
+        value.sort_all_objects();
+        let text = serde_json::to_string_pretty(&value)? + "\n";
+        if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
+            std::fs::write(&path, &text)?;
+        }
+        assert!(
+            std::fs::read_to_string(&path)? == text,
+            "{name}.json is out of date: run `GPUBENCH_REGENERATE=1 cargo test -p gpubench-compare`"
+        );
+    }
+    Ok(())
+}
+
+fn report() -> Report {
+    let figures = Figures {
+        before: 0.297,
+        after: 0.262,
+        unit: "share".to_owned(),
+        change: -0.118,
+        lo: -0.14,
+        hi: -0.097,
+        equivalence_lo: -0.13,
+        equivalence_hi: -0.1,
+        margin: 0.03,
+        detectable: Some(0.043),
+        sessions_needed: None,
+        basis: crate::diff::change::Basis::Sessions,
+        df: 6.0,
+        p: 1e-6,
+        p_adjusted: 1e-5,
+    };
+    let row = |variant: &str, verdict, figures| DiffRow {
+        key: RowKey {
+            variant: variant.to_owned(),
+            axis: "bandwidth/dram".to_owned(),
+            victim: "stream".to_owned(),
+            aggressor: Some("dram-copy".to_owned()),
+            metric: Metric::Retention,
+        },
+        primary: true,
+        verdict,
+        confirmed: true,
+        reason: None,
+        hint: None,
+        sessions: [4, 4],
+        blocks: [32, 32],
+        trials: None,
+        figures,
+    };
+    let rows = vec![
+        row("<mps|quota>", Verdict::Regressed, Some(figures)),
+        row("mig", Verdict::Invalid, None),
+    ];
+    Report {
+        diff_format: 1,
+        kind: DeviceKind::Virtual,
+        product: "H100".to_owned(),
+        before: Vec::new(),
+        after: Vec::new(),
+        margins: gpubench_record::Margins::default(),
+        vary: vec!["driver".to_owned()],
+        differences: Vec::new(),
+        comparable: true,
+        attribution: "a change is attributed to: driver".to_owned(),
+        family: Family {
+            rows: 2,
+            alpha: 0.05,
+            coverage: 0.975,
+        },
+        counts: Counts::of(&rows),
+        rows,
+        repetition: crate::diff::repetition::Repetition::default(),
+        exit: 30,
+    }
+}
+
+#[test]
+fn every_format_has_the_figures_and_escapes_names() -> TestResult {
+    for (format, wanted) in [
+        (Format::Text, ["<mps|quota>", "-11.8 % [-14.0 %, -9.7 %]"]),
+        (Format::Markdown, ["&lt;mps\\|quota&gt;", "-11.8 %"]),
+        (
+            Format::Html,
+            ["&lt;mps|quota&gt;", "-11.8 % [-14.0 %, -9.7 %]"],
+        ),
+        (Format::Junit, ["&lt;mps|quota&gt;", "failures=\"1\""]),
+        (Format::Json, ["\"<mps|quota>\"", "\"change\": -0.118"]),
+    ] {
+        let text = diff(&report(), format, Detail::Changes)?;
+        for wanted in wanted {
+            assert!(text.contains(wanted), "{format:?}: {text}");
+        }
+        let is_marked = text.contains(VIRTUAL_TITLE) || text.contains("\"virtual\"");
+        assert!(is_marked, "{format:?}");
+    }
+    let back: Report = serde_json::from_str(&diff(&report(), Format::Json, Detail::Full)?)?;
+    assert_eq!(back, report());
+    Ok(())
+}
+
+#[test]
+fn what_is_not_counted_is_said() {
+    let document = Document::of(&report(), Detail::Changes);
+    assert_eq!(document.rows.len(), 2);
+    let summary = document.summary.join("\n");
+    assert!(
+        summary.contains("1 invalid and 0 not measured"),
+        "{summary}"
+    );
+    assert!(summary.ends_with("1 regression.  exit 30"), "{summary}");
+    let real = Report {
+        kind: DeviceKind::Real,
+        ..report()
+    };
+    let text = diff(&real, Format::Text, Detail::Full).unwrap_or_default();
+    assert!(!text.contains("VIRTUAL") && !text.is_empty());
+}

@@ -1,0 +1,238 @@
+//! The words of a comparison, for every format for people: formats differ in how they draw them.
+
+use gpubench_record::DeviceKind;
+
+use super::{Detail, VIRTUAL_TITLE, summary};
+use crate::diff::{DiffRow, Figures, Report, Treatment, Verdict};
+use crate::session::Metric;
+
+/// A comparison as words.
+pub(super) struct Document {
+    pub title: String,
+    /// What a reader needs before any figure, one sentence each.
+    pub notices: Vec<String>,
+    pub rows: Vec<RowWords>,
+    /// Counts and what was left out, one sentence each.
+    pub summary: Vec<String>,
+}
+
+/// One row.
+pub(super) struct RowWords {
+    pub verdict: String,
+    pub mechanism: String,
+    pub axis: String,
+    pub metric: &'static str,
+    /// Before and after.
+    pub figures: [String; 2],
+    /// With its interval.
+    pub change: String,
+    pub margin: String,
+    pub detectable: String,
+    pub sessions: String,
+    /// Hint or reason.
+    pub note: String,
+}
+
+/// The headings of a table of rows.
+pub const COLUMNS: [&str; 11] = [
+    "verdict",
+    "mechanism",
+    "axis",
+    "metric",
+    "before",
+    "after",
+    "change [interval]",
+    "margin",
+    "detectable",
+    "sessions",
+    "hint or reason",
+];
+
+impl RowWords {
+    /// Every column of a table, with its name.
+    pub(super) fn columns(&self) -> [(&'static str, &str); COLUMNS.len()] {
+        let [before, after] = &self.figures;
+        let cells: [&str; COLUMNS.len()] = [
+            &self.verdict,
+            &self.mechanism,
+            &self.axis,
+            self.metric,
+            before,
+            after,
+            &self.change,
+            &self.margin,
+            &self.detectable,
+            &self.sessions,
+            &self.note,
+        ];
+        std::array::from_fn(|at| (COLUMNS[at], cells[at]))
+    }
+}
+
+impl Document {
+    pub(super) fn of(report: &Report, detail: Detail) -> Self {
+        let shown = |row: &&DiffRow| match row.verdict {
+            _ if detail == Detail::Full => true,
+            Verdict::Regressed | Verdict::Improved => true,
+            Verdict::Unchanged => false,
+            Verdict::Inconclusive => row.primary,
+            Verdict::Invalid | Verdict::NotMeasured => {
+                row.primary && row.sessions.iter().any(|n| *n > 0)
+            }
+        };
+        let mut rows: Vec<&DiffRow> = report.rows.iter().filter(shown).collect();
+        let order = |row: &&DiffRow| {
+            let rank = Verdict::ALL.iter().position(|one| *one == row.verdict);
+            (!row.primary, rank)
+        };
+        rows.sort_by_key(order);
+        Self {
+            title: title(report),
+            notices: notices(report),
+            rows: rows.into_iter().map(row_words).collect(),
+            summary: summary::lines(report),
+        }
+    }
+}
+
+fn title(report: &Report) -> String {
+    let varied: Vec<String> = report
+        .differences
+        .iter()
+        .filter(|one| one.treatment == Treatment::Varied)
+        .map(|one| format!("{} {}", one.fact, arrow(&one.before, &one.after)))
+        .collect();
+    let varied = if varied.is_empty() {
+        "sessions".to_owned()
+    } else {
+        varied.join(", ")
+    };
+    format!(
+        "{varied}   {}   {} + {} sessions",
+        report.product,
+        report.before.len(),
+        report.after.len()
+    )
+}
+
+fn arrow(before: &[String], after: &[String]) -> String {
+    let side = |values: &[String]| match values {
+        [] => "(not recorded)".to_owned(),
+        values => values.join(", "),
+    };
+    format!("{} -> {}", side(before), side(after))
+}
+
+fn notices(report: &Report) -> Vec<String> {
+    let mut notices = Vec::new();
+    if report.kind == DeviceKind::Virtual {
+        notices.push(VIRTUAL_TITLE.to_owned());
+    }
+    notices.push(report.attribution.clone());
+    let listed = |treatment| match treatment {
+        Treatment::Varied => None,
+        Treatment::Refused => Some("differs, and must not"),
+        Treatment::Forced => Some("differs, compared by force"),
+        Treatment::Confounds => Some("also differs"),
+        Treatment::Noted => Some("noted"),
+    };
+    notices.extend(report.differences.iter().filter_map(|one| {
+        let what = listed(one.treatment)?;
+        Some(format!(
+            "{what}: {} {}",
+            one.fact,
+            arrow(&one.before, &one.after)
+        ))
+    }));
+    let sessions = report.before.iter().chain(&report.after);
+    notices.extend(sessions.flat_map(|session| {
+        let losses = session.losses.iter();
+        losses.map(|loss| format!("{}: {loss}", session.name))
+    }));
+    if let Some(why) = &report.repetition.uncalibrated {
+        notices.push(format!("uncalibrated, so no change is a verdict: {why}"));
+    }
+    notices
+}
+
+fn row_words(row: &DiffRow) -> RowWords {
+    let name = row.verdict.as_str();
+    let verdict = match row.verdict {
+        Verdict::Regressed if row.confirmed => "REGRESSED*".to_owned(),
+        Verdict::Regressed => "REGRESSED".to_owned(),
+        Verdict::Improved if row.confirmed => format!("{name}*"),
+        _ => name.to_owned(),
+    };
+    let metric = row.key.metric;
+    let none = || "-".to_owned();
+    let figures = row.figures.as_ref();
+    let text =
+        |f: fn(&Figures) -> f64| figures.map_or_else(none, |figures| of_change(metric, f(figures)));
+    let mut note: Vec<String> = Vec::new();
+    note.extend(row.hint.map(|hint| hint.text().to_owned()));
+    note.extend(row.reason.clone());
+    if row.verdict == Verdict::Inconclusive && row.reason.is_none() {
+        note.push(match figures.and_then(|figures| figures.sessions_needed) {
+            Some(needed) => format!("about {needed} sessions a side decide"),
+            None => "more than 1,000 sessions a side are needed".to_owned(),
+        });
+    }
+    let victim = row.key.aggressor.as_ref().map_or_else(
+        || format!("{}, {}", row.key.axis, row.key.victim),
+        |aggressor| format!("{}, {} beside {aggressor}", row.key.axis, row.key.victim),
+    );
+    RowWords {
+        verdict,
+        mechanism: row.key.variant.clone(),
+        axis: victim,
+        metric: metric.as_str(),
+        figures: shown(row),
+        change: figures.map_or_else(none, |f| {
+            format!(
+                "{} [{}, {}]",
+                of_change(metric, f.change),
+                of_change(metric, f.lo),
+                of_change(metric, f.hi)
+            )
+        }),
+        margin: text(|f| f.margin).replace('+', ""),
+        detectable: figures
+            .and_then(|figures| figures.detectable)
+            .map_or_else(none, |change| of_change(metric, change).replace('+', "")),
+        sessions: format!("{}+{}", row.sessions[0], row.sessions[1]),
+        note: note.join("; "),
+    }
+}
+
+/// The figures before and after.
+fn shown(row: &DiffRow) -> [String; 2] {
+    if let Some(sides) = row.trials {
+        return sides.map(|side| format!("{} of {}", side.good, side.trials));
+    }
+    let of = |value: fn(&Figures) -> f64| {
+        let figures = row.figures.as_ref();
+        figures.map_or_else(|| "-".to_owned(), |f| figure(row.key.metric, value(f)))
+    };
+    [of(|f| f.before), of(|f| f.after)]
+}
+
+/// A change in the unit of its row.
+fn of_change(metric: Metric, change: f64) -> String {
+    match metric {
+        Metric::Jitter => format!("{change:+.2}"),
+        Metric::Survival => format!("{:+.1} points", 100.0 * change),
+        _ => format!("{:+.1} %", 100.0 * change),
+    }
+}
+
+/// A figure in the unit of its row: latencies are kept in ns.
+pub(super) fn figure(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::P99 | Metric::P50 => format!("{:.3} ms", value / 1e6),
+        Metric::ContendedRate | Metric::SoloRate | Metric::NativeRate => format!("{value:.1} /s"),
+        Metric::Jitter => format!("{value:.2} medians"),
+        Metric::Retention | Metric::Guarantee | Metric::Efficiency | Metric::Survival => {
+            format!("{value:.3}")
+        }
+    }
+}

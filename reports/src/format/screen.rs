@@ -1,0 +1,282 @@
+//! The matrix on one screen: who is isolated from whom, in what, and how sure that is.
+
+mod facts;
+mod grid;
+
+use std::io::Write;
+
+use gpubench_record::{DeviceKind, RunRecord};
+
+use super::document::{left_out, urgent};
+use super::layout::wrap_words;
+use super::terminal::bold;
+use super::{RenderError, RenderOptions, VIRTUAL_TITLE};
+use crate::matrix::{Glance, NotRun, ReasonGroup, Standing};
+use crate::text::{clean, counted, list};
+
+/// Rows of the matrix; with more variants each mechanism has one row.
+pub(super) const ROWS_MAX: usize = 12;
+
+/// Columns of a terminal of unknown width.
+pub(super) const WIDTH: usize = 80;
+
+/// Lines of the screen.
+const LINES_MAX: usize = 40;
+
+/// Lines of the sentences. They lead, so they are cut last.
+const SENTENCES_MAX: usize = 7;
+
+/// Writes the screen.
+pub(super) fn write(
+    record: &RunRecord,
+    options: &RenderOptions,
+    out: &mut dyn Write,
+) -> Result<(), RenderError> {
+    let glance = Glance::of(record, &options.selection, ROWS_MAX);
+    let width = options.width.unwrap_or(WIDTH);
+    for line in (Screen { width, options }).lines(record, &glance) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Lines that may be cut, and the flag that shows all.
+struct Part {
+    lines: Vec<String>,
+    more: &'static str,
+}
+
+/// Cuts the longest parts until all have at most `max` lines, and each keeps one.
+fn fit(mut parts: Vec<Part>, max: usize) -> Vec<Vec<String>> {
+    let mut kept: Vec<usize> = parts.iter().map(|part| part.lines.len()).collect();
+    while kept.iter().sum::<usize>() > max {
+        match kept.iter_mut().max() {
+            Some(longest) if *longest > 1 => *longest -= 1,
+            _ => break,
+        }
+    }
+    let cut = parts.iter_mut().zip(kept);
+    cut.map(|(part, kept)| cut_at(std::mem::take(&mut part.lines), kept, part.more))
+        .collect()
+}
+
+/// The first lines, and where the others are.
+fn cut_at(mut lines: Vec<String>, max: usize, more: &str) -> Vec<String> {
+    if lines.len() > max {
+        lines.truncate(max);
+        if let Some(last) = lines.last_mut() {
+            let kept = last.chars().count().saturating_sub(more.len() + 4);
+            let short: String = last.chars().take(kept).collect();
+            let short = format!("{}... {more}", short.trim_end());
+            *last = short.trim_end().to_owned();
+        }
+    }
+    lines
+}
+
+struct Screen<'a> {
+    width: usize,
+    options: &'a RenderOptions,
+}
+
+impl Screen<'_> {
+    /// All of it: what may be cut gets the lines that the rest leaves.
+    fn lines(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
+        let head = self.head(record);
+        let grid = self.grid(glance);
+        let legend = self.legend(glance);
+        let sentences = wrap_words(&glance.sentences.join(" "), self.width, ["", ""]);
+        let sentences = cut_at(sentences, SENTENCES_MAX, "");
+        let foot = self.foot(glance);
+        let fixed = [&head, &grid, &legend, &sentences, &foot];
+        let fixed: usize = fixed.iter().map(|lines| lines.len()).sum();
+        let part = |lines, more| Part { lines, more };
+        let parts = vec![
+            part(self.notices(record), "(--full)"),
+            part(self.claims(glance), "(--full)"),
+            part(self.not_run(&glance.not_run), "(--full)"),
+            part(self.open(&glance.open), "(--why)"),
+        ];
+        // The empty line between figures and sentences.
+        let parts = fit(parts, LINES_MAX.saturating_sub(fixed + 1));
+        let [notices, claims, not_run, open] = &parts[..] else {
+            return head;
+        };
+        let bold = |lines: &[String]| -> Vec<String> {
+            lines.iter().map(|line| bold(line, self.options)).collect()
+        };
+        let empty = vec![String::new()];
+        let all = [
+            &bold(&head),
+            &bold(notices),
+            &grid,
+            claims,
+            not_run,
+            &empty,
+            &legend,
+            &bold(&sentences),
+            open,
+            &foot,
+        ];
+        all.into_iter().flatten().cloned().collect()
+    }
+
+    fn wrap(&self, text: &str) -> Vec<String> {
+        wrap_words(text, self.width, ["", "  "])
+    }
+
+    fn grid(&self, glance: &Glance) -> Vec<String> {
+        if glance.rows.is_empty() {
+            return self.wrap("No mechanism ran with a neighbour: there is no figure.");
+        }
+        let mut lines = wrap_words(&facts::figures(glance), self.width, ["", ""]);
+        lines.push(String::new());
+        lines.extend(grid::lines(glance, self.width, self.options.color));
+        lines
+    }
+
+    /// The device and the run.
+    fn head(&self, record: &RunRecord) -> Vec<String> {
+        let mut lines = Vec::new();
+        if record.device.kind == DeviceKind::Virtual {
+            lines.extend(self.wrap(VIRTUAL_TITLE));
+        }
+        lines.extend(self.wrap(&facts::run(record)));
+        lines
+    }
+
+    /// What limits the levels.
+    fn notices(&self, record: &RunRecord) -> Vec<String> {
+        let mut notices = urgent(record);
+        notices.extend(left_out(record, self.options));
+        notices.iter().flat_map(|text| self.wrap(text)).collect()
+    }
+
+    fn claims(&self, glance: &Glance) -> Vec<String> {
+        let lines = glance.claims.iter();
+        lines
+            .flat_map(|text| self.wrap(&format!("* {text}")))
+            .collect()
+    }
+
+    /// What did not run: by the flag that would run it, else by the reason.
+    fn not_run(&self, groups: &[NotRun]) -> Vec<String> {
+        let mut by_flag: Vec<(&str, Vec<String>)> = Vec::new();
+        let mut others: Vec<String> = Vec::new();
+        for group in groups {
+            let what = what_of(group);
+            let flag = group.remedy.as_deref().filter(|one| one.starts_with("--"));
+            match flag {
+                Some(flag) => match by_flag.iter_mut().find(|(known, _)| *known == flag) {
+                    Some((_, whats)) => whats.push(what),
+                    None => by_flag.push((flag, vec![what])),
+                },
+                None => others.push(format!("{what} ({})", in_short(&group.reason))),
+            }
+        }
+        let by_flag = by_flag.iter();
+        let by_flag = by_flag.map(|(flag, whats)| format!("{} (add {flag})", whats.join(", ")));
+        let all: Vec<String> = by_flag.chain(others).collect();
+        if all.is_empty() {
+            return all;
+        }
+        self.wrap(&format!("not run: {}", all.join("; ")))
+    }
+
+    /// The signs, and how wide the intervals are.
+    fn legend(&self, glance: &Glance) -> Vec<String> {
+        if glance.rows.is_empty() {
+            return Vec::new();
+        }
+        let cells = || {
+            glance
+                .rows
+                .iter()
+                .flat_map(|row| row.cells.iter().flatten())
+        };
+        let has = |standing| cells().any(|cell| cell.standing == standing);
+        let signs = Standing::LEGEND.into_iter().chain([Standing::Waived]);
+        let signs = signs
+            .filter(|one| !matches!(one, Standing::Failed | Standing::Waived) || has(*one))
+            .map(|one| format!("{} {}", one.sign(), one.word()));
+        let signs: Vec<String> = signs.collect();
+        let mut lines = self.wrap(&signs.join("  "));
+        let folded = glance.rows.iter().any(|row| row.more > 0);
+        lines.extend(folded.then(|| {
+            "+N: the weakest of N + 1 variants; 'report --mechanism NAME' shows each".to_owned()
+        }));
+        lines.extend(
+            facts::widths(glance)
+                .iter()
+                .flat_map(|text| self.wrap(text)),
+        );
+        lines
+    }
+
+    /// Why cells have no level.
+    fn open(&self, groups: &[ReasonGroup]) -> Vec<String> {
+        let lines = groups.iter().flat_map(|group| {
+            let such_as = if group.differs { ", for example" } else { "" };
+            self.wrap(&format!("? {}{such_as}: {}", places(group), group.reason))
+        });
+        lines.collect()
+    }
+
+    /// How many cells count, and how to see more.
+    fn foot(&self, glance: &Glance) -> Vec<String> {
+        let cells = glance.cells;
+        let mut parts = vec![format!(
+            "{} of {} measured",
+            cells.measured,
+            counted(cells.planned, "cell")
+        )];
+        let others = [
+            (cells.inconclusive, "inconclusive"),
+            (cells.failed, "failed"),
+            (cells.waived, "waived"),
+            (cells.not_run, "not run"),
+        ];
+        let others = others.into_iter().filter(|(count, _)| *count > 0);
+        parts.extend(others.map(|(count, word)| format!("{count} {word}")));
+        let mut text = parts.join(", ");
+        if let Some(gate) = glance.gate_of_most_lost_cells() {
+            text += &format!(" (most: {gate})");
+        }
+        if let Some(dir) = &self.options.record_dir {
+            text += &format!(". More: gpubench report {} --full, or --why", clean(dir));
+        }
+        cut_at(self.wrap(&text), 2, "")
+    }
+}
+
+/// The reason without its details.
+fn in_short(reason: &str) -> &str {
+    let end = [": ", " ("]
+        .iter()
+        .filter_map(|mark| reason.find(mark))
+        .min();
+    end.map_or(reason, |end| &reason[..end])
+}
+
+fn what_of(group: &NotRun) -> String {
+    let mechanisms = list(&group.mechanisms, "and");
+    match (&group.axis, mechanisms.is_empty()) {
+        (None, _) => mechanisms,
+        (Some(axis), true) => plural_of(axis).to_owned(),
+        (Some(axis), false) => format!("{} of {mechanisms}", plural_of(axis)),
+    }
+}
+
+fn plural_of(axis: &str) -> &str {
+    match axis {
+        "fault" => "faults",
+        other => other,
+    }
+}
+
+/// `jitter of mps and hami 50%; memory of mps`.
+pub(super) fn places(group: &ReasonGroup) -> String {
+    let places = group.places.iter();
+    let places = places.map(|(place, labels)| format!("{place} of {}", list(labels, "and")));
+    places.collect::<Vec<_>>().join("; ")
+}

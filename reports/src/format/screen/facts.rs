@@ -1,0 +1,109 @@
+//! The sentences of the screen about the run as a whole.
+
+use gpubench_record::RunRecord;
+
+use crate::format::figures::two_decimals;
+use crate::matrix::Glance;
+use crate::text::{clean, counted};
+
+/// Device, driver, tenants, profile, length and date.
+pub(super) fn run(record: &RunRecord) -> String {
+    let (device, provenance) = (&record.device, &record.provenance);
+    let started = clean(&provenance.started_at);
+    let ended = provenance.ended_at.as_deref();
+    let length = ended.and_then(|ended| Some(seconds(ended)? - seconds(&started)?));
+    let parts = [
+        Some(clean(&device.name)),
+        Some(format!("driver {}", clean(&device.driver))),
+        Some(counted(record.plan.tenants as usize, "tenant")),
+        Some(format!(
+            "profile {}, seed {}",
+            clean(&record.profile.name),
+            record.seed
+        )),
+        length.map(in_minutes),
+        started.get(..10).map(str::to_owned),
+    ];
+    // Two spaces do not survive the wrapping of words.
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" | ")
+}
+
+fn in_minutes(seconds: i64) -> String {
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}
+
+/// Seconds of a stamp such as `2026-11-22T11:26:41Z` since 1970.
+fn seconds(stamp: &str) -> Option<i64> {
+    let number = |from: usize, to: usize| stamp.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    // Years that begin in March: the leap day is the last of its year.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = 365 * year + leap_days + (153 * month + 2) / 5 + day - 719_469;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+/// What the figures are.
+pub(super) fn figures(glance: &Glance) -> String {
+    let columns = || glance.columns.iter();
+    let has = |axis: &str| columns().any(|column| column.axis == axis);
+    let is_split = columns().any(|column| column.axis == "memory" && column.sub_axis.is_some());
+    let parts = [
+        glance.widest.retention.map(|_| {
+            "rate of a tenant beside a neighbour that stresses the resource, over its rate beside \
+             idle neighbours (1.00: unaffected)"
+        }),
+        has("jitter").then_some(
+            "jitter: growth of the latency tail, in native medians (the median latency alone on \
+             the device)",
+        ),
+        (has("memory") && !is_split).then_some("memory: checks passed"),
+        is_split.then_some("memory: promises kept; cap: memory beyond the limit"),
+        has("fault").then_some("faults: those that harm no victim"),
+    ];
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    format!("Figures: {}.", parts.join("; "))
+}
+
+/// The widest intervals, and what the overall level is.
+pub(super) fn widths(glance: &Glance) -> Option<String> {
+    let within =
+        |what: &str, half: Option<f64>| Some(format!("{what} within {}", two_decimals(half?)));
+    let widest = glance.widest;
+    let parts = [
+        within("rates", widest.retention),
+        within("jitter", widest.jitter),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let overall = "overall: the weakest axis";
+    Some(match parts.is_empty() {
+        true => overall.to_owned(),
+        false => format!("95 % intervals: {}; {overall}", parts.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{in_minutes, seconds};
+
+    #[test]
+    fn the_length_of_a_run_crosses_midnights_and_leap_days() {
+        assert_eq!(seconds("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(seconds("2000-02-29T12:00:00Z"), Some(951_825_600));
+        let length = |from, to| seconds(to).zip(seconds(from)).map(|(to, from)| to - from);
+        assert_eq!(
+            length("2024-02-28T23:59:00Z", "2024-03-01T00:00:01Z"),
+            Some(86_461)
+        );
+        assert_eq!(seconds("yesterday"), None);
+        assert_eq!([in_minutes(59), in_minutes(401)], ["59 s", "6 min 41 s"]);
+    }
+}

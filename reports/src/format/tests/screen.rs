@@ -1,0 +1,133 @@
+//! The screen: its snapshots at three widths, and what must fit on it.
+
+use std::path::Path;
+
+use gpubench_record::RunRecord;
+
+use super::super::{RenderOptions, View};
+use super::{options, render};
+use crate::matrix::Selection;
+use crate::sample_records;
+use crate::store::Record;
+
+/// Lines of one screen.
+const LINES_MAX: usize = 40;
+
+/// The matrix that was measured on an H100.
+fn h100() -> RunRecord {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/h100_580.159.04_matrix");
+    Record::open(&dir).unwrap().run().clone()
+}
+
+fn screen(record: &RunRecord, width: usize) -> String {
+    let options = RenderOptions {
+        width: Some(width),
+        record_dir: Some("out/h100".to_owned()),
+        ..RenderOptions::default()
+    };
+    render("terminal", record, &options)
+}
+
+#[test]
+fn the_screen_at_three_widths_equals_its_golden_file() {
+    for (name, record) in [("h100", h100()), ("real", sample_records::real())] {
+        for width in [80, 100, 160] {
+            let text = screen(&record, width);
+            assert!(
+                text.lines().all(|line| line.chars().count() <= width),
+                "{text}"
+            );
+            let mut settings = insta::Settings::clone_current();
+            settings.set_snapshot_path("../../../golden");
+            settings.set_prepend_module_to_snapshot(false);
+            settings.set_omit_expression(true);
+            settings.bind(|| insta::assert_snapshot!(format!("{name}.screen-{width}"), text));
+        }
+    }
+}
+
+#[test]
+fn a_matrix_of_many_variants_with_every_notice_fits_one_screen() {
+    let mut record = h100();
+    record.complete = false;
+    record.incomplete_reason = Some("interrupted ".repeat(40));
+    for copy in 0..20 {
+        let rename = |variant: &str| match variant.strip_suffix(']') {
+            Some(variant) => format!("{variant},copy={copy}]"),
+            None => format!("{variant}[copy={copy}]"),
+        };
+        let rows = record
+            .matrix
+            .iter()
+            .filter(|row| !row.variant.contains("copy"))
+            .cloned();
+        let rows: Vec<_> = rows.collect();
+        let mechanisms: Vec<_> = record.mechanisms.clone();
+        for mut row in rows {
+            row.variant = rename(&row.variant);
+            row.outcome = gpubench_record::Outcome::inconclusive("a reason ".repeat(copy + 3));
+            record.matrix.push(row);
+        }
+        for mut one in mechanisms
+            .into_iter()
+            .filter(|one| !one.variant.contains("copy"))
+        {
+            one.variant = rename(&one.variant);
+            record.mechanisms.push(one);
+        }
+    }
+    let text = screen(&record, 80);
+    assert!(
+        text.lines().count() <= LINES_MAX,
+        "{}\n{text}",
+        text.lines().count()
+    );
+    assert!(text.contains("mps +20"), "{text}");
+}
+
+#[test]
+fn the_h100_matrix_fits_one_screen_and_says_what_is_isolated() {
+    let text = screen(&h100(), 80);
+    assert!(text.lines().count() <= LINES_MAX, "{text}");
+    for sentence in [
+        "Nothing here isolates DRAM, L2 or PCIe.",
+        "mps-quota 50% and green-context isolate compute; undecided: jitter.",
+        "time-slicing, mps, hami 50% and stream-priority isolate nothing.",
+    ] {
+        let flat = text.replace('\n', " ");
+        assert!(flat.contains(sentence), "{text}");
+    }
+}
+
+#[test]
+fn a_selection_narrows_every_view_of_the_terminal() {
+    let record = sample_records::real();
+    for view in [View::Screen, View::Full, View::Why] {
+        let options = RenderOptions {
+            view,
+            selection: Selection {
+                mechanisms: vec!["mig".to_owned()],
+                axes: vec!["bandwidth".to_owned()],
+            },
+            ..options()
+        };
+        let text = render("terminal", &record, &options);
+        assert!(!text.contains("time-slicing"), "{view:?}\n{text}");
+    }
+}
+
+#[test]
+fn the_reasons_for_doubt_are_counted_with_their_cure() {
+    let options = RenderOptions {
+        view: View::Why,
+        ..options()
+    };
+    let text = render("terminal", &h100(), &options);
+    for wanted in [
+        "Rows without a level",
+        "28 blocks are needed",
+        "cure: more blocks",
+    ] {
+        assert!(text.contains(wanted), "{text}");
+    }
+}

@@ -1,0 +1,209 @@
+//! One cell of the matrix: the figure that decides, its level and its sign.
+
+use gpubench_record::{Estimate, MatrixRow, OutcomeKind, RunRecord};
+
+use super::column::Column;
+use super::faults::{is_of_fault, summary};
+use crate::text::clean;
+
+/// What is known about the isolation, the weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// L0.
+    None,
+    /// Was tried and failed.
+    Failed,
+    /// L1.
+    Partial,
+    /// Inconclusive: no level, or several are open.
+    Open,
+    /// L2.
+    Bounded,
+    /// L3.
+    Strong,
+    /// Cannot be measured here.
+    Waived,
+}
+
+impl Standing {
+    /// The standings with a sign in the legend, the strongest first.
+    pub const LEGEND: [Self; 6] = [
+        Self::Strong,
+        Self::Bounded,
+        Self::Partial,
+        Self::None,
+        Self::Open,
+        Self::Failed,
+    ];
+
+    /// The sign beside a figure.
+    #[must_use]
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Strong => '#',
+            Self::Bounded => '+',
+            Self::Partial => '~',
+            Self::None => '!',
+            Self::Open => '?',
+            Self::Failed => 'x',
+            Self::Waived => '-',
+        }
+    }
+
+    /// The word for it in a legend.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Strong => "strong (L3)",
+            Self::Bounded => "bounded (L2)",
+            Self::Partial => "partial (L1)",
+            Self::None => "none (L0)",
+            Self::Open => "inconclusive",
+            Self::Failed => "failed",
+            Self::Waived => "cannot run here",
+        }
+    }
+
+    /// That of a level as records have it.
+    #[must_use]
+    pub fn of_level(level: Option<&str>) -> Self {
+        match level {
+            Some("L3") => Self::Strong,
+            Some("L2") => Self::Bounded,
+            Some("L1") => Self::Partial,
+            Some("L0") => Self::None,
+            _ => Self::Open,
+        }
+    }
+
+    fn of(row: &MatrixRow) -> Self {
+        match row.outcome.outcome {
+            OutcomeKind::Measured => Self::of_level(row.level.as_deref()),
+            OutcomeKind::Inconclusive => Self::Open,
+            OutcomeKind::Failed => Self::Failed,
+            OutcomeKind::Waived => Self::Waived,
+        }
+    }
+}
+
+/// The figure of a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Figure {
+    /// Retention or jitter, with its interval.
+    Estimate(Estimate),
+    /// How many parts hold: sub-axes of memory at L2 or L3, faults that harmed no victim.
+    HeldOf([usize; 2]),
+}
+
+/// One cell of the matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MatrixCell {
+    /// The figure that decides; `None` where nothing was measured.
+    pub figure: Option<Figure>,
+    /// The standing of the weakest row.
+    pub standing: Standing,
+    /// The level, or the levels that are open: `L3`, `L0..L2`.
+    pub level: Option<String>,
+    /// The word of the weakest row.
+    pub word: Option<String>,
+    /// Published claims, as `source: word`.
+    pub claimed: Vec<String>,
+    /// Why there is no level.
+    pub reason: Option<String>,
+    /// Rows of the record behind the cell, by index in `RunRecord::matrix`.
+    pub rows: Vec<usize>,
+    /// The row whose figure is shown, likewise.
+    pub deciding: Option<usize>,
+}
+
+/// The cell of a variant in a column; `None` where the record has no row for it.
+pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option<MatrixCell> {
+    let own: Vec<(usize, &MatrixRow)> = record
+        .matrix
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.variant == variant && column.has(row))
+        .collect();
+    let rows: Vec<usize> = own.iter().map(|(at, _)| *at).collect();
+    let (deciding, weakest) = *own.iter().min_by(|(_, a), (_, b)| {
+        let by_standing = Standing::of(a).cmp(&Standing::of(b));
+        by_standing.then(strength(a).total_cmp(&strength(b)))
+    })?;
+    if own.iter().any(|(_, row)| is_of_fault(row)) {
+        return Some(of_faults(record, variant, weakest, rows));
+    }
+    let ran = own
+        .iter()
+        .filter(|(_, row)| Standing::of(row) != Standing::Waived);
+    let held = ran
+        .clone()
+        .filter(|(_, row)| Standing::of(row) >= Standing::Bounded);
+    let figure = if column.axis == "memory" && column.sub_axis.is_none() {
+        let of = [held.count(), ran.clone().count()];
+        (of[1] > 0).then_some(Figure::HeldOf(of))
+    } else {
+        let row = weakest;
+        let estimate = [&row.retention, &row.jitter, &row.survival, &row.overshoot];
+        estimate
+            .into_iter()
+            .flatten()
+            .next()
+            .cloned()
+            .map(Figure::Estimate)
+    };
+    let standing = match Standing::of(weakest) {
+        Standing::Partial if own.iter().any(|(_, row)| may_be_none(row)) => Standing::Open,
+        decided => decided,
+    };
+    Some(MatrixCell {
+        figure,
+        standing,
+        level: weakest.level.clone(),
+        word: weakest.word.clone(),
+        claimed: weakest.claimed.iter().map(|text| clean(text)).collect(),
+        reason: weakest.outcome.reason.as_deref().map(clean),
+        rows,
+        deciding: Some(deciding),
+    })
+}
+
+/// Whether a row without a level may be at L0, which would decide the cell.
+fn may_be_none(row: &MatrixRow) -> bool {
+    let worst = row.level.as_deref().unwrap_or("L0");
+    matches!(Standing::of(row), Standing::Open | Standing::Failed) && worst.starts_with("L0")
+}
+
+/// The smaller, the weaker: jitter counts downwards.
+fn strength(row: &MatrixRow) -> f64 {
+    let up = [&row.retention, &row.survival].into_iter().flatten().next();
+    match (up, &row.jitter) {
+        (Some(up), _) => up.value,
+        (None, Some(jitter)) => -jitter.value,
+        _ => f64::INFINITY,
+    }
+}
+
+fn of_faults(
+    record: &RunRecord,
+    variant: &str,
+    weakest: &MatrixRow,
+    rows: Vec<usize>,
+) -> MatrixCell {
+    let all = summary(record, variant);
+    let standing = match all.outcome {
+        OutcomeKind::Measured => Standing::of_level(all.level.as_deref()),
+        OutcomeKind::Failed => Standing::Failed,
+        OutcomeKind::Inconclusive => Standing::Open,
+        OutcomeKind::Waived => Standing::Waived,
+    };
+    MatrixCell {
+        figure: (all.held_of[1] > 0).then_some(Figure::HeldOf(all.held_of)),
+        standing,
+        level: all.level,
+        word: all.word,
+        claimed: weakest.claimed.iter().map(|text| clean(text)).collect(),
+        reason: all.note,
+        rows,
+        deciding: None,
+    }
+}

@@ -1,0 +1,101 @@
+//! The columns of the matrix: axes, and the resources of the axis bandwidth.
+
+use std::collections::BTreeSet;
+
+use gpubench_record::{Axis, MatrixRow, RunRecord};
+
+use super::{Row, Selection};
+use crate::text::clean;
+
+/// Axes in the order of the columns.
+const ORDER: [Axis; 6] = [
+    Axis::Compute,
+    Axis::Bandwidth,
+    Axis::Jitter,
+    Axis::Memory,
+    Axis::Fault,
+    Axis::Power,
+];
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The axis.
+    pub axis: String,
+    /// The sub-axis, where the column shows only one of the axis.
+    pub sub_axis: Option<String>,
+    /// Its heading: `compute`, `dram`.
+    pub heading: String,
+    /// Its name in a sentence: `compute`, `DRAM`.
+    pub noun: String,
+}
+
+impl Column {
+    /// Whether a row of the record belongs to it.
+    #[must_use]
+    pub fn has(&self, row: &MatrixRow) -> bool {
+        let of_sub_axis = self.sub_axis.is_none() || self.sub_axis == row.sub_axis;
+        self.axis == row.axis && of_sub_axis
+    }
+
+    fn new(axis: &str, sub_axis: Option<&str>) -> Self {
+        let heading = match (sub_axis, axis) {
+            (Some(sub_axis), _) => sub_axis,
+            (None, "fault") => "faults",
+            (None, axis) => axis,
+        };
+        let noun = match heading {
+            "dram" => "DRAM".to_owned(),
+            "l2" => "L2".to_owned(),
+            "pcie" => "PCIe".to_owned(),
+            "sm" => "SMs".to_owned(),
+            other => clean(other),
+        };
+        Self {
+            axis: axis.to_owned(),
+            sub_axis: sub_axis.map(str::to_owned),
+            heading: clean(heading),
+            noun,
+        }
+    }
+}
+
+/// Every column that a row of the record belongs to. An axis has one column; bandwidth, and an axis
+/// that the reader asks for, have one for each sub-axis.
+pub(super) fn columns(record: &RunRecord, selection: &Selection) -> Vec<Column> {
+    let of_other_versions = record.matrix.iter().map(|row| row.axis.as_str());
+    let mut axes: Vec<&str> = ORDER.iter().map(|axis| axis.as_str()).collect();
+    for axis in of_other_versions {
+        if !axes.contains(&axis) {
+            axes.push(axis);
+        }
+    }
+    let mut columns = Vec::new();
+    for axis in axes {
+        let rows = record
+            .matrix
+            .iter()
+            .filter(|row| row.axis == axis && selection.has_axis(axis, row.sub_axis.as_deref()));
+        let mut seen = BTreeSet::new();
+        let mut sub_axes: Vec<Option<&str>> = Vec::new();
+        let is_split = axis == "bandwidth" || (!selection.axes.is_empty() && axis != "fault");
+        for row in rows {
+            let sub_axis = row.sub_axis.as_deref().filter(|_| is_split);
+            if seen.insert(sub_axis) {
+                sub_axes.push(sub_axis);
+            }
+        }
+        // A row without a sub-axis stands for an axis that could not run.
+        if sub_axes.len() > 1 {
+            sub_axes.retain(Option::is_some);
+        }
+        columns.extend(sub_axes.into_iter().map(|one| Column::new(axis, one)));
+    }
+    columns
+}
+
+/// The positions of the columns in which a row has a cell that ran.
+pub(super) fn used(rows: &[Row], columns: usize) -> Vec<usize> {
+    let is_used = |at: &usize| rows.iter().any(|row| row.cells[*at].is_some());
+    (0..columns).filter(is_used).collect()
+}

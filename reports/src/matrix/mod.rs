@@ -1,0 +1,262 @@
+//! The matrix of a record at a glance: mechanisms by axes, with sentences, reasons and counts.
+//!
+//! A pure model of the record. The terminal and the page draw the same model.
+
+mod cell;
+mod claimed;
+mod column;
+pub(crate) mod faults;
+mod label;
+mod not_run;
+mod reasons;
+mod sentences;
+#[cfg(test)]
+mod tests;
+
+use gpubench_record::{OutcomeKind, RunRecord};
+
+pub use cell::{Figure, MatrixCell, Standing};
+pub use column::Column;
+pub use not_run::NotRun;
+pub use reasons::{ReasonGroup, Subject};
+
+use crate::text::clean;
+
+/// What part of a record is shown. An empty list selects all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Mechanisms, by name or variant.
+    pub mechanisms: Vec<String>,
+    /// Axes or sub-axes.
+    pub axes: Vec<String>,
+}
+
+impl Selection {
+    /// Whether a variant is shown.
+    #[must_use]
+    pub fn has_mechanism(&self, name: &str, variant: &str) -> bool {
+        let wanted = &self.mechanisms;
+        wanted.is_empty() || wanted.iter().any(|one| one == name || one == variant)
+    }
+
+    /// Whether an axis or one of its sub-axes is shown.
+    #[must_use]
+    pub fn has_axis(&self, axis: &str, sub_axis: Option<&str>) -> bool {
+        let is_whole = |one: &str| {
+            let rest = one
+                .strip_prefix(axis)
+                .and_then(|rest| rest.strip_prefix('/'));
+            rest.is_some() && rest == sub_axis
+        };
+        let is = |one: &String| one == axis || Some(one.as_str()) == sub_axis || is_whole(one);
+        self.axes.is_empty() || self.axes.iter().any(is)
+    }
+}
+
+/// The matrix at a glance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Glance {
+    /// The columns that hold a cell.
+    pub columns: Vec<Column>,
+    /// The mechanisms under which a neighbour ran, in the order of the record.
+    pub rows: Vec<Row>,
+    /// What is isolated and what is not, from the levels alone.
+    pub sentences: Vec<String>,
+    /// Where levels differ from published claims.
+    pub claims: Vec<String>,
+    /// Mechanisms and axes that did not run, grouped by reason and remedy.
+    pub not_run: Vec<NotRun>,
+    /// Why cells of the matrix have no level, grouped.
+    pub open: Vec<ReasonGroup>,
+    /// Every doubt about rows, blocks and cells of the run, grouped and counted.
+    pub reasons: Vec<ReasonGroup>,
+    /// Half of the widest interval among the shown rates and among the shown jitters.
+    pub widest: Widest,
+    /// The cells of the run by outcome.
+    pub cells: CellCounts,
+}
+
+/// One mechanism.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Name of the mechanism.
+    pub mechanism: String,
+    /// Its canonical variant.
+    pub variant: String,
+    /// A short label: `mps-quota 50%`.
+    pub label: String,
+    /// Variants of this mechanism that the row stands for besides its own, which is the weakest.
+    pub more: usize,
+    /// A cell for each column; `None` where nothing was planned.
+    pub cells: Vec<Option<MatrixCell>>,
+    /// The overall level, or the levels that are open.
+    pub overall: Option<String>,
+}
+
+/// Half of the widest interval of each kind of figure; `None` without such a figure.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Widest {
+    /// Of retention.
+    pub retention: Option<f64>,
+    /// Of jitter, in native medians.
+    pub jitter: Option<f64>,
+}
+
+/// The cells of the run by outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CellCounts {
+    /// Planned.
+    pub planned: usize,
+    /// Measured.
+    pub measured: usize,
+    /// Not to be trusted.
+    pub inconclusive: usize,
+    /// Tried and failed.
+    pub failed: usize,
+    /// Cannot be measured here.
+    pub waived: usize,
+    /// Planned, and not in the record.
+    pub not_run: usize,
+}
+
+impl Glance {
+    /// The matrix of a record, with at most `rows_max` rows: where there are more variants, each
+    /// mechanism has one row, that of its weakest variant.
+    #[must_use]
+    pub fn of(record: &RunRecord, selection: &Selection, rows_max: usize) -> Self {
+        let columns = column::columns(record, selection);
+        let labels = label::Labels::of(record);
+        let mut rows = rows(record, selection, &columns, &labels);
+        if rows.len() > rows_max {
+            rows = fold(rows);
+        }
+        let kept = column::used(&rows, columns.len());
+        for row in &mut rows {
+            row.cells = kept.iter().map(|&at| row.cells[at].clone()).collect();
+        }
+        let columns: Vec<Column> = kept.iter().map(|&at| columns[at].clone()).collect();
+        Self {
+            sentences: sentences::sentences(&sentences::standings(&columns, &rows)),
+            claims: claimed::differences(&columns, &rows),
+            not_run: not_run::not_run(record, selection, &labels),
+            open: reasons::open(&columns, &rows),
+            reasons: reasons::reasons(record, selection, &labels),
+            widest: widest(&columns, &rows),
+            cells: counts(record),
+            columns,
+            rows,
+        }
+    }
+
+    /// The gate that most cells fail which do not count.
+    #[must_use]
+    pub fn gate_of_most_lost_cells(&self) -> Option<&str> {
+        let mut groups = self
+            .reasons
+            .iter()
+            .filter(|one| one.subject == Subject::Cell);
+        groups.find_map(|one| one.reason.strip_suffix(reasons::CELL_LOST))
+    }
+}
+
+fn rows(
+    record: &RunRecord,
+    selection: &Selection,
+    columns: &[Column],
+    labels: &label::Labels,
+) -> Vec<Row> {
+    let shown = record.mechanisms.iter().filter(|one| {
+        one.name != record.plan.reference && selection.has_mechanism(&one.name, &one.variant)
+    });
+    let rows = shown.map(|one| Row {
+        mechanism: clean(&one.name),
+        variant: clean(&one.variant),
+        label: labels.get(&one.variant),
+        more: 0,
+        cells: columns
+            .iter()
+            .map(|column| cell::cell(record, &one.variant, column))
+            .collect(),
+        overall: record
+            .overall
+            .iter()
+            .find(|overall| overall.variant == one.variant)
+            .and_then(|overall| overall.level.clone()),
+    });
+    // A mechanism without any figure is among those that did not run.
+    let has_content = |row: &Row| {
+        let mut cells = row.cells.iter().flatten();
+        cells.any(|cell| cell.standing != Standing::Waived)
+    };
+    rows.filter(has_content).collect()
+}
+
+/// One row for each mechanism: its variant with the weakest overall level, then the weakest cells.
+fn fold(rows: Vec<Row>) -> Vec<Row> {
+    let weakness = |row: &Row| {
+        let mut standings: Vec<Standing> = row
+            .cells
+            .iter()
+            .flatten()
+            .map(|cell| cell.standing)
+            .collect();
+        standings.sort_unstable();
+        (row.overall.is_none(), row.overall.clone(), standings)
+    };
+    let mut folded: Vec<Row> = Vec::new();
+    for row in rows {
+        match folded
+            .iter_mut()
+            .find(|known| known.mechanism == row.mechanism)
+        {
+            None => folded.push(row),
+            Some(known) => {
+                let more = known.more + 1;
+                if weakness(&row) < weakness(known) {
+                    *known = row;
+                }
+                known.more = more;
+            }
+        }
+    }
+    folded
+}
+
+fn widest(columns: &[Column], rows: &[Row]) -> Widest {
+    let mut widest = Widest::default();
+    for row in rows {
+        for (column, cell) in columns.iter().zip(&row.cells) {
+            let Some(Figure::Estimate(estimate)) =
+                cell.as_ref().and_then(|one| one.figure.as_ref())
+            else {
+                continue;
+            };
+            let half = (estimate.hi - estimate.value).max(estimate.value - estimate.lo);
+            let known = match column.axis.as_str() {
+                "jitter" => &mut widest.jitter,
+                "memory" | "fault" => continue,
+                _ => &mut widest.retention,
+            };
+            if half.is_finite() {
+                *known = Some(known.map_or(half, |known| known.max(half)));
+            }
+        }
+    }
+    widest
+}
+
+fn counts(record: &RunRecord) -> CellCounts {
+    let count = |kind| {
+        let cells = record.cells.iter();
+        cells.filter(|cell| cell.outcome.outcome == kind).count()
+    };
+    let planned = record.plan.cells.len();
+    CellCounts {
+        planned,
+        measured: count(OutcomeKind::Measured),
+        inconclusive: count(OutcomeKind::Inconclusive),
+        failed: count(OutcomeKind::Failed),
+        waived: count(OutcomeKind::Waived),
+        not_run: planned.saturating_sub(record.cells.len()),
+    }
+}

@@ -1,0 +1,140 @@
+//! What is isolated and what is not, in sentences that follow from the levels alone.
+
+use super::cell::Standing;
+use super::{Column, Row};
+use crate::text::list;
+
+/// The levels of one mechanism: for each column its noun and its standing, if it has a cell.
+pub(super) type Standings = (String, Vec<(String, Option<Standing>)>);
+
+/// The levels of every mechanism.
+pub(super) fn standings(columns: &[Column], rows: &[Row]) -> Vec<Standings> {
+    let of = |row: &Row| {
+        let cells = columns.iter().zip(&row.cells);
+        let cells = cells.map(|(column, cell)| {
+            let standing = cell.as_ref().map(|cell| cell.standing);
+            let ran = standing.filter(|one| *one != Standing::Waived);
+            (column.noun.clone(), ran)
+        });
+        (row.label.clone(), cells.collect())
+    };
+    rows.iter().map(of).collect()
+}
+
+/// First what nothing isolates, then what each mechanism isolates, the most first, then those that
+/// isolate nothing. Strong isolates, bounded bounds; partial isolates nothing and is named where
+/// a mechanism has nothing better.
+pub(super) fn sentences(all: &[Standings]) -> Vec<String> {
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut sentences: Vec<String> = nothing_isolates(all).into_iter().collect();
+    let mut groups: Vec<(Achieved<'_>, Vec<&str>)> = Vec::new();
+    for (label, cells) in all {
+        let achieved = Achieved::of(cells);
+        match groups.iter_mut().find(|(known, _)| *known == achieved) {
+            Some((_, labels)) => labels.push(label),
+            None => groups.push((achieved, vec![label])),
+        }
+    }
+    groups.sort_by_key(|(achieved, _)| achieved.rank());
+    let predicates = groups
+        .iter()
+        .map(|(achieved, labels)| achieved.sentence(labels));
+    sentences.extend(predicates.flatten());
+    sentences
+}
+
+/// The resources that no mechanism isolates or bounds, where every mechanism has a level.
+fn nothing_isolates(all: &[Standings]) -> Option<String> {
+    let (_, first) = all.first()?;
+    let is_lost = |at: usize| {
+        let mut cells = all.iter().filter_map(|(_, cells)| cells[at].1).peekable();
+        cells.peek().is_some() && cells.all(|one| matches!(one, Standing::None | Standing::Partial))
+    };
+    let nouns = first.iter().enumerate();
+    let nouns: Vec<&str> = nouns
+        .filter(|(at, _)| is_lost(*at))
+        .map(|(_, (noun, _))| noun.as_str())
+        .collect();
+    (!nouns.is_empty()).then(|| format!("Nothing here isolates {}.", list(&nouns, "or")))
+}
+
+/// What one mechanism achieves, as nouns.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Achieved<'a> {
+    strong: Vec<&'a str>,
+    bounded: Vec<&'a str>,
+    partial: Vec<&'a str>,
+    /// Whether there is a resource that it does not isolate.
+    lacks: bool,
+    open: Vec<&'a str>,
+}
+
+impl<'a> Achieved<'a> {
+    fn of(cells: &'a [(String, Option<Standing>)]) -> Self {
+        let mut achieved = Self::default();
+        for (noun, standing) in cells {
+            match standing {
+                Some(Standing::Strong) => achieved.strong.push(noun),
+                Some(Standing::Bounded) => achieved.bounded.push(noun),
+                Some(Standing::Partial) => achieved.partial.push(noun),
+                Some(Standing::None) => achieved.lacks = true,
+                Some(Standing::Open | Standing::Failed) => achieved.open.push(noun),
+                Some(Standing::Waived) | None => {}
+            }
+        }
+        // Mechanisms that isolate something read alike whatever they do not isolate.
+        let isolates = !achieved.strong.is_empty() || !achieved.bounded.is_empty();
+        achieved.lacks = achieved.lacks || (isolates && !achieved.partial.is_empty());
+        if isolates {
+            achieved.partial.clear();
+        }
+        achieved
+    }
+
+    fn is_all(&self) -> bool {
+        !self.lacks && self.partial.is_empty() && self.open.is_empty()
+    }
+
+    /// The most isolating first.
+    fn rank(&self) -> (usize, usize, usize) {
+        let isolated = self.strong.len() + self.bounded.len();
+        let most = usize::MAX;
+        (
+            most - isolated,
+            most - self.strong.len(),
+            most - self.partial.len(),
+        )
+    }
+
+    fn sentence(&self, labels: &[&str]) -> Option<String> {
+        let verb = |one: &'static str, many: &'static str| match labels.len() {
+            1 => one,
+            _ => many,
+        };
+        let isolate = verb("isolates", "isolate");
+        let (strong, bounded) = (list(&self.strong, "and"), list(&self.bounded, "and"));
+        let limit = verb("limits interference in", "limit interference in");
+        let what = match (self.strong.len(), self.bounded.len(), self.partial.len()) {
+            (0, 0, 0) if !self.lacks && self.open.is_empty() => return None,
+            (0, 0, 0) if !self.lacks => {
+                let who = list(labels, "and");
+                return Some(format!("Nothing is decided for {who}."));
+            }
+            (0, 0, 0) => format!("{isolate} nothing"),
+            (0, 0, _) => {
+                format!("{isolate} {} in part only", list(&self.partial, "and"))
+            }
+            (2.., 0, _) if self.is_all() => format!("{isolate} everything that was measured"),
+            (_, 0, _) => format!("{isolate} {strong}"),
+            (0, _, _) => format!("{limit} {bounded}"),
+            (..) => format!("{isolate} {strong}, and {limit} {bounded}"),
+        };
+        let undecided = match self.open.as_slice() {
+            [] => String::new(),
+            open => format!("; undecided: {}", list(open, "and")),
+        };
+        Some(format!("{} {what}{undecided}.", list(labels, "and")))
+    }
+}

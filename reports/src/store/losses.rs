@@ -1,0 +1,87 @@
+//! What the files of a record lost: files that were cut short and checksums that are gone. Found
+//! when a record is opened, so that every reader names it.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use gpubench_record::Plan;
+
+use super::error::StoreError;
+use super::sample_log::SampleLog;
+use super::{
+    CELLS_FOLDER, LATENCIES_FILE, SAMPLES_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, checksums,
+    log_path, sample_columns, telemetry, torn_parquet,
+};
+
+/// One sentence for each loss.
+pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
+    let mut found = Vec::new();
+    for (name, table) in [
+        (SAMPLES_FILE, &sample_columns::TABLE),
+        (TELEMETRY_FILE, &telemetry::TABLE),
+    ] {
+        let path = dir.join(name);
+        if path.is_file() {
+            found.extend(torn_parquet::loss(&path, table)?);
+        }
+    }
+    let logs = dir.join(CELLS_FOLDER);
+    if logs.exists() {
+        found.extend(torn_logs(dir, plan)?);
+    } else {
+        // While the logs exist they are read, and the files are made again.
+        found.extend(without_checksum(dir)?);
+    }
+    let readings = dir.join(TELEMETRY_LOG_FILE);
+    if readings.exists() && !ends_with_line(&readings)? {
+        found.push(format!(
+            "{TELEMETRY_LOG_FILE} ends within a line: that reading and those behind it are lost"
+        ));
+    }
+    Ok(found)
+}
+
+fn torn_logs(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
+    let cells = plan.cells.iter().map(|cell| (&cell.id, &cell.tenants));
+    let trials = plan.fault_trials.iter().map(|one| (&one.id, &one.tenants));
+    let mut found = Vec::new();
+    for (id, tenants) in cells.chain(trials) {
+        for tenant in tenants {
+            let path = log_path(dir, id, &tenant.tenant)?;
+            if path.exists() {
+                // An unreadable header is an error of whoever reads the rows.
+                let log = SampleLog::open(&path).ok();
+                let name = format!("the log of {} in cell {id}", tenant.tenant);
+                found.extend(log.and_then(|log| log.loss(&name)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
+    let names = [SAMPLES_FILE, LATENCIES_FILE, TELEMETRY_FILE];
+    let mut found = Vec::new();
+    for name in names.iter().filter(|name| dir.join(name).exists()) {
+        if checksums::is_cut(dir, name)? {
+            found.push(format!(
+                "{} has no checksum of {name}, which is read without one",
+                checksums::CHECKSUMS_FILE
+            ));
+        }
+    }
+    Ok(found)
+}
+
+fn ends_with_line(path: &Path) -> Result<bool, StoreError> {
+    let last = File::open(path).and_then(|mut file| {
+        let mut last = *b"\n";
+        if file.metadata()?.len() > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+        }
+        Ok(last)
+    });
+    Ok(last.map_err(StoreError::io("read", path))? == *b"\n")
+}

@@ -1,0 +1,221 @@
+//! Reads Parquet row group by row group, and of each only the columns that are asked for.
+//!
+//! The checksum of a file is compared before anything is decoded. A file that was cut short has
+//! another one: it is read up to the tear, and the loss is named. Every failure is a typed error, a
+//! panic of the decoder included.
+
+use std::fs::File;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use polars_core::prelude::{ChunkedArray, Column, DataFrame, PolarsNumericType, PolarsResult};
+use polars_io::prelude::{FileMetadataRef, ParallelStrategy, ParquetReader, SerReader};
+
+use super::checksums::verify;
+use super::error::StoreError;
+use super::parquet::{ROW_GROUP_ROWS, Table, parquet_error};
+use super::torn_parquet;
+
+/// An open Parquet file.
+pub(super) struct Reader {
+    path: PathBuf,
+    metadata: FileMetadataRef,
+    /// Rows that are read at once: a row group, or a part of one that is larger than ours.
+    chunks: Vec<Range<usize>>,
+    is_torn: bool,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "Reader({}, {} chunks)",
+            self.path.display(),
+            self.chunks.len()
+        )
+    }
+}
+
+impl Reader {
+    /// Opens the file at `path`, which holds `table`.
+    pub(super) fn open(path: &Path, table: &Table) -> Result<Self, StoreError> {
+        let is_torn = torn_parquet::is_torn(path)?;
+        let metadata = if is_torn {
+            torn_parquet::metadata(path, table)?
+        } else {
+            verify(path)?;
+            guarded(path, |file| {
+                Ok(ParquetReader::new(file).get_metadata()?.clone())
+            })?
+        };
+        let mut chunks = Vec::new();
+        let mut start = 0;
+        for group in &metadata.row_groups {
+            let end = start + group.num_rows();
+            while start < end {
+                let next = end.min(start + ROW_GROUP_ROWS);
+                chunks.push(start..next);
+                start = next;
+            }
+        }
+        Ok(Self {
+            path: path.to_path_buf(),
+            metadata,
+            chunks,
+            is_torn,
+        })
+    }
+
+    /// Whether the file was cut short.
+    pub(super) const fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// The rows of each chunk, in file order.
+    pub(super) fn chunks(&self) -> &[Range<usize>] {
+        &self.chunks
+    }
+
+    /// How many rows can be read.
+    pub(super) fn row_count(&self) -> usize {
+        self.chunks.last().map_or(0, |last| last.end)
+    }
+
+    /// Reads the named columns of these rows.
+    pub(super) fn read(
+        &self,
+        rows: Range<usize>,
+        columns: &[&str],
+    ) -> Result<Rows<'_>, StoreError> {
+        let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        let frame = guarded(&self.path, |file| {
+            let mut reader = ParquetReader::new(file)
+                .with_slice(Some((rows.start, rows.len())))
+                .with_columns(Some(columns))
+                .read_parallel(ParallelStrategy::Columns)
+                .set_rechunk(true);
+            reader.set_metadata(self.metadata.clone());
+            reader.finish()
+        })?;
+        let found = Rows {
+            path: &self.path,
+            frame,
+        };
+        if found.count() == rows.len() {
+            return Ok(found);
+        }
+        Err(found.error(format!(
+            "its footer counts {} rows from row {} on, but there are {}",
+            rows.len(),
+            rows.start,
+            found.count()
+        )))
+    }
+}
+
+/// Rows read from a Parquet file, by column.
+#[derive(Debug)]
+pub(super) struct Rows<'a> {
+    path: &'a Path,
+    frame: DataFrame,
+}
+
+impl Rows<'_> {
+    /// How many rows were read.
+    pub(super) fn count(&self) -> usize {
+        self.frame.height()
+    }
+
+    pub(super) fn u8(&self, name: &str) -> Result<Vec<u8>, StoreError> {
+        self.whole(name, self.column(name, Column::u8)?)
+    }
+
+    pub(super) fn u32(&self, name: &str) -> Result<Vec<u32>, StoreError> {
+        self.whole(name, self.column(name, Column::u32)?)
+    }
+
+    pub(super) fn u64(&self, name: &str) -> Result<Vec<u64>, StoreError> {
+        self.whole(name, self.column(name, Column::u64)?)
+    }
+
+    pub(super) fn i32(&self, name: &str) -> Result<Vec<i32>, StoreError> {
+        self.whole(name, self.column(name, Column::i32)?)
+    }
+
+    pub(super) fn f64(&self, name: &str) -> Result<Vec<f64>, StoreError> {
+        self.whole(name, self.column(name, Column::f64)?)
+    }
+
+    /// The values of a column, and `missing` where the file has a null.
+    pub(super) fn u64_or(&self, name: &str, missing: u64) -> Result<Vec<u64>, StoreError> {
+        let values = self.column(name, Column::u64)?;
+        Ok(match values.cont_slice() {
+            Ok(slice) => slice.to_vec(),
+            Err(_) => values.iter().map(|one| one.unwrap_or(missing)).collect(),
+        })
+    }
+
+    pub(super) fn bool(&self, name: &str) -> Result<Vec<bool>, StoreError> {
+        self.complete(name, self.column(name, Column::bool)?.iter())
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Vec<&str>, StoreError> {
+        self.complete(name, self.column(name, Column::str)?.iter())
+    }
+
+    fn column<'a, T>(
+        &'a self,
+        name: &str,
+        typed: impl FnOnce(&'a Column) -> PolarsResult<T>,
+    ) -> Result<T, StoreError> {
+        let column = self.frame.column(name).and_then(typed);
+        column.map_err(|error| parquet_error(self.path, &error))
+    }
+
+    /// The values of a column of numbers without nulls.
+    fn whole<T: PolarsNumericType>(
+        &self,
+        name: &str,
+        values: &ChunkedArray<T>,
+    ) -> Result<Vec<T::Native>, StoreError> {
+        match values.cont_slice() {
+            Ok(slice) => Ok(slice.to_vec()),
+            Err(_) => self.complete(name, values.iter()),
+        }
+    }
+
+    /// The values of a column without nulls.
+    fn complete<T>(
+        &self,
+        name: &str,
+        values: impl Iterator<Item = Option<T>>,
+    ) -> Result<Vec<T>, StoreError> {
+        let values = values.enumerate();
+        values
+            .map(|(row, value)| {
+                value.ok_or_else(|| self.error(format!("row {row}: column {name} is null")))
+            })
+            .collect()
+    }
+
+    /// An error about these rows.
+    pub(super) fn error(&self, reason: String) -> StoreError {
+        StoreError::Parquet {
+            path: self.path.to_path_buf(),
+            reason,
+        }
+    }
+}
+
+/// Runs the decoder and turns a panic into an error: polars asserts the shape of an intact file.
+fn guarded<T>(path: &Path, decode: impl FnOnce(File) -> PolarsResult<T>) -> Result<T, StoreError> {
+    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    match catch_unwind(AssertUnwindSafe(|| decode(file))) {
+        Ok(result) => result.map_err(|error| parquet_error(path, &error)),
+        Err(_) => Err(StoreError::Parquet {
+            path: path.to_path_buf(),
+            reason: "the file is damaged: the decoder panicked".to_owned(),
+        }),
+    }
+}
