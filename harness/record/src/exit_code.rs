@@ -15,7 +15,8 @@ pub enum ExitCode {
     /// Nothing could run: no device, or every mechanism waived; or one that the command line names.
     NothingRan,
     /// A trial failed, for example a victim killed from outside; a mechanism was not in force; or
-    /// fault trials ended early, because the device needs a reset.
+    /// fault trials ended early, because the device needs a reset. Of a verb that reads a record:
+    /// its scores do not follow from its cells, or `record.json` is damaged.
     TrialFailed,
     /// Output could not be written.
     OutputFailed,
@@ -76,7 +77,10 @@ impl ExitCode {
             Self::NothingRan => {
                 "nothing could run: no device, or the requested mechanisms are waived"
             }
-            Self::TrialFailed => "a cell failed, a mechanism failed, or fault trials stopped early",
+            Self::TrialFailed => {
+                "a cell failed, a mechanism failed, fault trials stopped early, or a record \
+                 contradicts itself"
+            }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
             Self::Inconclusive => "inconclusive (diff, outliers, matrix --strict)",

@@ -9,6 +9,7 @@ use gpubench_reports::{RenderError, RenderOptions};
 use serde_json::{Value, json};
 
 use super::common::{exit_codes_help, pretty_json};
+use super::comparing::{of_records, say_warnings};
 use super::predicting::OutputFlag;
 use super::ui::Ui;
 use crate::claims::page::{self, Judged};
@@ -21,6 +22,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
 ];
 
@@ -92,7 +94,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         (page(&judged), page::verdicts_json(&judged))
     };
     args.output.write(&args.text(&page, &json, ui)?, ui)?;
-    Ok(ExitCode::Done)
+    let doubtful = opened.iter().map(|one| say_warnings(one, ui));
+    let doubtful: Vec<bool> = doubtful.collect();
+    Ok(of_records(ExitCode::Done, doubtful.contains(&true)))
 }
 
 impl Args {

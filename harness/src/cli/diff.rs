@@ -12,7 +12,8 @@ use gpubench_record::ExitCode;
 
 use super::common::exit_codes_help;
 use super::comparing::{
-    JUDGING, OutputFlag, format_of, formats, internal, percent, read, refused, say_left_out,
+    JUDGING, OutputFlag, format_of, formats, internal, of_records, percent, read, refused,
+    say_left_out, say_problems,
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -118,7 +119,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let text = render::diff(&report, format, detail).map_err(internal)?;
     args.output.write(&text, ui)?;
-    Ok(report.exit_code())
+    let doubtful = [&before, &after].map(|side| say_problems(side, ui));
+    Ok(of_records(report.exit_code(), doubtful.contains(&true)))
 }
 
 /// The sessions of two sides, or one error that names every side which cannot be read.

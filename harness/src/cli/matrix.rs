@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{Cell, ExitCode, RunRecord};
+use gpubench_reports::store::seal;
 use gpubench_reports::{RenderOptions, View, format};
 
 use super::after_cells::AfterCellsFlags;
@@ -12,8 +13,8 @@ use super::signals::run_until_signal;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, labels, matrix_setup,
-    open_scored, report_options, run_folder, verdict,
+    DeviceSession, MatrixRequest, MatrixSetup, conclude, expected, host_facts, labels,
+    matrix_setup, open_scored, report_options, run_folder, verdict,
 };
 use crate::run::{Observer, RunEnd, RunPhase};
 
@@ -157,6 +158,7 @@ fn present(
             Some(file) => {
                 let path = out.join(file);
                 std::fs::write(&path, &text).map_err(|e| ExpectedError::from_write(&path, e))?;
+                seal(out).map_err(|error| expected::from_store(out, error))?;
             }
         }
     }

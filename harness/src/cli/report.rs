@@ -7,16 +7,18 @@ use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
 use super::common::exit_codes_help;
+use super::comparing::{of_records, say_warnings};
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{newest, report_options, rescore};
+use crate::judge::{newest, report_options, verified};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
 ];
 
@@ -32,12 +34,12 @@ pub struct Args {
     /// another seed.
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
-    /// Score the record again by the rules of this version
+    /// Only check the records: each file against its checksum, the scores against the cells
     ///
-    /// Without this flag a report has the scores that the run was given. Figures of cells stay;
-    /// intervals, levels and words follow from them by the rules of today.
-    #[arg(long)]
-    rescore: bool,
+    /// Prints what is wrong, and ends with 4 if anything is. Every other use names the same on
+    /// stderr and in its output.
+    #[arg(long, conflicts_with_all = ["full", "why", "mechanism", "axis", "output", "format"])]
+    verify: bool,
     /// Output format
     #[arg(
         long,
@@ -81,14 +83,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         known: format_names().into_iter().map(str::to_owned).collect(),
     })?;
     args.check_format()?;
-    let mut opened = newest(&args.records)?;
-    // Several records were scored together.
-    if args.rescore && args.records.len() == 1 {
-        rescore(&mut opened.run, &[]).map_err(|error| ExpectedError::RecordUnreadable {
-            path: opened.dir.clone(),
-            problem: error.to_string(),
-        })?;
+    if args.verify {
+        return verify(&args.records, ui);
     }
+    let opened = newest(&args.records)?;
     let selection = args.selection(&opened.run)?;
     let view = match (&args.why, args.full) {
         (Some(_), _) => View::Why,
@@ -120,7 +118,24 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             std::fs::write(path, &text).map_err(|e| ExpectedError::from_write(path, e))?;
         }
     }
-    Ok(ExitCode::Done)
+    Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))
+}
+
+/// Prints what is wrong with each record.
+fn verify(records: &[PathBuf], ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let mut code = ExitCode::Done;
+    for dir in records {
+        let verified = verified(dir)?;
+        for problem in &verified.problems {
+            ui.print(&format!("{}: {problem}\n", dir.display()))?;
+        }
+        if verified.problems.is_empty() {
+            ui.print(&format!("{}: {}\n", dir.display(), verified.summary))?;
+        } else {
+            code = ExitCode::TrialFailed;
+        }
+    }
+    Ok(code)
 }
 
 impl Args {

@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_record::RunRecord;
-use gpubench_reports::store::{finish, write_record_json};
+use gpubench_reports::store::{
+    CHECKSUMS_FILE, RECORD_FILE, files_with_checksum, finish, seal, write_record_json,
+};
 use gpubench_reports::{Record, StoreError};
 
 use super::expected;
-use super::record::{JudgeError, complete_old, rescore, score_folder};
+use super::integrity::score_again;
+use super::record::{JudgeError, rescore, score_folder};
 use crate::error::ExpectedError;
 use crate::score;
 
@@ -21,6 +24,10 @@ pub struct Opened {
     pub run: RunRecord,
     /// Warnings about the record.
     pub warnings: Vec<String>,
+    /// What a reader should know of a record that other rules scored.
+    pub note: Option<String>,
+    /// Whether its scores do not follow from its cells, or its file is damaged: exit code 4.
+    pub is_doubtful: bool,
 }
 
 /// Opens a record. A run that left no scores is scored now, by the same rules.
@@ -29,18 +36,80 @@ pub struct Opened {
 /// When it cannot be opened or scored.
 pub fn open_scored(dir: &Path) -> Result<Opened, ExpectedError> {
     let record = open(dir)?;
-    let (run, warnings) = if record.is_rebuilt() {
-        conclude_crashed(dir)?
+    let checked = if record.is_rebuilt() {
+        let (run, warnings) = conclude_crashed(dir)?;
+        Checked {
+            run,
+            warnings,
+            note: None,
+            is_doubtful: false,
+        }
     } else {
-        let mut run = record.run().clone();
-        complete_old(&mut run).map_err(|error| unscored(dir, &error))?;
-        (run, record.warnings().to_vec())
+        checked(&record)
     };
     Ok(Opened {
         dir: dir.to_owned(),
         record,
+        run: checked.run,
+        warnings: checked.warnings,
+        note: checked.note,
+        is_doubtful: checked.is_doubtful,
+    })
+}
+
+/// A record with the scores that follow from its cells.
+pub(super) struct Checked {
+    pub(super) run: RunRecord,
+    pub(super) warnings: Vec<String>,
+    pub(super) note: Option<String>,
+    pub(super) is_doubtful: bool,
+}
+
+/// Scores a finished record again. The record keeps what is wrong with it as its problems.
+pub(super) fn checked(record: &Record) -> Checked {
+    let mut run = record.run().clone();
+    let again = score_again(&mut run);
+    let is_doubtful = record.is_damaged(RECORD_FILE) || !again.differences.is_empty();
+    run.problems = [record.warnings(), &again.differences].concat();
+    Checked {
+        warnings: run.problems.clone(),
         run,
-        warnings,
+        note: again.note,
+        is_doubtful,
+    }
+}
+
+/// What is wrong with a record, or what was checked.
+pub struct Verified {
+    /// One sentence each.
+    pub problems: Vec<String>,
+    /// What was found right, where there is no problem.
+    pub summary: String,
+}
+
+/// Checks the files of a record against their checksums, and its scores against its cells.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn verified(dir: &Path) -> Result<Verified, ExpectedError> {
+    let record = open(dir)?;
+    let listed = files_with_checksum(dir).map_err(|error| expected::from_store(dir, error))?;
+    let files = match listed {
+        Some(files) => format!("{files} files match their checksums"),
+        None => format!("unchecked: it has no {CHECKSUMS_FILE}"),
+    };
+    if record.is_rebuilt() {
+        return Ok(Verified {
+            problems: record.warnings().to_vec(),
+            summary: format!("{files}; a crash left it without scores"),
+        });
+    }
+    let Checked { run, note, .. } = checked(&record);
+    let cells = run.cells.len();
+    let scores = note.unwrap_or_else(|| format!("the scores follow from {cells} cells"));
+    Ok(Verified {
+        problems: run.problems,
+        summary: format!("{files}; {scores}"),
     })
 }
 
@@ -94,7 +163,8 @@ fn conclude_crashed(dir: &Path) -> Result<(RunRecord, Vec<String>), ExpectedErro
     let (run, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
     let written = finished.and_then(|done| {
         warnings.extend(done.warnings);
-        write_record_json(dir, &run)
+        write_record_json(dir, &run)?;
+        seal(dir)
     });
     match written {
         Ok(()) | Err(StoreError::InUse { .. }) => {}
@@ -113,7 +183,9 @@ pub fn conclude(out: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
         what: format!("the record in {} cannot be scored: {error}", out.display()),
     })?;
     warnings.extend(done.warnings);
-    write_record_json(out, &record).map_err(|error| expected::from_store(out, error))?;
+    write_record_json(out, &record)
+        .and_then(|()| seal(out))
+        .map_err(|error| expected::from_store(out, error))?;
     Ok((record, warnings))
 }
 

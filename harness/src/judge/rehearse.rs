@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{DeviceSession, HostOptions, capabilities, expected, host_facts, journal, ptx_hash};
@@ -13,7 +14,7 @@ use crate::plan;
 use crate::profile::Profile;
 
 /// How the rehearsal of one mechanism ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum RehearsalOutcome {
     /// The mechanism changes nothing on the host.
     #[serde(rename = "nothing to set up")]
@@ -43,7 +44,7 @@ impl RehearsalOutcome {
 }
 
 /// The rehearsal of one mechanism.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Rehearsed {
     /// The variant.
     pub variant: String,

@@ -1,6 +1,6 @@
 //! Another process on the victim's core: on the wall clock, the device is not blamed for it.
 //!
-//! The native cells of a device that nobody disturbs are repeated (N and N'), so their ratio is 1.
+//! The native cells of a device without disturbance are repeated (N and N'), so their ratio is 1.
 //! The host decides how much CPU time is really lost, so each check holds at any loss.
 
 use std::sync::Arc;

@@ -169,6 +169,19 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
         "{reason}"
     );
 
+    // The page of the newer record has the comparison with the older one.
+    let page = finish(
+        sides
+            .lab
+            .gpubench(["report", "before/1", "leak/1", "--format", "html"]),
+    )?;
+    let page = page.ended_with(0)?.stdout;
+    let section = page.split_once("Against a baseline");
+    let (_, section) = section.ok_or("no comparison in the page")?;
+    for figure in [&row.key.variant, "bandwidth/dram", "driver"] {
+        assert!(section.contains(figure), "no {figure} in {section}");
+    }
+
     // Sides that cannot be compared.
     let refused = sides.diff(&["before", "--", "leak"])?.ended_with(20)?;
     assert!(

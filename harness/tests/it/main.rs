@@ -25,6 +25,7 @@ mod fleets;
 mod golden_records;
 mod hami;
 mod hami_planted;
+mod integrity;
 mod interrupts;
 mod judged_again;
 mod kill_at_each_step;

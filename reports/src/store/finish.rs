@@ -227,7 +227,7 @@ fn readable_rows(path: &Path) -> Result<SampleLog<BufReader<File>>, StoreError> 
 }
 
 /// Every file below a folder, sorted; none if the folder does not exist.
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+pub(super) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
