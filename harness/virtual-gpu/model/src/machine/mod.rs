@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::simulation::Rules;
-pub use chip::{Gpu, Memory};
+pub use chip::{Gpu, Memory, Resident};
 pub use circumstances::{Circumstances, Virtualization};
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
@@ -369,6 +369,19 @@ impl Machine {
         for (key, sd) in noises {
             if !(0.0..=0.2).contains(&sd) {
                 return wrong(path, key, sd, "0 to 0.2");
+            }
+        }
+        let limits = [
+            (
+                "memory.sm_dram_in_flight_kib",
+                self.memory.sm_dram_in_flight_kib,
+            ),
+            ("memory.l2_in_flight_kib", self.memory.l2_in_flight_kib),
+        ];
+        for (key, kib) in limits {
+            // All SMs together stay below 4 GiB.
+            if !(1..=1_000_000).contains(&kib) || kib > 4_000 && key.contains("sm_") {
+                return wrong(path, key, kib, "1 to 4000 for an SM, 1 to 1000000 for L2");
             }
         }
         if self.memory.reserved_mib >= self.memory.total_mib {

@@ -113,6 +113,9 @@ pub struct Context {
     pub active_ns: u64,
     /// Number of active intervals ever recorded.
     pub intervals: u64,
+    /// The stream of its address space that last had a copy engine, in each direction; kept in the
+    /// row of the context that owns the space.
+    pub copying: [u32; 2],
 }
 
 impl Default for Context {
@@ -135,6 +138,7 @@ impl Default for Context {
             bytes: 0,
             active_ns: 0,
             intervals: 0,
+            copying: [NONE; 2],
         }
     }
 }
@@ -167,6 +171,8 @@ pub struct Op {
     /// It lasts for a time, not for an amount of work: a kernel that spins until a deadline
     /// progresses while it is preempted.
     pub by_clock: bool,
+    /// A kernel has more blocks than are resident at the same time.
+    pub blocks_wait: bool,
     /// `CUresult` in which it ends, 0 for success.
     pub fault: i32,
     /// Xid that a fault raises, 0 for none.
@@ -187,6 +193,19 @@ pub struct Op {
     pub power_mw: u32,
     /// Share of each resource that it uses at full speed, in fixed point.
     pub demand: [u32; RESOURCES],
+    /// What a kernel keeps in flight to memory.
+    pub in_flight: InFlight,
+}
+
+/// What the resident blocks of a kernel keep in flight to memory. Where memory is full, kernels get
+/// bandwidth in proportion to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct InFlight {
+    /// Bytes to DRAM.
+    pub dram: u32,
+    /// Bytes to L2.
+    pub l2: u32,
 }
 
 /// State of the operation at the head of a stream.

@@ -76,7 +76,7 @@ fn copies_of_two_instances_share_the_link() {
 
 #[test]
 fn a_client_stays_within_its_cap() {
-    // Both want all SMs; the first may use a quarter: it runs at a quarter of its speed, the second
+    // Both want all slots; the first may use a quarter: it runs at a quarter of its speed, the second
     // at three quarters.
     let (mut state, mut memory) = device(&[0, 0]);
     state.contexts.rows[0].sm_share = ONE / 4;
