@@ -102,9 +102,15 @@ fn reserve(
         cut(groups, end);
     } else if is_client(context) && first_of_client(running, context, k) == k {
         let fewest = |group: &SmGroup| (group.clients.count_ones(), 0);
-        take(groups, context.sm_count, |_| true, fewest, |group| {
-            group.clients |= 1 << k;
-        });
+        take(
+            groups,
+            context.sm_count,
+            |_| true,
+            fewest,
+            |group| {
+                group.clients |= 1 << k;
+            },
+        );
     }
 }
 
@@ -154,7 +160,9 @@ fn take(
     key: impl Fn(&SmGroup) -> (u32, u64),
     mut mark: impl FnMut(&mut SmGroup),
 ) {
-    let mut found: Vec<usize> = (0..groups.len()).filter(|&at| may_use(&groups[at])).collect();
+    let mut found: Vec<usize> = (0..groups.len())
+        .filter(|&at| may_use(&groups[at]))
+        .collect();
     found.sort_by_key(|&at| (key(&groups[at]), groups[at].first));
     for at in found {
         if sms == 0 {

@@ -103,7 +103,10 @@ fn fill(class: &[(User, u64)], left: &mut u128) -> (u128, u128) {
     let wants = |(user, offer): &(User, u64)| u128::from(user.demand) * u128::from(*offer);
     let mut limited: Vec<&(User, u64)> = class.iter().collect();
     loop {
-        let weights: u128 = limited.iter().map(|(user, _)| u128::from(user.weight)).sum();
+        let weights: u128 = limited
+            .iter()
+            .map(|(user, _)| u128::from(user.weight))
+            .sum();
         let before = limited.len();
         let level_left = *left;
         limited.retain(|one| {

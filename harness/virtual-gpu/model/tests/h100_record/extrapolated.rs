@@ -55,12 +55,13 @@ fn more_tenants_leave_less_as_the_closed_form_says() -> Result<(), Error> {
 
 /// A neighbour that works during this part of every period, beside the victim.
 fn duty_cycle(hog: Op, hog_speed: f64, dose: f64) -> Vec<Op> {
-    let each = |period: u64| Op {
-        stamp_ns: period * PERIOD_NS,
-        alone_ns: (PERIOD_NS as f64 * dose * hog_speed) as u64,
-        ..hog
-    };
-    (0..PERIODS).map(each).collect()
+    let mut one = hog;
+    one.alone_ns = (PERIOD_NS as f64 * dose * hog_speed) as u64;
+    let mut queue = vec![one; PERIODS as usize];
+    for (at_ns, op) in (0..).step_by(PERIOD_NS as usize).zip(&mut queue) {
+        op.stamp_ns = at_ns;
+    }
+    queue
 }
 
 #[test]

@@ -55,7 +55,10 @@ fn a_small_kernel_beside_one_on_every_sm_gets_half_of_its_own_sms() {
     // large one has done half when it ends.
     let (mut state, mut memory) = shared(2);
     let both = [on_sms(1_000_000, 40, 1.0), on_sms(2_000_000, 100, 1.0)];
-    near(&ends(&mut state, &mut memory, &both), &[2_000_000, 3_000_000]);
+    near(
+        &ends(&mut state, &mut memory, &both),
+        &[2_000_000, 3_000_000],
+    );
 }
 
 #[test]
