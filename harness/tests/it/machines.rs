@@ -74,6 +74,7 @@ fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
             blocks: param("blocks"),
             threads: param("threads"),
             iterations: param("iterations"),
+            bytes: param("bytes"),
         })
     };
     Ok(Alone {

@@ -61,6 +61,8 @@ pub struct Params {
     pub threads: f64,
     /// Iterations of the chain of multiply-adds; 0 for a copy.
     pub iterations: f64,
+    /// Bytes that a copy reads; 0 for arithmetic.
+    pub bytes: f64,
 }
 
 /// The kernel of `compute` and `fma-hog` (`fp32_chain.cu`): threads of a block, multiply-adds of an
@@ -163,7 +165,7 @@ impl Planted {
             alone.gpu_us + turns * (slice_us + 2.0 * scheduler.switch_gap_us as f64)
         } else {
             let stretch = 1.0 / self.speed(mechanism, alone)?;
-            alone.period_us + alone.gpu_us * (stretch - 1.0)
+            alone.period_us + self.stretched_us(alone) * (stretch - 1.0)
         };
         Some(alone.period_us / contended_us)
     }
@@ -208,13 +210,27 @@ impl Planted {
         (own / (own + others)).max(1.0 - wants) / victim
     }
 
+    /// The part of a request that contention stretches. Of a copy it is what its bytes take, and
+    /// not the latency of its launch.
+    fn stretched_us(&self, alone: &Alone) -> f64 {
+        let Params { blocks, bytes, .. } = alone.victim;
+        let moved_per_us = blocks * self.machine.memory.sm_dram_gb_per_s * 1e3;
+        if self.is_of_sms() {
+            alone.gpu_us
+        } else {
+            2.0 * bytes / moved_per_us
+        }
+    }
+
     fn is_of_sms(&self) -> bool {
         self.axis == "compute/sm"
     }
 
     /// The share of the device's pipes, or of its DRAM bandwidth, that the victim uses alone.
     fn victim_wants(&self, alone: &Alone) -> f64 {
-        let Params { blocks, iterations } = alone.victim;
+        let Params {
+            blocks, iterations, ..
+        } = alone.victim;
         let (gpu, memory) = (&self.machine.gpu, &self.machine.memory);
         if !self.is_of_sms() {
             return blocks * memory.sm_dram_gb_per_s / memory.dram_gb_per_s;

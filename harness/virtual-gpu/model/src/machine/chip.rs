@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
+use super::{Machine, MachineError, wrong};
 use crate::state::InFlight;
 
 /// The chip.
@@ -155,6 +155,25 @@ pub struct Resident {
 }
 
 impl Machine {
+    /// Refuses sizes and limits of memory outside their range.
+    pub(super) fn check_memory(&self, path: &str) -> Result<(), MachineError> {
+        let memory = &self.memory;
+        // All SMs together stay below 4 GiB.
+        if !(1..=4_000).contains(&memory.sm_dram_in_flight_kib) {
+            let found = memory.sm_dram_in_flight_kib;
+            return wrong(path, "memory.sm_dram_in_flight_kib", found, "1 to 4000");
+        }
+        if !(1..=1_000_000).contains(&memory.l2_in_flight_kib) {
+            let found = memory.l2_in_flight_kib;
+            return wrong(path, "memory.l2_in_flight_kib", found, "1 to 1000000");
+        }
+        if memory.reserved_mib >= memory.total_mib {
+            let accepted = "less than memory.total_mib";
+            return wrong(path, "memory.reserved_mib", memory.reserved_mib, accepted);
+        }
+        Ok(())
+    }
+
     /// What a kernel keeps in flight to memory. By Little's law a kernel moves, in the time that a
     /// request takes, what it has in flight; where memory is full, requests of all kernels take
     /// the same time, so bandwidth divides in proportion to the bytes in flight.

@@ -371,28 +371,7 @@ impl Machine {
                 return wrong(path, key, sd, "0 to 0.2");
             }
         }
-        let limits = [
-            (
-                "memory.sm_dram_in_flight_kib",
-                self.memory.sm_dram_in_flight_kib,
-            ),
-            ("memory.l2_in_flight_kib", self.memory.l2_in_flight_kib),
-        ];
-        for (key, kib) in limits {
-            // All SMs together stay below 4 GiB.
-            if !(1..=1_000_000).contains(&kib) || kib > 4_000 && key.contains("sm_") {
-                return wrong(path, key, kib, "1 to 4000 for an SM, 1 to 1000000 for L2");
-            }
-        }
-        if self.memory.reserved_mib >= self.memory.total_mib {
-            let found = self.memory.reserved_mib;
-            return wrong(
-                path,
-                "memory.reserved_mib",
-                found,
-                "less than memory.total_mib",
-            );
-        }
+        self.check_memory(path)?;
         self.check_mig(path)?;
         self.check_circumstances(path)?;
         self.check_sharing(path)

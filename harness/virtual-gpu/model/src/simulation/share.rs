@@ -89,8 +89,7 @@ fn divide(limit: &Limit, offers: &[u64], levels: &mut [u64]) -> bool {
         for (user, _) in class {
             let demand = u128::from(user.demand) * weights;
             let share = (level_left * u128::from(user.weight)).checked_div(demand);
-            let share = share.map_or(ONE, |share| share.min(u128::from(ONE)) as u64);
-            let level = if weights == 0 { ONE } else { share };
+            let level = share.map_or(ONE, |share| share.min(u128::from(ONE)) as u64);
             changed |= std::mem::replace(&mut levels[user.kernel], level) != level;
         }
     }

@@ -5,6 +5,7 @@
 //! point.
 
 mod account;
+mod allocation;
 mod division;
 pub mod order;
 mod participant;
@@ -17,6 +18,7 @@ use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
+pub use allocation::Allocation;
 pub use division::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
     MemoryGroup, MigMode, MpsDaemon, MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition,
@@ -24,7 +26,7 @@ pub use division::{
 };
 pub use order::Order;
 pub use participant::{Condition, Participant, ParticipantStatus};
-pub use resource::{Location, RESOURCES, Resource};
+pub use resource::{InFlight, Location, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};
 pub use xid::{XIDS, Xid};
@@ -197,17 +199,6 @@ pub struct Op {
     pub in_flight: InFlight,
 }
 
-/// What the resident blocks of a kernel keep in flight to memory. Where memory is full, kernels get
-/// bandwidth in proportion to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(C)]
-pub struct InFlight {
-    /// Bytes to DRAM.
-    pub dram: u32,
-    /// Bytes to L2.
-    pub l2: u32,
-}
-
 /// State of the operation at the head of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
@@ -271,32 +262,6 @@ impl Stream {
             ..Self::default()
         }
     }
-}
-
-/// One device allocation.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct Allocation {
-    /// Whether the slot is in use.
-    pub live: bool,
-    /// Context slot that owns it; [`NONE`] for a descriptor.
-    pub context: u32,
-    /// Process slot that owns it; [`NONE`] for a descriptor.
-    pub process: u32,
-    /// Row of the GPU instance that it lies in.
-    pub instance: u32,
-    /// Offset in device memory.
-    pub offset: u64,
-    /// Requested length.
-    pub bytes: u64,
-    /// Length used, in whole pages; 0 for a holder of another allocation.
-    pub taken: u64,
-    /// Unique number; all holders of the same memory share it.
-    pub number: u64,
-    /// It holds memory of another row, and becomes its owner when that row is freed.
-    pub borrowed: bool,
-    /// Index of the export, from 1; 0 if a context owns it.
-    pub export: u32,
 }
 
 /// A span during which a context's group had the compute engine.
