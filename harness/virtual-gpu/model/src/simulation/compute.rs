@@ -12,7 +12,8 @@ use crate::state::{
     State, Stream,
 };
 
-use super::limits::{Running, limits};
+use super::limits::limits;
+use super::running::Running;
 use super::share::fair_speeds;
 use super::{Queues, Rules, usage};
 

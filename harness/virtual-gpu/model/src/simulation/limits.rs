@@ -1,33 +1,12 @@
 //! The capacities that limit the running kernels: those of their SMs, of their memory slices and of
 //! the device.
 
-use crate::state::{Context, FRACTION_BITS, InFlight, Location, NONE, ONE, RESOURCES, Resource};
-use crate::state::{State, WHOLE};
+use crate::state::{Context, FRACTION_BITS, Location, NONE, ONE, Resource, State, WHOLE};
 
 use super::Rules;
 use super::placement::{on_each_sm, sm_groups};
+use super::running::Running;
 use super::share::{Limit, Members, User};
-
-/// One running kernel.
-#[derive(Debug, Clone, Copy)]
-pub struct Running {
-    /// Its stream.
-    pub stream: usize,
-    /// Context of the stream.
-    pub context: u32,
-    /// Power above idle at full speed, in milliwatts.
-    pub power_mw: u32,
-    /// SMs that it has blocks on.
-    pub sms: u32,
-    /// Share of each resource of the whole device that it uses at full speed, in fixed point.
-    pub demand: [u32; RESOURCES],
-    /// What it keeps in flight to memory.
-    pub in_flight: InFlight,
-    /// Some of its blocks wait for others to end.
-    pub blocks_wait: bool,
-    /// Lower numbers go first.
-    pub priority: i32,
-}
 
 /// The capacities that limit these kernels. A capacity that suffices for all its users at full
 /// speed is left out, and so is one of SMs with a single kernel, which has its cost from them.

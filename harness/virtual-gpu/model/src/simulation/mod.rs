@@ -8,6 +8,7 @@ mod copy;
 pub mod fault;
 mod limits;
 mod placement;
+mod running;
 pub mod samples;
 mod share;
 mod usage;

@@ -8,7 +8,7 @@
 
 use crate::state::{ComputeEngine, Context, NONE, Resource, State, WHOLE};
 
-use super::limits::Running;
+use super::running::Running;
 use super::share::Members;
 
 /// SMs next to each other with the same kernels on them.

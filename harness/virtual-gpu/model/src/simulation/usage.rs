@@ -5,7 +5,7 @@
 
 use crate::state::{FRACTION_BITS, Resource, State, Usage};
 
-use super::limits::Running;
+use super::running::Running;
 
 /// Stores the usage from now on.
 pub fn note(state: &mut State, running: &[Running], speeds: &[u64]) {
