@@ -193,8 +193,7 @@ impl Planted {
         let victim = self.victim_wants(alone);
         if self.is_of_sms() {
             // The clients' SMs overlap where they are more than the device has. A victim that fits
-            // on the others meets nobody; else both divide what an SM has, which the aggressor
-            // fills.
+            // on the other SMs has them for itself; else both divide an SM that the aggressor fills.
             let own = of_device - f64::from(of_client);
             let blocks = alone.victim.blocks;
             let full = alone.aggressor.blocks / f64::from(of_client);
