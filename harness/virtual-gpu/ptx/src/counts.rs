@@ -71,6 +71,9 @@ pub struct Counts {
     pub atomic_sector_bytes: u64,
     /// Of the loaded sectors, those that hit in the block's share of L1.
     pub l1_hit_bytes: u64,
+    /// Times that a warp waited for loads which missed in L1. Loads issued between two waits are
+    /// in flight together.
+    pub load_waits: u64,
     /// Bytes that lanes moved to and from shared and local memory.
     pub shared_bytes: u64,
     /// Pages that missed in the SM's TLB.
@@ -175,6 +178,7 @@ impl Counts {
             store_sector_bytes,
             atomic_sector_bytes,
             l1_hit_bytes,
+            load_waits,
             shared_bytes,
             translations,
             atomics,
@@ -192,6 +196,7 @@ impl Counts {
             store_sector_bytes,
             atomic_sector_bytes,
             l1_hit_bytes,
+            load_waits,
             shared_bytes,
             translations,
             atomics,

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::simulation::Rules;
-pub use chip::{Gpu, Memory};
+pub use chip::{Gpu, Memory, Resident};
 pub use circumstances::{Circumstances, Virtualization};
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
@@ -371,15 +371,7 @@ impl Machine {
                 return wrong(path, key, sd, "0 to 0.2");
             }
         }
-        if self.memory.reserved_mib >= self.memory.total_mib {
-            let found = self.memory.reserved_mib;
-            return wrong(
-                path,
-                "memory.reserved_mib",
-                found,
-                "less than memory.total_mib",
-            );
-        }
+        self.check_memory(path)?;
         self.check_mig(path)?;
         self.check_circumstances(path)?;
         self.check_sharing(path)

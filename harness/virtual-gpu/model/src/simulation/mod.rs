@@ -7,8 +7,10 @@ mod compute;
 mod copy;
 pub mod fault;
 mod limits;
+mod placement;
+mod running;
 pub mod samples;
-pub mod share;
+mod share;
 mod usage;
 
 use crate::state::{Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};

@@ -1,5 +1,6 @@
 //! The simulation against arithmetic: every expected figure is derived beside the test.
 
+mod contention;
 mod sharing;
 mod usage;
 
@@ -93,6 +94,7 @@ fn kernel(stamp_ns: u64, alone_ns: u64, dram: f64) -> Op {
         ..Op::default()
     };
     op.demand[Resource::Dram as usize] = (dram * ONE as f64) as u32;
+    op.in_flight.dram = op.demand[Resource::Dram as usize];
     op
 }
 

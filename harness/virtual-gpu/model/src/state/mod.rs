@@ -5,6 +5,7 @@
 //! point.
 
 mod account;
+mod allocation;
 mod division;
 pub mod order;
 mod participant;
@@ -17,6 +18,7 @@ use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
+pub use allocation::Allocation;
 pub use division::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
     MemoryGroup, MigMode, MpsDaemon, MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition,
@@ -24,7 +26,7 @@ pub use division::{
 };
 pub use order::Order;
 pub use participant::{Condition, Participant, ParticipantStatus};
-pub use resource::{Location, RESOURCES, Resource};
+pub use resource::{InFlight, Location, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};
 pub use xid::{XIDS, Xid};
@@ -113,6 +115,9 @@ pub struct Context {
     pub active_ns: u64,
     /// Number of active intervals ever recorded.
     pub intervals: u64,
+    /// The stream of its address space that last had a copy engine, in each direction; kept in the
+    /// row of the context that owns the space.
+    pub copying: [u32; 2],
 }
 
 impl Default for Context {
@@ -135,6 +140,7 @@ impl Default for Context {
             bytes: 0,
             active_ns: 0,
             intervals: 0,
+            copying: [NONE; 2],
         }
     }
 }
@@ -167,6 +173,8 @@ pub struct Op {
     /// It lasts for a time, not for an amount of work: a kernel that spins until a deadline
     /// progresses while it is preempted.
     pub by_clock: bool,
+    /// A kernel has more blocks than are resident at the same time.
+    pub blocks_wait: bool,
     /// `CUresult` in which it ends, 0 for success.
     pub fault: i32,
     /// Xid that a fault raises, 0 for none.
@@ -187,6 +195,8 @@ pub struct Op {
     pub power_mw: u32,
     /// Share of each resource that it uses at full speed, in fixed point.
     pub demand: [u32; RESOURCES],
+    /// What a kernel keeps in flight to memory.
+    pub in_flight: InFlight,
 }
 
 /// State of the operation at the head of a stream.
@@ -252,32 +262,6 @@ impl Stream {
             ..Self::default()
         }
     }
-}
-
-/// One device allocation.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct Allocation {
-    /// Whether the slot is in use.
-    pub live: bool,
-    /// Context slot that owns it; [`NONE`] for a descriptor.
-    pub context: u32,
-    /// Process slot that owns it; [`NONE`] for a descriptor.
-    pub process: u32,
-    /// Row of the GPU instance that it lies in.
-    pub instance: u32,
-    /// Offset in device memory.
-    pub offset: u64,
-    /// Requested length.
-    pub bytes: u64,
-    /// Length used, in whole pages; 0 for a holder of another allocation.
-    pub taken: u64,
-    /// Unique number; all holders of the same memory share it.
-    pub number: u64,
-    /// It holds memory of another row, and becomes its owner when that row is freed.
-    pub borrowed: bool,
-    /// Index of the export, from 1; 0 if a context owns it.
-    pub export: u32,
 }
 
 /// A span during which a context's group had the compute engine.

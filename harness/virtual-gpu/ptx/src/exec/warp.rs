@@ -41,6 +41,8 @@ pub(crate) struct Warp {
     pub live: u32,
     /// Modelled cycles since the block started.
     pub cycle: u64,
+    /// Cycle at which the first load since the last wait returns; `u64::MAX` without one.
+    pub load_returns: u64,
     /// Local memory, lane after lane, `local_stride` bytes each.
     pub local: Vec<u8>,
     pub local_stride: u32,
@@ -71,6 +73,7 @@ impl Warp {
         });
         self.live = live;
         self.cycle = 0;
+        self.load_returns = u64::MAX;
         self.loops.clear();
         self.local_stride = local_bytes.next_multiple_of(16);
         self.local.clear();

@@ -76,20 +76,22 @@ fn copies_of_two_instances_share_the_link() {
 
 #[test]
 fn a_client_stays_within_its_cap() {
-    // Both want all SMs; the first may use a quarter: it runs at a quarter of its speed, the second
-    // at three quarters.
-    let (mut state, mut memory) = device(&[0, 0]);
+    // Two kernels of a client with a quarter of the slots, each of which fills it, and one of another
+    // client that fills the rest: the two run at half speed, the third at full speed.
+    let (mut state, mut memory) = device(&[0, 0, 0]);
     state.contexts.rows[0].sm_share = ONE / 4;
-    for stream in 0..2 {
+    state.streams.rows[1].context = 0;
+    for (stream, slots) in [(0, ONE / 4), (1, ONE / 4), (2, ONE * 3 / 4)] {
         let mut op = kernel(0, 300_000, 0.0);
-        op.demand[Resource::SmSlots as usize] = ONE as u32;
+        op.demand[Resource::SmSlots as usize] = slots as u32;
         submit(&mut state, &mut memory, stream, op);
         submit(&mut state, &mut memory, stream, record(0, stream as u32));
     }
     drain(&mut state, &memory);
     let events = memory.events.borrow();
-    assert!(events[&1].abs_diff(400_000) < 20, "{}", events[&1]);
-    assert!(events[&0].abs_diff(1_200_000) < 20, "{}", events[&0]);
+    for (stream, end_ns) in [(0, 600_000_u64), (1, 600_000), (2, 300_000)] {
+        assert!(events[&stream].abs_diff(end_ns) < 20, "{}", events[&stream]);
+    }
 }
 
 #[test]
