@@ -53,8 +53,7 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
     let op = Op {
         kind: OpKind::Kernel,
         by_clock: profile.by_clock,
-        fault: fault.as_ref().map_or(0, |fault| fault.code.0),
-        xid: fault.as_ref().map_or(0, |fault| fault.xid),
+        cause: fault,
         alone_ns,
         power_mw: profile.cost.power_mw,
         sms: profile.cost.sms,

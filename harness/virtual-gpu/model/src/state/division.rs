@@ -264,3 +264,26 @@ pub struct MemoryGroup {
     /// The limit with the planted excess.
     pub enforced_bytes: u64,
 }
+
+/// The device outside MIG mode as a GPU instance.
+pub(super) fn whole_instance() -> Table<GpuInstance, INSTANCES> {
+    let mut table = Table::new();
+    table.used = 1;
+    table.rows[WHOLE as usize] = GpuInstance {
+        live: true,
+        bandwidth: ONE,
+        ..GpuInstance::default()
+    };
+    table
+}
+
+/// The device outside MIG mode as a compute engine.
+pub(super) fn whole_engine() -> Table<ComputeEngine, ENGINES> {
+    let mut table = Table::new();
+    table.used = 1;
+    table.rows[WHOLE as usize] = ComputeEngine {
+        live: true,
+        ..ComputeEngine::default()
+    };
+    table
+}
