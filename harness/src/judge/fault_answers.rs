@@ -4,7 +4,9 @@
 #[cfg(test)]
 mod tests;
 
-use gpubench_virtual_gpu::machine::faults::{self, Evidence, FaultRow, Measured, Other, Reply, Under};
+use gpubench_virtual_gpu::machine::faults::{
+    self, Evidence, FaultRow, Measured, Other, Reply, Under,
+};
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 use gpubench_workloads::fault::{Answer, Fault, Needs};
 use serde_json::{Value, json};
@@ -17,7 +19,9 @@ pub const ASSUMED: &str = "assumed";
 /// The machines with measured rows.
 fn measured() -> Vec<(Machine, Measured)> {
     // Tests load every built-in machine.
-    let machines = BUILT_IN.iter().filter_map(|(name, _)| Machine::load(name).ok());
+    let machines = BUILT_IN
+        .iter()
+        .filter_map(|(name, _)| Machine::load(name).ok());
     let measured = machines.filter_map(|machine| {
         let trials = machine.faults.measured.clone()?;
         Some((machine, trials))
@@ -31,7 +35,11 @@ pub fn measured_of(fault: &Fault) -> Vec<Value> {
     let mut entries = Vec::new();
     for (machine, trials) in measured() {
         let before = entries.len();
-        for under in trials.under.iter().filter(|under| can_happen(fault, **under)) {
+        for under in trials
+            .under
+            .iter()
+            .filter(|under| can_happen(fault, **under))
+        {
             let row = machine.fault_row(fault.name, *under);
             let row = row.filter(|row| row.evidence.is_none());
             entries.extend(row.map(|row| measured_entry(&trials, *under, row, fault)));

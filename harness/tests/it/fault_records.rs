@@ -176,15 +176,24 @@ fn fault_trials_on_h100_80_end_as_in_the_records() -> TestResult {
 fn end(trial: &FaultResult) -> Result<(Outcome, Harm, Option<i32>, u32), Error> {
     let client = trial.observed.new_client.ok_or("a new client")?;
     let refused = client.refused_with;
-    Ok((trial.outcome.clone(), victim(trial)?.0, refused, client.tries))
+    Ok((
+        trial.outcome.clone(),
+        victim(trial)?.0,
+        refused,
+        client.tries,
+    ))
 }
 
 /// The codes of injector and victim, the Xids of NVML and of the log, and whom they name.
-fn code_and_xids(
-    trial: &FaultResult,
-) -> Result<(Reply, Reply, Vec<u32>, Vec<u32>, bool), Error> {
+fn code_and_xids(trial: &FaultResult) -> Result<(Reply, Reply, Vec<u32>, Vec<u32>, bool), Error> {
     let xids = trial.observed.xids.clone().unwrap_or_default();
-    Ok((own(trial), peer(trial)?, xids, log(trial), names_server(trial)))
+    Ok((
+        own(trial),
+        peer(trial)?,
+        xids,
+        log(trial),
+        names_server(trial),
+    ))
 }
 
 #[test]

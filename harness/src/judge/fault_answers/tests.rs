@@ -77,8 +77,10 @@ fn every_entry_says_what_it_rests_on() {
     let assumed = find("trap").map(assumed_of).unwrap_or_default();
     assert_eq!(
         keys(&assumed),
-        ["under every mechanism: code 719, Xids 13, other MPS clients code 719, new ones \
-          refused (cuda.h allows 719 and 715; no document gives the Xid)"]
+        [
+            "under every mechanism: code 719, Xids 13, other MPS clients code 719, new ones \
+          refused (cuda.h allows 719 and 715; no document gives the Xid)"
+        ]
     );
     assert_eq!(assumed[0]["evidence"], json!("unknown"));
 }

@@ -8,9 +8,7 @@ pub use crate::cgroup::folder_key;
 use crate::compute_mode;
 use crate::machine::Machine;
 use crate::simulation::{Rules, fault};
-use crate::state::{
-    Cause, Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State,
-};
+use crate::state::{Cause, Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State};
 
 /// Why a process cannot be a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

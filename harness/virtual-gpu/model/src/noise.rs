@@ -96,7 +96,11 @@ pub fn between_ns(points_ns: [u64; 3], seed: u64, kind: Kind, what: u64) -> u64 
     let [low, middle, high] = points_ns.map(|ns| ns as f64);
     // From 0.5 below the median to 0.5 above it; 0.45 of it is one side's point.
     let off = uniform(key(seed, kind, what)) - 0.5;
-    let side = if off < 0.0 { middle - low } else { high - middle };
+    let side = if off < 0.0 {
+        middle - low
+    } else {
+        high - middle
+    };
     (middle + side * off / 0.45).round().max(0.0) as u64
 }
 

@@ -10,10 +10,7 @@ use gpubench_virtual_gpu_ptx::{Counts, FaultKind, KernelFault};
 
 /// The cause of a fault, and the counts until then. `ended` are the addresses of memory whose owner
 /// has ended.
-pub(crate) fn classify(
-    fault: KernelFault,
-    ended: &[Range<u64>],
-) -> Result<(Cause, Counts), Code> {
+pub(crate) fn classify(fault: KernelFault, ended: &[Range<u64>]) -> Result<(Cause, Counts), Code> {
     let cause = match &fault.kind {
         FaultKind::BadLaunch(what) => {
             crate::diagnostics::say(&format!("launch refused: {what}"));

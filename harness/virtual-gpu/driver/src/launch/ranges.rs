@@ -170,7 +170,9 @@ fn freed_by_owner(
 /// counts it as free, so that a new owner may overwrite it.
 fn outlives_its_owner(process: &Process, context: u32) -> Result<bool, Code> {
     let device = &process.device;
-    let read = device.shared().read(|state| state.contexts.rows[context as usize].server);
+    let read = device
+        .shared()
+        .read(|state| state.contexts.rows[context as usize].server);
     let answer = device.rules().faults.answer(Cause::ExporterEnd, read?);
     Ok((answer.own, answer.peer) == (0, 0))
 }

@@ -3,6 +3,8 @@
 //! Row 0 of the instances and of the engines is the whole device. In MIG mode it is unused; the
 //! other rows are the GPU instances and their compute instances.
 
+use crate::table::Table;
+
 use super::{NONE, ONE, RESOURCES};
 
 /// Maximum number of GPU instances, the whole device included.

@@ -72,7 +72,12 @@ impl Machine {
     /// The row of a fault under a mechanism.
     #[must_use]
     pub fn fault_row(&self, fault: &str, under: Under) -> Option<&FaultRow> {
-        let rows = || self.faults.rows.iter().filter(|row| row.is_of(fault, under));
+        let rows = || {
+            self.faults
+                .rows
+                .iter()
+                .filter(|row| row.is_of(fault, under))
+        };
         let own = rows().find(|row| row.under.is_some());
         own.or_else(|| rows().next())
     }
@@ -152,7 +157,12 @@ fn check(path: &str, table: &Faults) -> Result<(), MachineError> {
         }
         for (key, reply) in [("faults.rows.own", row.own), ("faults.rows.peer", row.peer)] {
             if let Some(code) = reply.code().filter(|code| !(1..=CODE_MAX).contains(code)) {
-                return error::wrong(path, key, code, "1 to 999, \"well\", \"ended\" or \"silent\"");
+                return error::wrong(
+                    path,
+                    key,
+                    code,
+                    "1 to 999, \"well\", \"ended\" or \"silent\"",
+                );
             }
         }
         for (key, xids) in [
@@ -167,7 +177,12 @@ fn check(path: &str, table: &Faults) -> Result<(), MachineError> {
             && !(points.is_sorted() && points[0] >= 0.0 && points[2] <= NOTICED_MS_MAX)
         {
             let accepted = "three times of 0 to 60000, in order";
-            return error::wrong(path, "faults.rows.noticed_ms", format!("{points:?}"), accepted);
+            return error::wrong(
+                path,
+                "faults.rows.noticed_ms",
+                format!("{points:?}"),
+                accepted,
+            );
         }
     }
     Ok(())

@@ -100,13 +100,34 @@ fn static_partitions_contain_faults_of_the_sms_from_a_driver_on() -> Result<(), 
 fn a_wrong_row_is_refused_with_what_is_accepted() {
     assert_eq!(fault_names().count(), Cause::ALL.len() + 13);
     for (row, expected) in [
-        ("faults = [\"tarp\"]", "faults.rows.faults is tarp, accepted is a name of"),
-        ("faults = []\nown = 0", "faults.rows.own is 0, accepted is 1 to 999"),
-        ("faults = []\npeer = \"dead\"", "accepted is a CUresult, \"well\""),
-        ("faults = []\nxids = [13, 0]", "faults.rows.xids is [13, 0], accepted is at most 4"),
-        ("faults = []\nlog_before = [1, 2, 3, 4, 5]", "faults.rows.log_before is [1, 2,"),
-        ("faults = []\nnoticed_ms = [3, 2, 4]", "accepted is three times of 0 to 60000"),
-        ("faults = []\nunder = \"mig\"", "expected `time-slicing` or `mps`"),
+        (
+            "faults = [\"tarp\"]",
+            "faults.rows.faults is tarp, accepted is a name of",
+        ),
+        (
+            "faults = []\nown = 0",
+            "faults.rows.own is 0, accepted is 1 to 999",
+        ),
+        (
+            "faults = []\npeer = \"dead\"",
+            "accepted is a CUresult, \"well\"",
+        ),
+        (
+            "faults = []\nxids = [13, 0]",
+            "faults.rows.xids is [13, 0], accepted is at most 4",
+        ),
+        (
+            "faults = []\nlog_before = [1, 2, 3, 4, 5]",
+            "faults.rows.log_before is [1, 2,",
+        ),
+        (
+            "faults = []\nnoticed_ms = [3, 2, 4]",
+            "accepted is three times of 0 to 60000",
+        ),
+        (
+            "faults = []\nunder = \"mig\"",
+            "expected `time-slicing` or `mps`",
+        ),
         ("faults = []\nnoticed = 3", "unknown field `noticed`"),
     ] {
         let message = with(&format!("[[faults.rows]]\n{row}\n")).err();

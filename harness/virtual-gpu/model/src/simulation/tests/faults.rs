@@ -230,7 +230,11 @@ fn the_end_of_a_process_harms_peers_only_through_work_that_outlives_it() {
         assert_eq!(stickies(&state), codes, "{left_ns} ns left");
         let harmed = codes[1] != 0;
         assert_eq!(xids(&state).is_empty(), !harmed);
-        assert_eq!(memory.events.borrow()[&1], 2_500_000, "peers run until then");
+        assert_eq!(
+            memory.events.borrow()[&1],
+            2_500_000,
+            "peers run until then"
+        );
     }
     // Outside MPS it harms nobody.
     let (mut state, mut memory) = clients();
