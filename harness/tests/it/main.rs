@@ -19,6 +19,7 @@ mod evidence;
 mod examples;
 mod fault_catalogue;
 mod fault_owners;
+mod fault_records;
 mod faults;
 mod faults_device;
 mod fleets;

@@ -54,7 +54,7 @@ pub fn execute(
         let (execution, sampled) = match done {
             Ok(done) => done,
             Err(fault) => {
-                let (fault, counts) = classify(*fault)?;
+                let (fault, counts) = classify(*fault, &run.ranges.ended)?;
                 let execution = Execution {
                     counts,
                     ..Execution::default()

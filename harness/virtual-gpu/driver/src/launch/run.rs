@@ -114,7 +114,7 @@ impl Run<'_> {
     pub(super) fn ends_by_the_clock(&mut self) -> Result<bool, Code> {
         let cycles = |done: Result<Execution, Box<KernelFault>>| match done {
             Ok(execution) => Ok(execution.counts.longest_warp_cycles),
-            Err(fault) => classify(*fault).map(|(_, counts)| counts.longest_warp_cycles),
+            Err(fault) => classify(*fault, &[]).map(|(_, counts)| counts.longest_warp_cycles),
         };
         let slow = cycles(self.blocks([0], &mut Clocking::Ideal))?;
         let fast = cycles(self.blocks([0], &mut Fast))?;

@@ -21,12 +21,12 @@ use super::{Queues, Rules, usage};
 fn has_engine(state: &State, context: u32) -> bool {
     let context = &state.contexts.rows[context as usize];
     let engine = &state.engines.rows[context.engine as usize];
-    engine.running && engine.group == context.group
+    engine.running && engine.group == context.group && !context.halted
 }
 
 /// Whether kernels of the context make progress now.
 pub fn may_run(state: &State, rules: &Rules, context: u32) -> bool {
-    rules.isolated || has_engine(state, context)
+    !state.contexts.rows[context as usize].halted && (rules.isolated || has_engine(state, context))
 }
 
 /// The next event of the engines: the end of a switch or of a contested slice.
@@ -229,7 +229,7 @@ fn group_on(
     stream: &Stream,
 ) -> Option<u32> {
     let context = &state.contexts.rows[stream.context as usize];
-    let here = context.engine as usize == at;
+    let here = context.engine as usize == at && !context.halted;
     (here && kernel_head(stream, index, queues).is_some()).then_some(context.group)
 }
 

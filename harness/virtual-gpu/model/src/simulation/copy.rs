@@ -55,6 +55,7 @@ fn first(state: &State, queues: &dyn Queues, instance: usize, direction: usize) 
     let streams = state.streams.live().iter().enumerate();
     let ready: Vec<(u64, usize)> = streams
         .filter(|(_, stream)| stream.live && stream.head == Head::Ready)
+        .filter(|(_, stream)| !state.contexts.rows[stream.context as usize].halted)
         .map(|(index, stream)| (index, queues.op(index, stream.completed)))
         .filter(|(index, op)| {
             engine_of(op.kind) == Some(direction) && instance_of(state, *index) == instance

@@ -6,9 +6,11 @@
 
 mod account;
 mod allocation;
+mod cause;
 mod division;
 pub mod order;
 mod participant;
+mod pending;
 mod resource;
 mod samples;
 pub mod stream_wait;
@@ -19,6 +21,7 @@ use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
 pub use allocation::Allocation;
+pub use cause::{CAUSES, Cause};
 pub use division::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
     MemoryGroup, MigMode, MpsDaemon, MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition,
@@ -26,6 +29,7 @@ pub use division::{
 };
 pub use order::Order;
 pub use participant::{Condition, Participant, ParticipantStatus};
+pub use pending::{PENDING_FAULTS, PendingFault};
 pub use resource::{InFlight, Location, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};
@@ -86,6 +90,12 @@ pub struct Context {
     pub process: u32,
     /// Sticky `CUresult`, 0 if none.
     pub sticky: i32,
+    /// When a fault that has happened makes its calls fail; [`NEVER`] without one.
+    pub fails_ns: u64,
+    /// `CUresult` that is sticky from then on.
+    pub fails_with: i32,
+    /// Until then none of its kernels makes progress.
+    pub halted: bool,
     /// Contexts of one group run concurrently; different groups are time-sliced. The number is that
     /// of the first context of the group: its own, or that of its MPS server.
     pub group: u32,
@@ -126,6 +136,9 @@ impl Default for Context {
             live: false,
             process: 0,
             sticky: 0,
+            fails_ns: NEVER,
+            fails_with: 0,
+            halted: false,
             group: 0,
             space: 0,
             engine: WHOLE,
@@ -175,10 +188,8 @@ pub struct Op {
     pub by_clock: bool,
     /// A kernel has more blocks than are resident at the same time.
     pub blocks_wait: bool,
-    /// `CUresult` in which it ends, 0 for success.
-    pub fault: i32,
-    /// Xid that a fault raises, 0 for none.
-    pub xid: u32,
+    /// The fault in which it ends, if it does.
+    pub cause: Option<Cause>,
     /// Event to record, or stream to wait for.
     pub target: u32,
     /// Sequence number to wait for.
@@ -342,6 +353,8 @@ pub struct State {
     pub allocations_made: u64,
     /// The last Xids; copied by version.
     pub xids: Table<Xid, XIDS>,
+    /// Faults that happened and are not logged yet.
+    pub pending_faults: Table<PendingFault, PENDING_FAULTS>,
     /// Waits of streams for words.
     pub stream_waits: Table<StreamWait, STREAM_WAITS>,
     /// Waits for words ever created.
@@ -379,8 +392,8 @@ impl State {
             capped_ns: 0,
             compute_mode: ComputeMode::Default,
             mig: MigMode::default(),
-            instances: whole_instance(),
-            engines: whole_engine(),
+            instances: division::whole_instance(),
+            engines: division::whole_engine(),
             daemons: Table::new(),
             servers: Table::new(),
             partitions: Table::new(),
@@ -395,6 +408,7 @@ impl State {
             allocations: Table::new(),
             allocations_made: 0,
             xids: Table::new(),
+            pending_faults: Table::new(),
             stream_waits: Table::new(),
             holds_made: 0,
             slice_level: 0,
@@ -439,6 +453,7 @@ impl State {
         self.allocations.copy_if_changed(&from.allocations);
         self.allocations_made = from.allocations_made;
         self.xids.copy_if_changed(&from.xids);
+        self.pending_faults.copy_used(&from.pending_faults);
         self.stream_waits.copy_used(&from.stream_waits);
         self.holds_made = from.holds_made;
         self.slice_level = from.slice_level;
@@ -447,25 +462,4 @@ impl State {
         self.accounts_left = from.accounts_left;
         self.accounts.copy_if_changed(&from.accounts);
     }
-}
-
-fn whole_instance() -> Table<GpuInstance, INSTANCES> {
-    let mut table = Table::new();
-    table.used = 1;
-    table.rows[WHOLE as usize] = GpuInstance {
-        live: true,
-        bandwidth: ONE,
-        ..GpuInstance::default()
-    };
-    table
-}
-
-fn whole_engine() -> Table<ComputeEngine, ENGINES> {
-    let mut table = Table::new();
-    table.used = 1;
-    table.rows[WHOLE as usize] = ComputeEngine {
-        live: true,
-        ..ComputeEngine::default()
-    };
-    table
 }
