@@ -25,7 +25,9 @@ pub(crate) fn classify(fault: KernelFault) -> Result<(Fault, Counts), Code> {
         FaultKind::StackOverflow { .. } => (code::HARDWARE_STACK_ERROR, 13),
         FaultKind::InvalidPc { .. } => (code::INVALID_PC, 13),
         FaultKind::IllegalInstruction { .. } => (code::ILLEGAL_INSTRUCTION, 13),
-        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock => (code::LAUNCH_TIMEOUT, 0),
+        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. } => {
+            (code::LAUNCH_TIMEOUT, 0)
+        }
     };
     if let FaultKind::Assert { .. } = &fault.kind {
         // The runtime prints a failed assertion on the program's error stream.
@@ -33,6 +35,18 @@ pub(crate) fn classify(fault: KernelFault) -> Result<(Fault, Counts), Code> {
     }
     print(&fault.printed);
     Ok((Fault { code, xid }, fault.counts))
+}
+
+/// Says why a launch did not end: a device would run it on.
+pub(crate) fn report_endless(kernel: &str, fault: &KernelFault) {
+    if matches!(
+        fault.kind,
+        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. }
+    ) {
+        crate::diagnostics::say(&format!(
+            "{kernel} ends with CUDA_ERROR_LAUNCH_TIMEOUT: {fault}"
+        ));
+    }
 }
 
 /// The illegal instruction of launches with more threads than the machine file allows. PTX cannot
