@@ -157,11 +157,16 @@ impl Counts {
     /// The difference to earlier sums; maxima are zero.
     pub(crate) fn since(&self, earlier: &Counts) -> Counts {
         let mut out = self.clone();
-        for (mine, theirs) in out.sums_mut().into_iter().zip(earlier.sums()) {
-            *mine = mine.saturating_sub(theirs);
-        }
+        out.subtract_times(earlier, 1);
         (out.longest_warp_cycles, out.hot_word) = (0, HotWord::default());
         out
+    }
+
+    /// Takes away `times` what `other` has; maxima stay.
+    pub(crate) fn subtract_times(&mut self, other: &Counts, times: u64) {
+        for (mine, theirs) in self.sums_mut().into_iter().zip(other.sums()) {
+            *mine = mine.saturating_sub(theirs.saturating_mul(times));
+        }
     }
 
     /// Every additive figure, in one fixed order.

@@ -19,6 +19,7 @@ pub(crate) fn classify(fault: KernelFault, ended: &[Range<u64>]) -> Result<(Caus
         FaultKind::IllegalAddress { addr, .. } if ended.iter().any(|of| of.contains(addr)) => {
             Cause::ExporterEnd
         }
+<<<<<<< HEAD
         FaultKind::IllegalAddress { .. } => Cause::IllegalAddress,
         FaultKind::Misaligned { .. } => Cause::Misaligned,
         FaultKind::InvalidAddressSpace { .. } => Cause::WrongAddressSpace,
@@ -29,6 +30,15 @@ pub(crate) fn classify(fault: KernelFault, ended: &[Range<u64>]) -> Result<(Caus
         FaultKind::InvalidPc { .. } => Cause::BadPc,
         FaultKind::IllegalInstruction { .. } => Cause::IllegalInstruction,
         FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock => Cause::Deadlock,
+=======
+        FaultKind::Assert { .. } => (code::ASSERT, 0),
+        FaultKind::StackOverflow { .. } => (code::HARDWARE_STACK_ERROR, 13),
+        FaultKind::InvalidPc { .. } => (code::INVALID_PC, 13),
+        FaultKind::IllegalInstruction { .. } => (code::ILLEGAL_INSTRUCTION, 13),
+        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. } => {
+            (code::LAUNCH_TIMEOUT, 0)
+        }
+>>>>>>> clients
     };
     if let FaultKind::Assert { .. } = &fault.kind {
         // The runtime prints a failed assertion on the program's error stream.
@@ -36,6 +46,18 @@ pub(crate) fn classify(fault: KernelFault, ended: &[Range<u64>]) -> Result<(Caus
     }
     print(&fault.printed);
     Ok((cause, fault.counts))
+}
+
+/// Says why a launch did not end: a device would run it on.
+pub(crate) fn report_endless(kernel: &str, fault: &KernelFault) {
+    if matches!(
+        fault.kind,
+        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. }
+    ) {
+        crate::diagnostics::say(&format!(
+            "{kernel} ends with CUDA_ERROR_LAUNCH_TIMEOUT: {fault}"
+        ));
+    }
 }
 
 /// The illegal instruction of launches with more threads than the machine file allows. PTX cannot

@@ -62,6 +62,9 @@ impl Ranges<'_> {
             code::UNKNOWN
         })?;
         self.memory.set_cache_base(index, cache_base);
+        if range.open {
+            self.memory.set_written_by_others(index);
+        }
         self.starts.push(range.start);
         self.at.push(at);
         self.bytes.push(bytes);

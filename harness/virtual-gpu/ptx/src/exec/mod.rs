@@ -27,6 +27,7 @@ mod rows;
 mod run;
 mod sequential;
 mod special;
+mod spin;
 mod tensor;
 mod timing;
 mod values;

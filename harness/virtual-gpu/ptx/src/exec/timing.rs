@@ -15,12 +15,13 @@ impl Machine<'_, '_, '_> {
         let (class, lanes) = (info.class as usize, u64::from(active.count_ones()));
         self.counts.warp_instructions[class] += 1;
         self.counts.lane_instructions[class] += lanes;
-        // An instruction without active lanes is charged too; otherwise a loop of them never ends.
-        match self.budget.checked_sub(lanes.max(1)) {
+        self.executed += lanes.max(1);
+        // Warps are charged and not lanes: the host's time for both is the same.
+        match self.budget.checked_sub(1) {
             Some(left) => self.budget = left,
             None => {
-                let lane_instructions = self.launch.limits.lane_instructions;
-                return Err(FaultKind::LaunchTimeout { lane_instructions });
+                let warp_instructions = self.launch.limits.warp_instructions;
+                return Err(FaultKind::LaunchTimeout { warp_instructions });
             }
         }
         Ok(())
