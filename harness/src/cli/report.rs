@@ -7,10 +7,11 @@ use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
 use super::common::exit_codes_help;
+use super::output::write_whole;
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{newest, report_options, rescore};
+use crate::judge::{Repair, newest, report_options, rescore};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -38,6 +39,12 @@ pub struct Args {
     /// intervals, levels and words follow from them by the rules of today.
     #[arg(long)]
     rescore: bool,
+    /// Store the scores of a run that crashed in its record
+    ///
+    /// Without this flag a report changes no record: the scores of a crashed run are computed anew
+    /// for each report.
+    #[arg(long)]
+    repair: bool,
     /// Output format
     #[arg(
         long,
@@ -81,7 +88,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         known: format_names().into_iter().map(str::to_owned).collect(),
     })?;
     args.check_format()?;
-    let mut opened = newest(&args.records)?;
+    let repair = if args.repair { Repair::Yes } else { Repair::No };
+    let mut opened = newest(&args.records, repair)?;
     // Several records were scored together.
     if args.rescore && args.records.len() == 1 {
         rescore(&mut opened.run, &[]).map_err(|error| ExpectedError::RecordUnreadable {
@@ -117,7 +125,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     match &args.output {
         None => ui.print_bytes(&text)?,
         Some(path) => {
-            std::fs::write(path, &text).map_err(|e| ExpectedError::from_write(path, e))?;
+            write_whole(path, &text)?;
         }
     }
     Ok(ExitCode::Done)
