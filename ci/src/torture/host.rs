@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::CiError;
 
 /// A profile that takes a few seconds.
-const PROFILE: &str = include_str!("../../../harness/tests/data/short.toml");
+const PROFILE: &str = include_str!("../../../harness/tests/it/data/short.toml");
 const STEP: Duration = Duration::from_millis(20);
 
 /// A device and the folders of its runs. All are removed when it is dropped.

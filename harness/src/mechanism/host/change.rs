@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::{Control, ControlError};
 use super::daemon::DaemonConfig;
-use crate::device::mig::{Instance, MigMode, Placement};
+use crate::device::mig::{Instance, Placement};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
