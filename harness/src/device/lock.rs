@@ -19,8 +19,11 @@ use rustix::fs::{OFlags, major, minor};
 pub const GUARD_ARG: &str = "__guard";
 /// Errors with which a folder refuses a new file.
 const CLOSED: [ErrorKind; 2] = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem];
-/// Longest wait for a guard process, and the time between two attempts.
+/// Longest wait for a guard process.
 const GUARD_LIMIT: Duration = Duration::from_secs(10);
+/// Longest wait for a holder that has ended or released the lock while it was looked for. A process
+/// that a dead run had just forked keeps a copy of the lock until it runs its program.
+const ENDED_LIMIT: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(20);
 
 /// Holds the GPU until it is dropped or the process ends.
@@ -83,7 +86,7 @@ impl GpuLock {
             path: path.display().to_string(),
             source,
         };
-        let mut patience = GUARD_LIMIT.as_millis() / STEP.as_millis();
+        let mut waited = Duration::ZERO;
         loop {
             let file = open(&path).map_err(io)?;
             match file.try_lock() {
@@ -92,15 +95,14 @@ impl GpuLock {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     let holder = holder(&file);
-                    let is_guard = holder.is_some_and(is_guard);
-                    if !is_guard || patience == 0 {
+                    if waited >= patience_with(holder) {
                         return Err(LockError::Held {
                             uuid: uuid.to_owned(),
                             holder: describe(holder, &file),
                         });
                     }
-                    patience -= 1;
                     std::thread::sleep(STEP);
+                    waited += STEP;
                 }
                 Err(TryLockError::Error(source)) => return Err(io(source)),
             }
@@ -178,10 +180,16 @@ fn describe(holder: Option<u32>, file: &File) -> String {
     }
 }
 
-fn is_guard(pid: u32) -> bool {
-    let process = i32::try_from(pid).ok().map(Process::new);
-    let arguments = process.and_then(|process| process.ok()?.cmdline().ok());
-    arguments.is_some_and(|all| all.get(1).is_some_and(|first| first == GUARD_ARG))
+/// How long to wait for a holder. Another run is not waited for.
+fn patience_with(holder: Option<u32>) -> Duration {
+    let process = holder.and_then(|pid| Process::new(i32::try_from(pid).ok()?).ok());
+    // A process that has ended and was not waited for has no arguments.
+    let arguments = process.and_then(|process| process.cmdline().ok());
+    match arguments.as_deref() {
+        None | Some([]) => ENDED_LIMIT,
+        Some([_, first, ..]) if first == GUARD_ARG => GUARD_LIMIT,
+        Some(_) => Duration::ZERO,
+    }
 }
 
 #[cfg(test)]
