@@ -289,7 +289,7 @@ fn what_a_users_program_started_ends_with_a_killed_run() -> TestResult {
         let of_run = crate::support::processes_with(&host.host.lab.arg("state"));
         of_run
             .iter()
-            .filter(|line| line.contains("sleep 1000"))
+            .filter(|line| line.trim() == "sleep 1000")
             .count()
     };
     wait_during(&mut run, "the program", || sleepers() == 2)?;
