@@ -14,7 +14,7 @@ use super::predicting::OutputFlag;
 use super::ui::Ui;
 use crate::claims::page::{self, Judged};
 use crate::error::ExpectedError;
-use crate::judge::open_scored;
+use crate::judge::{Repair, open_scored};
 use crate::plan::ledger;
 
 /// The exit codes of this verb.
@@ -67,7 +67,7 @@ enum ClaimsFormat {
 /// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let ledger = ledger()?;
-    let opened = args.records.iter().map(|dir| open_scored(dir));
+    let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
     let judged = opened.iter().map(|one| Judged {
         name: one.dir.display().to_string(),

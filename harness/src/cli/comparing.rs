@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use gpubench_compare::Session;
 use gpubench_record::ExitCode;
 
+use super::output::write_whole;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::Opened;
@@ -48,9 +49,7 @@ impl OutputFlag {
     pub fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
         match &self.output {
             None => ui.print(text),
-            Some(path) => {
-                std::fs::write(path, text).map_err(|error| ExpectedError::from_write(path, error))
-            }
+            Some(path) => write_whole(path, text.as_bytes()),
         }
     }
 }

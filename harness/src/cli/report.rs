@@ -8,10 +8,11 @@ use gpubench_reports::{RenderOptions, Selection, View, format};
 
 use super::common::exit_codes_help;
 use super::comparing::{of_records, say_warnings};
+use super::output::write_whole;
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{newest, report_options, verified};
+use crate::judge::{Repair, newest, report_options, verified};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -38,8 +39,14 @@ pub struct Args {
     ///
     /// Prints what is wrong, and ends with 4 if anything is. Every other use names the same on
     /// stderr and in its output.
-    #[arg(long, conflicts_with_all = ["full", "why", "mechanism", "axis", "output", "format"])]
+    #[arg(long, conflicts_with_all = ["full", "why", "mechanism", "axis", "output", "format", "repair"])]
     verify: bool,
+    /// Store the scores of a run that crashed in its record
+    ///
+    /// Without this flag a report changes no record: the scores of a crashed run are computed anew
+    /// for each report.
+    #[arg(long)]
+    repair: bool,
     /// Output format
     #[arg(
         long,
@@ -86,7 +93,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if args.verify {
         return verify(&args.records, ui);
     }
-    let opened = newest(&args.records)?;
+    let repair = if args.repair { Repair::Yes } else { Repair::No };
+    let opened = newest(&args.records, repair)?;
     let selection = args.selection(&opened.run)?;
     let view = match (&args.why, args.full) {
         (Some(_), _) => View::Why,
@@ -115,7 +123,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     match &args.output {
         None => ui.print_bytes(&text)?,
         Some(path) => {
-            std::fs::write(path, &text).map_err(|e| ExpectedError::from_write(path, e))?;
+            write_whole(path, &text)?;
         }
     }
     Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_record::RunRecord;
+use gpubench_reports::Record;
 use gpubench_reports::store::{
     CHECKSUMS_FILE, RECORD_FILE, files_with_checksum, finish, seal, write_record_json,
 };
-use gpubench_reports::{Record, StoreError};
 
 use super::expected;
 use super::integrity::score_again;
@@ -30,14 +30,27 @@ pub struct Opened {
     pub is_doubtful: bool,
 }
 
-/// Opens a record. A run that left no scores is scored now, by the same rules.
+/// Whether the scores of a crashed run are written into its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// The record stays as it is.
+    No,
+    /// They are written.
+    Yes,
+}
+
+/// Opens a record. A run that left no scores is scored now, by the same rules. A run that is still
+/// going is scored as far as it got.
 ///
 /// # Errors
-/// When it cannot be opened or scored.
-pub fn open_scored(dir: &Path) -> Result<Opened, ExpectedError> {
+/// When it cannot be opened, scored or repaired.
+pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> {
     let record = open(dir)?;
     let checked = if record.is_rebuilt() {
-        let (run, warnings) = conclude_crashed(dir)?;
+        let (run, warnings) = match repair {
+            Repair::No => score_folder(dir).map_err(|error| unscored(dir, &error))?,
+            Repair::Yes => store(dir, unscored)?,
+        };
         Checked {
             run,
             warnings,
@@ -116,11 +129,11 @@ pub fn verified(dir: &Path) -> Result<Verified, ExpectedError> {
 /// Opens these records and returns the newest, which also counts the fault trials of the others.
 ///
 /// # Errors
-/// When one of them cannot be opened or scored.
-pub fn newest(dirs: &[PathBuf]) -> Result<Opened, ExpectedError> {
+/// When one of them cannot be opened, scored or repaired.
+pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError> {
     let mut all = Vec::new();
     for dir in dirs {
-        all.push(open_scored(dir)?);
+        all.push(open_scored(dir, repair)?);
     }
     // All times are UTC in one format, so the order of the texts is the order in time.
     all.sort_by(|a, b| {
@@ -155,37 +168,27 @@ fn unscored(dir: &Path, error: &JudgeError) -> ExpectedError {
     }
 }
 
-/// Finishes a crashed run: stores its samples, scores its cells and writes its record, marked
-/// incomplete. A run that is still going is scored as far as it got. A folder that cannot be
-/// written is scored in memory.
-fn conclude_crashed(dir: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
-    let finished = finish(dir);
-    let (run, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
-    let written = finished.and_then(|done| {
-        warnings.extend(done.warnings);
-        write_record_json(dir, &run)?;
-        seal(dir)
-    });
-    match written {
-        Ok(()) | Err(StoreError::InUse { .. }) => {}
-        Err(error) => warnings.push(format!("the record stays as the crash left it: {error}")),
-    }
-    Ok((run, warnings))
-}
-
 /// Turns the logs of a run that just ended into Parquet, scores it and writes its record.
 ///
 /// # Errors
 /// When the folder cannot be written, or the record contradicts itself.
 pub fn conclude(out: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
-    let done = finish(out).map_err(|error| expected::from_store(out, error))?;
-    let (record, mut warnings) = score_folder(out).map_err(|error| ExpectedError::Internal {
-        what: format!("the record in {} cannot be scored: {error}", out.display()),
-    })?;
+    store(out, |dir, error| ExpectedError::Internal {
+        what: format!("the record in {} cannot be scored: {error}", dir.display()),
+    })
+}
+
+/// Turns logs into Parquet, scores them and writes the record.
+fn store(
+    dir: &Path,
+    unscored: impl FnOnce(&Path, &JudgeError) -> ExpectedError,
+) -> Result<(RunRecord, Vec<String>), ExpectedError> {
+    let done = finish(dir).map_err(|error| expected::from_store(dir, error))?;
+    let (record, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
     warnings.extend(done.warnings);
-    write_record_json(out, &record)
-        .and_then(|()| seal(out))
-        .map_err(|error| expected::from_store(out, error))?;
+    write_record_json(dir, &record)
+        .and_then(|()| seal(dir))
+        .map_err(|error| expected::from_store(dir, error))?;
     Ok((record, warnings))
 }
 

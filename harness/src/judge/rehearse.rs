@@ -56,7 +56,8 @@ pub struct Rehearsed {
     pub remedy: Option<String>,
 }
 
-/// Rehearses every mechanism of the profile's plan; skipped ones are listed with their reason.
+/// Rehearses every mechanism of the profile's plan; skipped ones are listed with their reason. Also
+/// returns what the user should know.
 ///
 /// # Errors
 /// When no mechanism can run, or the host is not restored.
@@ -64,8 +65,8 @@ pub fn rehearse(
     session: &DeviceSession,
     options: &HostOptions,
     profile: &Profile,
-) -> Result<Vec<Rehearsed>, ExpectedError> {
-    let journal = journal::journal_of(session)?;
+) -> Result<(Vec<Rehearsed>, Vec<String>), ExpectedError> {
+    let (journal, notes) = journal::journal_of(session)?;
     let facts = host_facts::of_session(session, options, profile);
     let capabilities = capabilities(&facts, profile);
     let plan = plan::plan(profile, &capabilities, &ptx_hash())?;
@@ -89,7 +90,7 @@ pub fn rehearse(
         reason: Some(skip.reason.clone()),
         remedy: skip.remedy.clone(),
     }));
-    Ok(rehearsed)
+    Ok((rehearsed, notes))
 }
 
 fn rehearse_one(

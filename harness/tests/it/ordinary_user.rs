@@ -119,16 +119,17 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
 
-/// The lock file of the device and its text, once it has any.
-fn holder(host: &Host) -> Result<(PathBuf, String), Error> {
+/// The lock file of the device, once a run holds it.
+fn held_lock(host: &Host) -> Result<PathBuf, Error> {
     let folder = host.device.folder()?;
     let mut found = None;
     wait_for("a holder of the lock", || {
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        found = entries.map(|entry| entry.path()).find_map(|path| {
+        found = entries.map(|entry| entry.path()).find(|path| {
             let is_lock = path.extension().is_some_and(|end| end == "lock");
-            let text = std::fs::read_to_string(&path).ok()?;
-            (is_lock && !text.is_empty()).then(|| (path, text.trim().to_owned()))
+            let inode = path.metadata().map_or(0, |meta| meta.ino());
+            let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+            is_lock && locks.contains(&format!(":{inode} "))
         });
         found.is_some()
     })?;
@@ -170,16 +171,15 @@ fn a_second_run_is_refused_and_the_holder_is_named() -> TestResult {
             &profile,
         ];
         let mut run = host.gpubench(first, &run).spawn()?;
-        let (lock, holder) = holder(&host)?;
-        assert_eq!(holder, format!("process {}", run.id()));
-        // Despite the umask every user can read and take the lock.
-        let mode = std::fs::metadata(lock)?.permissions().mode();
-        assert_eq!(mode & 0o777, 0o666, "{first:?}");
+        let lock = std::fs::metadata(held_lock(&host)?)?;
+        // Despite the umask every user can read, and so take, the lock; no user writes to it.
+        assert_eq!(lock.permissions().mode() & 0o777, 0o644, "{first:?}");
+        assert_eq!(lock.len(), 0);
         let refused = finish(host.rehearse(second, "mps"))?;
         let stderr = &refused.stderr;
         assert_eq!(refused.code, Some(3), "{second:?}: {stderr}");
         assert!(
-            stderr.contains(&format!("is in use by {holder}")),
+            stderr.contains(&format!("is in use by process {}", run.id())),
             "{stderr}"
         );
         wait_for_a_cell(&host, first, &mut run)?;
