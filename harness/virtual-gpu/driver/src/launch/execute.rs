@@ -54,12 +54,8 @@ pub fn execute(
         let (execution, sampled) = match done {
             Ok(done) => done,
             Err(fault) => {
-<<<<<<< HEAD
-                let (fault, counts) = classify(*fault, &run.ranges.ended)?;
-=======
                 report_endless(&function.name, &fault);
-                let (fault, counts) = classify(*fault)?;
->>>>>>> clients
+                let (fault, counts) = classify(*fault, &run.ranges.ended)?;
                 let execution = Execution {
                     counts,
                     ..Execution::default()

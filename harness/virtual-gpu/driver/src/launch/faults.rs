@@ -19,7 +19,6 @@ pub(crate) fn classify(fault: KernelFault, ended: &[Range<u64>]) -> Result<(Caus
         FaultKind::IllegalAddress { addr, .. } if ended.iter().any(|of| of.contains(addr)) => {
             Cause::ExporterEnd
         }
-<<<<<<< HEAD
         FaultKind::IllegalAddress { .. } => Cause::IllegalAddress,
         FaultKind::Misaligned { .. } => Cause::Misaligned,
         FaultKind::InvalidAddressSpace { .. } => Cause::WrongAddressSpace,
@@ -29,16 +28,9 @@ pub(crate) fn classify(fault: KernelFault, ended: &[Range<u64>]) -> Result<(Caus
         FaultKind::StackOverflow { .. } => Cause::StackOverflow,
         FaultKind::InvalidPc { .. } => Cause::BadPc,
         FaultKind::IllegalInstruction { .. } => Cause::IllegalInstruction,
-        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock => Cause::Deadlock,
-=======
-        FaultKind::Assert { .. } => (code::ASSERT, 0),
-        FaultKind::StackOverflow { .. } => (code::HARDWARE_STACK_ERROR, 13),
-        FaultKind::InvalidPc { .. } => (code::INVALID_PC, 13),
-        FaultKind::IllegalInstruction { .. } => (code::ILLEGAL_INSTRUCTION, 13),
         FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. } => {
-            (code::LAUNCH_TIMEOUT, 0)
+            Cause::Deadlock
         }
->>>>>>> clients
     };
     if let FaultKind::Assert { .. } = &fault.kind {
         // The runtime prints a failed assertion on the program's error stream.
