@@ -12,6 +12,7 @@ mod device_session;
 mod device_speed;
 pub mod expected;
 mod fault_trials;
+pub mod fidelity;
 pub mod host_facts;
 pub mod host_report;
 pub mod journal;

@@ -21,6 +21,7 @@ mod fault_catalogue;
 mod fault_owners;
 mod faults;
 mod faults_device;
+mod fidelity;
 mod fleets;
 mod golden_records;
 mod hami;

@@ -38,10 +38,14 @@ pub const BUILT_IN: &[(&str, &str)] = &[
         "h200",
         include_str!("../../../../../profiles/machines/h200.toml"),
     ),
+    (
+        "b200",
+        include_str!("../../../../../profiles/machines/b200.toml"),
+    ),
 ];
 
 /// The machine that `--device virtual` selects.
-pub const DEFAULT: &str = "hopper";
+pub const DEFAULT: &str = "h100-80";
 
 /// One virtual machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
