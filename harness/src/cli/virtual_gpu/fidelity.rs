@@ -91,9 +91,9 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let machines = records.iter().map(|(name, run)| {
         let machine = fidelity::machine_name(name, run, args.machine.as_deref())?;
         let size = fidelity::size(&fidelity::load(&machine)?);
-        Ok((machine, size))
+        Ok::<_, ExpectedError>((machine, size))
     });
-    let machines = machines.collect::<Result<Vec<_>, ExpectedError>>()?;
+    let machines = machines.collect::<Result<Vec<_>, _>>()?;
     let scratch = tempfile::Builder::new()
         .prefix("gpubench-fidelity-")
         .tempdir();

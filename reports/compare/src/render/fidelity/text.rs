@@ -21,7 +21,7 @@ pub(super) fn text(table: &Fidelity) -> String {
             }
         }
     }
-    text += "\n! more optimistic than the hardware   x outside its bounds   ? open in the record\n";
+    text += "\n! more optimistic than hardware   x outside its bounds   ? open in the record\n";
     for sentence in summary(table) {
         text += &(wrap(&sentence, 2) + "\n");
     }
@@ -30,7 +30,7 @@ pub(super) fn text(table: &Fidelity) -> String {
 
 /// The line of a row, and its reason below it. A name that is too long has a line of its own.
 fn row_lines(row: &Row) -> String {
-    const NAME_MAX: usize = 39;
+    const NAME_MAX: usize = 36;
     let Some(check) = row.worst() else {
         return String::new();
     };
@@ -55,7 +55,7 @@ fn row_lines(row: &Row) -> String {
 
 /// One line of the table. A text that is too long for its column moves those after it.
 fn line(sign: &str, name: &str, [figure, real, model, error]: [&str; 4]) -> String {
-    let line = format!("{sign} {name:<39} {figure:<14} {real:>7} {model:>8} {error:>7}");
+    let line = format!("{sign} {name:<36} {figure:<14} {real:>7} {model:>8} {error:>7}");
     let line = line.trim_end();
     if line.chars().count() <= COLUMNS {
         line.to_owned()
