@@ -11,9 +11,8 @@ macro_rules! embedded {
 }
 
 /// The machines embedded in the binary: name and text.
-pub const BUILT_IN: &[(&str, &str)] = embedded![
-    "hopper", "turing", "a100-80", "h100-80", "h200", "b200",
-];
+pub const BUILT_IN: &[(&str, &str)] =
+    embedded!["hopper", "turing", "a100-80", "h100-80", "h200", "b200",];
 
 /// The machine that `--device virtual` selects.
 pub const DEFAULT: &str = "h100-80";
