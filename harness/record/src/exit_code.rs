@@ -22,11 +22,12 @@ pub enum ExitCode {
     OutputFailed,
     /// The state of the host could not be restored.
     NotRestored,
-    /// Inconclusive, from `diff` or from `matrix --strict`.
+    /// Inconclusive, from `diff` or from `matrix --strict`; or a model differs from hardware in a row
+    /// that is not listed.
     Inconclusive,
     /// The records cannot be compared.
     NotComparable,
-    /// Isolation got worse.
+    /// Isolation got worse, or a model claims more of it than hardware gives.
     Regression,
     /// Interrupted by the user.
     Interrupted,
@@ -83,10 +84,14 @@ impl ExitCode {
             }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
-            Self::Inconclusive => "inconclusive (diff, outliers, matrix --strict)",
+            Self::Inconclusive => {
+                "inconclusive (diff, outliers, matrix --strict), or a model differs from hardware \
+                 (virtual-gpu fidelity)"
+            }
             Self::NotComparable => "records cannot be compared (diff)",
             Self::Regression => {
-                "isolation got worse (diff), or a GPU differs from its peers (outliers)"
+                "isolation got worse (diff), a GPU differs from its peers (outliers), or a model is \
+                 optimistic (virtual-gpu fidelity)"
             }
             Self::Interrupted => "interrupted by Ctrl-C or SIGTERM",
         }

@@ -13,6 +13,7 @@ mod device_speed;
 pub mod expected;
 pub mod fault_answers;
 mod fault_trials;
+pub mod fidelity;
 pub mod guard_process;
 pub mod host_facts;
 pub mod host_report;

@@ -40,10 +40,11 @@ const MECHANISMS: [(&str, u32); 9] = [
 ];
 
 /// The mechanisms that a machine does not support.
-const LACKING: [(&str, &[&str]); 5] = [
+const LACKING: [(&str, &[&str]); 6] = [
     ("hopper", &[]),
+    ("b200", &[]),
     ("h200", &[]),
-    ("h100-80", &["mps-static", "mps-memory", "hami"]),
+    ("h100-80", &["mps-static", "mps-memory"]),
     ("a100-80", &["mps-static", "mps-memory", "hami"]),
     (
         "turing",

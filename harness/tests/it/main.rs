@@ -23,6 +23,7 @@ mod fault_owners;
 mod fault_records;
 mod faults;
 mod faults_device;
+mod fidelity;
 mod fleets;
 mod golden_records;
 mod guard_process;

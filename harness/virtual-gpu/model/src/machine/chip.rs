@@ -12,6 +12,9 @@ use crate::state::InFlight;
 pub struct Gpu {
     /// Product name; begins with `Virtual`.
     pub product: String,
+    /// Names under which NVML reports the real boards that the file models.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boards: Vec<String>,
     /// `major.minor`.
     pub compute_capability: String,
     /// Driver version; carries `virtual`.

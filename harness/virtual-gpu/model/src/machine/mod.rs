@@ -1,5 +1,6 @@
 //! Machine files: the description of a virtual device, one TOML file each in `profiles/machines/`.
 
+mod built_in;
 mod chip;
 mod circumstances;
 mod error;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::simulation::Rules;
+pub use built_in::{BUILT_IN, DEFAULT};
 pub use chip::{Gpu, Memory, Resident};
 pub use circumstances::{Circumstances, Virtualization};
 pub use error::MachineError;
@@ -20,33 +22,6 @@ use error::{read, wrong};
 use faults::Faults;
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
-
-/// The machines embedded in the binary: name and text.
-pub const BUILT_IN: &[(&str, &str)] = &[
-    (
-        "hopper",
-        include_str!("../../../../../profiles/machines/hopper.toml"),
-    ),
-    (
-        "turing",
-        include_str!("../../../../../profiles/machines/turing.toml"),
-    ),
-    (
-        "a100-80",
-        include_str!("../../../../../profiles/machines/a100-80.toml"),
-    ),
-    (
-        "h100-80",
-        include_str!("../../../../../profiles/machines/h100-80.toml"),
-    ),
-    (
-        "h200",
-        include_str!("../../../../../profiles/machines/h200.toml"),
-    ),
-];
-
-/// The machine that `--device virtual` selects.
-pub const DEFAULT: &str = "hopper";
 
 /// One virtual machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
