@@ -1,16 +1,17 @@
 //! `gpubench report`: renders a record, also an incomplete one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use gpubench_record::{ExitCode, RunRecord};
+use gpubench_reports::store::write_anonymized;
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
 use super::common::exit_codes_help;
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{newest, report_options, rescore};
+use crate::judge::{expected, newest, open_scored, report_options, rescore};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -68,6 +69,17 @@ pub struct Args {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write a copy of the record without host names, UUIDs, users and commands to this new folder
+    ///
+    /// The copy has figures, telemetry and samples, and can be read like any record. Each UUID has a
+    /// substitute, the same in every copy. Labels, commands and events.jsonl are left out. The names
+    /// of the profile and of files in it stay.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["rescore", "format", "full", "mechanism", "axis", "why", "output"],
+    )]
+    anonymize: Option<PathBuf>,
 }
 
 /// Renders and prints.
@@ -81,6 +93,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         known: format_names().into_iter().map(str::to_owned).collect(),
     })?;
     args.check_format()?;
+    if let Some(target) = &args.anonymize {
+        return anonymize(&args.records, target, ui);
+    }
     let mut opened = newest(&args.records)?;
     // Several records were scored together.
     if args.rescore && args.records.len() == 1 {
@@ -120,6 +135,29 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             std::fs::write(path, &text).map_err(|e| ExpectedError::from_write(path, e))?;
         }
     }
+    Ok(ExitCode::Done)
+}
+
+/// Writes an anonymized copy of one record to a new folder.
+fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let [record] = records else {
+        return Err(ExpectedError::Usage {
+            problem: format!("--anonymize copies one record, and {} are named", records.len()),
+            remedy: Some("copy each to a folder of its own".to_owned()),
+        });
+    };
+    let opened = open_scored(record)?;
+    // A folder that exists may have files with the names that the copy lacks.
+    if target.exists() {
+        return Err(ExpectedError::Usage {
+            problem: format!("--anonymize: {} exists", target.display()),
+            remedy: Some("name a folder that does not exist".to_owned()),
+        });
+    }
+    std::fs::create_dir_all(target).map_err(|error| ExpectedError::from_write(target, error))?;
+    let copied = write_anonymized(&opened.record, &opened.run, target);
+    copied.map_err(|error| expected::from_store(target, error))?;
+    ui.note(&format!("anonymized copy: {}", target.display()));
     Ok(ExitCode::Done)
 }
 
