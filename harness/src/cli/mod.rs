@@ -4,6 +4,7 @@
 //! [`exit_codes`].
 
 pub mod advise;
+mod anonymize;
 mod after_cells;
 pub mod claims;
 pub mod cleanup;

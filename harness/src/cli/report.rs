@@ -1,17 +1,17 @@
 //! `gpubench report`: renders a record, also an incomplete one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use gpubench_record::{ExitCode, RunRecord};
-use gpubench_reports::store::write_anonymized;
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
+use super::anonymize::anonymize;
 use super::common::exit_codes_help;
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{expected, newest, open_scored, report_options, rescore};
+use crate::judge::{newest, report_options, rescore};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -135,29 +135,6 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             std::fs::write(path, &text).map_err(|e| ExpectedError::from_write(path, e))?;
         }
     }
-    Ok(ExitCode::Done)
-}
-
-/// Writes an anonymized copy of one record to a new folder.
-fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let [record] = records else {
-        return Err(ExpectedError::Usage {
-            problem: format!("--anonymize copies one record, and {} are named", records.len()),
-            remedy: Some("copy each to a folder of its own".to_owned()),
-        });
-    };
-    let opened = open_scored(record)?;
-    // A folder that exists may have files with the names that the copy lacks.
-    if target.exists() {
-        return Err(ExpectedError::Usage {
-            problem: format!("--anonymize: {} exists", target.display()),
-            remedy: Some("name a folder that does not exist".to_owned()),
-        });
-    }
-    std::fs::create_dir_all(target).map_err(|error| ExpectedError::from_write(target, error))?;
-    let copied = write_anonymized(&opened.record, &opened.run, target);
-    copied.map_err(|error| expected::from_store(target, error))?;
-    ui.note(&format!("anonymized copy: {}", target.display()));
     Ok(ExitCode::Done)
 }
 

@@ -119,6 +119,7 @@ mod tests {
     use gpubench_record::user_victim::{Reports, UserVictim};
     use gpubench_record::{Proof, ProofTime, RunRecord};
 
+    use super::scrub::HOMES;
     use super::{REMOVED, write_anonymized};
     use crate::Record;
     use crate::sample_records;
@@ -139,7 +140,8 @@ mod tests {
         let mut run = sample_records::real();
         run.device.uuid = UUID.to_owned();
         let provenance = &mut run.provenance;
-        provenance.command = vec!["gpubench".into(), "--out=/home/alice/nights".into()];
+        let home = format!("{}alice", HOMES[0]);
+        provenance.command = vec!["gpubench".into(), format!("--out={home}/nights")];
         provenance.visible_devices = Some(format!("{UUID}: this device"));
         let host = &mut provenance.host;
         host.insert("hostname".into(), "build-7.acme.example".into());
@@ -157,7 +159,7 @@ mod tests {
                 t_ns: None,
                 check: "processes on the device".into(),
                 holds: true,
-                evidence: "/home/alice/serve.py maps libcuda".into(),
+                evidence: format!("{home}/serve.py maps libcuda"),
                 hardware: false,
                 limiter: false,
             }];
