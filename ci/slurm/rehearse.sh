@@ -22,12 +22,13 @@ fail() {
     exit 1
 }
 
-# Processes of a node's jobs and of its daemon's helpers: their environment names both.
+# A node's daemon, the daemons of its steps, and the processes of its jobs: their environment names
+# this rehearsal and the node.
 processes_of() {
     local environ
     for environ in /proc/[0-9]*/environ; do
         if grep -qzxF "SLURM_CONF=$folder/slurm.conf" "$environ" 2>/dev/null &&
-            grep -qzxF "SLURMD_NODENAME=$1" "$environ" 2>/dev/null; then
+            grep -qzxE "(SLURMD_NODENAME|REHEARSED_NODE)=$1" "$environ" 2>/dev/null; then
             environ=${environ#/proc/}
             echo "${environ%/environ}"
         fi
@@ -41,17 +42,16 @@ stop() {
     done
     wait 2>/dev/null || true
     [ "$status" = 0 ] || say "stopped with status $status"
-    rm -rf "$folder"
+    [ -n "${GPUBENCH_KEEP:-}" ] || rm -rf "$folder"
 }
 trap stop EXIT
 
-# Starts a daemon in the foreground, as a background job of this script; its id is in `started`.
+# Starts a daemon in the foreground, as a background job of this script.
 start() {
     local name=$1
     shift
     "$@" >"$folder/log/$name.txt" 2>&1 &
-    started=$!
-    daemons+=("$started")
+    daemons+=("$!")
 }
 
 # Waits until a command succeeds.
@@ -104,8 +104,11 @@ NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=16821 CPUs=$cores Gres=gp
 NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=16822 CPUs=$cores Gres=gpu:virtual:1
 PartitionName=gpu Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE
 CONF
-# Without File: the virtual GPU has no device node.
-printf 'NodeName=n%s Name=gpu Type=virtual Count=1\n' 1 2 >"$folder/gres.conf"
+# The virtual GPU has no device node; Slurm counts files, and this one stands for it.
+for node in n1 n2; do
+    : >"$folder/gpu-$node"
+    echo "NodeName=$node Name=gpu Type=virtual File=$folder/gpu-$node"
+done >"$folder/gres.conf"
 export SLURM_CONF="$folder/slurm.conf"
 
 start munged munged --foreground --force --key-file="$folder/munge.key" \
@@ -113,9 +116,8 @@ start munged munged --foreground --force --key-file="$folder/munge.key" \
     --log-file="$folder/log/munged.log" --seed-file="$folder/munge.seed"
 until_true "munged answers" 20 test -S "$folder/munge.socket"
 start slurmctld slurmctld -D -c -f "$folder/slurm.conf"
-start slurmd-n1 slurmd -D -N n1 -f "$folder/slurm.conf"
-node_daemon=$started
-start slurmd-n2 slurmd -D -N n2 -f "$folder/slurm.conf"
+start slurmd-n1 env REHEARSED_NODE=n1 slurmd -D -N n1 -f "$folder/slurm.conf"
+start slurmd-n2 env REHEARSED_NODE=n2 slurmd -D -N n2 -f "$folder/slurm.conf"
 
 state_is() { [[ $(scontrol show node "$1" 2>/dev/null) = *"State=$2"* ]]; }
 until_true "n1 is idle" 60 state_is n1 IDLE
@@ -136,9 +138,12 @@ measures() {
 }
 until_true "a task measures on $killed" 120 measures
 say "killing $killed, which runs task $task"
-# Its processes are killed first: a daemon that lives would report them as ended.
-kill -9 "$node_daemon"
-for pid in $(processes_of "$killed"); do kill -9 "$pid" 2>/dev/null || true; done
+# All at once, as when a host loses power: a daemon that lived longer than the processes of its job
+# would report that they ended.
+mapfile -t lost < <(processes_of "$killed")
+[ "${#lost[@]}" -ge 3 ] || fail "$killed has only ${#lost[@]} processes"
+kill -STOP "${lost[@]}"
+kill -9 "${lost[@]}"
 
 is_requeued() { [[ $(scontrol show job "$task") = *" Restarts=1 "* ]]; }
 until_true "$killed is down" 120 state_is "$killed" DOWN
