@@ -62,8 +62,8 @@ not_compared() {
     echo "$fact"
 }
 
-# The rows of a comparison in Markdown that got worse: mechanism, axis, pair and figure.
+# What got worse in a comparison in Markdown: mechanism, axis and pair, each once.
 worse_rows() {
-    grep '^| REGRESSED' "$1" | sed 's/\\//g' | cut -d '|' -f 3-7 | tr -s ' ' |
-        sed 's/^ //; s/ $//; s/ | / /g' | paste -sd ';' | sed 's/;/; /g'
+    grep '^| REGRESSED' "$1" | sed 's/\\//g' | cut -d '|' -f 3,4 | tr -s ' ' |
+        sed 's/^ //; s/ $//; s/ | / /' | sort -u | paste -sd ';' | sed 's/;/; /g'
 }

@@ -68,8 +68,9 @@ fn scrub_row(scrub: &Scrub, row: &mut TelemetryRow) {
 fn anonymized(scrub: &Scrub, run: &RunRecord) -> Result<RunRecord, serde_json::Error> {
     let mut run = run.clone();
     run.provenance.labels.clear();
-    let hostname = run.provenance.host.get_mut("hostname");
-    hostname.map(|name| REMOVED.clone_into(name));
+    if let Some(name) = run.provenance.host.get_mut("hostname") {
+        REMOVED.clone_into(name);
+    }
     let mut value = serde_json::to_value(&run)?;
     scrub_value(scrub, &mut value);
     serde_json::from_value(value)
