@@ -37,7 +37,7 @@ end() {
     cat "$out/night.md" >>"$summary"
     printf '%s\t%s\t%s\t%s\t%s\n' "$started" "$verdict" "$status" "${record##*/}" "$reason" \
         >>"$nights/nights.tsv"
-    annotate "$verdict" "gpubench: $reason"
+    annotate "$verdict" "$reason"
     printf 'nightly: %s (status %s): %s\n' "$verdict" "$status" "$reason"
     exit "$(exit_of "$verdict" "$status")"
 }

@@ -49,9 +49,10 @@ annotate() {
     fi
 }
 
-# The last line of a file that is not empty, without colours.
+# The last line of a file that is neither empty nor a hint, without colours.
 last_line() {
-    sed -e 's/\x1b\[[0-9;]*m//g' -e '/^[[:space:]]*$/d' "$1" | tail -n 1
+    sed -e 's/\x1b\[[0-9;]*m//g' -e '/^[[:space:]]*$/d' -e '/^hint: /d' -e 's/^error: //' "$1" |
+        tail -n 1
 }
 
 # Why two sides cannot be compared: the line of the Markdown that names the fact, or the last line of
