@@ -209,14 +209,26 @@ fn the_checks_refuse_wrong_files() {
     assert!(broken(&values, "enabled: false", "enabled: \"false\""));
     let values = of(Leaf::Hami, "hami-values.yaml");
     assert!(broken(&values, "Policy: force", "Policy: forced"));
-    assert!(broken(&values, "deviceSplitCount: 4", "deviceSplitCount: \"4\""));
+    assert!(broken(
+        &values,
+        "deviceSplitCount: 4",
+        "deviceSplitCount: \"4\""
+    ));
     assert!(broken(&values, "deviceSplitCount", "splitCount"));
     let claim = of(Leaf::Mps, "dra.yaml");
     assert!(broken(&claim, "strategy: MPS", "strategy: Mps"));
     assert!(broken(&claim, "strategy: MPS", "strategy: TimeSlicing"));
-    assert!(broken(&claim, "ThreadPercentage: 25", "ThreadPercentage: 125"));
+    assert!(broken(
+        &claim,
+        "ThreadPercentage: 25",
+        "ThreadPercentage: 125"
+    ));
     assert!(broken(&claim, "kind: GpuConfig", "kind: MigDeviceConfig"));
-    assert!(broken(&claim, "requests: [\"gpu\"]", "requests: [\"gpus\"]"));
+    assert!(broken(
+        &claim,
+        "requests: [\"gpu\"]",
+        "requests: [\"gpus\"]"
+    ));
     assert!(broken(&claim, "exactly:", "precisely:"));
     let claim = of(Leaf::TimeSlicingOperator, "dra.yaml");
     assert!(broken(&claim, "interval: Default", "interval: 2ms"));

@@ -4,8 +4,8 @@
 //! [`exit_codes`].
 
 pub mod advise;
-mod anonymize;
 mod after_cells;
+mod anonymize;
 pub mod claims;
 pub mod cleanup;
 pub mod common;

@@ -172,13 +172,20 @@ pub fn check_claim(spec: &Value, context: &str) {
         assert_eq!(config["requests"][0], request["name"], "{context}");
         assert_eq!(config["opaque"]["driver"], "gpu.nvidia.com", "{context}");
         let parameters = config["opaque"]["parameters"].clone();
-        check_gpu_config(serde_yaml_ng::from_value(parameters).expect(context), context);
+        check_gpu_config(
+            serde_yaml_ng::from_value(parameters).expect(context),
+            context,
+        );
     }
 }
 
 fn check_gpu_config(config: GpuConfig, context: &str) {
     let kind = (config.api_version.as_str(), config.kind.as_str());
-    assert_eq!(kind, ("resource.nvidia.com/v1beta1", "GpuConfig"), "{context}");
+    assert_eq!(
+        kind,
+        ("resource.nvidia.com/v1beta1", "GpuConfig"),
+        "{context}"
+    );
     let sharing = config.sharing;
     match (
         sharing.strategy.as_str(),

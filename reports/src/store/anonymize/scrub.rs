@@ -132,7 +132,10 @@ mod tests {
         for (text, expected) in [
             ("node7", "removed"),
             ("on node7: node7.", "on removed: removed."),
-            ("node71 node7a anode7 my_node7", "node71 node7a anode7 my_node7"),
+            (
+                "node71 node7a anode7 my_node7",
+                "node71 node7a anode7 my_node7",
+            ),
             ("/mnt/node7/x", "/mnt/removed/x"),
             ("\u{e9}node7 \u{2192}node7", "\u{e9}node7 \u{2192}removed"),
         ] {

@@ -10,10 +10,11 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     vec![
         ConfigFile {
             name: "hami-values.yaml",
-            purpose: "limits that hold also for a tenant alone, and one replica of the GPU for each \
+            purpose:
+                "limits that hold also for a tenant alone, and one replica of the GPU for each \
                       tenant: helm upgrade --install hami hami-charts/hami --values \
                       hami-values.yaml"
-                .to_owned(),
+                    .to_owned(),
             text: values(options),
         },
         ConfigFile {

@@ -14,15 +14,15 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     vec![
         ConfigFile {
             name: "mps-start.sh",
-            purpose:
-                "on a host without Kubernetes: sh mps-start.sh GPU-UUID".to_owned(),
+            purpose: "on a host without Kubernetes: sh mps-start.sh GPU-UUID".to_owned(),
             text: start(options),
         },
         ConfigFile {
             name: "mps-tenant.sh",
-            purpose: "runs a tenant in the environment of mps-start.sh, without which it has no MPS: \
+            purpose:
+                "runs a tenant in the environment of mps-start.sh, without which it has no MPS: \
                       sh mps-tenant.sh GPU-UUID COMMAND"
-                .to_owned(),
+                    .to_owned(),
             text: format!("{HEAD}shift\nexec \"$@\"\n"),
         },
         ConfigFile {
