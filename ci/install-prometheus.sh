@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates target/prometheus: prometheus, promtool and the node exporter of Debian's packages, unpacked
-# and not installed. Needs apt.
+# Creates target/prometheus: prometheus, promtool and the node exporter of Debian's packages,
+# unpacked and not installed. Needs apt.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home="$root/target/prometheus"

@@ -6,10 +6,10 @@
 #     bash ci/nightly/driver-upgrade.sh FOLDER after [FLAG OF gpubench matrix]...
 #     bash ci/nightly/driver-upgrade.sh FOLDER diff
 #
-# `after` ends with the comparison, so that `diff` only repeats it. A call that was interrupted goes on
-# where it stopped. GPUBENCH, GPUBENCH_DEVICE and GPUBENCH_PROFILE are those of nightly.sh;
-# GPUBENCH_SESSIONS is the number of sessions a side, 3 by default: with fewer no change is attributed.
-# Ends with the status of `gpubench diff`.
+# `after` ends with the comparison, so that `diff` only repeats it. A call that was interrupted goes
+# on where it stopped. GPUBENCH, GPUBENCH_DEVICE and GPUBENCH_PROFILE are those of nightly.sh;
+# GPUBENCH_SESSIONS is the number of sessions a side, 3 by default: with fewer no change is
+# attributed. Ends with the status of `gpubench diff`.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/verdict.sh"
 
@@ -24,8 +24,8 @@ usage() {
     exit 2
 }
 
-# The sessions of a side that are missing, with the calibration of the first one of all: only victims
-# that do the same work compare.
+# The sessions of a side that are missing, with the calibration of the first one of all: only
+# victims that do the same work compare.
 measure() {
     local side=$1 session record part calibration=()
     shift

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Rehearses nightly.sh on the virtual GPU: 20 nights, and on night 15 a driver whose MIG no longer
-# protects DRAM bandwidth. Nights 1 to 10 have nothing to compare with and must show a warning, nights
-# 11 to 14 must be green, and night 15 or 16 must be red and name that row.
+# protects DRAM bandwidth. Nights 1 to 10 have nothing to compare with and must show a warning,
+# nights 11 to 14 must be green, and night 15 or 16 must be red and name that row.
 #
 #     bash ci/nightly/rehearse.sh [FOLDER]
 #

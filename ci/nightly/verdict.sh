@@ -55,8 +55,8 @@ last_line() {
         tail -n 1
 }
 
-# Why two sides cannot be compared: the line of the Markdown that names the fact, or the last line of
-# what was printed.
+# Why two sides cannot be compared: the line of the Markdown that names the fact, or the last line
+# of what was printed.
 not_compared() {
     local fact
     fact=$(grep -m 1 'must not' "$1" | sed 's/^- //; s/\\//g') || fact=$(last_line "$2")

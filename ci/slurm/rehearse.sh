@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Rehearses the Slurm jobs on this host: Debian's munged, slurmctld and two slurmd in the foreground,
-# a GRES for each, and the virtual GPU. An array of four runs to its end with its reducer, while one
-# of the two nodes is killed: its task is requeued, and the history is whole.
+# Rehearses the Slurm jobs on this host: Debian's munged, slurmctld and two slurmd in the
+# foreground, a GRES for each, and the virtual GPU. An array of four runs to its end with its
+# reducer, while one of the two nodes is killed: its task is requeued, and the history is whole.
 #
 #     bash ci/slurm/rehearse.sh
 #

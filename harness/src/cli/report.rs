@@ -71,9 +71,9 @@ pub struct Args {
     output: Option<PathBuf>,
     /// Write a copy of the record without host names, UUIDs, users and commands to this new folder
     ///
-    /// The copy has figures, telemetry and samples, and can be read like any record. Each UUID has a
-    /// substitute, the same in every copy. Labels, commands and events.jsonl are left out. The names
-    /// of the profile and of files in it stay.
+    /// The copy has figures, telemetry and samples, and can be read like any record. Each UUID has
+    /// a substitute, the same in every copy. Labels, commands and events.jsonl are left out. The
+    /// name of the profile stays.
     #[arg(
         long,
         value_name = "DIR",

@@ -1,8 +1,8 @@
 //! Dynamic resource allocation: claims for NVIDIA's DRA driver, in place of the device plugin.
 //!
 //! A claim template gives each pod a device of its own. Tenants in different pods share a device
-//! through one claim that all of them name. Sharing is a setting of the claim (`GpuConfig`), and the
-//! driver refuses it unless its feature gate is on.
+//! through one claim that all of them name. Sharing is a setting of the claim (`GpuConfig`), and
+//! the driver refuses it unless its feature gate is on.
 
 use super::{ConfigFile, ConfigOptions};
 
@@ -70,9 +70,9 @@ pub(super) fn shared(options: &ConfigOptions, sharing: &Sharing) -> ConfigFile {
         "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata:\n  name: tenant\n  \
          namespace: {namespace}\nspec:\n  devices:\n    requests:\n      - name: gpu\n        \
          exactly:\n          deviceClassName: gpu.nvidia.com\n    config:\n      - requests: \
-         [\"gpu\"]\n        opaque:\n          driver: gpu.nvidia.com\n          parameters:\n            \
-         apiVersion: resource.nvidia.com/v1beta1\n            kind: GpuConfig\n            \
-         sharing:\n{settings}"
+         [\"gpu\"]\n        opaque:\n          driver: gpu.nvidia.com\n          \
+         parameters:\n            apiVersion: resource.nvidia.com/v1beta1\n            kind: \
+         GpuConfig\n            sharing:\n{settings}"
     );
     ConfigFile {
         name: "dra.yaml",
@@ -92,8 +92,8 @@ fn pod(options: &ConfigOptions, reference: &str) -> String {
     } = options;
     format!(
         "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: tenant\n  namespace: \
-         {namespace}\nspec:\n  restartPolicy: Never\n  tolerations:\n    - key: nvidia.com/gpu\n      \
-         operator: Exists\n      effect: NoSchedule\n  resourceClaims:\n    - name: gpu\n      \
+         {namespace}\nspec:\n  restartPolicy: Never\n  tolerations:\n    - key: \
+         nvidia.com/gpu\n      operator: Exists\n      effect: NoSchedule\n  resourceClaims:\n    - name: gpu\n      \
          {reference}: tenant\n  containers:\n    - name: tenant\n      image: {image}\n      \
          resources:\n        claims:\n          - name: gpu\n"
     )

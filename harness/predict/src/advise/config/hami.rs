@@ -39,8 +39,8 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     ]
 }
 
-/// Without `force` a tenant that is alone on the GPU is not limited. Scalings above 1 promise memory
-/// and compute that the GPU does not have.
+/// Without `force` a tenant that is alone on the GPU is not limited. Scalings above 1 promise
+/// memory and compute that the GPU does not have.
 fn values(options: &ConfigOptions) -> String {
     let tenants = options.tenants;
     format!(
