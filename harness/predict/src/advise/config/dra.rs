@@ -94,7 +94,7 @@ fn pod(options: &ConfigOptions, reference: &str) -> String {
         "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: tenant\n  namespace: \
          {namespace}\nspec:\n  restartPolicy: Never\n  tolerations:\n    - key: \
          nvidia.com/gpu\n      operator: Exists\n      effect: NoSchedule\n  resourceClaims:\n    \
-         - name: gpu\n      {reference}: tenant\n  containers:\n    - name: tenant\n      image: {image}\n      \
-         resources:\n        claims:\n          - name: gpu\n"
+         - name: gpu\n      {reference}: tenant\n  containers:\n    - name: tenant\n      image: \
+         {image}\n      resources:\n        claims:\n          - name: gpu\n"
     )
 }
