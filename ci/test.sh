@@ -78,7 +78,8 @@ step_clippy() { cargo clippy --release "${packages[@]}" --all-targets -- -D warn
 step_oracles() {
     installed oracles
     export GPUBENCH_REQUIRE_ORACLES=1
-    python3 -m doctest ci/check_speed.py ci/operator_schema.py ci/count_verdicts.py
+    python3 -m doctest ci/check_speed.py ci/operator_schema.py ci/count_verdicts.py \
+        ci/check_dashboard.py
     wait "${installing[@]}"
     check_speed
 }

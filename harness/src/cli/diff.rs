@@ -186,8 +186,10 @@ fn baseline(
         }
         None => Baseline::of(&history.sessions, &declared(&folders)?, tonight),
     };
-    let remedy = "measure more nights, or name the records to compare with";
-    let baseline = found.map_err(|error| refused(folder, error, remedy))?;
+    let baseline = found.map_err(|error| ExpectedError::NoBaseline {
+        path: folder.to_owned(),
+        problem: error.to_string(),
+    })?;
     options.history = baseline.repeatability;
     options.nights = baseline.nights;
     let driver = "driver".to_owned();

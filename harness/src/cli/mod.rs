@@ -5,6 +5,7 @@
 
 pub mod advise;
 mod after_cells;
+mod anonymize;
 pub mod claims;
 pub mod cleanup;
 pub mod common;

@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
+use super::anonymize::anonymize;
 use super::common::exit_codes_help;
 use super::comparing::{of_records, say_warnings};
 use super::output::write_whole;
@@ -77,6 +78,17 @@ pub struct Args {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write a copy of the record without host names, UUIDs, users and commands to this new folder
+    ///
+    /// The copy has figures, telemetry and samples, and can be read like any record. Each UUID has
+    /// a substitute, the same in every copy. Labels, commands and events.jsonl are left out. The
+    /// name of the profile stays.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["rescore", "format", "full", "mechanism", "axis", "why", "output"],
+    )]
+    anonymize: Option<PathBuf>,
 }
 
 /// Renders and prints.
@@ -92,6 +104,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     args.check_format()?;
     if args.verify {
         return verify(&args.records, ui);
+    }
+    if let Some(target) = &args.anonymize {
+        return anonymize(&args.records, target, ui);
     }
     let repair = if args.repair { Repair::Yes } else { Repair::No };
     let opened = newest(&args.records, repair)?;

@@ -280,7 +280,7 @@ fn history(sides: &Sides) -> TestResult {
     // Ten nights are needed.
     let done = sides
         .diff(&["--against-history=before", "--", "equal/1"])?
-        .ended_with(2)?;
+        .ended_with(20)?;
     assert!(
         done.stderr
             .contains("no segment of the history has 10 sessions"),

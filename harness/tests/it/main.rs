@@ -1,6 +1,7 @@
 //! The built binary on the virtual GPU, from outside: one program, so that it is linked once.
 
 mod aggressor_peaks;
+mod anonymized;
 mod axes;
 mod circumstances;
 mod claims;

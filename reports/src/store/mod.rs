@@ -4,6 +4,7 @@
 //! `record.json`, `samples.parquet`, `latencies.hlog`, `telemetry.parquet`, `checksums.b3`. Every
 //! state between the two can be opened, also that of a crashed run.
 
+mod anonymize;
 mod checksums;
 mod error;
 mod events;
@@ -36,6 +37,7 @@ use gpubench_record::{RunRecord, SampleRow, TelemetryRow};
 
 use crate::latency::Latencies;
 
+pub use anonymize::{REMOVED, write_anonymized};
 pub use checksums::{CHECKSUMS_FILE, files_with_checksum, seal};
 pub use error::{LogError, StoreError};
 pub use events::{EventLog, Events, TelemetryLog, parse_events, read_events};
