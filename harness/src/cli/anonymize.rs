@@ -7,7 +7,7 @@ use gpubench_reports::store::write_anonymized;
 
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::{expected, open_scored};
+use crate::judge::{Repair, expected, open_scored};
 
 /// Writes an anonymized copy of one record to a new folder.
 ///
@@ -23,7 +23,7 @@ pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode
             remedy: Some("copy each to a folder of its own".to_owned()),
         });
     };
-    let opened = open_scored(record)?;
+    let opened = open_scored(record, Repair::No)?;
     // A folder that exists may have files with the names that the copy lacks.
     if target.exists() {
         return Err(ExpectedError::Usage {

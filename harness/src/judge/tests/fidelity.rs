@@ -6,7 +6,7 @@ use gpubench_virtual_gpu::machine::Machine;
 
 use super::TestResult;
 use super::hosts::complete_host;
-use crate::judge::{FaultRequest, capabilities, fidelity, open_scored, rescore};
+use crate::judge::{FaultRequest, Repair, capabilities, fidelity, open_scored, rescore};
 use crate::plan::plan;
 use crate::profile::{Overrides, load};
 
@@ -24,7 +24,7 @@ const AFTER_CELLS: [(&str, usize, bool); 4] = [
 fn the_profile_of_an_example_plans_its_mechanisms_pairs_lengths_and_seed() -> TestResult {
     let facts = complete_host(&Machine::load("h100-80")?);
     for (name, faults, probes) in AFTER_CELLS {
-        let mut run = open_scored(&Path::new(EXAMPLES).join(name))?.run;
+        let mut run = open_scored(&Path::new(EXAMPLES).join(name), Repair::No)?.run;
         rescore(&mut run, &[])?;
         let profile = fidelity::profile(&run, load("default", &Overrides::default())?, 3);
         let planned = plan(&profile, &capabilities(&facts, &profile), "ptx")?;
@@ -76,7 +76,7 @@ fn the_profile_of_an_example_plans_its_mechanisms_pairs_lengths_and_seed() -> Te
 
 #[test]
 fn the_machine_follows_from_the_board_of_the_record() -> TestResult {
-    let mut run = open_scored(&Path::new(EXAMPLES).join(AFTER_CELLS[0].0))?.run;
+    let mut run = open_scored(&Path::new(EXAMPLES).join(AFTER_CELLS[0].0), Repair::No)?.run;
     let named = |run: &_, machine| fidelity::machine_name("r", run, machine);
     assert_eq!(named(&run, None)?, "h100-80");
     assert_eq!(named(&run, Some("hopper"))?, "hopper");
