@@ -9,7 +9,7 @@ mod without_context;
 
 use crate::cgroup;
 use crate::machine::Machine;
-use crate::state::{Allocation, Context, NONE, State, WHOLE};
+use crate::state::{Allocation, Context, NONE, State};
 use pages::{new_pages, room_beside};
 pub use without_context::allocate_without_context;
 use without_context::without_context;

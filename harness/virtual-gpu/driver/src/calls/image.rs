@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn damage_is_named_at_every_length() {
         let machine = Machine::load("turing").expect("built in");
-        let whole = include_bytes!("../../../abi/tests/data/zstd.fatbin");
+        let whole = include_bytes!("../../../abi/tests/data/lz4.fatbin");
         assert!(ptx_in(whole, &machine).is_ok());
         for length in 0..whole.len() {
             let found = ptx_in(&whole[..length], &machine).expect_err("cut off");

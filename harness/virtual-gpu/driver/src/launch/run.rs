@@ -128,8 +128,7 @@ impl Run<'_> {
         // A launch is sampled if its first block exceeds its share of the limit.
         let extent = Extent::of(self.process);
         self.extrapolate_after = (!self.ranges.points_at_open(&self.key.params))
-            .then(|| extent.extrapolate_after(blocks))
-            .flatten();
+            .then(|| extent.extrapolate_after(blocks));
         let mut first = self.blocks([0], timer)?;
         if first.blocks.len() > 1 {
             return self.all_at_once(first);

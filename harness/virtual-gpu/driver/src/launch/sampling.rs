@@ -53,12 +53,12 @@ impl Extent {
     }
 
     /// Lane-instructions of one of so many blocks after which its loops are extrapolated.
-    pub(super) fn extrapolate_after(self, blocks: u64) -> Option<u64> {
+    pub(super) fn extrapolate_after(self, blocks: u64) -> u64 {
         let lanes = match self {
             Self::Load => LOAD_LANE_INSTRUCTIONS,
             Self::Full => FULL_WARP_INSTRUCTIONS * 32,
         };
-        Some(lanes / blocks + 1)
+        lanes / blocks + 1
     }
 
     /// Whether so many blocks with these counts each are executed in full.
