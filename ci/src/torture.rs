@@ -1,6 +1,6 @@
 //! A campaign of kills: runs of gpubench on virtual devices whose coordinator, guard process,
-//! tenants or daemon get signals at random instants. After each, 3 s later nothing of the run may be
-//! left, its record renders, and the next run starts.
+//! tenants or daemon get signals at random instants. After each, 3 s later nothing of the run may
+//! be left, its record renders, and the next run starts.
 //!
 //! A run that died together with its guard process is the journal's case and is counted apart: the
 //! next run undoes what is left.
@@ -204,8 +204,8 @@ fn act(host: &Host, case: &Case, run: &mut Child) -> Result<(), String> {
     signal(pid, case.signal);
     if case.signal == "STOP" {
         std::thread::sleep(Duration::from_millis(500));
-        if case.target == Target::Coordinator && run.try_wait().map_err(|e| e.to_string())?.is_some()
-        {
+        let ended = run.try_wait().map_err(|error| error.to_string())?;
+        if case.target == Target::Coordinator && ended.is_some() {
             return Err("a stopped coordinator ended".to_owned());
         }
         signal(pid, "CONT");
