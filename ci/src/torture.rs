@@ -180,6 +180,13 @@ fn one(host: &Host, case: &Case) -> Result<bool, String> {
 
 /// Sends the signal of a case. A run that has ended, or has no such process yet, gets none.
 fn act(host: &Host, case: &Case, run: &mut Child) -> Result<(), String> {
+    let ended = |run: &mut Child| match run.try_wait() {
+        Ok(status) => Ok(status.is_some()),
+        Err(error) => Err(error.to_string()),
+    };
+    if ended(run)? {
+        return Ok(());
+    }
     let coordinator = run.id();
     let pids = match case.target {
         Target::Coordinator => vec![coordinator],
@@ -204,8 +211,7 @@ fn act(host: &Host, case: &Case, run: &mut Child) -> Result<(), String> {
     signal(pid, case.signal);
     if case.signal == "STOP" {
         std::thread::sleep(Duration::from_millis(500));
-        let ended = run.try_wait().map_err(|error| error.to_string())?;
-        if case.target == Target::Coordinator && ended.is_some() {
+        if case.target == Target::Coordinator && ended(run)? {
             return Err("a stopped coordinator ended".to_owned());
         }
         signal(pid, "CONT");
