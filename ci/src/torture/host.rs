@@ -120,12 +120,16 @@ impl Host {
     /// Renders the record of the last run, if it began, and removes it.
     pub fn record_renders(&self) -> Result<(), String> {
         let out = self.folder.join("out");
-        if out.join("events.jsonl").is_file() {
-            self.output(&["report", "out"])?;
-        }
+        // A record begins with its first whole event.
+        let events = std::fs::read(out.join("events.jsonl")).unwrap_or_default();
+        let rendered = if events.contains(&b'\n') {
+            self.output(&["report", "out"]).map(|_| ())
+        } else {
+            Ok(())
+        };
         match std::fs::remove_dir_all(&out) {
             Err(error) if out.exists() => Err(error.to_string()),
-            _ => Ok(()),
+            _ => rendered,
         }
     }
 

@@ -1,8 +1,8 @@
 //! One run per physical GPU: an advisory lock on a file that every user can open.
 //!
-//! The file stays empty: its lock is all that counts, and `/proc/locks` names the holder. Its folder
-//! is shared by all users, so it can be a link or a pipe that another user planted; only a regular
-//! file with one name is used, and it is opened for reading alone.
+//! The file stays empty: its lock is all that counts, and `/proc/locks` names the holder. Its
+//! folder is shared by all users, so it can be a link or a pipe that another user planted; only a
+//! regular file with one name is used, and it is opened for reading alone.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{Error, ErrorKind};
@@ -54,8 +54,8 @@ pub enum LockError {
 }
 
 impl GpuLock {
-    /// Takes the lock of a GPU in `/run/lock`, else in the temporary folder. Where the guard process
-    /// of a dead run restores the host, its end is waited for.
+    /// Takes the lock of a GPU in `/run/lock`, else in the temporary folder. Where the guard
+    /// process of a dead run restores the host, its end is waited for.
     ///
     /// # Errors
     /// When another run holds it, or no file can be made.

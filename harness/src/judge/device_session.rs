@@ -52,8 +52,8 @@ impl DeviceSession {
         machine.map_or_else(Vec::new, machine::Machine::noise_lines)
     }
 
-    /// Starts the guard process, starts or finds the device, and takes its lock. `time` applies to a
-    /// virtual device; a real device has the wall clock.
+    /// Starts the guard process, starts or finds the device, and takes its lock. `time` applies to
+    /// a virtual device; a real device has the wall clock.
     ///
     /// # Errors
     /// When there is none, or another run holds its lock.

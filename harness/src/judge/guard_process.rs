@@ -2,9 +2,9 @@
 //! the host. It reads a pipe whose other end only the coordinator holds; when the coordinator dies,
 //! however, it ends what the run left and restores the device.
 //!
-//! It has a process group of its own and none of the coordinator's outputs: a Ctrl-C of the terminal
-//! does not reach it, and it keeps no pipe of the user open. A dead guard process is started again.
-//! A stopped coordinator still holds the pipe and is not dead.
+//! It has a process group of its own and none of the coordinator's outputs: a Ctrl-C of the
+//! terminal does not reach it, and it keeps no pipe of the user open. A dead guard process is
+//! started again. A stopped coordinator still holds the pipe and is not dead.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

@@ -1,8 +1,6 @@
-//! The guard process: whatever ends the coordinator, 3 s later no process and no folder of the run
-//! is left and no setting is changed, without `cleanup`; its record renders, and the next run
-//! starts.
+//! The guard process: whatever ends the coordinator, 3 s later nothing of the run is left, without
+//! `cleanup`; its record renders, and the next run starts.
 
-use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::time::Duration;
 
@@ -36,14 +34,19 @@ fn wait_for_instant(host: &Guarded, run: &mut Child, seed: u64) -> TestResult {
 /// The record of an ended run renders if it began, and another run starts.
 fn goes_on(host: &Guarded, mechanism: &str, what: &str) -> TestResult {
     let out = host.host.lab.path("out");
-    if out.join("events.jsonl").is_file() {
+    // A record begins with its first whole event.
+    let events = std::fs::read(out.join("events.jsonl")).unwrap_or_default();
+    if events.contains(&b'\n') {
         let report = finish(host.gpubench(&["report", "out"]))?;
         assert_eq!(report.code, Some(0), "{what}: {}", report.stderr);
+    }
+    if out.exists() {
         std::fs::remove_dir_all(&out)?;
     }
     let next = rehearse(host, mechanism)?;
     assert_eq!(next.code, Some(0), "{what}: {}", next.stderr);
-    assert!(!next.stderr.contains("dead run"), "{what}: {}", next.stderr);
+    // Processes of dead runs can be those of another test.
+    assert!(!next.stderr.contains("undone:"), "{what}: {}", next.stderr);
     host.is_clean(what)
 }
 
@@ -267,13 +270,11 @@ fn a_stopped_coordinator_is_not_dead() -> TestResult {
     let journal = host.host.lab.journal();
     wait_for("a daemon", || !daemons(&journal).is_empty())?;
     signal(run.id(), "STOP")?;
-    // As long as a guard process may take after a death.
     std::thread::sleep(Duration::from_secs(3));
     assert!(!daemons(&journal).is_empty(), "the daemon was ended");
     signal(run.id(), "CONT")?;
     let ended = run.wait_with_output()?;
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
-    assert_eq!(ended.status.signal(), None);
     assert!(host.host.lab.record("out")?.complete);
     host.is_clean("a run that was stopped")
 }

@@ -29,9 +29,9 @@ pub struct Leftover {
     pub changes: Vec<(u64, Change)>,
 }
 
-/// The wanted changes that dead runs left, with their locked journals. Where another process undoes
-/// the changes of a dead run, its end is waited for. If a GPU is named, unreadable journals of other
-/// GPUs are left out.
+/// The wanted changes that dead runs left, with their locked journals. Where another process
+/// undoes the changes of a dead run, its end is waited for. If a GPU is named, unreadable journals
+/// of other GPUs are left out.
 ///
 /// # Errors
 /// When a journal cannot be read.
