@@ -9,8 +9,8 @@ Then, side by side, the median of three runs each:
 - `diff` of both without their `record.json`, so that every cell is judged from the samples;
 - DuckDB on the same files: the same quantiles of the same groups, with one group for each cell.
 
-Then the pages of both. It fails where gpubench takes more than 1.5 times the time of DuckDB or 2 GiB
-of memory, where the quantiles differ by more than the three digits that a report prints, or where
+Then the pages of both. It fails where gpubench takes more than 1.5 times the time of DuckDB or 2
+GiB of memory, where the quantiles differ by more than the three digits that a report prints, or where
 the pages together take more than 15 s.
 """
 

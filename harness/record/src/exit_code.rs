@@ -22,8 +22,8 @@ pub enum ExitCode {
     OutputFailed,
     /// The state of the host could not be restored.
     NotRestored,
-    /// Inconclusive, from `diff` or from `matrix --strict`; or a model differs from hardware in a row
-    /// that is not listed.
+    /// Inconclusive, from `diff` or from `matrix --strict`; or a model differs from hardware in a
+    /// row that is not listed.
     Inconclusive,
     /// The records cannot be compared.
     NotComparable,
@@ -90,8 +90,8 @@ impl ExitCode {
             }
             Self::NotComparable => "records cannot be compared (diff)",
             Self::Regression => {
-                "isolation got worse (diff), a GPU differs from its peers (outliers), or a model is \
-                 optimistic (virtual-gpu fidelity)"
+                "isolation got worse (diff), a GPU differs from its peers (outliers), or a model \
+                 is optimistic (virtual-gpu fidelity)"
             }
             Self::Interrupted => "interrupted by Ctrl-C or SIGTERM",
         }

@@ -1,5 +1,5 @@
-//! The answers to a fault, for `gpubench list faults`, beside the documented codes: those that a real
-//! GPU gave, and those that virtual machines give without a measurement.
+//! The answers to a fault, for `gpubench list faults`, beside the documented codes: those that a
+//! real GPU gave, and those that virtual machines give without a measurement.
 
 #[cfg(test)]
 mod tests;

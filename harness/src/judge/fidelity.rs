@@ -191,7 +191,8 @@ const MEMORY: [SubAxis; 4] = [
     SubAxis::Visibility,
 ];
 
-/// The sub-axes of the record's pairs and of its rows of memory, and jitter where it has rows of it.
+/// The sub-axes of the record's pairs and of its rows of memory, and jitter where it has rows of
+/// it.
 fn axes(run: &RunRecord) -> Vec<String> {
     let paired = |entry: &AxisEntry| {
         let mut pairs = run.plan.pairs.iter();

@@ -184,8 +184,11 @@ fn end(trial: &FaultResult) -> Result<(Outcome, Harm, Option<i32>, u32), Error> 
     ))
 }
 
+/// What a driver answered.
+type Answered = (Reply, Reply, Vec<u32>, Vec<u32>, bool);
+
 /// The codes of injector and victim, the Xids of NVML and of the log, and whom they name.
-fn code_and_xids(trial: &FaultResult) -> Result<(Reply, Reply, Vec<u32>, Vec<u32>, bool), Error> {
+fn code_and_xids(trial: &FaultResult) -> Result<Answered, Error> {
     let xids = trial.observed.xids.clone().unwrap_or_default();
     Ok((
         own(trial),

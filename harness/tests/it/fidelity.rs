@@ -1,5 +1,5 @@
-//! `virtual-gpu fidelity`: a part of a record of hardware is repeated on a machine, and each row has
-//! its verdict.
+//! `virtual-gpu fidelity`: a part of a record of hardware is repeated on a machine, and each row
+//! has its verdict.
 
 use std::path::Path;
 

@@ -44,6 +44,7 @@ mod mechanisms;
 mod mps;
 mod one_victim;
 mod ordinary_user;
+mod packaging;
 mod planted;
 mod predicting;
 mod probes;

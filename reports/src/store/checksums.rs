@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Component, Path};
 
 use super::error::StoreError;
-use super::finish::files_below;
+use super::folder::files_below;
 use super::json_lines::read_bytes;
 use super::replace::replace;
 

@@ -9,6 +9,7 @@ mod checksums;
 mod error;
 mod events;
 mod finish;
+mod folder;
 mod json_lines;
 mod latencies;
 mod latency_file;

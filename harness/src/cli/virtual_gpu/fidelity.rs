@@ -39,8 +39,8 @@ the model is more optimistic than the hardware in a row that is not listed as su
 /// Repeat records of real GPUs on the virtual GPU, and print both row by row
 ///
 /// Each record's plan runs on the machine that models its GPU: the same mechanisms, pairs of victim
-/// and aggressor, doses, lengths, probes, faults and seed, with fewer blocks. Requests are sized for
-/// the virtual GPU, as in any run, so that the work of a tenant alone is compared too.
+/// and aggressor, doses, lengths, probes, faults and seed, with fewer blocks. Requests are sized
+/// for the virtual GPU, as in any run, so that the work of a tenant alone is compared too.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES) + CODES)]
 pub(super) struct Args {

@@ -193,7 +193,8 @@ impl Planted {
         let victim = self.victim_wants(alone);
         if self.is_of_sms() {
             // The clients' SMs overlap where they are more than the device has. A victim that fits
-            // on the other SMs has them for itself; else both divide an SM that the aggressor fills.
+            // on the other SMs has them for itself; else both divide an SM that the aggressor
+            // fills.
             let own = of_device - f64::from(of_client);
             let blocks = alone.victim.blocks;
             let full = alone.aggressor.blocks / f64::from(of_client);
@@ -249,8 +250,8 @@ impl Planted {
     }
 }
 
-/// Bytes that a block of `stream_copy.cu` moves between two waits: each thread loads 64 bytes before
-/// it waits, and then stores them.
+/// Bytes that a block of `stream_copy.cu` moves between two waits: each thread loads 64 bytes
+/// before it waits, and then stores them.
 fn copied_bytes(threads: f64) -> f64 {
     threads * 2.0 * 64.0
 }

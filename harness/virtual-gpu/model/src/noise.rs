@@ -89,8 +89,8 @@ pub fn spread_ns(mean_ns: u64, sd: f64, seed: u64, kind: Kind, what: u64) -> u64
     (mean_ns as f64 * factor).round() as u64
 }
 
-/// A time with these 5 %, 50 % and 95 % points; `what` selects the draw. The distribution is uniform
-/// between the points, and beyond them up to the ends of the lines through them.
+/// A time with these 5 %, 50 % and 95 % points; `what` selects the draw. The distribution is
+/// uniform between the points, and beyond them up to the ends of the lines through them.
 #[must_use]
 pub fn between_ns(points_ns: [u64; 3], seed: u64, kind: Kind, what: u64) -> u64 {
     let [low, middle, high] = points_ns.map(|ns| ns as f64);

@@ -80,7 +80,7 @@ pub enum FaultKind {
     /// All live threads wait, and some of them for a change of memory.
     #[error("{}no running thread can end a loop{}", left_text(.not_started), polled_text(.polled))]
     Endless {
-        /// The address that the first of them polls, where it can be told.
+        /// The address that the first of them polls, where it is known.
         polled: Option<u64>,
         /// Blocks that cannot start before others end.
         not_started: u64,

@@ -1,4 +1,4 @@
-//! Fault trials: what became of the peer, codes, Xids, newcomers, and the time until detection.
+//! Fault trials: what became of the peer, codes, Xids, new clients, and the time until detection.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

@@ -1,7 +1,7 @@
 //! Images of modules: PTX as text or in a fat binary, and the targets that a device can run.
 //!
-//! No document specifies the layout of a fat binary. Offsets and flags are those that `fatbinary` of
-//! CUDA 13.5 writes: a header, then entries, each with a header of its own.
+//! No document specifies the layout of a fat binary. Offsets and flags are those that `fatbinary`
+//! of CUDA 13.5 writes: a header, then entries, each with a header of its own.
 
 use crate::code::{self, Code};
 use gpubench_virtual_gpu_model::machine::Machine;
@@ -83,7 +83,7 @@ pub fn ptx_in(image: &[u8], machine: &Machine) -> Result<String, Refusal> {
         None => {
             let targets = names(entries.iter());
             let text = format!(
-                "this fatbin has no PTX, only cubins ({targets}), and only PTX can run here: compile \
+                "this fatbin has no PTX, only cubins ({targets}), and only PTX can run here: \
                  with nvcc -gencode arch=compute_NN,code=compute_NN"
             );
             Err((code::NO_BINARY_FOR_GPU, text))

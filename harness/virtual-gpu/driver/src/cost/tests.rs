@@ -178,8 +178,7 @@ fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::E
 }
 
 #[test]
-fn what_is_in_flight_follows_from_loads_blocks_and_limits() -> Result<(), Box<dyn std::error::Error>>
-{
+fn bytes_in_flight_follow_from_loads_and_limits() -> Result<(), Box<dyn std::error::Error>> {
     let mut machine = Machine::load("hopper")?;
     (
         machine.memory.sm_dram_in_flight_kib,
@@ -215,8 +214,7 @@ fn what_is_in_flight_follows_from_loads_blocks_and_limits() -> Result<(), Box<dy
 }
 
 #[test]
-fn a_warp_issues_32_lanes_over_the_lanes_of_its_scheduler() -> Result<(), Box<dyn std::error::Error>>
-{
+fn a_warp_issues_over_the_lanes_of_its_scheduler() -> Result<(), Box<dyn std::error::Error>> {
     for (machine, cycles) in [("hopper", 1), ("turing", 2), ("a100-80", 2)] {
         let model = cycle_model(&Machine::load(machine)?);
         assert_eq!(

@@ -137,8 +137,8 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
     Ok(out)
 }
 
-/// Addresses of opened memory whose owner has freed it or has ended. They are unmapped, but those of
-/// an ended owner only where the machine's fault table answers an access to them.
+/// Addresses of opened memory whose owner has freed it or has ended. They are unmapped, but those
+/// of an ended owner only where the machine's fault table answers an access to them.
 fn freed_by_owner(
     process: &Process,
     context: u32,

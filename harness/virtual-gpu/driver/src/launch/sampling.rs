@@ -12,12 +12,12 @@ use gpubench_virtual_gpu_ptx::{Counts, Execution, FaultKind, KernelFault, Timer}
 /// stay below.
 const LOAD_LANE_INSTRUCTIONS: u64 = 6_000_000;
 
-/// Elsewhere launches are executed in full up to so many warp-instructions: a program reads results.
-/// It takes a core of the host about ten seconds.
+/// Elsewhere launches are executed in full up to so many warp-instructions: a program reads
+/// results. It takes a core of the host about ten seconds.
 const FULL_WARP_INSTRUCTIONS: u64 = 312_500_000;
 
-/// Warp-instructions after which a launch ends with a fault. A fifth more than a full execution, for
-/// the sample of a launch with a first block that reaches that limit.
+/// Warp-instructions after which a launch ends with a fault. A fifth more than a full execution,
+/// for the sample of a launch with a first block that reaches that limit.
 pub(super) const BUDGET_WARP_INSTRUCTIONS: u64 = FULL_WARP_INSTRUCTIONS / 5 * 6;
 
 /// Launches of at most this many blocks are executed in full: a sample would be no smaller.
@@ -84,8 +84,8 @@ impl Extent {
 }
 
 impl Run<'_> {
-    /// Executes a few blocks and scales their counts to the grid; `None` if they differ too much, or
-    /// wait for others.
+    /// Executes a few blocks and scales their counts to the grid; `None` if they differ too much,
+    /// or wait for others.
     pub(super) fn sample(
         &mut self,
         first: &Execution,

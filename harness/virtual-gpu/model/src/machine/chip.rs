@@ -185,9 +185,9 @@ impl Machine {
     /// number of misses to DRAM, and L2 a limited number of requests of one kernel. Both limits are
     /// fitted to one record of an H100 (`reports/examples/h100_580.159.04_matrix`): the first to
     /// four rows (`mps`, `mps-quota`, `green-context`, `stream-priority`), which it gives within
-    /// 3 %, the second to the same four mechanisms, within 6 %. They say nothing about other kernels,
-    /// doses or devices yet. The limit of an SM holds for each kernel by itself: a victim with one
-    /// block between seven blocks of its neighbour had all of its requests in flight.
+    /// 3 %, the second to the same four mechanisms, within 6 %. They say nothing about other
+    /// kernels, doses or devices yet. The limit of an SM holds for each kernel by itself: a victim
+    /// with one block between seven blocks of its neighbour had all of its requests in flight.
     #[must_use]
     pub fn in_flight(&self, resident: &Resident) -> InFlight {
         let kib = |kib: u32| f64::from(kib) * 1024.0;

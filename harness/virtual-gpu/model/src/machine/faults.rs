@@ -1,7 +1,7 @@
 //! The fault table of a machine: what its driver answers to each fault.
 //!
 //! A machine file holds the rows that someone measured on such a device. What it lacks comes from
-//! `profiles/machines/documented-faults.toml`: the vendor's documents, and what nobody knows.
+//! `profiles/machines/documented-faults.toml`: the vendor's documents, and what is assumed.
 
 mod table;
 #[cfg(test)]

@@ -66,8 +66,8 @@ pub struct Defects {
     pub fault_escape: f64,
     /// MPS keeps faults with the client that caused them.
     pub mps_contains_faults: bool,
-    /// The death of an MPS client with work queued ends the other clients, also where the fault table
-    /// leaves them unharmed.
+    /// The death of an MPS client with work queued ends the other clients, also where the fault
+    /// table leaves them unharmed.
     pub mps_kill_reaches_peers: bool,
     /// Relative error of the SMs that MPS grants for a percentage: 0.1 is a tenth more.
     pub mps_percentage_error: f64,

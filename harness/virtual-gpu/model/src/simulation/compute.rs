@@ -96,8 +96,7 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
 pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let now = state.now_ns;
     let running = running(state, queues, rules);
-    // Without neighbours a kernel runs at the speed that its cost has been computed for.
-    let mut speeds = if rules.isolated || running.len() < 2 {
+    let mut speeds = if rules.isolated {
         vec![ONE; running.len()]
     } else {
         fair_speeds(running.len(), &limits(state, rules, &running))

@@ -1,8 +1,8 @@
 //! The copy engines: one per direction in every GPU instance, one copy at a time. Address spaces
-//! are served first come first served; within one, a stream keeps the engine as long as it has a copy
-//! ready (measured on an H100: beside a stream that is never empty, another stream of the same
-//! context keeps 0.5 to 0.8 % of its rate, one of another process 29 %; `reports/examples`). The host
-//! link is shared evenly by the copies of different instances.
+//! are served first come first served; within one, a stream keeps the engine as long as it has a
+//! copy ready (measured on an H100: beside a stream that is never empty, another stream of the same
+//! context keeps 0.5 to 0.8 % of its rate, one of another process 29 %; `reports/examples`). The
+//! host link is shared evenly by the copies of different instances.
 
 use crate::state::{GpuInstance, Head, NONE, ONE, OpKind, State};
 

@@ -2,8 +2,8 @@
 //!
 //! The machine's fault table has the answers ([`Answer`]); the machine file can plant deviations. A
 //! kernel that fails stops at once, and so do the contexts that its fault reaches. Their calls fail
-//! once the driver has noticed the fault. That a surviving neighbour pauses meanwhile, by 4 to 142 ms
-//! on an H100 (`reports/examples`), is not modelled.
+//! once the driver has noticed the fault. That a surviving neighbour pauses meanwhile, by 4 to 142
+//! ms on an H100 (`reports/examples`), is not modelled.
 
 use super::Rules;
 use super::answer::Answer;

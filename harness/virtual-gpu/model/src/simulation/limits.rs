@@ -95,8 +95,8 @@ fn weight(running: &Running, resource: Resource, demand: u64) -> u64 {
 
 /// The order in which a resource serves a kernel. A priority orders what has not started: the
 /// kernels that the front end starts, and the blocks that wait for a slot. Blocks on an SM keep it,
-/// whatever the priority of others, and memory knows no priorities (measured on an H100: a stream of
-/// the highest priority gets what it gets without one, `reports/examples`).
+/// whatever the priority of others, and memory knows no priorities (measured on an H100: a stream
+/// of the highest priority gets what it gets without one, `reports/examples`).
 const fn order(running: &Running, resource: Resource, best: i32) -> i32 {
     match resource {
         Resource::FrontEnd => running.priority,

@@ -1,5 +1,5 @@
-//! How concurrent kernels share capacities: weighted max-min fairness, with the speed of a kernel as
-//! the quantity that a capacity limits.
+//! How concurrent kernels share capacities: weighted max-min fairness, with the speed of a kernel
+//! as the quantity that a capacity limits.
 //!
 //! A full capacity is divided in proportion to weights. A kernel that asks for less than its part
 //! keeps what it asks for, and the others divide the rest (Bertsekas and Gallager, *Data Networks*,

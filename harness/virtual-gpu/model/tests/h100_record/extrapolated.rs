@@ -1,5 +1,5 @@
-//! Doses and numbers of tenants that the record does not have: the model beside its closed form, and
-//! monotone as physics says. No hardware has confirmed these figures.
+//! Doses and numbers of tenants that the record does not have: the model beside its closed form,
+//! and monotone as physics says. No hardware has confirmed these figures.
 
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::Op;

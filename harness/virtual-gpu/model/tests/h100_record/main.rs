@@ -1,5 +1,6 @@
-//! The laws of contention against a record of an H100: every row of concurrent tenants, fits to some
-//! rows that predict the others, and what the laws say about other doses and numbers of tenants.
+//! The laws of contention against a record of an H100: every row of concurrent tenants, fits to
+//! some rows that predict the others, and what the laws say about other doses and numbers of
+//! tenants.
 //!
 //! `cargo nextest run -p gpubench-virtual-gpu-model --no-capture h100_record` prints the tables.
 #![expect(

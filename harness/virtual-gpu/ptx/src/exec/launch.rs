@@ -32,8 +32,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// CUDA's defaults for stack and printf buffer; one block at a time; the instructions of ten billion lanes in full
-    /// warps, about ten seconds of a host core.
+    /// CUDA's defaults for stack and printf buffer; one block at a time; the instructions of ten
+    /// billion lanes in full warps, about ten seconds of a host core.
     fn default() -> Self {
         Self {
             warp_instructions: 312_500_000,

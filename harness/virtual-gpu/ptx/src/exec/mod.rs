@@ -28,6 +28,7 @@ mod run;
 mod sequential;
 mod special;
 mod spin;
+mod spin_state;
 mod tensor;
 mod timing;
 mod values;

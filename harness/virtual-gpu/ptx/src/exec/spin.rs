@@ -11,61 +11,15 @@
 use super::address::addresses;
 use super::frame::Frame;
 use super::machine::Machine;
+use super::spin_state::Snapshot;
 use super::warp::{Fragment, NEVER, Wait, Warp};
 use crate::code::FuncCode;
-use crate::counts::Counts;
 use crate::inst::Inst;
 use crate::operands::{NO_ROW, Row};
 use crate::types::Space;
 
-/// Passages of backward branches without a change of memory before the first comparison. Its double
-/// comes before the second one, and so on, so that comparing costs a long computation nothing.
-const FIRST_COMPARISON: u64 = 256;
-
 /// Passages after a snapshot in which it is compared. Loops around loops need several.
 const COMPARISONS: u64 = 64;
-
-/// What a warp does between two changes of memory.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Spin {
-    /// The count of changes that this is about.
-    changes: u64,
-    /// Passages of backward branches since then.
-    passages: u64,
-    /// Step of the last one, and how often it was passed without another in between.
-    back: u32,
-    in_a_row: u64,
-    compare_at: u64,
-    snapshot: Option<Box<Snapshot>>,
-    /// Address that the repeated loop reads, where it has one.
-    pub polled: Option<u64>,
-    /// Line of that read, or of the branch.
-    pub line: u32,
-}
-
-/// A warp at a backward branch.
-#[derive(Debug, Clone)]
-struct Snapshot {
-    passage: u64,
-    back: u32,
-    mask: u32,
-    frame: usize,
-    frames: Vec<Frame>,
-    cycle: u64,
-    counts: Counts,
-    turn: u64,
-}
-
-impl Spin {
-    /// Forgets what was before the current count of changes.
-    fn restart(&mut self, changes: u64) {
-        *self = Self {
-            changes,
-            compare_at: FIRST_COMPARISON,
-            ..Self::default()
-        };
-    }
-}
 
 impl Warp {
     /// The first fragment that waits for a change of memory.
@@ -102,11 +56,11 @@ impl Machine<'_, '_, '_> {
         };
         spin.back = back;
         spin.passages += 1;
-        together && spin.passages >= spin.compare_at && self.repeats(warp, at, back)
+        together && spin.passages >= spin.compare_at && self.is_same_again(warp, at, back)
     }
 
     /// Takes a snapshot, or compares the warp with it.
-    fn repeats(&mut self, warp: &mut Warp, at: usize, back: u32) -> bool {
+    fn is_same_again(&mut self, warp: &mut Warp, at: usize, back: u32) -> bool {
         let Fragment { mask, frame, .. } = warp.fragments[at];
         let passage = warp.spin.passages;
         let Some(snapshot) = warp.spin.snapshot.take() else {
@@ -144,8 +98,8 @@ impl Machine<'_, '_, '_> {
         true
     }
 
-    /// Takes back the time and the counts of all but one of the repetitions: the device polls for as
-    /// long as it takes, which [`Machine::resume`] knows. A snapshot of an earlier turn is no
+    /// Takes back the time and the counts of all but one of the repetitions: the device polls for
+    /// as long as it takes, which [`Machine::resume`] knows. A snapshot of an earlier turn is no
     /// measure, as other warps have run since.
     fn take_back(&mut self, warp: &mut Warp, snapshot: &Snapshot) {
         let each = warp.spin.passages - snapshot.passage;

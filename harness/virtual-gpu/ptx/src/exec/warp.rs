@@ -1,7 +1,7 @@
 //! A running warp: the fragments of its lanes, its frames, its local memory.
 
 use super::frame::Frame;
-use super::spin::Spin;
+use super::spin_state::Spin;
 use super::watched_loops::WatchedLoops;
 
 /// Wait state of a fragment.
@@ -149,7 +149,8 @@ impl Warp {
 
     /// The fragment to run: the deepest call first, then the lowest address, because compilers
     /// place reconvergence points further down. A fragment that has yielded goes last, so that
-    /// lanes which wait for lanes of their own warp make progress. `changes` counts those of memory.
+    /// lanes which wait for lanes of their own warp make progress. `changes` counts those of
+    /// memory.
     pub(crate) fn pick(&mut self, changes: u64) -> Option<usize> {
         let ready = |f: &Fragment| f.wait == Wait::Ready && f.spins_since != changes;
         if self.fragments.len() == 1 {

@@ -51,8 +51,8 @@ fn kernels_that_fit_beside_each_other_do_not_meet() {
 #[test]
 fn a_small_kernel_beside_one_on_every_sm_gets_half_of_its_own_sms() {
     // The small one uses 40 % of the device, so all of the device would give it its full speed. It
-    // has the issue slots of its 40 SMs and divides them with the other: both run at half speed. The
-    // large one has done half when it ends.
+    // has the issue slots of its 40 SMs and divides them with the other: both run at half speed.
+    // The large one has done half when it ends.
     let (mut state, mut memory) = shared(2);
     let both = [on_sms(1_000_000, 40, 1.0), on_sms(2_000_000, 100, 1.0)];
     near(
@@ -135,8 +135,8 @@ fn a_priority_moves_no_block_and_no_request() {
 
 #[test]
 fn a_priority_is_for_blocks_that_wait_for_a_slot() {
-    // Both fill every slot. Where the second has all of its blocks on the device, the first gets half
-    // of the slots in the mean; where blocks of the second wait, those of the first go before.
+    // Both fill every slot. Where the second has all of its blocks on the device, the first gets
+    // half of the slots in the mean; where blocks of the second wait, those of the first go before.
     for (blocks_wait, priority, end_ns) in [
         (false, -5, 2_000_000),
         (true, 0, 2_000_000),

@@ -75,8 +75,8 @@ fn copies_of_two_instances_share_the_link() {
 
 #[test]
 fn a_client_stays_within_its_cap() {
-    // Two kernels of a client with a quarter of the slots, each of which fills it, and one of another
-    // client that fills the rest: the two run at half speed, the third at full speed.
+    // Two kernels of a client with a quarter of the slots, each of which fills it, and one of
+    // another client that fills the rest: the two run at half speed, the third at full speed.
     let (mut state, mut memory) = device(&[0, 0, 0]);
     state.contexts.rows[0].sm_share = ONE / 4;
     state.streams.rows[1].context = 0;
