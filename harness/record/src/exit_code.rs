@@ -79,21 +79,17 @@ impl ExitCode {
                 "nothing could run: no device, or the requested mechanisms are waived"
             }
             Self::TrialFailed => {
-                "a cell failed, a mechanism failed, fault trials stopped early, or a record \
-                 contradicts itself"
+                "a cell, mechanism or trial failed, or a record contradicts itself"
             }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
-            Self::Inconclusive => {
-                "inconclusive (diff, outliers, matrix --strict), or a model differs from hardware \
-                 (virtual-gpu fidelity)"
-            }
+            Self::Inconclusive => "inconclusive (diff, outliers, fidelity, matrix --strict)",
             Self::NotComparable => "records cannot be compared (diff)",
             Self::Regression => {
-                "isolation got worse (diff), a GPU differs from its peers (outliers), or a model \
-                 is optimistic (virtual-gpu fidelity)"
+                "isolation got worse (diff), a GPU differs (outliers), or a model is optimistic \
+                 (fidelity)"
             }
-            Self::Interrupted => "interrupted by Ctrl-C or SIGTERM",
+            Self::Interrupted => "interrupted by Ctrl-C, SIGTERM, SIGHUP or SIGQUIT",
         }
     }
 

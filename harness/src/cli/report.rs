@@ -40,8 +40,10 @@ pub struct Args {
     ///
     /// Prints what is wrong, and ends with 4 if anything is. Every other use names the same on
     /// stderr and in its output.
-    # [arg(long, conflicts_with_all = ["full", "why", "mechanism", "axis", "output", "format",
-    # "repair"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["full", "why", "mechanism", "axis", "output", "format", "repair"]
+    )]
     verify: bool,
     /// Store the scores of a run that crashed in its record
     ///

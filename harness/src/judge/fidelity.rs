@@ -183,13 +183,8 @@ pub fn after_cells(run: &RunRecord, fault_trials: u32) -> AfterCells {
     }
 }
 
-/// The sub-axes that probes answer.
-const MEMORY: [SubAxis; 4] = [
-    SubAxis::Capacity,
-    SubAxis::Cap,
-    SubAxis::Residue,
-    SubAxis::Visibility,
-];
+/// The sub-axes that probes alone answer.
+const MEMORY: [SubAxis; 3] = [SubAxis::Cap, SubAxis::Residue, SubAxis::Visibility];
 
 /// The sub-axes of the record's pairs and of its rows of memory, and jitter where it has rows of
 /// it.

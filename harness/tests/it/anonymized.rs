@@ -55,7 +55,7 @@ fn an_anonymized_copy_reads_like_the_record_and_names_no_host_user_or_device() -
 
     // The copy is scored again, drawn and compared, and is the same device as another copy.
     for args in [
-        &["report", "copies/one", "--rescore", "--format=html"][..],
+        &["report", "copies/one", "--format=html"][..],
         &["report", out.as_str(), "--anonymize=copies/two"],
         &["diff", "--advisory", "copies/one", "--", "copies/two"],
     ] {

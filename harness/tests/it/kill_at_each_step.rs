@@ -228,10 +228,10 @@ fn the_compute_mode_beside_a_daemon_is_restored_after_a_kill_at_every_step() -> 
 }
 
 /// A script in place of the MPS control command. Before the daemon of an instance starts, another
-/// process takes the instance; the daemon then starts or is refused.
+/// process, which is none of the run, takes the instance; the daemon then starts or is refused.
 const INTRUDER: &str = r#"#!/bin/sh
 if [ "$1" = -d ] && [ ! -e "$HERE/output" ]; then
-    CLIENT hold < "$HERE/held" > "$HERE/output" 2> /dev/null &
+    env -u GPUBENCH_RUN CLIENT hold < "$HERE/held" > "$HERE/output" 2> /dev/null &
     for i in $(seq 500); do grep -q holding "$HERE/output" && break; sleep 0.02; done
     [ REFUSES = 1 ] && { echo "refused" >&2; exit 1; }
 fi
