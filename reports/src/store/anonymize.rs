@@ -187,7 +187,8 @@ mod tests {
                 assert!(!text.contains(secret), "{secret} in {text}");
             }
         }
-        assert_eq!(files, 1);
+        // The record and its checksums.
+        assert_eq!(files, 2);
         assert_eq!(copy.provenance.command, [REMOVED]);
         assert_eq!(copy.matrix, run.matrix);
         assert_eq!(*Record::open(target.path())?.run(), copy);

@@ -66,7 +66,7 @@ fn a_fault_is_sticky_in_its_context_only() {
 fn clients() -> (Box<State>, Memory) {
     let (mut state, memory) = device(&[0, 0, 0, 3]);
     state.servers.rows[0].live = true;
-    state.servers.rows[0].process = NONE;
+    state.servers.rows[0].process = 9;
     state.servers.used = 1;
     for (context, partition) in [(0, 0), (1, 1), (2, 1)] {
         state.contexts.rows[context].server = 0;
