@@ -108,7 +108,6 @@ pub(crate) fn real() -> RunRecord {
         operator: vec![operator_row(slicing)],
         device_speed: None,
         claims: claims(slicing),
-        problems: Vec::new(),
     }
 }
 

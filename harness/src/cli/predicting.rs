@@ -8,7 +8,6 @@ use gpubench_predict::{PredictError, mig};
 use gpubench_record::RunRecord;
 use gpubench_reports::Record;
 
-use super::output::write_whole;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -103,7 +102,9 @@ impl OutputFlag {
     pub(super) fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
         match &self.output {
             None => ui.print(text),
-            Some(path) => write_whole(path, text.as_bytes()),
+            Some(path) => {
+                std::fs::write(path, text).map_err(|error| ExpectedError::from_write(path, error))
+            }
         }
     }
 }

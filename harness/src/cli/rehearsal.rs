@@ -17,10 +17,7 @@ use crate::profile::Profile;
 pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let device = args.device.device.as_ref();
     let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
-    let (rehearsed, notes) = rehearse(&session, &args.profile.host_options(), profile)?;
-    for note in notes {
-        ui.note(&note);
-    }
+    let rehearsed = rehearse(&session, &args.profile.host_options(), profile)?;
     ui.print(&match args.format {
         TextFormat::Json => pretty_json(&rehearsed)?,
         TextFormat::Table => as_table(&rehearsed),

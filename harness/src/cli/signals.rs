@@ -1,7 +1,5 @@
-//! Runs a plan until it ends, or until a signal stops it: Ctrl-C, SIGTERM, SIGHUP (the end of a
-//! terminal or of an SSH session) or SIGQUIT.
+//! Runs a plan until it ends, or until Ctrl-C or SIGTERM stops it.
 
-use procfs::process::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -28,9 +26,7 @@ pub fn run_until_signal(
     let has_user_victim = setup.plan.user_victim.is_some();
     runtime.block_on(async move {
         // Installed before the record is created, so every record has an end.
-        let wanted = Signals::catch().map_err(|error| ExpectedError::Internal {
-            what: format!("signal handlers: {error}"),
-        })?;
+        let wanted = Signals::catch()?;
         let (stop, stopped) = watch::channel(false);
         let signals = tokio::spawn(async move {
             wanted.wait().await;
@@ -49,58 +45,30 @@ pub fn run_until_signal(
 }
 
 /// The signals that end a run.
-pub(super) struct Signals {
+struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    quit: Signal,
-    /// Absent where it is ignored, as under nohup(1).
-    hangup: Option<Signal>,
 }
 
 impl Signals {
     /// Installs the handlers, which replace the default action (end of the process).
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub(super) fn catch() -> std::io::Result<Self> {
+    fn catch() -> Result<Self, ExpectedError> {
+        let catch = |kind| {
+            signal(kind).map_err(|error| ExpectedError::Internal {
+                what: format!("signal handlers: {error}"),
+            })
+        };
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            quit: signal(SignalKind::quit())?,
-            hangup: if ignores_hangup() {
-                None
-            } else {
-                Some(signal(SignalKind::hangup())?)
-            },
+            interrupt: catch(SignalKind::interrupt())?,
+            terminate: catch(SignalKind::terminate())?,
         })
     }
 
     /// Waits for the first of them.
-    async fn wait(self) {
-        let Self {
-            mut interrupt,
-            mut terminate,
-            mut quit,
-            mut hangup,
-        } = self;
-        let hangup = async {
-            match &mut hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
+    async fn wait(mut self) {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = quit.recv() => {}
-            _ = hangup => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
-}
-
-/// Whether this process was started with SIGHUP ignored (proc_pid_status(5), `SigIgn`).
-fn ignores_hangup() -> bool {
-    let status = Process::myself().and_then(|own| own.status());
-    let hangup = 1_u64 << (SignalKind::hangup().as_raw_value() - 1);
-    status.is_ok_and(|status| status.sigign & hangup != 0)
 }

@@ -3,7 +3,6 @@
 
 use std::process::Child;
 
-use crate::support::guarded::kill_both;
 use crate::support::mechanism::{daemons, done, kill, outcome, row, signal};
 use crate::support::{Lab, SHORT, TestResult, text, wait_during, wait_for};
 use gpubench::device::VirtualGpu;
@@ -147,15 +146,19 @@ fn memory_limits_and_an_exclusive_process_server_are_proved_and_undone() -> Test
 }
 
 #[test]
-fn cleanup_undoes_a_run_that_died_with_its_guard_process() -> TestResult {
+fn cleanup_undoes_a_killed_run() -> TestResult {
     let lab = Lab::on("hopper")?;
     let mut run = lab.reconfigure("mig-mps", "killed").spawn()?;
     // The unprotected run comes first and has a daemon for the whole device.
     lab.wait_for_journal(&mut run, "\"device\":\"MIG-")?;
     let journal = lab.journal();
     wait_for("a daemon", || !daemons(&journal).is_empty())?;
-    kill_both(&mut run)?;
+    run.kill()?;
+    run.wait()?;
     assert!(journal.contains("mig-instance"), "{journal}");
+    let refused = lab.reconfigure("mps", "refused").output()?;
+    assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("gpubench cleanup"));
     let cleaned = lab.gpubench(["cleanup"]).output()?;
     done(&cleaned)?;
     let printed = text(&cleaned.stdout);
@@ -168,6 +171,8 @@ fn cleanup_undoes_a_run_that_died_with_its_guard_process() -> TestResult {
     }
     assert_eq!(daemons(&journal), Vec::<u32>::new(), "a daemon still runs");
     assert_eq!(lab.journal(), "");
+    let again = lab.gpubench(["cleanup"]).output()?;
+    assert_eq!(text(&again.stdout), "nothing to clean up\n");
     done(&lab.reconfigure("mps", "after").output()?)?;
     Ok(())
 }

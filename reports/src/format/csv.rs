@@ -108,9 +108,7 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         text(&row.aggressor),
         row.outcome.outcome.as_str().to_owned(),
         text(&row.outcome.reason),
-        [row.warnings.as_slice(), record.problems.as_slice()]
-            .concat()
-            .join("; "),
+        row.warnings.join("; "),
         text(&row.level),
         text(&row.word),
         row.claimed.join("; "),

@@ -139,7 +139,6 @@ fn unscored(
         operator: Vec::new(),
         device_speed: None,
         claims: Vec::new(),
-        problems: Vec::new(),
     }
 }
 

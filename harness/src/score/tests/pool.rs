@@ -66,7 +66,6 @@ fn record() -> RunRecord {
         operator: Vec::new(),
         device_speed: None,
         claims: Vec::new(),
-        problems: Vec::new(),
     }
 }
 

@@ -53,11 +53,9 @@ pub(crate) enum Inst {
         ty: Ty,
         shift: u8,
     },
-    /// The 32-bit sum of a register and an offset, zero-extended.
     WidenU {
         d: Row,
         a: Row,
-        offset: u32,
     },
     WidenS {
         d: Row,
@@ -281,7 +279,9 @@ pub(crate) enum Inst {
         d: Row,
         a: Row,
     },
-    Nanosleep(Row),
+    Nanosleep {
+        a: Row,
+    },
     /// Fences and prefetches: without effect, as one thread at a time runs on coherent memory.
     Nop,
     Trap,

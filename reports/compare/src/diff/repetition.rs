@@ -170,7 +170,6 @@ mod tests {
                 .collect(),
             work: BTreeMap::new(),
             losses: Vec::new(),
-            is_doubtful: false,
         }
     }
 

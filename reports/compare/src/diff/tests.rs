@@ -77,7 +77,6 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),
         losses: Vec::new(),
-        is_doubtful: false,
     }
 }
 

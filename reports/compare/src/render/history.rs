@@ -135,15 +135,12 @@ fn head(series: &SeriesReport) -> String {
         },
     );
     format!(
-        "{} {} {}, {} beside {beside}: {}, {figures}",
+        "{} {} {}, {} beside {beside}: {} nights, {figures}",
         key.variant,
         key.axis,
         key.metric.as_str(),
         key.victim,
-        match series.nights.len() {
-            1 => "1 night".to_owned(),
-            count => format!("{count} nights"),
-        }
+        series.nights.len()
     )
 }
 

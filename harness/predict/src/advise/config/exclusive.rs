@@ -43,6 +43,5 @@ pub(super) fn single_tenancy(options: &ConfigOptions) -> Vec<ConfigFile> {
             text: access,
         },
         pod(options),
-        super::dra::of_its_own(options, None),
     ]
 }

@@ -10,9 +10,7 @@ mod driver_support;
 mod error_codes;
 mod graph_memory;
 mod graphs;
-mod grid_barrier;
 mod host_functions;
-mod images;
 mod implicit_order;
 mod memory;
 mod memory_batches;
@@ -21,7 +19,6 @@ mod stream_waits;
 mod streams;
 mod wait_support;
 mod wait_writers;
-mod without_context;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

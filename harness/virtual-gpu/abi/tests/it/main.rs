@@ -23,7 +23,6 @@ macro_rules! ptx {
     };
 }
 
-mod clients;
 mod compute_mode;
 mod crash_points;
 mod determinism;

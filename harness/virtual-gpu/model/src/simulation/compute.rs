@@ -12,21 +12,20 @@ use crate::state::{
     State, Stream,
 };
 
-use super::limits::limits;
-use super::running::Running;
-use super::share::fair_speeds;
+use super::limits::{Running, limits};
+use super::share::{Runner, fair_speeds};
 use super::{Queues, Rules, usage};
 
 /// Whether the context's group is on its engine and running.
 fn has_engine(state: &State, context: u32) -> bool {
     let context = &state.contexts.rows[context as usize];
     let engine = &state.engines.rows[context.engine as usize];
-    engine.running && engine.group == context.group && !context.halted
+    engine.running && engine.group == context.group
 }
 
 /// Whether kernels of the context make progress now.
 pub fn may_run(state: &State, rules: &Rules, context: u32) -> bool {
-    !state.contexts.rows[context as usize].halted && (rules.isolated || has_engine(state, context))
+    rules.isolated || has_engine(state, context)
 }
 
 /// The next event of the engines: the end of a switch or of a contested slice.
@@ -96,11 +95,13 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
 pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let now = state.now_ns;
     let running = running(state, queues, rules);
-    let mut speeds = if rules.isolated {
-        vec![ONE; running.len()]
+    let mut speeds = Vec::new();
+    if rules.isolated {
+        speeds.resize(running.len(), ONE);
     } else {
-        fair_speeds(running.len(), &limits(state, rules, &running))
-    };
+        let runners: Vec<Runner> = running.iter().map(|kernel| kernel.runner).collect();
+        fair_speeds(&runners, &limits(state, rules, &running), &mut speeds);
+    }
     let drawn = |speeds: &[u64]| -> u64 {
         let each = running.iter().zip(speeds);
         each.map(|(kernel, &speed)| (u64::from(kernel.power_mw) * speed) >> FRACTION_BITS)
@@ -120,7 +121,7 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     state.power_mw = rules.idle_power_mw + drawn(&speeds);
     let mut dram = 0;
     for (kernel, &speed) in running.iter().zip(&speeds) {
-        let demand = u64::from(kernel.demand[Resource::Dram as usize]);
+        let demand = u64::from(kernel.runner.demand[Resource::Dram as usize]);
         dram += (demand * speed) >> FRACTION_BITS;
         let stream = &mut state.streams.rows[kernel.stream];
         if stream.head == Head::Ready {
@@ -151,10 +152,10 @@ fn running(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Vec<Running
                 context: stream.context,
                 power_mw: op.power_mw,
                 sms: op.sms,
-                demand: op.demand,
-                in_flight: op.in_flight,
-                blocks_wait: op.blocks_wait,
-                priority: context.priority.saturating_add(stream.priority),
+                runner: Runner {
+                    demand: op.demand,
+                    priority: context.priority.saturating_add(stream.priority),
+                },
             });
         } else {
             state.streams.rows[index].speed = 0;
@@ -228,7 +229,7 @@ fn group_on(
     stream: &Stream,
 ) -> Option<u32> {
     let context = &state.contexts.rows[stream.context as usize];
-    let here = context.engine as usize == at && !context.halted;
+    let here = context.engine as usize == at;
     (here && kernel_head(stream, index, queues).is_some()).then_some(context.group)
 }
 

@@ -164,7 +164,7 @@ impl<'a> Decoder<'a, '_> {
             let inst = if signed {
                 Inst::WidenS { d, a }
             } else {
-                Inst::WidenU { d, a, offset: 0 }
+                Inst::WidenU { d, a }
             };
             self.emit(Class::Other, inst);
         }

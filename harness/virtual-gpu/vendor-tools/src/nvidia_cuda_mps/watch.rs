@@ -102,10 +102,8 @@ impl Logged {
             (state.xids_raised, state.xids_since(self.xids), states)
         })?;
         self.xids = raised;
-        let servers: Vec<u32> = states.iter().map(|(pid, ..)| *pid).collect();
-        let is_ours = |pid: &u32| shared.clients.contains(pid) || servers.contains(pid);
-        for xid in news.iter().filter(|xid| is_ours(&xid.pid)) {
-            let who = if xid.number == XID_MEMORY && !servers.contains(&xid.pid) {
+        for xid in news.iter().filter(|xid| shared.clients.contains(&xid.pid)) {
+            let who = if xid.number == XID_MEMORY {
                 format!("client {}", xid.pid)
             } else {
                 "a client".to_owned()
