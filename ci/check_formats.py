@@ -98,8 +98,9 @@ def check_json(program, record):
         for verb in ("history", "compare", "outliers"):
             text = program.prints(verb, *folders, "--format", "json", statuses=(0, 10))
             program.is_valid(verb, text, verb)
-    plan = program.prints("plan", "--device", "virtual", "--profile", "smoke", "--format", "json")
-    program.is_valid("plan", plan, "plan")
+    plan = ("plan", "--device", "virtual", "--profile", "smoke", "--format", "json")
+    program.is_valid("plan", program.prints(*plan), "plan")
+    program.is_valid("rehearsal", program.prints(*plan, "--rehearse"), "plan --rehearse")
     for catalogue in CATALOGUES:
         text = program.prints("list", catalogue, "--format", "json")
         program.is_valid("list", text, f"list {catalogue}")

@@ -6,9 +6,10 @@
     gpubench virtual-gpu exec --machine hopper -- DIR/bin/python ci/conformance_cuda.py
 
 A kernel fills memory with a known pattern, the bytes go through an asynchronous allocation, and
-every word is compared with the pattern computed here; a broken kernel must give its documented
-code; a program on the CUDA runtime must fail with a message that says why. A line is printed for
-every check; the exit status is 1 when one failed.
+every word is compared with the pattern computed here; kernels in the shape of other compilers run,
+and images that cannot run are refused; a broken kernel must give its documented code; a program on
+the CUDA runtime must fail with a message that says why. A line is printed for every check; the exit
+status is 1 when one failed.
 """
 
 import array
@@ -22,6 +23,9 @@ from cuda.bindings import driver
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "ptx"
 MACHINE = tomllib.loads((Path(environ["GPUBENCH_VIRTUAL_GPU"]) / "machine.toml").read_text())
+FATBINS = KERNELS.parent.parent / "harness" / "virtual-gpu" / "abi" / "tests" / "data"
+NO_BINARY_FOR_GPU = 209
+INVALID_PTX = 218
 ILLEGAL_ADDRESS = 700
 WORDS = 4096
 
@@ -128,6 +132,80 @@ def fault_checks(stream):
     check("fault sticks", code == ILLEGAL_ADDRESS, code)
 
 
+REVERSE = b"""
+.version 9.0
+.target sm_75
+.address_size 64
+.visible .entry reverse(.param .u64 out)
+{
+    .reg .b32 %r<8>; .reg .b64 %rd<5>; .shared .align 4 .b8 s[1024];
+    ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd2, %rd1;
+    mov.u32 %r1, %tid.x; mul.lo.s32 %r2, %r1, 3; shl.b32 %r3, %r1, 2;
+    mov.u32 %r4, s; add.s32 %r5, %r4, %r3; st.shared.b32 [%r5], %r2; bar.sync 0;
+    sub.s32 %r6, %r4, %r3; ld.shared.b32 %r7, [%r6+508];
+    mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; st.global.b32 [%rd4], %r7; ret;
+}
+\0"""
+
+MEET = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry meet(.param .u64 arrived)
+{
+    .reg .pred %p<3>; .reg .b32 %r<5>; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [arrived]; mov.u32 %r1, %tid.x; mov.u32 %r2, %nctaid.x;
+    setp.ne.u32 %p1, %r1, 0; @%p1 bra MEET;
+    atom.global.add.u32 %r3, [%rd1], 1;
+WAIT:
+    ld.volatile.global.u32 %r4, [%rd1]; setp.lt.u32 %p2, %r4, %r2; @%p2 bra WAIT;
+MEET:
+    bar.sync 0; ret;
+}
+\0"""
+
+
+def load(image):
+    """Loads an image; returns the code and the module."""
+    code, module = driver.cuModuleLoadData(image)
+    return int(code), module
+
+
+def module_checks(stream):
+    """Kernels in the shape of other compilers, and images other than PTX text."""
+    import ctypes
+
+    memory = call("cuMemAlloc", 4 * 128)
+    kernel = call("cuModuleGetFunction", load(REVERSE)[1], b"reverse")
+    launch(kernel, stream, 1, ((int(memory), ctypes.c_uint64),))
+    host = array.array("I", bytes(4 * 128))
+    call("cuStreamSynchronize", stream)
+    call("cuMemcpyDtoH", host.buffer_info()[0], memory, 4 * 128)
+    check("32-bit addresses", list(host) == [3 * (127 - i) for i in range(128)], host[:4])
+    call("cuMemsetD32", memory, 0, 1)
+    kernel = call("cuModuleGetFunction", load(MEET)[1], b"meet")
+    launch(kernel, stream, MACHINE["gpu"]["sm_count"], ((int(memory), ctypes.c_uint64),))
+    code = int(driver.cuStreamSynchronize(stream)[0])
+    check("a barrier of the grid", code == 0, code)
+    fatbin = load((FATBINS / "zstd.fatbin").read_bytes())[0]
+    check("a fatbin with PTX", fatbin == 0, fatbin)
+    cubins = load((FATBINS / "cubins.fatbin").read_bytes())[0]
+    check("no fatbin without PTX", cubins == NO_BINARY_FOR_GPU, cubins)
+    newer = load(b".version 8.7\n.target sm_121\n.address_size 64\n\0")[0]
+    check("no PTX for a newer target", newer == INVALID_PTX, newer)
+    call("cuMemFree", memory)
+
+
+def early_checks():
+    """Physical memory needs no context."""
+    properties = driver.CUmemAllocationProp()
+    properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    code, handle = driver.cuMemCreate(2 << 20, properties, 0)
+    check("memory before a context", int(code) == 0, int(code))
+    call("cuMemRelease", handle)
+
+
 RUNTIME = """
 import ctypes, sys
 runtime = ctypes.CDLL(sys.argv[1])
@@ -152,11 +230,13 @@ def main():
     call("cuInit", 0)
     device = call("cuDeviceGet", 0)
     device_checks(device)
+    early_checks()
     context = call("cuDevicePrimaryCtxRetain", device)
     call("cuCtxSetCurrent", context)
     stream = call("cuStreamCreate", 0)
     memory_checks(stream)
     event_checks(stream)
+    module_checks(stream)
     fault_checks(stream)
     runtime_checks()
     print(f"{len(failures)} failed")

@@ -14,7 +14,8 @@ plain_target="${CARGO_TARGET_DIR:-target}"
 export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
-steps=(loom memcheck drd formats page scale fleets history machines contention profiles)
+steps=(loom memcheck drd formats page scale fleets history machines contention profiles nights
+    manifests slurm prometheus)
 package=(--locked -p gpubench-workloads)
 
 # The ring between issuer and reaper and the count of committed rows, in every order of execution
@@ -137,6 +138,46 @@ step_profiles() {
         rm -rf "${out:?}/$profile"
     done
     rm -rf "$out"
+}
+
+# The release binary, for scripts of other folders.
+built() {
+    plain cargo build --locked --release --quiet
+    realpath "$plain_target/release/gpubench"
+}
+
+# 20 nights on the virtual GPU with a changed driver on night 15.
+step_nights() {
+    local program
+    program=$(built)
+    GPUBENCH="$program" timeout --kill-after=30 30m bash ci/nightly/rehearse.sh
+}
+
+# The manifests of ci/kubernetes and what `advise --config` writes, against the schemas of several
+# versions of Kubernetes.
+step_manifests() {
+    local program
+    bash ci/install-manifests.sh
+    target/manifests/bin/python -m doctest ci/check_manifests.py
+    program=$(built)
+    timeout --kill-after=30 10m target/manifests/bin/python ci/check_manifests.py "$program"
+}
+
+# An array of jobs and its reducer under Debian's Slurm, with a node that is killed.
+step_slurm() {
+    local program
+    sh ci/install-slurm.sh
+    program=$(built)
+    GPUBENCH="$program" timeout --kill-after=30 20m bash ci/slurm/rehearse.sh
+}
+
+# Metrics, dashboard and alerts with Debian's Prometheus and node exporter.
+step_prometheus() {
+    local program
+    sh ci/install-prometheus.sh
+    python3 -m doctest ci/check_dashboard.py
+    program=$(built)
+    timeout --kill-after=30 10m python3 ci/check_dashboard.py "$program"
 }
 
 choose_steps "$@"

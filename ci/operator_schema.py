@@ -1,13 +1,19 @@
-"""Writes the excerpt of the GPU Operator's schema with which tests check the output of `advise`.
+"""Writes the excerpts of published schemas with which tests check the output of `advise`.
 
-    python3 ci/operator_schema.py CHECKOUT TAG > harness/predict/tests/schemas/gpu-operator.tsv
+    python3 ci/operator_schema.py gpu-operator CHECKOUT TAG > .../schemas/gpu-operator.tsv
+    python3 ci/operator_schema.py hami CHECKOUT TAG > .../schemas/hami.tsv
 
-CHECKOUT is a clone of github.com/NVIDIA/gpu-operator, TAG one of its releases. The excerpt has a
-line for every property of the ClusterPolicy's components in COMPONENTS, and of the same components
-of the Helm chart's values: path, type, and the accepted values where they are listed. Needs PyYAML.
+CHECKOUT is a clone of github.com/NVIDIA/gpu-operator or github.com/Project-HAMi/HAMi, TAG one of
+its releases, and the folder is harness/predict/tests/schemas. An excerpt has a line for every
+property: path, type, and the accepted values where they are listed. That of the operator has the
+ClusterPolicy's components in COMPONENTS and the same components of the Helm chart's values; that of
+HAMi has the parts HAMI_PARTS of its chart's values, whose own schema covers other devices only.
+Needs PyYAML.
 """
 
+import functools
 import json
+import re
 import subprocess
 import sys
 
@@ -21,6 +27,17 @@ HEADER = """\
 # {crd} (blob {crd_blob})
 # {values} (blob {values_blob})
 # Copyright NVIDIA CORPORATION, licensed under the Apache License, Version 2.0.
+# path, type, accepted values"""
+HAMI_VALUES = "charts/hami/values.yaml"
+HAMI_READER = "pkg/device/nvidia/device.go"
+HAMI_PARTS = ("devicePlugin.deviceSplitCount", "devicePlugin.deviceMemoryScaling",
+              "devicePlugin.deviceCoreScaling", "devicePlugin.disablecorelimit",
+              "devices.nvidia.gpuCorePolicy")
+HAMI_HEADER = """\
+# Derived by ci/operator_schema.py from HAMi {tag}, commit {commit}:
+# {values} (blob {values_blob})
+# {reader} (blob {reader_blob})
+# Copyright the HAMi authors, licensed under the Apache License, Version 2.0.
 # path, type, accepted values"""
 
 
@@ -67,10 +84,45 @@ def spec(crd):
     return version["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
-def main():
+def hami_lines(values, reader):
+    """A line for each part and for the objects around them. The reader has constants of the policy.
+
+    >>> [line for line in hami_lines({"devicePlugin": {"deviceSplitCount": 10,
+    ...     "deviceMemoryScaling": 1, "deviceCoreScaling": 1, "disablecorelimit": "false"},
+    ...     "devices": {"nvidia": {"gpuCorePolicy": "default"}}},
+    ...     'A GPUCoreUtilizationPolicy = "a"') if "." in line][-1]
+    'values.devices.nvidia.gpuCorePolicy\\tstring\\t["a"]'
+    """
+    policies = re.findall(r'GPUCoreUtilizationPolicy\s*=\s*"(\w+)"', reader)
+    lines = {}
+    for part in HAMI_PARTS:
+        names = part.split(".")
+        for length in range(1, len(names)):
+            lines["values." + ".".join(names[:length])] = f"object\t{ANY}"
+        value = functools.reduce(lambda node, name: node[name], names, values)
+        [line] = value_lines(f"values.{part}", value)
+        if names[-1] == "gpuCorePolicy":
+            line = line.removesuffix(ANY) + json.dumps(policies)
+        path, rest = line.split("\t", 1)
+        lines[path] = rest
+    return [f"{path}\t{rest}" for path, rest in lines.items()]
+
+
+def hami(checkout, tag):
+    import yaml
+
+    texts = [git(checkout, "show", f"{tag}:{path}") for path in (HAMI_VALUES, HAMI_READER)]
+    blobs = [git(checkout, "rev-parse", f"{tag}:{path}").strip()
+             for path in (HAMI_VALUES, HAMI_READER)]
+    commit = git(checkout, "rev-parse", f"{tag}^{{commit}}").strip()
+    print(HAMI_HEADER.format(tag=tag, commit=commit, values=HAMI_VALUES, values_blob=blobs[0],
+                             reader=HAMI_READER, reader_blob=blobs[1]))
+    print("\n".join(hami_lines(yaml.safe_load(texts[0]), texts[1])))
+
+
+def gpu_operator(checkout, tag):
     import yaml  # here, so that the examples above need no package
 
-    checkout, tag = sys.argv[1:]
     crd, values = (yaml.safe_load(git(checkout, "show", f"{tag}:{path}")) for path in (CRD, VALUES))
     blobs = [git(checkout, "rev-parse", f"{tag}:{path}").strip() for path in (CRD, VALUES)]
     commit = git(checkout, "rev-parse", f"{tag}^{{commit}}").strip()
@@ -88,4 +140,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    of = {"gpu-operator": gpu_operator, "hami": hami}
+    of[sys.argv[1]](*sys.argv[2:])

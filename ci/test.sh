@@ -12,7 +12,7 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
 packages=(--locked --workspace --exclude 'gpubench-virtual-gpu*-so')
-steps=(fmt clippy oracles build tests tidy dummies msrv ptx smoke readers clients)
+steps=(fmt clippy oracles build tests tidy dummies msrv ptx smoke fidelity readers clients)
 
 # A folder of its own per run, removed at every exit.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-test.XXXXXX")
@@ -78,7 +78,8 @@ step_clippy() { cargo clippy --release "${packages[@]}" --all-targets -- -D warn
 step_oracles() {
     installed oracles
     export GPUBENCH_REQUIRE_ORACLES=1
-    python3 -m doctest ci/check_speed.py ci/operator_schema.py ci/count_verdicts.py
+    python3 -m doctest ci/check_speed.py ci/operator_schema.py ci/count_verdicts.py \
+        ci/check_dashboard.py
     wait "${installing[@]}"
     check_speed
 }
@@ -149,6 +150,11 @@ step_smoke() {
     python3 ci/check_smoke.py "$scratch/smoke.json"
 }
 
+# The virtual GPU beside every record of hardware: the table that is checked in, and its reasons.
+step_fidelity() {
+    bounded 10m bash ci/fidelity.sh
+}
+
 # What the binary writes, read by programs of others: the record of the step before, or its own.
 step_readers() {
     local out="$scratch/smoke"
@@ -190,7 +196,7 @@ victim() {
     local known="$scratch/mechanisms.json"
     python3 -m doctest ci/check_victim.py
     cargo run --locked --release --quiet -- list mechanisms --format json >"$known"
-    bounded 15m cargo run --locked --release --quiet -- matrix --device virtual \
+    bounded 15m cargo run --locked --release --quiet -- matrix --device virtual:hopper \
         --victim-cmd "$command" --profile harness/tests/it/data/user_victim_proofs.toml \
         --allow-reconfigure --out "$scratch/victim" >/dev/null
     python3 ci/check_victim.py "$scratch/victim/record.json" "$known"

@@ -1,9 +1,11 @@
-//! Puts the virtual GPU's shared objects, compressed, where the crate can embed them.
+//! Puts the virtual GPU's shared objects, compressed, where the crate can embed them, and the facts
+//! of the build where `--version` finds them.
 //!
 //! They are build-dependencies, so cargo has built them before this runs, into the `deps` folder
 //! three levels above `OUT_DIR`.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs, io};
 
 use flate2::Compression;
@@ -30,7 +32,31 @@ fn main() -> io::Result<()> {
         io::copy(&mut fs::File::open(&object)?, &mut packed)?;
         packed.finish()?;
     }
+    build_facts();
     Ok(())
+}
+
+/// Who packages gpubench names the commit: a build that looked for it would be stale after each
+/// commit, or would compile again.
+fn build_facts() {
+    const COMMIT: &str = "GPUBENCH_COMMIT";
+    println!("cargo::rerun-if-env-changed={COMMIT}");
+    let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let commit = variable(COMMIT).unwrap_or_else(|| format!("unknown ({COMMIT} was not set)"));
+    let rustc = variable("RUSTC").and_then(|rustc| {
+        let output = Command::new(rustc).arg("--version").output().ok()?;
+        String::from_utf8(output.stdout).ok()
+    });
+    let rustc = rustc.unwrap_or_else(|| "an unknown compiler".to_owned());
+    let or_unknown = |name| variable(name).unwrap_or_else(|| "unknown".to_owned());
+    let (target, profile) = (or_unknown("TARGET"), or_unknown("PROFILE"));
+    for (name, value) in [
+        ("FROM", commit),
+        ("BY", rustc.trim().to_owned()),
+        ("FOR", format!("{target}, profile {profile}")),
+    ] {
+        println!("cargo::rustc-env=GPUBENCH_BUILT_{name}={value}");
+    }
 }
 
 /// With `--target` the build-dependency lies in the host's part of the target folder.

@@ -18,6 +18,7 @@ mod symbols;
 mod text;
 mod tidy;
 mod toolchain;
+mod torture;
 mod tree;
 
 use std::path::PathBuf;
@@ -67,6 +68,18 @@ enum Task {
         /// Fail if the checked-in PTX differs, and write nothing.
         #[arg(long)]
         check: bool,
+    },
+    /// Kill runs on virtual devices at random instants, and check that nothing of them is left.
+    Torture {
+        /// How long; a case that has begun is completed.
+        #[arg(long, default_value_t = 1)]
+        minutes: u64,
+        /// Seed of the first case; each later one has the next number.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The program under test.
+        #[arg(long, default_value = "target/release/gpubench")]
+        binary: PathBuf,
     },
     /// List the symbols of a driver library from C headers and from bindings.
     Symbols {
@@ -119,6 +132,11 @@ fn run(task: Task) -> Result<String, CiError> {
         Task::Ptx { check } => ptx::run(check)
             .map(|()| "the PTX matches its sources".to_owned())
             .map_err(CiError::Found),
+        Task::Torture {
+            minutes,
+            seed,
+            binary,
+        } => torture::run(&root.join(binary), minutes, seed),
         Task::Symbols {
             prefix,
             out,

@@ -135,6 +135,14 @@ pub enum ExpectedError {
         /// Version of the record and versions that this gpubench reads.
         problem: String,
     },
+    /// A folder of nights has nothing that new records can be compared with.
+    #[error("nothing to compare with in {path}: {problem}", path = path.display())]
+    NoBaseline {
+        /// The folder.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
+    },
     /// Cells failed.
     #[error("{failed} of {cells} cells failed; the first is {first}: {reason}")]
     TrialFailed {
@@ -214,6 +222,7 @@ impl ExpectedError {
             Self::TrialFailed { .. }
             | Self::MechanismFailed { .. }
             | Self::FaultTrialsStopped { .. } => ExitCode::TrialFailed,
+            Self::NoBaseline { .. } => ExitCode::NotComparable,
             Self::NotRestored { .. } => ExitCode::NotRestored,
             Self::Interrupted { .. } => ExitCode::Interrupted,
             Self::Internal { .. } => ExitCode::Internal,

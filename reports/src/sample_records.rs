@@ -108,6 +108,7 @@ pub(crate) fn real() -> RunRecord {
         operator: vec![operator_row(slicing)],
         device_speed: None,
         claims: claims(slicing),
+        problems: Vec::new(),
     }
 }
 

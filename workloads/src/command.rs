@@ -17,14 +17,19 @@ pub enum Inherits {
     All,
 }
 
-/// The list. The last one names the virtual GPU of this environment to its libraries and commands.
-const LISTED: [&str; 6] = [
+/// Names the run that started a process, so that the processes of a dead run are found and ended.
+pub const RUN: &str = "GPUBENCH_RUN";
+
+/// The list. The last but one names the virtual GPU of this environment to its libraries and
+/// commands.
+const LISTED: [&str; 7] = [
     "PATH",
     "HOME",
     "LANG",
     "TMPDIR",
     "LD_LIBRARY_PATH",
     "GPUBENCH_VIRTUAL_GPU",
+    RUN,
 ];
 /// Beginnings of further listed names.
 const LISTED_PREFIXES: [&[u8]; 2] = [b"LC_", b"XDG_"];

@@ -1,22 +1,23 @@
 //! The configurations of `advise`, against published schemas and the rules of their readers.
 //!
 //! Kubernetes objects are read into types generated from the published OpenAPI document and written
-//! back: an unknown field would be missing. The patch and the values of the GPU Operator are
-//! checked against its published schema (`schemas/`). The device plugin and mig-parted publish no
-//! schema; the structs below have the rules of their readers (k8s-device-plugin api/config/v1,
-//! mig-parted api/spec/v1).
+//! back: an unknown field would be missing. The patch and the values of the GPU Operator and the
+//! values of HAMi are checked against what is published of them (`schemas/`). The device plugin,
+//! mig-parted and the DRA driver publish no schema; `readers/` has the rules of their readers.
 
+mod readers;
 mod schemas;
 
 use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, files};
 use gpubench_predict::advise::tree::Leaf;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use readers::{PluginValues, check_claim, check_parted, check_plugin, strict};
 use schemas::Schema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_yaml_ng::Value;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -57,6 +58,7 @@ fn check(leaf: Leaf, file: &ConfigFile) {
             check_plugin(named, &context);
         }
         "gpu-operator-values.yaml" => check_operator_values(&file.text, &context),
+        "hami-values.yaml" => check_values(&Schema::hami(), &["values"], &file.text, &context),
         "cluster-policy-patch.yaml" => check_policy_patch(file, &context),
         _ => {
             for document in serde_yaml_ng::Deserializer::from_str(&file.text) {
@@ -73,6 +75,14 @@ fn check_object(object: Value, context: &str) {
         Some("ResourceQuota") => same::<ResourceQuota>(object, context),
         Some("Role") => same::<Role>(object, context),
         Some("RoleBinding") => same::<RoleBinding>(object, context),
+        Some("ResourceClaimTemplate") => {
+            check_claim(&object["spec"]["spec"], context);
+            same::<ResourceClaimTemplate>(object, context);
+        }
+        Some("ResourceClaim") => {
+            check_claim(&object["spec"], context);
+            same::<ResourceClaim>(object, context);
+        }
         Some("ConfigMap") => {
             let data = object["data"].as_mapping().expect(context).clone();
             same::<ConfigMap>(object, context);
@@ -114,128 +124,16 @@ fn plain(value: Value) -> Value {
     }
 }
 
-fn strict<T: DeserializeOwned>(text: &str, context: &str) -> T {
-    serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error} in {context}"))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Plugin {
-    version: String,
-    flags: Flags,
-    sharing: Option<Sharing>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Flags {
-    mig_strategy: String,
-}
-
-/// Exactly one of the two: the plugin refuses both together.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Sharing {
-    time_slicing: Option<Replicated>,
-    mps: Option<Replicated>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Replicated {
-    rename_by_default: bool,
-    fail_requests_greater_than_one: bool,
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Resource {
-    name: String,
-    replicas: u32,
-}
-
-fn check_plugin(text: &str, context: &str) {
-    let plugin: Plugin = strict(text, context);
-    assert_eq!(plugin.version, "v1", "{context}");
-    assert!(
-        ["none", "single", "mixed"].contains(&plugin.flags.mig_strategy.as_str()),
-        "{context}"
-    );
-    let Some(sharing) = plugin.sharing else {
-        assert_eq!(plugin.flags.mig_strategy, "mixed", "{context}");
-        return;
-    };
-    assert!(
-        sharing.mps.is_none() || sharing.time_slicing.is_none(),
-        "{context}"
-    );
-    let replicated = sharing.mps.or(sharing.time_slicing).expect(context);
-    // The plugin refuses a rename together with the default name, and fewer than two replicas.
-    assert!(!replicated.rename_by_default && replicated.fail_requests_greater_than_one);
-    let [resource] = replicated.resources.as_slice() else {
-        panic!("{context}")
-    };
-    assert_eq!(
-        (resource.name.as_str(), resource.replicas),
-        ("nvidia.com/gpu", 4),
-        "{context}"
-    );
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parted {
-    version: String,
-    mig_configs: BTreeMap<String, Vec<PartedDevices>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct PartedDevices {
-    devices: String,
-    mig_enabled: bool,
-    mig_devices: Option<BTreeMap<String, u32>>,
-}
-
-fn check_parted(text: &str, context: &str) {
-    let parted: Parted = strict(text, context);
-    assert_eq!(parted.version, "v1", "{context}");
-    for entry in parted.mig_configs.values().flatten() {
-        assert_eq!(entry.devices, "all", "{context}");
-        // The reader requires devices if, and only if, MIG is enabled.
-        assert_eq!(entry.mig_enabled, entry.mig_devices.is_some(), "{context}");
-    }
-    let tenants = parted.mig_configs["tenants"][0]
-        .mig_devices
-        .as_ref()
-        .expect(context);
-    assert_eq!(
-        tenants,
-        &BTreeMap::from([("1g.20gb".to_owned(), 4)]),
-        "{context}"
-    );
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PluginValues {
-    config: PluginConfig,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PluginConfig {
-    default: String,
-    map: BTreeMap<String, String>,
-}
-
 /// Helm accepts values that no template reads. The template copies these parts into the
 /// ClusterPolicy (deployments/gpu-operator/templates/clusterpolicy.yaml), so both schemas apply.
 fn check_operator_values(text: &str, context: &str) {
+    let paths = ["values", "ClusterPolicy.spec"];
+    check_values(&Schema::gpu_operator(), &paths, text, context);
+}
+
+fn check_values(schema: &Schema, paths: &[&str], text: &str, context: &str) {
     let values: Value = strict(text, context);
-    let schema = Schema::gpu_operator();
-    for path in ["values", "ClusterPolicy.spec"] {
+    for path in paths {
         let parts = values.as_mapping().expect(context);
         for (name, part) in parts {
             let path = format!("{path}.{}", name.as_str().expect(context));
@@ -309,6 +207,33 @@ fn the_checks_refuse_wrong_files() {
     assert!(broken(&values, "migManager:", "migParted:"));
     let values = of(Leaf::TimeSlicingDirect, "gpu-operator-values.yaml");
     assert!(broken(&values, "enabled: false", "enabled: \"false\""));
+    let values = of(Leaf::Hami, "hami-values.yaml");
+    assert!(broken(&values, "Policy: force", "Policy: forced"));
+    assert!(broken(
+        &values,
+        "deviceSplitCount: 4",
+        "deviceSplitCount: \"4\""
+    ));
+    assert!(broken(&values, "deviceSplitCount", "splitCount"));
+    let claim = of(Leaf::Mps, "dra.yaml");
+    assert!(broken(&claim, "strategy: MPS", "strategy: Mps"));
+    assert!(broken(&claim, "strategy: MPS", "strategy: TimeSlicing"));
+    assert!(broken(
+        &claim,
+        "ThreadPercentage: 25",
+        "ThreadPercentage: 125"
+    ));
+    assert!(broken(&claim, "kind: GpuConfig", "kind: MigDeviceConfig"));
+    assert!(broken(
+        &claim,
+        "requests: [\"gpu\"]",
+        "requests: [\"gpus\"]"
+    ));
+    assert!(broken(&claim, "exactly:", "precisely:"));
+    let claim = of(Leaf::TimeSlicingOperator, "dra.yaml");
+    assert!(broken(&claim, "interval: Default", "interval: 2ms"));
+    let claim = of(Leaf::Mig, "dra.yaml");
+    assert!(broken(&claim, "mig.nvidia.com", "mig-1g.nvidia.com"));
 }
 
 #[test]

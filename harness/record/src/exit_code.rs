@@ -15,17 +15,19 @@ pub enum ExitCode {
     /// Nothing could run: no device, or every mechanism waived; or one that the command line names.
     NothingRan,
     /// A trial failed, for example a victim killed from outside; a mechanism was not in force; or
-    /// fault trials ended early, because the device needs a reset.
+    /// fault trials ended early, because the device needs a reset. Of a verb that reads a record:
+    /// its scores do not follow from its cells, or `record.json` is damaged.
     TrialFailed,
     /// Output could not be written.
     OutputFailed,
     /// The state of the host could not be restored.
     NotRestored,
-    /// Inconclusive, from `diff` or from `matrix --strict`.
+    /// Inconclusive, from `diff` or from `matrix --strict`; or a model differs from hardware in a
+    /// row that is not listed.
     Inconclusive,
     /// The records cannot be compared.
     NotComparable,
-    /// Isolation got worse.
+    /// Isolation got worse, or a model claims more of it than hardware gives.
     Regression,
     /// Interrupted by the user.
     Interrupted,
@@ -76,15 +78,18 @@ impl ExitCode {
             Self::NothingRan => {
                 "nothing could run: no device, or the requested mechanisms are waived"
             }
-            Self::TrialFailed => "a cell failed, a mechanism failed, or fault trials stopped early",
+            Self::TrialFailed => {
+                "a cell, mechanism or trial failed, or a record contradicts itself"
+            }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
-            Self::Inconclusive => "inconclusive (diff, outliers, matrix --strict)",
+            Self::Inconclusive => "inconclusive (diff, outliers, fidelity, matrix --strict)",
             Self::NotComparable => "records cannot be compared (diff)",
             Self::Regression => {
-                "isolation got worse (diff), or a GPU differs from its peers (outliers)"
+                "isolation got worse (diff), a GPU differs (outliers), or a model is optimistic \
+                 (fidelity)"
             }
-            Self::Interrupted => "interrupted by Ctrl-C or SIGTERM",
+            Self::Interrupted => "interrupted by Ctrl-C, SIGTERM, SIGHUP or SIGQUIT",
         }
     }
 

@@ -92,6 +92,10 @@ pub struct RunRecord {
     pub records_left_out: Vec<RecordLeftOut>,
     /// Each claim of the ledger with its verdict on this run; empty in files before format 2.3.
     pub claims: Vec<ClaimRow>,
+    /// What is wrong with the files of this record: those that are damaged, and scores that do not
+    /// follow from its cells. Found when the record is read; a stored record has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// A record whose fault trials were not counted with those of another.

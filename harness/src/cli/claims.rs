@@ -9,11 +9,12 @@ use gpubench_reports::{RenderError, RenderOptions};
 use serde_json::{Value, json};
 
 use super::common::{exit_codes_help, pretty_json};
+use super::comparing::{of_records, say_warnings};
 use super::predicting::OutputFlag;
 use super::ui::Ui;
 use crate::claims::page::{self, Judged};
 use crate::error::ExpectedError;
-use crate::judge::open_scored;
+use crate::judge::{Repair, open_scored};
 use crate::plan::ledger;
 
 /// The exit codes of this verb.
@@ -21,6 +22,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
 ];
 
@@ -65,7 +67,7 @@ enum ClaimsFormat {
 /// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let ledger = ledger()?;
-    let opened = args.records.iter().map(|dir| open_scored(dir));
+    let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
     let judged = opened.iter().map(|one| Judged {
         name: one.dir.display().to_string(),
@@ -92,7 +94,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         (page(&judged), page::verdicts_json(&judged))
     };
     args.output.write(&args.text(&page, &json, ui)?, ui)?;
-    Ok(ExitCode::Done)
+    let doubtful = opened.iter().map(|one| say_warnings(one, ui));
+    let doubtful: Vec<bool> = doubtful.collect();
+    Ok(of_records(ExitCode::Done, doubtful.contains(&true)))
 }
 
 impl Args {

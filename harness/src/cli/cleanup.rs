@@ -1,59 +1,116 @@
-//! `gpubench cleanup`: undoes host changes of runs that ended without undoing them.
+//! `gpubench cleanup`: undoes what runs left that ended without undoing it.
+
+use std::path::Path;
 
 use gpubench_record::ExitCode;
+use gpubench_virtual_gpu::machine::Machine;
+use gpubench_virtual_gpu::session::MACHINE_FILE;
 
 use super::common::exit_codes_help;
 use super::ui::Ui;
+use crate::device::DeviceSelector;
+use crate::device::virtual_gpu::{VirtualGpuError, remove_empty_parents};
 use crate::error::ExpectedError;
-use crate::judge::{expected, journal};
-use crate::mechanism::host::{leftovers, state_dir};
+use crate::judge::{expected, find_device, recovery};
+use crate::mechanism::host::{Leftover, state_dir};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
-    ExitCode::NothingRan,
     ExitCode::OutputFailed,
     ExitCode::NotRestored,
 ];
 
-/// Undoes host changes that a killed run left behind
+/// Undoes what killed runs left behind
+///
+/// The guard process of a run and the next run do this by themselves. Processes and folders of dead
+/// runs are always removed; device settings are restored from the journals.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Only changes of runs on this GPU [default: all GPUs]
-    #[arg(long, value_name = "GPU-UUID")]
-    device: Option<String>,
+    /// Only settings of this device: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID
+    /// [default: all devices]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceSelector>,
 }
 
 /// Undoes the changes and prints them.
 ///
 /// # Errors
-/// When a change could not be undone, or the GPU is in use.
+/// When the device is unknown, a change could not be undone, or the GPU is in use.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let dir = state_dir().map_err(expected::from_journal)?;
-    let left = leftovers(&dir, args.device.as_deref()).map_err(expected::from_journal)?;
-    if left.is_empty() {
-        ui.print("nothing to clean up\n")?;
-        return Ok(ExitCode::Done);
+    let wanted = Wanted::of(args.device.as_ref(), &dir)?;
+    let undone = recovery::clean_up(&dir, &|left| wanted.has(left))?;
+    remove_empty_parents();
+    for line in &undone.lines {
+        ui.print(&format!("{line}\n"))?;
     }
-    let mut failures = Vec::new();
-    for (journal, left) in left {
-        let gpu = left.gpu.clone();
-        match journal::undo(journal, &left) {
-            Ok(()) => {
-                for (_, change) in left.changes.iter().rev() {
-                    ui.print(&format!("{gpu}: undone: {}\n", change.describe()))?;
-                }
+    let failures = [undone.unrestored, undone.remaining].concat();
+    if !failures.is_empty() {
+        return Err(ExpectedError::NotRestored {
+            what: failures.join("; "),
+        });
+    }
+    if undone.lines.is_empty() {
+        ui.print("nothing to clean up\n")?;
+    }
+    Ok(ExitCode::Done)
+}
+
+/// The devices whose journals are undone.
+enum Wanted {
+    All,
+    /// Virtual ones, of a machine if it is named.
+    Virtual(Option<String>),
+    /// A GPU by its UUID.
+    Gpu(String),
+}
+
+impl Wanted {
+    /// The devices that the flag names.
+    fn of(device: Option<&DeviceSelector>, dir: &Path) -> Result<Self, ExpectedError> {
+        Ok(match device {
+            None => Self::All,
+            Some(DeviceSelector::Virtual(None)) => Self::Virtual(None),
+            Some(DeviceSelector::Virtual(Some(name))) => {
+                let machine = Machine::load(name).map_err(VirtualGpuError::from);
+                let machine = machine.map_err(expected::from_virtual_gpu)?;
+                Self::Virtual(Some(machine.name))
             }
-            Err(error) => failures.push(format!("{gpu}: {error}")),
+            Some(DeviceSelector::Gpu(uuid)) if recovery::has_journal(dir, uuid)? => {
+                Self::Gpu(uuid.clone())
+            }
+            Some(real) => {
+                let found = find_device(Some(real)).map_err(|error| ExpectedError::Usage {
+                    problem: format!("--device {real}: {error}, and no journal names it"),
+                    remedy: Some(
+                        "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID"
+                            .to_owned(),
+                    ),
+                })?;
+                Self::Gpu(found.uuid().to_owned())
+            }
+        })
+    }
+
+    fn has(&self, left: &Leftover) -> bool {
+        match (self, &left.virtual_device) {
+            (Self::All, _) | (Self::Virtual(None), Some(_)) => true,
+            (Self::Virtual(_), None) => false,
+            // The machine of a device that is gone is unknown, and nothing of it is left.
+            (Self::Virtual(Some(wanted)), Some(folder)) => {
+                machine_of(folder).is_none_or(|name| name == *wanted)
+            }
+            (Self::Gpu(uuid), _) => left.gpu == *uuid,
         }
     }
-    if failures.is_empty() {
-        return Ok(ExitCode::Done);
-    }
-    Err(ExpectedError::NotRestored {
-        what: failures.join("; "),
-    })
+}
+
+/// The name of the machine of a virtual device's folder.
+fn machine_of(folder: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(folder.join(MACHINE_FILE)).ok()?;
+    Some(Machine::parse(MACHINE_FILE, &text).ok()?.name)
 }

@@ -22,8 +22,10 @@ pub struct DeviceFlag {
     /// An index is that of nvidia-smi. With CUDA_VISIBLE_DEVICES only the devices of its list are
     /// accepted, and the default is the first of them.
     ///
-    /// `virtual` is a GPU simulated in software. Its figures are predictions of a model, and every
-    /// report marks them as virtual. `gpubench virtual-gpu list` prints the machines.
+    /// `virtual` is a GPU simulated in software, an H100 on driver 580 unless MACHINE says
+    /// otherwise. Its figures are predictions of a model, and every report marks them as virtual.
+    /// `gpubench virtual-gpu list` prints the machines, and `gpubench virtual-gpu fidelity` how far
+    /// they are from hardware.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<DeviceSelector>,
 }

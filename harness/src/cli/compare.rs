@@ -7,7 +7,7 @@ use gpubench_compare::side_by_side::SideBySide;
 use gpubench_record::ExitCode;
 
 use super::common::exit_codes_help;
-use super::comparing::{LISTING, OutputFlag, format_of, formats, internal};
+use super::comparing::{LISTING, OutputFlag, format_of, formats, internal, of_records};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::session::records;
@@ -39,12 +39,12 @@ pub struct Args {
 /// # Errors
 /// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let (records, notes) = records(&args.records)?;
-    for line in notes {
+    let found = records(&args.records)?;
+    for line in &found.notes {
         ui.note(&format!("warning: {line}"));
     }
     let format = format_of(&args.format, SideBySideFormat::ALL)?;
-    let text = render::side_by_side(&SideBySide::of(&records), format).map_err(internal)?;
+    let text = render::side_by_side(&SideBySide::of(&found.records), format).map_err(internal)?;
     args.output.write(&text, ui)?;
-    Ok(ExitCode::Done)
+    Ok(of_records(ExitCode::Done, found.is_doubtful))
 }

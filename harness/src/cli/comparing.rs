@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
+use gpubench_compare::Session;
 use gpubench_record::ExitCode;
 
+use super::output::write_whole;
 use super::ui::Ui;
 use crate::error::ExpectedError;
+use crate::judge::Opened;
 use crate::judge::session::{Sessions, sessions};
 
 /// The exit codes of a verb that only lists.
@@ -14,6 +17,7 @@ pub const LISTING: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
 ];
 
@@ -22,6 +26,7 @@ pub const JUDGING: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
     ExitCode::Inconclusive,
     ExitCode::NotComparable,
@@ -44,9 +49,7 @@ impl OutputFlag {
     pub fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
         match &self.output {
             None => ui.print(text),
-            Some(path) => {
-                std::fs::write(path, text).map_err(|error| ExpectedError::from_write(path, error))
-            }
+            Some(path) => write_whole(path, text.as_bytes()),
         }
     }
 }
@@ -76,6 +79,37 @@ pub fn read(records: &[PathBuf], ui: &Ui) -> Result<Sessions, ExpectedError> {
     let found = sessions(records)?;
     say_left_out(&found.left_out, ui);
     Ok(found)
+}
+
+/// The exit code of a verb that read records: at least 4 where one contradicts itself.
+pub fn of_records(code: ExitCode, is_doubtful: bool) -> ExitCode {
+    if is_doubtful {
+        code.worst(ExitCode::TrialFailed)
+    } else {
+        code
+    }
+}
+
+/// Names what is wrong with a record, and says whether it contradicts itself.
+pub fn say_warnings(opened: &Opened, ui: &Ui) -> bool {
+    let dir = opened.dir.display();
+    for warning in &opened.warnings {
+        ui.note(&format!("warning: {dir}: {warning}"));
+    }
+    if let Some(note) = &opened.note {
+        ui.note(&format!("{dir}: {note}"));
+    }
+    opened.is_doubtful
+}
+
+/// Names what is wrong with the records of a comparison, and says whether one contradicts itself.
+pub fn say_problems(sessions: &[Session], ui: &Ui) -> bool {
+    for session in sessions {
+        for loss in &session.losses {
+            ui.note(&format!("warning: {}: {loss}", session.name));
+        }
+    }
+    sessions.iter().any(|session| session.is_doubtful)
 }
 
 /// Names the records that were left out.

@@ -12,7 +12,8 @@ use gpubench_record::ExitCode;
 
 use super::common::exit_codes_help;
 use super::comparing::{
-    JUDGING, OutputFlag, format_of, formats, internal, percent, read, refused, say_left_out,
+    JUDGING, OutputFlag, format_of, formats, internal, of_records, percent, read, refused,
+    say_left_out, say_problems,
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -118,7 +119,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let text = render::diff(&report, format, detail).map_err(internal)?;
     args.output.write(&text, ui)?;
-    Ok(report.exit_code())
+    let doubtful = [&before, &after].map(|side| say_problems(side, ui));
+    Ok(of_records(report.exit_code(), doubtful.contains(&true)))
 }
 
 /// The sessions of two sides, or one error that names every side which cannot be read.
@@ -184,8 +186,10 @@ fn baseline(
         }
         None => Baseline::of(&history.sessions, &declared(&folders)?, tonight),
     };
-    let remedy = "measure more nights, or name the records to compare with";
-    let baseline = found.map_err(|error| refused(folder, error, remedy))?;
+    let baseline = found.map_err(|error| ExpectedError::NoBaseline {
+        path: folder.to_owned(),
+        problem: error.to_string(),
+    })?;
     options.history = baseline.repeatability;
     options.nights = baseline.nights;
     let driver = "driver".to_owned();

@@ -9,7 +9,9 @@ use gpubench_compare::render::{self, HistoryFormat};
 use gpubench_record::ExitCode;
 
 use super::common::exit_codes_help;
-use super::comparing::{LISTING, OutputFlag, format_of, formats, internal};
+use super::comparing::{
+    LISTING, OutputFlag, format_of, formats, internal, of_records, say_problems,
+};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::session::{declared, night_means};
@@ -62,5 +64,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let history = History::of(&found.sessions, found.left_out, &declared, by).map_err(internal)?;
     let text = render::history(&history, format).map_err(internal)?;
     args.output.write(&text, ui)?;
-    Ok(ExitCode::Done)
+    Ok(of_records(
+        ExitCode::Done,
+        say_problems(&found.sessions, ui),
+    ))
 }

@@ -8,8 +8,8 @@ use super::common::{TextFormat, exit_codes_help, pretty_json};
 use super::ui::{Ui, natural_table};
 use crate::catalogue;
 use crate::error::ExpectedError;
+use crate::judge::fault_answers::{self, ASSUMED, MEASURED};
 use crate::judge::listing::{self as catalogues, Row};
-use crate::judge::measured_faults::{self, MEASURED};
 
 /// Columns without a terminal.
 const WIDTH: usize = 120;
@@ -106,7 +106,7 @@ fn below(what: What, left_out: &[Row]) -> String {
         for (mechanism, reason) in catalogues::without_faults() {
             lines.push(format!("no fault under {mechanism}: {reason}"));
         }
-        lines.extend(measured_faults::campaigns());
+        lines.extend(fault_answers::campaigns());
     }
     for row in left_out {
         let reason = row
@@ -140,7 +140,7 @@ fn render(rows: &[Row], width: usize) -> String {
     let cells: Vec<[String; 3]> = rows
         .iter()
         .map(|row| {
-            let details = [details(row), measured(row)].concat();
+            let details = [details(row), answers(row)].concat();
             [row.name.clone(), row.summary.clone(), details.join(", ")]
         })
         .collect();
@@ -155,17 +155,19 @@ fn render(rows: &[Row], width: usize) -> String {
 /// The details of a row for tables and paragraphs.
 fn details(row: &Row) -> Vec<String> {
     let details = row.details.iter();
-    // `NOT_UNDER` is printed once below the rows, `MEASURED` has its own lines.
-    let details = details.filter(|(key, _)| ![catalogues::NOT_UNDER, MEASURED].contains(key));
+    // `NOT_UNDER` is printed once below the rows, answers have their own lines.
+    let elsewhere = [catalogues::NOT_UNDER, MEASURED, ASSUMED];
+    let details = details.filter(|(key, _)| !elsewhere.contains(key));
     details.filter_map(detail).collect()
 }
 
-/// The measured results of a row, one line each.
-fn measured(row: &Row) -> Vec<String> {
-    let found = row.details.iter().filter(|(key, _)| *key == MEASURED);
+/// The answers to a fault, one line each, after what they rest on.
+fn answers(row: &Row) -> Vec<String> {
+    let found = row.details.iter();
+    let found = found.filter(|(key, _)| [MEASURED, ASSUMED].contains(key));
     let entries = found.filter_map(|(_, value)| value.as_array()).flatten();
-    let lines = entries.filter_map(|entry| entry["key"].as_str());
-    lines.map(|line| format!("{MEASURED} {line}")).collect()
+    let lines = entries.filter_map(|entry| entry["evidence"].as_str().zip(entry["key"].as_str()));
+    lines.map(|(on, line)| format!("{on} {line}")).collect()
 }
 
 /// The name on its own line, and the details below in lines of this width. In a pipe without
@@ -184,7 +186,7 @@ fn paragraph(row: &Row, width: usize) -> String {
         }
     }
     lines.retain(|line| !line.is_empty());
-    lines.extend(measured(row));
+    lines.extend(answers(row));
     format!(
         "{}\n{INDENT}{}\n",
         row.name,

@@ -3,17 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{Cell, ExitCode, RunRecord};
+use gpubench_reports::store::seal;
 use gpubench_reports::{RenderOptions, View, format};
 
 use super::after_cells::AfterCellsFlags;
 use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::output::write_whole;
 use super::progress::Progress;
 use super::signals::run_until_signal;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, labels, matrix_setup,
-    open_scored, report_options, run_folder, verdict,
+    DeviceSession, MatrixRequest, MatrixSetup, Repair, conclude, expected, host_facts, labels,
+    matrix_setup, open_scored, report_options, run_folder, verdict,
 };
 use crate::run::{Observer, RunEnd, RunPhase};
 
@@ -83,11 +85,12 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     args.after_cells.check(&profile)?;
+    let out = args.out.out.clone();
+    let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
+    run_folder::check(&out)?;
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let time = host_facts::time_mode(device, &options, &profile);
     let session = DeviceSession::open(device, profile.seed, time)?;
-    let out = args.out.out.clone();
-    let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
     let request = MatrixRequest {
         calibration: args.calibration.clone(),
         recalibrate: args.recalibrate,
@@ -99,6 +102,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         kernel_log,
         calibrations,
         notes,
+        folder: _folder,
     } = matrix_setup(&session, &options, profile, &request, &out)?;
     for note in notes {
         ui.note(&note);
@@ -132,7 +136,7 @@ fn present(
     (record, warnings): &(RunRecord, Vec<String>),
     end: Result<RunEnd, ExpectedError>,
 ) -> Result<ExitCode, ExpectedError> {
-    let opened = open_scored(out)?;
+    let opened = open_scored(out, Repair::No)?;
     // What only the end of the run could tell; a later report does not know it.
     for warning in warnings.iter().filter(|one| !opened.warnings.contains(one)) {
         ui.note(&format!("warning: {warning}"));
@@ -156,7 +160,8 @@ fn present(
             None => ui.print_bytes(&text)?,
             Some(file) => {
                 let path = out.join(file);
-                std::fs::write(&path, &text).map_err(|e| ExpectedError::from_write(&path, e))?;
+                write_whole(&path, &text)?;
+                seal(out).map_err(|error| expected::from_store(out, error))?;
             }
         }
     }

@@ -5,18 +5,23 @@
 
 pub mod advise;
 mod after_cells;
+mod anonymize;
 pub mod claims;
 pub mod cleanup;
 pub mod common;
 pub mod compare;
 mod comparing;
+pub mod completions;
 mod detectable;
 pub mod diff;
 pub mod doctor;
+pub mod guard_entry;
 pub mod history;
 pub mod list;
+pub mod man;
 pub mod matrix;
 pub mod outliers;
+mod output;
 pub mod pack;
 pub mod panic_report;
 pub mod plan;
@@ -45,9 +50,25 @@ use crate::error::ExpectedError;
 use ui::{ColorWhen, Ui};
 use virtual_gpu::Status;
 
+/// The version, and what the program was built from and with.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit ",
+    env!("GPUBENCH_BUILT_FROM"),
+    "\nbuilt by ",
+    env!("GPUBENCH_BUILT_BY"),
+    "\nfor ",
+    env!("GPUBENCH_BUILT_FOR"),
+);
+
 /// Measures how well tenants that share an NVIDIA GPU are isolated from each other.
 #[derive(Debug, Parser)]
-#[command(name = "gpubench", version, arg_required_else_help = true)]
+#[command(
+    name = "gpubench",
+    version,
+    long_version = LONG_VERSION,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -80,6 +101,8 @@ enum Verb {
     Simulate(simulate::Args),
     Pack(pack::Args),
     VirtualGpu(virtual_gpu::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Verb {
@@ -99,6 +122,8 @@ impl Verb {
             Self::Advise(args) => advise::run(args, ui),
             Self::Simulate(args) => simulate::run(args, ui),
             Self::Pack(args) => pack::run(args, ui),
+            Self::Completions(args) => completions::run(args, ui),
+            Self::Man(args) => man::run(args, ui),
             Self::VirtualGpu(args) => return virtual_gpu::run(args, ui),
         };
         code.map(Status::Own)
@@ -154,6 +179,8 @@ fn exit_codes() -> Vec<ExitCode> {
         simulate::EXIT_CODES,
         pack::EXIT_CODES,
         virtual_gpu::EXIT_CODES,
+        completions::EXIT_CODES,
+        man::EXIT_CODES,
     ];
     let mut codes = ExitCode::BY_PRECEDENCE.to_vec();
     codes.retain(|code| verbs.iter().any(|verb| verb.contains(code)));

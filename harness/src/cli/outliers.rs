@@ -7,7 +7,9 @@ use gpubench_compare::render::{self, OutliersFormat};
 use gpubench_record::ExitCode;
 
 use super::common::exit_codes_help;
-use super::comparing::{OutputFlag, format_of, formats, internal, percent};
+use super::comparing::{
+    OutputFlag, format_of, formats, internal, of_records, percent, say_problems,
+};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::session::night_means;
@@ -17,6 +19,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
     ExitCode::Inconclusive,
     ExitCode::Regression,
@@ -64,8 +67,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let report = outliers(&found.sessions, found.left_out, &options).map_err(internal)?;
     let text = render::outliers(&report, format).map_err(internal)?;
     args.output.write(&text, ui)?;
-    Ok(ExitCode::BY_PRECEDENCE
+    let code = ExitCode::BY_PRECEDENCE
         .into_iter()
         .find(|code| code.code() == report.exit)
-        .unwrap_or(ExitCode::Internal))
+        .unwrap_or(ExitCode::Internal);
+    Ok(of_records(code, say_problems(&found.sessions, ui)))
 }

@@ -8,6 +8,7 @@ use gpubench_predict::{PredictError, mig};
 use gpubench_record::RunRecord;
 use gpubench_reports::Record;
 
+use super::output::write_whole;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -102,9 +103,7 @@ impl OutputFlag {
     pub(super) fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
         match &self.output {
             None => ui.print(text),
-            Some(path) => {
-                std::fs::write(path, text).map_err(|error| ExpectedError::from_write(path, error))
-            }
+            Some(path) => write_whole(path, text.as_bytes()),
         }
     }
 }

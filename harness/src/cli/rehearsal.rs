@@ -17,7 +17,10 @@ use crate::profile::Profile;
 pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let device = args.device.device.as_ref();
     let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
-    let rehearsed = rehearse(&session, &args.profile.host_options(), profile)?;
+    let (rehearsed, notes) = rehearse(&session, &args.profile.host_options(), profile)?;
+    for note in notes {
+        ui.note(&note);
+    }
     ui.print(&match args.format {
         TextFormat::Json => pretty_json(&rehearsed)?,
         TextFormat::Table => as_table(&rehearsed),

@@ -6,17 +6,21 @@ use clap::builder::PossibleValuesParser;
 use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
+use super::anonymize::anonymize;
 use super::common::exit_codes_help;
+use super::comparing::{of_records, say_warnings};
+use super::output::write_whole;
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{newest, report_options, rescore};
+use crate::judge::{Repair, newest, report_options, verified};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
     ExitCode::Usage,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
 ];
 
@@ -32,12 +36,21 @@ pub struct Args {
     /// another seed.
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
-    /// Score the record again by the rules of this version
+    /// Only check the records: each file against its checksum, the scores against the cells
     ///
-    /// Without this flag a report has the scores that the run was given. Figures of cells stay;
-    /// intervals, levels and words follow from them by the rules of today.
+    /// Prints what is wrong, and ends with 4 if anything is. Every other use names the same on
+    /// stderr and in its output.
+    #[arg(
+        long,
+        conflicts_with_all = ["full", "why", "mechanism", "axis", "output", "format", "repair"]
+    )]
+    verify: bool,
+    /// Store the scores of a run that crashed in its record
+    ///
+    /// Without this flag a report changes no record: the scores of a crashed run are computed anew
+    /// for each report.
     #[arg(long)]
-    rescore: bool,
+    repair: bool,
     /// Output format
     #[arg(
         long,
@@ -68,6 +81,17 @@ pub struct Args {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write a copy of the record without host names, UUIDs, users and commands to this new folder
+    ///
+    /// The copy has figures, telemetry and samples, and can be read like any record. Each UUID has
+    /// a substitute, the same in every copy. Labels, commands and events.jsonl are left out. The
+    /// name of the profile stays.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["rescore", "format", "full", "mechanism", "axis", "why", "output"],
+    )]
+    anonymize: Option<PathBuf>,
 }
 
 /// Renders and prints.
@@ -81,14 +105,14 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         known: format_names().into_iter().map(str::to_owned).collect(),
     })?;
     args.check_format()?;
-    let mut opened = newest(&args.records)?;
-    // Several records were scored together.
-    if args.rescore && args.records.len() == 1 {
-        rescore(&mut opened.run, &[]).map_err(|error| ExpectedError::RecordUnreadable {
-            path: opened.dir.clone(),
-            problem: error.to_string(),
-        })?;
+    if args.verify {
+        return verify(&args.records, ui);
     }
+    if let Some(target) = &args.anonymize {
+        return anonymize(&args.records, target, ui);
+    }
+    let repair = if args.repair { Repair::Yes } else { Repair::No };
+    let opened = newest(&args.records, repair)?;
     let selection = args.selection(&opened.run)?;
     let view = match (&args.why, args.full) {
         (Some(_), _) => View::Why,
@@ -117,10 +141,27 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     match &args.output {
         None => ui.print_bytes(&text)?,
         Some(path) => {
-            std::fs::write(path, &text).map_err(|e| ExpectedError::from_write(path, e))?;
+            write_whole(path, &text)?;
         }
     }
-    Ok(ExitCode::Done)
+    Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))
+}
+
+/// Prints what is wrong with each record.
+fn verify(records: &[PathBuf], ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let mut code = ExitCode::Done;
+    for dir in records {
+        let verified = verified(dir)?;
+        for problem in &verified.problems {
+            ui.print(&format!("{}: {problem}\n", dir.display()))?;
+        }
+        if verified.problems.is_empty() {
+            ui.print(&format!("{}: {}\n", dir.display(), verified.summary))?;
+        } else {
+            code = ExitCode::TrialFailed;
+        }
+    }
+    Ok(code)
 }
 
 impl Args {

@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::plan;
-use crate::judge::listing;
+use crate::judge::{Rehearsed, listing};
 
 /// The schema of what is printed: a field that is always printed is required.
 fn schema_of<T: JsonSchema>() -> Schema {
@@ -22,6 +22,7 @@ fn the_published_schemas_are_up_to_date() -> Result<(), Box<dyn std::error::Erro
     for (name, schema) in [
         ("record", schema_of::<RunRecord>()),
         ("plan", schema_of::<plan::AsJson<'_>>()),
+        ("rehearsal", schema_of::<Vec<Rehearsed>>()),
         ("list", schema_of::<Vec<listing::Entry<'_>>>()),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/schema");

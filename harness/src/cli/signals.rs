@@ -1,5 +1,7 @@
-//! Runs a plan until it ends, or until Ctrl-C or SIGTERM stops it.
+//! Runs a plan until it ends, or until a signal stops it: Ctrl-C, SIGTERM, SIGHUP (the end of a
+//! terminal or of an SSH session) or SIGQUIT.
 
+use procfs::process::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -26,7 +28,9 @@ pub fn run_until_signal(
     let has_user_victim = setup.plan.user_victim.is_some();
     runtime.block_on(async move {
         // Installed before the record is created, so every record has an end.
-        let wanted = Signals::catch()?;
+        let wanted = Signals::catch().map_err(|error| ExpectedError::Internal {
+            what: format!("signal handlers: {error}"),
+        })?;
         let (stop, stopped) = watch::channel(false);
         let signals = tokio::spawn(async move {
             wanted.wait().await;
@@ -45,30 +49,58 @@ pub fn run_until_signal(
 }
 
 /// The signals that end a run.
-struct Signals {
+pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    quit: Signal,
+    /// Absent where it is ignored, as under nohup(1).
+    hangup: Option<Signal>,
 }
 
 impl Signals {
     /// Installs the handlers, which replace the default action (end of the process).
-    fn catch() -> Result<Self, ExpectedError> {
-        let catch = |kind| {
-            signal(kind).map_err(|error| ExpectedError::Internal {
-                what: format!("signal handlers: {error}"),
-            })
-        };
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(super) fn catch() -> std::io::Result<Self> {
         Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
+            hangup: if ignores_hangup() {
+                None
+            } else {
+                Some(signal(SignalKind::hangup())?)
+            },
         })
     }
 
     /// Waits for the first of them.
-    async fn wait(mut self) {
+    async fn wait(self) {
+        let Self {
+            mut interrupt,
+            mut terminate,
+            mut quit,
+            mut hangup,
+        } = self;
+        let hangup = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = quit.recv() => {}
+            _ = hangup => {}
         }
     }
+}
+
+/// Whether this process was started with SIGHUP ignored (proc_pid_status(5), `SigIgn`).
+fn ignores_hangup() -> bool {
+    let status = Process::myself().and_then(|own| own.status());
+    let hangup = 1_u64 << (SignalKind::hangup().as_raw_value() - 1);
+    status.is_ok_and(|status| status.sigign & hangup != 0)
 }

@@ -6,6 +6,7 @@ use super::doctor::Args;
 use super::signals::run_until_signal;
 use super::ui::{Ui, table};
 use crate::catalogue::REFERENCE;
+use crate::device::PrivateFolder;
 use crate::error::ExpectedError;
 use crate::judge::{
     AfterCells, DeviceSession, FaultRequest, MatrixRequest, conclude, host_facts, matrix_setup,
@@ -20,9 +21,7 @@ use crate::run::{RunEnd, Silent};
 /// # Errors
 /// When a session cannot run, is interrupted, or the file cannot be written.
 pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<Spread, ExpectedError> {
-    let folder = tempfile::Builder::new()
-        .prefix("gpubench-spread-")
-        .tempdir();
+    let folder = PrivateFolder::temporary();
     let folder = folder.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))?;
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let mut calibration = None;

@@ -1,5 +1,7 @@
 //! `gpubench virtual-gpu`: the virtual GPU for any program of the driver API.
 
+mod fidelity;
+
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -24,6 +26,9 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Usage,
     ExitCode::NothingRan,
     ExitCode::OutputFailed,
+    ExitCode::Inconclusive,
+    ExitCode::Regression,
+    ExitCode::Interrupted,
 ];
 
 /// Runs any CUDA driver-API program on a GPU simulated in software
@@ -71,6 +76,7 @@ enum What {
         /// Built-in machine [default: the running virtual GPU]
         name: Option<String>,
     },
+    Fidelity(fidelity::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -117,6 +123,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Status, ExpectedError> {
             }
             Ok(Status::Own(ExitCode::Done))
         }
+        What::Fidelity(args) => fidelity::run(args, ui).map(Status::Own),
     }
 }
 

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt as _, symlink};
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use flate2::read::ZlibDecoder;
@@ -15,7 +15,8 @@ use gpubench_virtual_gpu::machine::{Machine, MachineError};
 use gpubench_virtual_gpu::nvidia_cuda_mps;
 use gpubench_virtual_gpu::nvidia_smi;
 use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
-use tempfile::TempDir;
+
+use super::private_folder::{PrivateFolder, is_dead, remove_dead};
 
 /// The shared object, built with this binary and compressed, as it is a tenth of it.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so.zlib"));
@@ -38,12 +39,6 @@ pub const COMMANDS: [&str; 3] = [
     nvidia_cuda_mps::SERVER,
     nvidia_smi::NAME,
 ];
-
-/// A file that marks a folder to keep when the process that made it ends.
-const KEPT: &str = "kept";
-
-/// A file that the process that made a folder keeps locked until it ends.
-const ALIVE: &str = "alive";
 
 /// Beginning of the names of the folders.
 const PREFIX: &str = "virtual-gpu-";
@@ -68,9 +63,8 @@ pub enum VirtualGpuError {
 /// A running virtual GPU. Its folder is removed when it is dropped.
 #[derive(Debug)]
 pub struct VirtualGpu {
-    root: TempDir,
+    root: PrivateFolder,
     machine: Machine,
-    _alive: File,
 }
 
 impl VirtualGpu {
@@ -80,11 +74,9 @@ impl VirtualGpu {
     /// When the machine is unknown or no folder can be used.
     pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
         let machine = Machine::load(machine)?;
-        let (root, alive) = private_folder()?;
         let gpu = Self {
-            root,
+            root: private_folder()?,
             machine,
-            _alive: alive,
         };
         let device = gpu.device_dir();
         std::fs::create_dir(&device).map_err(|source| SessionError::Io {
@@ -178,11 +170,10 @@ impl VirtualGpu {
     /// it.
     #[must_use]
     pub fn is_gone(device_dir: &Path) -> bool {
-        let Some(root) = device_dir.parent().filter(|_| device_dir.is_dir()) else {
-            return true;
-        };
-        let alive = File::open(root.join(ALIVE));
-        !root.join(KEPT).exists() && alive.is_ok_and(|file| file.try_lock().is_ok())
+        device_dir
+            .parent()
+            .filter(|_| device_dir.is_dir())
+            .is_none_or(is_dead)
     }
 
     /// Keeps it when this process ends. Returns its folder.
@@ -190,17 +181,14 @@ impl VirtualGpu {
     /// # Errors
     /// When its folder cannot be marked.
     pub fn keep(self) -> Result<PathBuf, VirtualGpuError> {
-        let root = self.root.keep();
-        std::fs::write(root.join(KEPT), b"").map_err(|source| SessionError::Io {
-            path: root.display().to_string(),
-            source,
-        })?;
-        Ok(root)
+        let path = self.root.path().display().to_string();
+        let kept = self.root.keep();
+        kept.map_err(|source| SessionError::Io { path, source }.into())
     }
 }
 
 /// Makes the private folder in the first parent folder that allows loading its library.
-fn private_folder() -> Result<(TempDir, File), VirtualGpuError> {
+fn private_folder() -> Result<PrivateFolder, VirtualGpuError> {
     let mut tried = Vec::new();
     for parent in parents() {
         tried.push(parent.display().to_string());
@@ -230,26 +218,17 @@ fn parents() -> Vec<PathBuf> {
 
 /// Makes the private folder in a parent folder; `None` if that is not possible, or if the library
 /// cannot be loaded from there.
-fn make_in(parent: &Path) -> Option<(TempDir, File)> {
+fn make_in(parent: &Path) -> Option<PrivateFolder> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(parent).ok()?;
-    remove_leftovers(parent);
-    let root = tempfile::Builder::new()
-        .prefix(PREFIX)
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(parent)
-        .ok()?;
-    let (object, alive) = fill(root.path()).ok()?;
-    loads(&object).then_some((root, alive))
+    remove_dead(parent, PREFIX);
+    let root = PrivateFolder::make_in(parent, PREFIX).ok()?;
+    let object = fill(root.path()).ok()?;
+    loads(&object).then_some(root)
 }
 
-/// Writes the libraries and the commands. Returns the shared object and the locked file.
-fn fill(root: &Path) -> std::io::Result<(PathBuf, File)> {
-    // The lock file gets its name once it is locked: an unlocked one belongs to a dead run.
-    let unnamed = root.join("alive.new");
-    let alive = File::create(&unnamed)?;
-    alive.lock()?;
-    std::fs::rename(&unnamed, root.join(ALIVE))?;
+/// Writes the libraries and the commands. Returns the shared object.
+fn fill(root: &Path) -> std::io::Result<PathBuf> {
     let (lib, bin) = (root.join("lib"), root.join("bin"));
     std::fs::create_dir(&lib)?;
     let object = lib.join("virtual_gpu.so");
@@ -262,7 +241,7 @@ fn fill(root: &Path) -> std::io::Result<(PathBuf, File)> {
     for name in COMMANDS {
         symlink(&program, bin.join(name))?;
     }
-    Ok((object, alive))
+    Ok(object)
 }
 
 /// Writes an embedded library.
@@ -270,22 +249,19 @@ fn write_library(path: &Path, packed: &[u8]) -> std::io::Result<()> {
     std::io::copy(&mut ZlibDecoder::new(packed), &mut File::create(path)?).map(|_| ())
 }
 
-/// Removes the folders of runs that were killed.
-fn remove_leftovers(parent: &Path) {
-    let Ok(entries) = std::fs::read_dir(parent) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with(PREFIX) || entry.path().join(KEPT).exists() {
-            continue;
-        }
-        // Containers that share the folder have process ids of their own, so only a lock decides.
-        let alive = File::open(entry.path().join(ALIVE));
-        if alive.is_ok_and(|file| file.try_lock().is_ok()) {
-            // Another run may remove the same folder at this time.
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
+/// Removes the folders of virtual GPUs whose processes were killed. Returns their paths.
+pub fn remove_leftovers() -> Vec<PathBuf> {
+    let parents = parents().into_iter();
+    parents
+        .flat_map(|parent| remove_dead(&parent, PREFIX))
+        .collect()
+}
+
+/// Removes the parent folders that hold nothing any more.
+pub fn remove_empty_parents() {
+    for parent in parents() {
+        // One that is not empty, or does not exist, stays as it is.
+        let _ = std::fs::remove_dir(parent);
     }
 }
 

@@ -39,6 +39,9 @@ impl ExpectedError {
             Self::IncompatibleVersion { .. } => {
                 Some("render it with the gpubench version that wrote it".to_owned())
             }
+            Self::NoBaseline { .. } => {
+                Some("measure more nights, or name the records to compare with".to_owned())
+            }
             Self::TrialFailed { .. } => {
                 Some("`gpubench report` shows the reason of every failed cell".to_owned())
             }

@@ -51,6 +51,13 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             2,
         ),
         (
+            ExpectedError::NoBaseline {
+                path: path(),
+                problem: "no segment is long enough".to_owned(),
+            },
+            20,
+        ),
+        (
             ExpectedError::NoDriver {
                 reason: "no /dev/nvidiactl".to_owned(),
             },

@@ -13,8 +13,10 @@ use gpubench_record::{DeviceIdentity, DeviceKind};
 use gpubench_virtual_gpu::machine;
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use gpubench_virtual_gpu::session::{ENV, MACHINE_FILE, TimeMode};
+use gpubench_workloads::command::RUN;
 
 use super::expected;
+use super::guard_process::GuardProcess;
 use crate::device::lock::{GpuLock, LockError};
 use crate::device::nvml::DeviceKey;
 use crate::device::{Allotment, DeviceSelector, Nvml, VirtualGpu, identity};
@@ -29,9 +31,10 @@ pub struct DeviceSession {
     clock: RunClock,
     environment: BTreeMap<OsString, OsString>,
     allotment: Option<Allotment>,
-    // Dropped last: the virtual device ends after its last user.
+    // Dropped last: the virtual device ends after its last user, the guard process after both.
     _lock: Option<GpuLock>,
     virtual_gpu: Option<VirtualGpu>,
+    _guard: GuardProcess,
 }
 
 impl DeviceSession {
@@ -49,8 +52,8 @@ impl DeviceSession {
         machine.map_or_else(Vec::new, machine::Machine::noise_lines)
     }
 
-    /// Starts or finds the device, and takes its lock. `time` applies to a virtual device; a real
-    /// device has the wall clock.
+    /// Starts the guard process, starts or finds the device, and takes its lock. `time` applies to
+    /// a virtual device; a real device has the wall clock.
     ///
     /// # Errors
     /// When there is none, or another run holds its lock.
@@ -59,19 +62,37 @@ impl DeviceSession {
         seed: u64,
         time: TimeMode,
     ) -> Result<Self, ExpectedError> {
+        let is_virtual = device.is_some_and(DeviceSelector::is_virtual);
+        let is_virtual = is_virtual || std::env::var_os(ENV).is_some();
+        let guard = GuardProcess::start(is_virtual);
+        let mut guard = guard.map_err(|error| ExpectedError::NothingRan {
+            reason: format!("the guard process cannot be started: {error}"),
+        })?;
+        set_variable(&OsString::from(RUN), &guard.run().to_string().into());
         match device {
-            Some(DeviceSelector::Virtual(name)) => Self::start_virtual(name.as_deref(), seed, time),
-            other => Self::find_real(other),
+            Some(DeviceSelector::Virtual(name)) => {
+                Self::start_virtual(name.as_deref(), seed, time, guard)
+            }
+            other => {
+                guard.watch();
+                Self::find_real(other, guard)
+            }
         }
     }
 
-    fn start_virtual(name: Option<&str>, seed: u64, time: TimeMode) -> Result<Self, ExpectedError> {
+    fn start_virtual(
+        name: Option<&str>,
+        seed: u64,
+        time: TimeMode,
+        mut guard: GuardProcess,
+    ) -> Result<Self, ExpectedError> {
         let name = name.unwrap_or(machine::DEFAULT);
         let gpu = VirtualGpu::start(name, time, seed).map_err(expected::from_virtual_gpu)?;
         let mut environment = gpu.environment();
         for (name, value) in &environment {
             set_variable(name, value);
         }
+        guard.watch();
         let nvml = Nvml::open(Some(&gpu.library_dir()), &DeviceKey::Index(0))
             .map_err(expected::from_nvml)?;
         let mut identity = identity::identify(&nvml).map_err(expected::from_nvml)?;
@@ -91,10 +112,14 @@ impl DeviceSession {
             allotment: None,
             _lock: None,
             virtual_gpu: Some(gpu),
+            _guard: guard,
         })
     }
 
-    fn find_real(device: Option<&DeviceSelector>) -> Result<Self, ExpectedError> {
+    fn find_real(
+        device: Option<&DeviceSelector>,
+        guard: GuardProcess,
+    ) -> Result<Self, ExpectedError> {
         let (nvml, allotment) = find_allotted(device)?;
         let mut identity = identity::identify(&nvml).map_err(expected::from_nvml)?;
         // Virtual GPUs of one seed have one UUID; each is locked in its own folder.
@@ -117,6 +142,7 @@ impl DeviceSession {
             allotment,
             _lock: Some(lock),
             virtual_gpu: None,
+            _guard: guard,
         })
     }
 

@@ -7,7 +7,7 @@ mod tests;
 use gpubench_workloads::fault::{Class, Fault};
 use serde_json::{Value, json};
 
-use super::measured_faults::{self, MEASURED};
+use super::fault_answers::{self, ASSUMED, MEASURED};
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
 use crate::gate;
@@ -127,7 +127,8 @@ pub fn faults() -> Vec<Row> {
                 (NOT_UNDER, json!(not_under)),
                 ("by_signal", json!(fault.act != HostAct::None)),
                 ("planted_only", json!(fault.planted_only)),
-                (MEASURED, json!(measured_faults::of(fault))),
+                (MEASURED, json!(fault_answers::measured_of(fault))),
+                (ASSUMED, json!(fault_answers::assumed_of(fault))),
             ],
         }
     };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::after_cells::{self, AfterCells};
+use super::run_folder::RunFolder;
 use super::{
     DeviceSession, HostOptions, KeptCalibrations, calibration, capabilities, host_facts, journal,
     kernel_log, provenance, ptx_hash, run_folder, top_up,
@@ -42,6 +43,8 @@ pub struct MatrixSetup {
     pub calibrations: Option<KeptCalibrations>,
     /// What the user should know before the run.
     pub notes: Vec<String>,
+    /// The folder, held until the report is written.
+    pub folder: RunFolder,
 }
 
 /// Plans the matrix and makes its folder.
@@ -55,7 +58,7 @@ pub fn matrix_setup(
     request: &MatrixRequest,
     out: &Path,
 ) -> Result<MatrixSetup, ExpectedError> {
-    let journal = journal::journal_of(session)?;
+    let (journal, mut notes) = journal::journal_of(session)?;
     let facts = host_facts::of_session(session, options, &profile);
     let ptx_hash = ptx_hash();
     let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash)?;
@@ -72,7 +75,8 @@ pub fn matrix_setup(
         Some(file) => file.read(session)?,
         None => Default::default(),
     };
-    run_folder::make(out)?;
+    notes.extend(left_out);
+    let folder = run_folder::make(out)?;
     let kernel_log = kernel_log::open(session);
     let mut provenance = provenance::of_run(&session.clock());
     for (key, text) in [
@@ -107,6 +111,7 @@ pub fn matrix_setup(
         setup,
         kernel_log: kernel_log.ok(),
         calibrations: file,
-        notes: left_out,
+        notes,
+        folder,
     })
 }

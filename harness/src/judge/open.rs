@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_record::RunRecord;
-use gpubench_reports::store::{finish, write_record_json};
-use gpubench_reports::{Record, StoreError};
+use gpubench_reports::Record;
+use gpubench_reports::store::{
+    CHECKSUMS_FILE, RECORD_FILE, files_with_checksum, finish, seal, write_record_json,
+};
 
 use super::expected;
-use super::record::{JudgeError, complete_old, rescore, score_folder};
+use super::integrity::score_again;
+use super::record::{JudgeError, rescore, score_folder};
 use crate::error::ExpectedError;
 use crate::score;
 
@@ -21,37 +24,116 @@ pub struct Opened {
     pub run: RunRecord,
     /// Warnings about the record.
     pub warnings: Vec<String>,
+    /// What a reader should know of a record that other rules scored.
+    pub note: Option<String>,
+    /// Whether its scores do not follow from its cells, or its file is damaged: exit code 4.
+    pub is_doubtful: bool,
 }
 
-/// Opens a record. A run that left no scores is scored now, by the same rules.
+/// Whether the scores of a crashed run are written into its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// The record stays as it is.
+    No,
+    /// They are written.
+    Yes,
+}
+
+/// Opens a record. A run that left no scores is scored now, by the same rules. A run that is still
+/// going is scored as far as it got.
 ///
 /// # Errors
-/// When it cannot be opened or scored.
-pub fn open_scored(dir: &Path) -> Result<Opened, ExpectedError> {
+/// When it cannot be opened, scored or repaired.
+pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> {
     let record = open(dir)?;
-    let (run, warnings) = if record.is_rebuilt() {
-        conclude_crashed(dir)?
+    let checked = if record.is_rebuilt() {
+        let (run, warnings) = match repair {
+            Repair::No => score_folder(dir).map_err(|error| unscored(dir, &error))?,
+            Repair::Yes => store(dir, unscored)?,
+        };
+        Checked {
+            run,
+            warnings,
+            note: None,
+            is_doubtful: false,
+        }
     } else {
-        let mut run = record.run().clone();
-        complete_old(&mut run).map_err(|error| unscored(dir, &error))?;
-        (run, record.warnings().to_vec())
+        checked(&record)
     };
     Ok(Opened {
         dir: dir.to_owned(),
         record,
+        run: checked.run,
+        warnings: checked.warnings,
+        note: checked.note,
+        is_doubtful: checked.is_doubtful,
+    })
+}
+
+/// A record with the scores that follow from its cells.
+pub(super) struct Checked {
+    pub(super) run: RunRecord,
+    pub(super) warnings: Vec<String>,
+    pub(super) note: Option<String>,
+    pub(super) is_doubtful: bool,
+}
+
+/// Scores a finished record again. The record keeps what is wrong with it as its problems.
+pub(super) fn checked(record: &Record) -> Checked {
+    let mut run = record.run().clone();
+    let again = score_again(&mut run);
+    let is_doubtful = record.is_damaged(RECORD_FILE) || !again.differences.is_empty();
+    run.problems = [record.warnings(), &again.differences].concat();
+    Checked {
+        warnings: run.problems.clone(),
         run,
-        warnings,
+        note: again.note,
+        is_doubtful,
+    }
+}
+
+/// What is wrong with a record, or what was checked.
+pub struct Verified {
+    /// One sentence each.
+    pub problems: Vec<String>,
+    /// What was found right, where there is no problem.
+    pub summary: String,
+}
+
+/// Checks the files of a record against their checksums, and its scores against its cells.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn verified(dir: &Path) -> Result<Verified, ExpectedError> {
+    let record = open(dir)?;
+    let listed = files_with_checksum(dir).map_err(|error| expected::from_store(dir, error))?;
+    let files = match listed {
+        Some(files) => format!("{files} files match their checksums"),
+        None => format!("unchecked: it has no {CHECKSUMS_FILE}"),
+    };
+    if record.is_rebuilt() {
+        return Ok(Verified {
+            problems: record.warnings().to_vec(),
+            summary: format!("{files}; a crash left it without scores"),
+        });
+    }
+    let Checked { run, note, .. } = checked(&record);
+    let cells = run.cells.len();
+    let scores = note.unwrap_or_else(|| format!("the scores follow from {cells} cells"));
+    Ok(Verified {
+        problems: run.problems,
+        summary: format!("{files}; {scores}"),
     })
 }
 
 /// Opens these records and returns the newest, which also counts the fault trials of the others.
 ///
 /// # Errors
-/// When one of them cannot be opened or scored.
-pub fn newest(dirs: &[PathBuf]) -> Result<Opened, ExpectedError> {
+/// When one of them cannot be opened, scored or repaired.
+pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError> {
     let mut all = Vec::new();
     for dir in dirs {
-        all.push(open_scored(dir)?);
+        all.push(open_scored(dir, repair)?);
     }
     // All times are UTC in one format, so the order of the texts is the order in time.
     all.sort_by(|a, b| {
@@ -86,34 +168,27 @@ fn unscored(dir: &Path, error: &JudgeError) -> ExpectedError {
     }
 }
 
-/// Finishes a crashed run: stores its samples, scores its cells and writes its record, marked
-/// incomplete. A run that is still going is scored as far as it got. A folder that cannot be
-/// written is scored in memory.
-fn conclude_crashed(dir: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
-    let finished = finish(dir);
-    let (run, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
-    let written = finished.and_then(|done| {
-        warnings.extend(done.warnings);
-        write_record_json(dir, &run)
-    });
-    match written {
-        Ok(()) | Err(StoreError::InUse { .. }) => {}
-        Err(error) => warnings.push(format!("the record stays as the crash left it: {error}")),
-    }
-    Ok((run, warnings))
-}
-
 /// Turns the logs of a run that just ended into Parquet, scores it and writes its record.
 ///
 /// # Errors
 /// When the folder cannot be written, or the record contradicts itself.
 pub fn conclude(out: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
-    let done = finish(out).map_err(|error| expected::from_store(out, error))?;
-    let (record, mut warnings) = score_folder(out).map_err(|error| ExpectedError::Internal {
-        what: format!("the record in {} cannot be scored: {error}", out.display()),
-    })?;
+    store(out, |dir, error| ExpectedError::Internal {
+        what: format!("the record in {} cannot be scored: {error}", dir.display()),
+    })
+}
+
+/// Turns logs into Parquet, scores them and writes the record.
+fn store(
+    dir: &Path,
+    unscored: impl FnOnce(&Path, &JudgeError) -> ExpectedError,
+) -> Result<(RunRecord, Vec<String>), ExpectedError> {
+    let done = finish(dir).map_err(|error| expected::from_store(dir, error))?;
+    let (record, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
     warnings.extend(done.warnings);
-    write_record_json(out, &record).map_err(|error| expected::from_store(out, error))?;
+    write_record_json(dir, &record)
+        .and_then(|()| seal(dir))
+        .map_err(|error| expected::from_store(dir, error))?;
     Ok((record, warnings))
 }
 

@@ -133,21 +133,6 @@ fn judge_claims(run: &mut RunRecord) -> Result<(), JudgeError> {
     Ok(())
 }
 
-/// Adds what scoring adds since format 2.3 to a record that was scored before it: the operator's
-/// view and the claims. The scores stay as they are.
-///
-/// # Errors
-/// When the scoring rules refuse the record.
-pub fn complete_old(run: &mut RunRecord) -> Result<(), JudgeError> {
-    if run.claims.is_empty() {
-        let mut scored = run.clone();
-        rescore(&mut scored, &[])?;
-        run.operator = scored.operator;
-        judge_claims(run)?;
-    }
-    Ok(())
-}
-
 /// Cells of older formats were excluded for disturbances that exclude none today: where no failed
 /// gate spoils the cell as a whole, it is measured.
 fn settle_outcomes(cells: &mut [CellResult]) {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{DeviceSession, HostOptions, capabilities, expected, host_facts, journal, ptx_hash};
@@ -13,7 +14,7 @@ use crate::plan;
 use crate::profile::Profile;
 
 /// How the rehearsal of one mechanism ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum RehearsalOutcome {
     /// The mechanism changes nothing on the host.
     #[serde(rename = "nothing to set up")]
@@ -43,7 +44,7 @@ impl RehearsalOutcome {
 }
 
 /// The rehearsal of one mechanism.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Rehearsed {
     /// The variant.
     pub variant: String,
@@ -55,7 +56,8 @@ pub struct Rehearsed {
     pub remedy: Option<String>,
 }
 
-/// Rehearses every mechanism of the profile's plan; skipped ones are listed with their reason.
+/// Rehearses every mechanism of the profile's plan; skipped ones are listed with their reason. Also
+/// returns what the user should know.
 ///
 /// # Errors
 /// When no mechanism can run, or the host is not restored.
@@ -63,8 +65,8 @@ pub fn rehearse(
     session: &DeviceSession,
     options: &HostOptions,
     profile: &Profile,
-) -> Result<Vec<Rehearsed>, ExpectedError> {
-    let journal = journal::journal_of(session)?;
+) -> Result<(Vec<Rehearsed>, Vec<String>), ExpectedError> {
+    let (journal, notes) = journal::journal_of(session)?;
     let facts = host_facts::of_session(session, options, profile);
     let capabilities = capabilities(&facts, profile);
     let plan = plan::plan(profile, &capabilities, &ptx_hash())?;
@@ -88,7 +90,7 @@ pub fn rehearse(
         reason: Some(skip.reason.clone()),
         remedy: skip.remedy.clone(),
     }));
-    Ok(rehearsed)
+    Ok((rehearsed, notes))
 }
 
 fn rehearse_one(

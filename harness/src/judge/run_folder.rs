@@ -1,7 +1,12 @@
 //! The folder of a run.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use gpubench_reports::StoreError;
+use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
+
+use super::expected;
 use crate::error::ExpectedError;
 use crate::run::rfc3339_now;
 
@@ -12,13 +17,83 @@ pub fn default_path(profile: &str) -> PathBuf {
     PathBuf::from("gpubench-out").join(format!("{stamp}-{profile}-{}", std::process::id()))
 }
 
-/// Makes the folder and checks that it is writable, before anything is measured.
+/// The folder of a run, which no other run can use until this is dropped.
+#[derive(Debug)]
+pub struct RunFolder {
+    _lock: Option<File>,
+}
+
+/// Checks that a folder holds no record and that no run uses it. Changes nothing.
+///
+/// # Errors
+/// When it holds a record or is in use.
+pub fn check(out: &Path) -> Result<(), ExpectedError> {
+    // A folder that does not exist is free; what else is wrong with it shows when it is made.
+    match File::open(out) {
+        Ok(folder) => lock(out, folder).map(|_| ()),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Makes the folder and checks that it is free and writable, before anything is measured.
 ///
 /// # Errors
 /// When it is not.
-pub fn make(out: &Path) -> Result<(), ExpectedError> {
-    std::fs::create_dir_all(out).map_err(|error| ExpectedError::from_write(out, error))?;
+pub fn make(out: &Path) -> Result<RunFolder, ExpectedError> {
+    let refused = |error| ExpectedError::from_write(out, error);
+    std::fs::create_dir_all(out).map_err(refused)?;
+    let folder = lock(out, File::open(out).map_err(refused)?)?;
     let file = out.join(".writable");
-    std::fs::write(&file, b"").map_err(|error| ExpectedError::from_write(out, error))?;
-    std::fs::remove_file(&file).map_err(|error| ExpectedError::from_write(out, error))
+    std::fs::write(&file, b"").map_err(refused)?;
+    std::fs::remove_file(&file).map_err(refused)?;
+    Ok(folder)
+}
+
+/// Locks the folder itself, so that no file is needed, and checks that it holds no record.
+fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
+    let dir = out.to_path_buf();
+    let lock = match folder.try_lock() {
+        Ok(()) => Some(folder),
+        Err(TryLockError::WouldBlock) => {
+            return Err(expected::from_store(out, StoreError::InUse { dir }));
+        }
+        // Some network file systems lock no folders. The events are locked too.
+        Err(TryLockError::Error(_)) => None,
+    };
+    let is_there = |name: &str| out.join(name).symlink_metadata().is_ok();
+    if [RECORD_FILE, EVENTS_FILE].into_iter().any(is_there) {
+        return Err(expected::from_store(out, StoreError::Occupied { dir }));
+    }
+    Ok(RunFolder { _lock: lock })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, make};
+
+    #[test]
+    fn a_folder_has_one_run_and_a_record_is_kept() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let out = dir.path().join("out");
+        check(&out)?;
+        assert!(!out.exists(), "a check changes nothing");
+        let first = make(&out)?;
+        for refused in [check(&out), make(&out).map(|_| ())] {
+            let error = refused.err().ok_or("a second run was accepted")?;
+            assert_eq!(error.exit_code().code(), 2);
+            assert!(
+                error.to_string().contains("a run is still writing"),
+                "{error}"
+            );
+        }
+        drop(first);
+        drop(make(&out)?);
+        std::fs::write(out.join("events.jsonl"), "")?;
+        let error = check(&out).err().ok_or("a record was accepted")?;
+        assert!(
+            error.to_string().contains("already holds a record"),
+            "{error}"
+        );
+        Ok(())
+    }
 }

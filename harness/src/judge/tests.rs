@@ -2,6 +2,7 @@
 //! with every restriction of a host.
 
 mod budgets;
+mod fidelity;
 mod hosts;
 
 use gpubench_record::{MechanismRow, Outcome, OutcomeKind};

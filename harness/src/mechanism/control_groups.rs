@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 
+use super::host::RunId;
+
 /// The mount point of version 2 if version 1 is not in use.
 const MOUNTED: &str = "/sys/fs/cgroup";
 /// The controller of device memory.
@@ -46,8 +48,9 @@ impl ControlGroups {
     pub fn fresh(&self) -> PathBuf {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("gpubench-{}-{number}", std::process::id());
-        self.path.join(name)
+        // Without `/proc` a group of that name can exist, and making it is refused.
+        let run = RunId::own().map_or_else(|_| std::process::id().to_string(), |run| run.short());
+        self.path.join(format!("gpubench-{run}-{number}"))
     }
 }
 

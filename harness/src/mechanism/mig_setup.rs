@@ -249,6 +249,7 @@ pub(super) fn enter(
             profile: one.profile.name.clone(),
             profile_id: one.profile.id,
             placement: one.placement,
+            uuids: Vec::new(),
         };
         if let Made::Instance(instance) = guard.make(change)? {
             made.push((at, instance));

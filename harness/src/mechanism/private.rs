@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::host::RunId;
+
 /// Longest path of a Unix socket without the terminating zero (`sun_path` in sys/un.h is 108).
 const SOCKET_PATH_MAX: usize = 107;
 /// The longest name of a socket of MPS in its folder.
@@ -23,10 +25,11 @@ pub fn short_folder() -> Option<PathBuf> {
 
 fn free_name(parent: &Path) -> Option<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Process ids are reused, so a dead run may have left a folder of that name.
+    // The journal of a dead run names its folders, so no later run may have one of the same name.
+    let run = RunId::own().ok()?.short();
     (0..100).find_map(|_| {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("gpubench-{}-{number}", std::process::id());
+        let name = format!("gpubench-{run}-{number}");
         let path = parent.join(name);
         let fits = path.join(LONGEST_SOCKET).as_os_str().len() <= SOCKET_PATH_MAX;
         (fits && !path.exists()).then_some(path)

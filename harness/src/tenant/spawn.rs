@@ -13,13 +13,13 @@ use gpubench_record::user_victim::UserVictim;
 use gpubench_record::wire::{PROTOCOL, Participants};
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use gpubench_workloads::command::{Inherits, command};
-use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::process::Command;
 
 use super::link::Link;
 use super::stderr_capture::StderrCapture;
 use super::{Tenant, TenantError};
+use crate::device::PrivateFolder;
 
 /// First argument of a tenant process.
 pub const TENANT_ARG: &str = "__tenant";
@@ -114,9 +114,10 @@ impl Spawner {
             tenant: first.0.clone(),
             source,
         };
-        let folder = private_folder().map_err(start)?;
+        let folder = PrivateFolder::temporary().map_err(start)?;
         let path = folder.path().join("tenants");
         let listener = UnixListener::bind(&path).map_err(start)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(start)?;
         let count = rest.len().to_string();
         let arguments = [TENANT_ARG.into(), path.into_os_string(), count.into()];
         let link = self.start(&first.0, extra, &arguments)?;
@@ -206,12 +207,4 @@ async fn await_hello(
             Err(tenant.unexpected(&other).into())
         }
     }
-}
-
-/// A folder that only this user can read. It is removed when dropped.
-fn private_folder() -> std::io::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix("gpubench-tenants-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir()
 }

@@ -90,7 +90,7 @@ fn beside_a_hog(cap_w: &str) -> Result<MatrixRow, Error> {
 
 #[test]
 fn the_part_that_the_clock_took_is_named_in_the_row() -> TestResult {
-    let (free, capped) = (beside_a_hog("700.0")?, beside_a_hog("350.0")?);
+    let (free, capped) = (beside_a_hog("700.0")?, beside_a_hog("250.0")?);
     let ratio = |row: &MatrixRow| {
         Some((
             row.retention.as_ref()?.value,

@@ -33,8 +33,9 @@ use tenants::{BLOCKS, Cell, Tenant};
 /// unaffected when the whole interval lies within `MARGIN` of 1.
 const MARGIN: f64 = 0.02;
 
-/// Retention that a victim exceeds when it makes little use of the exhausted resource.
-const LITTLE_USE: f64 = 0.75;
+/// Retention that a victim exceeds when it makes little use of the exhausted resource. It shares its
+/// SM with the aggressor, and the SM with less left over decides.
+const LITTLE_USE: f64 = 0.55;
 
 const SM_VICTIMS: &[&str] = &["compute", "fp64", "int", "tensor", "shared", "l1", "issue"];
 
@@ -79,7 +80,7 @@ const fn row(
 
 const CONCURRENT: &[Row] = &[
     // The issue victim issues floating-point and integer additions.
-    row("fma-hog", &["compute", "issue"], &[]),
+    row("fma-hog", &["compute", "issue"], &["int"]),
     // Every kernel needs block slots; kernels that wait for memory need few.
     row(
         "block-slots",
@@ -87,7 +88,7 @@ const CONCURRENT: &[Row] = &[
         &["stream", "l2", "tlb", "atomic", "pcie", "pcie-download"],
     ),
     row("fp64-hog", &["fp64"], &[]),
-    row("tensor-hog", &["tensor"], &[]),
+    row("tensor-hog", &["tensor"], &["int"]),
     // Every kernel computes loop counters and addresses.
     row(
         "int-hog",
@@ -97,22 +98,26 @@ const CONCURRENT: &[Row] = &[
         ],
     ),
     // Shared memory and L1 are one memory with one data path.
-    row("shared-hog", &["shared", "l1"], &[]),
-    row("l1-hog", &["shared", "l1"], &[]),
-    row("issue-hog", &["issue"], &["compute", "int"]),
+    row("shared-hog", &["shared", "l1"], &["int", "issue", "atomic"]),
+    row("l1-hog", &["shared", "l1"], &["int", "issue", "atomic"]),
+    row(
+        "issue-hog",
+        &["issue"],
+        &["compute", "int", "shared", "l1", "atomic"],
+    ),
     row("launch-flood", &["launch-sync"], &[]),
     row("alloc-storm", &["alloc"], &[]),
     row("context-storm", &["alloc"], &[]),
     row("module-storm", &["alloc"], &[]),
     row("pin-storm", &["alloc"], &[]),
     row("dram-copy", &["stream"], &[]),
-    row("dram-read", &["stream"], &[]),
-    row("dram-write", &["stream"], &[]),
+    row("dram-read", &["stream"], &["int"]),
+    row("dram-write", &["stream"], &["int"]),
     row("tlb-stride", &["tlb"], &[]),
     // DRAM accesses pass through L2, which also executes atomics.
-    row("l2-stream", &["l2"], &["stream", "tlb", "atomic"]),
-    row("l2-thrash", &["l2"], &["stream", "tlb", "atomic"]),
-    row("atomics", &["atomic"], &[]),
+    row("l2-stream", &["l2"], &["int", "stream", "tlb", "atomic"]),
+    row("l2-thrash", &["l2"], &["int", "stream", "tlb", "atomic"]),
+    row("atomics", &["atomic"], &["int"]),
     // The two directions of the link are separate resources.
     row("pcie-h2d", &["pcie"], &[]),
     row("pcie-d2h", &["pcie-download"], &[]),

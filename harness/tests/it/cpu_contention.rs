@@ -1,6 +1,6 @@
 //! Another process on the victim's core: on the wall clock, the device is not blamed for it.
 //!
-//! The native cells of a device that nobody disturbs are repeated (N and N'), so their ratio is 1.
+//! The native cells of a device without disturbance are repeated (N and N'), so their ratio is 1.
 //! The host decides how much CPU time is really lost, so each check holds at any loss.
 
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Drop for Hogs {
 fn beside_hogs(busy: Duration) -> Result<RunRecord, Error> {
     let lab = Lab::on("hopper")?.profile(NATIVE)?;
     let hogs = Hogs::start(busy)?;
-    let mut command = lab.gpubench(["virtual-gpu", "exec", "--"]);
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
     let matrix = ["matrix", "--profile", "short.toml", "--out", "out"];
     command.arg(program()).args(matrix);
     let run = finish(command)?;
@@ -174,7 +174,7 @@ fn no_decided_row_is_wrong_beside_another_process() -> TestResult {
     for pct in taken_pct()? {
         let lab = Lab::on("hopper")?.profile(&with_a_neighbour())?;
         let hogs = Hogs::start(Duration::from_micros(100 * pct))?;
-        let mut command = lab.gpubench(["virtual-gpu", "exec", "--"]);
+        let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
         let matrix = ["matrix", "--profile", "short.toml", "--out", "out"];
         command.arg(program()).args(matrix);
         let run = finish(command)?;
@@ -216,7 +216,7 @@ fn no_decided_row_is_wrong_beside_another_process() -> TestResult {
 #[test]
 fn a_run_says_before_its_first_cell_which_threads_share_cores() -> TestResult {
     let lab = Lab::on("hopper")?.profile(NATIVE)?;
-    let mut command = lab.gpubench(["virtual-gpu", "exec", "--"]);
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
     command.arg(program());
     command.args(["plan", "--profile", "short.toml"]);
     // The process inherits the cores of this thread.

@@ -118,6 +118,19 @@ fn hints(report: &Report) -> Vec<&'static str> {
     hints
 }
 
+/// The page of the newer record has the comparison with the older one.
+fn page_has_the_comparison(sides: &Sides, variant: &str) -> TestResult {
+    let args = ["report", "before/1", "leak/1", "--format", "html"];
+    let page = finish(sides.lab.gpubench(args))?.ended_with(0)?.stdout;
+    let (_, section) = page
+        .split_once("Against a baseline")
+        .ok_or("no comparison")?;
+    for figure in [variant, "bandwidth/dram", "615.00.virtual"] {
+        assert!(section.contains(figure), "no {figure} in {section}");
+    }
+    Ok(())
+}
+
 #[test]
 fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResult {
     let sides = Sides::new(&["exclusive", "mps", "mig"])?;
@@ -168,6 +181,8 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
         reason.starts_with("the sessions differ; not attributable"),
         "{reason}"
     );
+
+    page_has_the_comparison(&sides, &row.key.variant)?;
 
     // Sides that cannot be compared.
     let refused = sides.diff(&["before", "--", "leak"])?.ended_with(20)?;
@@ -267,7 +282,7 @@ fn history(sides: &Sides) -> TestResult {
     // Ten nights are needed.
     let done = sides
         .diff(&["--against-history=before", "--", "equal/1"])?
-        .ended_with(2)?;
+        .ended_with(20)?;
     assert!(
         done.stderr
             .contains("no segment of the history has 10 sessions"),

@@ -103,7 +103,7 @@ impl Reports {
         for (name, fact) in facts {
             self.has_row(&[name, &plain(fact)]);
         }
-        let mig = ["hopper", "h200", "h100-80", "a100-80"].contains(&&*self.machine);
+        let mig = ["hopper", "b200", "h200", "h100-80", "a100-80"].contains(&&*self.machine);
         let state = if mig { "off" } else { "not supported" };
         assert_eq!(facts["mig_mode"], state, "{}", self.machine);
         Ok(())
@@ -270,7 +270,16 @@ fn every_command_of_a_remedy_runs_on_the_virtual_device() -> TestResult {
         .filter(|command| command.starts_with("nvidia-smi"));
     let of_one: Vec<String> = of_one.map(|command| format!("{command} -i 0")).collect();
     for command in commands.iter().chain(&of_one) {
-        let exec = ["virtual-gpu", "exec", "--", "sh", "-c", command];
+        let exec = [
+            "virtual-gpu",
+            "exec",
+            "--machine",
+            "hopper",
+            "--",
+            "sh",
+            "-c",
+            command,
+        ];
         let output = finish(gpubench(exec))?;
         assert_eq!(output.code, Some(0), "{command}: {}", output.text());
     }

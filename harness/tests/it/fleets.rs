@@ -1,6 +1,7 @@
 //! Labels of runs, baselines and removal of nights, and the outlier of a fleet, by the command
 //! line. One run is measured; the other records are copies of it with facts and rates of their own.
 
+use gpubench::judge::rescore;
 use gpubench_compare::diff::Report;
 use gpubench_compare::outliers;
 use gpubench_record::{Condition, RunRecord};
@@ -33,6 +34,8 @@ impl Nights {
     fn copy(&self, name: &str, change: impl Fn(&mut RunRecord)) -> TestResult {
         let mut run = self.run.clone();
         change(&mut run);
+        // Scores that do not follow from the cells would be named.
+        rescore(&mut run, &[])?;
         std::fs::create_dir_all(self.lab.path(name))?;
         let text = serde_json::to_string(&run)?;
         self.lab.write(&format!("{name}/record.json"), &text)?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gpubench::judge::{open_scored, rescore, session::sessions};
+use gpubench::judge::{Repair, open_scored, rescore, session::sessions};
 use gpubench_compare::diff::{Options, Report, diff};
 use gpubench_compare::history::History;
 use gpubench_compare::render::{self, Detail, Format, HistoryFormat};
@@ -51,7 +51,7 @@ fn a_record_of_every_version_is_compared_and_rendered() -> TestResult {
                 let text = render::diff(&report, format, Detail::Full)?;
                 assert!(text.len() > 100, "{kind} {version} as {name}: {text}");
             }
-            let mut run = open_scored(&folder)?.run;
+            let mut run = open_scored(&folder, Repair::No)?.run;
             for scored in ["as the run was scored", "scored again"] {
                 for format in format::CATALOGUE {
                     let mut text = Vec::new();

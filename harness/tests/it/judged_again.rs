@@ -112,12 +112,14 @@ fn a_cell_of_format_1_0_that_was_excluded_for_stolen_time_counts() -> TestResult
 }
 
 #[test]
-fn a_report_scores_again_on_request() -> TestResult {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX);
-    let mut command = gpubench(["report", "--rescore", "--format", "json"]);
-    command.arg(path);
-    let run: RunRecord = serde_json::from_str(&finish(command)?.ended_with(0)?.stdout)?;
-    assert_eq!(run.matrix, judged()?.matrix);
+fn a_report_of_older_rules_is_scored_again_and_says_so_once() -> TestResult {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = gpubench(["report", "--format", "json"]);
+    command.arg(path.join("../reports/examples/h100_580.159.04_faults-mps"));
+    let done = finish(command)?.ended_with(0)?;
+    let run: RunRecord = serde_json::from_str(&done.stdout)?;
     assert_eq!(run.scoring, "scoring-v2");
+    let said = "scored again by scoring-v2: scoring-v1 scored it before";
+    assert_eq!(done.stderr.matches(said).count(), 1, "{}", done.stderr);
     Ok(())
 }

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpubench::mechanism::host::mps_processes;
-use gpubench_virtual_gpu::cgroup::TREE;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::BUILT_IN;
 
 use crate::support::resident::Resident;
+use crate::support::settings::Settings;
 use crate::support::{
     Error, Finished, Lab, SHORT, TestResult, driver_client, finish, machine_text, wait_for,
     with_changes,
@@ -40,31 +40,17 @@ const MECHANISMS: [(&str, u32); 9] = [
 ];
 
 /// The mechanisms that a machine does not support.
-const LACKING: [(&str, &[&str]); 5] = [
+const LACKING: [(&str, &[&str]); 6] = [
     ("hopper", &[]),
+    ("b200", &[]),
     ("h200", &[]),
-    ("h100-80", &["mps-static", "mps-memory", "hami"]),
+    ("h100-80", &["mps-static", "mps-memory"]),
     ("a100-80", &["mps-static", "mps-memory", "hami"]),
     (
         "turing",
         &["mps-static", "mps-memory", "mig", "mig-mps", "hami"],
     ),
 ];
-
-/// Every state of a device that a mechanism can change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Settings {
-    compute_mode: u32,
-    mig: (bool, bool),
-    slice_level: u32,
-    instances: Vec<(u32, u32)>,
-    engines: usize,
-    daemons: usize,
-    servers: usize,
-    contexts: usize,
-    limited_groups: usize,
-    groups: Vec<PathBuf>,
-}
 
 /// A device whose settings are compared before and after a kill.
 struct Stage {
@@ -125,34 +111,7 @@ impl Stage {
     }
 
     fn settings(&self) -> Result<Settings, Error> {
-        self.device.reap_dead_processes()?;
-        let folders = std::fs::read_dir(self.device.dir().join(TREE));
-        let folders = folders
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path());
-        let groups = folders.filter(|path| path.is_dir()).collect();
-        Ok(self.device.shared().read(|state| {
-            let rows = state.instances.live().iter().filter(|row| row.live);
-            Settings {
-                compute_mode: state.compute_mode as u32,
-                mig: (state.mig.current, state.mig.pending),
-                slice_level: state.slice_level,
-                instances: rows.map(|row| (row.profile, row.slot_start)).collect(),
-                engines: state.engines.live().iter().filter(|row| row.live).count(),
-                daemons: state.daemons.live().iter().filter(|row| row.live).count(),
-                servers: state.servers.live().iter().filter(|row| row.live).count(),
-                contexts: state.contexts.live().iter().filter(|row| row.live).count(),
-                limited_groups: state
-                    .memory_groups
-                    .live()
-                    .iter()
-                    .filter(|row| row.live)
-                    .count(),
-                groups,
-            }
-        })?)
+        Settings::of(&self.device)
     }
 
     /// Kills gpubench at one step, cleans up, and compares the settings with those from before.
@@ -269,10 +228,10 @@ fn the_compute_mode_beside_a_daemon_is_restored_after_a_kill_at_every_step() -> 
 }
 
 /// A script in place of the MPS control command. Before the daemon of an instance starts, another
-/// process takes the instance; the daemon then starts or is refused.
+/// process, which is none of the run, takes the instance; the daemon then starts or is refused.
 const INTRUDER: &str = r#"#!/bin/sh
 if [ "$1" = -d ] && [ ! -e "$HERE/output" ]; then
-    CLIENT hold < "$HERE/held" > "$HERE/output" 2> /dev/null &
+    env -u GPUBENCH_RUN CLIENT hold < "$HERE/held" > "$HERE/output" 2> /dev/null &
     for i in $(seq 500); do grep -q holding "$HERE/output" && break; sleep 0.02; done
     [ REFUSES = 1 ] && { echo "refused" >&2; exit 1; }
 fi

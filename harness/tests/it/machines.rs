@@ -72,7 +72,9 @@ fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
         let param = |name: &str| spec.params.get(name).map_or(0.0, |param| *param as f64);
         Ok::<_, Error>(Params {
             blocks: param("blocks"),
+            threads: param("threads"),
             iterations: param("iterations"),
+            bytes: param("bytes"),
         })
     };
     Ok(Alone {

@@ -174,8 +174,7 @@ fn an_interrupt_stops_the_tenants_and_leaves_a_readable_record() -> TestResult {
     let pids = tenants(&lab)?;
     signal(run.id(), "INT")?;
     Finished::from(run.wait_with_output()?).ended_with(130)?;
-    let remain = pids.iter().any(|&pid| alive(pid));
-    assert!(!remain, "a tenant still runs");
+    assert!(!pids.iter().any(|&pid| alive(pid)), "a tenant still runs");
     let record = lab.record("out")?;
     assert!(!record.complete && record.cells.len() >= 2);
     assert!(lab.path("out/samples.parquet").is_file());
@@ -192,7 +191,8 @@ fn a_killed_coordinator_leaves_everything_until_then_readable_and_no_tenant() ->
     wait_for("the end of the tenants", || {
         pids.iter().all(|&pid| !alive(pid))
     })?;
-    let report = finish(lab.gpubench(["report", "out", "--format", "json"]))?.ended_with(0)?;
+    let report =
+        finish(lab.gpubench(["report", "out", "--format=json", "--repair"]))?.ended_with(0)?;
     let record: RunRecord = serde_json::from_str(&report.stdout)?;
     assert!(!record.complete, "a killed run is incomplete");
     assert!(record.cells.len() >= 2, "{} cells", record.cells.len());

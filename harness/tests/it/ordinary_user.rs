@@ -13,16 +13,16 @@ use crate::support::mechanism::signal;
 use crate::support::resident::Resident;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
 
-/// The user id of `nobody`.
-const NOBODY: u32 = 65_534;
+/// The user id of the account without rights.
+const OTHER: u32 = 65_534;
 
 /// The user that runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
     /// The user that runs the tests.
     Own,
-    /// `nobody`, if root runs the tests; otherwise the same user.
-    Nobody,
+    /// The account without rights, if root runs the tests; otherwise the same user.
+    Other,
 }
 
 /// A device in folders that every user can reach, with a copy of the program.
@@ -56,10 +56,10 @@ impl Host {
             device: Resident::start_by(&copy, lab)?,
         };
         open_to_all(&folder)?;
-        for user in [User::Own, User::Nobody] {
+        for user in [User::Own, User::Other] {
             std::fs::create_dir(host.home(user))?;
-            if user == User::Nobody && is_root() {
-                std::os::unix::fs::chown(host.home(user), Some(NOBODY), Some(NOBODY))?;
+            if user == User::Other && is_root() {
+                std::os::unix::fs::chown(host.home(user), Some(OTHER), Some(OTHER))?;
             }
         }
         Ok(host)
@@ -94,8 +94,8 @@ impl Host {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        if user == User::Nobody && is_root() {
-            command.uid(NOBODY).gid(NOBODY);
+        if user == User::Other && is_root() {
+            command.uid(OTHER).gid(OTHER);
         }
         command
     }
@@ -119,16 +119,17 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
 
-/// The lock file of the device and its text, once it has any.
-fn holder(host: &Host) -> Result<(PathBuf, String), Error> {
+/// The lock file of the device, once a run holds it.
+fn held_lock(host: &Host) -> Result<PathBuf, Error> {
     let folder = host.device.folder()?;
     let mut found = None;
     wait_for("a holder of the lock", || {
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-        found = entries.map(|entry| entry.path()).find_map(|path| {
+        found = entries.map(|entry| entry.path()).find(|path| {
             let is_lock = path.extension().is_some_and(|end| end == "lock");
-            let text = std::fs::read_to_string(&path).ok()?;
-            (is_lock && !text.is_empty()).then(|| (path, text.trim().to_owned()))
+            let inode = path.metadata().map_or(0, |meta| meta.ino());
+            let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+            is_lock && locks.contains(&format!(":{inode} "))
         });
         found.is_some()
     })?;
@@ -153,10 +154,10 @@ fn terminate(run: Child) -> Result<Finished, Error> {
 #[test]
 fn a_second_run_is_refused_and_the_holder_is_named() -> TestResult {
     for (first, second) in [
-        (User::Own, User::Nobody),
-        (User::Nobody, User::Own),
+        (User::Own, User::Other),
+        (User::Other, User::Own),
         (User::Own, User::Own),
-        (User::Nobody, User::Nobody),
+        (User::Other, User::Other),
     ] {
         let host = Host::new(&[])?;
         let profile = host.profile();
@@ -170,16 +171,15 @@ fn a_second_run_is_refused_and_the_holder_is_named() -> TestResult {
             &profile,
         ];
         let mut run = host.gpubench(first, &run).spawn()?;
-        let (lock, holder) = holder(&host)?;
-        assert_eq!(holder, format!("process {}", run.id()));
-        // Despite the umask every user can read and take the lock.
-        let mode = std::fs::metadata(lock)?.permissions().mode();
-        assert_eq!(mode & 0o777, 0o666, "{first:?}");
+        let lock = std::fs::metadata(held_lock(&host)?)?;
+        // Despite the umask every user can read, and so take, the lock; no user writes to it.
+        assert_eq!(lock.permissions().mode() & 0o777, 0o644, "{first:?}");
+        assert_eq!(lock.len(), 0);
         let refused = finish(host.rehearse(second, "mps"))?;
         let stderr = &refused.stderr;
         assert_eq!(refused.code, Some(3), "{second:?}: {stderr}");
         assert!(
-            stderr.contains(&format!("is in use by {holder}")),
+            stderr.contains(&format!("is in use by process {}", run.id())),
             "{stderr}"
         );
         wait_for_a_cell(&host, first, &mut run)?;
@@ -204,7 +204,7 @@ fn folders_are_private_and_missing_rights_waive_mechanisms() -> TestResult {
         "--profile",
         &profile,
     ];
-    let planned = finish(host.gpubench(User::Nobody, &args))?.ended_with(0)?;
+    let planned = finish(host.gpubench(User::Other, &args))?.ended_with(0)?;
     let plan: serde_json::Value = serde_json::from_str(&planned.stdout)?;
     let named = |list: &str, key: &str| -> Vec<String> {
         let rows = plan["plan"][list].as_array().cloned().unwrap_or_default();
@@ -232,19 +232,19 @@ fn folders_are_private_and_missing_rights_waive_mechanisms() -> TestResult {
         assert!(remedy.starts_with("run as root"), "{skip}");
     }
     // Mechanisms that need no rights are set up in the user's folders, and undone.
-    finish(host.rehearse(User::Nobody, "mps,mps-static,hami"))?.ended_with(0)?;
-    let state = std::fs::metadata(host.home(User::Nobody).join("state/gpubench"))?;
-    let owner = if is_root() { NOBODY } else { state.uid() };
+    finish(host.rehearse(User::Other, "mps,mps-static,hami"))?.ended_with(0)?;
+    let state = std::fs::metadata(host.home(User::Other).join("state/gpubench"))?;
+    let owner = if is_root() { OTHER } else { state.uid() };
     assert_eq!(
         (state.permissions().mode() & 0o777, state.uid()),
         (0o700, owner)
     );
     assert_eq!(
-        std::fs::read_dir(host.home(User::Nobody).join("state/gpubench"))?.count(),
+        std::fs::read_dir(host.home(User::Other).join("state/gpubench"))?.count(),
         0
     );
     // Without a folder for the journal the host is not changed.
-    let mut homeless = host.rehearse(User::Nobody, "mps");
+    let mut homeless = host.rehearse(User::Other, "mps");
     homeless.env("XDG_STATE_HOME", "/proc/none");
     let stderr = finish(homeless)?.ended_with(5)?.stderr;
     assert!(stderr.contains("/proc/none"), "{stderr}");
@@ -268,7 +268,7 @@ fn an_unwritable_output_folder_is_refused_before_the_run() -> TestResult {
     ] {
         let named = out.display().to_string();
         let args = ["matrix", "--mechanism", "mps", "--profile", &profile];
-        let mut run = host.gpubench(User::Nobody, &args);
+        let mut run = host.gpubench(User::Other, &args);
         run.args(["--out", &named]);
         let text = finish(run)?.ended_with(5)?.stderr;
         assert!(text.contains(&named) && text.contains(problem), "{text}");
@@ -279,7 +279,7 @@ fn an_unwritable_output_folder_is_refused_before_the_run() -> TestResult {
     assert_eq!(std::fs::read_dir(&closed)?.count(), 0);
     assert_eq!(std::fs::read_to_string(&file)?, "not a folder");
     assert!(
-        !host.home(User::Nobody).join("state/gpubench").exists(),
+        !host.home(User::Other).join("state/gpubench").exists(),
         "a mechanism was set up"
     );
     Ok(())
@@ -290,7 +290,7 @@ fn two_users_without_a_cache_each_start_a_virtual_gpu() -> TestResult {
     let host = Host::new(&[])?;
     std::fs::create_dir(host.path("tmp"))?;
     std::fs::set_permissions(host.path("tmp"), PermissionsExt::from_mode(0o1777))?;
-    for user in [User::Own, User::Nobody] {
+    for user in [User::Own, User::Other] {
         let args = ["virtual-gpu", "exec", "--", "true"];
         let mut command = host.gpubench(user, &args);
         command

@@ -28,7 +28,7 @@ fn rescored(lab: &Lab, events: &[Value]) -> Result<RunRecord, Error> {
     let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
     std::fs::write(lab.path("out/events.jsonl"), lines.concat())?;
     std::fs::remove_file(lab.path("out/record.json"))?;
-    let report = lab.gpubench(["report", "out", "--format", "json"]);
+    let report = lab.gpubench(["report", "out", "--repair", "--format", "json"]);
     let report = finish(report)?.ended_with(0)?;
     Ok(serde_json::from_str(&report.stdout)?)
 }

@@ -82,7 +82,7 @@ fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> TestResu
 #[test]
 fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult {
     let lab = Lab::on("hopper")?.profile(SHORT)?;
-    let mut command = lab.gpubench(["virtual-gpu", "exec", "--"]);
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
     let matrix = ["matrix", "--strict", "--profile", "short.toml"];
     command.arg(program()).args(matrix).args(["--out", "out"]);
     let run = finish(command)?;

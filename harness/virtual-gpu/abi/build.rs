@@ -11,10 +11,7 @@ fn main() -> io::Result<()> {
     let mut defined = BTreeSet::new();
     collect(Path::new("src"), &mut defined)?;
     let mut text = String::new();
-    for (file, answer) in [
-        ("cuda", "CUDA_NOT_SUPPORTED"),
-        ("nvml", "NVML_NOT_SUPPORTED"),
-    ] {
+    for (file, answer) in [("cuda", "absent_from_cuda"), ("nvml", "absent_from_nvml")] {
         let names = fs::read_to_string(format!("src/stubs/{file}.txt"))?;
         text.push_str(&format!("stubs! {{ {answer};\n"));
         for name in names.lines().map(str::trim) {

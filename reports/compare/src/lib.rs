@@ -2,10 +2,11 @@
 //!
 //! [`session`] is what a comparison needs of one record. [`diff`](mod@diff) compares two sides and
 //! judges each row, [`history`] follows rows over many nights, [`outliers`] compares devices of one
-//! kind, and [`side_by_side`] lists records without a verdict; [`render`] prints the results. No
-//! I/O, no clock, no device.
+//! kind, [`side_by_side`] lists records without a verdict, and [`fidelity`] holds a model against
+//! hardware; [`render`] prints the results. No I/O, no clock, no device.
 
 pub mod diff;
+pub mod fidelity;
 pub mod history;
 mod metric;
 pub mod outliers;

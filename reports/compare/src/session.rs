@@ -40,9 +40,12 @@ pub struct Session {
     /// The work of one request of each victim.
     #[serde(default)]
     pub work: BTreeMap<String, Work>,
-    /// What could not be read of the record.
+    /// What could not be read of the record, or is wrong with it.
     #[serde(default)]
     pub losses: Vec<String>,
+    /// Whether its scores do not follow from its cells, or its file is damaged.
+    #[serde(default)]
+    pub is_doubtful: bool,
 }
 
 /// The work of one request.

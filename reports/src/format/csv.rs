@@ -108,7 +108,9 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         text(&row.aggressor),
         row.outcome.outcome.as_str().to_owned(),
         text(&row.outcome.reason),
-        row.warnings.join("; "),
+        [row.warnings.as_slice(), record.problems.as_slice()]
+            .concat()
+            .join("; "),
         text(&row.level),
         text(&row.word),
         row.claimed.join("; "),

@@ -110,8 +110,15 @@ fn record_case(record: &RunRecord, options: &RenderOptions) -> TestCase {
     let measured = record.matrix.iter().any(|row| row.outcome.is_measured());
     let complete = record.complete && record.fault_trials_stopped.is_none();
     let first = notices.first().map_or("", String::as_str);
-    let status = match (complete, measured && record.plan.decides) {
-        (false, _) => with_message(TestCaseStatus::non_success(NonSuccessKind::Error), first),
+    let problem = record.problems.first();
+    let status = match (
+        complete && problem.is_none(),
+        measured && record.plan.decides,
+    ) {
+        (false, _) => {
+            let message = problem.map_or(first, String::as_str);
+            with_message(TestCaseStatus::non_success(NonSuccessKind::Error), message)
+        }
         (true, false) => with_message(TestCaseStatus::skipped(), first),
         (true, true) => TestCaseStatus::success(),
     };

@@ -138,6 +138,11 @@ fn of_record(record: &RunRecord, text: &mut Lines) {
     ] {
         text.gauge(name, help, [(String::new(), f64::from(u8::from(is)))]);
     }
+    text.gauge(
+        "record_problems",
+        "Damaged files of the record, and scores that do not follow from its cells.",
+        [(String::new(), record.problems.len() as f64)],
+    );
     let outcomes = [
         OutcomeKind::Measured,
         OutcomeKind::Waived,

@@ -64,6 +64,15 @@ impl Standing {
         }
     }
 
+    /// Whether it stands for a level.
+    #[must_use]
+    pub const fn is_decided(self) -> bool {
+        matches!(
+            self,
+            Self::Strong | Self::Bounded | Self::Partial | Self::None
+        )
+    }
+
     /// That of a level as records have it.
     #[must_use]
     pub fn of_level(level: Option<&str>) -> Self {

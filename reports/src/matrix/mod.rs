@@ -70,7 +70,7 @@ pub struct Glance {
     pub open: Vec<ReasonGroup>,
     /// Every doubt about rows, blocks and cells of the run, grouped and counted.
     pub reasons: Vec<ReasonGroup>,
-    /// Half of the widest interval among the shown rates and among the shown jitters.
+    /// Half of the widest interval among the decided rates and among the decided jitters.
     pub widest: Widest,
     /// The cells of the run by outcome.
     pub cells: CellCounts,
@@ -93,7 +93,8 @@ pub struct Row {
     pub overall: Option<String>,
 }
 
-/// Half of the widest interval of each kind of figure; `None` without such a figure.
+/// Half of the widest interval of each kind of figure that has a level; `None` without such a
+/// figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Widest {
     /// Of retention.
@@ -226,8 +227,8 @@ fn widest(columns: &[Column], rows: &[Row]) -> Widest {
     let mut widest = Widest::default();
     for row in rows {
         for (column, cell) in columns.iter().zip(&row.cells) {
-            let Some(Figure::Estimate(estimate)) =
-                cell.as_ref().and_then(|one| one.figure.as_ref())
+            let decided = cell.as_ref().filter(|cell| cell.standing.is_decided());
+            let Some(Figure::Estimate(estimate)) = decided.and_then(|one| one.figure.as_ref())
             else {
                 continue;
             };

@@ -90,7 +90,18 @@ impl<'a> Achieved<'a> {
         if isolates {
             achieved.partial.clear();
         }
+        // What is undecided is not named where nothing else is: such mechanisms read alike.
+        if achieved.is_undecided() {
+            achieved.open.truncate(1);
+            achieved.open.fill("everything");
+        }
         achieved
+    }
+
+    /// Whether something was measured and nothing decided.
+    fn is_undecided(&self) -> bool {
+        let decided = self.strong.len() + self.bounded.len() + self.partial.len();
+        decided == 0 && !self.lacks && !self.open.is_empty()
     }
 
     fn is_all(&self) -> bool {
@@ -117,11 +128,11 @@ impl<'a> Achieved<'a> {
         let (strong, bounded) = (list(&self.strong, "and"), list(&self.bounded, "and"));
         let limit = verb("limits interference in", "limit interference in");
         let what = match (self.strong.len(), self.bounded.len(), self.partial.len()) {
-            (0, 0, 0) if !self.lacks && self.open.is_empty() => return None,
-            (0, 0, 0) if !self.lacks => {
+            _ if self.is_undecided() => {
                 let who = list(labels, "and");
                 return Some(format!("Nothing is decided for {who}."));
             }
+            (0, 0, 0) if !self.lacks => return None,
             (0, 0, 0) => format!("{isolate} nothing"),
             (0, 0, _) => {
                 format!("{isolate} {} in part only", list(&self.partial, "and"))

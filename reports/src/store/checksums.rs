@@ -1,5 +1,5 @@
-//! `checksums.b3`: BLAKE3 of the Parquet files and the latency log, in the form that
-//! `b3sum --check` reads.
+//! `checksums.b3`: BLAKE3 of every file of the record but itself, in the form that `b3sum --check`
+//! reads.
 //!
 //! A decoder trusts the lengths in a file: one flipped bit can make it allocate more memory than
 //! the host has, which ends the process without an error. So the checksum of a file is verified
@@ -7,9 +7,10 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use super::error::StoreError;
+use super::folder::files_below;
 use super::json_lines::read_bytes;
 use super::replace::replace;
 
@@ -18,7 +19,6 @@ pub const CHECKSUMS_FILE: &str = "checksums.b3";
 
 /// Stores the checksum of the file `name` in `dir`.
 pub(super) fn store(dir: &Path, name: &str) -> Result<(), StoreError> {
-    let path = dir.join(CHECKSUMS_FILE);
     let mut lines: Vec<String> = read_checksums(dir)?
         .lines()
         .filter(|line| name_in(line) != Some(name))
@@ -26,15 +26,89 @@ pub(super) fn store(dir: &Path, name: &str) -> Result<(), StoreError> {
         .collect();
     lines.push(format!("{}  {name}", checksum(&dir.join(name))?));
     lines.sort_by(|a, b| name_in(a).cmp(&name_in(b)));
-    let text = lines.join("\n") + "\n";
+    write(dir, &(lines.join("\n") + "\n"))
+}
+
+fn write(dir: &Path, text: &str) -> Result<(), StoreError> {
     replace(
-        &path,
+        &dir.join(CHECKSUMS_FILE),
         |mut file, part| {
             file.write_all(text.as_bytes())
                 .map_err(StoreError::io("write", part))
         },
         |_| Ok(()),
     )
+}
+
+/// Stores the checksums of every file of a finished record.
+///
+/// # Errors
+/// When a file cannot be read, or the checksums cannot be written.
+pub fn seal(dir: &Path) -> Result<(), StoreError> {
+    let mut names = Vec::new();
+    for path in files_below(dir)? {
+        let name = path.strip_prefix(dir).ok().and_then(Path::to_str);
+        names.extend(name.filter(|name| is_listed(name)).map(str::to_owned));
+    }
+    names.sort();
+    let mut text = String::new();
+    for name in names {
+        text += &format!("{}  {name}\n", checksum(&dir.join(&name))?);
+    }
+    write(dir, &text)
+}
+
+/// How many files have a checksum; `None` for a record without checksums.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn files_with_checksum(dir: &Path) -> Result<Option<usize>, StoreError> {
+    let count = read_checksums(dir)?.lines().count();
+    Ok((count > 0).then_some(count))
+}
+
+/// Whether a file belongs to the record: not the checksums, and nothing hidden, as a lock is.
+fn is_listed(name: &str) -> bool {
+    name != CHECKSUMS_FILE && !name.split('/').any(|part| part.starts_with('.'))
+}
+
+/// One sentence for each file that is not the one of its checksum, with the name of the file.
+pub(super) fn damages(dir: &Path) -> Result<Vec<(String, String)>, StoreError> {
+    let mut found = Vec::new();
+    for (at, line) in read_checksums(dir)?.lines().enumerate() {
+        let name = name_in(line).filter(|name| is_inside(name));
+        let Some(name) = name else {
+            let line = at + 1;
+            let text =
+                format!("{CHECKSUMS_FILE} is damaged: its line {line} names no file of the record");
+            found.push((CHECKSUMS_FILE.to_owned(), text));
+            continue;
+        };
+        let path = dir.join(name);
+        let problem = if !path.is_file() {
+            format!("is missing, and {CHECKSUMS_FILE} lists it")
+        } else if is_whole(line, &path)? {
+            continue;
+        } else {
+            format!("is damaged: it does not match its checksum in {CHECKSUMS_FILE}")
+        };
+        let name: String = name.chars().take(NAME_MAX).collect();
+        found.push((name.clone(), format!("{name} {problem}")));
+    }
+    Ok(found)
+}
+
+/// Longest name that a sentence repeats.
+const NAME_MAX: usize = 100;
+
+/// Whether a name leads to a file within the folder.
+fn is_inside(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn is_whole(line: &str, path: &Path) -> Result<bool, StoreError> {
+    Ok(line.split(' ').next() == Some(&checksum(path)?))
 }
 
 /// Compares a file with its checksum. A file without a checksum passes.
@@ -49,7 +123,7 @@ pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
     let Some(line) = checksums.lines().find(|line| name_in(line) == Some(name)) else {
         return Ok(());
     };
-    if line.split(' ').next() == Some(&checksum(path)?) {
+    if is_whole(line, path)? {
         return Ok(());
     }
     Err(StoreError::Damaged {

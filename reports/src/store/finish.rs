@@ -14,6 +14,7 @@ use gpubench_record::{Plan, RunEvent, TelemetryRow};
 use super::checksums;
 use super::error::StoreError;
 use super::events::{lock_events, read_events};
+use super::folder::files_below;
 use super::json_lines::{parse, read_bytes};
 use super::latencies::write_latencies;
 use super::replace::sync_folder_of;
@@ -224,28 +225,6 @@ fn readable_rows(path: &Path) -> Result<SampleLog<BufReader<File>>, StoreError> 
             return Ok(log);
         }
     }
-}
-
-/// Every file below a folder, sorted; none if the folder does not exist.
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        if !folder.exists() {
-            continue;
-        }
-        let failed = || StoreError::io("list", &folder);
-        for entry in std::fs::read_dir(&folder).map_err(failed())? {
-            let entry = entry.map_err(failed())?;
-            if entry.file_type().map_err(failed())?.is_dir() {
-                folders.push(entry.path());
-            } else {
-                files.push(entry.path());
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Moves a file from `cells/` to [`ASIDE_FOLDER`].

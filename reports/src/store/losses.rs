@@ -50,7 +50,7 @@ fn torn_logs(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
         for tenant in tenants {
             let path = log_path(dir, id, &tenant.tenant)?;
             if path.exists() {
-                // An unreadable header is an error of whoever reads the rows.
+                // An unreadable header is an error for the reader of the rows.
                 let log = SampleLog::open(&path).ok();
                 let name = format!("the log of {} in cell {id}", tenant.tenant);
                 found.extend(log.and_then(|log| log.loss(&name)));
@@ -58,6 +58,20 @@ fn torn_logs(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
         }
     }
     Ok(found)
+}
+
+/// The files of a finished record that differ from their checksums, with a sentence each, without
+/// those that are known to be torn.
+pub(super) fn damages(dir: &Path, known: &[String]) -> Result<Vec<(String, String)>, StoreError> {
+    if dir.join(CELLS_FOLDER).exists() {
+        return Ok(Vec::new());
+    }
+    let is_known = |name: &str| {
+        let torn = format!("{name} is torn");
+        known.iter().any(|loss| loss.starts_with(&torn))
+    };
+    let found = checksums::damages(dir)?.into_iter();
+    Ok(found.filter(|(name, _)| !is_known(name)).collect())
 }
 
 fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {

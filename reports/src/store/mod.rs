@@ -4,10 +4,12 @@
 //! `record.json`, `samples.parquet`, `latencies.hlog`, `telemetry.parquet`, `checksums.b3`. Every
 //! state between the two can be opened, also that of a crashed run.
 
+mod anonymize;
 mod checksums;
 mod error;
 mod events;
 mod finish;
+mod folder;
 mod json_lines;
 mod latencies;
 mod latency_file;
@@ -36,7 +38,8 @@ use gpubench_record::{RunRecord, SampleRow, TelemetryRow};
 
 use crate::latency::Latencies;
 
-pub use checksums::CHECKSUMS_FILE;
+pub use anonymize::{REMOVED, write_anonymized};
+pub use checksums::{CHECKSUMS_FILE, files_with_checksum, seal};
 pub use error::{LogError, StoreError};
 pub use events::{EventLog, Events, TelemetryLog, parse_events, read_events};
 pub use finish::{Finished, finish};
@@ -93,6 +96,7 @@ pub struct Record {
     warnings: Vec<String>,
     rebuilt: bool,
     is_torn: bool,
+    damaged: Vec<String>,
     samples: OnceCell<SampleFile>,
     latencies: OnceCell<LatencyFile>,
 }
@@ -122,13 +126,17 @@ impl Record {
         };
         let losses = losses::losses(dir, &run.plan)?;
         let is_torn = !losses.is_empty();
+        let (damaged, texts): (Vec<String>, Vec<String>) =
+            losses::damages(dir, &losses)?.into_iter().unzip();
         warnings.extend(losses);
+        warnings.extend(texts);
         Ok(Self {
             dir: dir.to_path_buf(),
             run,
             warnings,
             rebuilt,
             is_torn,
+            damaged,
             samples: OnceCell::new(),
             latencies: OnceCell::new(),
         })
@@ -152,6 +160,11 @@ impl Record {
     /// Whether files of it were cut short; the warnings name them.
     pub fn is_torn(&self) -> bool {
         self.is_torn
+    }
+
+    /// Whether this file of it differs from its checksum, or is gone; the warnings name it.
+    pub fn is_damaged(&self, name: &str) -> bool {
+        self.damaged.iter().any(|damaged| damaged == name)
     }
 
     /// Whether it was rebuilt from events, and so has no scores.

@@ -139,6 +139,7 @@ fn unscored(
         operator: Vec::new(),
         device_speed: None,
         claims: Vec::new(),
+        problems: Vec::new(),
     }
 }
 

@@ -84,7 +84,7 @@ const STACK: Fault = Fault {
 };
 
 /// The documents leave the effect of such an address undefined. An H100 raised no error, which
-/// makes a trial invalid (`measured`).
+/// makes a trial invalid (`h100-80.toml`).
 const BAD_SPACE: Fault = Fault {
     name: "wrong-address-space",
     resource: "exceptions of the SMs",

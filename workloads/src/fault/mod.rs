@@ -3,8 +3,8 @@
 //! To add one, write its file with its `FAULTS` and add its line to `catalogue!`. A fault runs in a
 //! process of its own, which ends after it. Work that it leaves on the device has a deadline. Some
 //! faults need a helper process, which passes text to the first one and is killed. Each entry
-//! states the documented error codes and Xids, which are hypotheses on a real GPU; `measured` holds
-//! the results of one GPU.
+//! states the documented error codes and Xids, which are hypotheses on a real GPU; the fault tables
+//! in `profiles/machines` hold what real GPUs answered.
 
 use std::sync::LazyLock;
 
@@ -13,12 +13,10 @@ use crate::load::{Gpu, LoadError};
 mod armed;
 mod class;
 mod left_out;
-mod measured;
 
 pub use armed::{Armed, InjectError, Moment, afterwards};
 pub use class::{Class, Severity};
 pub use left_out::{LEFT_OUT, LeftOut};
-pub use measured::{CAMPAIGNS, Campaign, Measured, Observed};
 
 /// What a mechanism needs so that the fault can happen under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

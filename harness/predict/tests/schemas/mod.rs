@@ -1,6 +1,7 @@
-//! The schema of the GPU Operator, derived by `ci/operator_schema.py`, and a check against it.
+//! The schemas of the GPU Operator and of HAMi's values, derived by `ci/operator_schema.py`, and a
+//! check against them.
 //!
-//! `gpu-operator.tsv` has a line for each property: path, type, accepted values. It lacks
+//! A file has a line for each property: path, type, accepted values. It lacks
 //! `required`, because a merge patch and a file of values can leave out keys.
 
 use serde_yaml_ng::{Mapping, Value};
@@ -19,7 +20,15 @@ pub struct Schema(BTreeMap<&'static str, Property>);
 impl Schema {
     /// The ClusterPolicy and the values of the Helm chart.
     pub fn gpu_operator() -> Self {
-        let text = include_str!("gpu-operator.tsv");
+        Self::read(include_str!("gpu-operator.tsv"))
+    }
+
+    /// What `advise` sets of the values of HAMi's chart.
+    pub fn hami() -> Self {
+        Self::read(include_str!("hami.tsv"))
+    }
+
+    fn read(text: &'static str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         Self(lines.map(Self::property).collect())
     }

@@ -5,17 +5,13 @@
 mod clocks;
 mod verify;
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-
 use gpubench_record::{Cell, DeviceIdentity, RunRecord, Verification};
 use gpubench_reports::Record;
 use gpubench_stats::moments::moments;
-use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::{DeviceSession, expected, provenance, ptx_hash};
-use crate::device::Nvml;
+use crate::device::{Nvml, PrivateFolder};
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
 use crate::mechanism::HostFacts;
@@ -88,7 +84,9 @@ pub fn check_device(
         } else {
             Vec::new()
         };
-        let folder = private_folder()?;
+        let folder = PrivateFolder::temporary();
+        let folder =
+            folder.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))?;
         let setup = setup(session, facts, profile, &folder)?;
         // Nothing is sent: `doctor` ends with the signal.
         let (_stop, stopped) = watch::channel(false);
@@ -101,19 +99,11 @@ pub fn check_device(
     })
 }
 
-/// A folder for the record that only this user can read. It is removed when dropped.
-fn private_folder() -> Result<TempDir, ExpectedError> {
-    let mut folder = tempfile::Builder::new();
-    folder.prefix("gpubench-doctor-");
-    let made = folder.permissions(Permissions::from_mode(0o700)).tempdir();
-    made.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))
-}
-
 fn setup(
     session: &DeviceSession,
     facts: &HostFacts,
     profile: &Profile,
-    folder: &TempDir,
+    folder: &PrivateFolder,
 ) -> Result<Setup, ExpectedError> {
     // Under MIG mode the tenant has the first instance, without a mechanism.
     let facts = HostFacts {

@@ -21,6 +21,7 @@ use gpubench_compare::{RowKey, Session};
 use gpubench_record::{RunRecord, TelemetryRow};
 use gpubench_reports::Record;
 
+use super::open::{Checked, checked};
 use super::record::score_folder;
 use super::{expected, open};
 use crate::error::ExpectedError;
@@ -31,8 +32,16 @@ use folders::record_folders;
 pub use pins::{Pin, Pins, pin, pinned, pins, unpin};
 pub use prune::{Keep, Pruning, pruning, remove};
 
-/// Records with the names of their folders.
-pub type NamedRecords = Vec<(String, RunRecord)>;
+/// Records that were read.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// With the names of their folders.
+    pub records: Vec<(String, RunRecord)>,
+    /// One line for each record that was left out, and for each problem of the others.
+    pub notes: Vec<String>,
+    /// Whether the scores of one do not follow from its cells, or its file is damaged.
+    pub is_doubtful: bool,
+}
 
 /// Sessions of one side, and the records that could not be read.
 #[derive(Debug, Default)]
@@ -105,25 +114,28 @@ fn read(
 ///
 /// # Errors
 /// As [`sessions`].
-pub fn records(arguments: &[PathBuf]) -> Result<(NamedRecords, Vec<String>), ExpectedError> {
-    let (mut found, mut notes) = (Vec::new(), Vec::new());
+pub fn records(arguments: &[PathBuf]) -> Result<Records, ExpectedError> {
+    let mut found = Records::default();
     for folder in record_folders(arguments)? {
         let name = folder.path.display().to_string();
         let read = |dir: &Path| {
             let record = open(dir)?;
-            let scored = rescored(dir, &record)?;
-            Ok(scored.unwrap_or_else(|| (record.run().clone(), record.warnings().to_vec())))
+            scored(dir, &record)
         };
         match read(&folder.path) {
-            Ok((run, losses)) => {
-                notes.extend(losses.iter().map(|loss| format!("{name}: {loss}")));
-                found.push((name, run));
+            Ok(one) => {
+                let warnings = one.warnings.iter();
+                found
+                    .notes
+                    .extend(warnings.map(|text| format!("{name}: {text}")));
+                found.is_doubtful |= one.is_doubtful;
+                found.records.push((name, one.run));
             }
             Err(error) if folder.is_listed => return Err(error),
-            Err(error) => notes.push(format!("left out: {error}")),
+            Err(error) => found.notes.push(format!("left out: {error}")),
         }
     }
-    Ok((found, notes))
+    Ok(found)
 }
 
 /// The session of a record by the index, else by the record itself.
@@ -145,13 +157,12 @@ fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
 /// Reads one record.
 fn session(dir: &Path) -> Result<Session, ExpectedError> {
     let record = open(dir)?;
-    let scored = rescored(dir, &record)?;
-    let (run, warnings) = scored
-        .as_ref()
-        .map_or((record.run(), record.warnings()), |(run, warnings)| {
-            (run, warnings)
-        });
-    let mut losses = warnings.to_vec();
+    let Checked {
+        run,
+        warnings: mut losses,
+        is_doubtful,
+        ..
+    } = scored(dir, &record)?;
     if !run.complete {
         let reason = run.incomplete_reason.as_deref();
         losses.push(format!(
@@ -160,23 +171,28 @@ fn session(dir: &Path) -> Result<Session, ExpectedError> {
         ));
     }
     let telemetry = telemetry(&record, &mut losses);
-    Ok(of_record(dir, run, &telemetry, losses))
+    Ok(Session {
+        is_doubtful,
+        ..of_record(dir, &run, &telemetry, losses)
+    })
 }
 
-/// The record of a run that left no scores, scored in memory, with its warnings: nothing is
-/// written. `None` for a record with scores.
-fn rescored(
-    dir: &Path,
-    record: &Record,
-) -> Result<Option<(RunRecord, Vec<String>)>, ExpectedError> {
+/// The record with the scores that follow from its cells. A run that left no scores is scored in
+/// memory: nothing is written.
+fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
     if !record.is_rebuilt() {
-        return Ok(None);
+        return Ok(checked(record));
     }
     let scored = score_folder(dir).map_err(|error| ExpectedError::RecordUnreadable {
         path: dir.to_owned(),
         problem: error.to_string(),
     });
-    scored.map(Some)
+    scored.map(|(run, warnings)| Checked {
+        run,
+        warnings,
+        note: None,
+        is_doubtful: false,
+    })
 }
 
 /// The telemetry; without it there are no clocks, which is a loss and no error.
@@ -216,5 +232,6 @@ fn of_record(
         repeats: rows::repeats(&cells),
         work: work.collect(),
         losses,
+        is_doubtful: false,
     }
 }

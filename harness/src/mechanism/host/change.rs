@@ -1,7 +1,4 @@
-//! One change to the host: what it is, how it is made, how it is undone.
-//!
-//! Undoing also works for a change that was never made, because the journal is written first, and
-//! for a change that was undone already, because its mark may not have reached the disk.
+//! One change to the host: what it is, and how it is made. `undo` undoes it.
 
 use std::path::PathBuf;
 
@@ -9,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::{Control, ControlError};
 use super::daemon::DaemonConfig;
-use crate::device::mig::{Instance, MigMode, Placement};
+use crate::device::mig::{Instance, Placement};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +39,11 @@ pub enum Change {
         profile: String,
         /// Id of its profile.
         profile_id: u32,
-        /// Its placement, which identifies it: placements do not overlap.
+        /// Its placement.
         placement: Placement,
+        /// UUIDs of its compute instances, by which it is known; empty until it is made.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        uuids: Vec<String>,
     },
     /// An MPS control daemon of our own.
     MpsDaemon {
@@ -121,62 +121,6 @@ impl Change {
         Ok(Made::Nothing)
     }
 
-    /// Undoes it, as far as it was made.
-    pub(super) fn undo(&self, host: &dyn Control) -> Result<(), ControlError> {
-        match self {
-            Self::ComputeMode { found, set } => {
-                let now = host.compute_mode()?;
-                restore_setting("compute mode", &now, found, set, || {
-                    host.set_compute_mode(found)
-                })
-            }
-            Self::Timeslice { found, set } => {
-                let now = host.timeslice()?;
-                restore_setting("time slice", &now, found, set, || host.set_timeslice(found))
-            }
-            Self::MigMode { found, set } => {
-                // A mode that is pending until a reset is set back too.
-                let mode = host.mig_mode()?;
-                let made = |mode: MigMode| mode.current == *set || mode.pending == *set;
-                if !mode.is_some_and(made) || found == set {
-                    return Ok(());
-                }
-                // With an instance left, the driver would only mark the mode as pending.
-                if !found
-                    && mode.is_some_and(|mode| mode.current)
-                    && !host.mig_instances()?.is_empty()
-                {
-                    let what = "MIG instances still exist";
-                    return Err(ControlError::new("switching MIG mode off", what));
-                }
-                host.set_mig(*found)
-            }
-            Self::MigInstance {
-                profile_id,
-                placement,
-                ..
-            } => {
-                // With MIG mode off there are none.
-                if !host.mig_mode()?.is_some_and(|mode| mode.current) {
-                    return Ok(());
-                }
-                let ours = |instance: &&Instance| {
-                    instance.profile_id == *profile_id && instance.placement == *placement
-                };
-                match host.mig_instances()?.iter().find(ours) {
-                    Some(instance) => host.destroy_instance(instance.id),
-                    None => Ok(()),
-                }
-            }
-            Self::MpsDaemon { daemon } => host.end_mps(daemon),
-            Self::ControlGroup { path } => host.remove_group(path),
-            // The limit of a removed group is gone.
-            Self::MemoryLimit { group, .. } if !group.is_dir() => Ok(()),
-            Self::MemoryLimit { group, .. } => host.limit_group(group, None),
-            Self::Folder { path } => host.remove_folder(path),
-        }
-    }
-
     /// Whether it is a setting of the device, which ends with a virtual device.
     #[must_use]
     pub const fn is_of_device(&self) -> bool {
@@ -185,22 +129,4 @@ impl Change {
             Self::MpsDaemon { .. } | Self::ControlGroup { .. } | Self::Folder { .. }
         )
     }
-}
-
-/// Restores a setting that still has our value. A value that another process has set since is kept.
-fn restore_setting(
-    what: &str,
-    now: &str,
-    found: &str,
-    set: &str,
-    undo: impl FnOnce() -> Result<(), ControlError>,
-) -> Result<(), ControlError> {
-    if now == found {
-        return Ok(());
-    }
-    if now != set {
-        let text = format!("{what} was {found}, was set to {set}, and is {now} now: left alone");
-        return Err(ControlError::new("restoring", text));
-    }
-    undo()
 }

@@ -1,5 +1,4 @@
-//! Makes changes, journal first, and undoes them: on request, when dropped, and after a run that
-//! died.
+//! Makes changes, journal first, and undoes them: on request, and when dropped.
 //!
 //! On a virtual device the process can be set to kill itself after a number of steps, so that tests
 //! cover the death at every step.
@@ -11,8 +10,8 @@ use super::change::{Change, Made};
 use super::control::{Control, ControlError};
 use super::found::Found;
 use super::journal::{Journal, JournalError};
-use super::leftovers::Leftover;
 use super::process::die;
+use super::undo::{Undone, When, not_undone};
 
 /// A change that could not be made or undone.
 #[derive(Debug, thiserror::Error)]
@@ -38,18 +37,18 @@ pub struct Guard {
 
 /// Steps until this process kills itself. A step ends after each line of a journal, each change and
 /// each undoing.
-struct Steps(Option<u32>);
+pub(super) struct Steps(Option<u32>);
 
 /// Number of steps. It is read on virtual devices only.
-const DIE_AFTER_STEPS: &str = "GPUBENCH_DIE_AFTER_STEPS";
+pub const DIE_AFTER_STEPS: &str = "GPUBENCH_DIE_AFTER_STEPS";
 
 impl Steps {
-    fn of(virtual_device: Option<&Path>) -> Self {
+    pub(super) fn of(virtual_device: Option<&Path>) -> Self {
         let steps_text = virtual_device.and_then(|_| std::env::var(DIE_AFTER_STEPS).ok());
         Self(steps_text.and_then(|steps| steps.parse().ok()))
     }
 
-    fn done(&mut self) {
+    pub(super) fn done(&mut self) {
         match &mut self.0 {
             Some(0) => die(),
             Some(left) => *left -= 1,
@@ -118,6 +117,16 @@ impl Guard {
         open.changes.push((number, change.clone()));
         self.steps.done();
         let made = change.make(&*self.host)?;
+        if let (Made::Instance(instance), Some((_, Change::MigInstance { uuids, .. }))) =
+            (&made, open.changes.last_mut())
+        {
+            *uuids = instance
+                .compute
+                .iter()
+                .map(|one| one.uuid.clone())
+                .collect();
+            open.journal.made(number, uuids)?;
+        }
         self.steps.done();
         Ok(made)
     }
@@ -131,7 +140,7 @@ impl Guard {
             return Ok(());
         };
         let (host, steps) = (&*self.host, &mut self.steps);
-        undo_all(host, open.journal, &open.changes, Some(&open.found), steps)
+        undo_all(host, open.journal, &open.changes, &open.found, steps)
     }
 }
 
@@ -143,68 +152,26 @@ impl Drop for Guard {
     }
 }
 
-/// Whether the device of a dead run still exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recovery {
-    /// The device exists.
-    Whole,
-    /// The device was virtual and is gone with its settings.
-    WithoutDevice,
-}
-
-/// Undoes the changes that a dead run left.
-///
-/// # Errors
-/// When a change could not be undone or the host differs from the state that the run found.
-pub fn recover(
-    host: &dyn Control,
-    journal: Journal,
-    left: &Leftover,
-    recovery: Recovery,
-) -> Result<(), HostError> {
-    let mut steps = Steps::of(left.virtual_device.as_deref());
-    if recovery == Recovery::Whole {
-        return undo_all(host, journal, &left.changes, Some(&left.found), &mut steps);
-    }
-    let mut journal = journal;
-    let (gone, stay): (Vec<_>, Vec<_>) = left
-        .changes
-        .iter()
-        .cloned()
-        .partition(|(_, change)| change.is_of_device());
-    for (number, _) in gone {
-        journal.mark(number)?;
-    }
-    undo_all(host, journal, &stay, None, &mut steps)
-}
-
 fn undo_all(
     host: &dyn Control,
     mut journal: Journal,
     changes: &[(u64, Change)],
-    found: Option<&Found>,
+    found: &Found,
     steps: &mut Steps,
 ) -> Result<(), HostError> {
     let mut wrong = Vec::new();
     for (number, change) in changes.iter().rev() {
-        match change.undo(host) {
-            Ok(()) => {
+        match change.undo(host, When::InRun) {
+            Ok(Undone::Done) => {
                 steps.done();
                 journal.mark(*number)?;
                 steps.done();
             }
-            Err(error) => {
-                let remedy = error
-                    .remedy
-                    .map_or_else(String::new, |remedy| format!(" ({remedy})"));
-                wrong.push(format!("{}: {error}{remedy}", change.describe()));
-            }
+            Ok(Undone::LeftAlone(why)) => wrong.push(why),
+            Err(error) => wrong.push(not_undone(change, &error)),
         }
     }
-    if let Some(found) = found {
-        let now = Found::read(host)?;
-        wrong.extend(found.difference(&now));
-    }
+    wrong.extend(found.difference(&Found::read(host)?));
     if !wrong.is_empty() {
         return Err(HostError::NotRestored(wrong.join("; ")));
     }

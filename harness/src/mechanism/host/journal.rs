@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::found::Found;
+use super::run_id::RunId;
 
 /// Why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +49,9 @@ pub(super) enum Entry {
     Began {
         /// The GPU.
         gpu: String,
-        /// Process id of the run.
-        pid: u32,
+        /// The run. A journal of version 0.1 names it by its process id alone, which is ignored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
         /// State folder of the device, if it is virtual.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         virtual_device: Option<PathBuf>,
@@ -62,6 +64,13 @@ pub(super) enum Entry {
         number: u64,
         /// The change.
         what: Change,
+    },
+    /// A MIG instance was made.
+    Made {
+        /// Number of the change.
+        number: u64,
+        /// UUIDs of its compute instances.
+        uuids: Vec<String>,
     },
     /// A change was undone.
     Undone {
@@ -126,7 +135,7 @@ impl Journal {
         };
         journal.append(&Entry::Began {
             gpu: gpu.to_owned(),
-            pid: std::process::id(),
+            run: Some(RunId::own().map_err(|source| io(Path::new("/proc"), source))?),
             virtual_device: virtual_device.map(Path::to_path_buf),
             found: found.clone(),
         })?;
@@ -148,6 +157,17 @@ impl Journal {
         })?;
         self.next += 1;
         Ok(number)
+    }
+
+    /// Writes the UUIDs of an instance that a change made, by which it is known from then on.
+    ///
+    /// # Errors
+    /// When they cannot be written; the instance must then be destroyed at once.
+    pub fn made(&mut self, number: u64, uuids: &[String]) -> Result<(), JournalError> {
+        self.append(&Entry::Made {
+            number,
+            uuids: uuids.to_vec(),
+        })
     }
 
     /// Marks a change as undone.

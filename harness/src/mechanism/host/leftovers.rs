@@ -1,40 +1,60 @@
 //! The changes that dead runs left, from their journals.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::change::Change;
-use super::found::Found;
 use super::journal::{Entry, Journal, JournalError, hold, io};
+use super::run_id::{Life, RunId};
+
+/// Longest wait for another process that undoes the changes of a dead run, and the time between two
+/// looks.
+const WAIT: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(20);
 
 /// The changes that one run left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     /// The journal.
     pub path: PathBuf,
+    /// The run; `None` in a journal of version 0.1.
+    pub run: Option<RunId>,
     /// The GPU.
     pub gpu: String,
     /// State folder of the device, if it is virtual.
     pub virtual_device: Option<PathBuf>,
-    /// The state that was found.
-    pub found: Found,
     /// Changes that are not undone, in the order in which they were made.
     pub changes: Vec<(u64, Change)>,
 }
 
-/// The changes that dead runs left, with their locked journals; those of one GPU if it is named.
+/// The wanted changes that dead runs left, with their locked journals. Where another process
+/// undoes the changes of a dead run, its end is waited for. If a GPU is named, unreadable journals
+/// of other GPUs are left out.
 ///
 /// # Errors
 /// When a journal cannot be read.
-pub fn leftovers(dir: &Path, gpu: Option<&str>) -> Result<Vec<(Journal, Leftover)>, JournalError> {
+pub fn leftovers(
+    dir: &Path,
+    gpu: Option<&str>,
+    is_wanted: &dyn Fn(&Leftover) -> bool,
+) -> Result<Vec<(Journal, Leftover)>, JournalError> {
+    let own = RunId::own().map_err(|source| io(Path::new("/proc"), source))?;
     let mut found = Vec::new();
     for path in journals(dir)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if gpu.is_some_and(|gpu| !name.starts_with(&format!("{gpu}."))) {
+        let is_named = gpu.is_none_or(|gpu| name.starts_with(&format!("{gpu}.")));
+        let seen = match peek(&path) {
+            Err(_) if !is_named => continue,
+            seen => seen?,
+        };
+        if seen.as_ref().is_some_and(|left| !is_wanted(left)) {
             continue;
         }
-        let Some(file) = hold(&path)? else {
+        let is_dead = |run: &RunId| run.life(&own) == Life::Ended;
+        let is_undone = seen.and_then(|left| left.run).as_ref().is_some_and(is_dead);
+        let Some(file) = hold_within(&path, if is_undone { WAIT } else { Duration::ZERO })? else {
             continue;
         };
         let Some((left, next)) = read(&file, &path)? else {
@@ -45,30 +65,37 @@ pub fn leftovers(dir: &Path, gpu: Option<&str>) -> Result<Vec<(Journal, Leftover
         let journal = Journal { file, path, next };
         if left.changes.is_empty() {
             journal.close()?;
-        } else {
+        } else if is_wanted(&left) {
             found.push((journal, left));
         }
     }
     Ok(found)
 }
 
-/// The changes that dead runs left on a GPU, in one line; `None` if there are none.
-///
-/// # Errors
-/// When a journal cannot be read.
-pub fn unclean(dir: &Path, gpu: &str) -> Result<Option<String>, JournalError> {
-    let left = leftovers(dir, Some(gpu))?;
-    let changes: Vec<String> = left
-        .iter()
-        .flat_map(|(_, left)| left.changes.iter().map(|(_, change)| change.describe()))
-        .collect();
-    Ok((!changes.is_empty()).then(|| changes.join("; ")))
+/// Reads a journal that another process may hold; `None` if it is empty or gone.
+fn peek(path: &Path) -> Result<Option<Leftover>, JournalError> {
+    match File::open(path) {
+        Ok(file) => Ok(read(&file, path)?.map(|(left, _)| left)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(io(path, source)),
+    }
+}
+
+/// Locks a journal, also if another process releases it within `limit`.
+fn hold_within(path: &Path, limit: Duration) -> Result<Option<File>, JournalError> {
+    for _ in 0..limit.as_millis() / STEP.as_millis() {
+        if let Some(file) = hold(path)? {
+            return Ok(Some(file));
+        }
+        std::thread::sleep(STEP);
+    }
+    hold(path)
 }
 
 fn journals(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(io(dir, source)),
     };
     let mut paths = Vec::new();
@@ -111,17 +138,17 @@ fn read(file: &File, path: &Path) -> Result<Option<(Leftover, u64)>, JournalErro
             (
                 Entry::Began {
                     gpu,
+                    run,
                     virtual_device,
-                    found,
                     ..
                 },
                 _,
             ) => {
                 left = Some(Leftover {
                     path: path.to_path_buf(),
+                    run,
                     gpu,
                     virtual_device,
-                    found,
                     changes: Vec::new(),
                 });
             }
@@ -129,10 +156,25 @@ fn read(file: &File, path: &Path) -> Result<Option<(Leftover, u64)>, JournalErro
                 left.changes.push((number, what));
                 next = number + 1;
             }
+            (
+                Entry::Made {
+                    number,
+                    uuids: made,
+                },
+                Some(left),
+            ) => {
+                for (known, change) in &mut left.changes {
+                    if let Change::MigInstance { uuids, .. } = change
+                        && *known == number
+                    {
+                        uuids.clone_from(&made);
+                    }
+                }
+            }
             (Entry::Undone { number }, Some(left)) => {
                 left.changes.retain(|(known, _)| *known != number);
             }
-            (Entry::Change { .. } | Entry::Undone { .. }, None) => {
+            (Entry::Change { .. } | Entry::Made { .. } | Entry::Undone { .. }, None) => {
                 return Err(JournalError::Line {
                     path: path.display().to_string(),
                     line: number_of_line,

@@ -17,9 +17,6 @@ const THIRD: u32 = 3;
 /// Selects a list that programs can read.
 const CSV: &str = "--format=csv,noheader";
 
-/// Longest wait for the command to quit. After that, signals end the processes.
-const QUIT: Duration = Duration::from_secs(5);
-
 /// Name of the command.
 pub const PROGRAM: &str = "nvidia-cuda-mps-control";
 
@@ -42,11 +39,12 @@ pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
     servers(daemon).map(|_| ())
 }
 
-/// Sends a daemon the command to quit, with its servers.
+/// Sends a daemon the command to quit, with its servers. It may take `limit`; after that, signals
+/// end the processes.
 ///
 /// # Errors
 /// When it cannot be reached.
-pub fn quit(daemon: &DaemonConfig) -> Result<(), ControlError> {
+pub fn quit(daemon: &DaemonConfig, limit: Duration) -> Result<(), ControlError> {
     const DOING: &str = "MPS daemon command quit";
     let mut command = control(daemon, DOING)?;
     let input = if daemon.protocol == THIRD {
@@ -55,7 +53,7 @@ pub fn quit(daemon: &DaemonConfig) -> Result<(), ControlError> {
     } else {
         "quit\n"
     };
-    run_within(QUIT, command, input, DOING).map(|_| ())
+    run_within(limit, command, input, DOING).map(|_| ())
 }
 
 /// Makes the one server of a daemon with version 3 of the interface, for its device.

@@ -29,7 +29,7 @@ pub fn mps_processes(pipes: &Path) -> Vec<u32> {
         .collect()
 }
 
-fn is_mps(process: &Process) -> bool {
+pub(super) fn is_mps(process: &Process) -> bool {
     let comm = || Some(process.stat().ok()?.comm.starts_with(NAME));
     // A program that replaced itself keeps the name in its arguments.
     let argument = || Some(process.cmdline().ok()?.first()?.contains(NAME));

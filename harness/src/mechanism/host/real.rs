@@ -14,34 +14,71 @@ use super::control::{Control, ControlError};
 use super::daemon::DaemonConfig;
 use super::mps_control;
 use super::process::end_processes;
+use super::slice::{SLICES, slice_of, slice_remedy};
 use crate::device::Nvml;
 use crate::device::mig::{Instance, MigMode, Placement};
 
-/// How long a daemon may take to end after the command to quit, after SIGTERM and after SIGKILL.
-const DAEMON_GRACE: Duration = Duration::from_secs(3);
-/// How long a control group may stay busy, and the time between two attempts to remove it.
-const GROUP_GRACE: Duration = Duration::from_secs(2);
+/// Time between two attempts to remove a control group.
 const GROUP_STEP: Duration = Duration::from_millis(10);
-/// Names of the time slices of `nvidia-smi compute-policy --set-timeslice`, by number.
-const SLICES: [&str; 4] = ["default", "short", "medium", "long"];
+
+/// How long the host may take to end what a mechanism needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Haste {
+    /// As long as a busy host may need.
+    Patient,
+    /// The guard process has 2 s for everything.
+    Hurried,
+}
+
+impl Haste {
+    /// Longest wait for the command that ends a daemon, and for the end of its processes after
+    /// that, after SIGTERM and after SIGKILL.
+    const fn of_daemon(self) -> (Duration, Duration) {
+        match self {
+            Self::Patient => (Duration::from_secs(5), Duration::from_secs(3)),
+            Self::Hurried => (Duration::from_millis(500), Duration::from_millis(300)),
+        }
+    }
+
+    /// How long a control group may stay busy.
+    const fn of_group(self) -> Duration {
+        match self {
+            Self::Patient => Duration::from_secs(2),
+            Self::Hurried => Duration::from_millis(500),
+        }
+    }
+}
 
 /// This host.
 #[derive(Debug)]
 pub struct RealHost {
     nvml: Option<Arc<Nvml>>,
+    haste: Haste,
 }
 
 impl RealHost {
     /// A host with its device.
     #[must_use]
     pub fn new(nvml: Arc<Nvml>) -> Self {
-        Self { nvml: Some(nvml) }
+        Self {
+            nvml: Some(nvml),
+            haste: Haste::Patient,
+        }
     }
 
     /// A host without its device, which is gone.
     #[must_use]
     pub fn without_device() -> Self {
-        Self { nvml: None }
+        Self {
+            nvml: None,
+            haste: Haste::Patient,
+        }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with(self, haste: Haste) -> Self {
+        Self { haste, ..self }
     }
 
     fn nvml(&self, doing: &str) -> Result<&Nvml, ControlError> {
@@ -149,9 +186,10 @@ impl Control for RealHost {
 
     fn end_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
         // A daemon that does not answer gets no time to end by itself.
-        let quit = mps_control::quit(daemon);
-        let patience = quit.map_or(Duration::ZERO, |_| DAEMON_GRACE);
-        if end_processes(&daemon.pipes, patience, DAEMON_GRACE) {
+        let (limit, grace) = self.haste.of_daemon();
+        let quit = mps_control::quit(daemon, limit);
+        let patience = quit.map_or(Duration::ZERO, |()| grace);
+        if end_processes(&daemon.pipes, patience, grace) {
             return Ok(());
         }
         let doing = "ending the MPS daemon";
@@ -169,7 +207,7 @@ impl Control for RealHost {
     fn remove_group(&self, path: &Path) -> Result<(), ControlError> {
         let mut last = None;
         // A group is busy until its last process has ended.
-        for _ in 0..=GROUP_GRACE.as_millis() / GROUP_STEP.as_millis() {
+        for _ in 0..=self.haste.of_group().as_millis() / GROUP_STEP.as_millis() {
             match remove_group(path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => last = Some(error),
                 _ => return Ok(()),
@@ -235,17 +273,7 @@ const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
     }
 }
 
-/// What the user can do if nvidia-smi does not set a time slice, by its exit status (nvidia-smi(1),
-/// "Return value": 3 is not supported, 4 is no permission).
-const fn slice_remedy(status: i32) -> Option<&'static str> {
-    match status {
-        3 => Some("[time-slicing] slice = \"default\""),
-        4 => Some("run as root"),
-        _ => None,
-    }
-}
-
-/// The same if it does not limit a control group.
+/// What the user can do if nvidia-smi does not limit a control group, by its exit status.
 const fn limit_remedy(status: i32) -> Option<&'static str> {
     match status {
         3 => Some("[mps-memory] by = \"namespace\""),
@@ -262,37 +290,5 @@ fn remove_group(path: &Path) -> std::io::Result<()> {
             std::fs::remove_dir(path)
         }
         done => done,
-    }
-}
-
-/// The name of the time slice in the output of `nvidia-smi compute-policy -l`.
-fn slice_of(policies: &str) -> Option<&'static str> {
-    policies.lines().find_map(|line| {
-        let line = line.to_ascii_lowercase();
-        let (_, after) = line.split_once("timeslice")?;
-        let mut words = after.split(|c: char| !c.is_ascii_alphanumeric());
-        words.find_map(|word| SLICES.into_iter().find(|known| *known == word))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::slice_of;
-
-    #[test]
-    fn reads_the_time_slice_from_its_own_line() {
-        // As nvidia-smi 580.159.04 prints it.
-        let table = "+-------------------------------------+\n\
-                     | GPU compute policies:               |\n\
-                     | GPU     Name           Value        |\n\
-                     |=====================================|\n\
-                     |   0   Timeslice       Default       |\n\
-                     +-------------------------------------+\n";
-        assert_eq!(slice_of(table), Some("default"));
-        let table = "| GPU compute policies |\n| Name | Value |\n| Timeslice | Short |\n";
-        assert_eq!(slice_of(table), Some("short"));
-        assert_eq!(slice_of("GPU 0: Timeslice: DEFAULT"), Some("default"));
-        assert_eq!(slice_of("| Default | \n| Timeslice | N/A |"), None);
-        assert_eq!(slice_of(""), None);
     }
 }

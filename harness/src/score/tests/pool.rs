@@ -66,6 +66,7 @@ fn record() -> RunRecord {
         operator: Vec::new(),
         device_speed: None,
         claims: Vec::new(),
+        problems: Vec::new(),
     }
 }
 

@@ -57,8 +57,12 @@ pub struct Alone {
 #[derive(Debug, Clone, Copy)]
 pub struct Params {
     pub blocks: f64,
+    /// Threads of a block.
+    pub threads: f64,
     /// Iterations of the chain of multiply-adds; 0 for a copy.
     pub iterations: f64,
+    /// Bytes that a copy reads; 0 for arithmetic.
+    pub bytes: f64,
 }
 
 /// The kernel of `compute` and `fma-hog` (`fp32_chain.cu`): threads of a block, multiply-adds of an
@@ -161,22 +165,18 @@ impl Planted {
             alone.gpu_us + turns * (slice_us + 2.0 * scheduler.switch_gap_us as f64)
         } else {
             let stretch = 1.0 / self.speed(mechanism, alone)?;
-            alone.period_us + alone.gpu_us * (stretch - 1.0)
+            alone.period_us + self.stretched_us(alone) * (stretch - 1.0)
         };
         Some(alone.period_us / contended_us)
     }
 
-    /// The speed of the victim's kernels where kernels run at the same time: both slow down by the
-    /// same factor until what they want fits.
+    /// The speed of the victim's kernels where kernels run at the same time.
     fn speed(&self, mechanism: &str, alone: &Alone) -> Option<f64> {
         let of_device = self.machine.gpu.sm_count;
         let victim = self.victim_wants(alone);
         let fits = match mechanism {
-            "mps" => 1.0 / (victim + self.aggressor_wants(alone, of_device)),
-            "mps-quota" => {
-                let of_client = of_device * self.quota_pct / 100;
-                1.0 / (victim + self.aggressor_wants(alone, of_client))
-            }
+            "mps" => self.beside(alone, of_device),
+            "mps-quota" => self.beside(alone, of_device * self.quota_pct / 100),
             "mig" if self.is_of_sms() => 1.0,
             "mig" => {
                 let left = 1.0 - self.machine.defects.mig_dram_leak;
@@ -187,13 +187,50 @@ impl Planted {
         Some(fits.min(1.0))
     }
 
+    /// The speed beside an aggressor, where each client has so many SMs.
+    fn beside(&self, alone: &Alone, of_client: u32) -> f64 {
+        let of_device = f64::from(self.machine.gpu.sm_count);
+        let victim = self.victim_wants(alone);
+        if self.is_of_sms() {
+            // The clients' SMs overlap where they are more than the device has. A victim that fits
+            // on the other SMs has them for itself; else both divide an SM that the aggressor
+            // fills.
+            let own = of_device - f64::from(of_client);
+            let blocks = alone.victim.blocks;
+            let full = alone.aggressor.blocks / f64::from(of_client);
+            let busy = victim * of_device / blocks + full / full.ceil();
+            return if blocks <= own { 1.0 } else { 1.0 / busy };
+        }
+        // A part of DRAM in proportion to what is in flight, and what the aggressor leaves.
+        let wants = self.aggressor_wants(f64::from(of_client));
+        let own = alone.victim.blocks * copied_bytes(alone.victim.threads);
+        let on_sm = f64::from(self.machine.gpu.max_threads_per_sm) / THREADS;
+        let limit = f64::from(self.machine.memory.sm_dram_in_flight_kib) * 1024.0;
+        let others = f64::from(of_client) * (on_sm * copied_bytes(THREADS)).min(limit);
+        (own / (own + others)).max(1.0 - wants) / victim
+    }
+
+    /// The part of a request that contention stretches. Of a copy it is what its bytes take, and
+    /// not the latency of its launch.
+    fn stretched_us(&self, alone: &Alone) -> f64 {
+        let Params { blocks, bytes, .. } = alone.victim;
+        let moved_per_us = blocks * self.machine.memory.sm_dram_gb_per_s * 1e3;
+        if self.is_of_sms() {
+            alone.gpu_us
+        } else {
+            2.0 * bytes / moved_per_us
+        }
+    }
+
     fn is_of_sms(&self) -> bool {
         self.axis == "compute/sm"
     }
 
     /// The share of the device's pipes, or of its DRAM bandwidth, that the victim uses alone.
     fn victim_wants(&self, alone: &Alone) -> f64 {
-        let Params { blocks, iterations } = alone.victim;
+        let Params {
+            blocks, iterations, ..
+        } = alone.victim;
         let (gpu, memory) = (&self.machine.gpu, &self.machine.memory);
         if !self.is_of_sms() {
             return blocks * memory.sm_dram_gb_per_s / memory.dram_gb_per_s;
@@ -206,16 +243,17 @@ impl Planted {
         blocks / f64::from(gpu.sm_count) * busy_us / alone.gpu_us
     }
 
-    /// The same of the aggressor on so many SMs: it saturates them, where its blocks fill them
-    /// evenly.
-    fn aggressor_wants(&self, alone: &Alone, sms: u32) -> f64 {
-        let (sms, memory) = (f64::from(sms), &self.machine.memory);
-        if !self.is_of_sms() {
-            return (sms * memory.sm_dram_gb_per_s / memory.dram_gb_per_s).min(1.0);
-        }
-        let blocks = alone.aggressor.blocks;
-        blocks / (blocks / sms).ceil() / f64::from(self.machine.gpu.sm_count)
+    /// The share of DRAM bandwidth that the aggressor uses alone on so many SMs.
+    fn aggressor_wants(&self, sms: f64) -> f64 {
+        let memory = &self.machine.memory;
+        (sms * memory.sm_dram_gb_per_s / memory.dram_gb_per_s).min(1.0)
     }
+}
+
+/// Bytes that a block of `stream_copy.cu` moves between two waits: each thread loads 64 bytes
+/// before it waits, and then stores them.
+fn copied_bytes(threads: f64) -> f64 {
+    threads * 2.0 * 64.0
 }
 
 /// The share of bandwidth of the larger of two equal instances.

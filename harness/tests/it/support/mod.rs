@@ -2,9 +2,11 @@
 
 pub mod device;
 pub mod fault;
+pub mod guarded;
 pub mod mechanism;
 pub mod probe;
 pub mod resident;
+pub mod settings;
 
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;

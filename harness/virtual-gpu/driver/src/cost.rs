@@ -5,8 +5,8 @@
 //! Its share of a resource is its work there, divided by the work that the device can do there in
 //! that time.
 
-use gpubench_virtual_gpu_model::machine::Machine;
-use gpubench_virtual_gpu_model::state::{ONE, RESOURCES, Resource};
+use gpubench_virtual_gpu_model::machine::{Machine, Resident};
+use gpubench_virtual_gpu_model::state::{InFlight, ONE, RESOURCES, Resource};
 use gpubench_virtual_gpu_ptx::{Class, Counts, CycleModel};
 
 /// How a launch is laid out on the device.
@@ -51,6 +51,10 @@ pub struct Cost {
     pub power_mw: u32,
     /// SMs with a block on them.
     pub sms: u32,
+    /// What its resident blocks keep in flight to memory.
+    pub in_flight: InFlight,
+    /// It has more blocks than are resident at the same time.
+    pub blocks_wait: bool,
 }
 
 /// Atomics on the same word are carried out one by one, a clock each (NVIDIA, *Kepler GK110
@@ -77,6 +81,9 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
         |ns: u64| u32::try_from(ns * u64::from(machine.sm_clock_mhz()) / 1000).unwrap_or(u32::MAX);
     // A dependent load is timed as an L2 hit; a miss costs bandwidth, which is counted separately.
     let latency = cycles(machine.memory.l2_latency_ns);
+    // 32 lanes over the lanes of a scheduler.
+    let lanes = machine.gpu.fp32_lanes_per_clock / machine.gpu.schedulers_per_sm.max(1);
+    model.issue_cycles[Class::Fp32 as usize] = 32_u32.div_ceil(lanes.max(1));
     model.latency_cycles[Class::LoadGlobal as usize] = latency;
     model.latency_cycles[Class::Atomic as usize] = latency;
     let each = u64::from(machine.gpu.tensor_ops_per_clock / machine.gpu.schedulers_per_sm.max(1));
@@ -153,7 +160,29 @@ pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> C
         demand,
         power_mw,
         sms: used_sms as u32,
+        in_flight: in_flight(machine, part, counts, shape),
+        blocks_wait: blocks > usable,
     }
+}
+
+/// What the resident blocks keep in flight to memory.
+fn in_flight(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> InFlight {
+    let moved_bytes =
+        counts.load_sector_bytes + counts.store_sector_bytes + counts.atomic_sector_bytes;
+    let l2_bytes = moved_bytes.saturating_sub(counts.l1_hit_bytes) as f64;
+    let sms = shape.blocks.min(u64::from(part.sm_count)).max(1);
+    let waits_of_block = counts.load_waits as f64 / counts.warps.max(1) as f64;
+    let block_bytes = match counts.load_waits {
+        0 => f64::INFINITY,
+        _ => l2_bytes / counts.blocks.max(1) as f64 / waits_of_block,
+    };
+    let room = u64::from(part.sm_count) * shape.blocks_per_sm.max(1);
+    machine.in_flight(&Resident {
+        block_bytes,
+        blocks: shape.blocks.clamp(1, room.max(1)),
+        sms,
+        bandwidth: part.bandwidth,
+    })
 }
 
 /// For each pipe of an SM: the work of the whole grid and what one SM does per clock.

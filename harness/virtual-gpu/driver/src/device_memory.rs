@@ -3,13 +3,33 @@
 use crate::code::{self, Code};
 use crate::process::Process;
 use gpubench_virtual_gpu_model::memory;
-use gpubench_virtual_gpu_model::state::Allocation;
+use gpubench_virtual_gpu_model::state::{Allocation, Context, State};
 
 /// Takes device memory for a context.
 pub fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, Code> {
+    take_by(process, |state, owner| {
+        memory::allocate(state, owner, context, bytes)
+    })
+}
+
+/// Takes device memory for a process that has no context; `of` is the one that it would get.
+pub fn take_without_context(
+    process: &Process,
+    of: &Context,
+    bytes: u64,
+) -> Result<Allocation, Code> {
+    take_by(process, |state, owner| {
+        memory::allocate_without_context(state, owner, of, bytes)
+    })
+}
+
+fn take_by(
+    process: &Process,
+    allocate: impl Fn(&mut State, u32) -> Option<Allocation>,
+) -> Result<Allocation, Code> {
     let device = &process.device;
     let owner = device.process()?;
-    let attempt = || device.transact(|state, _| memory::allocate(state, owner, context, bytes));
+    let attempt = || device.transact(|state, _| allocate(state, owner));
     let made = match attempt()? {
         Some(made) => made,
         None => {

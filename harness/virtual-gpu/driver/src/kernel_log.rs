@@ -64,12 +64,16 @@ fn line(xid: &Xid) -> String {
         format!(" GPU-I:{gpu:02} GPU-CI:{compute:02}")
     });
     let end = xid.name.iter().position(|byte| *byte == 0);
-    let name = String::from_utf8_lossy(&xid.name[..end.unwrap_or(xid.name.len())]).into_owned();
-    let (number, pid) = (xid.number, xid.pid);
-    let text = text(xid);
+    let name = String::from_utf8_lossy(&xid.name[..end.unwrap_or(xid.name.len())]);
+    // Lines without a process have no such field.
+    let process = match xid.pid {
+        0 => String::new(),
+        pid => format!("pid={pid}, name={name}, "),
+    };
+    let (number, text) = (xid.number, text(xid));
     format!(
         "[{seconds:5}.{micros:06}] NVRM: Xid (PCI:{:04x}:{PCI_BUS:02x}:{:02x}{instance}): \
-         {number}, pid={pid}, name={name}, {text}\n",
+         {number}, {process}{text}\n",
         0, 0
     )
 }
@@ -80,6 +84,7 @@ fn text(xid: &Xid) -> String {
         8 => "GPU stopped processing",
         13 => "exception in the graphics engine",
         31 => "fault of the memory management unit",
+        43 => "the program has to end",
         45 => "work removed with its process",
         _ => "planted by the machine file",
     };
@@ -93,7 +98,6 @@ fn text(xid: &Xid) -> String {
 mod tests {
     use super::{path, text};
     use crate::shm::Shared;
-    use gpubench_virtual_gpu_model::simulation::fault::log;
     use gpubench_virtual_gpu_model::state::{
         ComputeEngine, Context, GpuInstance, Process, State, Xid,
     };
@@ -139,7 +143,11 @@ mod tests {
         let shared = Shared::create(&dir.path().join("state"), &divided())?;
         let read = || std::fs::read_to_string(path(dir.path()));
         assert_eq!(read()?, "", "nothing happened yet");
-        shared.transact(|state, _| log(state, 0, 31, 700))?;
+        let log = |state: &mut State, number, fault| {
+            let xid = Xid::of_context(state, 0, fault);
+            state.log_xid(Xid { number, ..xid });
+        };
+        shared.transact(|state, _| log(state, 31, 700))?;
         let first = "[   12.000345] NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:02): 31, pid=77, \
                      name=train, fault of the memory management unit: an illegal memory access was \
                      encountered\n";
@@ -148,13 +156,22 @@ mod tests {
         std::fs::write(path(dir.path()), format!("{first}{}", "x".repeat(4096)))?;
         shared.transact(|state, _| {
             state.contexts.rows[0].engine = 0;
-            log(state, 0, 45, 0);
+            log(state, 45, 0);
         })?;
         let second = "[   12.000345] NVRM: Xid (PCI:0000:01:00): 45, pid=77, name=train, work \
                       removed with its process\n";
         assert_eq!(read()?, format!("{first}{second}"));
         shared.transact(|state, _| state.now_ns += 1)?;
         assert_eq!(read()?, format!("{first}{second}"), "once each");
+        shared.transact(|state, _| {
+            state.log_xid(Xid {
+                number: 13,
+                ..Xid::default()
+            });
+        })?;
+        let nobodys = "[   12.000345] NVRM: Xid (PCI:0000:01:00): 13, exception in the graphics \
+                       engine\n";
+        assert_eq!(read()?, format!("{first}{second}{nobodys}"));
         Ok(())
     }
 

@@ -14,8 +14,8 @@ use gpubench_virtual_gpu_model::state::State;
 /// Environment variable that names the folder.
 pub const ENV: &str = "GPUBENCH_VIRTUAL_GPU";
 
-/// Environment variable of a process that reads no results of large launches: they are then sampled
-/// in wall time too, because executing them in full takes far longer than on a GPU.
+/// Environment variable of a process that reads no results of large launches: in wall time too, all
+/// are then sampled that are in virtual time, and not only those that the host cannot execute.
 pub const SAMPLE_ENV: &str = "GPUBENCH_VIRTUAL_GPU_SAMPLE";
 
 /// The shared state.

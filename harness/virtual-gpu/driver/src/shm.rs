@@ -26,7 +26,7 @@ use gpubench_virtual_gpu_model::state::{
 };
 
 /// First word of a state file; changes with the layout.
-const MAGIC: u64 = 0x4750_4256_4750_5504;
+const MAGIC: u64 = 0x4750_4256_4750_5505;
 
 /// Layout of the file. All of it is plain data: any bit pattern that this code wrote is valid.
 #[repr(C)]

@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::entries::StreamEntry;
 use crate::operation::WaitPolicy;
 use crate::process::{Process, process};
+use gpubench_virtual_gpu_model::machine::Resident;
 use gpubench_virtual_gpu_model::noise;
 use gpubench_virtual_gpu_model::state::{ONE, Op, OpKind, Resource};
 
@@ -67,9 +68,18 @@ pub fn link_traffic(
 pub fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Result<u64, Code> {
     let machine = process.device.machine();
     let alone_ns = 1_000.0 + bytes as f64 / machine.memory.dram_gb_per_s;
+    // A kernel of the driver's own, on every SM.
+    let sms = u64::from(machine.gpu.sm_count);
+    let in_flight = machine.in_flight(&Resident {
+        block_bytes: f64::INFINITY,
+        blocks: sms,
+        sms,
+        bandwidth: 1.0,
+    });
     let mut op = Op {
         kind: OpKind::Kernel,
         alone_ns: noisy(process, stream.slot, alone_ns)?,
+        in_flight,
         power_mw: ((machine.power.max_w - machine.power.idle_w) * 500.0) as u32,
         ..Op::default()
     };

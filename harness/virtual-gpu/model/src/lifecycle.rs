@@ -5,10 +5,6 @@ use crate::mps;
 use crate::simulation::{self, Rules, fault};
 use crate::state::{Context, Head, NONE, Participant, Process, State, Stream, leave_account};
 
-/// `CUresult` of MPS clients after another client died with work queued, on machines that plant
-/// this defect: LAUNCH_FAILED (cuda.h). The vendor leaves the case undefined.
-const PEER_DIED: i32 = 719;
-
 /// Releases everything that a dead process held: queues, contexts, memory, clock participants.
 pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
     let own: Vec<u32> = (0..state.contexts.live().len() as u32)
@@ -17,25 +13,21 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
             context.live && context.process == slot
         })
         .collect();
-    let working = |context: &&u32| {
-        let streams = state.streams.live().iter();
-        streams
-            .into_iter()
-            .any(|s| s.live && s.context == **context && s.head == Head::Started)
-    };
-    if let Some(&context) = own.iter().find(working) {
-        fault::log(state, context, fault::XID_PREEMPTIVE_REMOVAL, 0);
-        let client = state.contexts.rows[context as usize].server != NONE;
-        if client && rules.faults.mps_kill_reaches_peers {
-            fault::reach(state, rules, context, PEER_DIED, 0);
-        }
+    let streams = state.streams.live().iter();
+    let at_work = streams
+        .filter(|s| s.live && s.head == Head::Started && own.contains(&s.context))
+        // A fault of its own ends that work.
+        .filter(|s| !state.contexts.rows[s.context as usize].halted)
+        .map(|s| (simulation::left_ns(s), s.context));
+    if let Some((left_ns, context)) = at_work.max_by_key(|(left_ns, _)| *left_ns) {
+        fault::process_ended(state, rules, context, left_ns);
     }
     memory::note_peak(state, slot);
     leave_account(state, slot);
     for context in own {
         close_context(state, rules, context);
     }
-    mps::reap(state, slot);
+    mps::reap(state, rules, slot);
     memory::end_where(state, |a| a.process == slot);
     for participant in state.participants.live_mut() {
         if participant.process == slot

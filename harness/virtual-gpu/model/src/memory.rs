@@ -4,11 +4,15 @@
 //! allocated with the first of them and freed with the last. On an H100 80GB HBM3 a single byte
 //! used 2 MiB, and freeing it returned all of them (driver 580.159.04, 2026-11-22).
 
-use std::ops::Range;
+mod pages;
+mod without_context;
 
 use crate::cgroup;
 use crate::machine::Machine;
-use crate::state::{Allocation, Context, NONE, State, WHOLE};
+use crate::state::{Allocation, Context, NONE, State};
+use pages::{new_pages, room_beside};
+pub use without_context::allocate_without_context;
+use without_context::without_context;
 
 /// Size of the address range, in multiples of the device's memory. A free range then exists
 /// whenever enough memory is free.
@@ -113,14 +117,22 @@ pub fn group_room(state: &State, of: &Context) -> u64 {
     limits.enforced_bytes.saturating_sub(taken)
 }
 
-/// Bytes that all contexts of a context's control group use.
+/// Bytes that all contexts of a context's control group use, and that their processes have taken
+/// without a context.
 #[must_use]
 pub fn group_bytes(state: &State, of: &Context) -> u64 {
     let contexts = state.contexts.live().iter().zip(0_u32..);
     contexts
         .filter(|(context, _)| context.live && context.memory_group == of.memory_group)
         .map(|(_, slot)| context_bytes(state, slot))
-        .sum()
+        .sum::<u64>()
+        + without_context(state, |process| is_member(state, process, of.memory_group))
+}
+
+/// Whether a process has a context in a control group.
+fn is_member(state: &State, process: u32, group: u64) -> bool {
+    let mut contexts = state.contexts.live().iter();
+    contexts.any(|c| c.live && c.process == process && c.memory_group == group)
 }
 
 /// Total memory that a context sees of `all`: at most the limit of its control group, and its MPS
@@ -151,7 +163,11 @@ pub fn process_bytes(state: &State, process: u32) -> u64 {
 /// Bytes that one process uses on one compute engine, its contexts included.
 #[must_use]
 pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
-    let on_it = |context: u32| state.contexts.rows[context as usize].engine == engine;
+    let instance = state.engines.rows[engine as usize].instance;
+    let on_it = |a: &Allocation| match a.context {
+        NONE => a.instance == instance,
+        context => state.contexts.rows[context as usize].engine == engine,
+    };
     let contexts: u64 = state
         .contexts
         .live()
@@ -161,7 +177,7 @@ pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
         .sum();
     let allocations = state.allocations.live().iter();
     let allocations = allocations.filter(|a| a.live && a.process == process);
-    contexts + held(allocations.filter(|a| on_it(a.context)))
+    contexts + held(allocations.filter(|a| on_it(a)))
 }
 
 /// Total memory that a context sees: that of its GPU instance, or its limit.
@@ -174,12 +190,22 @@ pub fn total_for(state: &State, machine: &Machine, context: u32) -> u64 {
 /// Allocates `bytes` for a context at the first free range. `None` when too few bytes are free;
 /// fragmentation never matters.
 pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Option<Allocation> {
+    let place = (instance_of(state, context), free_for(state, context));
+    enter(state, (process, context), place, bytes)
+}
+
+/// Enters an allocation of a process and a context in a GPU instance with so many free bytes.
+fn enter(
+    state: &mut State,
+    (process, context): (u32, u32),
+    (instance, free): (u32, u64),
+    bytes: u64,
+) -> Option<Allocation> {
     let taken = taken(bytes);
-    let instance = instance_of(state, context);
     let beside = is_small(taken).then(|| room_beside(state, process, context, taken));
     let at = match beside.flatten() {
         Some(at) => at,
-        None => new_pages(state, context, taken.next_multiple_of(PAGE))?,
+        None => new_pages(state, (instance, free), taken.next_multiple_of(PAGE))?,
     };
     let slot = state.allocations.claim(|a| !a.live)?;
     let allocation = Allocation {
@@ -199,65 +225,6 @@ pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Op
     state.allocations.touch();
     note_peak(state, process);
     Some(allocation)
-}
-
-/// Room for a small allocation in a page that only this context uses.
-fn room_beside(state: &State, process: u32, context: u32, taken: u64) -> Option<u64> {
-    let mut small: Vec<(u64, u64, bool)> = state
-        .allocations
-        .live()
-        .iter()
-        .filter(|a| a.live && is_small(self::taken(a.bytes)))
-        .map(|a| {
-            let own = a.process == process && a.context == context;
-            (a.offset, a.offset + self::taken(a.bytes), own)
-        })
-        .collect();
-    small.sort_unstable();
-    let pages = small.chunk_by(|one, next| one.0 / PAGE == next.0 / PAGE);
-    let mut own = pages.filter(|page| page.iter().all(|(_, _, own)| *own));
-    own.find_map(|page| {
-        let start = page[0].0 / PAGE * PAGE;
-        let mut at = start;
-        for (offset, end, _) in page {
-            if at + taken <= *offset {
-                break;
-            }
-            at = at.max(*end);
-        }
-        (at + taken <= start + PAGE).then_some(at)
-    })
-}
-
-/// Whole pages of a context's GPU instance, if enough are free.
-fn new_pages(state: &State, context: u32, bytes: u64) -> Option<u64> {
-    if bytes > free_for(state, context) {
-        return None;
-    }
-    let part = state.instances.rows[instance_of(state, context) as usize];
-    let span_bytes = state.instances.rows[WHOLE as usize].memory_bytes;
-    let mut starts = (0..SPANS).map(|span| span * span_bytes + part.memory_offset);
-    starts.find_map(|start| first_fit(state, start..start + part.memory_bytes, bytes))
-}
-
-/// The first free range of so many bytes in whole pages.
-fn first_fit(state: &State, range: Range<u64>, bytes: u64) -> Option<u64> {
-    let mut live: Vec<(u64, u64)> = state
-        .allocations
-        .live()
-        .iter()
-        .filter(|a| a.live && range.contains(&a.offset))
-        .map(|a| (a.offset, a.taken))
-        .collect();
-    live.sort_unstable();
-    let mut at = range.start.next_multiple_of(PAGE);
-    for (offset, length) in live {
-        if at + bytes <= offset {
-            break;
-        }
-        at = at.max((offset + length).next_multiple_of(PAGE));
-    }
-    (at + bytes <= range.end).then_some(at)
 }
 
 /// Updates the peak memory use of a process. Call it before memory is released.

@@ -7,7 +7,8 @@
 pub use crate::cgroup::folder_key;
 use crate::compute_mode;
 use crate::machine::Machine;
-use crate::state::{Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State};
+use crate::simulation::{Rules, fault};
+use crate::state::{Cause, Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State};
 
 /// Why a process cannot be a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,17 +199,13 @@ pub fn remove_daemon(state: &mut State, daemon: u32) {
     }
 }
 
-/// `CUresult` of the clients of a server that died: MPS_RPC_FAILURE (cuda.h).
-pub const SERVER_DIED: i32 = 806;
-/// `CUresult` of a client that the control daemon ended: MPS_CLIENT_TERMINATED (cuda.h).
-pub const CLIENT_TERMINATED: i32 = 810;
-
-/// Removes a server: the contexts of its clients get this error.
-pub fn remove_server(state: &mut State, server: u32, error: i32) {
+/// Removes a server that ended: its clients fail.
+pub fn remove_server(state: &mut State, rules: &Rules, server: u32) {
+    let error = rules.faults.answer(Cause::ServerEnd, server).peer;
     for context in 0..state.contexts.live().len() {
         let row = &state.contexts.rows[context];
         if row.live && row.server == server {
-            crate::simulation::fault::end(state, context as u32, error);
+            fault::end(state, context as u32, error);
         }
     }
     let row = &mut state.servers.rows[server as usize];
@@ -218,12 +215,12 @@ pub fn remove_server(state: &mut State, server: u32, error: i32) {
 }
 
 /// Ends the work of one client (`terminate_client`).
-pub fn terminate(state: &mut State, server: u32, process: u32) -> bool {
+pub fn terminate(state: &mut State, rules: &Rules, server: u32, process: u32) -> bool {
     let mut found = false;
     for context in 0..state.contexts.live().len() {
         let row = state.contexts.rows[context];
         if row.live && row.server == server && row.process == process {
-            crate::simulation::fault::end(state, context as u32, CLIENT_TERMINATED);
+            fault::terminate(state, rules, context as u32);
             found = true;
         }
     }
@@ -231,7 +228,7 @@ pub fn terminate(state: &mut State, server: u32, process: u32) -> bool {
 }
 
 /// Removes a dead process from MPS, as daemon, server or client.
-pub fn reap(state: &mut State, process: u32) {
+pub fn reap(state: &mut State, rules: &Rules, process: u32) {
     for daemon in 0..state.daemons.live().len() {
         let row = &state.daemons.rows[daemon];
         if row.live && row.process == process {
@@ -241,7 +238,7 @@ pub fn reap(state: &mut State, process: u32) {
     for server in 0..state.servers.live().len() {
         let row = &state.servers.rows[server];
         if row.live && row.process == process {
-            remove_server(state, server as u32, SERVER_DIED);
+            remove_server(state, rules, server as u32);
         }
     }
 }

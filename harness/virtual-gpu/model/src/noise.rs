@@ -42,6 +42,8 @@ pub enum Kind {
     Recovery = 7,
     /// Whether one fault reaches one context.
     Escape = 8,
+    /// When one fault is noticed.
+    Notice = 9,
 }
 
 const fn key(seed: u64, kind: Kind, what: u64) -> u64 {
@@ -87,16 +89,35 @@ pub fn spread_ns(mean_ns: u64, sd: f64, seed: u64, kind: Kind, what: u64) -> u64
     (mean_ns as f64 * factor).round() as u64
 }
 
+/// A time with these 5 %, 50 % and 95 % points; `what` selects the draw. The distribution is
+/// uniform between the points, and beyond them up to the ends of the lines through them.
+#[must_use]
+pub fn between_ns(points_ns: [u64; 3], seed: u64, kind: Kind, what: u64) -> u64 {
+    let [low, middle, high] = points_ns.map(|ns| ns as f64);
+    // From 0.5 below the median to 0.5 above it; 0.45 of it is one side's point.
+    let off = uniform(key(seed, kind, what)) - 0.5;
+    let side = if off < 0.0 {
+        middle - low
+    } else {
+        high - middle
+    };
+    (middle + side * off / 0.45).round().max(0.0) as u64
+}
+
 /// Whether an event with this probability happens; `what` selects the draw.
 #[must_use]
 pub fn happens(chance: f64, seed: u64, kind: Kind, what: u64) -> bool {
-    let drawn = (mix(key(seed, kind, what)) >> 11) as f64 / (1u64 << 53) as f64;
-    drawn < chance
+    uniform(key(seed, kind, what)) < chance
+}
+
+/// A number from 0 to 1.
+fn uniform(key: u64) -> f64 {
+    (mix(key) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, factor, happens, spread_ns};
+    use super::{Kind, between_ns, factor, happens, spread_ns};
     use crate::machine::Noise;
 
     #[test]
@@ -162,5 +183,19 @@ mod tests {
             .count();
         assert!((2_850..=3_150).contains(&often), "{often}");
         assert!(!happens(0.0, 4, Kind::Escape, 1) && happens(1.0, 4, Kind::Escape, 1));
+    }
+
+    #[test]
+    fn a_time_between_points_has_them_as_its_quantiles() {
+        let points = [39_000_000, 143_000_000, 770_000_000];
+        let time = |what| between_ns(points, 4, Kind::Notice, what);
+        let mut times: Vec<u64> = (0..10_000).map(time).collect();
+        times.sort_unstable();
+        for (at, want) in [(500, points[0]), (5_000, points[1]), (9_500, points[2])] {
+            let off = times[at].abs_diff(want) as f64 / want as f64;
+            assert!(off < 0.05, "{at}: {} {want}", times[at]);
+        }
+        assert_eq!(between_ns([0; 3], 4, Kind::Notice, 1), 0);
+        assert_eq!(between_ns([7; 3], 4, Kind::Notice, 1), 7, "one observation");
     }
 }

@@ -230,7 +230,7 @@ fn a_full_a_faulty_and_a_dead_server_refuse() -> Result<(), Error> {
     assert_eq!(admit(&state, 59), Ok(()), "a second context of a client");
     state.servers.rows[server as usize].state = ServerState::Fault;
     assert_eq!(admit(&state, 59), Err(Refusal::NotReady));
-    mps::remove_server(&mut state, server, mps::SERVER_DIED);
+    mps::remove_server(&mut state, &machine.rules(), server);
     assert_eq!(admit(&state, 59), Err(Refusal::Gone));
     let codes: Vec<i32> = state
         .contexts
@@ -239,7 +239,7 @@ fn a_full_a_faulty_and_a_dead_server_refuse() -> Result<(), Error> {
         .filter(|c| c.server != NONE)
         .map(|c| c.sticky)
         .collect();
-    assert_eq!(codes, [mps::SERVER_DIED; 60]);
+    assert_eq!(codes, [806; 60]);
     Ok(())
 }
 

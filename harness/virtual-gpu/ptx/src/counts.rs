@@ -71,6 +71,9 @@ pub struct Counts {
     pub atomic_sector_bytes: u64,
     /// Of the loaded sectors, those that hit in the block's share of L1.
     pub l1_hit_bytes: u64,
+    /// Times that a warp waited for loads which missed in L1. Loads issued between two waits are
+    /// in flight together.
+    pub load_waits: u64,
     /// Bytes that lanes moved to and from shared and local memory.
     pub shared_bytes: u64,
     /// Pages that missed in the SM's TLB.
@@ -154,11 +157,16 @@ impl Counts {
     /// The difference to earlier sums; maxima are zero.
     pub(crate) fn since(&self, earlier: &Counts) -> Counts {
         let mut out = self.clone();
-        for (mine, theirs) in out.sums_mut().into_iter().zip(earlier.sums()) {
-            *mine = mine.saturating_sub(theirs);
-        }
+        out.subtract_times(earlier, 1);
         (out.longest_warp_cycles, out.hot_word) = (0, HotWord::default());
         out
+    }
+
+    /// Takes away `times` what `other` has; maxima stay.
+    pub(crate) fn subtract_times(&mut self, other: &Counts, times: u64) {
+        for (mine, theirs) in self.sums_mut().into_iter().zip(other.sums()) {
+            *mine = mine.saturating_sub(theirs.saturating_mul(times));
+        }
     }
 
     /// Every additive figure, in one fixed order.
@@ -175,6 +183,7 @@ impl Counts {
             store_sector_bytes,
             atomic_sector_bytes,
             l1_hit_bytes,
+            load_waits,
             shared_bytes,
             translations,
             atomics,
@@ -192,6 +201,7 @@ impl Counts {
             store_sector_bytes,
             atomic_sector_bytes,
             l1_hit_bytes,
+            load_waits,
             shared_bytes,
             translations,
             atomics,

@@ -71,11 +71,19 @@ pub enum FaultKind {
         /// The opcode.
         opcode: String,
     },
-    /// The budget of lane-instructions is used up.
-    #[error("launch exceeded its budget of {lane_instructions} lane-instructions")]
+    /// The budget of warp-instructions is used up.
+    #[error("launch exceeded its budget of {warp_instructions} warp-instructions")]
     LaunchTimeout {
         /// The budget.
-        lane_instructions: u64,
+        warp_instructions: u64,
+    },
+    /// All live threads wait, and some of them for a change of memory.
+    #[error("{}no running thread can end a loop{}", left_text(.not_started), polled_text(.polled))]
+    Endless {
+        /// The address that the first of them polls, where it is known.
+        polled: Option<u64>,
+        /// Blocks that cannot start before others end.
+        not_started: u64,
     },
     /// All live threads wait for each other.
     #[error("all remaining threads wait at barriers")]
@@ -83,6 +91,17 @@ pub enum FaultKind {
     /// The launch has invalid arguments.
     #[error("launch refused: {0}")]
     BadLaunch(String),
+}
+
+fn polled_text(polled: &Option<u64>) -> String {
+    polled.map_or_else(String::new, |address| format!(" that polls {address:#x}"))
+}
+
+fn left_text(not_started: &u64) -> String {
+    match not_started {
+        0 => String::new(),
+        left => format!("{left} blocks find no room to start, and "),
+    }
 }
 
 /// A fault with its location and the counts so far.

@@ -53,9 +53,11 @@ pub(crate) enum Inst {
         ty: Ty,
         shift: u8,
     },
+    /// The 32-bit sum of a register and an offset, zero-extended.
     WidenU {
         d: Row,
         a: Row,
+        offset: u32,
     },
     WidenS {
         d: Row,
@@ -279,9 +281,7 @@ pub(crate) enum Inst {
         d: Row,
         a: Row,
     },
-    Nanosleep {
-        a: Row,
-    },
+    Nanosleep(Row),
     /// Fences and prefetches: without effect, as one thread at a time runs on coherent memory.
     Nop,
     Trap,

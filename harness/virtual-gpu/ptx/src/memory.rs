@@ -15,6 +15,7 @@ struct Range {
     writable: bool,
     /// Start address of the range in the L1/TLB model.
     cache_base: u64,
+    written_by_others: bool,
 }
 
 /// Why a range cannot be mapped.
@@ -36,6 +37,9 @@ pub struct DeviceMemory<'a> {
     sorted: Vec<usize>,
     /// The range of the last hit: kernels access few ranges.
     last: usize,
+    /// Counts whatever can end a loop that polls: writes of any memory, and reads of memory that
+    /// others write.
+    pub(crate) changes: u64,
     owner: PhantomData<&'a mut [u8]>,
 }
 
@@ -55,6 +59,7 @@ impl<'a> DeviceMemory<'a> {
             ranges: Vec::new(),
             sorted: Vec::new(),
             last: 0,
+            changes: 0,
             owner: PhantomData,
         }
     }
@@ -107,6 +112,7 @@ impl<'a> DeviceMemory<'a> {
             readable,
             writable,
             cache_base: base,
+            written_by_others: false,
         });
         self.sorted.insert(at, index);
         Ok(index)
@@ -117,6 +123,14 @@ impl<'a> DeviceMemory<'a> {
     pub fn set_cache_base(&mut self, index: usize, base: u64) {
         if let Some(range) = self.ranges.get_mut(index) {
             range.cache_base = base;
+        }
+    }
+
+    /// Marks a range that the host or other processes write while a kernel runs: a loop that polls
+    /// it may end by itself. An unknown index has no effect.
+    pub fn set_written_by_others(&mut self, index: usize) {
+        if let Some(range) = self.ranges.get_mut(index) {
+            range.written_by_others = true;
         }
     }
 
@@ -179,6 +193,7 @@ impl<'a> DeviceMemory<'a> {
                     range.readable
                 };
                 if allowed {
+                    self.changes += u64::from(range.written_by_others);
                     Ok(at)
                 } else {
                     Err(FaultKind::IllegalAddress { addr, write })

@@ -179,18 +179,18 @@ fn calls_have_limits_and_pointers_must_be_functions() {
 
 #[test]
 fn endless_loops_time_out_and_deadlocks_are_detected() {
-    let found = kind("L: bra L;");
-    assert_eq!(
-        found,
-        FaultKind::LaunchTimeout {
-            lane_instructions: 50_000_000
-        }
-    );
-    // No lane executes the loop's body, and it still ends.
-    assert!(matches!(
-        kind("L: @%p1 bra M; bra L; M: ret;"),
-        FaultKind::LaunchTimeout { .. }
-    ));
+    let counts = "L: add.u64 %d2, %d2, 1; setp.ne.u64 %p1, %d2, 0; @%p1 bra L;";
+    let warp_instructions = 5_000_000;
+    assert_eq!(kind(counts), FaultKind::LaunchTimeout { warp_instructions });
+    // They repeat themselves. No lane executes the body of the second one.
+    let (polled, not_started) = (None, 0);
+    let endless = FaultKind::Endless {
+        polled,
+        not_started,
+    };
+    for body in ["L: bra L;", "L: @%p1 bra M; bra L; M: ret;"] {
+        assert_eq!(kind(body), endless, "{body}");
+    }
     let body = "setp.lt.u32 %p1, %t, 32; @%p1 bra A; bar.sync 1; A: bar.sync 0;";
     assert_eq!(kind(body), FaultKind::Deadlock);
     assert_eq!(kind("bar.sync 0, 96;"), FaultKind::Deadlock);

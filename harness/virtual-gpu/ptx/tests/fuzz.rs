@@ -43,7 +43,8 @@ fn run_all(module: Module) -> bool {
             block_start_ns: &|_| u64::MAX / 2,
             sm_count: 1,
             limits: Limits {
-                lane_instructions: 20_000,
+                warp_instructions: 2_000,
+                resident_blocks: 2,
                 ..Limits::default()
             },
             model: &model,

@@ -16,12 +16,12 @@ const L1: &str = include_str!("../../../../kernels/ptx/l1_stream.ptx");
 const L2: &str = include_str!("../../../../kernels/ptx/l2_stream.ptx");
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
 
-/// Stands for a long launch, in lane-instructions.
-const MANY: u64 = 2_000_000_000;
+/// Stands for a long launch, in warp-instructions.
+const MANY: u64 = 100_000_000;
 
 fn run(case: &Case<'_>, extrapolate_after: Option<u64>) -> Execution {
     let limits = Limits {
-        lane_instructions: MANY,
+        warp_instructions: MANY,
         extrapolate_after,
         l1_bytes: 64 << 10,
         tlb_pages: 16,
@@ -316,7 +316,7 @@ fn an_endless_loop_ends_at_the_limit() {
     );
     let mut case = Case::new(&text, "k").buffer(0);
     case.limits.extrapolate_after = Some(0);
-    case.limits.lane_instructions = 1_000_000;
+    case.limits.warp_instructions = 100_000;
     let fault = case.run(&mut [vec![0; 64]]).expect_err("never ends");
     let timed_out = matches!(fault.kind, FaultKind::LaunchTimeout { .. });
     assert!(timed_out, "{fault} at {:#x}", address(0));

@@ -170,6 +170,7 @@ mod tests {
                 .collect(),
             work: BTreeMap::new(),
             losses: Vec::new(),
+            is_doubtful: false,
         }
     }
 

@@ -77,6 +77,7 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),
         losses: Vec::new(),
+        is_doubtful: false,
     }
 }
 

@@ -42,6 +42,7 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),
         losses: Vec::new(),
+        is_doubtful: false,
     }
 }
 

@@ -115,6 +115,7 @@ fn session(device: usize, slow: f64, rng: &mut ScheduleRng) -> Session {
         repeats: BTreeMap::new(),
         work: BTreeMap::from([("stream".to_owned(), work)]),
         losses: Vec::new(),
+        is_doubtful: false,
     }
 }
 

@@ -135,12 +135,15 @@ fn head(series: &SeriesReport) -> String {
         },
     );
     format!(
-        "{} {} {}, {} beside {beside}: {} nights, {figures}",
+        "{} {} {}, {} beside {beside}: {}, {figures}",
         key.variant,
         key.axis,
         key.metric.as_str(),
         key.victim,
-        series.nights.len()
+        match series.nights.len() {
+            1 => "1 night".to_owned(),
+            count => format!("{count} nights"),
+        }
     )
 }
 

@@ -1,5 +1,6 @@
 //! A comparison as text, Markdown, HTML, JUnit or JSON. Pure functions of the report.
 
+mod fidelity;
 mod history;
 mod html;
 mod junit;
@@ -16,6 +17,7 @@ mod words;
 
 use schemars::Schema;
 
+pub use fidelity::{FidelityFormat, fidelity, fidelity_schema};
 pub use history::{HistoryFormat, history, history_schema};
 pub use outliers::{OutliersFormat, outliers, outliers_schema};
 pub use sheet::{COLUMNS, Sheet, sheet};

@@ -20,6 +20,7 @@ fn the_published_schemas_are_up_to_date() -> TestResult {
         ("history", super::history_schema()),
         ("compare", super::side_by_side_schema()),
         ("outliers", super::outliers_schema()),
+        ("fidelity", super::fidelity_schema()),
     ] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../schema/{name}.json"));
         let mut value = schema.to_value();

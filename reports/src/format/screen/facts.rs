@@ -3,7 +3,7 @@
 use gpubench_record::RunRecord;
 
 use crate::format::figures::two_decimals;
-use crate::matrix::Glance;
+use crate::matrix::{Column, Glance};
 use crate::text::{clean, counted};
 
 /// Device, driver, tenants, profile, length and date.
@@ -56,11 +56,12 @@ pub(super) fn figures(glance: &Glance) -> String {
     let columns = || glance.columns.iter();
     let has = |axis: &str| columns().any(|column| column.axis == axis);
     let is_split = columns().any(|column| column.axis == "memory" && column.sub_axis.is_some());
+    let rates = |column: &Column| !["jitter", "memory", "fault"].contains(&column.axis.as_str());
     let parts = [
-        glance.widest.retention.map(|_| {
+        columns().any(rates).then_some(
             "rate of a tenant beside a neighbour that stresses the resource, over its rate beside \
-             idle neighbours (1.00: unaffected)"
-        }),
+             idle neighbours (1.00: unaffected)",
+        ),
         has("jitter").then_some(
             "jitter: growth of the latency tail, in native medians (the median latency alone on \
              the device)",
@@ -86,7 +87,10 @@ pub(super) fn widths(glance: &Glance) -> Option<String> {
     let overall = "overall: the weakest axis";
     Some(match parts.is_empty() {
         true => overall.to_owned(),
-        false => format!("95 % intervals: {}; {overall}", parts.join(", ")),
+        false => format!(
+            "95 % intervals of what is decided: {}; {overall}",
+            parts.join(", ")
+        ),
     })
 }
 

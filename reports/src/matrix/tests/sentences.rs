@@ -91,8 +91,8 @@ const CASES: &[Case] = &[
     // 9: nothing decided at all.
     (
         &["compute", "DRAM"],
-        &[("mps", "??")],
-        &["Nothing is decided for mps."],
+        &[("mps", "??"), ("hami 50%", "-?"), ("time-slicing", "--")],
+        &["Nothing is decided for mps and hami 50%."],
     ),
     // 10: partial only.
     (

@@ -1,5 +1,6 @@
 //! Time-slicing in a cluster: by the GPU Operator, or by the device plugin only.
 
+use super::dra::{Sharing, shared};
 use super::{ConfigFile, ConfigOptions};
 
 /// The file of the device plugin. `resources` is required. A request for more than one replica
@@ -46,6 +47,7 @@ pub(super) fn operator_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> 
         operator_config_map(&plugin_time_slicing(options.tenants)),
         operator_patch(),
         tenant(options),
+        shared(options, &Sharing::TimeSlicing),
     ]
 }
 
@@ -73,6 +75,7 @@ pub(super) fn direct_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> {
             text: "driver:\n  enabled: false\ntoolkit:\n  enabled: false\n".to_owned(),
         },
         tenant(options),
+        shared(options, &Sharing::TimeSlicing),
     ]
 }
 

@@ -43,5 +43,6 @@ pub(super) fn single_tenancy(options: &ConfigOptions) -> Vec<ConfigFile> {
             text: access,
         },
         pod(options),
+        super::dra::of_its_own(options, None),
     ]
 }

@@ -9,6 +9,15 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     );
     vec![
         ConfigFile {
+            name: "hami-values.yaml",
+            purpose:
+                "limits that hold also for a tenant alone, and one replica of the GPU for each \
+                      tenant: helm upgrade --install hami hami-charts/hami --values \
+                      hami-values.yaml"
+                    .to_owned(),
+            text: values(options),
+        },
+        ConfigFile {
             name: "label.sh",
             purpose: "enables HAMi's device plugin on the node: sh label.sh NODE".to_owned(),
             text: "#!/bin/sh\nset -eu\nkubectl label nodes \"$1\" gpu=on\n".to_owned(),
@@ -28,6 +37,17 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
             text: host(memory_mib, percent),
         },
     ]
+}
+
+/// Without `force` a tenant that is alone on the GPU is not limited. Scalings above 1 promise
+/// memory and compute that the GPU does not have.
+fn values(options: &ConfigOptions) -> String {
+    let tenants = options.tenants;
+    format!(
+        "devicePlugin:\n  deviceSplitCount: {tenants}\n  deviceMemoryScaling: 1\n  \
+         deviceCoreScaling: 1\n  disablecorelimit: \"false\"\ndevices:\n  nvidia:\n    \
+         gpuCorePolicy: force\n"
+    )
 }
 
 /// Each tenant has its own cache file: with a shared one the first process sets the limits of all.

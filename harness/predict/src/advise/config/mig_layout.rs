@@ -55,6 +55,7 @@ pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictE
             purpose: "a tenant with one instance: kubectl apply -f pod.yaml".to_owned(),
             text: super::pod(options, &resource, ""),
         },
+        super::dra::of_its_own(options, Some(&layout[0].name)),
     ])
 }
 

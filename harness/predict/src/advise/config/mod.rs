@@ -1,9 +1,11 @@
 //! Configuration files for a leaf, with the purpose of each.
 //!
-//! `tests/config.rs` checks Kubernetes and GPU Operator objects against their published schemas,
-//! mig-parted and device-plugin files against the rules of their readers, and scripts by a shell.
+//! `tests/config.rs` checks Kubernetes and GPU Operator objects and HAMi's values against what is
+//! published of them, files of mig-parted, the device plugin and the DRA driver against the rules
+//! of their readers, and scripts by a shell.
 
 mod cluster;
+mod dra;
 mod exclusive;
 mod hami;
 mod mig_layout;
@@ -98,7 +100,7 @@ impl ConfigOptions {
 pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictError> {
     options.check()?;
     Ok(match leaf {
-        Leaf::NoSharing => vec![exclusive::pod(options)],
+        Leaf::NoSharing => vec![exclusive::pod(options), dra::of_its_own(options, None)],
         Leaf::NoSharingNoMig => exclusive::single_tenancy(options),
         Leaf::Mig => mig_layout::files(options)?,
         Leaf::Mps => mps::files(options),

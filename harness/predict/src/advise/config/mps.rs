@@ -1,6 +1,7 @@
 //! MPS: the control daemon on a host, or the device plugin in a cluster.
 
 use super::cluster::{operator_config_map, operator_patch};
+use super::dra::{Sharing, shared};
 use super::{ConfigFile, ConfigOptions};
 
 pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
@@ -13,11 +14,16 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     vec![
         ConfigFile {
             name: "mps-start.sh",
-            purpose:
-                "on a host without Kubernetes: sh mps-start.sh GPU-UUID; tenants set the same \
-                      CUDA_MPS_PIPE_DIRECTORY, otherwise they run without MPS"
-                    .to_owned(),
+            purpose: "on a host without Kubernetes: sh mps-start.sh GPU-UUID".to_owned(),
             text: start(options),
+        },
+        ConfigFile {
+            name: "mps-tenant.sh",
+            purpose:
+                "runs a tenant in the environment of mps-start.sh, without which it has no MPS: \
+                      sh mps-tenant.sh GPU-UUID COMMAND"
+                    .to_owned(),
+            text: format!("{HEAD}shift\nexec \"$@\"\n"),
         },
         ConfigFile {
             name: "mps-stop.sh",
@@ -33,6 +39,7 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
                 .to_owned(),
             text: super::pod(options, "nvidia.com/gpu", ""),
         },
+        shared(options, &Sharing::Mps(options.percent())),
     ]
 }
 

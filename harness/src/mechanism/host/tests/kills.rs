@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use super::unclean;
 use crate::device::mig::Placement;
 use crate::mechanism::host::fake::{FakeHost, State};
-use crate::mechanism::host::{Change, DaemonConfig, Found, Guard, JournalLocation, Recovery};
-use crate::mechanism::host::{leftovers, recover, unclean};
+use crate::mechanism::host::{Change, DaemonConfig, Found, Guard, JournalLocation};
+use crate::mechanism::host::{Recovered, Recovery, When, leftovers, recover};
 
 const GPU: &str = "GPU-kill-test";
 const FOLDER: &str = "GPUBENCH_KILL_TEST_FOLDER";
@@ -28,6 +29,7 @@ fn changes() -> Vec<Change> {
         profile: "3g.40gb".to_owned(),
         profile_id: 9,
         placement: Placement { start, size: 4 },
+        uuids: Vec::new(),
     };
     vec![
         Change::ComputeMode {
@@ -76,10 +78,7 @@ fn victim() {
         .expect("readable")
         .is_some()
     {
-        let left = leftovers(&folder.join("state"), Some(GPU)).expect("readable");
-        for (journal, left) in left {
-            recover(&*host, journal, &left, Recovery::Whole).expect("recovered");
-        }
+        clean_up_with(&host, &folder);
         return;
     }
     let mut guard = Guard::new(host, journals(&folder));
@@ -102,9 +101,16 @@ fn run_victim(folder: &Path, steps: u32) -> bool {
 }
 
 fn clean_up(folder: &Path) {
-    let host = FakeHost::new(&folder.join("host.json"), None);
-    for (journal, left) in leftovers(&folder.join("state"), None).expect("readable") {
-        recover(&host, journal, &left, Recovery::Whole).expect("recovered");
+    clean_up_with(&FakeHost::new(&folder.join("host.json"), None), folder);
+}
+
+/// As the guard process does, which follows the death at once.
+fn clean_up_with(host: &FakeHost, folder: &Path) {
+    let left = leftovers(&folder.join("state"), None, &|_| true).expect("readable");
+    for (journal, left) in left {
+        let recovery = Recovery::Whole(When::InRun);
+        let Recovered { failed, .. } = recover(host, journal, &left, recovery).expect("written");
+        assert_eq!(failed, [], "{left:?}");
     }
 }
 

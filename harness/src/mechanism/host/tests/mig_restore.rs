@@ -10,9 +10,10 @@ use gpubench_predict::mig::tables;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::unclean;
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
 use crate::mechanism::host::fake::{FakeHost, State};
-use crate::mechanism::host::{Guard, JournalLocation, Recovery, leftovers, recover, unclean};
+use crate::mechanism::host::{Guard, JournalLocation, Recovery, When, leftovers, recover};
 use crate::mechanism::mig_layout::fit;
 use crate::mechanism::mig_layout::tests::profiles;
 use crate::mechanism::mig_setup::{Layout, enter, layout};
@@ -160,11 +161,13 @@ proptest! {
         let died = ended.status.signal() == Some(KILL);
         let passed = String::from_utf8_lossy(&ended.stdout).contains("1 passed");
         prop_assert!(died || passed, "{:?}", ended);
-        for (journal, left) in leftovers(&dir.path().join("state"), None).expect("readable") {
-            recover(&host, journal, &left, Recovery::Whole).expect("recovered");
+        let state = dir.path().join("state");
+        for (journal, left) in leftovers(&state, None, &|_| true).expect("readable") {
+            let recovery = Recovery::Whole(When::InRun);
+            let recovered = recover(&host, journal, &left, recovery).expect("written");
+            prop_assert_eq!(recovered.failed, []);
         }
         prop_assert_eq!(host.state(), initial, "killed at step {}", steps);
-        let left = unclean(&dir.path().join("state"), GPU).expect("readable");
-        prop_assert_eq!(left, None);
+        prop_assert_eq!(unclean(&state, GPU).expect("readable"), None);
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use crate::arguments::{c_text, put, put_optional};
 use crate::cuda::versions;
 use gpubench_virtual_gpu_driver::code::{self, Code, describe};
+use gpubench_virtual_gpu_driver::diagnostics::say_once;
 use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
@@ -118,6 +119,9 @@ unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Foun
             return Ok(Found::Entry(found));
         }
     }
+    say_once(&format!(
+        "cuGetProcAddress: {base} is not known (CUDA {version})"
+    ));
     Ok(Found::Unknown)
 }
 

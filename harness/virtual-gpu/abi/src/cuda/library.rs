@@ -6,10 +6,10 @@ use crate::arguments::{c_text, put, text_of};
 use crate::cuda::function::param_info;
 use crate::cuda::module::{Options, file_of, global, ptx_of};
 use gpubench_virtual_gpu_driver::calls::function::{attribute_of, kernel_of};
+use gpubench_virtual_gpu_driver::calls::image::{Refusal, plain};
 use gpubench_virtual_gpu_driver::calls::library::{
     self, function_handle, kernel_in, module_in, on_device,
 };
-use gpubench_virtual_gpu_driver::calls::module::{Refusal, plain};
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::arguments::{put, put_optional, put_text, text_of};
-use gpubench_virtual_gpu_driver::calls::module::{
-    Refusal, compiled, function_of, is_compiled, is_eager, load_text, plain, unload,
+use gpubench_virtual_gpu_driver::calls::image::{
+    HEADER_BYTES, Refusal, cubin, fatbin_bytes, is_cubin, is_fatbin, plain, ptx_in,
 };
+use gpubench_virtual_gpu_driver::calls::module::{function_of, is_eager, load_text, unload};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{Process, process};
@@ -154,18 +155,29 @@ impl Options {
     }
 }
 
-/// The PTX that an image is.
+/// The PTX of an image in memory.
 ///
 /// # Safety
-/// `image` is null or a C string (PTX) or another image, which is refused by its first bytes.
+/// `image` is null, a C string (PTX), or a cubin or fat binary as long as its header says.
 pub unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
     if image.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
-    let is_magic =
-        |magic: &[u8; 4]| (0..4).all(|index| image.cast::<u8>().add(index).read() == magic[index]);
-    if is_magic(b"\x7fELF") || is_magic(&[0x50, 0xed, 0x55, 0xba]) {
-        return Err(compiled());
+    let image = image.cast::<u8>();
+    // Byte by byte, because a text can be shorter.
+    let starts = |known: fn(&[u8]) -> bool| {
+        let mut first = Vec::new();
+        while first.len() < 4 && first.last() != Some(&0) {
+            first.push(image.add(first.len()).read());
+        }
+        known(&first)
+    };
+    if starts(is_cubin) {
+        return Err(cubin());
+    }
+    if starts(is_fatbin) {
+        let bytes = fatbin_bytes(&image.cast::<[u8; HEADER_BYTES]>().read_unaligned())?;
+        return compiled(std::slice::from_raw_parts(image, bytes));
     }
     text_of(image.cast()).map_err(|_| plain(code::INVALID_IMAGE))
 }
@@ -175,12 +187,20 @@ pub unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
     let path = text_of(path).map_err(plain)?;
     let bytes =
         std::fs::read(&path).map_err(|error| (code::FILE_NOT_FOUND, format!("{path}: {error}")))?;
-    if is_compiled(&bytes) {
-        return Err(compiled());
+    if is_cubin(&bytes) {
+        return Err(cubin());
+    }
+    if is_fatbin(&bytes) {
+        return compiled(&bytes);
     }
     let text = String::from_utf8(bytes).map_err(|_| plain(code::INVALID_IMAGE))?;
     // A C string ends at its first null byte.
     Ok(text.split('\0').next().unwrap_or_default().to_owned())
+}
+
+/// The PTX in a fat binary.
+fn compiled(image: &[u8]) -> Result<String, Refusal> {
+    ptx_in(image, process().map_err(plain)?.device.machine())
 }
 
 unsafe fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {

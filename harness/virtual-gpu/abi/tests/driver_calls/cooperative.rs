@@ -10,7 +10,7 @@ use super::*;
 
 /// In each round a block adds one to its neighbour's value of the round before. Between rounds
 /// every block waits for `goal` more arrivals: all blocks, or none for a run without a barrier.
-const RELAY: &str = r"
+pub(super) const RELAY: &str = r"
 .version 7.0
 .target sm_70
 .address_size 64
@@ -65,8 +65,8 @@ DONE:
 }
 ";
 
-const ROUNDS: u32 = 3;
-const THREADS: u32 = 64;
+pub(super) const ROUNDS: u32 = 3;
+pub(super) const THREADS: u32 = 64;
 
 /// A relay over that many blocks by a cooperative launch: the code, and the cells of the last
 /// round.

@@ -10,7 +10,9 @@ mod driver_support;
 mod error_codes;
 mod graph_memory;
 mod graphs;
+mod grid_barrier;
 mod host_functions;
+mod images;
 mod implicit_order;
 mod memory;
 mod memory_batches;
@@ -19,6 +21,7 @@ mod stream_waits;
 mod streams;
 mod wait_support;
 mod wait_writers;
+mod without_context;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

@@ -23,6 +23,7 @@ macro_rules! ptx {
     };
 }
 
+mod clients;
 mod compute_mode;
 mod crash_points;
 mod determinism;

@@ -182,13 +182,13 @@ fn a_killed_daemon_ends_its_server_and_new_clients_are_time_sliced() -> Result<(
 }
 
 #[test]
-fn the_death_of_a_busy_client_affects_others_only_if_planted() -> Result<(), Error> {
-    let documented = quiet("hopper")?;
-    let mut spreading = documented.clone();
-    spreading.defects.mps_kill_reaches_peers = true;
-    let test = test_name!("the_death_of_a_busy_client_affects_others_only_if_planted");
-    scenes(test, Virtual, &[documented, spreading], |stage, index| {
-        let _daemon = stage.daemon("", &[])?;
+fn the_death_of_a_busy_client_ends_the_others_unless_planted() -> Result<(), Error> {
+    let usual = quiet("hopper")?;
+    let mut contained = usual.clone();
+    contained.defects.mps_contains_faults = true;
+    let test = test_name!("the_death_of_a_busy_client_ends_the_others_unless_planted");
+    scenes(test, Virtual, &[usual, contained], |stage, index| {
+        let daemon = stage.daemon("", &[])?;
         let mut clients = stage.clients(&[
             (&[], "open; at 700; sync; spin 1; close"),
             (&[], "open; at 500; begin 40; at 510; die"),
@@ -196,14 +196,15 @@ fn the_death_of_a_busy_client_affects_others_only_if_planted() -> Result<(), Err
         let mut dead = clients.remove(1);
         assert_eq!(dead.child.0.wait()?.code(), None, "ended by the signal");
         assert_eq!(dead.next_line()?.as_deref(), Some("0"));
+        let server = daemon.server()?;
         let output = clients.remove(0).finish()?;
-        let code = ["0", "719"][index];
+        let code = ["700", "0"][index];
         assert_eq!(output, ["0", code, code, "0"]);
         let xids = stage.device.shared().read(|state| {
             let xids = state.xids.live().iter();
-            xids.map(|xid| xid.number).collect::<Vec<_>>()
+            xids.map(|xid| (xid.number, xid.pid)).collect::<Vec<_>>()
         })?;
-        assert_eq!(xids, [45], "work removed because its process ended");
+        assert_eq!(xids, [(31, server)], "a memory fault of the server");
         Ok(())
     })
 }

@@ -1,17 +1,17 @@
 //! A process that ends or stops while its kernel runs, under time-slicing and under MPS: its work
 //! is removed with one Xid and one line in the kernel log (XID catalogue, 45), and its neighbour
-//! continues. Virtual time.
+//! continues, on a machine whose table spares it. Virtual time.
 
 use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
 
-use crate::mps_support::{Error, quiet, scene, signal};
+use crate::mps_support::{Error, scene, signal, sparing};
 
 /// Plays the scene without and with MPS.
 fn both(
     test: &str,
     play: impl Fn(&crate::mps_support::Stage) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test, Virtual, &sparing("hopper")?, |stage| {
         play(stage)?;
         let _daemon = stage.daemon("", &[])?;
         play(stage)

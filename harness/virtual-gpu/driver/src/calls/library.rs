@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 
 use crate::calls::function::set_attribute;
-use crate::calls::module::{self, Refusal, function_of, load_text, parse, plain};
+use crate::calls::image::{Refusal, plain};
+use crate::calls::module::{self, function_of, load_text, parse};
 use crate::code::{self, Code};
 use crate::entries::{FunctionEntry, KernelEntry, LibraryEntry};
 use crate::handles::Handle;
@@ -12,8 +13,9 @@ use crate::process::{Process, current_handle, process};
 
 /// Makes a library of a text.
 pub fn create(text: String) -> Result<Handle, Refusal> {
-    let mut tables = process().and_then(Process::ready).map_err(plain)?;
-    let parsed = parse(&text)?;
+    let process = process().map_err(plain)?;
+    let mut tables = process.ready().map_err(plain)?;
+    let parsed = parse(process.device.machine(), &text)?;
     let names = parsed.kernels.iter().map(|kernel| kernel.name.clone());
     let entry = LibraryEntry {
         kernels: names.collect(),

@@ -10,6 +10,7 @@ pub mod function;
 pub mod graph;
 pub mod green;
 pub mod host;
+pub mod image;
 pub mod ipc;
 pub mod launches;
 pub mod library;

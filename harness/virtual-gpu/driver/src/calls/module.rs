@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::image::{Refusal, check_target, plain};
 use crate::backing_store::BASE;
 use crate::code::{self, Code};
 use crate::device_memory::{self, take};
@@ -15,14 +16,7 @@ use crate::entries::{FunctionEntry, ModuleEntry, Origin};
 use crate::handles::Handle;
 use crate::process::{Process, Tables};
 use ::gpubench_virtual_gpu_ptx as ptx;
-
-/// A code with the message of the compiler.
-pub type Refusal = (Code, String);
-
-/// A refusal without a message.
-pub fn plain(code: Code) -> Refusal {
-    (code, String::new())
-}
+use gpubench_virtual_gpu_model::machine::Machine;
 
 /// Whether kernels are loaded with their modules, and not at their first lookup or launch
 /// (CUDA C++ Programming Guide, "Lazy Loading").
@@ -30,20 +24,9 @@ pub fn is_eager() -> bool {
     std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER")
 }
 
-/// Whether an image is compiled code: ELF (a cubin), or a fat binary by its magic 0xBA55ED50.
-pub fn is_compiled(image: &[u8]) -> bool {
-    image.starts_with(b"\x7fELF") || image.starts_with(&[0x50, 0xed, 0x55, 0xba])
-}
-
-/// The refusal of compiled code.
-pub fn compiled() -> Refusal {
-    let text = "only PTX can run here: this is a compiled binary".to_owned();
-    (code::NO_BINARY_FOR_GPU, text)
-}
-
-/// Parses PTX.
-pub fn parse(text: &str) -> Result<ptx::Module, Refusal> {
-    ptx::parse(text).map_err(|error| {
+/// Parses PTX that the device can run.
+pub fn parse(machine: &Machine, text: &str) -> Result<ptx::Module, Refusal> {
+    let parsed = ptx::parse(text).map_err(|error| {
         // As an H100 80GB HBM3 distinguished such texts (driver 580.159.04, 2026-11-22).
         let code = match error.kind {
             ptx::Refused::Wrong => code::INVALID_PTX,
@@ -51,13 +34,15 @@ pub fn parse(text: &str) -> Result<ptx::Module, Refusal> {
             ptx::Refused::TooNew => code::UNSUPPORTED_PTX_VERSION,
         };
         (code, error.to_string())
-    })
+    })?;
+    check_target(machine, &parsed.target)?;
+    Ok(parsed)
 }
 
 /// Loads PTX into the current context.
 pub fn load_text(process: &Process, text: &str, of_library: bool) -> Result<Handle, Refusal> {
     let context = process.current().map_err(plain)?;
-    let parsed = Arc::new(parse(text)?);
+    let parsed = Arc::new(parse(process.device.machine(), text)?);
     let host = &process.device.machine().host;
     process
         .device

@@ -2,21 +2,30 @@
 
 use super::wait_for_context;
 use crate::code::{self, Code};
-use crate::device_memory::take;
+use crate::device_memory::{take, take_without_context};
 use crate::entries::{Origin, PhysicalEntry};
 use crate::handles::Handle;
-use crate::process::process;
+use crate::placement::visible_context;
+use crate::process::{current_handle, process};
 use crate::virtual_memory::{GRANULARITY, held, is_whole, let_go, whole_maps};
+use gpubench_virtual_gpu_model::state::NONE;
 
-/// Allocates physical memory.
+/// Allocates physical memory, with or without a context.
 pub fn create(bytes: u64, exportable: bool) -> Result<u64, Code> {
     if !is_whole(bytes) {
         return Err(code::INVALID_VALUE);
     }
     let process = process()?;
-    let context = process.current()?.slot;
+    drop(process.ready()?);
+    let context = match current_handle() {
+        Some(_) => process.current()?.slot,
+        None => NONE,
+    };
     process.charge_locked(process.host().alloc_ns)?;
-    let made = take(process, context, bytes)?;
+    let made = match context {
+        NONE => take_without_context(process, &visible_context(&process.device)?, bytes)?,
+        context => take(process, context, bytes)?,
+    };
     let handle = process.tables().physical.insert(PhysicalEntry {
         offset: made.offset,
         bytes,

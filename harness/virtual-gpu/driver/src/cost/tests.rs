@@ -1,6 +1,6 @@
 //! The roofline, one resource at a time.
 
-use super::{Part, Shape, cost};
+use super::{Part, Shape, cost, cycle_model};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{ONE, Resource};
 use gpubench_virtual_gpu_ptx::{Class, Counts, HotWord};
@@ -174,5 +174,54 @@ fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::E
     let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
     assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
     assert!((share(&result.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
+    Ok(())
+}
+
+#[test]
+fn bytes_in_flight_follow_from_loads_and_limits() -> Result<(), Box<dyn std::error::Error>> {
+    let mut machine = Machine::load("hopper")?;
+    (
+        machine.memory.sm_dram_in_flight_kib,
+        machine.memory.l2_in_flight_kib,
+    ) = (80, 8_000);
+    // Blocks of 8 warps that wait 5 times, each time for 2 KiB of loads that are then stored.
+    let of = |blocks: u64, load_waits: u64| {
+        let counts = Counts {
+            load_sector_bytes: blocks * 80 * 1024,
+            store_sector_bytes: blocks * 80 * 1024,
+            load_waits: blocks * load_waits,
+            warps: blocks * 8,
+            blocks,
+            ..Counts::default()
+        };
+        let shape = Shape {
+            blocks,
+            blocks_per_sm: 8,
+            footprint_bytes: 1 << 30,
+        };
+        let cost = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        let kib = (cost.in_flight.dram >> 10, cost.in_flight.l2 >> 10);
+        (kib, cost.blocks_wait)
+    };
+    // 32 KiB for each block, at most 80 on an SM and 8000 in L2.
+    assert_eq!(of(17, 40), ((17 * 32, 17 * 32), false));
+    assert_eq!(of(1056, 40), ((132 * 80, 8_000), false));
+    // 1056 of more blocks are resident.
+    assert_eq!(of(5_000, 40), ((132 * 80, 8_000), true));
+    // A kernel that never waits has in flight what its SMs and L2 hold.
+    assert_eq!(of(17, 0), ((17 * 80, 8_000), false));
+    Ok(())
+}
+
+#[test]
+fn a_warp_issues_over_the_lanes_of_its_scheduler() -> Result<(), Box<dyn std::error::Error>> {
+    for (machine, cycles) in [("hopper", 1), ("turing", 2), ("a100-80", 2)] {
+        let model = cycle_model(&Machine::load(machine)?);
+        assert_eq!(
+            model.issue_cycles[Class::Fp32 as usize],
+            cycles,
+            "{machine}"
+        );
+    }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Executes a launch on the host and computes its cost.
 
 use super::clocking::Clocking;
-use super::faults::{classify, print};
+use super::faults::{classify, print, report_endless};
 use super::kernel::kernel_of;
 use super::outcome::Outcome;
 use super::ranges::ranges;
@@ -54,7 +54,8 @@ pub fn execute(
         let (execution, sampled) = match done {
             Ok(done) => done,
             Err(fault) => {
-                let (fault, counts) = classify(*fault)?;
+                report_endless(&function.name, &fault);
+                let (fault, counts) = classify(*fault, &run.ranges.ended)?;
                 let execution = Execution {
                     counts,
                     ..Execution::default()

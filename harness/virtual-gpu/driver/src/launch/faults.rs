@@ -1,53 +1,67 @@
-//! Faults of kernels: the error code that the program gets, and the Xid in the log.
+//! Faults of kernels: the row of the machine's fault table that answers them.
 
 use std::io::Write;
+use std::ops::Range;
 
-use super::outcome::Fault;
 use crate::code::{self, Code};
 use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_model::state::Cause;
 use gpubench_virtual_gpu_ptx::{Counts, FaultKind, KernelFault};
 
-/// The error code and the Xid of a fault, and the counts until then. Pairs follow the vendor's
-/// documents (XID catalogue, cuda.h); the Xid of traps and stack overflows is an inference.
-pub(crate) fn classify(fault: KernelFault) -> Result<(Fault, Counts), Code> {
-    let (code, xid) = match &fault.kind {
+/// The cause of a fault, and the counts until then. `ended` are the addresses of memory whose owner
+/// has ended.
+pub(crate) fn classify(fault: KernelFault, ended: &[Range<u64>]) -> Result<(Cause, Counts), Code> {
+    let cause = match &fault.kind {
         FaultKind::BadLaunch(what) => {
             crate::diagnostics::say(&format!("launch refused: {what}"));
             return Err(code::INVALID_VALUE);
         }
-        FaultKind::IllegalAddress { .. } => (code::ILLEGAL_ADDRESS, 31),
-        FaultKind::Misaligned { .. } => (code::MISALIGNED_ADDRESS, 13),
-        FaultKind::InvalidAddressSpace { .. } => (code::INVALID_ADDRESS_SPACE, 13),
-        FaultKind::SharedOutOfRange { .. } | FaultKind::Trap | FaultKind::Breakpoint => {
-            (code::LAUNCH_FAILED, 13)
+        FaultKind::IllegalAddress { addr, .. } if ended.iter().any(|of| of.contains(addr)) => {
+            Cause::ExporterEnd
         }
-        FaultKind::Assert { .. } => (code::ASSERT, 0),
-        FaultKind::StackOverflow { .. } => (code::HARDWARE_STACK_ERROR, 13),
-        FaultKind::InvalidPc { .. } => (code::INVALID_PC, 13),
-        FaultKind::IllegalInstruction { .. } => (code::ILLEGAL_INSTRUCTION, 13),
-        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock => (code::LAUNCH_TIMEOUT, 0),
+        FaultKind::IllegalAddress { .. } => Cause::IllegalAddress,
+        FaultKind::Misaligned { .. } => Cause::Misaligned,
+        FaultKind::InvalidAddressSpace { .. } => Cause::WrongAddressSpace,
+        FaultKind::SharedOutOfRange { .. } => Cause::SharedOutOfBounds,
+        FaultKind::Trap | FaultKind::Breakpoint => Cause::Trap,
+        FaultKind::Assert { .. } => Cause::Assert,
+        FaultKind::StackOverflow { .. } => Cause::StackOverflow,
+        FaultKind::InvalidPc { .. } => Cause::BadPc,
+        FaultKind::IllegalInstruction { .. } => Cause::IllegalInstruction,
+        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. } => {
+            Cause::Deadlock
+        }
     };
     if let FaultKind::Assert { .. } = &fault.kind {
         // The runtime prints a failed assertion on the program's error stream.
         crate::diagnostics::say(&fault.to_string());
     }
     print(&fault.printed);
-    Ok((Fault { code, xid }, fault.counts))
+    Ok((cause, fault.counts))
+}
+
+/// Says why a launch did not end: a device would run it on.
+pub(crate) fn report_endless(kernel: &str, fault: &KernelFault) {
+    if matches!(
+        fault.kind,
+        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. }
+    ) {
+        crate::diagnostics::say(&format!(
+            "{kernel} ends with CUDA_ERROR_LAUNCH_TIMEOUT: {fault}"
+        ));
+    }
 }
 
 /// The illegal instruction of launches with more threads than the machine file allows. PTX cannot
 /// contain one.
-pub fn planted(machine: &Machine, grid: [u32; 3], block: [u32; 3]) -> Option<Fault> {
+pub fn planted(machine: &Machine, grid: [u32; 3], block: [u32; 3]) -> Option<Cause> {
     let limit = u64::from(machine.defects.illegal_instruction_threads);
     let threads: u64 = grid
         .iter()
         .chain(&block)
         .map(|&side| u64::from(side))
         .product();
-    (limit > 0 && threads > limit).then_some(Fault {
-        code: code::ILLEGAL_INSTRUCTION,
-        xid: 13,
-    })
+    (limit > 0 && threads > limit).then_some(Cause::IllegalInstruction)
 }
 
 /// Refuses a full execution that reads an allocation that a sampled launch left unwritten.

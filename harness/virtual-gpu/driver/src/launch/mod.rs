@@ -1,9 +1,9 @@
 //! Launching a kernel: executes it, computes its cost, queues it on the device.
 //!
 //! A launch is executed when it is made; its time passes in the model. `cache` avoids executing
-//! identical launches. Launches too large to execute in full are sampled (`run`): their outputs
-//! count as unwritten, and reading them fails. Kernels that read `%globaltimer` are executed again
-//! once the model knows when they ran (`rerun`).
+//! identical launches. Launches too large to execute in full are sampled (`sampling`): their
+//! outputs count as unwritten, and reading them fails. Kernels that read `%globaltimer` are
+//! executed again once the model knows when they ran (`rerun`).
 
 pub mod cache;
 mod clocking;
@@ -17,6 +17,7 @@ mod rerun;
 mod rerun_data;
 mod residence;
 mod run;
+mod sampling;
 pub mod shape;
 mod start;
 pub(crate) mod state;

@@ -2,17 +2,8 @@
 
 use std::ops::Range;
 
-use crate::code::Code;
 use crate::cost::Cost;
-
-/// A fault: the error code that the program gets, and the Xid in the log.
-#[derive(Debug, Clone)]
-pub struct Fault {
-    /// Result of the next call that waits.
-    pub code: Code,
-    /// The Xid that the driver logs, 0 for none.
-    pub xid: u32,
-}
+use gpubench_virtual_gpu_model::state::Cause;
 
 /// The outcome of an execution.
 #[derive(Debug)]
@@ -39,5 +30,5 @@ pub struct Outcome {
     pub open: bool,
     pub printed: bool,
     /// The fault that ended it.
-    pub fault: Option<Fault>,
+    pub fault: Option<Cause>,
 }

@@ -6,8 +6,9 @@
 
 use crate::code::{self, Code};
 use crate::entries::Origin;
-use crate::ipc::is_usable;
+use crate::ipc::{is_usable, owner_lives};
 use crate::process::Process;
+use gpubench_virtual_gpu_model::state::Cause;
 use gpubench_virtual_gpu_ptx::DeviceMemory;
 
 /// The ranges of a launch, and which allocation each belongs to.
@@ -22,7 +23,11 @@ pub struct Ranges<'a> {
     pub bytes: Vec<u64>,
     /// Whether other processes or the host may read and write it.
     pub open: Vec<bool>,
+    /// Addresses of memory whose owner has ended, where they are unmapped then.
+    pub ended: Vec<Addresses>,
 }
+
+type Addresses = std::ops::Range<u64>;
 
 /// One range to map.
 struct Range {
@@ -57,6 +62,9 @@ impl Ranges<'_> {
             code::UNKNOWN
         })?;
         self.memory.set_cache_base(index, cache_base);
+        if range.open {
+            self.memory.set_written_by_others(index);
+        }
         self.starts.push(range.start);
         self.at.push(at);
         self.bytes.push(bytes);
@@ -94,8 +102,9 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
         at: Vec::new(),
         bytes: Vec::new(),
         open: Vec::new(),
+        ended: Vec::new(),
     };
-    let freed = freed_by_owner(process, context)?;
+    let freed = freed_by_owner(process, context, &mut out.ended)?;
     let tables = process.tables();
     for (&address, entry) in &tables.allocations {
         let mine = entry.context == context && entry.origin != Origin::Array;
@@ -128,8 +137,13 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
     Ok(out)
 }
 
-/// Addresses of opened memory whose owner has freed it or has ended. They are unmapped.
-fn freed_by_owner(process: &Process, context: u32) -> Result<Vec<u64>, Code> {
+/// Addresses of opened memory whose owner has freed it or has ended. They are unmapped, but those
+/// of an ended owner only where the machine's fault table answers an access to them.
+fn freed_by_owner(
+    process: &Process,
+    context: u32,
+    ended: &mut Vec<Addresses>,
+) -> Result<Vec<u64>, Code> {
     let owned: Vec<_> = {
         let tables = process.tables();
         let opened = tables
@@ -142,9 +156,26 @@ fn freed_by_owner(process: &Process, context: u32) -> Result<Vec<u64>, Code> {
     };
     let mut out = Vec::new();
     for (address, owner, bytes) in owned {
-        if !is_usable(process, Some(owner), bytes)? {
+        if is_usable(process, Some(owner), bytes)? {
+            continue;
+        }
+        if owner_lives(process, &owner)? {
             out.push(address);
+        } else if !outlives_its_owner(process, context)? {
+            out.push(address);
+            ended.push(address..address + bytes);
         }
     }
     Ok(out)
+}
+
+/// Whether memory of a process that has ended stays readable for those that opened it. The model
+/// counts it as free, so that a new owner may overwrite it.
+fn outlives_its_owner(process: &Process, context: u32) -> Result<bool, Code> {
+    let device = &process.device;
+    let read = device
+        .shared()
+        .read(|state| state.contexts.rows[context as usize].server);
+    let answer = device.rules().faults.answer(Cause::ExporterEnd, read?);
+    Ok((answer.own, answer.peer) == (0, 0))
 }

@@ -1,13 +1,13 @@
 //! One launch in execution: all of its blocks, or a sample of them.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use super::clocking::Clocking;
 use super::faults::{classify, refuse_unwritten};
 use super::kernel::kernel_of;
 use super::ranges::Ranges;
 use super::request::Key;
+use super::sampling::{BUDGET_WARP_INSTRUCTIONS, Extent, SAMPLED_BLOCKS};
 use crate::bytes;
 use crate::code::Code;
 use crate::cost::Part;
@@ -18,17 +18,6 @@ use gpubench_virtual_gpu_ptx::{
     Counts, CycleModel, DeviceMemory, Execution, FaultKind, KernelFault, Launch, Limits, Program,
     Timer,
 };
-
-/// Where sampling is allowed, launches of more lane-instructions than this are sampled. A load
-/// generator repeats one launch thousands of times and reads no results; verification launches stay
-/// below.
-pub(crate) const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
-
-/// Launches of at most this many blocks are executed in full: a sample would be no smaller.
-pub(crate) const SAMPLED_BLOCKS: u64 = 8;
-
-/// Largest relative difference between interior blocks of a launch that is sampled.
-pub(crate) const MAX_BLOCK_SPREAD: f64 = 0.05;
 
 /// The ideal clock at four times the rate: a kernel that ends earlier under it ends by the clock.
 pub(crate) struct Fast;
@@ -66,8 +55,8 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Executes some blocks one after the other.
-    fn blocks(
+    /// Executes some blocks one after the other; all that follow too, if one waits for others.
+    pub(super) fn blocks(
         &mut self,
         blocks: impl IntoIterator<Item = u64>,
         timer: &mut dyn Timer,
@@ -90,6 +79,9 @@ impl Run<'_> {
     ) -> T {
         let (first, sms) = (self.part.sm_first, u64::from(self.part.sm_count.max(1)));
         let (wave, block_ns) = (sms * self.per_sm, self.block_ns);
+        // A kernel that reads `%globaltimer` is executed several times, which its blocks could tell
+        // from what they leave for each other.
+        let reads_clock = kernel_of(self.function).is_ok_and(|k| k.properties.reads_globaltimer);
         let launch = Launch {
             kernel: &self.key.name,
             grid: self.key.grid,
@@ -100,6 +92,8 @@ impl Run<'_> {
             block_start_ns: &|block| block / wave * block_ns,
             sm_count: self.part.sm_count,
             limits: Limits {
+                warp_instructions: BUDGET_WARP_INSTRUCTIONS,
+                resident_blocks: if reads_clock { 1 } else { wave },
                 l1_bytes: self.l1_bytes,
                 tlb_pages: tlb_pages(self.process.device.machine()),
                 extrapolate_after: self.extrapolate_after,
@@ -114,7 +108,7 @@ impl Run<'_> {
     pub(super) fn ends_by_the_clock(&mut self) -> Result<bool, Code> {
         let cycles = |done: Result<Execution, Box<KernelFault>>| match done {
             Ok(execution) => Ok(execution.counts.longest_warp_cycles),
-            Err(fault) => classify(*fault).map(|(_, counts)| counts.longest_warp_cycles),
+            Err(fault) => classify(*fault, &[]).map(|(_, counts)| counts.longest_warp_cycles),
         };
         let slow = cycles(self.blocks([0], &mut Clocking::Ideal))?;
         let fast = cycles(self.blocks([0], &mut Fast))?;
@@ -132,23 +126,26 @@ impl Run<'_> {
             return Ok((self.cooperative(timer)?, false));
         }
         // A launch is sampled if its first block exceeds its share of the limit.
-        self.extrapolate_after = (may_sample(self.process)
-            && !self.ranges.points_at_open(&self.key.params))
-        .then(|| FULL_LANE_INSTRUCTIONS / blocks + 1);
+        let extent = Extent::of(self.process);
+        self.extrapolate_after = (!self.ranges.points_at_open(&self.key.params))
+            .then(|| extent.extrapolate_after(blocks));
         let mut first = self.blocks([0], timer)?;
-        let lanes = first.counts.lanes().max(1);
+        if first.blocks.len() > 1 {
+            return self.all_at_once(first);
+        }
         self.block_ns =
             first.counts.longest_warp_cycles * 1000 / u64::from(self.model.clock_mhz.max(1));
         // Memory that other processes or the host read is always written in full.
-        let in_full = !may_sample(self.process)
-            || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS
-            || self.writes_open(&first);
+        let in_full = extent.holds(&first.counts, blocks) || self.writes_open(&first);
         if in_full && first.extrapolated_lanes > 0 {
             // No argument points there: the kernel loaded the address.
             let what = "it writes to memory that others read, after extrapolated iterations";
             return Err(self.refused(what, first.counts));
         }
         self.extrapolate_after = self.extrapolate_after.filter(|_| !in_full).map(|_| 0);
+        if !in_full {
+            extent.report(&self.key.name);
+        }
         // With few blocks, all are executed once.
         if !in_full
             && blocks > SAMPLED_BLOCKS
@@ -166,6 +163,16 @@ impl Run<'_> {
         first.printed.extend(rest.printed);
         first.footprint.absorb(rest.footprint);
         Ok((first, !in_full))
+    }
+
+    /// The result of a launch with blocks that wait for each other: all of them have run.
+    fn all_at_once(&self, done: Execution) -> Result<(Execution, bool), Box<KernelFault>> {
+        let extrapolated = done.extrapolated_lanes > 0;
+        if extrapolated && self.writes_open(&done) {
+            let what = "it writes to memory that others read, after extrapolated iterations";
+            return Err(self.refused(what, done.counts));
+        }
+        Ok((done, extrapolated))
     }
 
     fn refused(&self, what: &str, counts: Counts) -> Box<KernelFault> {
@@ -242,35 +249,6 @@ impl Run<'_> {
         written.any(|index| self.ranges.open[index])
     }
 
-    /// Executes a few blocks and scales their counts to the grid; `None` if they differ too much.
-    fn sample(
-        &mut self,
-        first: &Execution,
-        blocks: u64,
-        timer: &mut dyn Timer,
-    ) -> Result<Option<Execution>, Box<KernelFault>> {
-        let interior = [blocks / 4, blocks / 2, blocks * 3 / 4];
-        let mut done = self.blocks(interior.into_iter().chain([blocks - 1]), timer)?;
-        let lanes: Vec<f64> = done.blocks[..3]
-            .iter()
-            .map(|block| block.counts.lanes() as f64)
-            .collect();
-        let (min, max) = (
-            lanes.iter().copied().fold(f64::MAX, f64::min),
-            lanes.iter().copied().fold(0.0, f64::max),
-        );
-        if max > min * (1.0 + MAX_BLOCK_SPREAD) {
-            return Ok(None);
-        }
-        let mut counts: Counts = first.counts.clone();
-        counts.add(&done.blocks[3].counts);
-        counts.add_times(&done.blocks[1].counts, blocks - 2);
-        done.counts = counts;
-        done.footprint.absorb(first.footprint.clone());
-        done.blocks.extend(first.blocks.iter().cloned());
-        Ok(Some(done))
-    }
-
     /// Bytes that the whole grid accesses: those of the executed blocks, scaled to the grid, at
     /// most the size of the allocations.
     pub(super) fn footprint(&self, execution: &Execution, blocks: u64) -> u64 {
@@ -288,14 +266,4 @@ impl Run<'_> {
 /// Large pages in the TLB of an SM.
 pub(crate) fn tlb_pages(machine: &Machine) -> u32 {
     machine.memory.sm_tlb_mib / 2
-}
-
-/// Whether launches may be sampled: in virtual time, where programs are load generators, and in
-/// wall time if the process requests it.
-pub(crate) fn may_sample(process: &Process) -> bool {
-    static REQUESTED: OnceLock<bool> = OnceLock::new();
-    process.device.is_virtual_time()
-        || *REQUESTED.get_or_init(|| {
-            std::env::var_os(crate::session::SAMPLE_ENV).is_some_and(|value| value == "1")
-        })
 }

@@ -53,12 +53,13 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
     let op = Op {
         kind: OpKind::Kernel,
         by_clock: profile.by_clock,
-        fault: fault.as_ref().map_or(0, |fault| fault.code.0),
-        xid: fault.as_ref().map_or(0, |fault| fault.xid),
+        blocks_wait: profile.cost.blocks_wait,
+        cause: fault,
         alone_ns,
         power_mw: profile.cost.power_mw,
         sms: profile.cost.sms,
         demand: profile.cost.demand,
+        in_flight: profile.cost.in_flight,
         ..Op::default()
     };
     let seq = device.submit(request.stream.slot, op)?;

@@ -103,9 +103,10 @@ fn due(device: &Device, set: Handle) -> Result<Option<Event>, Error> {
     let next = entry.next;
     let found = device.shared().read(|state| {
         // The table keeps the last ones only; what was overwritten is lost.
-        let number = next.max(state.xids_raised.saturating_sub(XIDS as u64));
-        let xid = state.xids.rows[(number % XIDS as u64) as usize];
-        (number < state.xids_raised).then_some((number, xid))
+        let first = next.max(state.xids_raised.saturating_sub(XIDS as u64));
+        let mut numbers = (first..state.xids_raised)
+            .map(|number| (number, state.xids.rows[(number % XIDS as u64) as usize]));
+        numbers.find(|(_, xid)| !xid.log_only)
     })?;
     let Some((number, xid)) = found else {
         return Ok(None);

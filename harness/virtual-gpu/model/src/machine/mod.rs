@@ -1,7 +1,10 @@
 //! Machine files: the description of a virtual device, one TOML file each in `profiles/machines/`.
 
+mod built_in;
 mod chip;
 mod circumstances;
+mod error;
+pub mod faults;
 mod mig;
 mod sharing;
 
@@ -11,37 +14,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::simulation::Rules;
-pub use chip::{Gpu, Memory};
+pub use built_in::{BUILT_IN, DEFAULT};
+pub use chip::{Gpu, Memory, Resident};
 pub use circumstances::{Circumstances, Virtualization};
+pub use error::MachineError;
+use error::{read, wrong};
+use faults::Faults;
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
-
-/// The machines embedded in the binary: name and text.
-pub const BUILT_IN: &[(&str, &str)] = &[
-    (
-        "hopper",
-        include_str!("../../../../../profiles/machines/hopper.toml"),
-    ),
-    (
-        "turing",
-        include_str!("../../../../../profiles/machines/turing.toml"),
-    ),
-    (
-        "a100-80",
-        include_str!("../../../../../profiles/machines/a100-80.toml"),
-    ),
-    (
-        "h100-80",
-        include_str!("../../../../../profiles/machines/h100-80.toml"),
-    ),
-    (
-        "h200",
-        include_str!("../../../../../profiles/machines/h200.toml"),
-    ),
-];
-
-/// The machine that `--device virtual` selects.
-pub const DEFAULT: &str = "hopper";
 
 /// One virtual machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,6 +62,9 @@ pub struct Machine {
     /// Hypervisor, fixed clocks and other conditions.
     #[serde(default)]
     pub circumstances: Circumstances,
+    /// What the driver answers to faults.
+    #[serde(default)]
+    pub faults: Faults,
     /// Planted defects.
     #[serde(default)]
     pub defects: Defects,
@@ -226,47 +209,6 @@ pub struct Noise {
     pub warm_up_s: u32,
 }
 
-/// A machine file that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum MachineError {
-    /// No built-in machine and no file of that name.
-    #[error("unknown virtual machine {name:?} (known: {known}; or the path of a machine file)")]
-    Unknown {
-        /// Name or path in the request.
-        name: String,
-        /// Names of the built-in machines.
-        known: String,
-    },
-    /// The file cannot be read.
-    #[error("machine file {path}: {source}")]
-    Read {
-        /// Path of the file.
-        path: String,
-        /// Error of the system.
-        source: std::io::Error,
-    },
-    /// The text is not a machine file.
-    #[error("machine file {path}: {message}")]
-    Parse {
-        /// Path of the file.
-        path: String,
-        /// The parser's message, on one line.
-        message: String,
-    },
-    /// A value outside its accepted range.
-    #[error("machine file {path}: {key} is {found}, accepted is {accepted}")]
-    Value {
-        /// Path of the file.
-        path: String,
-        /// The key.
-        key: &'static str,
-        /// The value.
-        found: String,
-        /// The accepted values.
-        accepted: &'static str,
-    },
-}
-
 impl Machine {
     /// The built-in machine with this name, or the machine in the file at this path.
     ///
@@ -296,11 +238,9 @@ impl Machine {
     /// # Errors
     /// When the text is not a valid machine file.
     pub fn parse(path: &str, text: &str) -> Result<Self, MachineError> {
-        let machine: Self = toml::from_str(text).map_err(|error| MachineError::Parse {
-            path: path.to_owned(),
-            message: one_line(&error, text),
-        })?;
+        let mut machine: Self = read(path, text)?;
         machine.check(path)?;
+        machine.inherit_faults()?;
         Ok(machine)
     }
 
@@ -371,17 +311,10 @@ impl Machine {
                 return wrong(path, key, sd, "0 to 0.2");
             }
         }
-        if self.memory.reserved_mib >= self.memory.total_mib {
-            let found = self.memory.reserved_mib;
-            return wrong(
-                path,
-                "memory.reserved_mib",
-                found,
-                "less than memory.total_mib",
-            );
-        }
+        self.check_memory(path)?;
         self.check_mig(path)?;
         self.check_circumstances(path)?;
+        self.check_faults(path)?;
         self.check_sharing(path)
     }
 
@@ -452,20 +385,6 @@ pub fn uuid_of(name: &[u8]) -> String {
     )
 }
 
-fn wrong(
-    path: &str,
-    key: &'static str,
-    found: impl std::fmt::Display,
-    accepted: &'static str,
-) -> Result<(), MachineError> {
-    Err(MachineError::Value {
-        path: path.to_owned(),
-        key,
-        found: found.to_string(),
-        accepted,
-    })
-}
-
 /// A share in parts per million: `Rules` holds integers only.
 fn ppm(share: f64) -> u32 {
     (share * 1e6).round() as u32
@@ -473,18 +392,6 @@ fn ppm(share: f64) -> u32 {
 
 fn milli(watts: f64) -> u64 {
     (watts * 1000.0).round().max(0.0) as u64
-}
-
-/// The parser's message with its line number, without the excerpt of the source.
-fn one_line(error: &toml::de::Error, text: &str) -> String {
-    let message = error.message().replace('\n', " ");
-    match error.span() {
-        Some(span) => {
-            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-            format!("line {line}: {message}")
-        }
-        None => message,
-    }
 }
 
 #[cfg(test)]

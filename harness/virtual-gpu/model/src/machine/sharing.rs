@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, MachineError, Noise, SLICE_US_MAX, ppm, wrong};
-use crate::simulation::fault::FaultRules;
+use super::{Machine, MachineError, Noise, SLICE_US_MAX, wrong};
 use crate::state::ONE;
 
 /// MPS of the machine's driver.
@@ -15,8 +14,6 @@ pub struct Mps {
     pub clients: u32,
     /// SMs of a chunk of a static partition; 0 if the driver has no static partitions.
     pub chunk_sms: u32,
-    /// Static partitions contain SM faults.
-    pub partitions_contain_sm_faults: bool,
     /// Recovery time of a server after the last client affected by a fault has disconnected.
     pub recovery_ms: u64,
     /// Time that a new client needs to connect to the server.
@@ -69,7 +66,8 @@ pub struct Defects {
     pub fault_escape: f64,
     /// MPS keeps faults with the client that caused them.
     pub mps_contains_faults: bool,
-    /// The death of an MPS client with work queued ends the other clients.
+    /// The death of an MPS client with work queued ends the other clients, also where the fault
+    /// table leaves them unharmed.
     pub mps_kill_reaches_peers: bool,
     /// Relative error of the SMs that MPS grants for a percentage: 0.1 is a tenth more.
     pub mps_percentage_error: f64,
@@ -188,23 +186,6 @@ impl Machine {
                 _ => format!("noise.{key} = {sd}"),
             })
             .collect()
-    }
-
-    /// Which faults reach other contexts on this machine.
-    #[must_use]
-    pub fn fault_rules(&self) -> FaultRules {
-        let mps = self.mps.as_ref();
-        FaultRules {
-            mps_contained: self.defects.mps_contains_faults,
-            partitions_contain_sm_faults: mps.is_some_and(|m| m.partitions_contain_sm_faults),
-            cross_compute_instances: self.defects.fault_crosses_compute_instances,
-            cross_contexts: self.defects.fault_crosses_contexts,
-            escape_ppm: ppm(self.defects.fault_escape),
-            mps_kill_reaches_peers: self.defects.mps_kill_reaches_peers,
-            next_xid: self.defects.fault_xid,
-            mps_recovery_ns: mps.map_or(0, |m| m.recovery_ms * 1_000_000),
-            recovery_noise_ppm: ppm(self.noise.recovery),
-        }
     }
 
     /// Device memory of an MPS server.

@@ -12,20 +12,21 @@ use crate::state::{
     State, Stream,
 };
 
-use super::limits::{Running, limits};
-use super::share::{Runner, fair_speeds};
+use super::limits::limits;
+use super::running::Running;
+use super::share::fair_speeds;
 use super::{Queues, Rules, usage};
 
 /// Whether the context's group is on its engine and running.
 fn has_engine(state: &State, context: u32) -> bool {
     let context = &state.contexts.rows[context as usize];
     let engine = &state.engines.rows[context.engine as usize];
-    engine.running && engine.group == context.group
+    engine.running && engine.group == context.group && !context.halted
 }
 
 /// Whether kernels of the context make progress now.
 pub fn may_run(state: &State, rules: &Rules, context: u32) -> bool {
-    rules.isolated || has_engine(state, context)
+    !state.contexts.rows[context as usize].halted && (rules.isolated || has_engine(state, context))
 }
 
 /// The next event of the engines: the end of a switch or of a contested slice.
@@ -95,13 +96,11 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
 pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let now = state.now_ns;
     let running = running(state, queues, rules);
-    let mut speeds = Vec::new();
-    if rules.isolated {
-        speeds.resize(running.len(), ONE);
+    let mut speeds = if rules.isolated {
+        vec![ONE; running.len()]
     } else {
-        let runners: Vec<Runner> = running.iter().map(|kernel| kernel.runner).collect();
-        fair_speeds(&runners, &limits(state, rules, &running), &mut speeds);
-    }
+        fair_speeds(running.len(), &limits(state, rules, &running))
+    };
     let drawn = |speeds: &[u64]| -> u64 {
         let each = running.iter().zip(speeds);
         each.map(|(kernel, &speed)| (u64::from(kernel.power_mw) * speed) >> FRACTION_BITS)
@@ -121,7 +120,7 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     state.power_mw = rules.idle_power_mw + drawn(&speeds);
     let mut dram = 0;
     for (kernel, &speed) in running.iter().zip(&speeds) {
-        let demand = u64::from(kernel.runner.demand[Resource::Dram as usize]);
+        let demand = u64::from(kernel.demand[Resource::Dram as usize]);
         dram += (demand * speed) >> FRACTION_BITS;
         let stream = &mut state.streams.rows[kernel.stream];
         if stream.head == Head::Ready {
@@ -152,10 +151,10 @@ fn running(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Vec<Running
                 context: stream.context,
                 power_mw: op.power_mw,
                 sms: op.sms,
-                runner: Runner {
-                    demand: op.demand,
-                    priority: context.priority.saturating_add(stream.priority),
-                },
+                demand: op.demand,
+                in_flight: op.in_flight,
+                blocks_wait: op.blocks_wait,
+                priority: context.priority.saturating_add(stream.priority),
             });
         } else {
             state.streams.rows[index].speed = 0;
@@ -229,7 +228,7 @@ fn group_on(
     stream: &Stream,
 ) -> Option<u32> {
     let context = &state.contexts.rows[stream.context as usize];
-    let here = context.engine as usize == at;
+    let here = context.engine as usize == at && !context.halted;
     (here && kernel_head(stream, index, queues).is_some()).then_some(context.group)
 }
 

@@ -3,16 +3,19 @@
 //! The model changes at events only. [`settle`] does everything that is due at the present instant,
 //! [`next_event_ns`] returns the instant of the next event, [`advance_to`] advances to it.
 
+pub mod answer;
 mod compute;
 mod copy;
 pub mod fault;
 mod limits;
+mod placement;
+mod running;
 pub mod samples;
-pub mod share;
+mod share;
 mod usage;
 
-use crate::state::{Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
-use fault::FaultRules;
+use crate::state::{Cause, Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
+use answer::FaultRules;
 
 /// The device's constants, from the machine file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +35,7 @@ pub struct Rules {
     pub mig_dram_leak: u64,
     /// The same for L2 bandwidth.
     pub mig_l2_leak: u64,
-    /// Which contexts faults reach.
+    /// How faults are answered, and which contexts they reach.
     pub faults: FaultRules,
     /// Power when idle.
     pub idle_power_mw: u64,
@@ -58,6 +61,7 @@ pub trait Queues {
 /// Does everything that is due now.
 pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     loop {
+        fault::notice(state, rules);
         let mut changed = begin_heads(state, queues);
         changed |= copy::start(state, queues);
         compute::schedule(state, queues, rules);
@@ -74,7 +78,7 @@ pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
 #[must_use]
 pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
     let now = state.now_ns;
-    let mut next = compute::next_switch_ns(state);
+    let mut next = compute::next_switch_ns(state).min(fault::next_ns(state));
     for (index, stream) in state.streams.live().iter().enumerate() {
         if !stream.live || stream.completed == stream.submitted {
             continue;
@@ -144,6 +148,11 @@ pub fn drop_queue(stream: &mut Stream) {
     stream.speed = 0;
 }
 
+/// Time that the head of a stream still takes at its present speed; [`NEVER`] if it stands still.
+pub(crate) fn left_ns(stream: &Stream) -> u64 {
+    finish_ns(stream, 0)
+}
+
 fn finish_ns(stream: &Stream, now: u64) -> u64 {
     if stream.speed == 0 {
         return NEVER;
@@ -159,7 +168,8 @@ fn begin_heads(state: &mut State, queues: &dyn Queues) -> bool {
         loop {
             let stream = state.streams.rows[index];
             let idle = stream.live && stream.head == Head::Idle;
-            if !idle || stream.completed == stream.submitted {
+            let halted = state.contexts.rows[stream.context as usize].halted;
+            if !idle || halted || stream.completed == stream.submitted {
                 break;
             }
             let op = queues.op(index, stream.completed);
@@ -204,7 +214,7 @@ fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> b
             if state.now_ns < stream.last_ns {
                 continue;
             }
-            (op.fault, op.xid) = fault::LATE;
+            op.cause = Some(Cause::RunTimeLimit);
         } else if op.kind == OpKind::Kernel && !compute::may_run(state, rules, stream.context) {
             continue;
         }
@@ -214,14 +224,19 @@ fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> b
             end_ns: state.now_ns,
         };
         queues.put_span(index, stream.completed, span);
+        changed = true;
+        if let Some(cause) = op.cause {
+            fault::raise(state, rules, index, cause);
+            let context = &state.contexts.rows[stream.context as usize];
+            // Whoever waits for the operation waits until the fault is noticed.
+            if context.halted || context.sticky != 0 {
+                continue;
+            }
+        }
         let stream = &mut state.streams.rows[index];
         stream.completed += 1;
         stream.head = Head::Idle;
         stream.speed = 0;
-        changed = true;
-        if op.fault != 0 {
-            fault::raise(state, rules, index, &op);
-        }
     }
     changed
 }

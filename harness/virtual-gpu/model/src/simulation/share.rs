@@ -1,187 +1,126 @@
-//! How concurrent kernels share the device: max-min fair speeds under a list of capacities.
+//! How concurrent kernels share capacities: weighted max-min fairness, with the speed of a kernel
+//! as the quantity that a capacity limits.
 //!
-//! All kernels start at speed zero and rise together. When a capacity is full, every kernel that
-//! uses it keeps its speed and the others rise further, at most to full speed. This is progressive
-//! filling (Bertsekas and Gallager, *Data Networks*, 2nd ed., section 6.5.2) with the speed of a
-//! kernel, not its demand, as the shared quantity: all users of a bottleneck are slowed by the same
-//! factor, as by first-come-first-served hardware queues. Kernels of higher priority are filled
-//! first.
+//! A full capacity is divided in proportion to weights. A kernel that asks for less than its part
+//! keeps what it asks for, and the others divide the rest (Bertsekas and Gallager, *Data Networks*,
+//! 2nd ed., section 6.5.2). What a kernel asks of one capacity is what the other capacities let
+//! through, so the divisions are repeated until they agree. With the demand as weight, all users
+//! of a capacity are slowed by the same factor, as by first-come-first-served queues.
 
-use crate::state::{ONE, RESOURCES, STREAMS};
+use crate::state::{ONE, STREAMS};
 
-/// Share of each resource of the whole device that a kernel uses at full speed, in fixed point.
-pub type Demand = [u32; RESOURCES];
-
-/// A set of kernels, one bit per stream.
+/// A set of kernels, one bit per running kernel.
 pub type Members = u128;
 
 const _: () = assert!(STREAMS <= Members::BITS as usize);
 
-/// A running kernel.
+/// Repetitions after which the divisions stand as they are. Chains of capacities need one each.
+const ROUNDS: usize = 16;
+
+/// A kernel that uses a capacity.
 #[derive(Debug, Clone, Copy)]
-pub struct Runner {
-    /// Its demand.
-    pub demand: Demand,
-    /// Lower numbers go first.
-    pub priority: i32,
+pub struct User {
+    /// Index of the running kernel.
+    pub kernel: usize,
+    /// What it uses at full speed, in fixed point.
+    pub demand: u64,
+    /// Its weight, above 0.
+    pub weight: u64,
+    /// Lower numbers are served first.
+    pub order: i32,
 }
 
 /// A capacity and its users.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Limit {
-    /// The resource.
-    pub resource: usize,
-    /// Capacity for the members as a share of the whole device's, in fixed point.
+    /// The capacity, in fixed point.
     pub capacity: u64,
     /// Kernels that use it.
-    pub members: Members,
+    pub users: Vec<User>,
 }
 
-/// Fills `speeds` with the speed of each kernel, in fixed point.
-pub fn fair_speeds(runners: &[Runner], limits: &[Limit], speeds: &mut Vec<u64>) {
-    speeds.clear();
-    speeds.resize(runners.len(), 0);
-    let mut load = vec![0u64; limits.len()];
-    let mut classes: Vec<i32> = runners.iter().map(|runner| runner.priority).collect();
-    classes.sort_unstable();
-    classes.dedup();
-    for class in classes {
-        let rising = (0..runners.len()).filter(|&k| runners[k].priority == class);
-        fill(runners, limits, rising.collect(), &mut load, speeds);
+/// The speed of each of `count` kernels under these limits, in fixed point.
+#[must_use]
+pub fn fair_speeds(count: usize, limits: &[Limit]) -> Vec<u64> {
+    // The speed at which each limit (a row) lets each kernel run.
+    let mut levels = vec![ONE; limits.len() * count];
+    for _ in 0..ROUNDS {
+        let mut changed = false;
+        for (row, limit) in limits.iter().enumerate() {
+            let offers = offers(limit, row, count, &levels);
+            let row = &mut levels[row * count..][..count];
+            changed |= divide(limit, &offers, row);
+        }
+        if !changed {
+            break;
+        }
     }
+    let lowest = |kernel: usize| levels.iter().skip(kernel).step_by(count).min();
+    let kernels = 0..count;
+    kernels
+        .map(|kernel| lowest(kernel).copied().unwrap_or(ONE))
+        .collect()
 }
 
-/// Raises the kernels of one priority class together, within what is left.
-fn fill(
-    runners: &[Runner],
-    limits: &[Limit],
-    mut rising: Vec<usize>,
-    load: &mut [u64],
-    speeds: &mut [u64],
-) {
-    while !rising.is_empty() {
-        let found = tightest(runners, limits, &rising, load);
-        let (stops, level) = found.map_or((None, ONE), |(at, level)| (Some(&limits[at]), level));
-        let stopping = |k: usize| {
-            stops.is_none_or(|limit| {
-                limit.members >> k & 1 == 1 && runners[k].demand[limit.resource] > 0
-            })
-        };
-        rising.retain(|&k| {
-            if !stopping(k) {
-                return true;
-            }
-            speeds[k] = level;
-            for (load, limit) in load.iter_mut().zip(limits) {
-                if limit.members >> k & 1 == 1 {
-                    *load += level * u64::from(runners[k].demand[limit.resource]);
-                }
-            }
-            false
-        });
+/// The speed at which the other limits let each user of a limit run.
+fn offers(limit: &Limit, row: usize, count: usize, levels: &[u64]) -> Vec<u64> {
+    let of = |user: &User| {
+        let column = levels.iter().skip(user.kernel).step_by(count).enumerate();
+        let others = column.filter(|(other, _)| *other != row);
+        others.map(|(_, level)| *level).min().unwrap_or(ONE)
+    };
+    limit.users.iter().map(of).collect()
+}
+
+/// Divides a capacity among its users, in their order. Returns whether a level changed.
+fn divide(limit: &Limit, offers: &[u64], levels: &mut [u64]) -> bool {
+    let mut left = u128::from(limit.capacity) * u128::from(ONE);
+    let mut orders: Vec<i32> = limit.users.iter().map(|user| user.order).collect();
+    orders.sort_unstable();
+    orders.dedup();
+    let mut changed = false;
+    for order in orders {
+        let users = limit.users.iter().zip(offers);
+        let class: Vec<(User, u64)> = users
+            .filter(|(user, _)| user.order == order)
+            .map(|(user, offer)| (*user, *offer))
+            .collect();
+        let (level_left, weights) = fill(&class, &mut left);
+        for (user, _) in class {
+            let demand = u128::from(user.demand) * weights;
+            let share = (level_left * u128::from(user.weight)).checked_div(demand);
+            let level = share.map_or(ONE, |share| share.min(u128::from(ONE)) as u64);
+            changed |= std::mem::replace(&mut levels[user.kernel], level) != level;
+        }
     }
+    changed
 }
 
-/// The limit that fills first while `rising` rise together, and the speed at that point; `None` if
-/// all of them reach full speed.
-fn tightest(
-    runners: &[Runner],
-    limits: &[Limit],
-    rising: &[usize],
-    load: &[u64],
-) -> Option<(usize, u64)> {
-    let mut found: Option<(usize, u64)> = None;
-    for (at, limit) in limits.iter().enumerate() {
-        let sum: u64 = rising
+/// Gives the users of one class that ask for less than their part what they ask for. Returns what
+/// is left for the others and the sum of their weights; 0 if there are none. They use up `left`.
+fn fill(class: &[(User, u64)], left: &mut u128) -> (u128, u128) {
+    let wants = |(user, offer): &(User, u64)| u128::from(user.demand) * u128::from(*offer);
+    let mut limited: Vec<&(User, u64)> = class.iter().collect();
+    loop {
+        let weights: u128 = limited
             .iter()
-            .filter(|&&k| limit.members >> k & 1 == 1)
-            .map(|&k| u64::from(runners[k].demand[limit.resource]))
+            .map(|(user, _)| u128::from(user.weight))
             .sum();
-        if sum == 0 {
-            continue;
-        }
-        let level = (limit.capacity * ONE).saturating_sub(load[at]) / sum;
-        if level < ONE && found.is_none_or(|(_, lowest)| level < lowest) {
-            found = Some((at, level));
+        let before = limited.len();
+        let level_left = *left;
+        limited.retain(|one| {
+            let fits = wants(one) * weights <= level_left * u128::from(one.0.weight);
+            if fits {
+                *left -= wants(one).min(*left);
+            }
+            !fits
+        });
+        if limited.len() == before {
+            *left = if limited.is_empty() { *left } else { 0 };
+            return (level_left, weights);
         }
     }
-    found
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Demand, Limit, Runner, fair_speeds};
-    use crate::state::{ONE, RESOURCES, Resource};
-
-    fn runner(pairs: &[(Resource, f64)], priority: i32) -> Runner {
-        let mut demand: Demand = [0; RESOURCES];
-        for &(resource, share) in pairs {
-            demand[resource as usize] = (share * ONE as f64) as u32;
-        }
-        Runner { demand, priority }
-    }
-
-    fn limit(resource: Resource, capacity: f64, members: u128) -> Limit {
-        Limit {
-            resource: resource as usize,
-            capacity: (capacity * ONE as f64) as u64,
-            members,
-        }
-    }
-
-    /// The capacities of the whole device, used by every kernel.
-    fn whole() -> Vec<Limit> {
-        Resource::ALL.map(|r| limit(r, 1.0, u128::MAX)).to_vec()
-    }
-
-    fn close(runners: &[Runner], limits: &[Limit], want: &[f64]) {
-        let mut speeds = Vec::new();
-        fair_speeds(runners, limits, &mut speeds);
-        let got: Vec<f64> = speeds.iter().map(|&s| s as f64 / ONE as f64).collect();
-        assert_eq!(got.len(), want.len());
-        for (g, w) in got.iter().zip(want) {
-            assert!((g - w).abs() < 1e-5, "{got:?} is not {want:?}");
-        }
-    }
-
-    #[test]
-    fn kernels_on_different_resources_run_at_full_speed() {
-        let a = runner(&[(Resource::SmSlots, 0.4), (Resource::Fp32, 0.4)], 0);
-        let b = runner(&[(Resource::SmSlots, 0.5), (Resource::Dram, 1.0)], 0);
-        close(&[a, b], &whole(), &[1.0, 1.0]);
-    }
-
-    #[test]
-    fn a_full_resource_slows_all_its_users_equally_and_no_others() {
-        let victim = runner(&[(Resource::Dram, 0.4)], 0);
-        let hog = runner(&[(Resource::Dram, 1.0)], 0);
-        let outsider = runner(&[(Resource::Fp32, 0.9)], 0);
-        let want = 1.0 / 1.4;
-        close(&[victim, hog, outsider], &whole(), &[want, want, 1.0]);
-    }
-
-    #[test]
-    fn capacity_that_a_bottleneck_leaves_is_used() {
-        // The first two halve each other on DRAM and then leave three quarters of L2 to the third.
-        let a = runner(&[(Resource::Dram, 1.0), (Resource::L2, 0.25)], 0);
-        let c = runner(&[(Resource::L2, 1.0)], 0);
-        close(&[a, a, c], &whole(), &[0.5, 0.5, 0.75]);
-    }
-
-    #[test]
-    fn a_limit_slows_only_its_members() {
-        let hog = runner(&[(Resource::Dram, 1.0)], 0);
-        let limits = [
-            limit(Resource::Dram, 0.25, 0b01),
-            limit(Resource::Dram, 0.75, 0b10),
-        ];
-        close(&[hog, hog], &limits, &[0.25, 0.75]);
-    }
-
-    #[test]
-    fn higher_priority_is_filled_first() {
-        let low = runner(&[(Resource::Fp32, 1.0)], 0);
-        let high = runner(&[(Resource::Fp32, 0.6)], -1);
-        close(&[low, high], &whole(), &[0.4, 1.0]);
-    }
-}
+mod tests;

@@ -1,12 +1,14 @@
 //! The simulation against arithmetic: every expected figure is derived beside the test.
 
+mod contention;
+mod faults;
 mod sharing;
 mod usage;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use super::fault::FaultRules;
+use super::answer::FaultRules;
 use super::{Queues, Rules, advance_to, next_event_ns, run_until, settle};
 use crate::state::{Context, Interval, NEVER, ONE, Op, OpKind, Resource, State, Stream};
 
@@ -24,10 +26,10 @@ const RULES: Rules = Rules {
     utilisation_window_ns: 100_000_000,
 };
 
-/// The rules of the vendor's documents.
+/// Nothing planted.
 const FAULTS: FaultRules = FaultRules {
+    answers: faults::ANSWERS,
     mps_contained: false,
-    partitions_contain_sm_faults: true,
     cross_compute_instances: false,
     cross_contexts: false,
     mps_kill_reaches_peers: false,
@@ -93,6 +95,7 @@ fn kernel(stamp_ns: u64, alone_ns: u64, dram: f64) -> Op {
         ..Op::default()
     };
     op.demand[Resource::Dram as usize] = (dram * ONE as f64) as u32;
+    op.in_flight.dram = op.demand[Resource::Dram as usize];
     op
 }
 
@@ -207,33 +210,6 @@ fn copies_overlap_kernels_and_queue_for_their_engine() {
         (events[&0], events[&1], events[&2]),
         (1_000_000, 400_010, 800_010)
     );
-}
-
-#[test]
-fn a_fault_is_sticky_in_its_context_only() {
-    let (mut state, mut memory) = device(&[0, 1]);
-    let broken = Op {
-        fault: 700,
-        xid: 31,
-        ..kernel(0, 1_000, 0.1)
-    };
-    submit(&mut state, &mut memory, 0, broken);
-    submit(&mut state, &mut memory, 0, kernel(0, 9_000_000, 0.1));
-    submit(&mut state, &mut memory, 1, kernel(0, 1_000_000, 0.1));
-    submit(&mut state, &mut memory, 1, record(0, 1));
-    drain(&mut state, &memory);
-    assert_eq!(state.contexts.rows[0].sticky, 700);
-    assert_eq!(state.contexts.rows[1].sticky, 0);
-    assert_eq!(
-        state
-            .xids
-            .live()
-            .iter()
-            .map(|x| x.number)
-            .collect::<Vec<_>>(),
-        [31]
-    );
-    assert_eq!(memory.events.borrow()[&1], 1_000 + 50_000 + 1_000_000);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::state::{FRACTION_BITS, Resource, State, Usage};
 
-use super::limits::Running;
+use super::running::Running;
 
 /// Stores the usage from now on.
 pub fn note(state: &mut State, running: &[Running], speeds: &[u64]) {
@@ -16,7 +16,7 @@ pub fn note(state: &mut State, running: &[Running], speeds: &[u64]) {
         let engine = state.contexts.rows[kernel.context as usize].engine as usize;
         let sums = &mut state.engines.rows[engine].use_now;
         for resource in Resource::ALL {
-            let demand = u64::from(kernel.runner.demand[resource as usize]);
+            let demand = u64::from(kernel.demand[resource as usize]);
             let share = match resource {
                 Resource::SmSlots => demand,
                 _ => (demand * speed) >> FRACTION_BITS,

@@ -3,6 +3,8 @@
 //! Row 0 of the instances and of the engines is the whole device. In MIG mode it is unused; the
 //! other rows are the GPU instances and their compute instances.
 
+use crate::table::Table;
+
 use super::{NONE, ONE, RESOURCES};
 
 /// Maximum number of GPU instances, the whole device included.
@@ -263,4 +265,27 @@ pub struct MemoryGroup {
     pub hard_bytes: u64,
     /// The limit with the planted excess.
     pub enforced_bytes: u64,
+}
+
+/// The device outside MIG mode as a GPU instance.
+pub(super) fn whole_instance() -> Table<GpuInstance, INSTANCES> {
+    let mut table = Table::new();
+    table.used = 1;
+    table.rows[WHOLE as usize] = GpuInstance {
+        live: true,
+        bandwidth: ONE,
+        ..GpuInstance::default()
+    };
+    table
+}
+
+/// The device outside MIG mode as a compute engine.
+pub(super) fn whole_engine() -> Table<ComputeEngine, ENGINES> {
+    let mut table = Table::new();
+    table.used = 1;
+    table.rows[WHOLE as usize] = ComputeEngine {
+        live: true,
+        ..ComputeEngine::default()
+    };
+    table
 }

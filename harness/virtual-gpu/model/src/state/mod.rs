@@ -5,9 +5,12 @@
 //! point.
 
 mod account;
+mod allocation;
+mod cause;
 mod division;
 pub mod order;
 mod participant;
+mod pending;
 mod resource;
 mod samples;
 pub mod stream_wait;
@@ -17,6 +20,8 @@ use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
+pub use allocation::Allocation;
+pub use cause::{CAUSES, Cause};
 pub use division::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
     MemoryGroup, MigMode, MpsDaemon, MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition,
@@ -24,7 +29,8 @@ pub use division::{
 };
 pub use order::Order;
 pub use participant::{Condition, Participant, ParticipantStatus};
-pub use resource::{Location, RESOURCES, Resource};
+pub use pending::{PENDING_FAULTS, PendingFault};
+pub use resource::{InFlight, Location, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};
 pub use xid::{XIDS, Xid};
@@ -84,6 +90,12 @@ pub struct Context {
     pub process: u32,
     /// Sticky `CUresult`, 0 if none.
     pub sticky: i32,
+    /// When a fault that has happened makes its calls fail; [`NEVER`] without one.
+    pub fails_ns: u64,
+    /// `CUresult` that is sticky from then on.
+    pub fails_with: i32,
+    /// Until then none of its kernels makes progress.
+    pub halted: bool,
     /// Contexts of one group run concurrently; different groups are time-sliced. The number is that
     /// of the first context of the group: its own, or that of its MPS server.
     pub group: u32,
@@ -113,6 +125,9 @@ pub struct Context {
     pub active_ns: u64,
     /// Number of active intervals ever recorded.
     pub intervals: u64,
+    /// The stream of its address space that last had a copy engine, in each direction; kept in the
+    /// row of the context that owns the space.
+    pub copying: [u32; 2],
 }
 
 impl Default for Context {
@@ -121,6 +136,9 @@ impl Default for Context {
             live: false,
             process: 0,
             sticky: 0,
+            fails_ns: NEVER,
+            fails_with: 0,
+            halted: false,
             group: 0,
             space: 0,
             engine: WHOLE,
@@ -135,6 +153,7 @@ impl Default for Context {
             bytes: 0,
             active_ns: 0,
             intervals: 0,
+            copying: [NONE; 2],
         }
     }
 }
@@ -167,10 +186,10 @@ pub struct Op {
     /// It lasts for a time, not for an amount of work: a kernel that spins until a deadline
     /// progresses while it is preempted.
     pub by_clock: bool,
-    /// `CUresult` in which it ends, 0 for success.
-    pub fault: i32,
-    /// Xid that a fault raises, 0 for none.
-    pub xid: u32,
+    /// A kernel has more blocks than are resident at the same time.
+    pub blocks_wait: bool,
+    /// The fault in which it ends, if it does.
+    pub cause: Option<Cause>,
     /// Event to record, or stream to wait for.
     pub target: u32,
     /// Sequence number to wait for.
@@ -187,6 +206,8 @@ pub struct Op {
     pub power_mw: u32,
     /// Share of each resource that it uses at full speed, in fixed point.
     pub demand: [u32; RESOURCES],
+    /// What a kernel keeps in flight to memory.
+    pub in_flight: InFlight,
 }
 
 /// State of the operation at the head of a stream.
@@ -252,32 +273,6 @@ impl Stream {
             ..Self::default()
         }
     }
-}
-
-/// One device allocation.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct Allocation {
-    /// Whether the slot is in use.
-    pub live: bool,
-    /// Context slot that owns it; [`NONE`] for a descriptor.
-    pub context: u32,
-    /// Process slot that owns it; [`NONE`] for a descriptor.
-    pub process: u32,
-    /// Row of the GPU instance that it lies in.
-    pub instance: u32,
-    /// Offset in device memory.
-    pub offset: u64,
-    /// Requested length.
-    pub bytes: u64,
-    /// Length used, in whole pages; 0 for a holder of another allocation.
-    pub taken: u64,
-    /// Unique number; all holders of the same memory share it.
-    pub number: u64,
-    /// It holds memory of another row, and becomes its owner when that row is freed.
-    pub borrowed: bool,
-    /// Index of the export, from 1; 0 if a context owns it.
-    pub export: u32,
 }
 
 /// A span during which a context's group had the compute engine.
@@ -358,6 +353,8 @@ pub struct State {
     pub allocations_made: u64,
     /// The last Xids; copied by version.
     pub xids: Table<Xid, XIDS>,
+    /// Faults that happened and are not logged yet.
+    pub pending_faults: Table<PendingFault, PENDING_FAULTS>,
     /// Waits of streams for words.
     pub stream_waits: Table<StreamWait, STREAM_WAITS>,
     /// Waits for words ever created.
@@ -395,8 +392,8 @@ impl State {
             capped_ns: 0,
             compute_mode: ComputeMode::Default,
             mig: MigMode::default(),
-            instances: whole_instance(),
-            engines: whole_engine(),
+            instances: division::whole_instance(),
+            engines: division::whole_engine(),
             daemons: Table::new(),
             servers: Table::new(),
             partitions: Table::new(),
@@ -411,6 +408,7 @@ impl State {
             allocations: Table::new(),
             allocations_made: 0,
             xids: Table::new(),
+            pending_faults: Table::new(),
             stream_waits: Table::new(),
             holds_made: 0,
             slice_level: 0,
@@ -455,6 +453,7 @@ impl State {
         self.allocations.copy_if_changed(&from.allocations);
         self.allocations_made = from.allocations_made;
         self.xids.copy_if_changed(&from.xids);
+        self.pending_faults.copy_used(&from.pending_faults);
         self.stream_waits.copy_used(&from.stream_waits);
         self.holds_made = from.holds_made;
         self.slice_level = from.slice_level;
@@ -463,25 +462,4 @@ impl State {
         self.accounts_left = from.accounts_left;
         self.accounts.copy_if_changed(&from.accounts);
     }
-}
-
-fn whole_instance() -> Table<GpuInstance, INSTANCES> {
-    let mut table = Table::new();
-    table.used = 1;
-    table.rows[WHOLE as usize] = GpuInstance {
-        live: true,
-        bandwidth: ONE,
-        ..GpuInstance::default()
-    };
-    table
-}
-
-fn whole_engine() -> Table<ComputeEngine, ENGINES> {
-    let mut table = Table::new();
-    table.used = 1;
-    table.rows[WHOLE as usize] = ComputeEngine {
-        live: true,
-        ..ComputeEngine::default()
-    };
-    table
 }

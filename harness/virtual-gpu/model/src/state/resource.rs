@@ -1,4 +1,4 @@
-//! Resources that concurrent work shares, and what divides them.
+//! Resources that concurrent work shares, what divides them, and requests in flight to memory.
 
 /// A resource that concurrent work shares; its capacity is [`ONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,4 +87,15 @@ pub enum Location {
     Memory,
     /// In the device, shared by all GPU instances.
     Device,
+}
+
+/// What the resident blocks of a kernel keep in flight to memory. Where memory is full, kernels get
+/// bandwidth in proportion to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct InFlight {
+    /// Bytes to DRAM.
+    pub dram: u32,
+    /// Bytes to L2.
+    pub l2: u32,
 }

@@ -1,6 +1,6 @@
 //! Xids: errors that the driver reports. The state keeps the last ones.
 
-use super::State;
+use super::{Process, State, WHOLE};
 
 /// Xid events kept.
 pub const XIDS: usize = 64;
@@ -11,7 +11,9 @@ pub const XIDS: usize = 64;
 pub struct Xid {
     /// Number in the vendor's catalogue.
     pub number: u32,
-    /// Process that caused it.
+    /// It is a line of the kernel's log only, without an NVML event.
+    pub log_only: bool,
+    /// Process that it names; 0 for none.
     pub pid: u32,
     /// Name of that process, cut to fit.
     pub name: [u8; 32],
@@ -23,7 +25,45 @@ pub struct Xid {
     pub instance: Option<(u32, u32)>,
 }
 
+impl Xid {
+    /// An Xid without a number that names the process of a context and its instance.
+    #[must_use]
+    pub fn of_context(state: &State, context: u32, fault: i32) -> Self {
+        let source = &state.contexts.rows[context as usize];
+        let engine = &state.engines.rows[source.engine as usize];
+        let instance = (source.engine != WHOLE).then(|| {
+            let gpu_instance = &state.instances.rows[engine.instance as usize];
+            (gpu_instance.id, engine.id)
+        });
+        Self {
+            fault,
+            instance,
+            ..Self::default()
+        }
+        .naming(state, source.process)
+    }
+
+    /// It names this process.
+    #[must_use]
+    pub fn naming(self, state: &State, process: u32) -> Self {
+        let Process { pid, name, .. } = state.processes.rows[process as usize];
+        Self { pid, name, ..self }
+    }
+}
+
 impl State {
+    /// Adds an Xid to the log, at the present instant.
+    pub fn log_xid(&mut self, xid: Xid) {
+        let at = (self.xids_raised % XIDS as u64) as usize;
+        self.xids.rows[at] = Xid {
+            time_ns: self.now_ns,
+            ..xid
+        };
+        self.xids.used = self.xids.used.max(at as u32 + 1);
+        self.xids.touch();
+        self.xids_raised += 1;
+    }
+
     /// The Xids after the first `before`, as far as they are kept.
     #[must_use]
     pub fn xids_since(&self, before: u64) -> Vec<Xid> {
@@ -36,8 +76,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, XIDS};
-    use crate::simulation::fault::log;
+    use super::{State, XIDS, Xid};
 
     #[test]
     fn xids_since_a_count_are_returned_as_far_as_they_are_kept() {
@@ -49,13 +88,19 @@ mod tests {
                 .map(|xid| xid.number)
                 .collect()
         };
+        let log = |state: &mut State, number| {
+            state.log_xid(Xid {
+                number,
+                ..Xid::default()
+            });
+        };
         for number in 0..5 {
-            log(&mut state, 0, number, 0);
+            log(&mut state, number);
         }
         assert_eq!(numbers(&state, 3), [3, 4]);
         assert!(numbers(&state, 5).is_empty());
         for number in 5..XIDS as u32 + 3 {
-            log(&mut state, 0, number, 0);
+            log(&mut state, number);
         }
         let all = numbers(&state, 0);
         assert_eq!((all.len(), all[0]), (XIDS, 3), "the first three are lost");

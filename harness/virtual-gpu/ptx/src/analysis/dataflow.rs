@@ -92,7 +92,7 @@ fn depends_on_data(func: &FuncCode, at: usize, loaded: &[bool]) -> bool {
             Inst::BraTable { .. }
             | Inst::Bar(_)
             | Inst::BarWarp { .. }
-            | Inst::Nanosleep { .. }
+            | Inst::Nanosleep(_)
             | Inst::Shfl(_)
             | Inst::Vote { .. }
             | Inst::Match { .. } => reads_any(func, at, loaded),

@@ -84,7 +84,7 @@ fn can_extrapolate(func: &FuncCode, at: usize, head: usize, back: usize) -> bool
         | Inst::Vote { .. }
         | Inst::Match { .. }
         | Inst::ActiveMask { .. }
-        | Inst::Nanosleep { .. }
+        | Inst::Nanosleep(_)
         | Inst::Special32 { .. }
         | Inst::Special64 { .. } => false,
         _ => true,

@@ -44,7 +44,7 @@ impl<'a> Decoder<'a, '_> {
                 }
                 let [a] = self.take(mods, ops)?;
                 let a = self.read_u32(&a)?;
-                self.emit(Class::Other, Inst::Nanosleep { a });
+                self.emit(Class::Other, Inst::Nanosleep(a));
                 Ok(())
             }
             base => {

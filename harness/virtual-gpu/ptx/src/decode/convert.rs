@@ -42,7 +42,7 @@ impl<'a> Decoder<'a, '_> {
         let plain_ints = !from.is_float() && !to.is_float() && !mode.sat;
         let inst = match (from.bytes(), to.bytes()) {
             (4, 8) if plain_ints && from.is_signed() => Inst::WidenS { d, a },
-            (4, 8) if plain_ints => Inst::WidenU { d, a },
+            (4, 8) if plain_ints => Inst::WidenU { d, a, offset: 0 },
             (8, 4) if plain_ints => Inst::Low { d, a },
             (4, 4) if plain_ints => Inst::Mov32 { d, a },
             (8, 8) if plain_ints => Inst::Mov64 { d, a },

@@ -35,14 +35,17 @@ impl<'a> Decoder<'a, '_> {
             });
         };
         if self.register(name)?.is_some() {
-            let base = if self.is_wide_register(name)? {
-                self.read(&Operand::Name(name, 0), Ty::U64)?
+            let (base, offset) = if self.is_wide_register(name)? {
+                (self.read(&Operand::Name(name, 0), Ty::U64)?, offset)
             } else {
+                // PTX ISA, "Addresses as Operands": an address is computed in the width of its
+                // register and then zero-extended.
                 let a = self.read(&Operand::Name(name, 0), Ty::U32)?;
                 let d = self.new64()?;
                 self.writes64(d);
-                self.emit(Class::Other, Inst::WidenU { d, a });
-                self.reads64(d)
+                let offset = offset as u32;
+                self.emit(Class::Other, Inst::WidenU { d, a, offset });
+                (self.reads64(d), 0)
             };
             if space == Space::Param && !self.entry {
                 return self.fail("a device function's parameters are addressed by name only");

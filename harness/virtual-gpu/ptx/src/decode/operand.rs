@@ -164,7 +164,7 @@ impl<'a> Decoder<'a, '_> {
             let inst = if signed {
                 Inst::WidenS { d, a }
             } else {
-                Inst::WidenU { d, a }
+                Inst::WidenU { d, a, offset: 0 }
             };
             self.emit(Class::Other, inst);
         }

@@ -97,6 +97,7 @@ impl WarpMemory<'_, '_, '_> {
         let all = addresses(frame, access.base, access.offset);
         let (elements, ty) = (usize::from(access.lanes_of_vector), access.ty);
         let size = u64::from(ty.bytes()) * elements as u64;
+        self.memory.changes += u64::from(active != 0);
         let device = self.count(access, &all, active, size, true);
         if device && active == u32::MAX && all[0].is_multiple_of(size) && is_contiguous(&all, size)
         {

@@ -139,9 +139,9 @@ fn step_body(frame: &mut Frame, inst: &Inst, active: u32) -> bool {
             };
             bits::finish_setp(frame, setp, active, mask);
         }
-        Inst::WidenU { d, a } => {
+        Inst::WidenU { d, a, offset } => {
             let a = row32!(a);
-            let out: Row64 = map!(i => u64::from(a[i]));
+            let out: Row64 = map!(i => u64::from(a[i].wrapping_add(offset)));
             frame.set64(d, active, &out);
         }
         Inst::WidenS { d, a } => {

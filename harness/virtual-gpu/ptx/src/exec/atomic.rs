@@ -57,7 +57,9 @@ impl WarpMemory<'_, '_, '_> {
                 .atomic_bytes(atom.space, lane, all[lane], size)
                 .map_err(|kind| (lane, kind))?;
             let old = read_value(bytes, atom.ty);
-            write_value(bytes, atom.ty, apply(atom.op, atom.ty, old, b, c));
+            let new = apply(atom.op, atom.ty, old, b, c);
+            write_value(bytes, atom.ty, new);
+            self.memory.changes += u64::from(new != old);
             if device >> lane & 1 == 1
                 && let Some(location) = self.memory.find(all[lane], size)
             {
@@ -88,6 +90,7 @@ impl WarpMemory<'_, '_, '_> {
             self.footprint
                 .mark(location.range, location.offset, total, write);
         }
+        self.memory.changes += 1;
         let words = self.memory.bytes_mut(location, total as usize);
         match atom.ty {
             // The common case: one addition of rows.

@@ -41,6 +41,7 @@ impl Machine<'_, '_, '_> {
             }
         }
         state.arrived += arriving;
+        self.memory.changes += 1;
         if let Some(p) = bar.p {
             let yes = registers.pred(p) & active;
             state.yes += yes.count_ones();

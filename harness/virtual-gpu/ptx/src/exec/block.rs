@@ -36,20 +36,21 @@ impl Block {
 }
 
 impl Machine<'_, '_, '_> {
-    /// Initialises a block and its warps and runs them to the end.
+    /// Initialises a block and its warps and runs them until all have ended or wait. False if they
+    /// wait.
     pub(super) fn run_block(
         &mut self,
         warps: &mut Vec<Warp>,
         function: usize,
         linear: u64,
-    ) -> Result<(), Raised> {
+    ) -> Result<bool, Raised> {
         self.start_block(warps, function, linear);
         while self.block.live_threads > 0 {
             if !self.round(warps)? {
-                return Err(self.stuck(warps));
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Runs every warp of the block once, up to its step limit. False when no warp made progress.
@@ -68,8 +69,25 @@ impl Machine<'_, '_, '_> {
         Ok(progressed)
     }
 
-    /// The fault of a block in which every live warp waits.
-    pub(super) fn stuck(&self, warps: &[Warp]) -> Raised {
+    /// The fault of a block in which every live warp waits, with the number of blocks that cannot
+    /// start.
+    pub(super) fn stuck(&self, warps: &[Warp], not_started: u64) -> Raised {
+        let spinning = |warp: &Warp| warp.spinning(self.memory.changes).copied();
+        if let Some((warp, fragment)) =
+            (warps.iter().enumerate()).find_map(|(at, warp)| Some((at, spinning(warp)?)))
+        {
+            let polled = warps[warp].spin.polled;
+            return Raised {
+                kind: FaultKind::Endless {
+                    polled,
+                    not_started,
+                },
+                lane: fragment.mask.trailing_zeros() as usize & 31,
+                function: warps[warp].frames[fragment.frame].function,
+                line: warps[warp].spin.line,
+                warp,
+            };
+        }
         let stuck = warps.iter().position(|warp| warp.live != 0).unwrap_or(0);
         let lane = warps[stuck].live.trailing_zeros() as usize & 31;
         let Some(fragment) = warps[stuck].fragments.first() else {

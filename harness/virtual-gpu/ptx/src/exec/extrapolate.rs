@@ -33,8 +33,8 @@ impl Machine<'_, '_, '_> {
         let program = self.program;
         let func = &program.module().functions[warp.frames[frame_at].function];
         let enabled = self
-            .extrapolate_below
-            .is_some_and(|below| self.budget <= below);
+            .extrapolate_after
+            .is_some_and(|after| self.executed >= after);
         let (Some(mask), true) = (mask.filter(|mask| *mask == warp.live), enabled) else {
             warp.loops.forget(frame_at, back);
             return;

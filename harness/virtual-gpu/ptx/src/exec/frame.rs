@@ -45,6 +45,24 @@ impl Frame {
         self.stack_bytes = 0;
     }
 
+    /// Whether both are the same call with the same contents, at whatever times.
+    pub(crate) fn has_registers_of(&self, other: &Self) -> bool {
+        let call = |f: &Self| {
+            (
+                f.function,
+                f.parent,
+                f.site,
+                f.return_pc,
+                f.live,
+                f.local_base,
+            )
+        };
+        call(self) == call(other)
+            && self.preds == other.preds
+            && self.r32 == other.r32
+            && self.r64 == other.r64
+    }
+
     /// Lanes in which the predicate holds.
     #[inline(always)]
     pub(crate) fn pred(&self, pred: PredRef) -> u32 {

@@ -14,11 +14,13 @@ pub trait Timer {
 /// Bounds of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum lane-instructions of the whole call; one more is a [`FaultKind::LaunchTimeout`].
-    pub lane_instructions: u64,
+    /// Maximum warp-instructions of the whole call; one more is a [`FaultKind::LaunchTimeout`].
+    pub warp_instructions: u64,
     /// Extrapolates loops after this many lane-instructions: iterations are counted and timed, not
     /// executed, so memory contents are undefined afterwards. `None` executes all.
     pub extrapolate_after: Option<u64>,
+    /// Blocks that run at the same time, if one waits for another. At 1 none does.
+    pub resident_blocks: u64,
     /// Stack of a thread, for calls.
     pub stack_bytes: u32,
     /// Share of an L1 that a block has; 0 for none.
@@ -30,12 +32,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// CUDA's defaults for stack and printf buffer; ten billion lane-instructions, about ten
-    /// seconds of a host core.
+    /// CUDA's defaults for stack and printf buffer; one block at a time; the instructions of ten
+    /// billion lanes in full warps, about ten seconds of a host core.
     fn default() -> Self {
         Self {
-            lane_instructions: 10_000_000_000,
+            warp_instructions: 312_500_000,
             extrapolate_after: None,
+            resident_blocks: 1,
             stack_bytes: 1024,
             l1_bytes: 0,
             tlb_pages: 0,

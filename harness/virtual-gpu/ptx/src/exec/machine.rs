@@ -26,9 +26,16 @@ pub(crate) struct Machine<'m, 'a, 'l> {
     pub(super) footprint: Footprint,
     pub(super) done: Execution,
     printed_bytes: usize,
+    /// Warp-instructions left.
     pub(super) budget: u64,
-    /// Extrapolates loops once the budget is at or below this; `None` executes every iteration.
-    pub(super) extrapolate_below: Option<u64>,
+    /// Lane-instructions executed; an instruction without active lanes counts as one.
+    pub(super) executed: u64,
+    /// Extrapolates loops once so many are executed; `None` executes every iteration.
+    pub(super) extrapolate_after: Option<u64>,
+    /// Number of the turn of a warp.
+    pub(super) turn: u64,
+    /// Cycle of the launch until which the last turn that changed memory took.
+    pub(super) changed_cycle: u64,
     pub(super) block: Block,
     pub(super) l1_tlb: L1Tlb,
     /// Steps that a warp runs before the next warp.
@@ -52,9 +59,11 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
             footprint: Footprint::default(),
             done: Execution::default(),
             printed_bytes: 0,
-            budget: launch.limits.lane_instructions,
-            extrapolate_below: (launch.limits.extrapolate_after)
-                .map(|after| launch.limits.lane_instructions.saturating_sub(after)),
+            budget: launch.limits.warp_instructions,
+            executed: 0,
+            extrapolate_after: launch.limits.extrapolate_after,
+            turn: 0,
+            changed_cycle: 0,
             block: Block::idle(),
             l1_tlb: L1Tlb::new(launch.limits.l1_bytes, launch.limits.tlb_pages),
             warp_steps: WARP_STEPS,
@@ -63,6 +72,7 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
 
     /// Adds printed text, within its limit.
     pub(crate) fn print(&mut self, text: String) {
+        self.memory.changes += 1;
         self.printed_bytes += text.len();
         self.done.printed.push(text);
         let mut drop = 0;
@@ -72,6 +82,14 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
             drop += 1;
         }
         self.done.printed.drain(..drop);
+    }
+
+    /// The result of blocks that have all ended.
+    pub(super) fn into_execution(self) -> Execution {
+        Execution {
+            footprint: self.footprint,
+            ..self.done
+        }
     }
 
     pub(super) fn fault(self, raised: Raised, warps: &[Warp]) -> KernelFault {

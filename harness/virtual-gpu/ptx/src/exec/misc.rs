@@ -51,7 +51,7 @@ impl Machine<'_, '_, '_> {
                 frame.set_pred(d, active, mask);
             }
             Inst::ActiveMask { d } => warp.frames[frame_at].set32(d, active, &[active; 32]),
-            Inst::Nanosleep { a } => {
+            Inst::Nanosleep(a) => {
                 let requested = warp.frames[frame_at].r32[usize::from(a)];
                 let max = lanes(active).map(|lane| requested[lane]).max();
                 // PTX ISA, "nanosleep": at most 1 ms.

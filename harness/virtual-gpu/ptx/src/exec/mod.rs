@@ -27,6 +27,8 @@ mod rows;
 mod run;
 mod sequential;
 mod special;
+mod spin;
+mod spin_state;
 mod tensor;
 mod timing;
 mod values;

@@ -17,12 +17,15 @@ impl Machine<'_, '_, '_> {
     pub(super) fn run_warp(&mut self, warp: &mut Warp) -> Result<bool, Raised> {
         let mut left = self.warp_steps;
         let mut progressed = false;
+        let changes = self.memory.changes;
+        self.turn += 1;
+        self.resume(warp);
         warp.loops.resume(&self.counts, self.footprint.bytes());
         while left > 0 && !warp.fragments.is_empty() {
             if warp.fragments.len() > 1 {
                 warp.merge();
             }
-            match warp.pick() {
+            match warp.pick(self.memory.changes) {
                 Some(at) => {
                     if warp.fragments.len() > 1 {
                         let fragment = &mut warp.fragments[at];
@@ -34,9 +37,13 @@ impl Machine<'_, '_, '_> {
                     left = left.saturating_sub(self.run_fragment(warp, at, left)?.max(1));
                     progressed = true;
                 }
+                None if warp.spinning(self.memory.changes).is_some() => break,
                 None if warp.force_one() => progressed = true,
                 None => break,
             }
+        }
+        if self.memory.changes != changes {
+            self.changed_cycle = self.block.start_cycle.saturating_add(warp.cycle);
         }
         warp.loops.pause(&self.counts, self.footprint.bytes());
         Ok(progressed)
@@ -96,15 +103,12 @@ impl Machine<'_, '_, '_> {
             match inst {
                 Inst::Bra { target } => {
                     let stay = mask & !active;
-                    if *target <= pc && self.extrapolate_below.is_some() {
-                        let goes_on = stay == 0 && alone;
-                        self.end_of_iteration(warp, frame_at, pc, goes_on.then_some(mask));
-                    }
+                    let spins = *target <= pc && self.branch_back(warp, at, pc, active);
                     if active == 0 {
                         pc += 1;
                     } else if stay == 0 {
                         pc = *target;
-                        if !alone {
+                        if spins || !alone {
                             warp.fragments[at].pc = pc;
                             return Ok(steps);
                         }

@@ -40,12 +40,15 @@ impl Machine<'_, '_, '_> {
     }
 
     /// Cycles of the SM: those before the block started, and the warp's own.
-    pub(super) fn clock(&self, warp: &Warp) -> u64 {
+    pub(super) fn clock(&mut self, warp: &Warp) -> u64 {
+        // A loop that reads a clock can end by it.
+        self.memory.changes += 1;
         self.block.start_cycle.saturating_add(warp.cycle)
     }
 
     /// The global clock after the warp's active time.
     pub(super) fn globaltimer(&mut self, warp: &mut Warp) -> u64 {
+        self.memory.changes += 1;
         let model = self.launch.model;
         warp.cycle = warp
             .cycle

@@ -1,6 +1,7 @@
 //! A running warp: the fragments of its lanes, its frames, its local memory.
 
 use super::frame::Frame;
+use super::spin_state::Spin;
 use super::watched_loops::WatchedLoops;
 
 /// Wait state of a fragment.
@@ -13,6 +14,9 @@ pub(crate) enum Wait {
     /// A block-wide barrier.
     Barrier(u8),
 }
+
+/// Marks a fragment that does not wait for a change of memory.
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// Lanes of a warp that are at the same address.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +31,8 @@ pub(crate) struct Fragment {
     pub picks: u32,
     /// Runs the `.sync` instruction at its address although lanes are missing.
     pub forced: bool,
+    /// The count of changes in memory for which it repeats itself, or [`NEVER`].
+    pub spins_since: u64,
 }
 
 /// One warp of a block.
@@ -41,11 +47,15 @@ pub(crate) struct Warp {
     pub live: u32,
     /// Modelled cycles since the block started.
     pub cycle: u64,
+    /// Cycle at which the first load since the last wait returns; `u64::MAX` without one.
+    pub load_returns: u64,
     /// Local memory, lane after lane, `local_stride` bytes each.
     pub local: Vec<u8>,
     pub local_stride: u32,
     /// Loops that it is executing, for extrapolation.
     pub loops: WatchedLoops,
+    /// Whether it repeats itself.
+    pub spin: Spin,
     /// Thread index of each lane.
     pub tid: [[u32; 32]; 3],
 }
@@ -68,10 +78,13 @@ impl Warp {
             yielded: false,
             picks: 0,
             forced: false,
+            spins_since: NEVER,
         });
         self.live = live;
         self.cycle = 0;
+        self.load_returns = u64::MAX;
         self.loops.clear();
+        self.spin = Spin::default();
         self.local_stride = local_bytes.next_multiple_of(16);
         self.local.clear();
         self.local.resize(self.local_stride as usize * 32, 0);
@@ -124,6 +137,7 @@ impl Warp {
                     merged.wait = Wait::Ready;
                     merged.yielded &= b.yielded;
                     merged.forced |= b.forced;
+                    merged.spins_since = NEVER;
                     self.fragments.swap_remove(other);
                 } else {
                     other += 1;
@@ -135,9 +149,10 @@ impl Warp {
 
     /// The fragment to run: the deepest call first, then the lowest address, because compilers
     /// place reconvergence points further down. A fragment that has yielded goes last, so that
-    /// lanes which wait for lanes of their own warp make progress.
-    pub(crate) fn pick(&mut self) -> Option<usize> {
-        let ready = |f: &Fragment| f.wait == Wait::Ready;
+    /// lanes which wait for lanes of their own warp make progress. `changes` counts those of
+    /// memory.
+    pub(crate) fn pick(&mut self, changes: u64) -> Option<usize> {
+        let ready = |f: &Fragment| f.wait == Wait::Ready && f.spins_since != changes;
         if self.fragments.len() == 1 {
             return ready(&self.fragments[0]).then_some(0);
         }

@@ -42,7 +42,7 @@ impl<'c> Case<'c> {
             dynamic_shared_bytes: 0,
             params: Vec::new(),
             limits: Limits {
-                lane_instructions: 50_000_000,
+                warp_instructions: 5_000_000,
                 ..Limits::default()
             },
         }

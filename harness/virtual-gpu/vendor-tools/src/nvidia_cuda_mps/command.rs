@@ -121,7 +121,8 @@ fn terminate(daemon: &Daemon, server: &str, client: &str) -> Result<String, MpsE
 pub fn terminate_in(daemon: &Daemon, row: u32, client: &str) -> Result<bool, MpsError> {
     let found = act(&daemon.device, |state| {
         let process = process_row(state, client)?;
-        Some(mps::terminate(state, row, process)).filter(|ended| *ended)
+        let rules = daemon.device.rules();
+        Some(mps::terminate(state, rules, row, process)).filter(|ended| *ended)
     })?;
     Ok(found.is_some())
 }

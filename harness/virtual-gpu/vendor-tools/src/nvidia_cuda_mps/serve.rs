@@ -45,7 +45,7 @@ pub fn run() -> Result<(), MpsError> {
     // A read error counts as the end of the input.
     let _ = std::io::stdin().lock().read_line(&mut word);
     act(&device, |state| {
-        mps::remove_server(state, row, mps::SERVER_DIED);
+        mps::remove_server(state, device.rules(), row);
     })?;
     if word.trim() != STOP {
         reap_daemon(&device, daemon)?;

@@ -102,8 +102,10 @@ impl Logged {
             (state.xids_raised, state.xids_since(self.xids), states)
         })?;
         self.xids = raised;
-        for xid in news.iter().filter(|xid| shared.clients.contains(&xid.pid)) {
-            let who = if xid.number == XID_MEMORY {
+        let servers: Vec<u32> = states.iter().map(|(pid, ..)| *pid).collect();
+        let is_ours = |pid: &u32| shared.clients.contains(pid) || servers.contains(pid);
+        for xid in news.iter().filter(|xid| is_ours(&xid.pid)) {
+            let who = if xid.number == XID_MEMORY && !servers.contains(&xid.pid) {
                 format!("client {}", xid.pid)
             } else {
                 "a client".to_owned()

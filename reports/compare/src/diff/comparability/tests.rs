@@ -22,6 +22,7 @@ fn side(facts: &[&[(&str, &str)]]) -> Vec<Session> {
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),
         losses: Vec::new(),
+        is_doubtful: false,
     };
     facts.iter().map(session).collect()
 }

@@ -14,7 +14,7 @@ use gpubench_virtual_gpu_model::state::{Head, State};
 
 use crate::mps_support::mechanisms::Mechanism;
 use crate::mps_support::sharing::{SharedDevice, Sharing, borrowed};
-use crate::mps_support::{Client, Error, Stage, eventually, quiet, scene};
+use crate::mps_support::{Client, Error, Stage, eventually, scene, sparing};
 use table::{Kills, UNDER_HAMI, kills};
 
 /// Minimum number of kills over all mechanisms.
@@ -75,7 +75,7 @@ fn every_mechanism_has_kills_and_there_are_500_in_all() {
 /// A machine on which calls do not contend for the driver's lock, so that clients die at work and
 /// not in a queue for their context.
 fn prompt() -> Result<Machine, Error> {
-    let mut machine = quiet("hopper")?;
+    let mut machine = sparing("hopper")?;
     machine.host.lock_share = 0.0;
     Ok(machine)
 }

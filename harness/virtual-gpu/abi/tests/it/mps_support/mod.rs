@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::faults::{FaultRow, Under};
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 use gpubench_virtual_gpu_vendor_tools::nvidia_cuda_mps::{self, Programs};
 
@@ -104,6 +105,16 @@ pub fn scenes(
 pub fn quiet(name: &str) -> Result<Machine, Error> {
     let mut machine = Machine::load(name)?;
     machine.noise = Noise::default();
+    Ok(machine)
+}
+
+/// A machine without noise on which the end of an MPS client harms no other client. The documented
+/// table assumes the worst there.
+pub fn sparing(name: &str) -> Result<Machine, Error> {
+    let mut machine = quiet(name)?;
+    let is_end = |row: &FaultRow| row.faults.iter().any(|fault| fault == "sigkill");
+    let rows = &mut machine.faults.rows;
+    rows.retain(|row| row.under != Some(Under::Mps) || !is_end(row));
     Ok(machine)
 }
 

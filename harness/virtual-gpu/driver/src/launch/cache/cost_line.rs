@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cost::Cost;
-use gpubench_virtual_gpu_model::state::RESOURCES;
+use gpubench_virtual_gpu_model::state::{InFlight, RESOURCES};
 
 /// One line: a cost, and which of the pointees are read and written.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,10 +19,13 @@ impl Line {
         let cost = &self.cost;
         // The bits of the time, so that the same value is read back.
         let mut out = format!(
-            "{} {} {} {}",
+            "{} {} {} {} {} {} {}",
             cost.alone_ns.to_bits(),
             cost.power_mw,
             cost.sms,
+            cost.in_flight.dram,
+            cost.in_flight.l2,
+            u8::from(cost.blocks_wait),
             u8::from(self.by_clock)
         );
         let numbers = |out: &mut String, all: &mut dyn Iterator<Item = u64>| {
@@ -49,7 +52,8 @@ impl Line {
         let mut next = || words.next()?.parse::<u64>().ok();
         let alone_ns = f64::from_bits(next()?);
         let (power_mw, sms) = (next()?.try_into().ok()?, next()?.try_into().ok()?);
-        let by_clock = next()? == 1;
+        let (dram, l2) = (next()?.try_into().ok()?, next()?.try_into().ok()?);
+        let (blocks_wait, by_clock) = (next()? == 1, next()? == 1);
         let mut demand = [0; RESOURCES];
         for share in &mut demand {
             *share = next()?.try_into().ok()?;
@@ -68,6 +72,8 @@ impl Line {
                 demand,
                 power_mw,
                 sms,
+                in_flight: InFlight { dram, l2 },
+                blocks_wait,
             },
             by_clock,
             reads,

@@ -138,7 +138,7 @@ mod tests {
     use super::{CostCache, Line, PortableLaunch};
     use crate::cost::Cost;
     use crate::launch::outcome::Outcome;
-    use gpubench_virtual_gpu_model::state::RESOURCES;
+    use gpubench_virtual_gpu_model::state::{InFlight, RESOURCES};
 
     fn outcome(alone_ns: f64) -> Outcome {
         Outcome {
@@ -147,6 +147,8 @@ mod tests {
                 demand: std::array::from_fn(|at| at as u32 * 7),
                 power_mw: 55_000,
                 sms: 132,
+                in_flight: InFlight { dram: 7, l2: 9 },
+                blocks_wait: true,
             },
             by_clock: true,
             reads: vec![0x7000, 0x9000],

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use super::clocking::Clocking;
 use super::execute;
 use super::kernel::kernel_of;
-use super::outcome::{Fault, Outcome};
+use super::outcome::Outcome;
 use super::request::Key;
 use super::state::LaunchProfile;
 use super::write_guard::WriteGuard;
@@ -38,6 +38,7 @@ use crate::code::Code;
 use crate::entries::FunctionEntry;
 use crate::process::Process;
 use costs::PortableLaunch;
+use gpubench_virtual_gpu_model::state::Cause;
 use portable::portable;
 
 /// The profile of an identical launch, if executing it again is not needed. Its effect on memory
@@ -51,7 +52,7 @@ pub(super) fn execute(
     process: &Process,
     function: &FunctionEntry,
     key: &Key,
-) -> Result<(Arc<LaunchProfile>, Option<Fault>), Code> {
+) -> Result<(Arc<LaunchProfile>, Option<Cause>), Code> {
     let properties = kernel_of(function)?.properties;
     let launch = portable(process, function, key)?;
     let recording = effects::record(process, key, &launch.pointees, &properties);
@@ -59,7 +60,7 @@ pub(super) fn execute(
         let _writing = WriteGuard::begin(process);
         cost_or_execute(process, function, key, &launch)?
     };
-    let fault = outcome.fault.clone();
+    let fault = outcome.fault;
     let profile = profile::keep(process, key, launch.pointees, outcome);
     if let Some(recording) = recording {
         effects::keep(process, key, recording, &profile);

@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::entries::FunctionEntry;
 use crate::launch::kernel::kernel_of;
 use crate::launch::request::Key;
+use crate::launch::sampling::Extent;
 use crate::process::Process;
 
 /// The key of a launch without addresses.
@@ -20,6 +21,8 @@ pub fn portable(
         hasher.update(&number.to_le_bytes());
     };
     word(key.hash);
+    // A process that reads results must not find the sample of one that reads none.
+    word(u64::from(Extent::of(process) == Extent::Full));
     let shape = key.grid.iter().chain(&key.block).chain([&key.shared_bytes]);
     shape.for_each(|&side| word(u64::from(side)));
     word(u64::from(part.sm_first));

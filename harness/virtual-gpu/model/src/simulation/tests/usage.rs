@@ -1,11 +1,10 @@
 //! Counters, levels of time slices, and the contents of Xids and accounts.
 
-use super::super::fault::log;
 use super::super::samples::READING_NS;
 use super::{Op, RULES, device, drain, kernel, record, run_until, submit};
 use crate::memory::note_peak;
 use crate::state::{
-    ComputeEngine, Filled, GpuInstance, ONE, Resource, SAMPLES, State, WHOLE, leave_account,
+    ComputeEngine, Filled, GpuInstance, ONE, Resource, SAMPLES, State, WHOLE, Xid, leave_account,
 };
 
 #[test]
@@ -52,7 +51,11 @@ fn time_slices_have_the_length_of_their_level() {
 #[test]
 fn an_xid_names_its_instance() {
     let (mut state, _) = device(&[0, 1]);
-    log(&mut state, 0, 13, 719);
+    let log = |state: &mut State, context, number| {
+        let xid = Xid::of_context(state, context, 719);
+        state.log_xid(Xid { number, ..xid });
+    };
+    log(&mut state, 0, 13);
     state.instances.rows[1] = GpuInstance {
         live: true,
         id: 5,
@@ -65,7 +68,7 @@ fn an_xid_names_its_instance() {
         ..Default::default()
     };
     state.contexts.rows[1].engine = 1;
-    log(&mut state, 1, 31, 700);
+    log(&mut state, 1, 31);
     let named = |at: usize| (state.xids.rows[at].number, state.xids.rows[at].instance);
     assert_eq!((named(0), named(1)), ((13, None), (31, Some((5, 2)))));
 }

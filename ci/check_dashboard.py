@@ -1,0 +1,167 @@
+"""Checks ci/grafana against programs of others, with the record of an H100.
+
+    python3 ci/check_dashboard.py GPUBENCH
+
+promtool checks the metrics, the rules and their tests. Prometheus scrapes the metrics through the
+node exporter's textfile collector, answers which row has the worst retention as the record does,
+runs every query of the dashboard, and raises the alert of a night that is missing. The programs are
+those of ci/install-prometheus.sh, and both servers are stopped again.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GRAFANA = ROOT / "ci" / "grafana"
+RECORD = ROOT / "reports" / "examples" / "h100_580.159.04_matrix"
+PROGRAMS = ROOT / "target" / "prometheus"
+LIMIT_S = 60
+# The age at which a night is missing, and more.
+OLD_S = 48 * 3600
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ran(*command, **more):
+    """Runs a command, which must end with 0; returns what it printed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    assert done.returncode == 0, f"{command}: {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def until(what, condition):
+    """Waits for a condition and returns its value."""
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.5)
+    raise AssertionError(f"not within {LIMIT_S} s: {what}")
+
+
+class Prometheus:
+    """A Prometheus that scrapes a node exporter, both on free ports of this host."""
+
+    def __init__(self, folder):
+        self.textfiles = folder / "textfiles"
+        self.textfiles.mkdir()
+        exporter, self.port = free_port(), free_port()
+        (folder / "prometheus.yml").write_text(
+            json.dumps({  # YAML holds JSON.
+                "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                "rule_files": [str(GRAFANA / "alerts.yml")],
+                "scrape_configs": [
+                    {"job_name": "node", "static_configs": [
+                        {"targets": [f"127.0.0.1:{exporter}"], "labels": {"instance": "n1"}}]}],
+            }))
+        log = open(folder / "log.txt", "w", encoding="utf-8")
+        self.servers = [
+            subprocess.Popen(command, stdout=log, stderr=log) for command in (
+                [PROGRAMS / "prometheus-node-exporter", "--collector.disable-defaults",
+                 "--collector.textfile", f"--collector.textfile.directory={self.textfiles}",
+                 f"--web.listen-address=127.0.0.1:{exporter}"],
+                [PROGRAMS / "prometheus", f"--config.file={folder / 'prometheus.yml'}",
+                 f"--storage.tsdb.path={folder / 'data'}",
+                 f"--web.listen-address=127.0.0.1:{self.port}"])]
+
+    def stop(self):
+        for server in self.servers:
+            server.terminate()
+        for server in self.servers:
+            server.wait(timeout=30)
+
+    def api(self, path, **parameters):
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+        except OSError:
+            return None
+
+    def query(self, text):
+        data = self.api("query", query=text)
+        return data and data["result"]
+
+
+def worst_row(record):
+    """Variant, axis and retention of the worst row of a record.
+
+    >>> rows = [{"variant": "a", "axis": "x", "retention": {"value": 0.5}},
+    ...         {"variant": "b", "axis": "y", "retention": {"value": 0.25}},
+    ...         {"variant": "c", "axis": "z", "retention": None}]
+    >>> worst_row({"matrix": rows})
+    ('b', 'y', 0.25)
+    """
+    rows = [row for row in record["matrix"] if row.get("retention")]
+    row = min(rows, key=lambda row: row["retention"]["value"])
+    return row["variant"], row["axis"], row["retention"]["value"]
+
+
+def queries(dashboard):
+    """Every query of a dashboard, with its variables replaced by everything."""
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            text = target["expr"].replace("$instance", ".*").replace("$variant", ".*")
+            assert "$" not in text, f"{panel['title']}: {text} has an unknown variable"
+            yield panel["title"], text
+
+
+def check(gpubench, folder):
+    metrics = folder / "gpubench.prom"
+    ran(gpubench, "report", RECORD, "--format=openmetrics", "--output", metrics)
+    with open(metrics, encoding="utf-8") as text:
+        ran(PROGRAMS / "promtool", "check", "metrics", stdin=text)
+    ran(PROGRAMS / "promtool", "check", "rules", GRAFANA / "alerts.yml")
+    ran(PROGRAMS / "promtool", "test", "rules", GRAFANA / "alerts_test.yml")
+    print("dashboard: promtool accepts metrics, rules and their tests")
+
+    server = Prometheus(folder)
+    try:
+        os.replace(metrics, server.textfiles / "gpubench.prom")
+        worst = "bottomk(1, gpubench_retention_ratio)"
+        [found] = until("Prometheus answers", lambda: server.query(worst))
+        labels, value = found["metric"], float(found["value"][1])
+        record = json.loads(ran(gpubench, "report", RECORD, "--format=json"))
+        assert (labels["variant"], labels["axis"], value) == worst_row(record), found
+        print(f"dashboard: worst retention {value:.3f}: {labels['variant']} {labels['axis']} "
+              f"{labels.get('sub_axis', '')}")
+        dashboard = json.loads((GRAFANA / "dashboard.json").read_text())
+        count = 0
+        for title, text in queries(dashboard):
+            assert server.query(text), f"{title}: {text} finds nothing"
+            count += 1
+        print(f"dashboard: {count} queries of {len(dashboard['panels'])} panels find series")
+        alerts = lambda: {one["labels"]["alertname"] for one in server.api("alerts")["alerts"]}
+        assert not alerts(), f"{alerts()} for a night of today"
+        aged = time.time() - OLD_S
+        os.utime(server.textfiles / "gpubench.prom", (aged, aged))
+        until("the alert of a missing night", lambda: "GpubenchNightMissing" in alerts())
+        rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
+        assert [rule["health"] for rule in rules] == ["ok", "ok"], rules
+        print("dashboard: the alert of a missing night is raised, and both rules are evaluated")
+    finally:
+        server.stop()
+
+
+def main(gpubench):
+    with tempfile.TemporaryDirectory() as folder:
+        check(gpubench, Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Creates target/prometheus: prometheus, promtool and the node exporter of Debian's packages,
+# unpacked and not installed. Needs apt.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+home="$root/target/prometheus"
+programs="prometheus promtool prometheus-node-exporter"
+missing=
+for program in $programs; do [ -x "$home/$program" ] || missing=yes; done
+[ -n "$missing" ] || exit 0
+mkdir -p "$home"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+apt-get download -qq prometheus prometheus-node-exporter
+for package in *.deb; do dpkg-deb -x "$package" .; done
+for program in $programs; do mv "usr/bin/$program" "$home/$program"; done
+"$home/promtool" --version | head -n 1

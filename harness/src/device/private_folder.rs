@@ -1,0 +1,161 @@
+//! Folders that one process makes, only its user can read, and that end with it.
+//!
+//! The process keeps a lock on the folder. One without a lock is of a dead process, and the guard
+//! process, `gpubench cleanup` or the next process removes it. Containers that share a parent
+//! folder have process ids of their own, so only the lock decides.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use tempfile::TempDir;
+
+/// A file that marks a folder to keep when the process that made it ends.
+const KEPT: &str = "kept";
+/// A file that gpubench 0.1 locked instead of the folder.
+const ALIVE: &str = "alive";
+/// Beginning of the names of those in the temporary folder.
+const TEMPORARY: &str = "gpubench-private-";
+/// Attempts to make a folder: another process may take a new one for a dead one before its lock.
+const ATTEMPTS: u32 = 100;
+
+/// A folder that is removed when dropped, and after the death of this process.
+#[derive(Debug)]
+pub struct PrivateFolder {
+    root: TempDir,
+    _lock: File,
+}
+
+impl PrivateFolder {
+    /// Makes a folder in `parent` whose name begins with `prefix`.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn make_in(parent: &Path, prefix: &str) -> std::io::Result<Self> {
+        for _ in 0..ATTEMPTS {
+            let root = tempfile::Builder::new()
+                .prefix(prefix)
+                .permissions(Permissions::from_mode(0o700))
+                .tempdir_in(parent)?;
+            if let Ok(lock) = open(root.path())
+                && lock.try_lock().is_ok()
+                && is_same(&lock, root.path())
+            {
+                return Ok(Self { root, _lock: lock });
+            }
+        }
+        let path = parent.display();
+        Err(std::io::Error::other(format!("no folder stays in {path}")))
+    }
+
+    /// Makes a folder in the temporary folder.
+    ///
+    /// # Errors
+    /// As [`PrivateFolder::make_in`].
+    pub fn temporary() -> std::io::Result<Self> {
+        Self::make_in(&std::env::temp_dir(), TEMPORARY)
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Keeps it when this process ends. Returns its path.
+    ///
+    /// # Errors
+    /// When it cannot be marked.
+    pub fn keep(self) -> std::io::Result<PathBuf> {
+        std::fs::write(self.root.path().join(KEPT), b"")?;
+        Ok(self.root.keep())
+    }
+}
+
+/// Whether the process that made this folder has ended without keeping it.
+#[must_use]
+pub fn is_dead(root: &Path) -> bool {
+    let Ok(folder) = open(root) else {
+        return !root.exists();
+    };
+    let is_free = |file: File| file.try_lock().is_ok();
+    let by_older = || !File::open(root.join(ALIVE)).is_ok_and(|file| !is_free(file));
+    !root.join(KEPT).exists() && by_older() && is_free(folder)
+}
+
+/// Removes the folders of dead processes of this user whose names begin with `prefix`. Returns
+/// their paths.
+pub fn remove_dead(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let dead = named.map(|entry| entry.path()).filter(|path| is_dead(path));
+    // Another process may remove the same folder at this time.
+    dead.filter(|path| std::fs::remove_dir_all(path).is_ok())
+        .collect()
+}
+
+/// Removes those of dead processes of this user in the temporary folder. Returns their paths.
+pub fn remove_dead_temporary() -> Vec<PathBuf> {
+    remove_dead(&std::env::temp_dir(), TEMPORARY)
+}
+
+/// Opens a folder of this user, and no link.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    if folder.metadata()?.uid() == rustix::process::geteuid().as_raw() {
+        return Ok(folder);
+    }
+    Err(std::io::Error::other("it belongs to another user"))
+}
+
+/// Whether the path still names this folder.
+fn is_same(folder: &File, path: &Path) -> bool {
+    let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+    let (held, named) = (folder.metadata().map(id), path.metadata().map(id));
+    held.is_ok_and(|held| named.is_ok_and(|named| held == named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PrivateFolder, is_dead, remove_dead};
+
+    #[test]
+    fn only_the_folders_of_dead_processes_are_removed() -> std::io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let alive = PrivateFolder::make_in(parent.path(), "x-")?;
+        let kept = PrivateFolder::make_in(parent.path(), "x-")?.keep()?;
+        // A folder that is not locked is of a process that was killed.
+        let dead = parent.path().join("x-dead");
+        let other = parent.path().join("other");
+        for folder in [&dead, &other] {
+            std::fs::create_dir(folder)?;
+        }
+        let link = parent.path().join("x-link");
+        std::os::unix::fs::symlink(&other, &link)?;
+        assert!(is_dead(&dead) && !is_dead(alive.path()) && !is_dead(&kept));
+        assert_eq!(remove_dead(parent.path(), "x-"), [dead]);
+        assert!(alive.path().is_dir() && kept.is_dir() && link.exists() && other.is_dir());
+        let path = alive.path().to_path_buf();
+        drop(alive);
+        assert!(!path.exists() && is_dead(&path));
+        Ok(())
+    }
+
+    #[test]
+    fn a_folder_that_an_older_version_locks_by_a_file_is_alive() -> std::io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let root = parent.path().join("x-old");
+        std::fs::create_dir(&root)?;
+        let alive = std::fs::File::create(root.join("alive"))?;
+        alive.lock()?;
+        assert!(!is_dead(&root));
+        drop(alive);
+        assert!(is_dead(&root));
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! Undoes what dead runs left on this host: the guard process for its own run, a new run before it
+//! begins, and `gpubench cleanup`.
+//!
+//! Processes and folders of a dead run are its own and are always removed. Device settings are
+//! restored from the journals. Whoever undoes a journal holds its lock, and takes the lock of the
+//! GPU before it touches the device.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpubench_virtual_gpu::session::ENV;
+
+use super::expected;
+use crate::device::lock::{GpuLock, LockError};
+use crate::device::nvml::DeviceKey;
+use crate::device::private_folder::remove_dead_temporary;
+use crate::device::virtual_gpu::remove_leftovers;
+use crate::device::{Nvml, VirtualGpu};
+use crate::error::ExpectedError;
+use crate::mechanism::host::{
+    Haste, Journal, Kind, Leftover, Life, RealHost, Recovered, Recovery, RunId, When,
+    end_run_processes, leftovers, recover, state_dir,
+};
+
+/// How long the guard process tries to get the lock of the GPU from a new run, which undoes the
+/// journal itself once it has the lock.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+const STEP: Duration = Duration::from_millis(50);
+
+/// What was undone.
+#[derive(Debug, Default)]
+pub struct UndoReport {
+    /// What was undone or left alone, one line for each run or change.
+    pub lines: Vec<String>,
+    /// Device settings that could not be restored, one line each.
+    pub unrestored: Vec<String>,
+    /// Folders and daemons that could not be removed, one line each.
+    pub remaining: Vec<String>,
+}
+
+impl UndoReport {
+    fn add(&mut self, left: &Leftover, recovered: &Recovered) {
+        let gpu = &left.gpu;
+        let undone = recovered.undone.iter();
+        self.lines
+            .extend(undone.map(|change| format!("{gpu}: undone: {}", change.describe())));
+        let alone = recovered.left_alone.iter();
+        self.lines.extend(alone.map(|why| format!("{gpu}: {why}")));
+        for (change, why) in &recovered.failed {
+            let line = format!("{gpu}: {why}");
+            if change.is_of_device() {
+                self.unrestored.push(line);
+            } else {
+                self.remaining.push(line);
+            }
+        }
+    }
+
+    /// Ends the processes of dead runs that no journal names.
+    fn end_processes(&mut self) -> Result<(), ExpectedError> {
+        let own = RunId::own().map_err(|error| ExpectedError::Internal {
+            what: format!("the identity of this process cannot be read: {error}"),
+        })?;
+        let is_dead = |run: &RunId| run.life(&own) == Life::Ended;
+        let processes = end_run_processes(Kind::All, is_dead);
+        if processes > 0 {
+            let noun = if processes == 1 {
+                "process"
+            } else {
+                "processes"
+            };
+            self.lines
+                .push(format!("ended {processes} {noun} of dead runs"));
+        }
+        Ok(())
+    }
+}
+
+/// Ends what a dead run left and restores the device: the work of the guard process. Errors stay in
+/// the journal, as no one reads this process's output.
+pub fn after_death(dead: &RunId) {
+    // Daemons and servers end by a command while their folders exist.
+    end_run_processes(Kind::ExceptMps, |run| run == dead);
+    if let Ok(dir) = state_dir() {
+        let is_its = |left: &Leftover| left.run.as_ref() == Some(dead);
+        // A new run can hold the GPU already; it waits for the journal and undoes it.
+        for _ in 0..LOCK_LIMIT.as_millis() / STEP.as_millis() {
+            let Ok(left) = leftovers(&dir, None, &is_its) else {
+                break;
+            };
+            let undone = left
+                .into_iter()
+                .map(|(journal, left)| undo(journal, &left, By::Guard));
+            let undone: Vec<_> = undone.collect();
+            if !undone
+                .iter()
+                .any(|ended| matches!(ended, Err(Refused::Held(_))))
+            {
+                break;
+            }
+            std::thread::sleep(STEP);
+        }
+    }
+    end_run_processes(Kind::All, |run| run == dead);
+    remove_dead_folders();
+}
+
+/// Undoes what dead runs left on the device of a new run, whose lock this process holds, and on
+/// virtual devices that are gone. Returns one line if there was anything.
+///
+/// # Errors
+/// When a device setting cannot be restored.
+pub fn before_run(
+    dir: &Path,
+    gpu: &str,
+    virtual_device: Option<&Path>,
+) -> Result<Vec<String>, ExpectedError> {
+    let is_ours =
+        |left: &Leftover| left.gpu == gpu && left.virtual_device.as_deref() == virtual_device;
+    let mut undone = undo_all(
+        dir,
+        Some(gpu),
+        &|left| is_ours(left) || is_on_gone_device(left),
+        By::Run,
+    )?;
+    undone.end_processes()?;
+    remove_dead_folders();
+    if !undone.unrestored.is_empty() {
+        let what = undone.unrestored.join("; ");
+        return Err(ExpectedError::NotRestored {
+            what: format!("a run that died left {what}"),
+        });
+    }
+    let parts = [undone.lines, undone.remaining].concat();
+    let note = (!parts.is_empty()).then(|| format!("what a dead run left: {}", parts.join("; ")));
+    Ok(note.into_iter().collect())
+}
+
+/// Whether the journal of a dead run names a GPU.
+///
+/// # Errors
+/// When a journal cannot be read.
+pub fn has_journal(dir: &Path, gpu: &str) -> Result<bool, ExpectedError> {
+    let left = leftovers(dir, Some(gpu), &|left| left.gpu == gpu);
+    Ok(!left.map_err(expected::from_journal)?.is_empty())
+}
+
+/// Undoes what dead runs left, those with a wanted journal and all private things.
+///
+/// # Errors
+/// When a journal cannot be read or written.
+pub fn clean_up(
+    dir: &Path,
+    is_wanted: &dyn Fn(&Leftover) -> bool,
+) -> Result<UndoReport, ExpectedError> {
+    let mut undone = undo_all(dir, None, is_wanted, By::Cleanup)?;
+    undone.end_processes()?;
+    let folders = remove_dead_folders().into_iter();
+    let line = |folder: PathBuf| format!("removed {}", folder.display());
+    undone.lines.extend(folders.map(line));
+    Ok(undone)
+}
+
+/// Removes the folders of dead processes. Returns their paths.
+fn remove_dead_folders() -> Vec<PathBuf> {
+    [remove_leftovers(), remove_dead_temporary()].concat()
+}
+
+/// Whether the device of a run was virtual and is gone.
+fn is_on_gone_device(left: &Leftover) -> bool {
+    let device = left.virtual_device.as_deref();
+    device.is_some_and(VirtualGpu::is_gone)
+}
+
+fn undo_all(
+    dir: &Path,
+    gpu: Option<&str>,
+    is_wanted: &dyn Fn(&Leftover) -> bool,
+    by: By,
+) -> Result<UndoReport, ExpectedError> {
+    let mut all = UndoReport::default();
+    for (journal, left) in leftovers(dir, gpu, is_wanted).map_err(expected::from_journal)? {
+        match undo(journal, &left, by) {
+            Ok(recovered) => all.add(&left, &recovered),
+            Err(Refused::Held(why) | Refused::Other(why)) => {
+                let settings: Vec<String> =
+                    left.changes.iter().map(|(_, c)| c.describe()).collect();
+                let settings = settings.join(", ");
+                all.unrestored
+                    .push(format!("{}: {settings}: {why}", left.gpu));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Who undoes a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The guard process of the run, right after its death.
+    Guard,
+    /// A new run that holds the lock of the device.
+    Run,
+    /// `gpubench cleanup`.
+    Cleanup,
+}
+
+/// Why a journal was not begun to be undone.
+enum Refused {
+    /// Another run has the device.
+    Held(String),
+    /// There is no access to the device, or the journal cannot be written.
+    Other(String),
+}
+
+/// Undoes the changes of a journal, and deletes it if all are undone.
+fn undo(journal: Journal, left: &Leftover, by: By) -> Result<Recovered, Refused> {
+    let other = |error: &dyn std::fmt::Display| Refused::Other(error.to_string());
+    if let Some(dead) = &left.run {
+        end_run_processes(Kind::ExceptMps, |run| run == dead);
+    }
+    let haste = match by {
+        By::Guard => Haste::Hurried,
+        By::Run | By::Cleanup => Haste::Patient,
+    };
+    if is_on_gone_device(left) {
+        let host = RealHost::without_device().with(haste);
+        return recover(&host, journal, left, Recovery::WithoutDevice).map_err(|e| other(&e));
+    }
+    let _lock = match by {
+        By::Run => None,
+        By::Guard | By::Cleanup => Some(lock(left)?),
+    };
+    let nvml = Nvml::open(None, &DeviceKey::Uuid(left.gpu.clone())).map_err(|error| {
+        let folder = left.virtual_device.as_ref();
+        let its_folder = folder.map(|folder| format!(" (its {ENV} is {})", folder.display()));
+        Refused::Other(format!("{error}{}", its_folder.unwrap_or_default()))
+    })?;
+    let host = RealHost::new(Arc::new(nvml)).with(haste);
+    let when = match (by, left.run.as_ref().zip(RunId::own().ok())) {
+        (_, Some((run, own))) if run.life(&own) == Life::EarlierBoot => When::AfterReboot,
+        (By::Guard, _) => When::InRun,
+        (By::Run | By::Cleanup, _) => When::Later,
+    };
+    recover(&host, journal, left, Recovery::Whole(when)).map_err(|error| other(&error))
+}
+
+/// Takes the lock of the GPU, so that no run starts meanwhile.
+fn lock(left: &Leftover) -> Result<GpuLock, Refused> {
+    let taken = match &left.virtual_device {
+        Some(folder) => GpuLock::take_in(folder, &left.gpu),
+        None => GpuLock::take(&left.gpu),
+    };
+    taken.map_err(|error| match error {
+        LockError::Held { .. } => Refused::Held(error.to_string()),
+        LockError::Io { .. } => Refused::Other(error.to_string()),
+    })
+}

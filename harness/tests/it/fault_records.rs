@@ -1,0 +1,213 @@
+//! The machine `h100-80` answers faults as an H100 did: its fault table against the two records of
+//! fault trials, then the same trials on the virtual GPU against them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::support::{Error, TestResult, machine_text, record, run_matrix};
+use gpubench_record::{FaultResult, Harm, Outcome, ProbeFound, RunRecord};
+use gpubench_reports::store::Record;
+use gpubench_virtual_gpu::machine::Machine;
+use gpubench_virtual_gpu::machine::faults::{FaultRow, Named, Other, Reply, Under};
+
+const RECORDS: [(Under, &str); 2] = [
+    (Under::TimeSlicing, "h100_580.159.04_faults-time-slicing"),
+    (Under::Mps, "h100_580.159.04_faults-mps"),
+];
+
+/// As in the records: one victim beside the injector, requests of 1 ms, one trial of each fault.
+const PROFILE: &str = concat!(
+    "tenants = 2\n",
+    include_str!("data/short.toml"),
+    "[faults]\ntrials = 1\n"
+);
+
+/// Faults whose answer in the records took the time of driver calls, which no table holds.
+const CALLS: [&str; 4] = ["empty-launch", "bad-launch", "double-free", "oom"];
+
+/// A published record.
+fn example(name: &str) -> Result<RunRecord, Error> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
+    Ok(Record::open(&root.join(name))?.run().clone())
+}
+
+/// The last process of a trial is the injector, the only victim the first.
+fn victim(trial: &FaultResult) -> Result<(Harm, Option<i32>), Error> {
+    let victim = trial.victims.first().ok_or("a victim")?;
+    Ok((victim.harm, victim.code))
+}
+
+fn log(trial: &FaultResult) -> Vec<u32> {
+    let lines = trial.observed.xid_lines.iter().flatten();
+    lines.map(|line| line.number).collect()
+}
+
+/// What the injector got, in the words of a table.
+fn own(trial: &FaultResult) -> Reply {
+    let injector = &trial.observed.injector;
+    match (injector.code, injector.ended.as_deref()) {
+        (Some(code), _) => Reply::Code(code),
+        (None, Some(ended)) if ended.contains("did not answer") => Reply::Other(Other::Silent),
+        (None, Some(_)) => Reply::Other(Other::Ended),
+        (None, None) => Reply::Other(Other::Well),
+    }
+}
+
+fn peer(trial: &FaultResult) -> Result<Reply, Error> {
+    Ok(match victim(trial)? {
+        (_, Some(code)) => Reply::Code(code),
+        (Harm::Dead, None) => Reply::Other(Other::Ended),
+        (_, None) => Reply::Other(Other::Well),
+    })
+}
+
+/// Whether the Xids of a trial name a server of the mechanism.
+fn names_server(trial: &FaultResult) -> bool {
+    let lines = trial.observed.xid_lines.iter().flatten();
+    lines.into_iter().any(|line| {
+        let ours = line.ours.iter().flatten();
+        ours.into_iter().any(|name| name == "service")
+    })
+}
+
+/// Whether a time lies between the 5 % and the 95 % point of a row.
+fn is_usual(row: &FaultRow, ns: u64) -> bool {
+    let ms = ns as f64 / 1e6;
+    row.noticed_ms
+        .is_some_and(|[low, _, high]| (low..=high).contains(&ms))
+}
+
+/// What differs between a trial of a record and the row of the table.
+fn differences(trial: &FaultResult, row: &FaultRow) -> Result<Vec<String>, Error> {
+    let observed = &trial.observed;
+    let logged = [&row.log_before[..], &row.xids].concat();
+    let named = if names_server(trial) {
+        Named::Server
+    } else {
+        Named::Culprit
+    };
+    let refused = observed.new_client.and_then(|client| client.refused_with);
+    let fault = &*trial.planned.fault;
+    let is_late = !CALLS.contains(&fault);
+    let noticed = trial.detected_after_ns.filter(|_| is_late);
+    let checks = [
+        ("own", own(trial) == row.own),
+        ("peer", peer(trial)? == row.peer),
+        ("xids", observed.xids.as_deref() == Some(&row.xids[..])),
+        ("log", log(trial) == logged),
+        ("names", named == row.names),
+        ("new client", refused.is_some() == row.refuses_new_clients),
+        ("noticed", noticed.is_none_or(|ns| is_usual(row, ns))),
+    ];
+    let wrong = checks.iter().filter(|(_, right)| !right);
+    Ok(wrong.map(|(what, _)| format!("{fault}: {what}")).collect())
+}
+
+#[test]
+fn the_table_of_h100_80_is_what_the_records_say() -> TestResult {
+    let machine = Machine::load("h100-80")?;
+    let of = machine.faults.measured.as_ref().ok_or("measured rows")?;
+    let names = RECORDS.map(|(_, name)| name.to_owned());
+    assert_eq!(of.records, names);
+    let mut rows = 0;
+    for (under, name) in RECORDS {
+        let record = example(name)?;
+        assert_eq!(of.device, record.device.name);
+        assert_eq!(record.device.driver, of.driver);
+        assert!(record.provenance.started_at.starts_with(&of.date));
+        for trial in &record.fault_trials {
+            let row = machine.fault_row(&trial.planned.fault, under);
+            let row = row.filter(|row| row.evidence.is_none());
+            let row = row.ok_or_else(|| format!("{}: no row", trial.planned.id))?;
+            assert_eq!(differences(trial, row)?, Vec::<String>::new());
+            rows += 1;
+        }
+    }
+    assert_eq!(rows, 45, "rows of both records");
+    Ok(())
+}
+
+#[test]
+fn fault_trials_on_h100_80_end_as_in_the_records() -> TestResult {
+    let machine = Machine::load("h100-80")?;
+    let dir = tempfile::tempdir()?;
+    let more = ["--mechanism=exclusive,time-slicing,mps", "--faults"];
+    let text = machine_text("h100-80")?;
+    let done = run_matrix(dir.path(), "virtual", text, PROFILE, &more)?.ended_with(0)?;
+    let here = record(&dir.path().join("virtual"))?;
+    let (mut rows, mut answers, mut late, mut usual) = (0, Vec::new(), 0, 0);
+    for (under, name) in RECORDS {
+        let real = example(name)?;
+        let mut modelled: BTreeMap<&str, &FaultResult> = BTreeMap::new();
+        for trial in &here.fault_trials {
+            if trial.planned.mechanism == under.as_str() {
+                modelled.insert(&trial.planned.fault, trial);
+            }
+        }
+        assert_eq!(modelled.len(), real.fault_trials.len(), "{}", done.stderr);
+        for real in &real.fault_trials {
+            let fault = &*real.planned.fault;
+            let modelled = modelled[fault];
+            let what = format!("{fault} under {}", under.as_str());
+            assert_eq!(end(modelled)?, end(real)?, "{what}");
+            rows += 1;
+            if code_and_xids(modelled)? != code_and_xids(real)? {
+                answers.push(what);
+            }
+            let row = machine.fault_row(fault, under).ok_or("a row")?;
+            if let Some(ns) = modelled.detected_after_ns
+                && row.noticed_ms.is_some()
+            {
+                late += 1;
+                usual += u32::from(is_usual(row, ns));
+            }
+        }
+    }
+    // The model has no call that waits forever for a killed server.
+    let silent = ["mps-server-kill under mps", "mps-daemon-kill under mps"];
+    assert_eq!(answers, silent);
+    assert!(answers.len() * 10 <= rows, "{answers:?} of {rows}");
+    // One in ten times lies outside the points.
+    assert!(late >= 14 && usual * 10 >= late * 7, "{usual} of {late}");
+    Ok(())
+}
+
+/// The outcome of a trial and of its victim, and how a new client was received.
+fn end(trial: &FaultResult) -> Result<(Outcome, Harm, Option<i32>, u32), Error> {
+    let client = trial.observed.new_client.ok_or("a new client")?;
+    let refused = client.refused_with;
+    Ok((
+        trial.outcome.clone(),
+        victim(trial)?.0,
+        refused,
+        client.tries,
+    ))
+}
+
+/// What a driver answered.
+type Answered = (Reply, Reply, Vec<u32>, Vec<u32>, bool);
+
+/// The codes of injector and victim, the Xids of NVML and of the log, and whom they name.
+fn code_and_xids(trial: &FaultResult) -> Result<Answered, Error> {
+    let xids = trial.observed.xids.clone().unwrap_or_default();
+    Ok((
+        own(trial),
+        peer(trial)?,
+        xids,
+        log(trial),
+        names_server(trial),
+    ))
+}
+
+#[test]
+fn h100_80_clears_memory_as_the_probes_found_it() -> TestResult {
+    let record = example("h100_580.159.04_probes")?;
+    let found = record.probes.iter().filter_map(|probe| match &probe.found {
+        ProbeFound::Residue { marked, stale, .. } => Some((*marked, *stale)),
+        _ => None,
+    });
+    assert_eq!(found.collect::<Vec<_>>(), [(17_476, 0); 2]);
+    let machine = Machine::load("h100-80")?;
+    assert!(machine.memory.scrub);
+    Ok(())
+}

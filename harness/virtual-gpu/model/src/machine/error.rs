@@ -1,0 +1,79 @@
+//! Errors of machine files: what is wrong, where, and what is accepted.
+
+use serde::de::DeserializeOwned;
+
+/// A machine file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No built-in machine and no file of that name.
+    #[error("unknown virtual machine {name:?} (known: {known}; or the path of a machine file)")]
+    Unknown {
+        /// Name or path in the request.
+        name: String,
+        /// Names of the built-in machines.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("machine file {path}: {source}")]
+    Read {
+        /// Path of the file.
+        path: String,
+        /// Error of the system.
+        source: std::io::Error,
+    },
+    /// The text is not a machine file.
+    #[error("machine file {path}: {message}")]
+    Parse {
+        /// Path of the file.
+        path: String,
+        /// The parser's message, on one line.
+        message: String,
+    },
+    /// A value outside its accepted range.
+    #[error("machine file {path}: {key} is {found}, accepted is {accepted}")]
+    Value {
+        /// Path of the file.
+        path: String,
+        /// The key.
+        key: &'static str,
+        /// The value.
+        found: String,
+        /// The accepted values.
+        accepted: &'static str,
+    },
+}
+
+/// Parses a TOML file; `path` is for messages.
+pub(super) fn read<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, MachineError> {
+    toml::from_str(text).map_err(|error| MachineError::Parse {
+        path: path.to_owned(),
+        message: one_line(&error, text),
+    })
+}
+
+/// Refuses a value.
+pub(super) fn wrong(
+    path: &str,
+    key: &'static str,
+    found: impl std::fmt::Display,
+    accepted: &'static str,
+) -> Result<(), MachineError> {
+    Err(MachineError::Value {
+        path: path.to_owned(),
+        key,
+        found: found.to_string(),
+        accepted,
+    })
+}
+
+/// The parser's message with its line number, without the excerpt of the source.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().replace('\n', " ");
+    match error.span() {
+        Some(span) => {
+            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+            format!("line {line}: {message}")
+        }
+        None => message,
+    }
+}
