@@ -33,8 +33,8 @@ use tenants::{BLOCKS, Cell, Tenant};
 /// unaffected when the whole interval lies within `MARGIN` of 1.
 const MARGIN: f64 = 0.02;
 
-/// Retention that a victim exceeds when it makes little use of the exhausted resource. It shares its
-/// SM with the aggressor, and the SM with less left over decides.
+/// Retention that a victim exceeds when it makes little use of the exhausted resource. It shares
+/// its SM with the aggressor, and the SM with less left over decides.
 const LITTLE_USE: f64 = 0.55;
 
 const SM_VICTIMS: &[&str] = &["compute", "fp64", "int", "tensor", "shared", "l1", "issue"];

@@ -45,8 +45,8 @@ fn planted_shares_launches_and_calls_are_found() -> TestResult {
     let record = matrix(dir.path(), "out", &machine()?, windows, &arguments, &[0, 4])?;
     let found = Figures(record);
 
-    // Without a neighbour: 50 % and a third more, 88 of 132 SMs. Beside one with as many both are on
-    // 44 SMs, which they share evenly, and a kernel is as fast as on its slowest SM.
+    // Without a neighbour: 50 % and a third more, 88 of 132 SMs. Beside one with as many both are
+    // on 44 SMs, which they share evenly, and a kernel is as fast as on its slowest SM.
     let quota = "mps-quota";
     found.has(quota, "SMs with the victim's blocks", 88.0, 0.0)?;
     found.has(quota, "SM share over 10 ms, alone", 88.0 / 132.0, 0.01)?;
