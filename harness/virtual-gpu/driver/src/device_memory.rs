@@ -35,9 +35,14 @@ fn take_by(
         None => {
             // Memory of dead processes becomes free when they are reaped.
             device.reap_dead_processes()?;
-            attempt()?.ok_or(code::OUT_OF_MEMORY)?
+            match attempt()? {
+                Some(made) => made,
+                None => return process.refuse(code::OUT_OF_MEMORY),
+            }
         }
     };
+    let of_size = u128::from(made.taken) * u128::from(process.host().alloc_gib_ns);
+    process.charge_locked((of_size >> 30) as u64)?;
     if device.machine().memory.scrub {
         clear(process, &made)?;
     }
