@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use polars_core::prelude::{ChunkedArray, Column, DataFrame, PolarsNumericType, PolarsResult};
 use polars_io::parquet::read::FileMetadata;
@@ -99,6 +100,32 @@ impl Reader {
             }
         }
         (Arc::new(with_groups(&self.metadata, groups)), first)
+    }
+
+    /// Calls `each` with the named columns of every chunk, in file order. The next chunk is decoded
+    /// meanwhile, so two are in memory.
+    pub(super) fn for_each_chunk(
+        &self,
+        columns: &[&str],
+        mut each: impl FnMut(&Rows<'_>, Range<usize>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(0);
+            scope.spawn(move || {
+                for chunk in &self.chunks {
+                    let rows = self.read(chunk.clone(), columns);
+                    let failed = rows.is_err();
+                    // Nobody receives behind an error.
+                    if sender.send((rows, chunk.clone())).is_err() || failed {
+                        return;
+                    }
+                }
+            });
+            for (rows, chunk) in receiver {
+                each(&rows?, chunk)?;
+            }
+            Ok(())
+        })
     }
 
     /// Reads the named columns of these rows.
