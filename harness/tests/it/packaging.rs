@@ -47,6 +47,18 @@ fn completions_and_manual_pages_name_every_verb() -> TestResult {
     Ok(())
 }
 
+/// The one for zsh also looks up every flag that another one excludes.
+#[test]
+fn every_shell_has_completions() -> TestResult {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let text = finish(gpubench(&format!("completions {shell}")))?
+            .ended_with(0)?
+            .stdout;
+        assert!(text.contains("allow-reconfigure"), "{shell}: {text}");
+    }
+    Ok(())
+}
+
 #[test]
 fn the_long_version_names_commit_compiler_and_target() -> TestResult {
     let long = finish(gpubench("--version"))?.ended_with(0)?.stdout;
