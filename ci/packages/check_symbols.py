@@ -1,7 +1,8 @@
 """Which glibc a packaged program needs: `python3 ci/packages/check_symbols.py PROGRAM 2.28`.
 
 It checks the program and every shared object that is embedded in it. `objdump -T` must name no
-symbol of a newer glibc, and `objdump -p` no library but those of glibc.
+symbol of a newer glibc, and none that no library is known to have, as the linker leaves one in a
+shared object where that glibc lacks it; `objdump -p` must name no library but those of glibc.
 """
 
 import re
@@ -43,6 +44,16 @@ def versions(table):
     return sorted(set(re.findall(r"\bGLIBC_([0-9.]+)\b", table)), key=number)
 
 
+def unknown(table):
+    """Undefined symbols without a version in the output of `objdump -T`; weak ones can be absent.
+
+    >>> unknown("0 w D *UND*\\t0 a\\n0 D *UND*\\t0  b\\n0 DF *UND*\\t0  (GLIBC_2.17) c")
+    ['b']
+    """
+    rows = re.findall(r"^\S+ (.*)\*UND\*\s+\S+\s+(.*)$", table, re.MULTILINE)
+    return [name for flags, name in rows if "w" not in flags and " " not in name]
+
+
 def embedded(program):
     """The ELF files that are compressed in the bytes of a program.
 
@@ -71,12 +82,14 @@ def objdump(flag, path):
 
 def problems(name, path, limit):
     """What is wrong with one ELF file; prints what it needs."""
-    needs = versions(objdump("-T", path))
+    table = objdump("-T", path)
+    needs = versions(table)
     libraries = set(re.findall(r"NEEDED +(\S+)", objdump("-p", path)))
     print(f"{name}: {path.stat().st_size} bytes, newest symbol GLIBC_{(needs or ['none'])[-1]},"
           f" needs {' '.join(sorted(libraries))}")
     found = [f"{name} needs GLIBC_{need}" for need in needs if number(need) > number(limit)]
     found += [f"{name} needs {library}" for library in sorted(libraries - LIBRARIES)]
+    found += [f"{name} needs {symbol}, which this glibc lacks" for symbol in unknown(table)]
     if not needs:
         found.append(f"{name} names no symbol of glibc")
     if "no symbols" not in objdump("-t", path):
