@@ -17,8 +17,7 @@ pub fn own_name() -> [u8; 32] {
 
 /// The calling thread's kernel id.
 pub fn own_tid() -> u32 {
-    // The C library has a function of that name from glibc 2.30 on.
-    // SAFETY: a system call without arguments.
+    // SAFETY: a system call without arguments. glibc has a function for it only from 2.30 on.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
