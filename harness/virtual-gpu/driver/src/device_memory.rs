@@ -41,8 +41,6 @@ fn take_by(
             }
         }
     };
-    let of_size = u128::from(made.taken) * u128::from(process.host().alloc_gib_ns);
-    process.charge_locked((of_size >> 30) as u64)?;
     if device.machine().memory.scrub {
         clear(process, &made)?;
     }

@@ -19,8 +19,7 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
         return Err(code::INVALID_HANDLE);
     }
     let shape = &request.shape;
-    residence::check_residence(process, request.function, shape, &request.stream.placement)
-        .or_else(|code| process.refuse(code))?;
+    residence::check_residence(process, request.function, shape, &request.stream.placement)?;
     let properties = kernel_of(request.function)?.properties;
     // A kernel that does not branch on memory cannot wait for other blocks.
     let cooperative = shape.cooperative && properties.data_dependent;

@@ -149,9 +149,6 @@ pub struct HostCosts {
     pub copy_ns: u64,
     /// Allocating device memory.
     pub alloc_ns: u64,
-    /// Allocating device memory, for each GiB, on top.
-    #[serde(default)]
-    pub alloc_gib_ns: u64,
     /// Freeing device memory.
     pub free_ns: u64,
     /// Creating or destroying a stream.
