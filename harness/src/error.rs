@@ -5,6 +5,7 @@
 //! needs both. The rooms convert their own typed errors to this one.
 
 mod hint;
+pub mod input;
 #[cfg(test)]
 mod tests;
 

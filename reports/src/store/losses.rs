@@ -1,7 +1,6 @@
 //! What the files of a record lost: files that were cut short and checksums that are gone. Found
 //! when a record is opened, so that every reader names it.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use super::error::StoreError;
 use super::sample_log::SampleLog;
 use super::{
     CELLS_FOLDER, LATENCIES_FILE, SAMPLES_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, checksums,
-    log_path, sample_columns, telemetry, torn_parquet,
+    log_path, regular, sample_columns, telemetry, torn_parquet,
 };
 
 /// One sentence for each loss.
@@ -89,7 +88,7 @@ fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 fn ends_with_line(path: &Path) -> Result<bool, StoreError> {
-    let last = File::open(path).and_then(|mut file| {
+    let last = regular::open_regular(path).and_then(|mut file| {
         let mut last = *b"\n";
         if file.metadata()?.len() > 0 {
             file.seek(SeekFrom::End(-1))?;

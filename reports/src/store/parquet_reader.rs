@@ -15,6 +15,7 @@ use polars_io::prelude::{FileMetadataRef, ParallelStrategy, ParquetReader, SerRe
 use super::checksums::verify;
 use super::error::StoreError;
 use super::parquet::{ROW_GROUP_ROWS, Table, parquet_error};
+use super::regular;
 use super::torn_parquet;
 
 /// An open Parquet file.
@@ -210,7 +211,7 @@ impl Rows<'_> {
 
 /// Runs the decoder and turns a panic into an error: polars asserts the shape of an intact file.
 fn guarded<T>(path: &Path, decode: impl FnOnce(File) -> PolarsResult<T>) -> Result<T, StoreError> {
-    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    let file = regular::open(path)?;
     match catch_unwind(AssertUnwindSafe(|| decode(file))) {
         Ok(result) => result.map_err(|error| parquet_error(path, &error)),
         Err(_) => Err(StoreError::Parquet {

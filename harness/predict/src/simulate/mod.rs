@@ -8,6 +8,7 @@ pub mod arrivals;
 pub mod event;
 pub mod from_text;
 pub mod hostile;
+pub mod limits;
 pub mod output;
 pub mod reference;
 pub mod replicate;

@@ -1,6 +1,7 @@
 //! The result of one call of `simulate`, in the form of its JSON output.
 
 use super::hostile::{HostileMode, cost_of_hostile};
+use super::limits;
 use super::replicate::{Intervals, ReplicatedMode, replications, summarize};
 use super::scenario::Scenario;
 use super::summary::{ModeSummary, Prediction};
@@ -64,20 +65,15 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
     let scenario = &request.scenario;
     scenario.check()?;
     let count = request.replications;
-    if count == 0 {
-        return Err(PredictError::value(
-            "replications",
-            count,
-            "a whole number of at least 1",
-        ));
-    }
+    limits::check_runs(std::slice::from_ref(scenario), count)?;
+    let threads = limits::threads(scenario, request.threads);
     let intervals = Intervals {
         coverage: request.coverage,
         family: 1,
     };
     // Checked for one run too, which has no interval: a wrong value is always refused.
     intervals.confidence()?;
-    let runs = replications(scenario, count, request.threads);
+    let runs = replications(scenario, count, threads);
     let replicated = if count > 1 {
         Some(Replicated {
             replications: count,
@@ -97,7 +93,7 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
             replications,
             coverage: request.coverage,
         };
-        Some(sweep(scenario, &plan, request.threads)?)
+        Some(sweep(scenario, &plan, threads)?)
     };
     let Prediction { offered, modes } = runs.into_iter().next().unwrap_or(Prediction {
         offered: 0,

@@ -1,5 +1,6 @@
 //! Latency against load: the same scenario at several loads, and the knee of each mode.
 
+use super::limits;
 use super::replicate::{Intervals, ReplicatedMode, one, summarize};
 use super::scenario::Scenario;
 use super::summary::{Mode, Prediction};
@@ -67,6 +68,11 @@ pub fn sweep(
     threads: NonZeroUsize,
 ) -> Result<Sweep, PredictError> {
     let scenarios = scenarios(scenario, plan)?;
+    limits::check_runs(&scenarios, plan.replications)?;
+    // The runs at the highest load are the largest.
+    let threads = scenarios
+        .last()
+        .map_or(threads, |largest| limits::threads(largest, threads));
     let jobs: Vec<(usize, u64)> = (0..scenarios.len())
         .flat_map(|load| (0..u64::from(plan.replications)).map(move |number| (load, number)))
         .collect();
