@@ -74,7 +74,13 @@ impl Inputs {
         };
         let profiles = texts(&root.join("profiles"))?;
         let machines = texts(&root.join("profiles/machines"))?;
-        let plan: &[&str] = &["plan", "--device", "virtual:turing", "--profile", "./f.toml"];
+        let plan: &[&str] = &[
+            "plan",
+            "--device",
+            "virtual:turing",
+            "--profile",
+            "./f.toml",
+        ];
         let on_machine: &[&str] = &["plan", "--profile", "smoke", "--device", "virtual:./f.toml"];
         Ok(Self {
             binary: binary.to_path_buf(),
@@ -82,8 +88,16 @@ impl Inputs {
             kinds: vec![
                 kind("profile", profiles, plan),
                 kind("machine file", machines, on_machine),
-                kind("scenario", vec![SCENARIO.to_owned()], &["simulate", "--config", "f.toml"]),
-                kind("demand", vec![DEMAND.to_owned()], &["pack", "--config", "f.toml"]),
+                kind(
+                    "scenario",
+                    vec![SCENARIO.to_owned()],
+                    &["simulate", "--config", "f.toml"],
+                ),
+                kind(
+                    "demand",
+                    vec![DEMAND.to_owned()],
+                    &["pack", "--config", "f.toml"],
+                ),
             ],
         })
     }
@@ -103,11 +117,9 @@ impl Inputs {
         };
         command.current_dir(&self.folder);
         command.env("XDG_STATE_HOME", self.folder.join("state"));
-        let ended = verdict::run(command).and_then(|ended| {
-            match ended.problem(Expected::Result) {
-                Some(problem) => Err(problem),
-                None => Ok(ended.code()),
-            }
+        let ended = verdict::run(command).and_then(|ended| match ended.problem(Expected::Result) {
+            Some(problem) => Err(problem),
+            None => Ok(ended.code()),
         });
         let path = self.folder.join("f.toml");
         let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path));
@@ -142,7 +154,10 @@ fn is_pipe(path: &Path) -> bool {
 /// A command line with one damaged argument.
 fn line(command: &mut Command, draw: &mut Draw) -> String {
     let line = draw.one_of(&LINES);
-    let mut words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    let mut words: Vec<Vec<u8>> = line
+        .split(' ')
+        .map(|word| word.as_bytes().to_vec())
+        .collect();
     let at = 1 + draw.below(words.len() as u64 - 1) as usize;
     let (what, mut word) = changed(&words[at], draw);
     // The system accepts neither.
@@ -161,8 +176,12 @@ fn texts(folder: &Path) -> Result<Vec<String>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    paths.retain(|path| !path.ends_with("documented-faults.toml") && !path.ends_with("claims.toml"));
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
+    paths
+        .retain(|path| !path.ends_with("documented-faults.toml") && !path.ends_with("claims.toml"));
     paths.sort();
     let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(failed);
     paths.iter().map(read).collect()

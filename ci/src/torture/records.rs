@@ -24,7 +24,15 @@ const VERBS: [&[&str]; 16] = [
     &["history", "r", "whole"],
     &["outliers", "r", "whole"],
     &["simulate", "--calibrate", "r"],
-    &["pack", "--memory-gb", "80", "--from", "r", "--tenant-memory-gb", "2"],
+    &[
+        "pack",
+        "--memory-gb",
+        "80",
+        "--from",
+        "r",
+        "--tenant-memory-gb",
+        "2",
+    ],
 ];
 /// The file whose absence means that nothing is checked.
 const CHECKSUMS: &str = "checksums.b3";
@@ -61,9 +69,8 @@ impl Records {
         run.stderr(std::process::Stdio::null());
         let mut run = run.spawn().map_err(|error| error.to_string())?;
         let events = killed.join("events.jsonl");
-        let has_cell = || {
-            std::fs::read_to_string(&events).is_ok_and(|text| text.contains("cell-ended"))
-        };
+        let has_cell =
+            || std::fs::read_to_string(&events).is_ok_and(|text| text.contains("cell-ended"));
         while run.try_wait().map_err(|error| error.to_string())?.is_none() && !has_cell() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

@@ -137,7 +137,10 @@ mod tests {
         let words = "a few words ".repeat(50);
         assert_eq!(with_short_words(&words), words);
         let shown = with_short_words(&format!("no {} here", "x".repeat(999)));
-        assert!(shown.starts_with("no xxx") && shown.ends_with(" here"), "{shown}");
+        assert!(
+            shown.starts_with("no xxx") && shown.ends_with(" here"),
+            "{shown}"
+        );
         assert!(shown.len() < 230, "{shown}");
     }
 }

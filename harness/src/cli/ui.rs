@@ -139,7 +139,10 @@ pub fn quote_arguments(message: &str, arguments: impl Iterator<Item = String>) -
         // A flag and its value can be one argument, and a value can be a list.
         let values = argument.split_once('=').map(|(_, value)| value);
         let parts = values.unwrap_or(&argument).split(',');
-        for part in std::iter::once(argument.as_str()).chain(values).chain(parts) {
+        for part in std::iter::once(argument.as_str())
+            .chain(values)
+            .chain(parts)
+        {
             let short = excerpt(part);
             if short != part {
                 quoted = quoted.replace(part, &short);

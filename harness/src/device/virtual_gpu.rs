@@ -202,8 +202,8 @@ fn private_folder() -> Result<PrivateFolder, VirtualGpuError> {
     Err(VirtualGpuError::NoFolder(tried.join(", ")))
 }
 
-/// What the buffers of a run take: a smoke run 440 MiB. Device memory is a sparse file, and a tenant
-/// that writes to it while the disk is full is killed by SIGBUS.
+/// What the buffers of a run take: a smoke run 440 MiB. Device memory is a sparse file, and SIGBUS
+/// kills a tenant that writes to it while the disk is full.
 const ROOM_BYTES: u64 = 1 << 30;
 
 /// The cache folder, the runtime folder, then the temporary folder: any of them may forbid

@@ -42,7 +42,8 @@ pub fn read(
         remedy: Some("pass a record of the same GPU, or leave --calibration out".to_owned()),
     };
     let text = read_text("calibration", &file, RECORD_BYTES_MAX)?;
-    let found = serde_json::from_str(&text).map_err(|error| wrong(parser_message(&error.to_string())))?;
+    let found =
+        serde_json::from_str(&text).map_err(|error| wrong(parser_message(&error.to_string())))?;
     let (calibration, device) = match found {
         File::Record {
             calibration,

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::error::{StoreError, without_position};
 use super::{
-    LATENCIES_FILE, RECORD_FILE, Record, SAMPLES_FILE, TELEMETRY_FILE, checksums,
-    regular, write_record_json, write_telemetry,
+    LATENCIES_FILE, RECORD_FILE, Record, SAMPLES_FILE, TELEMETRY_FILE, checksums, regular,
+    write_record_json, write_telemetry,
 };
 pub use scrub::REMOVED;
 use scrub::Scrub;

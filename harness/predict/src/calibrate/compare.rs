@@ -7,9 +7,8 @@
 use super::Choices;
 use super::figures::{Native, Shared, aggressor_native_per_s, median};
 use super::link::{Copies, Neighbour};
+use super::open_loop::{REQUESTS, can_simulate, latencies_ms, open_loop_ms, poisson};
 use crate::percentile::percentiles;
-use crate::rng::{FastRng, Stream};
-use crate::simulate::event::fifo;
 use crate::simulate::event::slicing::{TimeSlice, run_until};
 use crate::simulate::event::traffic::Request;
 use gpubench_record::condition::SubAxis;
@@ -17,12 +16,8 @@ use gpubench_record::run::RunRecord;
 use gpubench_stats::{Confidence, Effect};
 use serde::Serialize;
 
-/// Requests of the simulated open loop, many more than in a measurement.
-const REQUESTS: usize = 60_000;
 /// Limit of the copies of a request; above it, one more makes no difference.
 const MAX_COPIES: u32 = 1000;
-/// Steps of one simulated loop: those of every measured record are far below it.
-const STEPS_MAX: f64 = 2e8;
 /// Mechanisms with time slices.
 const TIME_SLICED: [&str; 2] = ["time-slicing", "hami"];
 
@@ -266,40 +261,6 @@ fn on_link_ms(
     let arrivals_s: Vec<f64> = requests.iter().map(|r| r.arrival_s).collect();
     let ends_s = neighbour.ends_s(copies, &arrivals_s);
     Some(latencies_ms(&requests, &ends_s))
-}
-
-/// Whether the time between two requests has so few steps that the loop ends. The figures are those
-/// of a record, which another person may have written.
-fn can_simulate(gap: f64, step: f64) -> bool {
-    gap.is_finite() && step > 0.0 && gap / step * REQUESTS as f64 <= STEPS_MAX
-}
-
-/// One queue with a fixed service time.
-fn open_loop_ms(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<f64> {
-    let requests = poisson(service_ms, offered_per_s, seed);
-    let ends_s = fifo::one_queue(&requests, 0.0);
-    latencies_ms(&requests, &ends_s)
-}
-
-fn poisson(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<Request> {
-    let mut stream = FastRng::new(seed);
-    let mut arrival_s = 0.0;
-    let request = |_| {
-        arrival_s += stream.standard_exponential() / offered_per_s;
-        Request {
-            arrival_s,
-            work_s: service_ms / 1000.0,
-            tenant: 0,
-        }
-    };
-    (0..REQUESTS).map(request).collect()
-}
-
-fn latencies_ms(requests: &[Request], ends_s: &[f64]) -> Vec<f64> {
-    let pairs = requests.iter().zip(ends_s);
-    pairs
-        .map(|(request, end_s)| (end_s - request.arrival_s) * 1000.0)
-        .collect()
 }
 
 fn miss(predicted_ms: Option<f64>, measured_ms: &[f64]) -> Miss {

@@ -7,6 +7,7 @@
 mod compare;
 mod figures;
 mod link;
+mod open_loop;
 mod parameters;
 
 pub mod output;
@@ -15,7 +16,7 @@ pub use compare::{Comparison, Miss};
 pub use parameters::{Basis, Parameters};
 
 use crate::error::PredictError;
-use crate::simulate::limits::MILLISECONDS;
+use crate::simulate::ranges::MILLISECONDS;
 use crate::simulate::scenario::MAX_TENANTS;
 use crate::simulate::scenario::Scenario;
 use gpubench_record::run::RunRecord;
@@ -65,7 +66,11 @@ pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, Pr
     let tenants = record.plan.tenants;
     if tenants > MAX_TENANTS {
         let accepted = format!("at most {MAX_TENANTS}");
-        return Err(PredictError::value("plan.tenants of the record", tenants, &accepted));
+        return Err(PredictError::value(
+            "plan.tenants of the record",
+            tenants,
+            &accepted,
+        ));
     }
     let victim = victim(record, choices)?;
     let rows = figures::shared(record, &victim);

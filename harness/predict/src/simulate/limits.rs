@@ -1,15 +1,14 @@
-//! What one call may simulate: each value has a range, and the number of steps a limit. A step is
-//! a request, a time slice, a refill of tokens or a burst.
+//! What one call may simulate: the number of its steps and runs has a limit. A step is a request, a
+//! time slice, a refill of tokens or a burst.
 
 use super::event::options::EventOptions;
 use super::event::shares;
 use super::event::variates::ArrivalKind;
+use super::ranges::REQUESTS_MAX;
 use super::scenario::Scenario;
-use crate::error::{PredictError, Range};
+use crate::error::PredictError;
 use std::num::NonZeroUsize;
 
-/// Requests of one simulated run: what a laptop holds.
-const REQUESTS_MAX: f64 = 2e8;
 /// Other steps of a run: seconds of one core.
 const STEPS_MAX: f64 = 2e7;
 /// Steps of all runs of a call.
@@ -23,45 +22,13 @@ pub const THREADS_MAX: usize = 1024;
 /// No draw of an exponential distribution is longer than this many means.
 const MEANS_MAX: f64 = 50.0;
 
-/// Times of requests and slices.
-pub const MILLISECONDS: Range = Range::new("a number above 0 and at most 3600000, an hour", |ms| {
-    ms > 0.0 && ms <= 3.6e6
-});
-/// The same with nothing.
-pub const NO_OR_MILLISECONDS: Range =
-    Range::new("a number of at least 0 and at most 3600000, an hour", |ms| {
-        (0.0..=3.6e6).contains(&ms)
-    });
-/// Simulated time.
-pub const DURATION: Range = Range::new("a number above 0 and at most 31536000, a year", |s| {
-    s > 0.0 && s <= 31_536_000.0
-});
-/// Requests per second.
-pub const RATE: Range = Range::new("a number above 0 and at most 1000000000", |per_s| {
-    per_s > 0.0 && per_s <= 1e9
-});
-/// Factors on a time or a rate.
-pub const FACTOR: Range = Range::new("a number above 0 and at most 1000000", |factor| {
-    factor > 0.0 && factor <= 1e6
-});
-/// Factors of contention.
-pub const CONTENTION: Range = Range::new("a number of at least 0 and at most 1000000", |factor| {
-    (0.0..=1e6).contains(&factor)
-});
-
-/// Checks that a scenario ends within the limit of steps.
-pub(super) fn check(scenario: &Scenario) -> Result<(), PredictError> {
-    let requests = requests(scenario);
-    if !(requests <= REQUESTS_MAX) {
-        let found = format!("{requests:.0} requests");
-        let accepted = format!("at most {REQUESTS_MAX:.0} requests (rate times duration)");
-        return Err(PredictError::value("the load", found, &accepted));
-    }
+/// Checks that one run of a scenario ends.
+fn check_steps(scenario: &Scenario) -> Result<(), PredictError> {
     let Some(options) = &scenario.event else {
         return Ok(());
     };
     for (key, value, steps) in event_steps(scenario, options) {
-        if !(steps <= STEPS_MAX) {
+        if steps.is_nan() || steps > STEPS_MAX {
             let accepted = format!(
                 "a larger number, because a run has at most {STEPS_MAX:.0} steps (this one: \
                  {steps:.1e})"
@@ -78,6 +45,7 @@ pub(super) fn check_runs(scenarios: &[Scenario], replications: u32) -> Result<()
         let accepted = format!("a whole number from 1 to {REPLICATIONS_MAX}");
         return Err(PredictError::value("replications", replications, &accepted));
     }
+    scenarios.iter().try_for_each(check_steps)?;
     let runs = u64::from(replications) * scenarios.len() as u64;
     let steps: f64 = scenarios.iter().map(steps).sum::<f64>() * f64::from(replications);
     if runs <= RUNS_MAX && steps <= ALL_STEPS_MAX {
@@ -161,8 +129,13 @@ mod tests {
     use std::num::NonZeroUsize;
 
     fn refused(scenario: &Scenario) -> String {
-        let checked = scenario.check();
-        checked.err().map(|error| error.to_string()).unwrap_or_default()
+        let checked = scenario
+            .check()
+            .and_then(|()| check_runs(std::slice::from_ref(scenario), 1));
+        checked
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     }
 
     fn event(options: EventOptions) -> Scenario {

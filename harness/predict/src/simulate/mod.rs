@@ -10,6 +10,7 @@ pub mod from_text;
 pub mod hostile;
 pub mod limits;
 pub mod output;
+pub mod ranges;
 pub mod reference;
 pub mod replicate;
 pub mod report;

@@ -1,7 +1,9 @@
 //! The simulated scenario: tenants, load and device, as written in TOML or flags.
 
 use super::event::options::EventOptions;
-use super::limits::{self, CONTENTION, DURATION, FACTOR, MILLISECONDS, NO_OR_MILLISECONDS, RATE};
+use super::ranges::{
+    CONTENTION, DURATION, FACTOR, MILLISECONDS, NO_OR_MILLISECONDS, RATE, REQUESTS_MAX,
+};
 use crate::error::{PredictError, SHARE, from_toml};
 use crate::rng::RngKind;
 use serde::{Deserialize, Serialize};
@@ -142,10 +144,10 @@ impl Scenario {
             SHARE.check("slice_speed", speed)?;
         }
         self.check_tenants()?;
-        if let Some(event) = &self.event {
-            event.check(self.tenants, self.duration_s)?;
-        }
-        limits::check(self)
+        self.check_size()?;
+        self.event
+            .as_ref()
+            .map_or(Ok(()), |event| event.check(self.tenants, self.duration_s))
     }
 
     fn check_tenants(&self) -> Result<(), PredictError> {
@@ -175,6 +177,19 @@ impl Scenario {
         FACTOR.check("hostile.service_factor", hostile.service_factor)?;
         FACTOR.check("hostile.rate_factor", hostile.rate_factor)?;
         CONTENTION.check("hostile.contention", hostile.contention)
+    }
+
+    fn check_size(&self) -> Result<(), PredictError> {
+        let requests = self.offered_per_s() * self.duration_s;
+        if requests <= REQUESTS_MAX {
+            return Ok(());
+        }
+        let accepted = format!("at most {REQUESTS_MAX:.0} requests (rate times duration)");
+        Err(PredictError::value(
+            "the load",
+            format!("{requests:.0} requests"),
+            &accepted,
+        ))
     }
 
     /// The load of each tenant, with own values and the hostile tenant applied.

@@ -1,6 +1,6 @@
 //! Options of the discrete-event model, as written in TOML or flags.
 
-use super::super::limits::MILLISECONDS;
+use super::super::ranges::MILLISECONDS;
 use super::variates::{ArrivalKind, ServiceKind};
 use crate::error::{NOT_NEGATIVE, PERCENT, PredictError, SHARE};
 use crate::mig;

@@ -1,6 +1,6 @@
 //! Distributions of service times and arrivals, with the means of the scenario.
 
-use super::super::limits::MILLISECONDS;
+use super::super::ranges::MILLISECONDS;
 use crate::error::{PredictError, Range};
 use crate::rng::{FastRng, Stream};
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 const LOG_NORMAL_CV: Range = Range::new("a number above 0 and at most 100", |cv| {
     cv > 0.0 && cv <= 100.0
 });
-const HYPER_EXPONENTIAL_CV: Range = Range::new("a number from 1 to 100", |cv| {
-    (1.0..=100.0).contains(&cv)
-});
+const HYPER_EXPONENTIAL_CV: Range =
+    Range::new("a number from 1 to 100", |cv| (1.0..=100.0).contains(&cv));
 
 /// Distribution of service times. `cv` is the standard deviation over the mean.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

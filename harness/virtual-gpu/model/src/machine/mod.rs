@@ -6,6 +6,7 @@ mod circumstances;
 mod error;
 pub mod faults;
 mod mig;
+mod names;
 mod ranges;
 mod sharing;
 
@@ -250,6 +251,7 @@ impl Machine {
         if self.version != 1 {
             return wrong(path, "version", self.version, "1");
         }
+        self.check_names(path)?;
         self.check_ranges(path)?;
         if !self.gpu.product.starts_with("Virtual") {
             let accepted = "a name that begins with Virtual";

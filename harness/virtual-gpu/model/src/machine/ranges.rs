@@ -1,4 +1,4 @@
-//! The range of every number in a machine file, and the form of its names.
+//! The range of every number in a machine file.
 //!
 //! The ranges hold any GPU with room to spare, and keep sums and products of the model far below
 //! the range of its clock, which counts nanoseconds in 64 bits.
@@ -12,17 +12,13 @@ const HOUR_MS: u64 = 3_600_000;
 const MEMORY_MIB: u64 = 1 << 24;
 /// Instance profiles of one device.
 const PROFILES_MAX: usize = 64;
-/// Longest name and longest line of text.
-const NAME_BYTES: usize = 64;
-const TEXT_BYTES: usize = 200;
-
 /// A whole number with its key, and the smallest and largest that are accepted.
 type Whole = (&'static str, u64, u64, u64);
 /// The same for other numbers.
 type Real = (&'static str, f64, f64, f64);
 
 impl Machine {
-    /// Refuses numbers outside their range and names that are no plain names.
+    /// Refuses numbers outside their range.
     pub(super) fn check_ranges(&self, path: &str) -> Result<(), MachineError> {
         let whole = self.chip().into_iter().chain(self.sizes());
         let whole = whole.chain(self.times()).chain(self.sharing());
@@ -37,7 +33,6 @@ impl Machine {
                 return wrong(path, key, found, format!("{least} to {most}"));
             }
         }
-        self.check_names(path)?;
         self.check_profiles(path)
     }
 
@@ -48,25 +43,75 @@ impl Machine {
             of("gpu.sm_count", gpu.sm_count, 1, 1024),
             of("gpu.max_threads_per_sm", gpu.max_threads_per_sm, 32, 65_536),
             of("gpu.max_blocks_per_sm", gpu.max_blocks_per_sm, 1, 1024),
-            of("gpu.max_threads_per_block", gpu.max_threads_per_block, 32, 65_536),
+            of(
+                "gpu.max_threads_per_block",
+                gpu.max_threads_per_block,
+                32,
+                65_536,
+            ),
             of("gpu.registers_per_sm", gpu.registers_per_sm, 1024, 1 << 24),
             of("gpu.shared_per_sm_kib", gpu.shared_per_sm_kib, 2, 1 << 16),
-            of("gpu.shared_per_block_kib", gpu.shared_per_block_kib, 1, 1 << 16),
+            of(
+                "gpu.shared_per_block_kib",
+                gpu.shared_per_block_kib,
+                1,
+                1 << 16,
+            ),
             of("gpu.schedulers_per_sm", gpu.schedulers_per_sm, 1, 64),
-            of("gpu.fp32_lanes_per_clock", gpu.fp32_lanes_per_clock, 1, 65_536),
-            of("gpu.fp64_lanes_per_clock", gpu.fp64_lanes_per_clock, 1, 65_536),
-            of("gpu.int_lanes_per_clock", gpu.int_lanes_per_clock, 1, 65_536),
-            of("gpu.sfu_lanes_per_clock", gpu.sfu_lanes_per_clock, 1, 65_536),
-            of("gpu.tensor_ops_per_clock", gpu.tensor_ops_per_clock, 1, 1 << 20),
+            of(
+                "gpu.fp32_lanes_per_clock",
+                gpu.fp32_lanes_per_clock,
+                1,
+                65_536,
+            ),
+            of(
+                "gpu.fp64_lanes_per_clock",
+                gpu.fp64_lanes_per_clock,
+                1,
+                65_536,
+            ),
+            of(
+                "gpu.int_lanes_per_clock",
+                gpu.int_lanes_per_clock,
+                1,
+                65_536,
+            ),
+            of(
+                "gpu.sfu_lanes_per_clock",
+                gpu.sfu_lanes_per_clock,
+                1,
+                65_536,
+            ),
+            of(
+                "gpu.tensor_ops_per_clock",
+                gpu.tensor_ops_per_clock,
+                1,
+                1 << 20,
+            ),
             of("gpu.l1_per_sm_kib", gpu.l1_per_sm_kib, 1, 1 << 16),
             of("gpu.l1_latency_cycles", gpu.l1_latency_cycles, 1, 100_000),
-            of("gpu.shared_bytes_per_clock", gpu.shared_bytes_per_clock, 1, 65_536),
+            of(
+                "gpu.shared_bytes_per_clock",
+                gpu.shared_bytes_per_clock,
+                1,
+                65_536,
+            ),
             of("gpu.atomics_per_clock", gpu.atomics_per_clock, 1, 65_536),
             of("gpu.sm_clock_mhz", gpu.sm_clock_mhz, 1, 100_000),
             of("gpu.memory_clock_mhz", gpu.memory_clock_mhz, 1, 100_000),
-            of("gpu.video_clock_mhz", gpu.video_clock_mhz.unwrap_or(1), 1, 100_000),
+            of(
+                "gpu.video_clock_mhz",
+                gpu.video_clock_mhz.unwrap_or(1),
+                1,
+                100_000,
+            ),
             of("gpu.memory_bus_bits", gpu.memory_bus_bits, 1, 1 << 20),
-            of("gpu.smallest_groups", gpu.smallest_groups.unwrap_or(1), 1, 1024),
+            of(
+                "gpu.smallest_groups",
+                gpu.smallest_groups.unwrap_or(1),
+                1,
+                1024,
+            ),
             of("pcie.generation", self.pcie.generation, 1, 16),
             of("pcie.width", self.pcie.width, 1, 64),
         ]
@@ -109,8 +154,18 @@ impl Machine {
             call("host.other_ns", host.other_ns),
             ("noise.epoch_ms", self.noise.epoch_ms, 0, HOUR_MS),
             ("noise.warm_up_s", self.noise.warm_up_s.into(), 0, 86_400),
-            ("defects.hami_lock_stale_ms", defects.hami_lock_stale_ms, 0, HOUR_MS),
-            ("defects.hami_limiter_start_ms", defects.hami_limiter_start_ms, 0, HOUR_MS),
+            (
+                "defects.hami_lock_stale_ms",
+                defects.hami_lock_stale_ms,
+                0,
+                HOUR_MS,
+            ),
+            (
+                "defects.hami_limiter_start_ms",
+                defects.hami_limiter_start_ms,
+                0,
+                HOUR_MS,
+            ),
         ]
     }
 
@@ -148,8 +203,18 @@ impl Machine {
             bytes("memory.sm_l2_gb_per_s", memory.sm_l2_gb_per_s),
             bytes("pcie.to_device_gb_per_s", pcie.to_device_gb_per_s),
             bytes("pcie.to_host_gb_per_s", pcie.to_host_gb_per_s),
-            ("memory.translations_per_us", memory.translations_per_us, 0.001, 1e9),
-            ("memory.sm_translations_per_us", memory.sm_translations_per_us, 0.001, 1e9),
+            (
+                "memory.translations_per_us",
+                memory.translations_per_us,
+                0.001,
+                1e9,
+            ),
+            (
+                "memory.sm_translations_per_us",
+                memory.sm_translations_per_us,
+                0.001,
+                1e9,
+            ),
             ("pcie.pageable_factor", pcie.pageable_factor, 0.001, 10.0),
             ("pcie.copy_latency_us", pcie.copy_latency_us, 0.0, 1e6),
             ("power.idle_w", power.idle_w, 0.0, 1e5),
@@ -157,40 +222,6 @@ impl Machine {
             ("power.cap_w", power.cap_w, 0.0, 1e5),
             ("power.min_w", power.min_w.unwrap_or(0.0), 0.0, 1e5),
         ]
-    }
-
-    fn check_names(&self, path: &str) -> Result<(), MachineError> {
-        let profiles = self.mig.iter().flat_map(|mig| &mig.profile);
-        let names = profiles.map(|profile| ("mig.profile.name", &profile.name));
-        for (key, name) in std::iter::once(("name", &self.name)).chain(names) {
-            if !is_name(name) {
-                let accepted = "1 to 64 letters, digits, and the signs . _ + -";
-                return wrong(path, key, name, accepted);
-            }
-        }
-        let (gpu, faults) = (&self.gpu, self.faults.measured.as_ref());
-        let boards = gpu.boards.iter().map(|board| ("gpu.boards", board));
-        let records = faults.iter().flat_map(|measured| &measured.records);
-        let texts = [
-            ("summary", &self.summary),
-            ("gpu.product", &gpu.product),
-            ("gpu.driver", &gpu.driver),
-        ];
-        let records = records.map(|record| ("faults.measured.records", record));
-        for (key, text) in texts.into_iter().chain(boards).chain(records) {
-            if text.len() > TEXT_BYTES || text.contains(char::is_control) {
-                return wrong(path, key, text, "one line of at most 200 bytes");
-            }
-        }
-        for (key, text) in [
-            ("gpu.compute_capability", &gpu.compute_capability),
-            ("gpu.cuda", &gpu.cuda),
-        ] {
-            if !is_version(text) {
-                return wrong(path, key, text, "two numbers below 100, as in 9.0");
-            }
-        }
-        Ok(())
     }
 
     fn check_profiles(&self, path: &str) -> Result<(), MachineError> {
@@ -208,9 +239,19 @@ impl Machine {
                 ("mig.profile.id", profile.id.into(), 0, 1024),
                 ("mig.profile.nvml", profile.nvml.into(), 0, 1024),
                 ("mig.profile.max", profile.max.into(), 1, 64),
-                ("mig.profile.memory_slots", profile.memory_slots.into(), 1, 8),
+                (
+                    "mig.profile.memory_slots",
+                    profile.memory_slots.into(),
+                    1,
+                    8,
+                ),
                 ("mig.profile.sm", profile.sm.unwrap_or(1).into(), 1, 1024),
-                ("mig.profile.memory_mib", profile.memory_mib.unwrap_or(0), 0, total),
+                (
+                    "mig.profile.memory_mib",
+                    profile.memory_mib.unwrap_or(0),
+                    0,
+                    total,
+                ),
                 count("mig.profile.copy_engines", profile.copy_engines),
                 count("mig.profile.decoders", profile.decoders),
                 count("mig.profile.jpeg", profile.jpeg),
@@ -227,18 +268,4 @@ impl Machine {
         }
         Ok(())
     }
-}
-
-/// Whether a name can be part of a path, of a UUID's source and of a command line.
-fn is_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    (1..=NAME_BYTES).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with('.')
-}
-
-fn is_version(text: &str) -> bool {
-    let is_number = |part: &str| {
-        (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    text.split_once('.')
-        .is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
