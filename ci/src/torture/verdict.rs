@@ -108,7 +108,8 @@ impl Ended {
         }
         let is_silent = match expected {
             Expected::Named => code == 0 && is_mute,
-            Expected::Result => code == 0 && self.stdout.trim().is_empty(),
+            // A verb that writes files says so on the error stream.
+            Expected::Result => code == 0 && is_mute && self.stdout.trim().is_empty(),
         };
         if is_silent {
             return Some("silent".to_owned());

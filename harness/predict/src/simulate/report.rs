@@ -5,7 +5,7 @@ use super::limits;
 use super::replicate::{Intervals, ReplicatedMode, replications, summarize};
 use super::scenario::Scenario;
 use super::summary::{ModeSummary, Prediction};
-use super::sweep::{Sweep, SweepPlan, sweep};
+use super::sweep::{Sweep, SweepPlan, checked, sweep};
 use crate::error::PredictError;
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -73,6 +73,15 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
     };
     // Checked for one run too, which has no interval: a wrong value is always refused.
     intervals.confidence()?;
+    let plan = (!request.loads.is_empty()).then(|| SweepPlan {
+        loads: request.loads.clone(),
+        replications: count.max(2),
+        coverage: request.coverage,
+    });
+    // Refused before the first replication, which can take minutes.
+    if let Some(plan) = &plan {
+        checked(scenario, plan)?;
+    }
     let runs = replications(scenario, count, threads);
     let replicated = if count > 1 {
         Some(Replicated {
@@ -83,18 +92,8 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
     } else {
         None
     };
-    let swept = if request.loads.is_empty() {
-        None
-    } else {
-        let replications = count.max(2);
-        let loads = request.loads.clone();
-        let plan = SweepPlan {
-            loads,
-            replications,
-            coverage: request.coverage,
-        };
-        Some(sweep(scenario, &plan, threads)?)
-    };
+    let swept = plan.map(|plan| sweep(scenario, &plan, threads));
+    let swept = swept.transpose()?;
     let Prediction { offered, modes } = runs.into_iter().next().unwrap_or(Prediction {
         offered: 0,
         modes: Vec::new(),

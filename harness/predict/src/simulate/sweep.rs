@@ -67,8 +67,7 @@ pub fn sweep(
     plan: &SweepPlan,
     threads: NonZeroUsize,
 ) -> Result<Sweep, PredictError> {
-    let scenarios = scenarios(scenario, plan)?;
-    limits::check_runs(&scenarios, plan.replications)?;
+    let scenarios = checked(scenario, plan)?;
     // The runs at the highest load are the largest.
     let threads = scenarios
         .last()
@@ -103,6 +102,16 @@ pub fn sweep(
         points,
         knees,
     })
+}
+
+/// The scenario at each load, if all of them together are within the limits.
+pub(super) fn checked(
+    scenario: &Scenario,
+    plan: &SweepPlan,
+) -> Result<Vec<Scenario>, PredictError> {
+    let scenarios = scenarios(scenario, plan)?;
+    limits::check_runs(&scenarios, plan.replications)?;
+    Ok(scenarios)
 }
 
 fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, PredictError> {
