@@ -11,7 +11,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use gpubench_record::ExitCode;
+use gpubench_record::{ExitCode, excerpt};
 
 /// An error with a cause outside gpubench; the one exception is [`ExpectedError::Internal`].
 #[derive(Debug, thiserror::Error)]
@@ -255,7 +255,7 @@ fn profile_line(
     let key = if key.is_empty() {
         String::new()
     } else {
-        format!("key `{key}`: ")
+        format!("key `{}`: ", excerpt(key))
     };
     let accepted = if accepted.is_empty() {
         String::new()

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_gaps::CpuGaps;
+use crate::excerpt::parser_message;
 use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
 use crate::workload::{LoadSpec, WorkloadSpec};
@@ -290,7 +291,10 @@ pub enum FromTenant {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// Not the JSON of a known message.
-    #[error("not a message of protocol {PROTOCOL}: {source}: {line:?}")]
+    #[error(
+        "not a message of protocol {PROTOCOL}: {}: {line:?}",
+        parser_message(&source.to_string())
+    )]
     Parse {
         /// The beginning of the line.
         line: String,
