@@ -54,6 +54,12 @@ pub fn parser_message(message: &str) -> String {
     own + &excerpt(&message[begin..end]) + &on_one_line(rest)
 }
 
+/// The error of a parser, as its message.
+#[must_use]
+pub fn parser_error(error: &impl std::fmt::Display) -> String {
+    parser_message(&error.to_string())
+}
+
 /// A message in which every word is an excerpt: what is longer is no word of ours.
 #[must_use]
 pub fn with_short_words(message: &str) -> String {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_gaps::CpuGaps;
-use crate::excerpt::parser_message;
 use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
 use crate::workload::{LoadSpec, WorkloadSpec};
@@ -293,7 +292,7 @@ pub enum WireError {
     /// Not the JSON of a known message.
     #[error(
         "not a message of protocol {PROTOCOL}: {}: {line:?}",
-        parser_message(&source.to_string())
+        crate::parser_error(source)
     )]
     Parse {
         /// The beginning of the line.

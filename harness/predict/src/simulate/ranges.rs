@@ -1,5 +1,5 @@
-//! The ranges of the values of a scenario. Beyond them a model is of nothing that runs, and sums and
-//! products leave the numbers that a computer holds.
+//! The ranges of the values of a scenario. Beyond them a model is of nothing that runs, and sums
+//! and products leave the numbers that a computer holds.
 
 use crate::error::Range;
 
