@@ -10,8 +10,8 @@ Then, side by side, the median of three runs each:
 - DuckDB on the same files: the same quantiles of the same groups, with one group for each cell.
 
 Then the pages of both. It fails where gpubench takes more than 1.5 times the time of DuckDB or 2
-GiB of memory, where the quantiles differ by more than the three digits that a report prints, or where
-the pages together take more than 15 s.
+GiB of memory, where the quantiles differ by more than the three digits that a report prints, or
+where the pages together take more than 15 s.
 """
 
 import json
@@ -41,12 +41,12 @@ UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def nanoseconds(text):
-    """A printed time; `None` for a percentile without a value.
+    """A printed time, before its interval; `None` for a percentile without a value.
 
-    >>> nanoseconds("1.5 ms"), nanoseconds("900 ns"), nanoseconds("-")
+    >>> nanoseconds("1.5 ms<br>[1.4 ms, ?]"), nanoseconds("900 ns"), nanoseconds("-")
     (1500000.0, 900.0, None)
     """
-    found = re.fullmatch(r"([0-9.]+) (ns|us|ms|s)", text.strip())
+    found = re.match(r"([0-9.]+) (ns|us|ms|s)\b", text.strip())
     return float(found[1]) * UNITS[found[2]] if found else None
 
 

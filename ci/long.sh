@@ -15,7 +15,7 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines contention
-    profiles nights manifests slurm prometheus)
+    profiles nights manifests slurm prometheus packages)
 package=(--locked -p gpubench-workloads)
 
 # The ring between issuer and reaper and the count of committed rows, in every order of execution
@@ -200,6 +200,19 @@ step_prometheus() {
     program=$(built)
     timeout --kill-after=30 10m python3 ci/check_dashboard.py "$program"
 }
+
+# Archive, deb, container file and bill of materials, built for glibc 2.28 and run in clean roots.
+# Needs root.
+step_packages() (
+    plain sh ci/install-packages.sh
+    plain bash ci/packages/build.sh
+    plain bash ci/packages/check.sh
+    # From source, as users of cargo do it.
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-install.XXXXXX")
+    trap 'rm -rf "$scratch"' EXIT
+    plain cargo install --path harness --locked --quiet --no-track --root "$scratch"
+    "$scratch/bin/gpubench" --version
+)
 
 choose_steps "$@"
 for name in "${wanted[@]}"; do

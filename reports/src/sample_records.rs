@@ -45,21 +45,7 @@ pub(crate) fn real() -> RunRecord {
         calibration: calibration(),
         seed: 42,
         plan: plan(true, 8),
-        mechanisms: vec![
-            mechanism("exclusive", "exclusive", Outcome::measured(), false),
-            mechanism("time-slicing", slicing, Outcome::measured(), false),
-            mechanism("mig", "mig[3g+3g]", Outcome::measured(), true),
-            MechanismRow {
-                remedy: Some("install HAMi 2.5 or later".to_owned()),
-                proof: Vec::new(),
-                ..mechanism(
-                    "hami",
-                    "hami[cores=50]",
-                    Outcome::waived("no libvgpu.so found"),
-                    false,
-                )
-            },
-        ],
+        mechanisms: mechanisms(slicing),
         matrix: vec![
             reference_row(),
             slicing_row("compute", Some("sm"), "fma", 0.497),
@@ -110,6 +96,25 @@ pub(crate) fn real() -> RunRecord {
         claims: claims(slicing),
         problems: Vec::new(),
     }
+}
+
+/// One mechanism with each outcome.
+fn mechanisms(slicing: &str) -> Vec<MechanismRow> {
+    vec![
+        mechanism("exclusive", "exclusive", Outcome::measured(), false),
+        mechanism("time-slicing", slicing, Outcome::measured(), false),
+        mechanism("mig", "mig[3g+3g]", Outcome::measured(), true),
+        MechanismRow {
+            remedy: Some("install HAMi 2.5 or later".to_owned()),
+            proof: Vec::new(),
+            ..mechanism(
+                "hami",
+                "hami[cores=50]",
+                Outcome::waived("no libvgpu.so found"),
+                false,
+            )
+        },
+    ]
 }
 
 /// The same on the virtual GPU, with a profile that decides nothing.

@@ -89,7 +89,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "DIR",
-        conflicts_with_all = ["rescore", "format", "full", "mechanism", "axis", "why", "output"],
+        conflicts_with_all = ["repair", "format", "full", "mechanism", "axis", "why", "output"],
     )]
     anonymize: Option<PathBuf>,
 }

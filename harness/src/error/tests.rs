@@ -17,6 +17,13 @@ fn path() -> PathBuf {
     PathBuf::from("out")
 }
 
+fn busy() -> ExpectedError {
+    ExpectedError::Busy {
+        gpu: "GPU-1".to_owned(),
+        holder: "process 1".to_owned(),
+    }
+}
+
 fn before_a_run() -> Vec<(ExpectedError, u8)> {
     let profile = ExpectedError::Profile {
         file: "mine.toml".to_owned(),
@@ -34,10 +41,6 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
         kind: "format",
         name: "pdf".to_owned(),
         known: vec!["json".to_owned()],
-    };
-    let busy = ExpectedError::Busy {
-        gpu: "GPU-1".to_owned(),
-        holder: "process 1".to_owned(),
     };
     vec![
         (profile, 2),
@@ -95,7 +98,7 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             },
             3,
         ),
-        (busy, 3),
+        (busy(), 3),
     ]
 }
 

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gpubench_compare::fidelity::{DeviceSize, Reasons};
+use gpubench_compare::fidelity::{DeviceSize, Noticed, Reasons};
 use gpubench_record::{
     Axis, Condition, DeviceKind, ProbeFound, RunRecord, SubAxis, parser_message,
 };
+use gpubench_virtual_gpu::machine::faults::Under;
 use gpubench_virtual_gpu::machine::{self, Machine};
+use gpubench_workloads::fault;
 
 use super::after_cells::{AfterCells, FaultRequest};
 use super::expected;
@@ -74,6 +76,25 @@ pub const fn size(machine: &Machine) -> DeviceSize {
         threads_per_sm: machine.gpu.max_threads_per_sm,
         blocks_per_sm: machine.gpu.max_blocks_per_sm,
     }
+}
+
+/// When the driver of a machine notices faults.
+#[must_use]
+pub fn noticed(machine: &Machine) -> Noticed {
+    let mut noticed = Noticed::new();
+    for (fault, under) in fault::CATALOGUE
+        .iter()
+        .flat_map(|fault| Under::ALL.map(|under| (fault, under)))
+    {
+        let points = machine
+            .fault_row(fault.name, under)
+            .and_then(|row| row.noticed_ms);
+        if let Some([least, _, most]) = points {
+            let key = (under.as_str().to_owned(), fault.name.to_owned());
+            noticed.insert(key, [least, most].map(|ms| (ms * 1e6) as u64));
+        }
+    }
+    noticed
 }
 
 /// The list of known differences in a file.

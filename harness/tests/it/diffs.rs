@@ -298,11 +298,3 @@ fn history(sides: &Sides) -> TestResult {
     );
     Ok(())
 }
-
-#[test]
-fn titles_are_those_of_reports() {
-    assert_eq!(
-        gpubench_compare::render::VIRTUAL_TITLE,
-        gpubench_reports::format::VIRTUAL_TITLE
-    );
-}

@@ -71,11 +71,10 @@ impl Stage {
         )?;
         let host = Resident::start(Lab::of_machine(&text)?.profile(&profile)?)?;
         let device = host.open()?;
-        let machine = machine.to_owned();
         Ok(Self {
             host,
             device,
-            machine,
+            machine: machine.to_owned(),
         })
     }
 

@@ -47,6 +47,18 @@ fn completions_and_manual_pages_name_every_verb() -> TestResult {
     Ok(())
 }
 
+/// The one for zsh also looks up every flag that another one excludes.
+#[test]
+fn every_shell_has_completions() -> TestResult {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let text = finish(gpubench(&format!("completions {shell}")))?
+            .ended_with(0)?
+            .stdout;
+        assert!(text.contains("allow-reconfigure"), "{shell}: {text}");
+    }
+    Ok(())
+}
+
 #[test]
 fn the_long_version_names_commit_compiler_and_target() -> TestResult {
     let long = finish(gpubench("--version"))?.ended_with(0)?.stdout;
@@ -57,5 +69,21 @@ fn the_long_version_names_commit_compiler_and_target() -> TestResult {
     assert_eq!(starts, ["gpubench", "commit", "built", "for"], "{long}");
     let short = finish(gpubench("-V"))?.ended_with(0)?.stdout;
     assert_eq!(short.lines().count(), 1, "{short}");
+    Ok(())
+}
+
+/// The user of a container can be without a home: then there is no place that the next run knows.
+#[test]
+fn a_change_without_a_folder_for_its_journal_is_refused() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let mut matrix = gpubench("matrix --device virtual --profile smoke --out out");
+    matrix.current_dir(dir.path());
+    matrix.env_remove("HOME").env_remove("XDG_STATE_HOME");
+    let stderr = finish(matrix)?.ended_with(2)?.stderr;
+    assert!(stderr.contains("set XDG_STATE_HOME"), "{stderr}");
+    let names: Result<Vec<_>, _> = std::fs::read_dir(dir.path())?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect();
+    assert_eq!(names?, ["out"]);
     Ok(())
 }

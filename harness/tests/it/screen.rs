@@ -90,3 +90,11 @@ fn a_refused_command_prints_nothing_on_stdout() -> TestResult {
     }
     Ok(())
 }
+
+#[test]
+fn titles_are_those_of_reports() {
+    assert_eq!(
+        gpubench_compare::render::VIRTUAL_TITLE,
+        gpubench_reports::format::VIRTUAL_TITLE
+    );
+}

@@ -91,9 +91,13 @@ fn open(name: &CStr) -> Option<*mut c_void> {
     (!handle.is_null()).then_some(handle)
 }
 
-/// The C library's own `dlsym`.
+/// The C library's own `dlsym`; before glibc 2.34 it is in a library of its own.
 fn own_dlsym() -> Option<Dlsym> {
-    let library = open(c"libc.so.6")?;
+    let mut libraries = [c"libc.so.6", c"libdl.so.2"].into_iter();
+    libraries.find_map(|name| dlsym_in(open(name)?))
+}
+
+fn dlsym_in(library: *mut c_void) -> Option<Dlsym> {
     VERSIONS.iter().find_map(|version| {
         // SAFETY: an open handle and two C strings.
         let found = unsafe { libc::dlvsym(library, c"dlsym".as_ptr(), version.as_ptr()) };

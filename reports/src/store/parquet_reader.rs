@@ -8,8 +8,11 @@ use std::fs::File;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use polars_core::prelude::{ChunkedArray, Column, DataFrame, PolarsNumericType, PolarsResult};
+use polars_io::parquet::read::FileMetadata;
 use polars_io::prelude::{FileMetadataRef, ParallelStrategy, ParquetReader, SerReader};
 
 use super::checksums::verify;
@@ -83,6 +86,49 @@ impl Reader {
         self.chunks.last().map_or(0, |last| last.end)
     }
 
+    /// The metadata of the row groups that hold these rows, and the first row of them. polars
+    /// decompresses every row group of the metadata, also those before and behind a slice.
+    fn groups_of(&self, rows: &Range<usize>) -> (FileMetadataRef, usize) {
+        let (mut first, mut end) = (0, 0);
+        let mut groups = 0..0;
+        for (index, group) in self.metadata.row_groups.iter().enumerate() {
+            let start = end;
+            end += group.num_rows();
+            if end <= rows.start {
+                (groups, first) = (index + 1..index + 1, end);
+            } else if start < rows.end {
+                groups.end = index + 1;
+            }
+        }
+        (Arc::new(with_groups(&self.metadata, groups)), first)
+    }
+
+    /// Calls `each` with the named columns of every chunk, in file order. The next chunk is decoded
+    /// meanwhile, so two are in memory.
+    pub(super) fn for_each_chunk(
+        &self,
+        columns: &[&str],
+        mut each: impl FnMut(&Rows<'_>, Range<usize>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(0);
+            scope.spawn(move || {
+                for chunk in &self.chunks {
+                    let rows = self.read(chunk.clone(), columns);
+                    let failed = rows.is_err();
+                    // Nobody receives behind an error.
+                    if sender.send((rows, chunk.clone())).is_err() || failed {
+                        return;
+                    }
+                }
+            });
+            for (rows, chunk) in receiver {
+                each(&rows?, chunk)?;
+            }
+            Ok(())
+        })
+    }
+
     /// Reads the named columns of these rows.
     pub(super) fn read(
         &self,
@@ -90,13 +136,14 @@ impl Reader {
         columns: &[&str],
     ) -> Result<Rows<'_>, StoreError> {
         let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        let (metadata, first) = self.groups_of(&rows);
         let frame = guarded(&self.path, |file| {
             let mut reader = ParquetReader::new(file)
-                .with_slice(Some((rows.start, rows.len())))
+                .with_slice(Some((rows.start - first, rows.len())))
                 .with_columns(Some(columns))
                 .read_parallel(ParallelStrategy::Columns)
                 .set_rechunk(true);
-            reader.set_metadata(self.metadata.clone());
+            reader.set_metadata(metadata);
             reader.finish()
         })?;
         let found = Rows {
@@ -112,6 +159,21 @@ impl Reader {
             rows.start,
             found.count()
         )))
+    }
+}
+
+/// The same file with these row groups only.
+fn with_groups(whole: &FileMetadata, groups: Range<usize>) -> FileMetadata {
+    let row_groups = whole.row_groups[groups].to_vec();
+    FileMetadata {
+        num_rows: row_groups.iter().map(|group| group.num_rows()).sum(),
+        row_groups,
+        created_by: whole.created_by.clone(),
+        key_value_metadata: whole.key_value_metadata.clone(),
+        schema_descr: whole.schema_descr.clone(),
+        column_orders: whole.column_orders.clone(),
+        footer_buf: whole.footer_buf.clone(),
+        ..*whole
     }
 }
 

@@ -46,9 +46,9 @@ impl SampleFile {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let reader = Reader::open(path, &TABLE)?;
         let mut segments: Vec<Segment> = Vec::new();
-        for chunk in reader.chunks() {
+        reader.for_each_chunk(&KEY_COLUMNS, |rows, chunk| {
             let mut start = chunk.start;
-            for (key, count) in segments_of(&reader.read(chunk.clone(), &KEY_COLUMNS)?)? {
+            for (key, count) in segments_of(rows)? {
                 match segments.last_mut() {
                     Some(last) if last.key == key => last.rows += count,
                     _ => segments.push(Segment {
@@ -59,7 +59,8 @@ impl SampleFile {
                 }
                 start += count;
             }
-        }
+            Ok(())
+        })?;
         Ok(Self {
             reader,
             segments,
@@ -130,8 +131,7 @@ pub(super) fn for_each_latencies(
     ];
     let reader = Reader::open(path, &TABLE)?;
     let mut latencies = Vec::new();
-    for chunk in reader.chunks() {
-        let rows = reader.read(chunk.clone(), &COLUMNS)?;
+    reader.for_each_chunk(&COLUMNS, |rows, _| {
         let (cell, tenant) = (rows.text("cell")?, rows.text("tenant")?);
         let (phase, status) = (rows.u8("phase")?, rows.u8("status")?);
         let sched = rows.u64_or("t_sched_ns", MISSING)?;
@@ -149,8 +149,8 @@ pub(super) fn for_each_latencies(
             each(cell[start], tenant[start], &latencies)?;
             start = end;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ pub(super) struct Args {
     /// Profile with the options of mechanisms, which records do not hold
     #[arg(long, value_name = "NAME|PATH", default_value = "default")]
     profile: String,
-    /// Most blocks of a run; three decide levels
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(3, 1000))]
+    /// Most blocks of a run; three decide levels, jitter needs more
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole::<u32>(3, 1000))]
     blocks: u32,
     /// Trials of each fault of the record
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1, 1000))]
@@ -90,8 +90,8 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     // What is wrong with a record or a machine is known before the first run.
     let machines = records.iter().map(|(name, run)| {
         let machine = fidelity::machine_name(name, run, args.machine.as_deref())?;
-        let size = fidelity::size(&fidelity::load(&machine)?);
-        Ok::<_, ExpectedError>((machine, size))
+        let file = fidelity::load(&machine)?;
+        Ok::<_, ExpectedError>((machine, fidelity::size(&file), fidelity::noticed(&file)))
     });
     let machines = machines.collect::<Result<Vec<_>, _>>()?;
     let scratch = tempfile::Builder::new()
@@ -100,7 +100,8 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let scratch =
         scratch.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))?;
     let mut compared = Vec::new();
-    for (at, ((name, mut real), (machine, size))) in records.into_iter().zip(machines).enumerate() {
+    for (at, (record, machine)) in records.into_iter().zip(machines).enumerate() {
+        let ((name, mut real), (machine, size, noticed)) = (record, machine);
         ui.note(&format!("{name} on virtual:{machine}"));
         // Old records are scored by the rules of the model's run.
         rescore(&mut real, &[]).map_err(|error| ExpectedError::RecordUnreadable {
@@ -115,6 +116,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             machine: &machine,
             model: &model,
             size,
+            noticed: &noticed,
         }));
     }
     let table = Fidelity::of(compared, &reasons);

@@ -105,13 +105,17 @@ impl Journal {
     /// file of its own.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or has no folder.
     pub fn begin(
         dir: &Path,
         gpu: &str,
         virtual_device: Option<&Path>,
         found: &Found,
     ) -> Result<Self, JournalError> {
+        // A location without a folder would be the current one, where no later run looks.
+        if dir.as_os_str().is_empty() {
+            return Err(JournalError::NoFolder);
+        }
         let mut builder = std::fs::DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(dir);
         made.map_err(|source| io(dir, source))?;

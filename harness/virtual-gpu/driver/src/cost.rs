@@ -171,10 +171,12 @@ fn in_flight(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> 
         counts.load_sector_bytes + counts.store_sector_bytes + counts.atomic_sector_bytes;
     let l2_bytes = moved_bytes.saturating_sub(counts.l1_hit_bytes) as f64;
     let sms = shape.blocks.min(u64::from(part.sm_count)).max(1);
-    let waits_of_block = counts.load_waits as f64 / counts.warps.max(1) as f64;
-    let block_bytes = match counts.load_waits {
+    // What it stores between two waits is in flight with its loads.
+    let loaded_bytes = counts.load_sector_bytes.saturating_sub(counts.l1_hit_bytes) as f64;
+    let warps_of_block = counts.warps as f64 / counts.blocks.max(1) as f64;
+    let block_bytes = match counts.most_loading_bytes {
         0 => f64::INFINITY,
-        _ => l2_bytes / counts.blocks.max(1) as f64 / waits_of_block,
+        most => warps_of_block * most as f64 * l2_bytes / loaded_bytes.max(1.0),
     };
     let room = u64::from(part.sm_count) * shape.blocks_per_sm.max(1);
     machine.in_flight(&Resident {

@@ -35,7 +35,10 @@ fn take_by(
         None => {
             // Memory of dead processes becomes free when they are reaped.
             device.reap_dead_processes()?;
-            attempt()?.ok_or(code::OUT_OF_MEMORY)?
+            match attempt()? {
+                Some(made) => made,
+                None => return process.refuse(code::OUT_OF_MEMORY),
+            }
         }
     };
     if device.machine().memory.scrub {

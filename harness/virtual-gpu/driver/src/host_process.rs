@@ -17,8 +17,8 @@ pub fn own_name() -> [u8; 32] {
 
 /// The calling thread's kernel id.
 pub fn own_tid() -> u32 {
-    // SAFETY: plain call without arguments.
-    unsafe { libc::gettid() as u32 }
+    // SAFETY: a system call without arguments. glibc has a function for it only from 2.30 on.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 /// The user that the process runs as.

@@ -91,6 +91,15 @@ impl Process {
         Ok(self.device.charge_locked(cost_ns)?)
     }
 
+    /// The answer of a call that the driver refuses, which takes it time too.
+    pub fn refuse<T>(&self, code: Code) -> Result<T, Code> {
+        let cost_ns = self.host().refused_ns;
+        if cost_ns > 0 {
+            self.charge(cost_ns)?;
+        }
+        Err(code)
+    }
+
     /// The tables. Never hold them across a wait: other participants would block on the lock, which
     /// the model does not know.
     pub fn tables(&self) -> MutexGuard<'_, Tables> {

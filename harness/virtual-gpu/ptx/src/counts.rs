@@ -71,9 +71,9 @@ pub struct Counts {
     pub atomic_sector_bytes: u64,
     /// Of the loaded sectors, those that hit in the block's share of L1.
     pub l1_hit_bytes: u64,
-    /// Times that a warp waited for loads which missed in L1. Loads issued between two waits are
-    /// in flight together.
-    pub load_waits: u64,
+    /// Most bytes that a warp had in flight when it waited for its loads: sectors of loads that
+    /// missed in L1, issued since the wait before. A loop with a remainder waits for less there.
+    pub most_loading_bytes: u64,
     /// Bytes that lanes moved to and from shared and local memory.
     pub shared_bytes: u64,
     /// Pages that missed in the SM's TLB.
@@ -149,6 +149,7 @@ impl Counts {
             *mine = mine.saturating_add(theirs.saturating_mul(times));
         }
         self.longest_warp_cycles = self.longest_warp_cycles.max(other.longest_warp_cycles);
+        self.most_loading_bytes = self.most_loading_bytes.max(other.most_loading_bytes);
         if other.hot_word.atomics > 0 {
             self.hot_word = self.hot_word.join(other.hot_word, times);
         }
@@ -158,7 +159,8 @@ impl Counts {
     pub(crate) fn since(&self, earlier: &Counts) -> Counts {
         let mut out = self.clone();
         out.subtract_times(earlier, 1);
-        (out.longest_warp_cycles, out.hot_word) = (0, HotWord::default());
+        (out.longest_warp_cycles, out.most_loading_bytes) = (0, 0);
+        out.hot_word = HotWord::default();
         out
     }
 
@@ -183,7 +185,7 @@ impl Counts {
             store_sector_bytes,
             atomic_sector_bytes,
             l1_hit_bytes,
-            load_waits,
+            most_loading_bytes: _,
             shared_bytes,
             translations,
             atomics,
@@ -201,7 +203,6 @@ impl Counts {
             store_sector_bytes,
             atomic_sector_bytes,
             l1_hit_bytes,
-            load_waits,
             shared_bytes,
             translations,
             atomics,

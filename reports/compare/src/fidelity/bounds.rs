@@ -13,7 +13,7 @@ const JITTER_MEDIANS: f64 = 0.10;
 const PROPORTION: f64 = 0.05;
 /// Times and other figures of probes: part of the hardware's figure.
 const PROBE: f64 = 0.25;
-/// Times until a fault is detected: factor beyond the range of the model's trials.
+/// Times of refusals, which the model notices at once: factor beyond the range of its trials.
 const DETECTION: f64 = 4.0;
 
 /// The model's figure over the hardware's, less 1.
@@ -62,7 +62,7 @@ pub(super) fn probe(real: f64, model: f64) -> Verdict {
     verdict((model - real).abs() <= (PROBE * real.abs()).max(PROPORTION))
 }
 
-/// Whether a time until detection lies in the range of the model's trials, or near it.
+/// Whether the time of a refusal lies in the range of the model's trials, or near it.
 pub(super) fn detection(real_ns: u64, [least_ns, most_ns]: [u64; 2]) -> Verdict {
     let (real, least, most) = (real_ns as f64, least_ns as f64, most_ns as f64);
     verdict((least / DETECTION..=most * DETECTION).contains(&real))

@@ -6,19 +6,21 @@ use std::fmt::Display;
 use gpubench_record::tally::{Counts, in_words};
 use gpubench_record::{FaultTally, Harm, RunRecord};
 
-use super::{Check, Row, Verdict, bounds};
+use super::{Check, Noticed, Row, Verdict, bounds};
 
-pub(super) fn rows(real: &RunRecord, model: &RunRecord) -> Vec<Row> {
+pub(super) fn rows(real: &RunRecord, model: &RunRecord, noticed: &Noticed) -> Vec<Row> {
     let is_control = |tally: &&FaultTally| {
         let mut trials = real.plan.fault_trials.iter();
         let of_fault = trials.find(|trial| trial.fault == tally.fault);
         of_fault.is_some_and(|trial| trial.facts.control.is_some())
     };
     let tallies = real.fault_tallies.iter().filter(|one| !is_control(one));
-    tallies.map(|tally| compare(tally, model)).collect()
+    tallies
+        .map(|tally| compare(tally, model, noticed))
+        .collect()
 }
 
-fn compare(real: &FaultTally, model: &RunRecord) -> Row {
+fn compare(real: &FaultTally, model: &RunRecord, noticed: &Noticed) -> Row {
     let name = format!("fault/{}", real.fault);
     let same = |one: &&FaultTally| (&one.variant, &one.fault) == (&real.variant, &real.fault);
     let Some(other) = model.fault_tallies.iter().find(same) else {
@@ -42,7 +44,7 @@ fn compare(real: &FaultTally, model: &RunRecord) -> Row {
         set("own code", &real.own_codes, &other.own_codes),
         xids,
         texts("new client", &refused(real), &refused(other)),
-        detection(real, other, model),
+        detection(real, other, model, noticed),
     ];
     // Without a trial that counts there is nothing but the outcome.
     let counted = real.trials > 0 && other.trials > 0;
@@ -97,8 +99,14 @@ fn listed<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// The median until the culprit's answer, beside the range of the model's trials.
-fn detection(real: &FaultTally, other: &FaultTally, model: &RunRecord) -> Option<Check> {
+/// The median until the culprit's answer, beside what the model's driver takes to notice the fault,
+/// or beside the range of the model's trials where it notices it at once.
+fn detection(
+    real: &FaultTally,
+    other: &FaultTally,
+    model: &RunRecord,
+    noticed: &Noticed,
+) -> Option<Check> {
     let (real, other_median) = (real.detected?, other.detected?);
     let trials = model.fault_trials.iter().filter(|trial| {
         trial.outcome.is_measured()
@@ -107,11 +115,12 @@ fn detection(real: &FaultTally, other: &FaultTally, model: &RunRecord) -> Option
     let times: Vec<u64> = trials.filter_map(|trial| trial.detected_after_ns).collect();
     let range = [*times.iter().min()?, *times.iter().max()?];
     let texts = [real.median_ns, other_median.median_ns].map(in_words);
-    let mut check = check(
-        "detected after",
-        texts,
-        bounds::detection(real.median_ns, range),
-    );
+    let key = (other.mechanism.clone(), other.fault.clone());
+    let verdict = match noticed.get(&key) {
+        Some([least, most]) => bounds::verdict((*least..=*most).contains(&real.median_ns)),
+        None => bounds::detection(real.median_ns, range),
+    };
+    let mut check = check("detected after", texts, verdict);
     check.error = bounds::error(real.median_ns as f64, other_median.median_ns as f64);
     Some(check)
 }

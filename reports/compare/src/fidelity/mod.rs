@@ -13,6 +13,8 @@ mod reasons;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use gpubench_record::RunRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -136,7 +138,13 @@ pub struct Pair<'a> {
     pub model: &'a RunRecord,
     /// Size of the modelled device.
     pub size: DeviceSize,
+    /// When the model's driver notices faults.
+    pub noticed: &'a Noticed,
 }
+
+/// The 5 % and 95 % points of the time until the model's driver notices a fault, in ns, by mechanism
+/// and fault. A fault without an entry is noticed at once.
+pub type Noticed = BTreeMap<(String, String), [u64; 2]>;
 
 impl Compared {
     /// Compares every row of the record.
@@ -144,7 +152,7 @@ impl Compared {
     pub fn of(pair: &Pair<'_>) -> Self {
         let (real, model) = (pair.real, pair.model);
         let mut rows = matrix::rows(real, model);
-        rows.extend(faults::rows(real, model));
+        rows.extend(faults::rows(real, model, pair.noticed));
         rows.extend(figures::probes(real, model));
         rows.extend(figures::native_work(real, model));
         Self {

@@ -1,5 +1,7 @@
 //! Rows, verdicts, reasons and laws on synthetic records.
 
+use std::collections::BTreeMap;
+
 use gpubench_record::RunRecord;
 use serde_json::{Value, json};
 
@@ -80,6 +82,7 @@ fn compared(real: &RunRecord, model: &RunRecord) -> Compared {
         machine: "h100-80",
         model,
         size: SIZE,
+        noticed: &BTreeMap::new(),
     })
 }
 

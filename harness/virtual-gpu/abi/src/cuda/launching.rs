@@ -97,7 +97,8 @@ pub unsafe fn kernel(
 ) -> Result<Kernel, Code> {
     let function = library::function(process, handle)?;
     let params = gather(&function, params, extra)?;
-    launch::check(process.device.machine(), &function, shape)?;
+    launch::check(process.device.machine(), &function, shape)
+        .or_else(|code| process.refuse(code))?;
     function.loaded.store(true, Ordering::Relaxed);
     Ok(Kernel {
         function,

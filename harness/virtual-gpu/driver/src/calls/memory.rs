@@ -58,10 +58,10 @@ pub fn free(pointer: u64) -> Result<(), Code> {
     let process = process()?;
     let context = process.current()?;
     let entry = process.ready()?.allocations.get(&pointer).cloned();
-    let origin = entry.ok_or(code::INVALID_VALUE)?.origin;
-    if !matches!(origin, Origin::Plain | Origin::Managed | Origin::Pool(_)) {
-        return Err(code::INVALID_VALUE);
-    }
+    let origin = match entry.map(|entry| entry.origin) {
+        Some(origin @ (Origin::Plain | Origin::Managed | Origin::Pool(_))) => origin,
+        _ => return process.refuse(code::INVALID_VALUE),
+    };
     wait_for_context(process, context.slot)?;
     process.charge_locked(process.host().free_ns)?;
     if let Origin::Pool(pool) = origin {

@@ -184,12 +184,12 @@ fn bytes_in_flight_follow_from_loads_and_limits() -> Result<(), Box<dyn std::err
         machine.memory.sm_dram_in_flight_kib,
         machine.memory.l2_in_flight_kib,
     ) = (80, 8_000);
-    // Blocks of 8 warps that wait 5 times, each time for 2 KiB of loads that are then stored.
-    let of = |blocks: u64, load_waits: u64| {
+    // Blocks of 8 warps that wait for 2 KiB of loads, which are then stored.
+    let of = |blocks: u64, most_loading_bytes: u64| {
         let counts = Counts {
             load_sector_bytes: blocks * 80 * 1024,
             store_sector_bytes: blocks * 80 * 1024,
-            load_waits: blocks * load_waits,
+            most_loading_bytes,
             warps: blocks * 8,
             blocks,
             ..Counts::default()
@@ -204,10 +204,10 @@ fn bytes_in_flight_follow_from_loads_and_limits() -> Result<(), Box<dyn std::err
         (kib, cost.blocks_wait)
     };
     // 32 KiB for each block, at most 80 on an SM and 8000 in L2.
-    assert_eq!(of(17, 40), ((17 * 32, 17 * 32), false));
-    assert_eq!(of(1056, 40), ((132 * 80, 8_000), false));
+    assert_eq!(of(17, 2048), ((17 * 32, 17 * 32), false));
+    assert_eq!(of(1056, 2048), ((132 * 80, 8_000), false));
     // 1056 of more blocks are resident.
-    assert_eq!(of(5_000, 40), ((132 * 80, 8_000), true));
+    assert_eq!(of(5_000, 2048), ((132 * 80, 8_000), true));
     // A kernel that never waits has in flight what its SMs and L2 hold.
     assert_eq!(of(17, 0), ((17 * 80, 8_000), false));
     Ok(())

@@ -81,8 +81,6 @@ pub fn execute(
         footprint_bytes: run.footprint(&execution, blocks),
     };
     let cost = cost::cost(machine, &run.part, &execution.counts, &shape);
-    // Executed atomics count: many kernels have one on a path that is never taken.
-    let uses_atomics = execution.counts.atomics > 0;
     Ok(Outcome {
         cost,
         by_clock,
@@ -92,7 +90,8 @@ pub fn execute(
         pinned,
         lanes: execution.counts.lanes(),
         sampled,
-        uses_atomics,
+        // Executed atomics count: many kernels have one on a path that is never taken.
+        uses_atomics: execution.counts.atomics > 0,
         open,
         printed: !execution.printed.is_empty(),
         fault,

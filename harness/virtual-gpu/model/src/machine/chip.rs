@@ -147,7 +147,8 @@ const fn h100_l2_in_flight() -> u32 {
 /// The resident blocks of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Resident {
-    /// Bytes that a block moves between two waits for its loads; infinite if it never waits.
+    /// Bytes that a block moves between two waits for its loads, where it moves the most; infinite
+    /// if it never waits.
     pub block_bytes: f64,
     /// Number of resident blocks.
     pub blocks: u64,

@@ -162,6 +162,9 @@ pub struct HostCosts {
     pub context_ns: u64,
     /// Every other call.
     pub other_ns: u64,
+    /// Refusing a launch, an allocation or a release.
+    #[serde(default)]
+    pub refused_ns: u64,
     /// Share of the time of an allocation, a free, a module load or a context creation during which
     /// the driver's lock excludes other processes from these calls.
     pub lock_share: f64,

@@ -2,11 +2,12 @@
 
 use crate::code::FuncCode;
 use crate::inst::Inst;
+use crate::types::Space;
 
 /// Maximum number of 32-bit registers live at once, by backward data flow over the decoded steps.
 ///
-/// Constants and predicates do not count: compilers fold the former and have separate registers for
-/// the latter. Functions too large for the quadratic worst case get their register count.
+/// Constants, parameters of the kernel and predicates do not count: compilers fold the first, read
+/// the second from constant memory, and have separate registers for the third. Functions too large for the quadratic worst case get their register count.
 pub(crate) fn registers(func: &FuncCode) -> u32 {
     let rows = usize::from(func.rows32) + usize::from(func.rows64);
     let words = rows.div_ceil(64);
@@ -20,6 +21,7 @@ pub(crate) fn registers(func: &FuncCode) -> u32 {
     for (row, _) in &func.const64 {
         constant[usize::from(func.rows32) + usize::from(*row)] = true;
     }
+    mark_parameters(func, &mut constant);
     let mut live = vec![0u64; words * (func.code.len() + 1)];
     let mut changed = true;
     while changed {
@@ -46,6 +48,25 @@ pub(crate) fn registers(func: &FuncCode) -> u32 {
         .max();
     // A thread needs a few registers in any case; ptxas reports at least 2 to 8.
     max_live.unwrap_or(0).max(4)
+}
+
+/// Marks the rows that hold a parameter of the kernel and nothing else.
+fn mark_parameters(func: &FuncCode, constant: &mut [bool]) {
+    let mut writes = vec![0u32; constant.len()];
+    let mut parameter = vec![false; constant.len()];
+    for (inst, info) in func.code.iter().zip(&func.info) {
+        let (from, to) = info.writes;
+        let is_load = matches!(inst, Inst::Load(access) if access.space == Space::Param);
+        for row in &func.deps[from as usize..to as usize] {
+            if let Some(writes) = writes.get_mut(*row as usize) {
+                *writes += 1;
+                parameter[*row as usize] = is_load;
+            }
+        }
+    }
+    for (row, constant) in constant.iter_mut().enumerate() {
+        *constant |= parameter[row] && writes[row] == 1;
+    }
 }
 
 fn update(

@@ -41,7 +41,8 @@ impl Machine<'_, '_, '_> {
         let mut done = now;
         if info.counted {
             if now > warp.cycle && now >= warp.load_returns {
-                self.counts.load_waits += 1;
+                let most = &mut self.counts.most_loading_bytes;
+                *most = (*most).max(std::mem::take(&mut warp.loading_bytes));
                 warp.load_returns = u64::MAX;
             }
             let model = self.launch.model;
@@ -64,6 +65,7 @@ impl Machine<'_, '_, '_> {
         active: u32,
         (func, info): (&FuncCode, &Info),
     ) -> Result<(), LaneFault> {
+        let before = self.counts.load_sector_bytes;
         warp_memory!(self, warp, frame, memory, registers);
         memory.load(registers, access, active)?;
         let (from, to) = info.writes;
@@ -74,6 +76,7 @@ impl Machine<'_, '_, '_> {
             {
                 let returns = warp.frames[frame].ready[*row as usize];
                 warp.load_returns = warp.load_returns.min(returns);
+                warp.loading_bytes += self.counts.load_sector_bytes - before;
             }
             return Ok(());
         }

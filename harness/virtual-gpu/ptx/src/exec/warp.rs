@@ -49,6 +49,8 @@ pub(crate) struct Warp {
     pub cycle: u64,
     /// Cycle at which the first load since the last wait returns; `u64::MAX` without one.
     pub load_returns: u64,
+    /// Bytes of the loads since the last wait.
+    pub loading_bytes: u64,
     /// Local memory, lane after lane, `local_stride` bytes each.
     pub local: Vec<u8>,
     pub local_stride: u32,
@@ -83,6 +85,7 @@ impl Warp {
         self.live = live;
         self.cycle = 0;
         self.load_returns = u64::MAX;
+        self.loading_bytes = 0;
         self.loops.clear();
         self.spin = Spin::default();
         self.local_stride = local_bytes.next_multiple_of(16);

@@ -10,8 +10,9 @@ pub(super) fn markdown(table: &Fidelity) -> String {
     text += "A row outside its bounds is bold with a red mark and the reason; \
              `optimistic` marks a row in which the model isolates better than the hardware did. \
              Bounds: retention, guarantee and work 10 %, jitter 25 % or 0.1 native medians, \
-             proportions 0.05, figures of probes 25 %, detection within a factor of 4 of the \
-             model's trials; below a retention of 0.05 the level decides.\n\n";
+             proportions 0.05, figures of probes 25 %, detection of faults within the model's 5 % \
+             and 95 % points, refusals within a factor of 4; below a retention of 0.05 the level \
+             decides.\n\n";
     for sentence in summary(table) {
         text += &format!("- {}\n", escape(&sentence));
     }
