@@ -167,8 +167,9 @@ fn fault_trials_on_h100_80_end_as_in_the_records() -> TestResult {
     let silent = ["mps-server-kill under mps", "mps-daemon-kill under mps"];
     assert_eq!(answers, silent);
     assert!(answers.len() * 10 <= rows, "{answers:?} of {rows}");
-    // One in ten times lies outside the points.
-    assert!(late >= 14 && usual * 10 >= late * 7, "{usual} of {late}");
+    // One in ten times lies outside the points; with 15 times, that fewer than nine lie within has
+    // a probability of 0.03 %.
+    assert!(late >= 14 && usual * 10 >= late * 6, "{usual} of {late}");
     Ok(())
 }
 

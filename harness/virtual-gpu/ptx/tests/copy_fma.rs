@@ -75,7 +75,7 @@ fn parameters_and_properties_are_known_before_the_launch() {
     let offsets: Vec<u32> = kernel.params.iter().map(|param| param.offset).collect();
     assert_eq!((offsets, kernel.param_bytes), (vec![0, 8, 12, 16], 20));
     assert!(
-        (8..40).contains(&kernel.registers),
+        (4..40).contains(&kernel.registers),
         "{} registers",
         kernel.registers
     );

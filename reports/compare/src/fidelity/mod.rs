@@ -142,8 +142,8 @@ pub struct Pair<'a> {
     pub noticed: &'a Noticed,
 }
 
-/// The 5 % and 95 % points of the time until the model's driver notices a fault, in ns, by mechanism
-/// and fault. A fault without an entry is noticed at once.
+/// The 5 % and 95 % points of the time until the model's driver notices a fault, in ns, by
+/// mechanism and fault. A fault without an entry is noticed at once.
 pub type Noticed = BTreeMap<(String, String), [u64; 2]>;
 
 impl Compared {

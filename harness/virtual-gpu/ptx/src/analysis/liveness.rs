@@ -7,7 +7,8 @@ use crate::types::Space;
 /// Maximum number of 32-bit registers live at once, by backward data flow over the decoded steps.
 ///
 /// Constants, parameters of the kernel and predicates do not count: compilers fold the first, read
-/// the second from constant memory, and have separate registers for the third. Functions too large for the quadratic worst case get their register count.
+/// the second from constant memory, and have separate registers for the third. Functions too large
+/// for the quadratic worst case get their register count.
 pub(crate) fn registers(func: &FuncCode) -> u32 {
     let rows = usize::from(func.rows32) + usize::from(func.rows64);
     let words = rows.div_ceil(64);
