@@ -185,9 +185,9 @@ impl Machine {
     /// A block has in flight what it moves between two waits for its loads. Its SM holds a limited
     /// number of misses to DRAM, and L2 a limited number of requests of one kernel. Both limits are
     /// fitted to one record of an H100 (`reports/examples/h100_580.159.04_matrix`): the first to
-    /// four rows (`mps`, `mps-quota`, `green-context`, `stream-priority`), which it gives within
-    /// 3 %, the second to the same four mechanisms, within 6 %. They say nothing about other
-    /// kernels, doses or devices yet. The limit of an SM holds for each kernel by itself: a victim
+    /// four rows (`mps`, `mps-quota`, `green-context`, `stream-priority`), within 3 % by this law
+    /// alone (81 KiB) and 7 % in whole runs (85, `h100-80`), the second to the same, within 6 %.
+    /// They say nothing about other devices. The limit of an SM holds for each kernel: a victim
     /// with one block between seven blocks of its neighbour had all of its requests in flight.
     #[must_use]
     pub fn in_flight(&self, resident: &Resident) -> InFlight {
