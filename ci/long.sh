@@ -14,8 +14,8 @@ plain_target="${CARGO_TARGET_DIR:-target}"
 export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
-steps=(loom memcheck drd formats page scale fleets history machines contention profiles nights
-    manifests slurm prometheus packages)
+steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines contention
+    profiles nights manifests slurm prometheus packages)
 package=(--locked -p gpubench-workloads)
 
 # The ring between issuer and reaper and the count of committed rows, in every order of execution
@@ -45,6 +45,27 @@ step_drd() { under_valgrind drd; }
 
 # The harness as users get it, without the flags above.
 plain() { RUSTFLAGS="$plain_flags" CARGO_TARGET_DIR="$plain_target" "$@"; }
+
+# Every fuzz target for ten minutes. GPUBENCH_FUZZ_MS sets another time.
+step_fuzz() {
+    BOLERO_RANDOM_TEST_TIME_MS="${GPUBENCH_FUZZ_MS:-600000}" plain \
+        timeout --kill-after=30 120m cargo test --release --locked --workspace \
+        --exclude 'gpubench-virtual-gpu*-so' --test fuzz -- --test-threads 2
+}
+
+# The campaigns of `gpubench-ci torture`. GPUBENCH_SEED begins with another case.
+torture() {
+    local program
+    program=$(built)
+    plain cargo run --release --locked --quiet -p gpubench-ci -- torture \
+        --binary "$program" --seed "${GPUBENCH_SEED:-1}" "$@"
+}
+
+# 2,000 damaged records and 1,000 damaged inputs.
+step_damage() { torture --records 2000 --inputs 1000; }
+
+# Hours of kills: about 1,000 cases.
+step_kills() { torture --minutes "${GPUBENCH_KILL_MINUTES:-120}"; }
 
 # What the binary writes, read by programs of others, with promtool.
 step_formats() {

@@ -12,7 +12,8 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
 packages=(--locked --workspace --exclude 'gpubench-virtual-gpu*-so')
-steps=(fmt clippy oracles build tests tidy dummies msrv ptx smoke fidelity readers clients)
+steps=(fmt clippy oracles build tests fuzz damage kills tidy dummies msrv ptx smoke fidelity
+    readers clients)
 
 # A folder of its own per run, removed at every exit.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-test.XXXXXX")
@@ -111,6 +112,24 @@ step_tests() {
         # Unlike nextest it ends no single test that hangs.
         bounded 60m cargo test --release "${packages[@]}"
     fi
+}
+
+# Every reader of text or bytes of others: its corpus, and random inputs for 5 s each.
+step_fuzz() {
+    BOLERO_RANDOM_TEST_TIME_MS="${GPUBENCH_FUZZ_MS:-5000}" bounded 20m \
+        cargo test --release "${packages[@]}" --test fuzz -- --test-threads 2
+}
+
+# Damaged records and inputs, each read by a verb of the built program.
+step_damage() {
+    cargo build --locked --release --quiet
+    task torture --binary "$(built)/gpubench" --records 60 --inputs 60
+}
+
+# A minute of kills.
+step_kills() {
+    cargo build --locked --release --quiet
+    task torture --binary "$(built)/gpubench" --minutes 1
 }
 
 # The packages with examples in their documentation, by the nearest Cargo.toml.

@@ -80,6 +80,12 @@ enum Task {
         /// The program under test.
         #[arg(long, default_value = "target/release/gpubench")]
         binary: PathBuf,
+        /// Instead of kills: damage this many records, each read by a verb.
+        #[arg(long, default_value_t = 0)]
+        records: u64,
+        /// Instead of kills: damage this many files and command lines of users.
+        #[arg(long, default_value_t = 0)]
+        inputs: u64,
     },
     /// List the symbols of a driver library from C headers and from bindings.
     Symbols {
@@ -136,7 +142,22 @@ fn run(task: Task) -> Result<String, CiError> {
             minutes,
             seed,
             binary,
+            records: 0,
+            inputs: 0,
         } => torture::run(&root.join(binary), minutes, seed),
+        Task::Torture {
+            seed,
+            binary,
+            records,
+            inputs,
+            ..
+        } => torture::damaged(&torture::Campaign {
+            binary: root.join(binary),
+            root,
+            seed,
+            records,
+            inputs,
+        }),
         Task::Symbols {
             prefix,
             out,

@@ -5,8 +5,13 @@
 //! A run that died together with its guard process is the journal's case and is counted apart: the
 //! next run undoes what is left.
 
+mod campaign;
+mod damage;
 mod draw;
 mod host;
+mod inputs;
+mod records;
+mod verdict;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::CiError;
+pub use campaign::{Campaign, damaged};
 use draw::Draw;
 use host::{Host, end, signal};
 

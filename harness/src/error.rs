@@ -5,12 +5,13 @@
 //! needs both. The rooms convert their own typed errors to this one.
 
 mod hint;
+pub mod input;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 
-use gpubench_record::ExitCode;
+use gpubench_record::{ExitCode, excerpt};
 
 /// An error with a cause outside gpubench; the one exception is [`ExpectedError::Internal`].
 #[derive(Debug, thiserror::Error)]
@@ -254,7 +255,7 @@ fn profile_line(
     let key = if key.is_empty() {
         String::new()
     } else {
-        format!("key `{key}`: ")
+        format!("key `{}`: ", excerpt(key))
     };
     let accepted = if accepted.is_empty() {
         String::new()

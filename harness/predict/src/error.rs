@@ -1,12 +1,13 @@
 //! Refused inputs: one line that names the value, its place and what is accepted.
 
+use gpubench_record::{excerpt, parser_message};
 use thiserror::Error;
 
 /// A refused input.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PredictError {
     /// A value outside its range.
-    #[error("{name} is {}: accepted is {accepted}", one_line(value))]
+    #[error("{} is {}: accepted is {accepted}", excerpt(name), excerpt(value))]
     Value {
         /// The key, as the user writes it.
         name: String,
@@ -16,7 +17,7 @@ pub enum PredictError {
         accepted: String,
     },
     /// A name that is in no list.
-    #[error("unknown {what} \"{}\" (known: {known})", one_line(name))]
+    #[error("unknown {what} \"{}\" (known: {known})", excerpt(name))]
     Unknown {
         /// Kind of name.
         what: &'static str,
@@ -36,7 +37,7 @@ pub enum PredictError {
         detail: String,
     },
     /// A required input is missing.
-    #[error("{what} is missing: {remedy}")]
+    #[error("{} is missing: {remedy}", excerpt(what))]
     Missing {
         /// What is missing.
         what: String,
@@ -94,6 +95,11 @@ pub const CONFIDENCE: Range = Range {
 };
 
 impl Range {
+    /// The numbers that a function accepts, and their name.
+    pub const fn new(accepted: &'static str, contains: fn(f64) -> bool) -> Self {
+        Self { accepted, contains }
+    }
+
     /// Checks the value of a key.
     pub fn check(self, name: &str, value: f64) -> Result<(), PredictError> {
         if (self.contains)(value) {
@@ -117,18 +123,6 @@ impl Range {
     }
 }
 
-/// Text of the user on one line: control characters are escaped.
-fn one_line(text: &str) -> String {
-    let shown = |c: char| {
-        if c.is_control() {
-            c.escape_default().to_string()
-        } else {
-            c.to_string()
-        }
-    };
-    text.chars().map(shown).collect()
-}
-
 /// Reads TOML of a known form. An error is one line with the line number of the problem.
 pub fn from_toml<T: serde::de::DeserializeOwned>(
     what: &'static str,
@@ -144,7 +138,7 @@ pub fn from_toml<T: serde::de::DeserializeOwned>(
         PredictError::Form {
             what,
             place: format!("line {line}"),
-            detail: one_line(error.message()),
+            detail: parser_message(error.message()),
         }
     })
 }

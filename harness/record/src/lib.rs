@@ -13,6 +13,7 @@ pub mod dose;
 pub mod ecc;
 pub mod estimate;
 pub mod event;
+pub mod excerpt;
 pub mod exit_code;
 pub mod fault;
 pub mod gate;
@@ -56,6 +57,9 @@ pub use dose::{DoseCurve, DosePoint, DoseRise};
 pub use ecc::EccCounts;
 pub use estimate::{Ends, Estimate, Parts};
 pub use event::RunEvent;
+pub use excerpt::{
+    EXCERPT_BYTES_MAX, excerpt, on_one_line, parser_error, parser_message, with_short_words,
+};
 pub use exit_code::ExitCode;
 pub use fault::{
     Control, ExpectedAnswer, FaultFacts, FaultObservation, FaultResult, FaultTrial, Harm,

@@ -290,7 +290,10 @@ pub enum FromTenant {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// Not the JSON of a known message.
-    #[error("not a message of protocol {PROTOCOL}: {source}: {line:?}")]
+    #[error(
+        "not a message of protocol {PROTOCOL}: {}: {line:?}",
+        crate::parser_error(source)
+    )]
     Parse {
         /// The beginning of the line.
         line: String,

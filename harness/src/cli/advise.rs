@@ -171,7 +171,8 @@ impl FromArgMatches for QuestionFlags {
 /// # Errors
 /// When an answer is wrong or missing, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let record = args.from.as_deref().map(read_record).transpose()?;
+    let record = args.from.as_deref();
+    let record = record.map(|path| read_record(path, ui)).transpose()?;
     let mut answers = args.questions.0.clone();
     if let Some(record) = &record {
         evidence::answer(&mut answers, record)?;

@@ -41,6 +41,7 @@ pub mod ui;
 pub mod virtual_gpu;
 
 use std::ffi::OsString;
+use std::io::Write;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -193,7 +194,14 @@ fn print_usage(error: &clap::Error) -> ExitCode {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
-    match error.print() {
+    let printed = if is_result {
+        error.print()
+    } else {
+        let rendered = error.render().ansi().to_string();
+        let text = ui::quote_arguments(&rendered, ui::arguments());
+        anstream::stderr().write_all(text.as_bytes())
+    };
+    match printed {
         Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::OutputFailed,
         _ if is_result => ExitCode::Done,
         _ => ExitCode::Usage,

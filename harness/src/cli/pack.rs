@@ -13,7 +13,7 @@ use gpubench_reports::Record;
 
 use super::common::{TextFormat, exit_codes_help, whole};
 use super::predicting::{
-    OutputFlag, mig_gpu, not_negative, positive, read_record, read_text, share,
+    OutputFlag, mig_gpu, not_negative, positive, read_record, read_text, say_damage, share,
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -140,14 +140,14 @@ impl PriceArgs {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let is_json = args.format == TextFormat::Json;
     let text = if args.chargeback {
-        let bill = args.bill()?;
+        let bill = args.bill(ui)?;
         if is_json {
             json_text(&bill)?
         } else {
             output::bill(&bill)
         }
     } else {
-        let found = report(&args.demand()?)?;
+        let found = report(&args.demand(ui)?)?;
         if is_json {
             output::json(&found)?
         } else {
@@ -160,7 +160,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 
 impl Args {
     /// The file or the defaults, with the flags applied.
-    fn demand(&self) -> Result<Demand, ExpectedError> {
+    fn demand(&self, ui: &Ui) -> Result<Demand, ExpectedError> {
         let mut demand = match &self.config {
             None => Demand::default(),
             Some(path) => Demand::from_toml(&read_text("demand", path)?)?,
@@ -171,7 +171,7 @@ impl Args {
         demand.price = self.price.price().or(demand.price);
         match (&self.from, self.tenant_memory_gb, self.tenant_compute) {
             (Some(path), Some(memory_gb), _) => {
-                demand.tenant = kinds_of_record(&read_record(path)?, memory_gb)?;
+                demand.tenant = kinds_of_record(&read_record(path, ui)?, memory_gb)?;
             }
             (None, Some(memory_gb), Some(compute)) => {
                 demand.tenant = vec![Kind::new("tenant", memory_gb, compute)];
@@ -189,7 +189,7 @@ impl Args {
     }
 
     /// GPU time of every tenant's requests, from the samples of the record.
-    fn bill(&self) -> Result<Vec<Charge>, ExpectedError> {
+    fn bill(&self, ui: &Ui) -> Result<Vec<Charge>, ExpectedError> {
         let Some(path) = &self.from else {
             return Ok(Vec::new());
         };
@@ -198,6 +198,7 @@ impl Args {
             problem,
         };
         let record = Record::open(path).map_err(|error| unreadable(error.to_string()))?;
+        say_damage(&record, ui);
         let mut used = Vec::new();
         for cell in &record.run().cells {
             for tenant in &cell.tenant_results {

@@ -2,12 +2,20 @@
 
 use std::io::Write;
 use std::panic::{PanicHookInfo, UnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpubench_record::ExitCode;
+
+/// Whether a panic was left to the code that catches it.
+static UNSAID: AtomicBool = AtomicBool::new(false);
 
 /// Installs the hook that prints a panic as one line on stderr.
 pub fn install() {
     std::panic::set_hook(Box::new(|info| {
+        if is_of_a_decoder(info) {
+            UNSAID.store(true, Ordering::Relaxed);
+            return;
+        }
         // A closed stderr is not an error.
         let _ = writeln!(std::io::stderr(), "{}", report(info));
     }));
@@ -15,7 +23,20 @@ pub fn install() {
 
 /// Runs `work`. After a panic the exit code is that of an internal error.
 pub fn guard(work: impl FnOnce() -> u8 + UnwindSafe) -> u8 {
-    catch_unwind(work).unwrap_or(ExitCode::Internal.code())
+    catch_unwind(work).unwrap_or_else(|_| {
+        if UNSAID.load(Ordering::Relaxed) {
+            let text = line("the Parquet library panicked", "");
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+        ExitCode::Internal.code()
+    })
+}
+
+/// Whether the decoder of a foreign file panicked. It is caught, and becomes the error of that
+/// file.
+fn is_of_a_decoder(info: &PanicHookInfo<'_>) -> bool {
+    let file = info.location().map_or("", |location| location.file());
+    file.contains("/polars") && file.contains("parquet")
 }
 
 fn report(info: &PanicHookInfo<'_>) -> String {

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gpubench_predict::error::{CONFIDENCE, NOT_NEGATIVE, PERCENT, POSITIVE, SHARE};
 use gpubench_predict::{PredictError, mig};
-use gpubench_record::RunRecord;
+use gpubench_record::{RunRecord, parser_message};
 use gpubench_reports::Record;
 
 use super::output::write_whole;
 use super::ui::Ui;
 use crate::error::ExpectedError;
+use crate::error::input::{self, RECORD_BYTES_MAX, WRITTEN_BYTES_MAX};
 
 impl From<PredictError> for ExpectedError {
     fn from(error: PredictError) -> Self {
@@ -64,25 +65,31 @@ pub(super) fn one_of<T: Copy + Send + Sync>(
 
 /// Reads a file that the user named.
 pub(super) fn read_text(what: &'static str, path: &Path) -> Result<String, ExpectedError> {
-    std::fs::read_to_string(path).map_err(|source| ExpectedError::Unreadable {
-        what,
-        path: path.to_owned(),
-        source,
-    })
+    input::read_text(what, path, WRITTEN_BYTES_MAX)
 }
 
 /// Reads the folder of a record, or the output of `report --format json`.
-pub(super) fn read_record(path: &Path) -> Result<RunRecord, ExpectedError> {
+/// Damage of its files is named.
+pub(super) fn read_record(path: &Path, ui: &Ui) -> Result<RunRecord, ExpectedError> {
     let unreadable = |problem: String| ExpectedError::RecordUnreadable {
         path: path.to_owned(),
         problem,
     };
     if path.is_file() {
-        let text = read_text("record", path)?;
-        return serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()));
+        let text = input::read_text("record", path, RECORD_BYTES_MAX)?;
+        return serde_json::from_str(&text)
+            .map_err(|error| unreadable(parser_message(&error.to_string())));
     }
     let record = Record::open(path).map_err(|error| unreadable(error.to_string()))?;
+    say_damage(&record, ui);
     Ok(record.run().clone())
+}
+
+/// Names what is wrong with the files of a record.
+pub(super) fn say_damage(record: &Record, ui: &Ui) {
+    for warning in record.warnings() {
+        ui.note(&format!("warning: {}: {warning}", record.dir().display()));
+    }
 }
 
 /// Where the result goes.

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use gpubench_predict::calibrate::{self, Choices};
 use gpubench_predict::rng::RngKind;
 use gpubench_predict::simulate::from_text::Loads;
+use gpubench_predict::simulate::limits::{REPLICATIONS_MAX, THREADS_MAX};
 use gpubench_predict::simulate::output::{csv, html, json, svg, table};
 use gpubench_predict::simulate::report::{Report, Request, report};
 use gpubench_predict::simulate::scenario::{MAX_TENANTS, Scenario, TenantOverride};
@@ -84,8 +85,13 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Run and output")]
 struct RunArgs {
-    /// Number of replications; 2 or more give intervals
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1, u64::MAX))]
+    /// Number of replications, 1 to 100000; 2 or more give intervals
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = whole::<u32>(1, REPLICATIONS_MAX.into()),
+    )]
     replications: u32,
     /// Confidence of the intervals, above 0 and below 1
     #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = confidence)]
@@ -93,8 +99,8 @@ struct RunArgs {
     /// Device loads to sweep: a list such as 0.1,0.5, or FROM..TO:COUNT
     #[arg(long, value_name = "LOADS", allow_hyphen_values = true)]
     loads: Option<Loads>,
-    /// Worker threads, at least 1 [default: one per core]
-    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, u64::MAX))]
+    /// Worker threads, 1 to 1024 [default: one per core]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1, THREADS_MAX as u64))]
     threads: Option<usize>,
     /// Take the parameters from a record, and compare prediction and measurement
     #[arg(long, value_name = "RECORD")]
@@ -131,7 +137,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let calibrated = match &args.run.calibrate {
         None => None,
         Some(path) => Some(calibrate::calibrate(
-            &read_record(path)?,
+            &read_record(path, ui)?,
             &args.choices(&with_flags),
         )?),
     };

@@ -5,7 +5,7 @@
 use std::io::{IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
-use gpubench_record::Plan;
+use gpubench_record::{Plan, excerpt, on_one_line, with_short_words};
 use tabled::builder::Builder;
 use tabled::settings::peaker::Priority;
 use tabled::settings::{Style, Width};
@@ -101,12 +101,14 @@ impl Ui {
     /// Prints a line that is not a result.
     pub fn note(&self, line: &str) {
         // A closed stderr is not an error.
-        let _ = writeln!(anstream::stderr(), "{line}");
+        let lines: Vec<String> = line.lines().map(shown).collect();
+        let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
     }
 
     /// Prints an error and its hint.
     pub fn error(&self, error: &ExpectedError) {
-        self.note(&format!("error: {error}"));
+        let line = quote_arguments(&error.to_string(), arguments());
+        self.note(&format!("error: {}", on_one_line(&line)));
         if let Some(hint) = error.hint() {
             self.note(&format!("hint: {hint}"));
         }
@@ -117,6 +119,37 @@ impl Ui {
     pub fn progress(&self, plan: &Plan) -> Progress {
         Progress::of(plan, self.progress)
     }
+}
+
+/// A line that cannot control the terminal, and in which no word is longer than an excerpt.
+fn shown(line: &str) -> String {
+    with_short_words(&on_one_line(line))
+}
+
+/// The arguments of the command line, as far as they are text.
+pub fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())
+}
+
+/// A message in which arguments of the command line that are long or would break a line are
+/// excerpts.
+pub fn quote_arguments(message: &str, arguments: impl Iterator<Item = String>) -> String {
+    let mut quoted = message.to_owned();
+    for argument in arguments {
+        // A flag and its value can be one argument, and a value can be a list.
+        let values = argument.split_once('=').map(|(_, value)| value);
+        let parts = values.unwrap_or(&argument).split(',');
+        for part in std::iter::once(argument.as_str())
+            .chain(values)
+            .chain(parts)
+        {
+            let short = excerpt(part);
+            if short != part {
+                quoted = quoted.replace(part, &short);
+            }
+        }
+    }
+    quoted
 }
 
 /// Breaks a line between words. What follows stands below the last column of the line, which is
@@ -194,7 +227,22 @@ fn columns_of_stdout() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{drawn, fold, natural_table};
+    use super::{drawn, fold, natural_table, quote_arguments, shown};
+
+    #[test]
+    fn a_long_argument_is_quoted_in_part() {
+        let long = "many words ".repeat(100);
+        let list = format!("--axis=ok,{}", "x".repeat(900));
+        for (argument, part) in [(&long, long.as_str()), (&list, &list[10..])] {
+            let message = format!("unknown name '{part}' (known: a, b)");
+            let quoted = quote_arguments(&message, std::iter::once(argument.clone()));
+            assert!(quoted.len() < 250, "{quoted}");
+            assert!(quoted.ends_with("(known: a, b)"), "{quoted}");
+        }
+        let same = quote_arguments("no short here", std::iter::once("short".to_owned()));
+        assert_eq!(same, "no short here");
+        assert_eq!(shown("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
+    }
 
     #[test]
     fn a_long_line_goes_on_below_its_last_column() {

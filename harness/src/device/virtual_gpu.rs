@@ -47,7 +47,10 @@ const PREFIX: &str = "virtual-gpu-";
 #[derive(Debug, thiserror::Error)]
 pub enum VirtualGpuError {
     /// No folder accepts the shared object and allows loading it.
-    #[error("the virtual GPU cannot be loaded from any of {0}: each may forbid execution")]
+    #[error(
+        "the virtual GPU cannot be loaded from any of {0}: each may forbid execution or be full \
+         (XDG_CACHE_HOME names another)"
+    )]
     NoFolder(String),
     /// The machine is unknown or invalid.
     #[error(transparent)]
@@ -199,8 +202,13 @@ fn private_folder() -> Result<PrivateFolder, VirtualGpuError> {
     Err(VirtualGpuError::NoFolder(tried.join(", ")))
 }
 
+/// What the buffers of a run take: a smoke run 440 MiB. Device memory is a sparse file, and SIGBUS
+/// kills a tenant that writes to it while the disk is full.
+const ROOM_BYTES: u64 = 1 << 30;
+
 /// The cache folder, the runtime folder, then the temporary folder: any of them may forbid
-/// execution. All users share the last, so its name holds the user's id.
+/// execution. All users share the last, so its name holds the user's id. Those on a full disk come
+/// last.
 fn parents() -> Vec<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -208,12 +216,23 @@ fn parents() -> Vec<PathBuf> {
             .map(PathBuf::from)
     };
     let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    cache
+    let mut parents: Vec<PathBuf> = cache
         .into_iter()
         .chain(variable("XDG_RUNTIME_DIR"))
         .map(|folder| folder.join("gpubench"))
         .chain([std::env::temp_dir().join(format!("gpubench-{}", own_uid()))])
-        .collect()
+        .collect();
+    // The sort is stable: those with room stay in their order.
+    parents.sort_by_key(|parent| !has_room(parent));
+    parents
+}
+
+/// Whether the disk of a folder, which may not exist yet, has room for a run.
+fn has_room(folder: &Path) -> bool {
+    let existing = folder.ancestors().find(|folder| folder.is_dir());
+    let found = existing.and_then(|folder| rustix::fs::statvfs(folder).ok());
+    // What cannot be asked is tried in its turn.
+    found.is_none_or(|found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM_BYTES)
 }
 
 /// Makes the private folder in a parent folder; `None` if that is not possible, or if the library

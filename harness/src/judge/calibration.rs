@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpubench_record::{Calibration, CalibrationBinding, DeviceIdentity, Plan};
+use gpubench_record::{Calibration, CalibrationBinding, DeviceIdentity, Plan, parser_message};
 use serde::Deserialize;
 
 use super::DeviceSession;
 use crate::device::identity;
 use crate::error::ExpectedError;
+use crate::error::input::{RECORD_BYTES_MAX, read_text};
 
 /// The two kinds of file: a record, or a calibration.
 #[derive(Deserialize)]
@@ -40,12 +41,9 @@ pub fn read(
         problem: format!("calibration {}: {problem}", file.display()),
         remedy: Some("pass a record of the same GPU, or leave --calibration out".to_owned()),
     };
-    let text = std::fs::read_to_string(&file).map_err(|source| ExpectedError::Unreadable {
-        what: "calibration",
-        path: file.clone(),
-        source,
-    })?;
-    let found = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let text = read_text("calibration", &file, RECORD_BYTES_MAX)?;
+    let found =
+        serde_json::from_str(&text).map_err(|error| wrong(parser_message(&error.to_string())))?;
     let (calibration, device) = match found {
         File::Record {
             calibration,

@@ -107,6 +107,10 @@ pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
             path,
             problem: source.to_string(),
         },
+        StoreError::Io {
+            action: "read" | "list",
+            ..
+        } => ExpectedError::RecordUnreadable { path, problem },
         StoreError::Io { path, source, .. } => ExpectedError::from_write(path, source),
         StoreError::Occupied { .. } | StoreError::InUse { .. } => ExpectedError::Usage {
             problem,

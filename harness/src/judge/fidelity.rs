@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gpubench_compare::fidelity::{DeviceSize, Noticed, Reasons};
-use gpubench_record::{Axis, Condition, DeviceKind, ProbeFound, RunRecord, SubAxis};
+use gpubench_record::{
+    Axis, Condition, DeviceKind, ProbeFound, RunRecord, SubAxis, parser_message,
+};
 use gpubench_virtual_gpu::machine::faults::Under;
 use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_workloads::fault;
@@ -14,6 +16,7 @@ use super::after_cells::{AfterCells, FaultRequest};
 use super::expected;
 use crate::axis::{self, AxisEntry};
 use crate::error::ExpectedError;
+use crate::error::input::{WRITTEN_BYTES_MAX, read_limited};
 use crate::profile::units::{Share, Span};
 use crate::profile::{Blocks, BurstOptions, CellParts, OpenLoops, Profile, Wanted};
 
@@ -104,12 +107,12 @@ pub fn reasons(path: &Path) -> Result<Reasons, ExpectedError> {
         path: path.to_owned(),
         source,
     };
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = read_limited(path, WRITTEN_BYTES_MAX).map_err(unreadable)?;
     toml::from_str(&text).map_err(|error| {
         let line = error
             .span()
             .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-        let message = error.message().replace('\n', " ");
+        let message = parser_message(error.message());
         unreadable(std::io::Error::other(format!("line {line}: {message}")))
     })
 }

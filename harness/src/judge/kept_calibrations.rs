@@ -9,12 +9,13 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{Calibration, CalibrationBasis, Plan};
+use gpubench_record::{Calibration, CalibrationBasis, Plan, parser_message};
 
 use super::calibration::mismatch;
 use super::{DeviceSession, expected};
 use crate::device::identity;
 use crate::error::ExpectedError;
+use crate::error::input::{RECORD_BYTES_MAX, read_limited};
 use crate::mechanism::HostFacts;
 use crate::mechanism::host::{JournalError, state_dir};
 use crate::score::MACHINE_HASH;
@@ -139,7 +140,7 @@ fn merged(before: Option<Calibration>, made: &Calibration) -> Calibration {
 /// All calibrations of a file; none where there is no file.
 fn read(path: &Path) -> Result<Vec<Calibration>, ExpectedError> {
     let what = "kept calibrations";
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_limited(path, RECORD_BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => {
@@ -148,7 +149,11 @@ fn read(path: &Path) -> Result<Vec<Calibration>, ExpectedError> {
         }
     };
     serde_json::from_str(&text).map_err(|error| ExpectedError::Usage {
-        problem: format!("{what} {}: {error}", path.display()),
+        problem: format!(
+            "{what} {}: {}",
+            path.display(),
+            parser_message(&error.to_string())
+        ),
         remedy: Some("delete the file: the next run calibrates again".to_owned()),
     })
 }

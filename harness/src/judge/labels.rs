@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpubench_record::excerpt;
+
 use crate::error::ExpectedError;
+use crate::error::input::{WRITTEN_BYTES_MAX, read_text};
 
 /// The variable with labels: `cluster=a,pool=h100,@/etc/podinfo/labels`.
 pub const VARIABLE: &str = "GPUBENCH_LABELS";
@@ -59,11 +62,7 @@ fn of_variable(text: &str) -> Result<BTreeMap<String, String>, ExpectedError> {
 /// A file with one label a line, the value in quotes or not: how Kubernetes mounts labels. Its own
 /// labels may have an empty value, which says nothing and is left out.
 fn of_file(path: &Path) -> Result<BTreeMap<String, String>, ExpectedError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ExpectedError::Unreadable {
-        what: "labels",
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = read_text("labels", path, WRITTEN_BYTES_MAX)?;
     let mut labels = BTreeMap::new();
     for line in text.lines().map(|line| line.replace('"', "")) {
         if line.trim().is_empty() || line.trim().ends_with('=') {
@@ -77,7 +76,7 @@ fn of_file(path: &Path) -> Result<BTreeMap<String, String>, ExpectedError> {
 
 fn refused(place: &str, what: &str) -> ExpectedError {
     ExpectedError::Usage {
-        problem: format!("{place}: \"{what}\" is no label"),
+        problem: format!("{place}: \"{}\" is no label", excerpt(what)),
         remedy: Some(format!("accepted: {ACCEPTED}; or @FILE in {VARIABLE}")),
     }
 }

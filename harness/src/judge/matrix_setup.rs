@@ -7,7 +7,7 @@ use super::after_cells::{self, AfterCells};
 use super::run_folder::RunFolder;
 use super::{
     DeviceSession, HostOptions, KeptCalibrations, calibration, capabilities, host_facts, journal,
-    kernel_log, provenance, ptx_hash, run_folder, top_up,
+    kernel_log, other_work, provenance, ptx_hash, run_folder, top_up,
 };
 use crate::device::Allotment;
 use crate::error::ExpectedError;
@@ -59,6 +59,7 @@ pub fn matrix_setup(
     out: &Path,
 ) -> Result<MatrixSetup, ExpectedError> {
     let (journal, mut notes) = journal::journal_of(session)?;
+    other_work::check(session)?;
     let facts = host_facts::of_session(session, options, &profile);
     let ptx_hash = ptx_hash();
     let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash)?;

@@ -27,6 +27,7 @@ pub mod listing;
 mod matrix_setup;
 pub mod mechanism_rows;
 mod open;
+mod other_work;
 pub mod provenance;
 mod ptx_hash;
 mod record;

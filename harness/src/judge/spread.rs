@@ -6,10 +6,11 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{RunRecord, Spread};
+use gpubench_record::{RunRecord, Spread, parser_message};
 
 use super::expected;
 use crate::error::ExpectedError;
+use crate::error::input::{RECORD_BYTES_MAX, read_limited};
 use crate::mechanism::host::{JournalError, state_dir};
 use crate::score;
 
@@ -34,7 +35,7 @@ pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
         path: path.clone(),
         source,
     };
-    let text = match std::fs::read_to_string(&path) {
+    let text = match read_limited(&path, RECORD_BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
@@ -42,7 +43,7 @@ pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
     let spread = serde_json::from_str(&text);
     spread
         .map(Some)
-        .map_err(|error| unreadable(std::io::Error::other(error)))
+        .map_err(|error| unreadable(std::io::Error::other(parser_message(&error.to_string()))))
 }
 
 /// Adds a session to the spread of its device. Returns the spread and its file.

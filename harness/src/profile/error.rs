@@ -1,5 +1,7 @@
 //! Mistakes in a profile, with their location.
 
+use gpubench_record::parser_message;
+
 use crate::error::ExpectedError;
 
 /// The first mistake in a profile.
@@ -49,6 +51,9 @@ pub(super) struct Fault {
     pub bound_by: Vec<Vec<Step>>,
 }
 
+/// Longest sentence of our own about a value.
+const PROBLEM_BYTES: usize = 500;
+
 /// One step from the root of a profile to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
@@ -61,9 +66,15 @@ pub(super) enum Step {
 impl Fault {
     /// A mistake at a dotted key.
     pub(super) fn at(key: &str, problem: impl Into<String>, accepted: impl Into<String>) -> Self {
+        let problem = problem.into();
         Self {
             path: steps(key),
-            problem: problem.into(),
+            // A longer one quotes an input.
+            problem: if problem.len() > PROBLEM_BYTES {
+                parser_message(&problem)
+            } else {
+                problem
+            },
             accepted: accepted.into(),
             bound_by: Vec::new(),
         }

@@ -1,8 +1,8 @@
 //! From a name or a path to a checked profile.
 
-use std::io::Read;
 use std::path::Path;
 
+use gpubench_record::parser_message;
 use gpubench_record::user_victim::Reports;
 use serde::Deserialize;
 use serde_path_to_error::Segment;
@@ -14,12 +14,10 @@ use super::error::{Fault, ProfileError, Step, dotted};
 use super::source::{Source, lay_over};
 use super::{Profile, Span, Wanted};
 use crate::error::ExpectedError;
+use crate::error::input::{WRITTEN_BYTES_MAX, read_text};
 
 /// Version of the profile format that this build reads.
 const VERSION: i64 = 1;
-
-/// Longest accepted profile. A longer file is not a profile.
-const BYTES_MAX: u64 = 1 << 20;
 
 /// Settings of the command line that replace those of the file. Empty lists replace nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,29 +64,12 @@ pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, Expect
             known,
         });
     }
-    let mut profile = parse(name_or_path, &read(path)?, overrides)?;
+    let text = read_text("profile", path, WRITTEN_BYTES_MAX)?;
+    let mut profile = parse(name_or_path, &text, overrides)?;
     profile.name = path
         .file_stem()
         .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     Ok(profile)
-}
-
-fn read(path: &Path) -> Result<String, ExpectedError> {
-    let unreadable = |source| ExpectedError::Unreadable {
-        what: "profile",
-        path: path.to_owned(),
-        source,
-    };
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    let mut text = String::new();
-    file.take(BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(unreadable)?;
-    if text.len() as u64 > BYTES_MAX {
-        let source = std::io::Error::other(format!("longer than {BYTES_MAX} bytes"));
-        return Err(unreadable(source));
-    }
-    Ok(text)
 }
 
 /// Lays a text over the default profile and checks the result.
@@ -223,7 +204,7 @@ fn deserialize(table: toml::Table) -> Result<Profile, Fault> {
             Segment::Seq { index } => Some(Step::Index(*index)),
             Segment::Enum { .. } | Segment::Unknown => None,
         });
-        let (problem, accepted) = in_plain_words(error.message());
+        let (problem, accepted) = in_plain_words(&parser_message(error.message()));
         Fault {
             path: steps.collect(),
             problem,

@@ -1,5 +1,6 @@
 //! One profile text: its table, which is laid over another, and the line of each key.
 
+use gpubench_record::parser_message;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
@@ -26,7 +27,7 @@ impl<'a> Source<'a> {
             file: name.clone(),
             line: error.span().map(|span| line_at(text, span.start)),
             key: String::new(),
-            problem: format!("not TOML: {}", one_line(error.message())),
+            problem: format!("not TOML: {}", one_line(&parser_message(error.message()))),
             accepted: String::new(),
         };
         let located = DeTable::parse(text).map_err(refuse)?;

@@ -273,11 +273,19 @@ async fn end_program(tenant: u32, program: u32) {
     let _stays = process_tree::end_descendants(tenant);
 }
 
+/// A write to mapped memory that its file cannot hold.
+const SIGBUS: i32 = Signal::BUS.as_raw();
+
 /// Describes how a process ended.
 fn describe(status: &ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
+        // What a process writes to mapped memory is lost where the disk behind it is full.
+        (None, Some(SIGBUS)) => format!(
+            "killed by signal {SIGBUS} (SIGBUS): no space left for a file that it maps, of the \
+             record or of the virtual GPU (`df` of both shows which)"
+        ),
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => "for an unknown reason".to_owned(),
     }

@@ -47,16 +47,19 @@ open = "5ms"
     )
 }
 
-/// One run.
-fn run(dir: &Path, name: &str, planted: &Planted, profile: &str) -> Result<RunRecord, Error> {
+/// One run, with more arguments.
+fn run(
+    dir: &Path,
+    name: &str,
+    planted: &Planted,
+    profile: &str,
+    more: &[&str],
+) -> Result<RunRecord, Error> {
     let machine = toml::to_string(&planted.machine)?;
     let seed = planted.seed.to_string();
-    let more = ["--allow-reconfigure", "--seed", &seed];
-    run_matrix(dir, name, &machine, profile, &more)?.ended_with(0)?;
-    let out = dir.join(name);
-    let record = record(&out)?;
-    std::fs::remove_dir_all(&out)?;
-    Ok(record)
+    let arguments = [&["--allow-reconfigure", "--seed", &seed][..], more].concat();
+    run_matrix(dir, name, &machine, profile, &arguments)?.ended_with(0)?;
+    record(&dir.join(name))
 }
 
 /// The figures of the victim alone on the whole device, from its first native cell.
@@ -85,13 +88,16 @@ fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
     })
 }
 
-/// Measures one machine: first quiet and alone, for the planted values, then as it is.
+/// Measures one machine as it is, then the same requests quiet and alone, for the planted values.
+/// Noise can move the calibration: another victim would have another retention.
 fn measure(name: &str, planted: &Planted) -> Result<Vec<Row>, Error> {
     let dir = tempfile::tempdir()?;
-    let native = profile(planted, "", 6);
-    let quiet = run(dir.path(), "quiet", &planted.quiet(), &native)?;
     let contended = profile(planted, planted.mechanisms, 8);
-    let record = run(dir.path(), "out", planted, &contended)?;
+    let record = run(dir.path(), "out", planted, &contended, &[])?;
+    let native = profile(planted, "", 6);
+    let out = dir.path().join("out");
+    let same = ["--calibration", out.to_str().ok_or("a path")?];
+    let quiet = run(dir.path(), "quiet", &planted.quiet(), &native, &same)?;
     let alone = alone(&quiet, &record.calibration)?;
     Ok(rows(name, planted, &alone, &record))
 }

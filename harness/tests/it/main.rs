@@ -3,6 +3,7 @@
 mod aggressor_peaks;
 mod anonymized;
 mod axes;
+mod bounds;
 mod circumstances;
 mod claims;
 mod cleanup;

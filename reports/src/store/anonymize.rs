@@ -5,6 +5,7 @@
 
 mod scrub;
 
+use std::fs::File;
 use std::path::Path;
 
 use gpubench_record::{RunRecord, TelemetryRow};
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use super::error::{StoreError, without_position};
 use super::{
-    LATENCIES_FILE, RECORD_FILE, Record, SAMPLES_FILE, TELEMETRY_FILE, checksums,
+    LATENCIES_FILE, RECORD_FILE, Record, SAMPLES_FILE, TELEMETRY_FILE, checksums, regular,
     write_record_json, write_telemetry,
 };
 pub use scrub::REMOVED;
@@ -45,7 +46,10 @@ pub fn write_anonymized(
         if from.exists() {
             let to = target.join(name);
             checksums::verify(&from)?;
-            std::fs::copy(&from, &to).map_err(StoreError::io("copy", &to))?;
+            let mut from = regular::open(&from)?;
+            File::create(&to)
+                .and_then(|mut to| std::io::copy(&mut from, &mut to))
+                .map_err(StoreError::io("copy", &to))?;
         }
     }
     let mut telemetry = record.telemetry()?;

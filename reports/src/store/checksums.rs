@@ -5,13 +5,13 @@
 //! the host has, which ends the process without an error. So the checksum of a file is verified
 //! before the file is decoded.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::{Component, Path};
 
 use super::error::StoreError;
 use super::folder::files_below;
 use super::json_lines::read_bytes;
+use super::regular;
 use super::replace::replace;
 
 /// The file with the checksums.
@@ -151,7 +151,7 @@ fn name_in(line: &str) -> Option<&str> {
 }
 
 fn checksum(path: &Path) -> Result<String, StoreError> {
-    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    let file = regular::open(path)?;
     let mut hasher = blake3::Hasher::new();
     hasher
         .update_reader(file)

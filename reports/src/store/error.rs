@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpubench_record::sample::RowError;
 use gpubench_record::version::UnreadableVersion;
+use gpubench_record::{excerpt, parser_message};
 
 /// A record that could not be written, read or finished.
 #[derive(Debug, thiserror::Error)]
@@ -128,13 +129,19 @@ pub enum StoreError {
         reason: String,
     },
     /// A cell id or tenant name that is no plain file name.
-    #[error("\"{name}\" is no plain name: cell ids and tenant names have no slash, comma or space")]
+    #[error(
+        "\"{}\" is no plain name: cell ids and tenant names have no slash, comma or space",
+        excerpt(name)
+    )]
     Name {
         /// The name.
         name: String,
     },
     /// No samples of that tenant in that cell.
-    #[error("{} has no samples of tenant \"{tenant}\" in cell \"{cell}\"", dir.display())]
+    #[error(
+        "{} has no samples of tenant \"{}\" in cell \"{}\"",
+        dir.display(), excerpt(tenant), excerpt(cell)
+    )]
     NoSamples {
         /// The folder.
         dir: PathBuf,
@@ -229,5 +236,5 @@ impl StoreError {
 pub(crate) fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
-    text.strip_suffix(&position).unwrap_or(&text).to_owned()
+    parser_message(text.strip_suffix(&position).unwrap_or(&text))
 }

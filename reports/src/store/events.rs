@@ -7,7 +7,7 @@ use gpubench_record::{FormatVersion, RunEvent, TelemetryRow};
 
 use super::error::StoreError;
 use super::json_lines::{JsonLines, parse, parse_upgraded, read_bytes};
-use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, upgrade};
+use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, regular, upgrade};
 
 /// The events of a run being written. A lock on the file shows that the run is alive, so that no
 /// other process finishes the record as that of a crashed run.
@@ -152,14 +152,14 @@ pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
 
 /// Whether a live process still appends to the events in `dir`.
 pub(super) fn is_being_written(dir: &Path) -> bool {
-    let file = File::open(dir.join(EVENTS_FILE));
+    let file = regular::open_regular(&dir.join(EVENTS_FILE));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Locks the events in `dir`: until the lock drops, no other process can finish the record.
 pub(super) fn lock_events(dir: &Path) -> Result<EventLock, StoreError> {
     let path = dir.join(EVENTS_FILE);
-    let file = File::open(&path).map_err(StoreError::io("read", &path))?;
+    let file = regular::open(&path)?;
     EventLock::take(file, dir)
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{StoreError, without_position};
+use super::regular;
 
 /// An append-only file of JSON lines. Every line is written to the system before `append` returns.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ pub(super) struct Lines<T> {
 
 /// Reads the whole file at `path`.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
-    std::fs::read(path).map_err(StoreError::io("read", path))
+    regular::read(path)
 }
 
 /// Parses JSON lines. An unreadable last line without a line feed is torn: the writer died while it

@@ -1,7 +1,6 @@
 //! What the files of a record lost: files that were cut short and checksums that are gone. Found
 //! when a record is opened, so that every reader names it.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -10,9 +9,12 @@ use gpubench_record::Plan;
 use super::error::StoreError;
 use super::sample_log::SampleLog;
 use super::{
-    CELLS_FOLDER, LATENCIES_FILE, SAMPLES_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, checksums,
-    log_path, sample_columns, telemetry, torn_parquet,
+    CELLS_FOLDER, EVENTS_FILE, LATENCIES_FILE, RECORD_FILE, SAMPLES_FILE, TELEMETRY_FILE,
+    TELEMETRY_LOG_FILE, checksums, log_path, regular, sample_columns, telemetry, torn_parquet,
 };
+
+/// The page of a finished run, which its checksums list too.
+const PAGE_FILE: &str = "report.html";
 
 /// One sentence for each loss.
 pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
@@ -75,7 +77,11 @@ pub(super) fn damages(dir: &Path, known: &[String]) -> Result<Vec<(String, Strin
 }
 
 fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
-    let names = [SAMPLES_FILE, LATENCIES_FILE, TELEMETRY_FILE];
+    let mut names = vec![SAMPLES_FILE, LATENCIES_FILE, TELEMETRY_FILE];
+    // Older checksums list these three alone.
+    if !checksums::is_cut(dir, RECORD_FILE)? {
+        names.extend([EVENTS_FILE, PAGE_FILE]);
+    }
     let mut found = Vec::new();
     for name in names.iter().filter(|name| dir.join(name).exists()) {
         if checksums::is_cut(dir, name)? {
@@ -89,7 +95,7 @@ fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 fn ends_with_line(path: &Path) -> Result<bool, StoreError> {
-    let last = File::open(path).and_then(|mut file| {
+    let last = regular::open_regular(path).and_then(|mut file| {
         let mut last = *b"\n";
         if file.metadata()?.len() > 0 {
             file.seek(SeekFrom::End(-1))?;

@@ -18,6 +18,7 @@ mod parquet;
 mod parquet_reader;
 mod rebuild;
 mod record_json;
+mod regular;
 mod replace;
 mod sample_columns;
 mod sample_file;

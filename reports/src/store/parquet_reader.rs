@@ -18,6 +18,7 @@ use polars_io::prelude::{FileMetadataRef, ParallelStrategy, ParquetReader, SerRe
 use super::checksums::verify;
 use super::error::StoreError;
 use super::parquet::{ROW_GROUP_ROWS, Table, parquet_error};
+use super::regular;
 use super::torn_parquet;
 
 /// An open Parquet file.
@@ -212,10 +213,11 @@ impl Rows<'_> {
     /// The values of a column, and `missing` where the file has a null.
     pub(super) fn u64_or(&self, name: &str, missing: u64) -> Result<Vec<u64>, StoreError> {
         let values = self.column(name, Column::u64)?;
-        Ok(match values.cont_slice() {
+        let values = match values.cont_slice() {
             Ok(slice) => slice.to_vec(),
             Err(_) => values.iter().map(|one| one.unwrap_or(missing)).collect(),
-        })
+        };
+        self.full(name, values)
     }
 
     pub(super) fn bool(&self, name: &str) -> Result<Vec<bool>, StoreError> {
@@ -242,7 +244,7 @@ impl Rows<'_> {
         values: &ChunkedArray<T>,
     ) -> Result<Vec<T::Native>, StoreError> {
         match values.cont_slice() {
-            Ok(slice) => Ok(slice.to_vec()),
+            Ok(slice) => self.full(name, slice.to_vec()),
             Err(_) => self.complete(name, values.iter()),
         }
     }
@@ -254,11 +256,19 @@ impl Rows<'_> {
         values: impl Iterator<Item = Option<T>>,
     ) -> Result<Vec<T>, StoreError> {
         let values = values.enumerate();
-        values
-            .map(|(row, value)| {
-                value.ok_or_else(|| self.error(format!("row {row}: column {name} is null")))
-            })
-            .collect()
+        let values = values.map(|(row, value)| {
+            value.ok_or_else(|| self.error(format!("row {row}: column {name} is null")))
+        });
+        self.full(name, values.collect::<Result<_, _>>()?)
+    }
+
+    /// The values, one for each row: the columns of a damaged file differ in length.
+    fn full<T>(&self, name: &str, values: Vec<T>) -> Result<Vec<T>, StoreError> {
+        let (found, rows) = (values.len(), self.count());
+        if found == rows {
+            return Ok(values);
+        }
+        Err(self.error(format!("column {name} has {found} values in {rows} rows")))
     }
 
     /// An error about these rows.
@@ -272,7 +282,7 @@ impl Rows<'_> {
 
 /// Runs the decoder and turns a panic into an error: polars asserts the shape of an intact file.
 fn guarded<T>(path: &Path, decode: impl FnOnce(File) -> PolarsResult<T>) -> Result<T, StoreError> {
-    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    let file = regular::open(path)?;
     match catch_unwind(AssertUnwindSafe(|| decode(file))) {
         Ok(result) => result.map_err(|error| parquet_error(path, &error)),
         Err(_) => Err(StoreError::Parquet {

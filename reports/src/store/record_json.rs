@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use gpubench_record::{FormatVersion, RunRecord};
+use gpubench_record::{FormatVersion, RunRecord, parser_message};
 use serde::Deserialize;
 
 use super::RECORD_FILE;
@@ -79,6 +79,6 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
         path: path.to_path_buf(),
         major: head.format_version.major,
         minor: head.format_version.minor,
-        reason: error.to_string(),
+        reason: parser_message(&error.to_string()),
     })
 }

@@ -12,6 +12,7 @@ use gpubench_record::sample::{
 };
 
 use super::error::{LogError, StoreError};
+use super::regular;
 
 /// A sample log being read, front to back.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl SampleLog<BufReader<File>> {
     /// # Errors
     /// When the file cannot be read or contradicts its header.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(StoreError::io("read", path))?;
+        let file = regular::open(path)?;
         let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
         SampleLog::new(BufReader::with_capacity(1 << 18, file), bytes).map_err(|source| {
             StoreError::Log {

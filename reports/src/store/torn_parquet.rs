@@ -17,6 +17,7 @@ use polars_parquet_format::{
 
 use super::error::StoreError;
 use super::parquet::{self, ROW_GROUP_ROWS, Table, parquet_error};
+use super::regular;
 
 /// First and last bytes of a Parquet file.
 const MAGIC: [u8; 4] = *b"PAR1";
@@ -27,7 +28,7 @@ const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// Whether the file lacks its end.
 pub(super) fn is_torn(path: &Path) -> Result<bool, StoreError> {
-    let end = File::open(path).and_then(|mut file| {
+    let end = regular::open_regular(path).and_then(|mut file| {
         let mut end = [0; MAGIC.len()];
         if file.metadata()?.len() >= 3 * MAGIC.len() as u64 {
             file.seek(SeekFrom::End(-(MAGIC.len() as i64)))?;
@@ -94,7 +95,7 @@ fn empty_metadata(table: &Table) -> io::Result<FileMetaData> {
 
 /// The complete row groups of a torn file.
 fn row_groups(path: &Path, table: &Table) -> Result<Vec<RowGroup>, StoreError> {
-    let found = File::open(path).and_then(|file| {
+    let found = regular::open_regular(path).and_then(|file| {
         // The first element of a schema is its root.
         let columns = empty_metadata(table)?.schema.split_off(1);
         let bytes = file.metadata()?.len();

@@ -7,9 +7,8 @@
 use super::Choices;
 use super::figures::{Native, Shared, aggressor_native_per_s, median};
 use super::link::{Copies, Neighbour};
+use super::open_loop::{REQUESTS, can_simulate, latencies_ms, open_loop_ms, poisson};
 use crate::percentile::percentiles;
-use crate::rng::{FastRng, Stream};
-use crate::simulate::event::fifo;
 use crate::simulate::event::slicing::{TimeSlice, run_until};
 use crate::simulate::event::traffic::Request;
 use gpubench_record::condition::SubAxis;
@@ -17,8 +16,6 @@ use gpubench_record::run::RunRecord;
 use gpubench_stats::{Confidence, Effect};
 use serde::Serialize;
 
-/// Requests of the simulated open loop, many more than in a measurement.
-const REQUESTS: usize = 60_000;
 /// Limit of the copies of a request; above it, one more makes no difference.
 const MAX_COPIES: u32 = 1000;
 /// Mechanisms with time slices.
@@ -99,13 +96,14 @@ pub(super) fn compare(
         .zip(offered_per_s)
         .filter(|_| load.is_some_and(|l| l < 1.0));
     let link = contended_ms.and_then(|ms| on_the_link(record, victim, row, native_ms, ms));
-    let latencies_ms = latencies_ms.map(|(contended_ms, offered_per_s)| match (&slices, link) {
-        (_, Some(link)) => on_link_ms(link, native_ms, offered_per_s, choices.seed),
-        (Some(slices), None) => {
-            slices.open_loop_ms(native, offered_per_s, neighbours, choices.seed)
-        }
-        (None, None) => open_loop_ms(contended_ms, offered_per_s, choices.seed),
-    });
+    let latencies_ms =
+        latencies_ms.and_then(|(contended_ms, offered_per_s)| match (&slices, link) {
+            (_, Some(link)) => on_link_ms(link, native_ms, offered_per_s, choices.seed),
+            (Some(slices), None) => {
+                slices.open_loop_ms(native, offered_per_s, neighbours, choices.seed)
+            }
+            (None, None) => Some(open_loop_ms(contended_ms, offered_per_s, choices.seed)),
+        });
     let predicted =
         latencies_ms.and_then(|mut latencies_ms| percentiles(&mut latencies_ms, [50.0, 99.0]));
     let side_by_side = contended_ms.filter(|_| !is_sliced);
@@ -149,6 +147,9 @@ fn on_the_link(
         aggressor.work_per_request * aggressor.native_rate_per_s,
     );
     let copy_s = 1.0 / aggressor.native_rate_per_s;
+    if !can_simulate(contended_ms / 1000.0, copy_s) {
+        return None;
+    }
     let neighbour = Neighbour::from_closed_loop(copies, contended_ms / 1000.0, copy_s)?;
     Some((copies, neighbour))
 }
@@ -216,9 +217,13 @@ impl TimeSlices {
         offered_per_s: f64,
         neighbours: f64,
         seed: u64,
-    ) -> Vec<f64> {
+    ) -> Option<Vec<f64>> {
         if self.neighbour_ms <= 0.0 {
-            return open_loop_ms(native.service_ms, offered_per_s, seed);
+            return Some(open_loop_ms(native.service_ms, offered_per_s, seed));
+        }
+        let gap_ms = (1000.0 / offered_per_s).max(native.gpu_ms);
+        if !can_simulate(gap_ms, self.neighbour_ms) {
+            return None;
         }
         let mut requests = poisson(native.gpu_ms, offered_per_s, seed);
         let last_s = requests.last().map_or(0.0, |request| request.arrival_s);
@@ -238,7 +243,7 @@ impl TimeSlices {
         found_ms
             .iter_mut()
             .for_each(|latency_ms| *latency_ms += host_ms);
-        found_ms
+        Some(found_ms)
     }
 }
 
@@ -248,38 +253,14 @@ fn on_link_ms(
     native_ms: f64,
     offered_per_s: f64,
     seed: u64,
-) -> Vec<f64> {
+) -> Option<Vec<f64>> {
+    if !can_simulate(1.0 / offered_per_s, neighbour.copy_s) {
+        return None;
+    }
     let requests = poisson(native_ms, offered_per_s, seed);
     let arrivals_s: Vec<f64> = requests.iter().map(|r| r.arrival_s).collect();
-    latencies_ms(&requests, &neighbour.ends_s(copies, &arrivals_s))
-}
-
-/// One queue with a fixed service time.
-fn open_loop_ms(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<f64> {
-    let requests = poisson(service_ms, offered_per_s, seed);
-    let ends_s = fifo::one_queue(&requests, 0.0);
-    latencies_ms(&requests, &ends_s)
-}
-
-fn poisson(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<Request> {
-    let mut stream = FastRng::new(seed);
-    let mut arrival_s = 0.0;
-    let request = |_| {
-        arrival_s += stream.standard_exponential() / offered_per_s;
-        Request {
-            arrival_s,
-            work_s: service_ms / 1000.0,
-            tenant: 0,
-        }
-    };
-    (0..REQUESTS).map(request).collect()
-}
-
-fn latencies_ms(requests: &[Request], ends_s: &[f64]) -> Vec<f64> {
-    let pairs = requests.iter().zip(ends_s);
-    pairs
-        .map(|(request, end_s)| (end_s - request.arrival_s) * 1000.0)
-        .collect()
+    let ends_s = neighbour.ends_s(copies, &arrivals_s);
+    Some(latencies_ms(&requests, &ends_s))
 }
 
 fn miss(predicted_ms: Option<f64>, measured_ms: &[f64]) -> Miss {

@@ -7,6 +7,7 @@
 mod compare;
 mod figures;
 mod link;
+mod open_loop;
 mod parameters;
 
 pub mod output;
@@ -14,7 +15,9 @@ pub mod output;
 pub use compare::{Comparison, Miss};
 pub use parameters::{Basis, Parameters};
 
-use crate::error::{POSITIVE, PredictError};
+use crate::error::PredictError;
+use crate::simulate::ranges::MILLISECONDS;
+use crate::simulate::scenario::MAX_TENANTS;
 use crate::simulate::scenario::Scenario;
 use gpubench_record::run::RunRecord;
 use serde::Serialize;
@@ -59,7 +62,16 @@ pub struct Calibrated {
 
 /// Calibrates the model with a record and compares predictions with measurements.
 pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, PredictError> {
-    POSITIVE.check("slice_ms", choices.slice_ms)?;
+    MILLISECONDS.check("slice_ms", choices.slice_ms)?;
+    let tenants = record.plan.tenants;
+    if tenants > MAX_TENANTS {
+        let accepted = format!("at most {MAX_TENANTS}");
+        return Err(PredictError::value(
+            "plan.tenants of the record",
+            tenants,
+            &accepted,
+        ));
+    }
     let victim = victim(record, choices)?;
     let rows = figures::shared(record, &victim);
     let solo = figures::solo(record, &victim);

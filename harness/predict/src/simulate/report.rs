@@ -1,10 +1,11 @@
 //! The result of one call of `simulate`, in the form of its JSON output.
 
 use super::hostile::{HostileMode, cost_of_hostile};
+use super::limits;
 use super::replicate::{Intervals, ReplicatedMode, replications, summarize};
 use super::scenario::Scenario;
 use super::summary::{ModeSummary, Prediction};
-use super::sweep::{Sweep, SweepPlan, sweep};
+use super::sweep::{Sweep, SweepPlan, checked, sweep};
 use crate::error::PredictError;
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -64,20 +65,24 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
     let scenario = &request.scenario;
     scenario.check()?;
     let count = request.replications;
-    if count == 0 {
-        return Err(PredictError::value(
-            "replications",
-            count,
-            "a whole number of at least 1",
-        ));
-    }
+    limits::check_runs(std::slice::from_ref(scenario), count)?;
+    let threads = limits::threads(scenario, request.threads);
     let intervals = Intervals {
         coverage: request.coverage,
         family: 1,
     };
     // Checked for one run too, which has no interval: a wrong value is always refused.
     intervals.confidence()?;
-    let runs = replications(scenario, count, request.threads);
+    let plan = (!request.loads.is_empty()).then(|| SweepPlan {
+        loads: request.loads.clone(),
+        replications: count.max(2),
+        coverage: request.coverage,
+    });
+    // Refused before the first replication, which can take minutes.
+    if let Some(plan) = &plan {
+        checked(scenario, plan)?;
+    }
+    let runs = replications(scenario, count, threads);
     let replicated = if count > 1 {
         Some(Replicated {
             replications: count,
@@ -87,18 +92,8 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
     } else {
         None
     };
-    let swept = if request.loads.is_empty() {
-        None
-    } else {
-        let replications = count.max(2);
-        let loads = request.loads.clone();
-        let plan = SweepPlan {
-            loads,
-            replications,
-            coverage: request.coverage,
-        };
-        Some(sweep(scenario, &plan, request.threads)?)
-    };
+    let swept = plan.map(|plan| sweep(scenario, &plan, threads));
+    let swept = swept.transpose()?;
     let Prediction { offered, modes } = runs.into_iter().next().unwrap_or(Prediction {
         offered: 0,
         modes: Vec::new(),

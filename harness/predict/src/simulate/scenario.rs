@@ -1,12 +1,13 @@
 //! The simulated scenario: tenants, load and device, as written in TOML or flags.
 
 use super::event::options::EventOptions;
-use crate::error::{NOT_NEGATIVE, POSITIVE, PredictError, SHARE, from_toml};
+use super::ranges::{
+    CONTENTION, DURATION, FACTOR, MILLISECONDS, NO_OR_MILLISECONDS, RATE, REQUESTS_MAX,
+};
+use crate::error::{PredictError, SHARE, from_toml};
 use crate::rng::RngKind;
 use serde::{Deserialize, Serialize};
 
-/// Limit of simulated requests, for the memory of a laptop.
-const MAX_REQUESTS: f64 = 2e8;
 /// Limit of tenants, above that of every mechanism.
 pub const MAX_TENANTS: u32 = 1024;
 
@@ -127,11 +128,11 @@ impl Scenario {
             let accepted = format!("a whole number from 1 to {MAX_TENANTS}");
             return Err(PredictError::value("tenants", self.tenants, &accepted));
         }
-        POSITIVE.check("service_ms", self.service_ms)?;
-        POSITIVE.check("rate_per_s", self.rate_per_s)?;
-        POSITIVE.check("duration_s", self.duration_s)?;
-        NOT_NEGATIVE.check("contention", self.contention)?;
-        NOT_NEGATIVE.check("switch_ms", self.switch_ms)?;
+        MILLISECONDS.check("service_ms", self.service_ms)?;
+        RATE.check("rate_per_s", self.rate_per_s)?;
+        DURATION.check("duration_s", self.duration_s)?;
+        CONTENTION.check("contention", self.contention)?;
+        NO_OR_MILLISECONDS.check("switch_ms", self.switch_ms)?;
         if self.slices == Some(0) {
             return Err(PredictError::value(
                 "slices",
@@ -166,24 +167,24 @@ impl Scenario {
                 let accepted = "each tenant once";
                 return Err(PredictError::value("tenant.index", change.index, accepted));
             }
-            POSITIVE.check_set("tenant.service_ms", change.service_ms)?;
-            POSITIVE.check_set("tenant.rate_per_s", change.rate_per_s)?;
+            MILLISECONDS.check_set("tenant.service_ms", change.service_ms)?;
+            RATE.check_set("tenant.rate_per_s", change.rate_per_s)?;
         }
         let Some(hostile) = &self.hostile else {
             return Ok(());
         };
         known("hostile.tenant", hostile.tenant)?;
-        POSITIVE.check("hostile.service_factor", hostile.service_factor)?;
-        POSITIVE.check("hostile.rate_factor", hostile.rate_factor)?;
-        NOT_NEGATIVE.check("hostile.contention", hostile.contention)
+        FACTOR.check("hostile.service_factor", hostile.service_factor)?;
+        FACTOR.check("hostile.rate_factor", hostile.rate_factor)?;
+        CONTENTION.check("hostile.contention", hostile.contention)
     }
 
     fn check_size(&self) -> Result<(), PredictError> {
         let requests = self.offered_per_s() * self.duration_s;
-        if requests <= MAX_REQUESTS {
+        if requests <= REQUESTS_MAX {
             return Ok(());
         }
-        let accepted = format!("at most {MAX_REQUESTS:.0} requests (rate times duration)");
+        let accepted = format!("at most {REQUESTS_MAX:.0} requests (rate times duration)");
         Err(PredictError::value(
             "the load",
             format!("{requests:.0} requests"),

@@ -1,5 +1,6 @@
 //! Latency against load: the same scenario at several loads, and the knee of each mode.
 
+use super::limits;
 use super::replicate::{Intervals, ReplicatedMode, one, summarize};
 use super::scenario::Scenario;
 use super::summary::{Mode, Prediction};
@@ -66,7 +67,11 @@ pub fn sweep(
     plan: &SweepPlan,
     threads: NonZeroUsize,
 ) -> Result<Sweep, PredictError> {
-    let scenarios = scenarios(scenario, plan)?;
+    let scenarios = checked(scenario, plan)?;
+    // The runs at the highest load are the largest.
+    let threads = scenarios
+        .last()
+        .map_or(threads, |largest| limits::threads(largest, threads));
     let jobs: Vec<(usize, u64)> = (0..scenarios.len())
         .flat_map(|load| (0..u64::from(plan.replications)).map(move |number| (load, number)))
         .collect();
@@ -97,6 +102,16 @@ pub fn sweep(
         points,
         knees,
     })
+}
+
+/// The scenario at each load, if all of them together are within the limits.
+pub(super) fn checked(
+    scenario: &Scenario,
+    plan: &SweepPlan,
+) -> Result<Vec<Scenario>, PredictError> {
+    let scenarios = scenarios(scenario, plan)?;
+    limits::check_runs(&scenarios, plan.replications)?;
+    Ok(scenarios)
 }
 
 fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, PredictError> {

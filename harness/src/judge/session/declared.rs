@@ -5,8 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gpubench_compare::history::Declared;
+use gpubench_record::parser_message;
 
 use crate::error::ExpectedError;
+use crate::error::input::{RECORD_BYTES_MAX, read_text};
 
 /// The file in a folder of nights.
 const FILE: &str = "declared.jsonl";
@@ -38,18 +40,19 @@ pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
         if !path.is_file() {
             continue;
         }
-        let text = std::fs::read_to_string(&path).map_err(|source| ExpectedError::Unreadable {
-            what: "declared changes",
-            path: path.clone(),
-            source,
-        })?;
+        let text = read_text("declared changes", &path, RECORD_BYTES_MAX)?;
         for (at, line) in text
             .lines()
             .enumerate()
             .filter(|(_, line)| !line.is_empty())
         {
             let change = serde_json::from_str(line).map_err(|error| ExpectedError::Usage {
-                problem: format!("{}:{}: {error}", path.display(), at + 1),
+                problem: format!(
+                    "{}:{}: {}",
+                    path.display(),
+                    at + 1,
+                    parser_message(&error.to_string())
+                ),
                 remedy: Some(
                     "accepted: {\"at\": \"2026-01-31T00:00:00Z\", \"what\": \"...\"}".to_owned(),
                 ),

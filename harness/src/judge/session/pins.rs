@@ -5,10 +5,12 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use gpubench_record::parser_message;
 use serde::{Deserialize, Serialize};
 
 use super::folders::record_folders;
 use crate::error::ExpectedError;
+use crate::error::input::{RECORD_BYTES_MAX, read_text};
 
 /// The file in a folder of nights.
 const FILE: &str = "baselines.json";
@@ -35,13 +37,9 @@ pub fn pins(folder: &Path) -> Result<Pins, ExpectedError> {
     if !path.is_file() {
         return Ok(Pins::new());
     }
-    let text = std::fs::read_to_string(&path).map_err(|source| ExpectedError::Unreadable {
-        what: "pinned baselines",
-        path: path.clone(),
-        source,
-    })?;
+    let text = read_text("pinned baselines", &path, RECORD_BYTES_MAX)?;
     serde_json::from_str(&text).map_err(|error| ExpectedError::Usage {
-        problem: format!("{}: {error}", path.display()),
+        problem: format!("{}: {}", path.display(), parser_message(&error.to_string())),
         remedy: Some(
             "accepted: {\"NAME\": {\"at\": \"2026-01-31T00:00:00Z\", \"records\": [\"...\"]}}"
                 .to_owned(),

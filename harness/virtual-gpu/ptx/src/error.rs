@@ -12,6 +12,9 @@ pub struct PtxError {
     pub kind: Refused,
 }
 
+/// Longest message: a longer one quotes a text of any length.
+const MESSAGE_CHARS: usize = 300;
+
 /// Kinds of errors for which drivers return different codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
@@ -26,9 +29,13 @@ pub enum Refused {
 impl PtxError {
     /// An error at `line`.
     pub fn new(line: u32, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS) {
+            message.replace_range(end.., "...");
+        }
         Self {
             line,
-            message: message.into(),
+            message,
             kind: Refused::Wrong,
         }
     }

@@ -1,7 +1,8 @@
 //! Options of the discrete-event model, as written in TOML or flags.
 
+use super::super::ranges::MILLISECONDS;
 use super::variates::{ArrivalKind, ServiceKind};
-use crate::error::{NOT_NEGATIVE, PERCENT, POSITIVE, PredictError, SHARE};
+use crate::error::{NOT_NEGATIVE, PERCENT, PredictError, SHARE};
 use crate::mig;
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +77,7 @@ impl EventOptions {
     pub fn check(&self, tenants: u32, duration_s: f64) -> Result<(), PredictError> {
         self.service.check()?;
         self.arrivals.check()?;
-        POSITIVE.check_set("event.quantum_ms", self.quantum_ms)?;
+        MILLISECONDS.check_set("event.quantum_ms", self.quantum_ms)?;
         NOT_NEGATIVE.check("event.warmup_s", self.warmup_s)?;
         if self.warmup_s >= duration_s {
             let accepted = format!("less than the duration of {duration_s} s");
@@ -89,8 +90,8 @@ impl EventOptions {
         SHARE.check_set("event.width", self.width)?;
         PERCENT.check("event.mps_percent", self.mps_percent)?;
         PERCENT.check_set("event.hami_percent", self.hami_percent)?;
-        POSITIVE.check("event.hami_refill_ms", self.hami_refill_ms)?;
-        POSITIVE.check_set("event.hami_bucket_ms", self.hami_bucket_ms)?;
+        MILLISECONDS.check("event.hami_refill_ms", self.hami_refill_ms)?;
+        MILLISECONDS.check_set("event.hami_bucket_ms", self.hami_bucket_ms)?;
         for change in &self.tenant {
             change.check(tenants)?;
         }

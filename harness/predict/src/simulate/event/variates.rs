@@ -1,8 +1,16 @@
 //! Distributions of service times and arrivals, with the means of the scenario.
 
-use crate::error::{POSITIVE, PredictError};
+use super::super::ranges::MILLISECONDS;
+use crate::error::{PredictError, Range};
 use crate::rng::{FastRng, Stream};
 use serde::{Deserialize, Serialize};
+
+/// Above it a single request is longer than all others together.
+const LOG_NORMAL_CV: Range = Range::new("a number above 0 and at most 100", |cv| {
+    cv > 0.0 && cv <= 100.0
+});
+const HYPER_EXPONENTIAL_CV: Range =
+    Range::new("a number from 1 to 100", |cv| (1.0..=100.0).contains(&cv));
 
 /// Distribution of service times. `cv` is the standard deviation over the mean.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -41,13 +49,8 @@ impl ServiceKind {
                 stages,
                 "a number from 1 to 1000",
             )),
-            Self::LogNormal { cv } => POSITIVE.check("service.cv", cv),
-            Self::HyperExponential { cv } if cv.is_finite() && cv >= 1.0 => Ok(()),
-            Self::HyperExponential { cv } => Err(PredictError::value(
-                "service.cv",
-                cv,
-                "a number of at least 1",
-            )),
+            Self::LogNormal { cv } => LOG_NORMAL_CV.check("service.cv", cv),
+            Self::HyperExponential { cv } => HYPER_EXPONENTIAL_CV.check("service.cv", cv),
         }
     }
 
@@ -101,8 +104,8 @@ impl ArrivalKind {
         let Self::Bursts { on_ms, off_ms } = self else {
             return Ok(());
         };
-        POSITIVE.check("arrivals.on_ms", on_ms)?;
-        POSITIVE.check("arrivals.off_ms", off_ms)
+        MILLISECONDS.check("arrivals.on_ms", on_ms)?;
+        MILLISECONDS.check("arrivals.off_ms", off_ms)
     }
 }
 

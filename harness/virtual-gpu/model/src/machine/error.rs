@@ -39,7 +39,7 @@ pub enum MachineError {
         /// The value.
         found: String,
         /// The accepted values.
-        accepted: &'static str,
+        accepted: String,
     },
 }
 
@@ -56,19 +56,52 @@ pub(super) fn wrong(
     path: &str,
     key: &'static str,
     found: impl std::fmt::Display,
-    accepted: &'static str,
+    accepted: impl Into<String>,
 ) -> Result<(), MachineError> {
     Err(MachineError::Value {
         path: path.to_owned(),
         key,
-        found: found.to_string(),
-        accepted,
+        found: shown(&found.to_string()),
+        accepted: accepted.into(),
     })
+}
+
+/// Longest part of an input in a message, in bytes.
+const SHOWN_BYTES: usize = 200;
+/// What the parser writes behind the part of the input that it quotes.
+const EXPECTED: &str = ", expected";
+
+/// The parser's message with at most [`SHOWN_BYTES`] of the input, which it quotes.
+fn shown_message(message: &str) -> String {
+    let begin = message.find(['`', '"']).unwrap_or(0);
+    // The input may contain the same words; the parser's own come last.
+    let end = message.rfind(EXPECTED).filter(|end| *end > begin);
+    let (input, rest) = message.split_at(end.unwrap_or(message.len()));
+    shown(input) + &rest.replace('\n', " ")
+}
+
+/// The beginning of a text, on one line.
+fn shown(text: &str) -> String {
+    const MORE: &str = "...";
+    let mut line = String::new();
+    for c in text.chars() {
+        let before = line.len();
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+        if line.len() > SHOWN_BYTES - MORE.len() {
+            line.truncate(before);
+            return line + MORE;
+        }
+    }
+    line
 }
 
 /// The parser's message with its line number, without the excerpt of the source.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
-    let message = error.message().replace('\n', " ");
+    let message = shown_message(error.message());
     match error.span() {
         Some(span) => {
             let line = text[..span.start.min(text.len())].matches('\n').count() + 1;

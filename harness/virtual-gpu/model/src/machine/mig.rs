@@ -91,12 +91,6 @@ impl Machine {
         let Some(mig) = &self.mig else {
             return Ok(());
         };
-        if mig.slots == 0 || mig.slots > 8 {
-            return wrong(path, "mig.slots", mig.slots, "1 to 8");
-        }
-        if mig.slices == 0 || mig.slices > mig.slots {
-            return wrong(path, "mig.slices", mig.slices, "1 to mig.slots");
-        }
         for profile in &mig.profile {
             let ends = profile.starts.iter().map(|s| s + profile.memory_slots);
             if profile.memory_slots == 0 || ends.max().is_none_or(|end| end > mig.slots) {

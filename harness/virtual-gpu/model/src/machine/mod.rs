@@ -7,8 +7,11 @@ mod error;
 pub mod faults;
 mod host;
 mod mig;
+mod names;
+mod ranges;
 mod sharing;
 
+use std::io::Read;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -193,7 +196,7 @@ impl Machine {
                 known: known.join(", "),
             });
         }
-        let text = std::fs::read_to_string(path).map_err(|source| MachineError::Read {
+        let text = read_text(path).map_err(|source| MachineError::Read {
             path: name.to_owned(),
             source,
         })?;
@@ -215,6 +218,8 @@ impl Machine {
         if self.version != 1 {
             return wrong(path, "version", self.version, "1");
         }
+        self.check_names(path)?;
+        self.check_ranges(path)?;
         if !self.gpu.product.starts_with("Virtual") {
             let accepted = "a name that begins with Virtual";
             return wrong(path, "gpu.product", &self.gpu.product, accepted);
@@ -222,9 +227,6 @@ impl Machine {
         if !self.gpu.driver.contains("virtual") {
             let accepted = "a version that contains virtual";
             return wrong(path, "gpu.driver", &self.gpu.driver, accepted);
-        }
-        if self.gpu.sm_count == 0 || self.gpu.sm_count > 1024 {
-            return wrong(path, "gpu.sm_count", self.gpu.sm_count, "1 to 1024");
         }
         if self.gpu.l1_per_sm_kib < self.gpu.shared_per_sm_kib {
             let accepted = "gpu.shared_per_sm_kib or more";
@@ -241,28 +243,6 @@ impl Machine {
         if gap_us > SLICE_US_MAX {
             let accepted = "0 to 3600000000, an hour";
             return wrong(path, "scheduler.switch_gap_us", gap_us, accepted);
-        }
-        let rates = [
-            ("memory.dram_gb_per_s", self.memory.dram_gb_per_s),
-            ("memory.l2_gb_per_s", self.memory.l2_gb_per_s),
-            ("memory.sm_dram_gb_per_s", self.memory.sm_dram_gb_per_s),
-            ("memory.sm_l2_gb_per_s", self.memory.sm_l2_gb_per_s),
-            (
-                "memory.translations_per_us",
-                self.memory.translations_per_us,
-            ),
-            (
-                "memory.sm_translations_per_us",
-                self.memory.sm_translations_per_us,
-            ),
-            ("pcie.to_device_gb_per_s", self.pcie.to_device_gb_per_s),
-            ("pcie.to_host_gb_per_s", self.pcie.to_host_gb_per_s),
-            ("pcie.pageable_factor", self.pcie.pageable_factor),
-        ];
-        for (key, rate) in rates {
-            if !(rate.is_finite() && rate > 0.0) {
-                return wrong(path, key, rate, "a number greater than 0");
-            }
         }
         let noises = [
             ("noise.request", self.noise.request),
@@ -336,6 +316,21 @@ impl Machine {
     pub fn uuid(&self) -> String {
         format!("GPU-{}", uuid_of(self.name.as_bytes()))
     }
+}
+
+/// Longest machine file. A longer file is none.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// The text of a file. A device or a pipe has no end, so what is read is limited.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    file.take(FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES {
+        let accepted = format!("it is too long (accepted: at most {FILE_BYTES} bytes)");
+        return Err(std::io::Error::other(accepted));
+    }
+    Ok(text)
 }
 
 /// A UUID in NVML's format without its prefix, derived from a name.

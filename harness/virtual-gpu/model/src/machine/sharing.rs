@@ -277,14 +277,6 @@ impl Machine {
             let accepted = "time slices of 1 to 3600000000, an hour";
             return wrong(path, "scheduler.levels", us, accepted);
         }
-        if self.mps.as_ref().is_some_and(|mps| mps.clients == 0) {
-            return wrong(path, "mps.clients", 0, "1 or more");
-        }
-        if let Some(mps) = &self.mps
-            && !(2..=3).contains(&mps.protocol)
-        {
-            return wrong(path, "mps.protocol", mps.protocol, "2 or 3");
-        }
         Ok(())
     }
 }

@@ -106,3 +106,97 @@ fn noise_is_listed_and_refused_out_of_range() -> Result<(), super::MachineError>
     assert!(message.is_some_and(|m| m.contains("defects.fault_escape is 1.5, accepted is 0 to 1")));
     Ok(())
 }
+
+/// The lines of a machine file that set a number, each with its key.
+fn numbers(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| {
+        let (key, value) = line.split_once(" = ")?;
+        value.parse::<f64>().ok().map(|_| (line, key))
+    })
+}
+
+#[test]
+fn every_number_has_a_range() {
+    for (name, text) in BUILT_IN {
+        let accepted = |text: &str| match Machine::parse("m.toml", text) {
+            Ok(_) => true,
+            Err(error) => {
+                let line = error.to_string();
+                assert!(line.len() < 400 && !line.contains('\n'), "{name}: {line}");
+                false
+            }
+        };
+        for (line, key) in numbers(text) {
+            for value in ["9223372036854775807", "-1", "nan", "-inf", "1e300"] {
+                let changed = text.replacen(line, &format!("{key} = {value}"), 1);
+                assert!(!accepted(&changed), "{name}: {key} = {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_stands_still_and_a_name_that_leads_elsewhere_are_refused() {
+    let text = include_str!("../../../../../profiles/machines/hopper.toml");
+    for (from, to, expected) in [
+        (
+            "sm_clock_mhz = 1980",
+            "sm_clock_mhz = 0",
+            "gpu.sm_clock_mhz is 0, accepted is 1 to 100000",
+        ),
+        (
+            "idle_w = 70.0",
+            "idle_w = nan",
+            "power.idle_w is NaN, accepted is 0 to 100000",
+        ),
+        (
+            "recovery_ms = 80",
+            "recovery_ms = 3600001",
+            "mps.recovery_ms is 3600001, accepted is 0 to 3600000",
+        ),
+        (
+            "name = \"hopper\"",
+            "name = \"../hopper\"",
+            "name is ../hopper, accepted is 1 to 64 letters",
+        ),
+        (
+            "name = \"1g.10gb\"",
+            "name = \"1g/10gb\"",
+            "mig.profile.name is 1g/10gb, accepted is",
+        ),
+        (
+            "starts = [0, 1, 2, 3, 4, 5, 6]",
+            "starts = [4294967295]",
+            "mig.profile.starts is 4294967295, accepted is 0 to 7",
+        ),
+        (
+            "cuda = \"13.4\"",
+            "cuda = \"2147483647.1\"",
+            "gpu.cuda is 2147483647.1, accepted is two numbers",
+        ),
+    ] {
+        let message = Machine::parse("m.toml", &text.replacen(from, to, 1));
+        let message = message.err().map(|error| error.to_string());
+        assert!(
+            message.as_ref().is_some_and(|text| text.contains(expected)),
+            "{message:?} should contain {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn a_message_holds_little_of_a_long_file() {
+    let text = include_str!("../../../../../profiles/machines/hopper.toml");
+    let long = "many words, expected ".repeat(1000);
+    for (from, to) in [
+        ("sm_count = 132", format!("\"{long}\" = 1")),
+        ("summary = \"", format!("summary = \"{long}")),
+        ("sm_count = 132", format!("sm_count = \"{long}\"")),
+    ] {
+        let message = Machine::parse("m.toml", &text.replacen(from, &to, 1));
+        let message = message.err().map(|error| error.to_string());
+        let length = message.as_ref().map(String::len);
+        // The list of the accepted keys is our own.
+        assert!(length.is_some_and(|length| length < 900), "{message:?}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Text of the user in a message: one line of at most 200 bytes, however long the input is.
+
+/// Longest part of an input in a message.
+pub const EXCERPT_BYTES_MAX: usize = 200;
+
+/// What is kept of a longer text before and behind the gap; the note between them has the rest.
+const HEAD_BYTES: usize = 110;
+const TAIL_BYTES: usize = 50;
+
+/// What a parser writes behind the part of the input that it quotes.
+const EXPECTED: &str = ", expected";
+
+/// The text on one line; of a long text its beginning, its end, and its length.
+#[must_use]
+pub fn excerpt(text: &str) -> String {
+    // Of a long text only the parts that can remain are escaped.
+    if text.len() > EXCERPT_BYTES_MAX {
+        return cut(text);
+    }
+    let shown = on_one_line(text);
+    if shown.len() > EXCERPT_BYTES_MAX {
+        return cut(text);
+    }
+    shown
+}
+
+/// The text with its control characters escaped.
+#[must_use]
+pub fn on_one_line(text: &str) -> String {
+    if !text.contains(is_break) {
+        return text.to_owned();
+    }
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_break(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+/// The message of a parser, in which the part that it quotes from the input is an excerpt.
+#[must_use]
+pub fn parser_message(message: &str) -> String {
+    let Some(begin) = message.find(['`', '"']) else {
+        return excerpt(message);
+    };
+    // The input may contain the same words; the parser's own come last.
+    let end = message.rfind(EXPECTED).filter(|end| *end > begin);
+    let end = end.unwrap_or(message.len());
+    let (own, rest) = (on_one_line(&message[..begin]), &message[end..]);
+    own + &excerpt(&message[begin..end]) + &on_one_line(rest)
+}
+
+/// The error of a parser, as its message.
+#[must_use]
+pub fn parser_error(error: &impl std::fmt::Display) -> String {
+    parser_message(&error.to_string())
+}
+
+/// A message in which every word is an excerpt: what is longer is no word of ours.
+#[must_use]
+pub fn with_short_words(message: &str) -> String {
+    let words = message.split_inclusive(' ').map(|word| {
+        if word.len() > EXCERPT_BYTES_MAX {
+            excerpt(word)
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect()
+}
+
+/// Characters that end or overwrite a line, on a terminal or in a log.
+fn is_break(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+fn cut(text: &str) -> String {
+    let head = escaped(text.chars(), HEAD_BYTES);
+    let tail = escaped(text.chars().rev(), TAIL_BYTES);
+    let (head, tail) = (head.concat(), tail.into_iter().rev().collect::<String>());
+    format!("{head}... ({} bytes) ...{tail}", text.len())
+}
+
+/// Characters in their escaped form, as many as fit.
+fn escaped(chars: impl Iterator<Item = char>, bytes_max: usize) -> Vec<String> {
+    let mut left = bytes_max;
+    chars
+        .map(|c| on_one_line(c.encode_utf8(&mut [0; 4])))
+        .take_while(|shown| {
+            let fits = shown.len() <= left;
+            left = left.saturating_sub(shown.len());
+            fits
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EXCERPT_BYTES_MAX, excerpt, parser_message, with_short_words};
+
+    #[test]
+    fn a_short_text_is_kept_on_one_line() {
+        assert_eq!(excerpt("mig 1g.10gb"), "mig 1g.10gb");
+        assert_eq!(excerpt("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
+        assert_eq!(excerpt(&"x".repeat(200)), "x".repeat(200));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_to_its_ends() {
+        for part in ["x", "\n", "\u{10ffff}", "é", "\0 "] {
+            for count in [101, 201, 10_000] {
+                let shown = excerpt(&part.repeat(count));
+                assert!(shown.len() <= EXCERPT_BYTES_MAX, "{part:?}: {shown}");
+                assert!(!shown.contains('\n'), "{shown:?}");
+            }
+        }
+        let shown = excerpt(&format!("/first{}last.toml", "/deep".repeat(100)));
+        assert!(shown.starts_with("/first/deep") && shown.ends_with("last.toml"));
+        assert!(shown.contains("(516 bytes)") || shown.contains(" bytes)"));
+    }
+
+    #[test]
+    fn a_parser_names_what_it_expected_and_little_of_the_input() {
+        let known = "one of `a`, `b`";
+        let short = format!("unknown field `x`, expected {known}");
+        assert_eq!(parser_message(&short), short);
+        for input in ["x".repeat(5_000), "`, expected words ".repeat(500)] {
+            let shown = parser_message(&format!("unknown field `{input}`, expected {known}"));
+            assert!(shown.starts_with("unknown field `"), "{shown}");
+            assert!(shown.ends_with(", expected one of `a`, `b`"), "{shown}");
+            assert!(shown.len() < 270, "{shown}");
+            let shown = parser_message(&format!("duplicate key \"{input}\""));
+            assert!(shown.len() < 270, "{shown}");
+        }
+    }
+
+    #[test]
+    fn only_long_words_of_a_message_are_cut() {
+        let words = "a few words ".repeat(50);
+        assert_eq!(with_short_words(&words), words);
+        let shown = with_short_words(&format!("no {} here", "x".repeat(999)));
+        assert!(
+            shown.starts_with("no xxx") && shown.ends_with(" here"),
+            "{shown}"
+        );
+        assert!(shown.len() < 230, "{shown}");
+    }
+}
