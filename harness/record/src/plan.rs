@@ -233,7 +233,7 @@ impl Durations {
     }
 }
 
-/// The thresholds of `scoring-v2`. Conventions, versioned with the profile; not findings.
+/// The thresholds of `scoring-v3`. Conventions, versioned with the profile; not findings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Thresholds {
     /// Lower bound of retention for L3.

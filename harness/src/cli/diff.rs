@@ -17,7 +17,7 @@ use super::comparing::{
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::session::{Sessions, declared, nights, pinned};
+use crate::judge::session::{Sessions, both_sides, declared, nights, pinned};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = JUDGING;
@@ -102,11 +102,10 @@ pub struct Args {
 /// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut options = args.options();
-    let after = read(&args.after, ui);
     let (before, after) = match &args.against_history {
-        None => both(read(&args.before, ui), after)?,
+        None => both(both_sides(&args.before, &args.after), ui)?,
         Some(folder) => {
-            let (name, after) = (args.baseline.as_deref(), after?.sessions);
+            let (name, after) = (args.baseline.as_deref(), read(&args.after, ui)?.sessions);
             (baseline(folder, name, &after, &mut options, ui)?, after)
         }
     };
@@ -125,15 +124,18 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 
 /// The sessions of two sides, or one error that names every side which cannot be read.
 fn both(
-    before: Result<Sessions, ExpectedError>,
-    after: Result<Sessions, ExpectedError>,
+    sides: [Result<Sessions, ExpectedError>; 2],
+    ui: &Ui,
 ) -> Result<(Vec<Session>, Vec<Session>), ExpectedError> {
-    match (before, after) {
-        (Err(before), Err(after)) => Err(ExpectedError::Usage {
+    for found in sides.iter().flatten() {
+        say_left_out(&found.left_out, ui);
+    }
+    match sides {
+        [Err(before), Err(after)] => Err(ExpectedError::Usage {
             problem: format!("{before}; {after}"),
             remedy: None,
         }),
-        (before, after) => Ok((before?.sessions, after?.sessions)),
+        [before, after] => Ok((before?.sessions, after?.sessions)),
     }
 }
 

@@ -10,7 +10,7 @@ use gpubench_reports::store::{
 
 use super::expected;
 use super::integrity::score_again;
-use super::record::{JudgeError, rescore, score_folder};
+use super::record::{JudgeError, rescore, score_folder, score_opened};
 use crate::error::ExpectedError;
 use crate::score;
 
@@ -48,7 +48,7 @@ pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> 
     let record = open(dir)?;
     let checked = if record.is_rebuilt() {
         let (run, warnings) = match repair {
-            Repair::No => score_folder(dir).map_err(|error| unscored(dir, &error))?,
+            Repair::No => score_opened(&record).map_err(|error| unscored(dir, &error))?,
             Repair::Yes => store(dir, unscored)?,
         };
         Checked {

@@ -37,10 +37,17 @@ pub enum JudgeError {
 /// # Errors
 /// When the record cannot be read, or contradicts itself.
 pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
-    let record = Record::open(dir)?;
+    score_opened(&Record::open(dir)?)
+}
+
+/// Scores an opened record; also returns its warnings. Writes nothing.
+///
+/// # Errors
+/// As [`score_folder`].
+pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), JudgeError> {
     let mut run = record.run().clone();
     let warnings = record.warnings().to_vec();
-    let events = read_events(dir)?.events;
+    let events = read_events(record.dir())?.events;
     let ended = cells::endings(&events);
     let mut finished = None;
     if let Some(RunEvent::Ended {
@@ -61,12 +68,12 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
             );
             continue;
         };
-        judged.push(cells::judged(&record, &run, cell, end, &evidence)?);
+        judged.push(cells::judged(record, &run, cell, end, &evidence)?);
     }
     run.cells = judged;
     run.probes = fault_trials::probes(&events);
     run.device_speed = device_speed::of_run(&run.plan, &events);
-    run.fault_trials = fault_trials::judged(&record, &run.plan, &events)?;
+    run.fault_trials = fault_trials::judged(record, &run.plan, &events)?;
     run.fault_trials_stopped = fault_trials::stopped(&events);
     mechanism_rows::settle(&mut run.mechanisms, &run.plan.skips);
     rescore(&mut run, &[])?;

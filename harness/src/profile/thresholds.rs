@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::within;
 use super::error::Fault;
 
-/// The thresholds of `scoring-v2`: conventions, which are part of the profile's hash.
+/// The thresholds of `scoring-v3`: conventions, which are part of the profile's hash.
 // The compiler checks that the keys are those of the record's type.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Thresholds", deny_unknown_fields)]

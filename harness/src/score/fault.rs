@@ -27,7 +27,7 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
         .map(|planned| row(context, mechanism, &planned, &sources))
         .collect();
     // L0 only where the mechanism contains no fault at all; L1 where it contains some
-    // (`scoring-v2`).
+    // (`scoring-v3`).
     let any_contained = rows
         .iter()
         .filter_map(|row| row.range)

@@ -1,4 +1,4 @@
-//! From intervals to levels: the tables of `scoring-v2`, as functions of interval ends only.
+//! From intervals to levels: the tables of `scoring-v3`, as functions of interval ends only.
 //!
 //! Each table is read twice: at the worse ends of all intervals and at the better ends. Where both
 //! give the same level, the level is measured. Where they differ, an interval straddles a boundary,

@@ -1,4 +1,4 @@
-//! From judged cells to the measured matrix: `scoring-v2` as a pure function of a record.
+//! From judged cells to the measured matrix: `scoring-v3` as a pure function of a record.
 //!
 //! No I/O, no clock: an old record can be scored again. Only measured cells count. Cells are paired
 //! by group, block and victim, and the block is the unit of inference. P is the closed-loop rate of
@@ -64,7 +64,7 @@ use row::Row;
 pub use straddling::Straddling;
 
 /// The version of the rules, as records name it.
-pub const VERSION: &str = "scoring-v2";
+pub const VERSION: &str = "scoring-v3";
 
 /// The parts of a record that scoring reads.
 #[derive(Debug, Clone, Copy)]

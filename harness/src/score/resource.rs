@@ -2,18 +2,17 @@
 
 mod index;
 mod modes;
-mod starved;
 
 use gpubench_record::{Condition, Estimate, MechanismRow, SubAxis};
 
-use super::cells::{Key, Pair};
+use super::cells::{Key, Pair, Pairs};
 use super::controls::Repetition;
 use super::figures::{Logs, Scale, blocks_needed, in_words};
 use super::level::Resource;
 use super::probe_figures::bypass;
 use super::row::Row;
 use super::word::{enforcing, with_bypass};
-use super::{Context, clock_part, controls, reference};
+use super::{Context, clock_part, controls, reference, systematic};
 
 use index::index;
 use modes::{Both, range};
@@ -65,15 +64,14 @@ impl Measured {
         reference::drift(context, &native, row);
         let unprotected = unprotected(context, contended, mechanism, row);
         let index = match (&retention, &unprotected) {
-            (Some((of_r, _)), Some(u)) => index(of_r, &u.logs, u.same_blocks, row)
-                .and_then(|index| starved::bound(context, contended, index, u.has_starved, row)),
+            (Some((of_r, _)), Some((of_u, same_blocks))) => index(of_r, of_u, *same_blocks, row),
             _ => None,
         };
         let modes = retention.as_ref().and_then(|(logs, _)| logs.two_modes());
         let measured = Self {
             modes: modes.map(|modes| Both {
                 modes,
-                of_u: unprotected.as_ref().and_then(|u| u.logs.mean()),
+                of_u: unprotected.as_ref().and_then(|(of_u, _)| of_u.mean()),
             }),
             has_references: cells.blocks(&native).is_some() && row.matrix.u_kind.is_some(),
             retention: retention.map(|(_, estimate)| estimate),
@@ -106,7 +104,7 @@ fn deciding(
 ) -> Option<(Logs, Estimate)> {
     let pairs = context.cells.pair(top, bottom)?;
     row.decide_by(what, &pairs);
-    starved::warn(what, &pairs, row);
+    starved(what, &pairs, row);
     let logs = Logs::of_rates(&pairs);
     let estimate = row.take(what, logs.ratio())?;
     if let Some(text) = logs.systematic.in_words(what) {
@@ -123,6 +121,21 @@ fn efficiency(context: &Context<'_>, solo: &Key, native: &Key, row: &mut Row) ->
     ratio
         .map_err(|error| row.warn(format!("no efficiency: {error}")))
         .ok()
+}
+
+/// Says where the victim starved in some blocks.
+fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
+    let tops = pairs.measured.iter().map(|(_, top, _)| *top);
+    let starved = tops
+        .filter(|top| systematic::starved(top).is_some())
+        .count();
+    let all = pairs.measured.len();
+    if starved > 0 {
+        row.warn(format!(
+            "{what}: the victim starved in {starved} of {all} blocks, whose rates lie between n \
+             and n + 1 completions; the value takes n + 1"
+        ));
+    }
 }
 
 /// The A/A pair of the solo rate.
@@ -166,21 +179,13 @@ pub(super) fn unprotected_form<'a>(
     Some((key, u_kind))
 }
 
-/// What the aggressor does to a victim without protection.
-struct Unprotected {
-    logs: Logs,
-    /// Whether its blocks are those of the retention.
-    same_blocks: bool,
-    /// Whether the victim starved in one of them.
-    has_starved: bool,
-}
-
+/// Effectiveness of the aggressor, and whether its blocks are the same as those of the retention.
 fn unprotected(
     context: &Context<'_>,
     contended: &Key,
     mechanism: &MechanismRow,
     row: &mut Row,
-) -> Option<Unprotected> {
+) -> Option<(Logs, bool)> {
     let (key, u_kind) = unprotected_form(context, contended, mechanism, row)?;
     let Some(pairs) = context.cells.pair(key, &context.cells.native_of(key)) else {
         row.warn("no native cell was planned: no guarantee, no index, L2 at most");
@@ -192,11 +197,7 @@ fn unprotected(
     let estimate = row.take("effectiveness", logs.ratio())?;
     check_aggressor(context, &estimate, row);
     row.matrix.effectiveness = Some(estimate);
-    Some(Unprotected {
-        logs,
-        same_blocks: key.group == contended.group,
-        has_starved: starved::blocks(&pairs) > 0,
-    })
+    Some((logs, key.group == contended.group))
 }
 
 /// Doubts the row where the aggressor is too weak: it leaves the unprotected victim nearly all of

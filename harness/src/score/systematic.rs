@@ -1,5 +1,5 @@
-//! The systematic part of an interval over blocks: what disturbances of the host can have done to
-//! its figure. More blocks do not narrow it.
+//! The systematic part of an interval over blocks: what disturbances of the host and counts of few
+//! completions can have done to its figure. More blocks do not narrow it.
 
 #[cfg(test)]
 mod tests;
@@ -7,9 +7,10 @@ mod tests;
 use gpubench_record::{CellResult, Estimate, Gate, GateState, Parts};
 use gpubench_stats::{moments::moments, student_t};
 
+use crate::gate::CLOSED_REQUESTS;
 use crate::gate::figure::{
     AGGRESSOR_IDLE_CLOSED_RATIO, CLOSED_HALVES_ERROR_LN, CLOSED_HALVES_LN, CLOSED_RATE_LOSS_MAX_LN,
-    DEVICE_SPEED_LN,
+    CLOSED_RATE_PER_S, DEVICE_SPEED_LN,
 };
 
 /// Widening of an end that a row mentions, as a share.
@@ -56,7 +57,8 @@ impl Systematic {
         for block in blocks {
             let (top, bottom) = (lost(block.top), lost(block.bottom));
             sum.up += top.unwrap_or(0.0);
-            sum.down += bottom.unwrap_or(0.0) + idle(block);
+            sum.up += starved(block.bottom).unwrap_or(0.0);
+            sum.down += bottom.unwrap_or(0.0) + idle(block) + starved(block.top).unwrap_or(0.0);
             sum.known &= top.is_some() && bottom.is_some();
         }
         let count = blocks.len().max(1) as f64;
@@ -99,8 +101,8 @@ impl Systematic {
         (down.max(up) >= NAMED_MIN).then(|| {
             format!(
                 "the interval of {what} includes -{:.1} % and +{:.1} % for disturbances of the \
-                 host (lost CPU time, pauses of the aggressor, drift); more blocks do not narrow \
-                 these",
+                 host (lost CPU time, pauses of the aggressor, drift) and for cells with few \
+                 completions; more blocks do not narrow these",
                 100.0 * down,
                 100.0 * up
             )
@@ -133,6 +135,20 @@ fn idle(block: &Block<'_>) -> f64 {
         return PART_MAX_LN;
     }
     (block.log - least.ln()).clamp(0.0, PART_MAX_LN)
+}
+
+/// By how much the rate of a cell may be lower because its victim starved, as a logarithm; `None`
+/// where it did not.
+///
+/// A starved victim had a request outstanding all the time, and `n` completed: its rate lies
+/// between `n` and `n + 1` in the window, and the cell has the higher one.
+pub(in crate::score) fn starved(cell: &CellResult) -> Option<f64> {
+    let has_rate = cell.rates.contains_key(CLOSED_RATE_PER_S);
+    if !has_rate || cell.gate_state(&Gate::ClosedRate) != Some(GateState::NotEvaluated) {
+        return None;
+    }
+    let completed = cell.requests.get(CLOSED_REQUESTS).copied().unwrap_or(0) as f64;
+    Some((1.0 / completed).ln_1p().min(PART_MAX_LN))
 }
 
 /// By how much the ratio may be higher (above 0) or lower (below 0) because the cells had not

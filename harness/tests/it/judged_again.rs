@@ -118,8 +118,8 @@ fn a_report_of_older_rules_is_scored_again_and_says_so_once() -> TestResult {
     command.arg(path.join("../reports/examples/h100_580.159.04_faults-mps"));
     let done = finish(command)?.ended_with(0)?;
     let run: RunRecord = serde_json::from_str(&done.stdout)?;
-    assert_eq!(run.scoring, "scoring-v2");
-    let said = "scored again by scoring-v2: scoring-v1 scored it before";
+    assert_eq!(run.scoring, "scoring-v3");
+    let said = "scored again by scoring-v3: scoring-v1 scored it before";
     assert_eq!(done.stderr.matches(said).count(), 1, "{}", done.stderr);
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::checksums::verify;
 use super::error::StoreError;
 use super::json_lines::read_bytes;
 use super::latencies::{tag, unusable};
-use super::sample_file::for_each_latencies;
+use super::sample_file::for_each_run;
 use crate::latency::Latencies;
 
 /// A `latencies.hlog`, with its histograms still encoded.
@@ -49,15 +49,16 @@ impl LatencyFile {
             encoded: BTreeMap::new(),
         };
         let mut open: Option<(String, String, Latencies)> = None;
-        for_each_latencies(path, |cell, tenant, latencies_ns| {
+        for_each_run(path, |run| {
+            let (cell, tenant) = (&run.cell, &run.tenant);
             let continues = |(known, of, _): &(String, String, _)| known == cell && of == tenant;
             if !open.as_ref().is_some_and(continues) {
                 let known = file.load(cell, tenant)?;
-                let ended = open.replace((cell.to_owned(), tenant.to_owned(), known));
+                let ended = open.replace((cell.clone(), tenant.clone(), known));
                 file.keep(ended)?;
             }
             if let Some((_, _, latencies)) = &mut open {
-                for &ns in latencies_ns {
+                for &ns in &run.latencies_ns {
                     let recorded = latencies.record_ns(ns);
                     recorded.map_err(|error| unusable(path, &error))?;
                 }

@@ -16,6 +16,7 @@ mod latency_file;
 mod losses;
 mod parquet;
 mod parquet_reader;
+mod parquet_rows;
 mod rebuild;
 mod record_json;
 mod regular;

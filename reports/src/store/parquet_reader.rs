@@ -5,21 +5,26 @@
 //! panic of the decoder included.
 
 use std::fs::File;
+use std::num::NonZero;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use polars_core::prelude::{ChunkedArray, Column, DataFrame, PolarsNumericType, PolarsResult};
+use polars_core::prelude::PolarsResult;
 use polars_io::parquet::read::FileMetadata;
 use polars_io::prelude::{FileMetadataRef, ParallelStrategy, ParquetReader, SerReader};
 
 use super::checksums::verify;
 use super::error::StoreError;
 use super::parquet::{ROW_GROUP_ROWS, Table, parquet_error};
+use super::parquet_rows::Rows;
 use super::regular;
 use super::torn_parquet;
+
+/// Most threads that decode one file.
+const THREADS_MAX: usize = 8;
 
 /// An open Parquet file.
 pub(super) struct Reader {
@@ -103,27 +108,39 @@ impl Reader {
         (Arc::new(with_groups(&self.metadata, groups)), first)
     }
 
-    /// Calls `each` with the named columns of every chunk, in file order. The next chunk is decoded
-    /// meanwhile, so two are in memory.
-    pub(super) fn for_each_chunk(
+    /// Calls `each` with what `decode` makes of the named columns of every chunk, in file order.
+    /// Chunks are decoded on several threads, each of which has at most two in memory.
+    pub(super) fn for_each_chunk<T: Send>(
         &self,
         columns: &[&str],
-        mut each: impl FnMut(&Rows<'_>, Range<usize>) -> Result<(), StoreError>,
+        decode: impl Fn(&Rows<'_>, Range<usize>) -> Result<T, StoreError> + Sync,
+        mut each: impl FnMut(T) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = cores.min(THREADS_MAX).min(self.chunks.len());
+        let decode = &decode;
         std::thread::scope(|scope| {
-            let (sender, receiver) = sync_channel(0);
-            scope.spawn(move || {
-                for chunk in &self.chunks {
-                    let rows = self.read(chunk.clone(), columns);
-                    let failed = rows.is_err();
-                    // Nobody receives behind an error.
-                    if sender.send((rows, chunk.clone())).is_err() || failed {
-                        return;
-                    }
-                }
-            });
-            for (rows, chunk) in receiver {
-                each(&rows?, chunk)?;
+            let decoders: Vec<_> = (0..threads)
+                .map(|first| {
+                    let (sender, receiver) = sync_channel(1);
+                    scope.spawn(move || {
+                        for chunk in self.chunks.iter().skip(first).step_by(threads) {
+                            let rows = self.decoded(chunk.clone(), columns, ParallelStrategy::None);
+                            let decoded = rows.and_then(|rows| decode(&rows, chunk.clone()));
+                            let failed = decoded.is_err();
+                            // Nobody receives behind an error.
+                            if sender.send(decoded).is_err() || failed {
+                                return;
+                            }
+                        }
+                    });
+                    receiver
+                })
+                .collect();
+            for decoder in decoders.iter().cycle().take(self.chunks.len()) {
+                // A decoder that panicked sends nothing; the scope passes its panic on.
+                let Ok(decoded) = decoder.recv() else { break };
+                each(decoded?)?;
             }
             Ok(())
         })
@@ -135,13 +152,22 @@ impl Reader {
         rows: Range<usize>,
         columns: &[&str],
     ) -> Result<Rows<'_>, StoreError> {
+        self.decoded(rows, columns, ParallelStrategy::Columns)
+    }
+
+    fn decoded(
+        &self,
+        rows: Range<usize>,
+        columns: &[&str],
+        parallel: ParallelStrategy,
+    ) -> Result<Rows<'_>, StoreError> {
         let columns = columns.iter().map(|&name| name.to_owned()).collect();
         let (metadata, first) = self.groups_of(&rows);
         let frame = guarded(&self.path, |file| {
             let mut reader = ParquetReader::new(file)
                 .with_slice(Some((rows.start - first, rows.len())))
                 .with_columns(Some(columns))
-                .read_parallel(ParallelStrategy::Columns)
+                .read_parallel(parallel)
                 .set_rechunk(true);
             reader.set_metadata(metadata);
             reader.finish()
@@ -174,109 +200,6 @@ fn with_groups(whole: &FileMetadata, groups: Range<usize>) -> FileMetadata {
         column_orders: whole.column_orders.clone(),
         footer_buf: whole.footer_buf.clone(),
         ..*whole
-    }
-}
-
-/// Rows read from a Parquet file, by column.
-#[derive(Debug)]
-pub(super) struct Rows<'a> {
-    path: &'a Path,
-    frame: DataFrame,
-}
-
-impl Rows<'_> {
-    /// How many rows were read.
-    pub(super) fn count(&self) -> usize {
-        self.frame.height()
-    }
-
-    pub(super) fn u8(&self, name: &str) -> Result<Vec<u8>, StoreError> {
-        self.whole(name, self.column(name, Column::u8)?)
-    }
-
-    pub(super) fn u32(&self, name: &str) -> Result<Vec<u32>, StoreError> {
-        self.whole(name, self.column(name, Column::u32)?)
-    }
-
-    pub(super) fn u64(&self, name: &str) -> Result<Vec<u64>, StoreError> {
-        self.whole(name, self.column(name, Column::u64)?)
-    }
-
-    pub(super) fn i32(&self, name: &str) -> Result<Vec<i32>, StoreError> {
-        self.whole(name, self.column(name, Column::i32)?)
-    }
-
-    pub(super) fn f64(&self, name: &str) -> Result<Vec<f64>, StoreError> {
-        self.whole(name, self.column(name, Column::f64)?)
-    }
-
-    /// The values of a column, and `missing` where the file has a null.
-    pub(super) fn u64_or(&self, name: &str, missing: u64) -> Result<Vec<u64>, StoreError> {
-        let values = self.column(name, Column::u64)?;
-        let values = match values.cont_slice() {
-            Ok(slice) => slice.to_vec(),
-            Err(_) => values.iter().map(|one| one.unwrap_or(missing)).collect(),
-        };
-        self.full(name, values)
-    }
-
-    pub(super) fn bool(&self, name: &str) -> Result<Vec<bool>, StoreError> {
-        self.complete(name, self.column(name, Column::bool)?.iter())
-    }
-
-    pub(super) fn text(&self, name: &str) -> Result<Vec<&str>, StoreError> {
-        self.complete(name, self.column(name, Column::str)?.iter())
-    }
-
-    fn column<'a, T>(
-        &'a self,
-        name: &str,
-        typed: impl FnOnce(&'a Column) -> PolarsResult<T>,
-    ) -> Result<T, StoreError> {
-        let column = self.frame.column(name).and_then(typed);
-        column.map_err(|error| parquet_error(self.path, &error))
-    }
-
-    /// The values of a column of numbers without nulls.
-    fn whole<T: PolarsNumericType>(
-        &self,
-        name: &str,
-        values: &ChunkedArray<T>,
-    ) -> Result<Vec<T::Native>, StoreError> {
-        match values.cont_slice() {
-            Ok(slice) => self.full(name, slice.to_vec()),
-            Err(_) => self.complete(name, values.iter()),
-        }
-    }
-
-    /// The values of a column without nulls.
-    fn complete<T>(
-        &self,
-        name: &str,
-        values: impl Iterator<Item = Option<T>>,
-    ) -> Result<Vec<T>, StoreError> {
-        let values = values.enumerate();
-        let values = values.map(|(row, value)| {
-            value.ok_or_else(|| self.error(format!("row {row}: column {name} is null")))
-        });
-        self.full(name, values.collect::<Result<_, _>>()?)
-    }
-
-    /// The values, one for each row: the columns of a damaged file differ in length.
-    fn full<T>(&self, name: &str, values: Vec<T>) -> Result<Vec<T>, StoreError> {
-        let (found, rows) = (values.len(), self.count());
-        if found == rows {
-            return Ok(values);
-        }
-        Err(self.error(format!("column {name} has {found} values in {rows} rows")))
-    }
-
-    /// An error about these rows.
-    pub(super) fn error(&self, reason: String) -> StoreError {
-        StoreError::Parquet {
-            path: self.path.to_path_buf(),
-            reason,
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use gpubench_record::{Phase, SampleRow, SampleStatus};
 
 use super::error::StoreError;
 use super::parquet::{Kind, Table, Values};
-use super::parquet_reader::Rows;
+use super::parquet_rows::Rows;
 
 /// Every column with its type, in file order. A timestamp that was never taken is null.
 /// `issuer_idle` separates lateness of the harness from lateness of the system.

@@ -9,6 +9,7 @@ use gpubench_record::{Phase, SampleRow, SampleStatus};
 
 use super::error::StoreError;
 use super::parquet_reader::Reader;
+use super::parquet_rows::Rows;
 use super::sample_columns::{KEY_COLUMNS, SegmentKey, TABLE, rows_of, segments_of};
 
 /// Consecutive rows of one tenant in one cell.
@@ -46,9 +47,9 @@ impl SampleFile {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let reader = Reader::open(path, &TABLE)?;
         let mut segments: Vec<Segment> = Vec::new();
-        reader.for_each_chunk(&KEY_COLUMNS, |rows, chunk| {
-            let mut start = chunk.start;
-            for (key, count) in segments_of(rows)? {
+        let indexed = |rows: &Rows<'_>, chunk: Range<usize>| Ok((segments_of(rows)?, chunk.start));
+        reader.for_each_chunk(&KEY_COLUMNS, indexed, |(found, mut start)| {
+            for (key, count) in found {
                 match segments.last_mut() {
                     Some(last) if last.key == key => last.rows += count,
                     _ => segments.push(Segment {
@@ -115,11 +116,17 @@ impl SampleFile {
     }
 }
 
-/// Calls `each` for each run of rows of one tenant in one cell, with the latencies of its completed
-/// open-loop requests. Holds one row group, of which it reads six columns.
-pub(super) fn for_each_latencies(
+/// Consecutive rows of one tenant in one cell: the latencies of its completed open-loop requests.
+pub(super) struct Run {
+    pub(super) cell: String,
+    pub(super) tenant: String,
+    pub(super) latencies_ns: Vec<u64>,
+}
+
+/// Calls `each` for each run of rows, in file order. Reads six columns of each row group.
+pub(super) fn for_each_run(
     path: &Path,
-    mut each: impl FnMut(&str, &str, &[u64]) -> Result<(), StoreError>,
+    mut each: impl FnMut(&Run) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     const COLUMNS: [&str; 6] = [
         "cell",
@@ -130,27 +137,36 @@ pub(super) fn for_each_latencies(
         "t_done_ns",
     ];
     let reader = Reader::open(path, &TABLE)?;
-    let mut latencies = Vec::new();
-    reader.for_each_chunk(&COLUMNS, |rows, _| {
-        let (cell, tenant) = (rows.text("cell")?, rows.text("tenant")?);
-        let (phase, status) = (rows.u8("phase")?, rows.u8("status")?);
-        let sched = rows.u64_or("t_sched_ns", MISSING)?;
-        let done = rows.u64_or("t_done_ns", MISSING)?;
-        let mut start = 0;
-        while start < rows.count() {
-            let same = |row: &usize| cell[*row] == cell[start] && tenant[*row] == tenant[start];
-            let end = start + (start..rows.count()).take_while(same).count();
-            latencies.clear();
-            latencies.extend((start..end).filter_map(|row| {
-                let counts = (phase[row], status[row], done[row] != MISSING)
-                    == (Phase::Open as u8, SampleStatus::Ok as u8, true);
-                counts.then(|| done[row].saturating_sub(sched[row]))
-            }));
-            each(cell[start], tenant[start], &latencies)?;
-            start = end;
-        }
-        Ok(())
-    })
+    reader.for_each_chunk(
+        &COLUMNS,
+        |rows, _| runs_of(rows),
+        |runs| runs.iter().try_for_each(&mut each),
+    )
+}
+
+fn runs_of(rows: &Rows<'_>) -> Result<Vec<Run>, StoreError> {
+    let (cell, tenant) = (rows.text("cell")?, rows.text("tenant")?);
+    let (phase, status) = (rows.u8("phase")?, rows.u8("status")?);
+    let sched = rows.u64_or("t_sched_ns", MISSING)?;
+    let done = rows.u64_or("t_done_ns", MISSING)?;
+    let latency = |row: usize| {
+        let counts = (phase[row], status[row], done[row] != MISSING)
+            == (Phase::Open as u8, SampleStatus::Ok as u8, true);
+        counts.then(|| done[row].saturating_sub(sched[row]))
+    };
+    let mut runs = Vec::new();
+    let mut start = 0;
+    while start < rows.count() {
+        let same = |row: &usize| cell[*row] == cell[start] && tenant[*row] == tenant[start];
+        let end = start + (start..rows.count()).take_while(same).count();
+        runs.push(Run {
+            cell: cell[start].to_owned(),
+            tenant: tenant[start].to_owned(),
+            latencies_ns: (start..end).filter_map(latency).collect(),
+        });
+        start = end;
+    }
+    Ok(runs)
 }
 
 #[cfg(test)]

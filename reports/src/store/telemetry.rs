@@ -6,7 +6,8 @@ use gpubench_record::TelemetryRow;
 
 use super::error::StoreError;
 use super::parquet::{self, Kind, ROW_GROUP_ROWS, Table, Values};
-use super::parquet_reader::{Reader, Rows};
+use super::parquet_reader::Reader;
+use super::parquet_rows::Rows;
 use super::replace::replace;
 
 /// The table of readings, with the meaning of its columns.

@@ -22,7 +22,7 @@ use gpubench_record::{RunRecord, TelemetryRow};
 use gpubench_reports::Record;
 
 use super::open::{Checked, checked};
-use super::record::score_folder;
+use super::record::score_opened;
 use super::{expected, open};
 use crate::error::ExpectedError;
 
@@ -59,6 +59,22 @@ pub struct Sessions {
 /// When an argument names no record, or a record that cannot be read.
 pub fn sessions(arguments: &[PathBuf]) -> Result<Sessions, ExpectedError> {
     read(arguments, session)
+}
+
+/// Reads the records of two sides at once.
+///
+/// # Errors
+/// As [`sessions`], for each side.
+pub fn both_sides(before: &[PathBuf], after: &[PathBuf]) -> [Result<Sessions, ExpectedError>; 2] {
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| sessions(before));
+        let after = sessions(after);
+        let before = beside.join();
+        [
+            before.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            after,
+        ]
+    })
 }
 
 /// Reads the records of folders of nights, through the index that is kept beside them.
@@ -183,7 +199,7 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
     if !record.is_rebuilt() {
         return Ok(checked(record));
     }
-    let scored = score_folder(dir).map_err(|error| ExpectedError::RecordUnreadable {
+    let scored = score_opened(record).map_err(|error| ExpectedError::RecordUnreadable {
         path: dir.to_owned(),
         problem: error.to_string(),
     });

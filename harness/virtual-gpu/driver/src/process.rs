@@ -93,7 +93,11 @@ impl Process {
 
     /// The answer of a call that the driver refuses, which takes it time too.
     pub fn refuse<T>(&self, code: Code) -> Result<T, Code> {
-        let cost_ns = self.host().refused_ns;
+        self.refuse_after(self.host().refused_ns, code)
+    }
+
+    /// The same, with another time.
+    pub fn refuse_after<T>(&self, cost_ns: u64, code: Code) -> Result<T, Code> {
         if cost_ns > 0 {
             self.charge(cost_ns)?;
         }

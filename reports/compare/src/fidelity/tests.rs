@@ -21,7 +21,7 @@ const SIZE: DeviceSize = DeviceSize {
 fn record(matrix: Value, more: Value) -> Result<RunRecord, serde_json::Error> {
     let mut record = json!({
         "format_version": {"major": 2, "minor": 3},
-        "scoring": "scoring-v2",
+        "scoring": "scoring-v3",
         "complete": true,
         "device": {"kind": "real", "name": "GPU", "uuid": "GPU-0", "driver": "580",
             "cuda": "13.0", "compute_capability": "9.0", "sm_count": 0, "memory_mib": 1,

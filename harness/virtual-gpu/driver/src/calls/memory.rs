@@ -60,7 +60,11 @@ pub fn free(pointer: u64) -> Result<(), Code> {
     let entry = process.ready()?.allocations.get(&pointer).cloned();
     let origin = match entry.map(|entry| entry.origin) {
         Some(origin @ (Origin::Plain | Origin::Managed | Origin::Pool(_))) => origin,
-        _ => return process.refuse(code::INVALID_VALUE),
+        _ => {
+            let host = process.host();
+            let cost_ns = host.refused_free_ns.unwrap_or(host.refused_ns);
+            return process.refuse_after(cost_ns, code::INVALID_VALUE);
+        }
     };
     wait_for_context(process, context.slot)?;
     process.charge_locked(process.host().free_ns)?;

@@ -36,6 +36,9 @@ pub struct HostCosts {
     /// Refusing a launch, an allocation or a release.
     #[serde(default)]
     pub refused_ns: u64,
+    /// Refusing a release, where that takes another time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_free_ns: Option<u64>,
     /// Share of the time of an allocation, a free, a module load or a context creation during which
     /// the driver's lock excludes other processes from these calls.
     pub lock_share: f64,

@@ -152,6 +152,8 @@ impl Machine {
             call("host.module_ns", host.module_ns),
             call("host.context_ns", host.context_ns),
             call("host.other_ns", host.other_ns),
+            call("host.refused_ns", host.refused_ns),
+            call("host.refused_free_ns", host.refused_free_ns.unwrap_or(0)),
             ("noise.epoch_ms", self.noise.epoch_ms, 0, HOUR_MS),
             ("noise.warm_up_s", self.noise.warm_up_s.into(), 0, 86_400),
             (
@@ -201,6 +203,10 @@ impl Machine {
             bytes("memory.l2_gb_per_s", memory.l2_gb_per_s),
             bytes("memory.sm_dram_gb_per_s", memory.sm_dram_gb_per_s),
             bytes("memory.sm_l2_gb_per_s", memory.sm_l2_gb_per_s),
+            bytes(
+                "memory.first_use_gb_per_s",
+                memory.first_use_gb_per_s.unwrap_or(1.0),
+            ),
             bytes("pcie.to_device_gb_per_s", pcie.to_device_gb_per_s),
             bytes("pcie.to_host_gb_per_s", pcie.to_host_gb_per_s),
             (
