@@ -132,8 +132,8 @@ fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
     let all = pairs.measured.len();
     if starved > 0 {
         row.warn(format!(
-            "{what}: the victim starved in {starved} of {all} blocks, whose rates lie between n \
-             and n + 1 completions; the value takes n + 1"
+            "{what}: the victim starved in {starved} of {all} blocks: n completions mean a rate \
+             between n - 1 and n + 1, and the value takes the higher one"
         ));
     }
 }

@@ -140,15 +140,17 @@ fn idle(block: &Block<'_>) -> f64 {
 /// By how much the rate of a cell may be lower because its victim starved, as a logarithm; `None`
 /// where it did not.
 ///
-/// A starved victim had a request outstanding all the time, and `n` completed: its rate lies
-/// between `n` and `n + 1` in the window, and the cell has the higher one.
+/// A starved victim had a request outstanding all the time, and `n` completed, the last of them
+/// perhaps behind the window: its rate lies between `n - 1` and `n + 1` in the window, and the cell
+/// has the higher one.
 pub(in crate::score) fn starved(cell: &CellResult) -> Option<f64> {
     let has_rate = cell.rates.contains_key(CLOSED_RATE_PER_S);
     if !has_rate || cell.gate_state(&Gate::ClosedRate) != Some(GateState::NotEvaluated) {
         return None;
     }
     let completed = cell.requests.get(CLOSED_REQUESTS).copied().unwrap_or(0) as f64;
-    Some((1.0 / completed).ln_1p().min(PART_MAX_LN))
+    let ratio = (completed + 1.0) / (completed - 1.0).max(0.0);
+    Some(ratio.ln().min(PART_MAX_LN))
 }
 
 /// By how much the ratio may be higher (above 0) or lower (below 0) because the cells had not

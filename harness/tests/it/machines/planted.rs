@@ -159,10 +159,12 @@ impl Planted {
         let scheduler = &self.machine.scheduler;
         let contended_us = if mechanism == "time-slicing" {
             // The victim has the engine until its request ends or its time slice does. Before each
-            // of its turns the neighbour has one, with a gap on either side.
+            // of its turns the neighbour has one, with a gap on either side. The time on the GPU
+            // begins with an event before the launch, and the launch passes in the neighbour's turn.
             let slice_us = scheduler.slice_us as f64;
-            let turns = (alone.gpu_us / slice_us).ceil();
-            alone.gpu_us + turns * (slice_us + 2.0 * scheduler.switch_gap_us as f64)
+            let kernel_us = alone.gpu_us - self.machine.host.launch_ns as f64 / 1e3;
+            let turns = (kernel_us / slice_us).ceil();
+            kernel_us + turns * (slice_us + 2.0 * scheduler.switch_gap_us as f64)
         } else {
             let stretch = 1.0 / self.speed(mechanism, alone)?;
             alone.period_us + self.stretched_us(alone) * (stretch - 1.0)
