@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CellResult, Condition, Outcome};
+use gpubench_record::{
+    CellResult, Condition, Gate, GateKind, GateResult, GateScope, GateState, Outcome,
+};
 use gpubench_stats::ScheduleRng;
 
-use super::{Block, Systematic, drift, idle, speed};
+use super::{Block, Systematic, drift, idle, speed, starved};
+use crate::gate::CLOSED_REQUESTS;
 use crate::gate::figure::*;
 
 fn cell(rates: &[(&str, f64)]) -> CellResult {
@@ -105,6 +108,37 @@ fn pauses_of_the_aggressor_raise_the_ratio_by_the_bound_at_most() {
         log: 0.02,
     };
     assert_eq!(idle(&faster), 0.0);
+}
+
+/// A victim whose requests last equally long, one behind the other from the start of the window:
+/// its rate lies between the ends that its count of completions leaves.
+#[test]
+fn the_rate_of_a_starved_victim_lies_within_one_completion() {
+    for per_window in [0.4_f64, 1.0, 1.3, 2.0, 2.9, 4.5, 8.99] {
+        // The last request may end behind the window, and counts.
+        for behind in [0, 1] {
+            let completed = per_window.floor() as u64 + behind;
+            let rate = (completed + 1) as f64;
+            let mut top = cell(&[(CLOSED_RATE_PER_S, rate)]);
+            top.requests = BTreeMap::from([(CLOSED_REQUESTS.to_owned(), completed)]);
+            assert_eq!(starved(&top), None);
+            top.gates = vec![GateResult {
+                gate: Gate::ClosedRate,
+                kind: GateKind::Validity,
+                state: GateState::NotEvaluated,
+                scope: GateScope::Cell,
+                value: None,
+                limit: None,
+                unit: None,
+                detail: String::new(),
+            }];
+            let least = rate * (-starved(&top).expect("starved")).exp();
+            // Below two completions the least is a thousandth of the rate.
+            let wanted = (rate - 2.0).max(rate / 1000.0);
+            assert!((least - wanted).abs() < 1e-9, "{completed}: {least}");
+            assert!((least..=rate).contains(&per_window), "{per_window}");
+        }
+    }
 }
 
 /// The mean log rate of a loop that settles at 1 from `1 - start`, and its halves, with noise.
