@@ -19,7 +19,8 @@ pub const DEVICE_LAUNCH: u64 = 4;
 /// All flags that cuda.h knows.
 pub const FLAGS: u64 = 15;
 
-/// The steps of a graph. A node comes after those that it depends on, because it is added with them.
+/// The steps of a graph, in the order in which nodes were added: each comes after those that it
+/// depends on, because these exist when it is added.
 pub fn steps_of(tables: &Tables, graph: usize) -> Result<Vec<Step>, Code> {
     let nodes = &tables.graphs.get(graph as Handle)?.nodes;
     let step = |&node: &usize| {
