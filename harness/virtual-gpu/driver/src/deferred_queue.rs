@@ -127,9 +127,7 @@ fn waits_for_host(process: &Process, action: &Action) -> Result<bool, Code> {
         Action::Await(word) => !stream_memory_ops::passes(process, word)?,
         Action::Launch(graph) => {
             let mut steps = graph.steps.iter();
-            steps.any(|step| {
-                step.enabled && matches!(step.action, Action::Host(_) | Action::Batch(_))
-            })
+            steps.any(|step| matches!(step.action, Action::Host(_) | Action::Batch(_)))
         }
         _ => false,
     })

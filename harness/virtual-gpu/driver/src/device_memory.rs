@@ -34,7 +34,8 @@ fn take_by(
             let peak = |state: &State| state.processes.rows[owner as usize].peak_bytes;
             let before = peak(state);
             let made = allocate(state, owner)?;
-            Some((made, peak(state) - before))
+            // The peak counts contexts too, which are charged on their own.
+            Some((made, (peak(state) - before).min(made.taken)))
         })
     };
     let (made, new_bytes) = match attempt()? {

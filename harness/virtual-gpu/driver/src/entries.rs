@@ -1,7 +1,6 @@
 //! The objects behind a process's handles: contexts, modules, kernels, streams, events, memory.
 
 use std::collections::BTreeMap;
-use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -265,31 +264,4 @@ pub struct ArrayEntry {
     pub channels: u32,
     pub flags: u32,
     pub element_bytes: u64,
-}
-
-/// `CU_DEVICE_INVALID` (cuda.h).
-pub const NOWHERE: c_int = -2;
-
-/// Advice for managed memory, which only queries return.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Advice {
-    pub read_mostly: bool,
-    /// Where it should be.
-    pub preferred: c_int,
-    /// The host, the device, or both use it.
-    pub accessed_by: [bool; 2],
-    /// Where it was last fetched to.
-    pub fetched_to: c_int,
-}
-
-impl Default for Advice {
-    fn default() -> Self {
-        let accessed_by = [false; 2];
-        Self {
-            read_mostly: false,
-            preferred: NOWHERE,
-            accessed_by,
-            fetched_to: NOWHERE,
-        }
-    }
 }

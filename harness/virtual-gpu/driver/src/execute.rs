@@ -77,12 +77,7 @@ pub fn launch_graph(
                 wait_for(process, own.slot, other, done[earlier])?;
             }
         }
-        let action = if step.enabled {
-            &step.action
-        } else {
-            &Action::Empty
-        };
-        run(process, &own, action, WaitPolicy::Graph)?;
+        run(process, &own, &step.action, WaitPolicy::Graph)?;
         stream_memory_ops::notice(process, Some(own.slot))?;
         done.push(submitted(own.slot)?);
     }

@@ -116,13 +116,6 @@ fn check_write(flags: c_uint, form: Form) -> Result<(), Code> {
     }
 }
 
-/// Whether a batch may take another one's place in a graph that is ready to launch: count and types
-/// cannot change (cuGraphExecBatchMemOpNodeSetParams).
-pub fn is_alike(old: &[MemOp], new: &[MemOp]) -> bool {
-    let types = |ops: &[MemOp]| ops.iter().map(|op| op.operation).collect::<Vec<_>>();
-    types(old) == types(new)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Form, Meaning, MemOp};

@@ -55,8 +55,6 @@ pub struct Tables {
     /// What is kept for graphs.
     pub graph_pool: Option<usize>,
     pub arrays: Slab<ArrayEntry>,
-    /// Advice and the last prefetch of managed memory, by address.
-    pub advice: BTreeMap<u64, crate::entries::Advice>,
     pub graphs: Slab<GraphEntry>,
     /// Nodes of graphs.
     pub nodes: Slab<NodeEntry>,
@@ -105,7 +103,6 @@ impl Default for Tables {
             addresses: Addresses::default(),
             device_pools: None,
             graph_pool: None,
-            advice: BTreeMap::new(),
             captures: BTreeMap::new(),
             captured_events: HashMap::new(),
             deferred_queues: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use crate::memory;
 use crate::mps;
 use crate::simulation::{self, Rules, fault};
-use crate::state::{Context, Head, NONE, Participant, Process, State, Stream, leave_account};
+use crate::state::{Context, Head, NONE, Participant, Process, State, Stream};
 
 /// Releases everything that a dead process held: queues, contexts, memory, clock participants.
 pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
@@ -22,8 +22,6 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
     if let Some((left_ns, context)) = at_work.max_by_key(|(left_ns, _)| *left_ns) {
         fault::process_ended(state, rules, context, left_ns);
     }
-    memory::note_peak(state, slot);
-    leave_account(state, slot);
     for context in own {
         close_context(state, rules, context);
     }
@@ -69,7 +67,6 @@ pub fn drop_context(state: &mut State, context: u32) {
     for stream_wait in state.stream_waits.live_mut() {
         stream_wait.live &= state.streams.rows[stream_wait.stream as usize].live;
     }
-    memory::note_peak(state, state.contexts.rows[context as usize].process);
     memory::end_where(state, |a| a.context == context);
     // The count of recorded spans continues, so that a later owner of the slot can tell its own
     // spans from older ones.

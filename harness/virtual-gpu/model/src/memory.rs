@@ -223,20 +223,14 @@ fn enter(
     state.allocations_made += 1;
     state.allocations.rows[slot] = allocation;
     state.allocations.touch();
-    note_peak(state, process);
+    let held = process_bytes(state, process);
+    let peak = &mut state.processes.rows[process as usize].peak_bytes;
+    *peak = held.max(*peak);
     Some(allocation)
-}
-
-/// Updates the peak memory use of a process. Call it before memory is released.
-pub fn note_peak(state: &mut State, process: u32) {
-    let bytes = process_bytes(state, process);
-    let row = &mut state.processes.rows[process as usize];
-    row.peak_bytes = row.peak_bytes.max(bytes);
 }
 
 /// Frees the allocation of a process at `offset`.
 pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocation> {
-    note_peak(state, process);
     let mut rows = state.allocations.live().iter();
     let mine = |a: &Allocation| a.live && a.process == process && a.offset == offset;
     let at = rows.position(mine)?;

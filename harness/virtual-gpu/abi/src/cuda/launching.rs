@@ -1,9 +1,9 @@
 //! Launching kernels: arguments, attributes, cooperative launches.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::sync::atomic::Ordering;
 
-use crate::arguments::{put, read};
+use crate::arguments::read;
 use crate::cuda::layout::LaunchConfig;
 use gpubench_virtual_gpu_driver::calls::launches::{self, apply};
 use gpubench_virtual_gpu_driver::calls::library;
@@ -60,14 +60,6 @@ entries! {
             apply(&mut shape, attribute.id, &attribute.value)?;
         }
         queue(function, &shape, config.stream, params, extra)
-    }
-
-    fn cuGraphKernelNodeSetAttribute(node: Handle, attribute: c_int, value: *const [c_uint; 16]) {
-        launches::set_node_attribute(node, attribute, &read(value)?)
-    }
-
-    fn cuGraphKernelNodeGetAttribute(node: Handle, attribute: c_int, value: *mut [c_uint; 16]) {
-        put(value, launches::node_attribute(node, attribute)?)
     }
 }
 

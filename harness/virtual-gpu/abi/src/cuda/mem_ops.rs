@@ -5,15 +5,14 @@
 
 use std::ffi::{c_uint, c_ulonglong};
 
-use crate::arguments::{put, read};
+use crate::arguments::read;
 use crate::cuda::graph::nodes;
 use gpubench_virtual_gpu_driver::calls::memory_ops::{check_all, queue, queue_one};
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::graph::{edit, update};
+use gpubench_virtual_gpu_driver::graph::edit::known_context;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::memory_op::{Form, MemOp, WAIT_32, WAIT_64, WRITE_32, WRITE_64};
 use gpubench_virtual_gpu_driver::operation::Action;
-use gpubench_virtual_gpu_driver::process::process;
 
 /// A batch has fewer operations than this (cuStreamBatchMemOp).
 const MOST: c_uint = 256;
@@ -95,30 +94,6 @@ entries! {
     ) {
         nodes::enter(node, graph, (after, count), node_action(params))
     }
-
-    fn cuGraphBatchMemOpNodeSetParams(node: Handle, params: *const BatchNode) {
-        edit::replace_node(node, node_action(params))
-    }
-
-    fn cuGraphBatchMemOpNodeGetParams(node: Handle, params: *mut BatchNode) {
-        let process = process()?;
-        let tables = process.ready()?;
-        let Action::Batch(ops) = &tables.nodes.get(node)?.action else {
-            return Err(code::INVALID_VALUE);
-        };
-        // The array stays the node's own (cuGraphBatchMemOpNodeGetParams).
-        let found = BatchNode {
-            context: std::ptr::null_mut(),
-            count: ops.len() as c_uint,
-            ops: ops.as_ptr(),
-            flags: 0,
-        };
-        put(params, found)
-    }
-
-    fn cuGraphExecBatchMemOpNodeSetParams(exec: Handle, node: Handle, params: *const BatchNode) {
-        update::replace_step(exec, node, node_action(params))
-    }
 }
 
 /// The operations of a batch, each of which can be done.
@@ -146,7 +121,7 @@ unsafe fn gather(
 unsafe fn node_action(params: *const BatchNode) -> Result<Action, Code> {
     let ops = {
         let params = read(params)?;
-        edit::known_context(params.context)?;
+        known_context(params.context)?;
         gather(params.count, params.ops, params.flags, Form::Second)?
     };
     check_all(&ops, Form::Second)?;

@@ -6,7 +6,6 @@
 #[macro_use]
 mod entry;
 
-mod accounting;
 mod clocks;
 mod confidential;
 mod events;
@@ -24,14 +23,12 @@ mod modes;
 mod power;
 mod processes;
 pub mod returns;
-mod samples;
 mod system;
 pub mod types;
 mod utilization;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {
-    pub use super::accounting::*;
     pub use super::clocks::*;
     pub use super::confidential::*;
     pub use super::events::*;
@@ -48,12 +45,9 @@ pub mod calls {
     pub use super::modes::*;
     pub use super::power::*;
     pub use super::processes::*;
-    pub use super::samples::*;
     pub use super::system::*;
     pub use super::utilization::*;
 }
 
-use entry::{
-    check_not_null, check_version, put, put_all, put_each, put_list, put_text, read, switch, text,
-};
+use entry::{check_not_null, check_version, put, put_all, put_list, put_text, read, switch, text};
 pub use types::DeviceHandle;

@@ -151,18 +151,6 @@ c_structs! {
         pub violation_ns: u64,
     }
 
-    /// `nvmlAccountingStats_t`.
-    #[derive(Default)]
-    pub struct AccountingStats {
-        pub gpu_utilization: u32,
-        pub memory_utilization: u32,
-        pub max_memory_usage: u64,
-        pub time_ms: u64,
-        pub start_time_us: u64,
-        pub is_running: u32,
-        pub reserved: [u32; 5],
-    }
-
     /// `nvmlEccErrorCounts_t`.
     #[derive(Default, PartialEq, Eq)]
     pub struct EccErrorCounts {
@@ -257,13 +245,6 @@ c_structs! {
         pub aggregate_microcontroller: u64,
         pub aggregate_other: u64,
         pub is_threshold_exceeded: u32,
-    }
-
-    /// `nvmlSample_t`. The value is a union: the low bytes of `value` on little-endian machines.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct Sample {
-        pub time_stamp_us: u64,
-        pub value: u64,
     }
 
     /// `nvmlFieldValue_t`. The value is a union: the low bytes of `value` on little-endian hosts.

@@ -12,8 +12,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use super::{EXEC, Fuzz, GRAPH, NODE, call, copying::operations, memory::pool_properties};
 
 pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
-    let kind = fuzz.dice.of(&[GRAPH, NODE, EXEC, EXEC]);
-    let (mut made, graph, handle) = (null_mut(), fuzz.of_kind(GRAPH), fuzz.of_kind(kind));
+    let (mut made, graph) = (null_mut(), fuzz.of_kind(GRAPH));
     let after = [fuzz.of_kind(NODE), fuzz.of_kind(NODE)];
     let (before, length) = (after.as_ptr(), fuzz.dice.below(3));
     let out = &raw mut made;
@@ -55,10 +54,6 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
                 fuzz,
                 cuGraphAddKernelNode(out, graph, before, length, &raw const node)
             );
-            call!(
-                fuzz,
-                cuGraphExecKernelNodeSetParams(handle, made, &raw const node)
-            );
         }
         6 => {
             let mut node = AllocNode {
@@ -85,42 +80,24 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
     fuzz.keep(made);
 }
 
-/// Memory-operation nodes, and attributes of nodes.
+/// Memory-operation nodes.
 pub fn words(fuzz: &mut Fuzz) {
     let (mut made, graph) = (null_mut(), fuzz.of_kind(GRAPH));
-    let (handle, exec) = (fuzz.of_kind(NODE), fuzz.of_kind(EXEC));
-    let after = [handle];
+    let after = [fuzz.of_kind(NODE)];
     let (before, length) = (after.as_ptr(), fuzz.dice.below(2));
-    if fuzz.dice.below(2) == 0 {
-        let ops = operations(fuzz);
-        let (count, flags) = (fuzz.dice.of(&[0, 1, 3]), fuzz.dice.of(&[0, 0, 0, 1]));
-        let mut node = BatchNode {
-            context: null_mut(),
-            count,
-            ops: ops.as_ptr(),
-            flags,
-        };
-        let (out, batch) = (&raw mut made, &raw const node);
-        call!(
-            fuzz,
-            cuGraphAddBatchMemOpNode(out, graph, before, length, batch)
-        );
-        call!(fuzz, cuGraphBatchMemOpNodeSetParams(handle, batch));
-        call!(fuzz, cuGraphExecBatchMemOpNodeSetParams(exec, made, batch));
-        call!(fuzz, cuGraphBatchMemOpNodeGetParams(made, &raw mut node));
-    } else {
-        let (attribute, mut value) = (fuzz.number(), [0; 16]);
-        value[0] = fuzz.flags();
-        let (given, place) = (&raw const value, &raw mut value);
-        call!(
-            fuzz,
-            cuGraphKernelNodeSetAttribute(handle, attribute, given)
-        );
-        call!(
-            fuzz,
-            cuGraphKernelNodeGetAttribute(handle, attribute, place)
-        );
-    }
+    let ops = operations(fuzz);
+    let (count, flags) = (fuzz.dice.of(&[0, 1, 3]), fuzz.dice.of(&[0, 0, 0, 1]));
+    let node = BatchNode {
+        context: null_mut(),
+        count,
+        ops: ops.as_ptr(),
+        flags,
+    };
+    let (out, batch) = (&raw mut made, &raw const node);
+    call!(
+        fuzz,
+        cuGraphAddBatchMemOpNode(out, graph, before, length, batch)
+    );
     fuzz.keep(made);
 }
 
@@ -128,22 +105,16 @@ pub fn graphs(fuzz: &mut Fuzz) {
     let kind = fuzz.dice.of(&[GRAPH, NODE, EXEC, EXEC]);
     let (mut made, graph, handle) = (null_mut(), fuzz.of_kind(GRAPH), fuzz.of_kind(kind));
     let (stream, mut count, mut list) = (fuzz.stream(), 4, [null_mut(); 4]);
-    let (after, out) = ([fuzz.of_kind(NODE)], &raw mut made);
-    let before = after.as_ptr();
-    match fuzz.dice.below(8) {
+    let out = &raw mut made;
+    match fuzz.dice.below(6) {
         0 => drop(call!(
-            fuzz,
-            cuGraphAddDependencies(graph, before, &raw const handle, 1)
-        )),
-        1 => drop(call!(fuzz, cuGraphDestroyNode(handle))),
-        2 => drop(call!(
             fuzz,
             cuGraphGetNodes(graph, list.as_mut_ptr(), &raw mut count)
         )),
-        3 => drop(call!(fuzz, cuGraphInstantiateWithFlags(out, graph, 0))),
-        4 => drop(call!(fuzz, cuGraphLaunch(handle, stream))),
-        5 => drop(call!(fuzz, cuGraphExecDestroy(handle))),
-        6 => {
+        1 => drop(call!(fuzz, cuGraphInstantiateWithFlags(out, graph, 0))),
+        2 => drop(call!(fuzz, cuGraphLaunch(handle, stream))),
+        3 => drop(call!(fuzz, cuGraphExecDestroy(handle))),
+        4 => {
             let mode = fuzz.number();
             call!(fuzz, cuStreamBeginCapture_v2(stream, mode));
         }

@@ -48,7 +48,7 @@ pub fn memory(fuzz: &mut Fuzz) {
     let (pointer, handle, stream) = (fuzz.pointer(), fuzz.of_kind(POOL), fuzz.stream());
     let (mut word, number, flags) = ([0_u64; 8], fuzz.number(), fuzz.flags());
     let place: *mut c_void = word.as_mut_ptr().cast();
-    match fuzz.dice.below(26) {
+    match fuzz.dice.below(23) {
         0..=2 => drop(call!(fuzz, cuMemAlloc_v2(&raw mut at, bytes))),
         3 | 4 => drop(call!(fuzz, cuMemFree_v2(pointer))),
         5 => {
@@ -74,30 +74,21 @@ pub fn memory(fuzz: &mut Fuzz) {
         13 => drop(call!(fuzz, cuMemPoolGetAttribute(handle, number, place))),
         14 => drop(call!(fuzz, cuMemPoolSetAttribute(handle, number, place))),
         15 => drop(call!(fuzz, cuMemAllocManaged(&raw mut at, bytes, flags))),
-        16 => drop(call!(fuzz, cuMemAdvise(pointer, bytes, number, 0))),
+        16 => drop(call!(fuzz, cuPointerGetAttribute(place, number, pointer))),
         17 => drop(call!(
-            fuzz,
-            cuMemPrefetchAsync(pointer, bytes, number, stream)
-        )),
-        18 => drop(call!(
-            fuzz,
-            cuMemRangeGetAttribute(place, 8, number, pointer, bytes)
-        )),
-        19 => drop(call!(fuzz, cuPointerGetAttribute(place, number, pointer))),
-        20 => drop(call!(
             fuzz,
             cuMemGetAddressRange_v2(&raw mut at, &raw mut more, pointer)
         )),
-        21 => drop(call!(fuzz, cuMemGetInfo_v2(&raw mut more, null_mut()))),
-        22 => {
+        18 => drop(call!(fuzz, cuMemGetInfo_v2(&raw mut more, null_mut()))),
+        19 => {
             let mut ipc = IpcHandle([0; 64]);
             call!(fuzz, cuIpcGetMemHandle(&raw mut ipc, pointer));
             ipc.0[fuzz.dice.below(64)] ^= 1;
             call!(fuzz, cuIpcOpenMemHandle_v2(&raw mut at, ipc, 1));
             call!(fuzz, cuIpcCloseMemHandle(pointer));
         }
-        23 => drop(call!(fuzz, cuDeviceGraphMemTrim(fuzz.dice.of(&[0, 0, 1])))),
-        24 => {
+        20 => drop(call!(fuzz, cuDeviceGraphMemTrim(fuzz.dice.of(&[0, 0, 1])))),
+        21 => {
             call!(fuzz, cuDeviceGetGraphMemAttribute(0, number, place));
             call!(fuzz, cuDeviceSetGraphMemAttribute(0, number, place));
         }

@@ -235,22 +235,6 @@ fn host_and_kernels_share_managed_memory() -> Result<(), Error> {
                     "written by the host only"
                 );
             }
-            // One prefetch moves it, the next has nothing to move.
-            let started = now_ns()?;
-            ok(cuMemPrefetchAsync(from, 4096, 0, null_mut()))?;
-            ok(cuCtxSynchronize())?;
-            let moved = now_ns()? - started;
-            let started = now_ns()?;
-            ok(cuMemPrefetchAsync(from, 4096, 0, null_mut()))?;
-            ok(cuCtxSynchronize())?;
-            assert!(now_ns()? - started < moved, "nothing to move");
-            ok(cuMemAdvise(from, 4096, 1, 0))?;
-            let mut answer = 0;
-            let place = (&raw mut answer).cast();
-            ok(cuMemRangeGetAttribute(place, 4, 1, from, 4096))?;
-            assert_eq!(answer, 1);
-            assert_eq!(cuMemAdvise(from, 1 << 20, 1, 0), 1, "beyond its end");
-            assert_eq!(cuMemPrefetchAsync(from, 4096, 7, null_mut()), 101);
             // Managed memory cannot exceed the device's memory.
             let mut huge = 0;
             assert_eq!(cuMemAllocManaged(&raw mut huge, before, 1), 2);

@@ -140,18 +140,6 @@ fn a_lookup_depends_on_version_and_stream_flags() -> Result<(), Error> {
             cuMemAlloc_v2 as *const () as usize,
         ),
         (
-            c"cuMemPrefetchAsync",
-            12_000,
-            0,
-            cuMemPrefetchAsync as *const () as usize,
-        ),
-        (
-            c"cuMemPrefetchAsync",
-            13_000,
-            0,
-            cuMemPrefetchAsync_v2 as *const () as usize,
-        ),
-        (
             c"cuStreamBeginCapture",
             13_000,
             0,

@@ -10,7 +10,7 @@ use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::mig::types::GpuInstanceProfileInfo;
 use gpubench_virtual_gpu_abi::nvml::types::{
-    AccountingStats, Bar1Memory, FieldValue, MemoryV2, RowRemapperHistogram, version_of,
+    Bar1Memory, FieldValue, MemoryV2, RowRemapperHistogram, version_of,
 };
 
 /// A clock query.
@@ -49,18 +49,11 @@ fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
         assert_eq!((least_mw, most_mw), (200_000, 700_000));
         // SAFETY: valid pointers.
         let absent = unsafe {
-            [
-                out(std::ptr::null_mut(), |to| {
-                    nvmlDeviceGetMigDeviceHandleByIndex(device, 0, to)
-                })
-                .err(),
-                out(AccountingStats::default(), |to| {
-                    nvmlDeviceGetAccountingStats(device, 1, to)
-                })
-                .err(),
-            ]
+            out(std::ptr::null_mut(), |to| {
+                nvmlDeviceGetMigDeviceHandleByIndex(device, 0, to)
+            })
         };
-        assert_eq!(absent, [Some(6); 2], "NOT_FOUND while the modes are off");
+        assert_eq!(absent.err(), Some(6), "NOT_FOUND while the mode is off");
         Ok(())
     })
 }

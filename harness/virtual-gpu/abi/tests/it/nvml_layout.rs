@@ -13,12 +13,12 @@ use gpubench_virtual_gpu_abi::nvml::mig::types::{
     GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement, ProfileCounts, SharedEngines,
 };
 use gpubench_virtual_gpu_abi::nvml::types::{
-    AccountingStats, Bar1Memory, ConfComputeMemSizeInfo, ConfComputeSettings,
-    ConfComputeSystemCaps, ConfComputeSystemState, EccErrorCounts, EccSramErrorStatus, EventData,
-    FieldValue, GetMemoryLimits, Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail,
-    ProcessDetailList, ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo,
-    ProcessUtilizationSample, ProcessesUtilizationInfo, RowRemapperHistogram, Sample,
-    SetMemoryLimits, Temperature, Utilization, Uuid, ViolationTime, version_of,
+    Bar1Memory, ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps,
+    ConfComputeSystemState, EccErrorCounts, EccSramErrorStatus, EventData, FieldValue,
+    GetMemoryLimits, Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail, ProcessDetailList,
+    ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo, ProcessUtilizationSample,
+    ProcessesUtilizationInfo, RowRemapperHistogram, SetMemoryLimits, Temperature, Utilization,
+    Uuid, ViolationTime, version_of,
 };
 
 macro_rules! layouts {
@@ -61,14 +61,12 @@ layouts! {
     RowRemapperHistogram: 20 .none 16;
     EccSramErrorStatus: 104 .aggregate_parity 8 .volatile_parity 32 .aggregate_l2 56
         .is_threshold_exceeded 96;
-    Sample: 16 .value 8;
     FieldValue: 40 .timestamp_us 8 .latency_us 16 .value_type 24 .result 28 .value 32;
     EventData: 32 .event_type 8 .event_data 16 .gpu_instance_id 24 .compute_instance_id 28;
     GpmSupport: 8 .is_supported 4;
     GpmMetric: 40 .result 4 .value 8 .short_name 16;
     GpmMetricsGet: 19104 .count 4 .first 8 .metrics 24;
     ViolationTime: 16 .violation_ns 8;
-    AccountingStats: 56 .max_memory_usage 8 .time_ms 16 .start_time_us 24 .is_running 32;
     EccErrorCounts: 32 .register_file 24;
     GpuInstanceProfileInfo: 48 .counts 8 .memory_size_mib 40;
     GpuInstanceProfileInfoV2: 152 .counts 12 .memory_size_mib 48 .name 56;

@@ -30,51 +30,6 @@ pub fn destroy(graph: Handle) -> Result<(), Code> {
     remove_graph(&mut tables, graph as usize)
 }
 
-/// Removes a node from its graph.
-pub fn destroy_node(node: Handle) -> Result<(), Code> {
-    let mut tables = process()?.ready()?;
-    let gone = tables.nodes.remove(node)?;
-    let graph = tables.graphs.get_mut(gone.graph as Handle)?;
-    graph.nodes.retain(|other| *other != node as usize);
-    for other in graph.nodes.clone() {
-        let other = tables.nodes.get_mut(other as Handle)?;
-        other.after.retain(|before| *before != node as usize);
-    }
-    Ok(())
-}
-
-/// The nodes of a graph that depend on no other.
-pub fn roots(graph: Handle) -> Result<Vec<usize>, Code> {
-    let tables = process()?.ready()?;
-    let is_root = |node: &&usize| {
-        let node = tables.nodes.get(**node as Handle);
-        node.is_ok_and(|node| node.after.is_empty())
-    };
-    let nodes = &tables.graphs.get(graph)?.nodes;
-    Ok(nodes.iter().filter(is_root).copied().collect())
-}
-
-/// Adds dependencies between nodes of a graph.
-pub fn add_edges(graph: Handle, from: &[usize], to: &[usize]) -> Result<(), Code> {
-    let mut tables = process()?.ready()?;
-    tables.graphs.get(graph)?;
-    for (&first, &then) in from.iter().zip(to) {
-        let in_graph = |node: usize| {
-            let node = tables.nodes.get(node as Handle);
-            node.is_ok_and(|node| node.graph == graph as usize)
-        };
-        if !in_graph(first) || !in_graph(then) || first == then {
-            return Err(code::INVALID_VALUE);
-        }
-        let after = &mut tables.nodes.get_mut(then as Handle)?.after;
-        if after.contains(&first) {
-            return Err(code::INVALID_VALUE);
-        }
-        after.push(first);
-    }
-    Ok(())
-}
-
 /// Makes a graph ready to launch. Steps that do not depend on each other run in streams of the
 /// graph's own, so that the device can overlap them.
 pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle, Code> {
@@ -112,14 +67,6 @@ pub fn destroy_exec(exec: Handle) -> Result<(), Code> {
     }
     process.tables().execs.remove(exec)?;
     lanes.into_iter().try_for_each(|lane| close(process, lane))
-}
-
-/// Prepares a launch in a stream, which takes time and has no other effect.
-pub fn upload(exec: Handle, stream: Handle) -> Result<(), Code> {
-    let process = process()?;
-    let stream = process.stream(stream)?;
-    same_context(process, exec, &stream)?;
-    process.charge(process.host().other_ns)
 }
 
 /// Launches a graph in a stream.

@@ -1,16 +1,14 @@
-//! Launch attributes and the kernels of graph nodes.
+//! Launching kernels, and the attributes of launches.
 
 use std::ffi::{c_int, c_uint};
 
 use crate::code::{self, Code};
-use crate::entries::ContextPlacement;
 use crate::handles::Handle;
 use crate::issue::perform;
 use crate::launch;
 use crate::launch::shape::Shape;
 use crate::operation::{Action, Kernel, WaitPolicy};
-use crate::process::{Process, process};
-use crate::tables::Tables;
+use crate::process::Process;
 
 /// What a launch attribute means here (`CUlaunchAttributeID`, cuda.h).
 enum Meaning {
@@ -52,50 +50,10 @@ pub fn apply(shape: &mut Shape, id: c_int, value: &[c_uint; 16]) -> Result<(), C
     Ok(())
 }
 
-/// Sets a launch attribute of a node's kernel.
-pub fn set_node_attribute(node: Handle, id: c_int, value: &[c_uint; 16]) -> Result<(), Code> {
-    let process = process()?;
-    let mut kernel = of_node(&*process.ready()?, node)?;
-    apply(&mut kernel.shape, id, value)?;
-    let placement = placement_of(&*process.ready()?, kernel.function.context)?;
-    launch::check_residence(process, &kernel.function, &kernel.shape, &placement)?;
-    process.ready()?.nodes.get_mut(node)?.action = Action::Kernel(Box::new(kernel));
-    Ok(())
-}
-
-/// A launch attribute of a node's kernel.
-pub fn node_attribute(node: Handle, id: c_int) -> Result<[c_uint; 16], Code> {
-    let kernel = of_node(&*process()?.ready()?, node)?;
-    match meaning(id) {
-        Meaning::Cooperative => {
-            let mut found = [0; 16];
-            found[0] = kernel.shape.cooperative.into();
-            Ok(found)
-        }
-        Meaning::Unknown => Err(code::INVALID_VALUE),
-        _ => Err(code::NOT_SUPPORTED),
-    }
-}
-
 /// Queues a kernel in a stream.
 pub fn queue(process: &Process, stream: Handle, kernel: Kernel) -> Result<(), Code> {
     let stream = process.stream(stream)?;
     launch::check_residence(process, &kernel.function, &kernel.shape, &stream.placement)?;
     let action = Action::Kernel(Box::new(kernel));
     perform(process, &stream, action, WaitPolicy::Later)
-}
-
-/// The kernel of a node.
-fn of_node(tables: &Tables, node: Handle) -> Result<Kernel, Code> {
-    match &tables.nodes.get(node)?.action {
-        Action::Kernel(kernel) => Ok(Kernel::clone(kernel)),
-        _ => Err(code::INVALID_VALUE),
-    }
-}
-
-/// Where kernels of a context run that are in no stream yet.
-fn placement_of(tables: &Tables, context: u32) -> Result<ContextPlacement, Code> {
-    let mut contexts = tables.contexts.values();
-    let found = contexts.find(|entry| entry.slot == context);
-    Ok(found.ok_or(code::INVALID_CONTEXT)?.placement)
 }

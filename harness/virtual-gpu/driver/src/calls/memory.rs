@@ -72,7 +72,6 @@ pub fn free(pointer: u64) -> Result<(), Code> {
         pool::keep(process, pool, pointer)?;
         return pool::trim_all(process);
     }
-    process.tables().advice.remove(&pointer);
     forget(process, pointer)
 }
 

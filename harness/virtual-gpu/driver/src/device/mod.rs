@@ -143,7 +143,6 @@ impl Device {
             self.shared.claim_life(number)?;
             state.processes.rows[slot] = Process {
                 pid,
-                start_ns: state.now_ns,
                 name: host_process::own_name(),
                 ..Process::default()
             };

@@ -25,16 +25,12 @@ pub struct NodeEntry {
 /// One step of a graph that is ready to launch.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Handle of the node that it was made from.
-    pub node: usize,
     /// What it does.
     pub action: Action,
     /// Places of the steps that come before it.
     pub after: Vec<usize>,
     /// Which of the graph's streams it runs in.
     pub lane: usize,
-    /// Disabled steps do nothing.
-    pub enabled: bool,
 }
 
 /// A graph made ready to launch.

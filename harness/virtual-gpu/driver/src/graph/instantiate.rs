@@ -2,7 +2,6 @@
 
 use crate::code::{self, Code};
 use crate::entries::StreamEntry;
-use crate::graph::edit::in_order;
 use crate::graph::entries::{ExecEntry, Step};
 use crate::handles::Handle;
 use crate::process::{Process, Tables};
@@ -20,18 +19,17 @@ pub const DEVICE_LAUNCH: u64 = 4;
 /// All flags that cuda.h knows.
 pub const FLAGS: u64 = 15;
 
-/// The steps of a graph, in an order that respects all dependencies.
+/// The steps of a graph, in the order in which nodes were added: each comes after those that it
+/// depends on, because these exist when it is added.
 pub fn steps_of(tables: &Tables, graph: usize) -> Result<Vec<Step>, Code> {
-    let nodes = in_order(tables, graph)?;
+    let nodes = &tables.graphs.get(graph as Handle)?.nodes;
     let step = |&node: &usize| {
         let entry = tables.nodes.get(node as Handle)?;
         let place = |earlier: &usize| nodes.iter().position(|node| node == earlier);
         Ok(Step {
-            node,
             action: entry.action.clone(),
             after: entry.after.iter().filter_map(place).collect(),
             lane: 0,
-            enabled: true,
         })
     };
     nodes.iter().map(step).collect()

@@ -2,11 +2,10 @@
 //!
 //! Identity and limits come from the machine file. Values that change with time are read from the
 //! model after it has advanced to the present. No call changes a setting, except MIG mode,
-//! accounting, compute mode and memory limits.
+//! compute mode and memory limits.
 //!
 //! Numbers of kinds, counters and fields are those of nvml.h.
 
-pub mod accounting;
 pub mod clocks;
 pub mod confidential;
 mod error;
@@ -26,7 +25,6 @@ pub mod modes;
 mod objects;
 pub mod power;
 pub mod processes;
-pub mod samples;
 pub mod target;
 mod timestamp;
 pub mod utilization;

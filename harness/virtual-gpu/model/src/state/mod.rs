@@ -4,7 +4,6 @@
 //! the model's clock. Work and rates are fixed-point numbers with [`FRACTION_BITS`] bits after the
 //! point.
 
-mod account;
 mod allocation;
 mod cause;
 mod division;
@@ -12,14 +11,13 @@ pub mod order;
 mod participant;
 mod pending;
 mod resource;
-mod samples;
 pub mod stream_wait;
+mod window;
 mod xid;
 
 use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
-pub use account::{ACCOUNTS, Account, leave as leave_account};
 pub use allocation::Allocation;
 pub use cause::{CAUSES, Cause};
 pub use division::{
@@ -31,8 +29,8 @@ pub use order::Order;
 pub use participant::{Condition, Participant, ParticipantStatus};
 pub use pending::{PENDING_FAULTS, PendingFault};
 pub use resource::{InFlight, Location, RESOURCES, Resource};
-pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};
+pub use window::Window;
 pub use xid::{XIDS, Xid};
 
 /// Maximum number of clock participants (threads).
@@ -70,11 +68,9 @@ pub struct Process {
     pub pid: u32,
     /// Device time of its kernels.
     pub busy_ns: u64,
-    /// When its slot was taken.
-    pub start_ns: u64,
     /// DRAM use of its kernels, each nanosecond weighted with the share, in fixed point.
     pub dram_busy: u128,
-    /// Peak device memory.
+    /// Most device memory that it ever had.
     pub peak_bytes: u64,
     /// Name, cut to fit.
     pub name: [u8; 32],
@@ -335,10 +331,6 @@ pub struct State {
     pub memory_groups: Table<MemoryGroup, MEMORY_GROUPS>,
     /// The window of utilisation that is filling.
     pub window: Window,
-    /// The last full windows.
-    pub windows: Ring<Filled>,
-    /// The last meter readings.
-    pub readings: Ring<Reading>,
     /// Threads.
     pub participants: Table<Participant, PARTICIPANTS>,
     /// Processes.
@@ -363,12 +355,6 @@ pub struct State {
     pub slice_level: u32,
     /// Time slice at that level; 0 for that of the machine.
     pub slice_ns: u64,
-    /// Whether accounting keeps processes that end.
-    pub accounting: bool,
-    /// Accounts ever kept.
-    pub accounts_left: u64,
-    /// The last accounts; copied by version.
-    pub accounts: Table<Account, ACCOUNTS>,
 }
 
 impl State {
@@ -399,8 +385,6 @@ impl State {
             partitions: Table::new(),
             memory_groups: Table::new(),
             window: Window::default(),
-            windows: Ring::new(),
-            readings: Ring::new(),
             participants: Table::new(),
             processes: Table::new(),
             contexts: Table::new(),
@@ -413,9 +397,6 @@ impl State {
             holds_made: 0,
             slice_level: 0,
             slice_ns: 0,
-            accounting: false,
-            accounts_left: 0,
-            accounts: Table::new(),
         })
     }
 
@@ -444,8 +425,6 @@ impl State {
         self.partitions.copy_used(&from.partitions);
         self.memory_groups.copy_used(&from.memory_groups);
         self.window = from.window;
-        self.windows.copy_if_changed(&from.windows);
-        self.readings.copy_if_changed(&from.readings);
         self.participants.copy_used(&from.participants);
         self.processes.copy_used(&from.processes);
         self.contexts.copy_used(&from.contexts);
@@ -458,8 +437,5 @@ impl State {
         self.holds_made = from.holds_made;
         self.slice_level = from.slice_level;
         self.slice_ns = from.slice_ns;
-        self.accounting = from.accounting;
-        self.accounts_left = from.accounts_left;
-        self.accounts.copy_if_changed(&from.accounts);
     }
 }

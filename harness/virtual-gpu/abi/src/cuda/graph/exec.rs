@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_ulonglong};
 
 use crate::arguments::{put_new, put_optional};
-use gpubench_virtual_gpu_driver::calls::graph::{destroy_exec, instantiate, launch, upload};
+use gpubench_virtual_gpu_driver::calls::graph::{destroy_exec, instantiate, launch};
 use gpubench_virtual_gpu_driver::handles::Handle;
 
 entries! {
@@ -22,10 +22,6 @@ entries! {
 
     fn cuGraphExecDestroy(exec: Handle) {
         destroy_exec(exec)
-    }
-
-    fn cuGraphUpload, cuGraphUpload_ptsz(exec: Handle, stream: Handle) {
-        upload(exec, stream)
     }
 
     fn cuGraphLaunch, cuGraphLaunch_ptsz(exec: Handle, stream: Handle) {

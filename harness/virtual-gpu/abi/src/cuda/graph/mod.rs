@@ -5,7 +5,6 @@ pub mod edit;
 pub mod exec;
 pub mod memory;
 pub mod nodes;
-pub mod update;
 
 /// Every entry point on graphs.
 pub mod calls {
@@ -14,5 +13,4 @@ pub mod calls {
     pub use super::exec::*;
     pub use super::memory::*;
     pub use super::nodes::*;
-    pub use super::update::*;
 }

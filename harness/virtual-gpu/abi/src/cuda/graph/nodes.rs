@@ -1,11 +1,11 @@
-//! Adding nodes, one entry point for each kind, and changing what they do.
+//! Adding nodes, one entry point for each kind.
 
 use crate::arguments::{handles, put_new, read};
 use crate::cuda::launching::kernel;
 use crate::cuda::layout::{KernelNode, KernelNode2, MemsetNode};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::fill_shape::Fill;
-use gpubench_virtual_gpu_driver::graph::edit::{add, known_context, replace_node};
+use gpubench_virtual_gpu_driver::graph::edit::{add, known_context};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::launch::shape::Shape;
 use gpubench_virtual_gpu_driver::operation::{Action, Kernel};
@@ -37,15 +37,6 @@ entries! {
         let action = known_context(context).and_then(|()| fill_action(params));
         enter(node, graph, (after, count), action)
     }
-
-    fn cuGraphKernelNodeSetParams(node: Handle, params: *const KernelNode) {
-        replace_node(node, kernel_action(params))
-    }
-
-    fn cuGraphKernelNodeSetParams_v2(node: Handle, params: *const KernelNode2) {
-        replace_node(node, kernel_action2(params))
-    }
-
 }
 
 /// Puts a node into a graph and its handle where the caller wants it.

@@ -2,14 +2,13 @@
 //! fault. Each changes under its load, stays constant where no load affects it, or is refused with
 //! the header's code where the machine lacks the unit.
 //!
-//! `rows.rs` lists the counters and expectations, `read.rs` reads them, `samples.rs` tests buffered
-//! samples, `guarded.rs` values that depend on permissions.
+//! `rows.rs` lists the counters and expectations, `read.rs` reads them, `guarded.rs` values that
+//! depend on permissions.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod guarded;
 mod read;
 mod rows;
-mod samples;
 
 use std::ptr::null_mut;
 
@@ -18,7 +17,6 @@ use crate::nvml_support::{
 };
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
-use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_model::machine::Machine;
 use read::Reader;
 use rows::{ROWS, Row};
@@ -131,8 +129,6 @@ fn complaints(
 fn every_row(test: &str, name: &str, at: usize) -> Result<(), Error> {
     in_virtual_time(test, &machine(name)?, |clock| {
         let device: DeviceHandle = nvml_device()?;
-        // SAFETY: plain call.
-        ok(unsafe { nvmlDeviceSetAccountingMode(device, 1) })?;
         let mut reader = Reader::new(device)?;
         clock.sleep_until(clock.now_ns() + WHILE_NS)?;
         let idle = reader.read(clock)?;

@@ -8,11 +8,10 @@ use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::gpm::GpmSupport;
 use gpubench_virtual_gpu_abi::nvml::types::{
-    AccountingStats, ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps,
-    ConfComputeSystemState, EccSramErrorStatus, EventData, FieldValue, Memory, MemoryV2,
-    ProcessDetail, ProcessDetailList, ProcessInfo, ProcessUtilizationInfo,
-    ProcessUtilizationSample, ProcessesUtilizationInfo, RowRemapperHistogram, Sample, Utilization,
-    version_of,
+    ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps, ConfComputeSystemState,
+    EccSramErrorStatus, EventData, FieldValue, Memory, MemoryV2, ProcessDetail, ProcessDetailList,
+    ProcessInfo, ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo,
+    RowRemapperHistogram, Utilization, version_of,
 };
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -61,12 +60,10 @@ impl Reader {
     /// Reads every value.
     pub fn read(&mut self, clock: &Device) -> Result<Answers, Error> {
         self.utilisation();
-        self.samples();
         self.monitor(clock)?;
         self.memory_and_processes();
         self.power_and_clocks();
         self.health();
-        self.accounts();
         self.surroundings();
         Ok(std::mem::take(&mut self.answers))
     }
@@ -98,22 +95,6 @@ impl Reader {
         let code = unsafe { nvmlDeviceGetProcessesUtilizationInfo(device, &raw mut request) };
         let used = (code == 0).then(|| infos[0].sm_util.into()).ok_or(code);
         self.put("processes' utilisation", used);
-    }
-
-    fn samples(&mut self) {
-        for (kind, name) in [
-            (0, "samples power"),
-            (1, "samples gpu"),
-            (2, "samples memory"),
-            (3, "samples encoder"),
-            (4, "samples decoder"),
-            (5, "samples sm clock"),
-            (6, "samples memory clock"),
-            (7, "samples module"),
-        ] {
-            let latest = newest(self.device, kind);
-            self.put(name, latest.map(|sample| sample.value as f64));
-        }
     }
 
     fn monitor(&mut self, clock: &Device) -> Result<(), Error> {
@@ -278,19 +259,6 @@ impl Reader {
         }
     }
 
-    fn accounts(&mut self) {
-        let (device, own) = (self.device, std::process::id());
-        // SAFETY: a valid pointer.
-        let stats = out(AccountingStats::default(), |to| unsafe {
-            nvmlDeviceGetAccountingStats(device, own, to)
-        });
-        self.put("account memory", stats.map(|s| s.max_memory_usage as f64));
-        self.put(
-            "account utilisation",
-            stats.map(|s| s.gpu_utilization.into()),
-        );
-    }
-
     fn surroundings(&mut self) {
         let device = self.device;
         self.put("mig mode", mode(device).map(|(current, _)| current.into()));
@@ -377,35 +345,4 @@ fn field(device: DeviceHandle, field_id: u32) -> Result<f64, i32> {
         0 => Ok(found.value as f64),
         code => Err(code),
     }
-}
-
-/// All samples of a kind after a timestamp, by the two calls of the header.
-pub fn all(device: DeviceHandle, kind: u32, since_us: u64) -> Result<Vec<Sample>, i32> {
-    let (mut value_type, mut count) = (9, 0);
-    // SAFETY: valid pointers.
-    let code = unsafe {
-        let (to, many) = (&raw mut value_type, &raw mut count);
-        nvmlDeviceGetSamples(device, kind, since_us, to, many, null_mut())
-    };
-    if code != 0 {
-        return Err(code);
-    }
-    let mut samples = vec![Sample::default(); count as usize];
-    let array = samples.as_mut_ptr();
-    // SAFETY: an array of that length.
-    let code = unsafe {
-        let (to, many) = (&raw mut value_type, &raw mut count);
-        nvmlDeviceGetSamples(device, kind, since_us, to, many, array)
-    };
-    if code != 0 {
-        return Err(code);
-    }
-    assert_eq!(value_type, 1, "NVML_VALUE_TYPE_UNSIGNED_INT");
-    samples.truncate(count as usize);
-    Ok(samples)
-}
-
-/// The last sample of a kind.
-fn newest(device: DeviceHandle, kind: u32) -> Result<Sample, i32> {
-    all(device, kind, 0)?.last().copied().ok_or(6)
 }

@@ -73,32 +73,6 @@ pub const ROWS: &[Row] = &[
         AppearsFrom(NOT_FOUND, 1.0),
         Ignored,
     ),
-    both("samples power", Rises, Ignored),
-    both("samples gpu", Rises, Ignored),
-    both("samples memory", Rises, Ignored),
-    both(
-        "samples encoder",
-        Refused(NOT_SUPPORTED),
-        Refused(NOT_SUPPORTED),
-    ),
-    both(
-        "samples decoder",
-        Refused(NOT_SUPPORTED),
-        Refused(NOT_SUPPORTED),
-    ),
-    both("samples sm clock", Falls, Ignored),
-    Row {
-        name: "samples memory clock",
-        wants: [
-            [Stays(2619.0), Stays(2619.0)],
-            [Stays(5001.0), Stays(5001.0)],
-        ],
-    },
-    both(
-        "samples module",
-        Refused(NOT_SUPPORTED),
-        Refused(NOT_SUPPORTED),
-    ),
     Row {
         name: "gpm supported",
         wants: [[Stays(1.0), Stays(1.0)], [Stays(0.0), Stays(0.0)]],
@@ -156,8 +130,6 @@ pub const ROWS: &[Row] = &[
     hopper("sram errors", Stays(0.0), Stays(0.0)),
     both("field 230 recovery", Stays(0.0), Rises),
     both("xid", Refused(TIMEOUT), AppearsFrom(TIMEOUT, 1.0)),
-    both("account memory", AppearsFrom(NOT_FOUND, 1.0), Ignored),
-    both("account utilisation", AppearsFrom(NOT_FOUND, 1.0), Ignored),
     hopper("mig mode", Stays(0.0), Stays(0.0)),
     hopper("confidential cpu", Stays(0.0), Stays(0.0)),
     hopper("confidential gpus", Stays(1.0), Stays(1.0)),

@@ -1,11 +1,7 @@
-//! Counters, levels of time slices, and the contents of Xids and accounts.
+//! Counters, levels of time slices, the contents of Xids, and windows of utilisation.
 
-use super::super::samples::READING_NS;
 use super::{Op, RULES, device, drain, kernel, record, run_until, submit};
-use crate::memory::note_peak;
-use crate::state::{
-    ComputeEngine, Filled, GpuInstance, ONE, Resource, SAMPLES, State, WHOLE, Xid, leave_account,
-};
+use crate::state::{ComputeEngine, GpuInstance, ONE, Resource, State, WHOLE, Xid};
 
 #[test]
 fn usage_adds_up_and_never_exceeds_the_capacity() {
@@ -74,90 +70,43 @@ fn an_xid_names_its_instance() {
 }
 
 #[test]
-fn accounting_keeps_processes_that_had_memory() {
-    let (mut state, _) = device(&[0]);
-    let left = |state: &State| (state.accounts_left, state.accounts.rows[0]);
-    state.processes.rows[0].pid = 7;
-    state.accounting = true;
-    leave_account(&mut state, 0);
-    assert_eq!(left(&state).0, 0, "it never had memory");
-    state.contexts.rows[0].bytes = 1 << 20;
-    note_peak(&mut state, 0);
-    state.contexts.rows[0].bytes = 0;
-    note_peak(&mut state, 0);
-    state.accounting = false;
-    leave_account(&mut state, 0);
-    assert_eq!(left(&state).0, 0, "accounting is off");
-    state.accounting = true;
-    state.now_ns = 9;
-    leave_account(&mut state, 0);
-    let (count, account) = left(&state);
-    assert_eq!((count, account.pid, account.running), (1, 7, false));
-    assert_eq!((account.end_ns, account.peak_bytes), (9, 1 << 20));
-}
-
-#[test]
-fn sample_instants_do_not_depend_on_the_steps_of_the_clock() {
+fn windows_do_not_depend_on_the_steps_of_the_clock() {
     // At work until 150 ms, half of DRAM in use: a full window, half of one, then nothing.
-    let watch = |stops_ns: &[u64]| {
+    let last = |stops_ms: &[u64]| {
         let (mut state, mut memory) = device(&[0]);
-        let mut op = kernel(0, 150_000_000, 0.5);
-        op.power_mw = 4_000;
-        submit(&mut state, &mut memory, 0, op);
-        for stop_ns in stops_ns {
-            run_until(&mut state, &memory, &RULES, *stop_ns);
+        submit(&mut state, &mut memory, 0, kernel(0, 150_000_000, 0.5));
+        for stop_ms in stops_ms {
+            run_until(&mut state, &memory, &RULES, stop_ms * 1_000_000);
         }
-        let windows: Vec<_> = state.windows.iter().copied().collect();
-        let readings: Vec<_> = state.readings.iter().copied().collect();
-        (windows, readings)
-    };
-    let (windows, readings) = watch(&[310_000_000]);
-    let filled = |at_ms: u64, percent, dram_percent| Filled {
-        at_ns: at_ms * 1_000_000,
-        percent,
-        dram_percent,
+        let window = state.window;
+        let start_ms = window.start_ns / 1_000_000;
+        (start_ms, window.last_percent, window.last_dram_percent)
     };
     // A share of the half that is not a whole number of bits is truncated.
-    let dram = windows[0].dram_percent;
+    let dram = last(&[110]).2;
     assert!((49..=50).contains(&dram), "{dram}");
-    assert_eq!(
-        windows,
-        [
-            filled(100, 100, dram),
-            filled(200, 50, windows[1].dram_percent),
-            filled(300, 0, 0)
-        ]
-    );
-    assert_eq!(windows[1].dram_percent, dram / 2);
-    let power: Vec<_> = readings
-        .iter()
-        .map(|r| (r.at_ns / 1_000_000, r.power_mw))
-        .collect();
-    let want = (1..=15).map(|n| (n * 20, if n * 20 <= 150 { 14_000 } else { 10_000 }));
-    assert_eq!(power, want.collect::<Vec<_>>());
-    let often: Vec<u64> = (1..=310).map(|ms| ms * 1_000_000).collect();
-    assert_eq!(
-        watch(&often),
-        (windows, readings),
-        "in steps of a millisecond"
-    );
+    for (stop_ms, want) in [
+        (110, (100, 100, dram)),
+        (210, (200, 50, dram / 2)),
+        (310, (300, 0, 0)),
+    ] {
+        assert_eq!(last(&[stop_ms]), want, "at {stop_ms} ms");
+        let often: Vec<u64> = (1..=stop_ms).collect();
+        assert_eq!(
+            last(&often),
+            want,
+            "at {stop_ms} ms, in steps of a millisecond"
+        );
+    }
 }
 
 #[test]
-fn after_a_long_step_only_samples_that_the_rings_hold_are_taken() {
-    let (mut state, memory) = device(&[0]);
+fn a_long_step_ends_with_a_window_of_the_usual_length() {
+    // At work for the first half of an hour, which the last window does not contain.
+    let (mut state, mut memory) = device(&[0]);
     let hour_ns = 3_600_000_000_000;
+    submit(&mut state, &mut memory, 0, kernel(0, hour_ns / 2, 0.5));
     run_until(&mut state, &memory, &RULES, hour_ns);
-    let ends = |period_ns: u64| {
-        let count = SAMPLES as u64;
-        (0..count).map(move |back| hour_ns - (count - 1 - back) * period_ns)
-    };
-    assert!(state.readings.iter().map(|r| r.at_ns).eq(ends(READING_NS)));
-    assert!(
-        state
-            .windows
-            .iter()
-            .map(|w| w.at_ns)
-            .eq(ends(RULES.utilisation_window_ns))
-    );
+    let window = state.window;
+    assert_eq!((window.start_ns, window.last_percent), (hour_ns, 0));
 }

@@ -1,96 +1,24 @@
-//! NVML about processes beside their memory: accounting, MPS lists, and health after a fault.
+//! The lists of clients of MPS, and the health of a new device.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use crate::nvml_support::mig::{divided, out};
 use crate::nvml_support::{
-    Error, Tenant, alloc, as_root, as_user, context, figure, no_tenant, nvml_device, ok, ready,
-    wait_for_go,
+    Error, Tenant, alloc, as_root, as_user, context, no_tenant, nvml_device, ok, ready, wait_for_go,
 };
-use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
-use gpubench_virtual_gpu_abi::nvml::types::{AccountingStats, EccErrorCounts, ProcessInfo};
+use gpubench_virtual_gpu_abi::nvml::types::{EccErrorCounts, ProcessInfo};
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_model::mps;
 use gpubench_virtual_gpu_model::state::{MpsDaemon, WHOLE};
 
-const NOT_SUPPORTED: i32 = 3;
 const NO_PERMISSION: i32 = 4;
-const NOT_FOUND: i32 = 6;
-const MIB: u64 = 1 << 20;
 
-/// Allocates 64 MiB, frees half of it, and stays.
+/// Allocates 32 MiB, and stays.
 fn tenant() -> Result<(), Error> {
     context()?;
     alloc(32 << 20)?;
-    let half = alloc(32 << 20)?;
-    // SAFETY: an allocation of this context.
-    ok(unsafe { cuMemFree_v2(half) })?;
     ready()?;
     wait_for_go()
-}
-
-fn stats(device: DeviceHandle, pid: u32) -> Result<AccountingStats, i32> {
-    // SAFETY: a valid pointer.
-    out(AccountingStats::default(), |to| unsafe {
-        nvmlDeviceGetAccountingStats(device, pid, to)
-    })
-}
-
-#[test]
-fn accounting_statistics_outlive_their_process() -> Result<(), Error> {
-    const TEST: &str = test_name!("accounting_statistics_outlive_their_process");
-    as_root(TEST, "hopper", tenant, || {
-        let device = nvml_device()?;
-        assert_eq!(
-            stats(device, 1).err(),
-            Some(NOT_FOUND),
-            "the mode is off: the answer of an H100 80GB HBM3, driver 580.159.04, 2026-11-22"
-        );
-        // SAFETY: plain calls.
-        unsafe {
-            assert_eq!(nvmlDeviceSetAccountingMode(device, 2), 2);
-            ok(nvmlDeviceSetAccountingMode(device, 1))?;
-        }
-        assert_eq!(figure::<u32>(nvmlDeviceGetAccountingMode, device)?, 1);
-        let tenant = Tenant::start(TEST)?;
-        let pid = tenant.pid();
-        let code = |code: i32| format!("code {code}");
-        let running = stats(device, pid).map_err(code)?;
-        assert_eq!((running.is_running, running.time_ms), (1, 0));
-        assert_eq!(
-            running.max_memory_usage,
-            (64 + 512) * MIB,
-            "before half was freed"
-        );
-        assert_eq!(stats(device, 1).err(), Some(NOT_FOUND));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        tenant.kill()?;
-        let ended = stats(device, pid).map_err(code)?;
-        assert_eq!((ended.is_running, ended.gpu_utilization), (0, 0));
-        assert!((20..60_000).contains(&ended.time_ms), "{}", ended.time_ms);
-        assert_eq!(ended.max_memory_usage, running.max_memory_usage);
-        let mut pids = [0; 4];
-        let mut count = 4;
-        // SAFETY: an array of that length.
-        unsafe {
-            let list = nvmlDeviceGetAccountingPids;
-            ok(list(device, &raw mut count, pids.as_mut_ptr()))?;
-            assert_eq!((count, pids[0]), (1, pid));
-            ok(nvmlDeviceClearAccountingPids(device))?;
-        }
-        assert_eq!(stats(device, pid).err(), Some(NOT_FOUND), "cleared");
-        divided()?;
-        assert_eq!(
-            figure::<u32>(nvmlDeviceGetAccountingMode, device)?,
-            0,
-            "not under MIG"
-        );
-        // SAFETY: plain call.
-        let code = unsafe { nvmlDeviceSetAccountingMode(device, 1) };
-        assert_eq!(code, NOT_SUPPORTED);
-        Ok(())
-    })
 }
 
 /// Process ids of a list.
@@ -175,7 +103,6 @@ fn a_new_device_has_healthy_memory() -> Result<(), Error> {
                 nvmlDeviceGetMemoryErrorCounter(device, 0, 0, 8, &raw mut count),
                 2
             );
-            assert_eq!(nvmlDeviceSetAccountingMode(device, 1), NO_PERMISSION);
             assert_eq!(
                 nvmlDeviceSetPowerManagementLimit(device, 90_000),
                 NO_PERMISSION

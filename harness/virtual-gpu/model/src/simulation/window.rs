@@ -1,0 +1,39 @@
+//! Utilisation over consecutive windows, as the driver keeps it for monitors.
+//!
+//! The windows follow from the clock alone, so a figure does not depend on when a monitor reads it.
+
+use crate::state::{FRACTION_BITS, State};
+
+use super::Rules;
+
+/// Windows that are taken one by one before an instant. Earlier ones are one window: monitors read
+/// only the last, and a long idle would else take a step for each.
+const WINDOWS: u64 = 129;
+
+/// The next instant at or before `t_ns` at which a window ends.
+pub fn due_ns(state: &State, rules: &Rules, t_ns: u64) -> u64 {
+    let window_ns = rules.utilisation_window_ns.max(1);
+    let next_ns = state.window.start_ns.saturating_add(window_ns);
+    match t_ns.checked_sub(WINDOWS * window_ns) {
+        Some(far_ns) if next_ns < far_ns => far_ns,
+        _ => next_ns.min(t_ns),
+    }
+}
+
+/// Ends the window that is due at the present instant.
+pub fn take(state: &mut State, rules: &Rules) {
+    let now_ns = state.now_ns;
+    let length_ns = now_ns - state.window.start_ns;
+    if length_ns < rules.utilisation_window_ns {
+        return;
+    }
+    let busy_ns = state.busy_ns - state.window.busy_at_start_ns;
+    let dram = state.dram_busy - state.window.dram_at_start;
+    let whole = u128::from(length_ns.max(1)) << FRACTION_BITS;
+    let window = &mut state.window;
+    window.last_percent = (busy_ns * 100 / length_ns.max(1)) as u32;
+    window.last_dram_percent = (dram * 100 / whole) as u32;
+    window.dram_at_start = state.dram_busy;
+    window.start_ns = now_ns;
+    window.busy_at_start_ns = state.busy_ns;
+}
