@@ -6,15 +6,21 @@ use crate::state::{FRACTION_BITS, State};
 
 use super::Rules;
 
+/// The longest step of the clock while windows are taken. A step ends at each multiple of it:
+/// integers of a step are truncated, so other steps would give one seed other bytes.
+const STEP_NS: u64 = 20_000_000;
+
 /// Windows that are taken one by one before an instant. Earlier ones are one window: monitors read
 /// only the last, and a long idle would else take a step for each.
 const WINDOWS: u64 = 129;
 
-/// The next instant at or before `t_ns` at which a window ends.
+/// The next instant at or before `t_ns` at which a step ends.
 pub fn due_ns(state: &State, rules: &Rules, t_ns: u64) -> u64 {
     let window_ns = rules.utilisation_window_ns.max(1);
-    let next_ns = state.window.start_ns.saturating_add(window_ns);
-    match t_ns.checked_sub(WINDOWS * window_ns) {
+    let next_window_ns = state.window.start_ns.saturating_add(window_ns);
+    let next_step_ns = (state.now_ns / STEP_NS + 1) * STEP_NS;
+    let next_ns = next_window_ns.min(next_step_ns);
+    match t_ns.checked_sub(WINDOWS * window_ns.max(STEP_NS)) {
         Some(far_ns) if next_ns < far_ns => far_ns,
         _ => next_ns.min(t_ns),
     }
