@@ -20,6 +20,10 @@ pub enum Inherits {
 /// Names the run that started a process, so that the processes of a dead run are found and ended.
 pub const RUN: &str = "GPUBENCH_RUN";
 
+/// Names to a run the process that measures several devices, which started it, and the devices that
+/// are measured beside it. Only that process sets it.
+pub const PART_OF: &str = "GPUBENCH_PART_OF";
+
 /// The list. The last but one names the virtual GPU of this environment to its libraries and
 /// commands.
 const LISTED: [&str; 7] = [
@@ -51,6 +55,7 @@ pub fn command(program: impl AsRef<OsStr>, inherits: Inherits) -> Command {
         let listed = std::env::vars_os().filter(|(name, _)| is_listed(name));
         command.env_clear().envs(listed);
     }
+    command.env_remove(PART_OF);
     command
 }
 

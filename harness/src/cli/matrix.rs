@@ -7,7 +7,8 @@ use gpubench_reports::store::seal;
 use gpubench_reports::{RenderOptions, View, format};
 
 use super::after_cells::AfterCellsFlags;
-use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::common::{OutFlag, ProfileFlags, exit_codes_help};
+use super::many_devices::{DevicesFlags, Part};
 use super::output::write_whole;
 use super::progress::Progress;
 use super::signals::run_until_signal;
@@ -42,7 +43,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 #[command(after_long_help = exit_codes_help(EXIT_CODES) + MECHANISM_CODES)]
 pub struct Args {
     #[command(flatten)]
-    device: DeviceFlag,
+    devices: DevicesFlags,
     #[command(flatten)]
     profile: ProfileFlags,
     #[command(flatten)]
@@ -88,14 +89,22 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let out = args.out.out.clone();
     let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
     run_folder::check(&out)?;
-    let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
+    let labels = labels::of_run(&args.label)?;
+    let device = match args.devices.one() {
+        Ok(device) => device,
+        Err(several) => return several.run(&out, ui),
+    };
+    args.devices.check_one()?;
+    let part = Part::of_environment()?;
+    let options = args.profile.host_options();
     let time = host_facts::time_mode(device, &options, &profile);
     let session = DeviceSession::open(device, profile.seed, time)?;
     let request = MatrixRequest {
         calibration: args.calibration.clone(),
         recalibrate: args.recalibrate,
         after_cells: args.after_cells.flags(),
-        labels: labels::of_run(&args.label)?,
+        labels,
+        beside: part.others,
     };
     let MatrixSetup {
         setup,

@@ -19,6 +19,7 @@ pub mod guard_entry;
 pub mod history;
 pub mod list;
 pub mod man;
+mod many_devices;
 pub mod matrix;
 pub mod outliers;
 mod output;

@@ -76,7 +76,7 @@ impl Signals {
     }
 
     /// Waits for the first of them.
-    async fn wait(self) {
+    pub(super) async fn wait(self) {
         let Self {
             mut interrupt,
             mut terminate,

@@ -26,7 +26,7 @@ pub enum ColorWhen {
 }
 
 /// The output of a verb: results on stdout, the rest on stderr.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Ui {
     progress: ProgressMode,
 }

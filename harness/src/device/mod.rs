@@ -18,9 +18,9 @@ pub mod visible;
 
 pub use blocking::{BlockingCall, NoAnswer, is_abandoned};
 pub use ceiling::{Rated, Reported};
-pub use nvml::Nvml;
+pub use nvml::{HostGpu, Nvml};
 pub use private_folder::PrivateFolder;
 pub use readings::{Reading, THROTTLE_REASONS};
-pub use selector::DeviceSelector;
+pub use selector::{DeviceChoice, DeviceSelector};
 pub use virtual_gpu::VirtualGpu;
 pub use visible::Allotment;

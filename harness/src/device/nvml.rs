@@ -61,12 +61,23 @@ pub enum QueryError {
     },
 }
 
-/// The devices of this host, at least one, in the order of their index: the UUID of each, or the
-/// index with the error in place of the UUID.
+/// A GPU of this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostGpu {
+    /// Index in the order of the driver.
+    pub index: u32,
+    /// Its UUID, or why it does not answer.
+    pub uuid: Result<String, String>,
+    /// Product name; empty where NVML does not report it.
+    pub name: String,
+}
+
+/// The GPUs of this host, at least one, in the order of their index. The others can be used while
+/// one is lost.
 ///
 /// # Errors
 /// When there is no driver, or the driver has no device.
-pub fn devices() -> Result<Vec<String>, QueryError> {
+pub fn host_gpus() -> Result<Vec<HostGpu>, QueryError> {
     let library = Library::init().map_err(QueryError::Load)?;
     let count = library.device_count().map_err(|source| QueryError::Fact {
         what: "number of devices",
@@ -75,12 +86,28 @@ pub fn devices() -> Result<Vec<String>, QueryError> {
     if count == 0 {
         return Err(QueryError::NoneListed);
     }
-    // The other devices can be used while one is lost.
-    let name = |index| match library.device_by_index(index).and_then(|d| d.uuid()) {
-        Ok(uuid) => uuid,
-        Err(error) => format!("{index} ({error})"),
+    let gpu = |index| {
+        let device = library.device_by_index(index);
+        let uuid = device.as_ref().map_err(ToString::to_string);
+        HostGpu {
+            index,
+            uuid: uuid.and_then(|one| one.uuid().map_err(|error| error.to_string())),
+            name: device.and_then(|one| one.name()).unwrap_or_default(),
+        }
     };
-    Ok((0..count).map(name).collect())
+    Ok((0..count).map(gpu).collect())
+}
+
+/// The UUIDs of [`host_gpus`]; of one that does not answer, its index with the error.
+///
+/// # Errors
+/// As there.
+pub fn devices() -> Result<Vec<String>, QueryError> {
+    let name = |gpu: HostGpu| match gpu.uuid {
+        Ok(uuid) => uuid,
+        Err(error) => format!("{} ({error})", gpu.index),
+    };
+    Ok(host_gpus()?.into_iter().map(name).collect())
 }
 
 impl Nvml {

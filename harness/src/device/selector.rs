@@ -16,12 +16,42 @@ pub enum DeviceSelector {
     Mig(String),
 }
 
+/// One entry of a `--device` that takes several devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// Every GPU of this host.
+    All,
+    /// This device.
+    One(DeviceSelector),
+}
+
+/// The value of [`DeviceChoice::All`].
+const ALL: &str = "all";
+
 /// A value that `--device` does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "\"{0}\" is not a device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID)"
-)]
-pub struct NoSelector(String);
+pub enum NoSelector {
+    /// It names no device.
+    #[error(
+        "\"{0}\" is not a device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or \
+         MIG-UUID)"
+    )]
+    Unknown(String),
+    /// It names several.
+    #[error("\"{0}\" names several devices (accepted: one; only matrix takes all, or a list)")]
+    Several(String),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = NoSelector;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            ALL => Ok(Self::All),
+            one => one.parse().map(Self::One),
+        }
+    }
+}
 
 impl DeviceSelector {
     /// Whether it selects the virtual GPU.
@@ -35,7 +65,12 @@ impl FromStr for DeviceSelector {
     type Err = NoSelector;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = || NoSelector(text.to_owned());
+        let refused = || NoSelector::Unknown(text.to_owned());
+        // A path may have a comma, so what follows it decides.
+        let mut rest = text.split(',').skip(1);
+        if text == ALL || rest.any(|one| one.parse::<DeviceChoice>().is_ok()) {
+            return Err(NoSelector::Several(text.to_owned()));
+        }
         if text == "virtual" {
             return Ok(Self::Virtual(None));
         }
@@ -81,6 +116,7 @@ impl fmt::Display for DeviceSelector {
 
 #[cfg(test)]
 mod tests {
+    use super::DeviceChoice::{self, All, One};
     use super::DeviceSelector::{self, Gpu, Index, Mig, Virtual};
 
     #[test]
@@ -125,5 +161,22 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn several_devices_are_named_as_such_where_one_is_accepted() {
+        assert_eq!("all".parse(), Ok(All));
+        assert_eq!("3".parse(), Ok(One(Index(3))));
+        assert!("".parse::<DeviceChoice>().is_err());
+        for text in ["all", "0,2", "virtual:turing,virtual", "0,all"] {
+            let refused = text.parse::<DeviceSelector>();
+            let refused = refused.map_err(|error| error.to_string());
+            assert!(
+                refused.is_err_and(|line| line.contains("names several devices")),
+                "{text}"
+            );
+        }
+        let path = Virtual(Some("./a,b.toml".to_owned()));
+        assert_eq!("virtual:./a,b.toml".parse(), Ok(path));
     }
 }

@@ -113,6 +113,12 @@ impl Allotment {
         self.devices.first().map_or("", String::as_str)
     }
 
+    /// UUIDs of its GPUs and MIG instances, at least one.
+    #[must_use]
+    pub fn devices(&self) -> &[String] {
+        &self.devices
+    }
+
     /// Why a device is not in the allotment; `None` if it or the GPU of the instance is.
     #[must_use]
     pub fn refusal(&self, nvml: &Nvml) -> Option<String> {

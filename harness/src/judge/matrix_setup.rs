@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::after_cells::{self, AfterCells};
+use super::provenance::OTHER_GPUS;
 use super::run_folder::RunFolder;
 use super::{
     DeviceSession, HostOptions, KeptCalibrations, calibration, capabilities, host_facts, journal,
@@ -31,6 +32,8 @@ pub struct MatrixRequest {
     pub after_cells: AfterCells,
     /// Labels of the run.
     pub labels: BTreeMap<String, String>,
+    /// Devices that other runs of the same command line measure at the same time.
+    pub beside: Vec<String>,
 }
 
 /// Everything for a run, and what is done after it.
@@ -85,6 +88,10 @@ pub fn matrix_setup(
         ("kernel_log", kernel_log::describe(&kernel_log)),
     ] {
         provenance.host.insert(key.to_owned(), text);
+    }
+    if !request.beside.is_empty() {
+        let others = request.beside.join(", ");
+        provenance.host.insert(OTHER_GPUS.to_owned(), others);
     }
     provenance.labels.clone_from(&request.labels);
     provenance.visible_devices = session.allotment().map(Allotment::describe);

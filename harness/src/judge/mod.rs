@@ -37,6 +37,7 @@ mod report_options;
 pub mod run_folder;
 pub mod session;
 pub mod spread;
+pub mod targets;
 #[cfg(test)]
 mod tests;
 pub mod timer;

@@ -9,6 +9,10 @@ use procfs::Current as _;
 use super::timer;
 use crate::run::{RunClock, rfc3339_now};
 
+/// The fact of the host that names the GPUs which the same command line measured at the same time,
+/// separated by commas; absent without any.
+pub const OTHER_GPUS: &str = "other_gpus";
+
 /// The provenance of a run that begins now. On the wall clock it includes the timer floor of the
 /// host, which takes a few seconds to measure.
 #[must_use]

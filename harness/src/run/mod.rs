@@ -12,6 +12,7 @@ mod calibrate;
 mod cell;
 mod clock;
 mod coordinator;
+mod core_shares;
 mod cores;
 mod device_processes;
 mod fault;
@@ -39,6 +40,7 @@ mod xids;
 
 pub use clock::{RunClock, rfc3339_now};
 pub use coordinator::run;
+pub use core_shares::core_shares;
 pub use cores::shortage;
 use handles::RunHandles;
 pub use host_setup::HostSetup;

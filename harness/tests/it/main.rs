@@ -40,6 +40,7 @@ mod lengths;
 mod loads;
 mod machines;
 mod main_job;
+mod many_devices;
 mod mechanism_options;
 mod mechanisms;
 mod mps;

@@ -160,13 +160,16 @@ fn observing(cost: &ObservationCost) -> String {
     )
 }
 
-/// What the run made of the user's environment variables.
+/// What the run made of the user's environment variables, and what else was measured.
 fn environment(provenance: &Provenance) -> Vec<(&'static str, String)> {
     let dropped = match provenance.dropped_variables.as_slice() {
         [] => None,
         names => Some(format!("not inherited: {}", names.join(", "))),
     };
+    let others = provenance.host.get("other_gpus");
+    let beside = others.map(|others| format!("{others}, measured at the same time"));
     [
+        ("beside", beside),
         ("environment", dropped),
         ("allotment", provenance.visible_devices.clone()),
         ("victim", provenance.victim_environment.clone()),

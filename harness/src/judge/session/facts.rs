@@ -6,6 +6,7 @@ use gpubench_compare::diff::comparability::LAYOUT;
 use gpubench_record::{Margins, RunRecord, TelemetryRow};
 
 use crate::device::THROTTLE_REASONS;
+use crate::judge::provenance::OTHER_GPUS;
 
 /// NVML's reasons that hold a clock down against the load: power cap, thermal and hardware
 /// slowdowns, power brake (`nvmlClocksEventReason*` of nvml.h). Idle and application clocks are
@@ -56,6 +57,7 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
     put("kernel", of_host("kernel"));
     put("governor", of_host("governor"));
     put("cpu-quota", of_host("cgroup_cpu_max"));
+    put("other-gpus", Some(beside(of_host(OTHER_GPUS))));
     put("gpubench", Some(run.provenance.gpubench.clone()));
     put("hostname", of_host("hostname"));
     put("machine", of_device("machine_hash"));
@@ -65,6 +67,15 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
         put(&name, Some(mechanism.host_changes.join("; ")));
     }
     facts
+}
+
+/// How many GPUs were measured at the same time: which ones makes no difference.
+fn beside(others: Option<String>) -> String {
+    let count = others.map_or(0, |others| others.split(", ").count());
+    match count {
+        0 => "none".to_owned(),
+        more => more.to_string(),
+    }
 }
 
 fn margins(margins: Margins) -> String {

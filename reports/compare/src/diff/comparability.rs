@@ -74,6 +74,7 @@ pub const FACTS: &[Fact] = &[
     fact("kernel", Class::Warn),
     fact("governor", Class::Warn),
     fact("cpu-quota", Class::Warn),
+    fact("other-gpus", Class::Warn),
     fact("gpubench", Class::Warn),
     fact("hostname", Class::Note),
     fact("machine", Class::Note),
