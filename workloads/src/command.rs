@@ -20,6 +20,9 @@ pub enum Inherits {
 /// Names the run that started a process, so that the processes of a dead run are found and ended.
 pub const RUN: &str = "GPUBENCH_RUN";
 
+/// Has the password of the key that signs records. No process inherits it.
+pub const SIGN_PASSWORD: &str = "GPUBENCH_SIGN_PASSWORD";
+
 /// The list. The last but one names the virtual GPU of this environment to its libraries and
 /// commands.
 const LISTED: [&str; 7] = [
@@ -51,6 +54,7 @@ pub fn command(program: impl AsRef<OsStr>, inherits: Inherits) -> Command {
         let listed = std::env::vars_os().filter(|(name, _)| is_listed(name));
         command.env_clear().envs(listed);
     }
+    command.env_remove(SIGN_PASSWORD);
     command
 }
 

@@ -11,6 +11,7 @@
 mod calibrate;
 mod cell;
 mod clock;
+mod continued;
 mod coordinator;
 mod cores;
 mod device_processes;
@@ -38,6 +39,7 @@ mod waits;
 mod xids;
 
 pub use clock::{RunClock, rfc3339_now};
+pub use continued::Continued;
 pub use coordinator::run;
 pub use cores::shortage;
 use handles::RunHandles;
