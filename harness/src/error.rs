@@ -136,6 +136,14 @@ pub enum ExpectedError {
         /// Version of the record and versions that this gpubench reads.
         problem: String,
     },
+    /// An interrupted run would go on under other circumstances.
+    #[error("cannot resume the run in {path}: {differs}", path = path.display())]
+    CannotResume {
+        /// The folder.
+        path: PathBuf,
+        /// What differs, with both values.
+        differs: String,
+    },
     /// A folder of nights has nothing that new records can be compared with.
     #[error("nothing to compare with in {path}: {problem}", path = path.display())]
     NoBaseline {
@@ -223,7 +231,7 @@ impl ExpectedError {
             Self::TrialFailed { .. }
             | Self::MechanismFailed { .. }
             | Self::FaultTrialsStopped { .. } => ExitCode::TrialFailed,
-            Self::NoBaseline { .. } => ExitCode::NotComparable,
+            Self::NoBaseline { .. } | Self::CannotResume { .. } => ExitCode::NotComparable,
             Self::NotRestored { .. } => ExitCode::NotRestored,
             Self::Interrupted { .. } => ExitCode::Interrupted,
             Self::Internal { .. } => ExitCode::Internal,

@@ -73,6 +73,8 @@ pub(crate) fn real() -> RunRecord {
             overall("mig", "mig[3g+3g]", None, None, [&[], &["memory"]]),
         ],
         cells: cells(),
+        superseded: Vec::new(),
+        interruptions: Vec::new(),
         probes: Vec::new(),
         service: Vec::new(),
         tenant_limits: Vec::new(),

@@ -23,6 +23,8 @@ pub const RUN: &str = "GPUBENCH_RUN";
 /// Names to a run the process that measures several devices, which started it, and the devices that
 /// are measured beside it. Only that process sets it.
 pub const PART_OF: &str = "GPUBENCH_PART_OF";
+/// Has the password of the key that signs records. No process inherits it.
+pub const SIGN_PASSWORD: &str = "GPUBENCH_SIGN_PASSWORD";
 
 /// The list. The last but one names the virtual GPU of this environment to its libraries and
 /// commands.
@@ -56,6 +58,7 @@ pub fn command(program: impl AsRef<OsStr>, inherits: Inherits) -> Command {
         command.env_clear().envs(listed);
     }
     command.env_remove(PART_OF);
+    command.env_remove(SIGN_PASSWORD);
     command
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::calibration::Calibration;
 use crate::cell::TenantResult;
 use crate::fault::FaultObservation;
+use crate::interruption::{Interruption, Left, RunSettings};
 use crate::mechanism::MechanismRow;
 use crate::plan::{Cell, Plan};
 use crate::probe::ProbeResult;
@@ -33,6 +34,16 @@ pub enum RunEvent {
         device: Box<DeviceIdentity>,
         /// The circumstances.
         provenance: Box<Provenance>,
+        /// What `matrix --resume` needs; absent in older records, which cannot be resumed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settings: Option<Box<RunSettings>>,
+    },
+    /// The run was started again after an interruption.
+    Resumed {
+        /// The interruption.
+        interruption: Box<Interruption>,
+        /// What was left of the plan.
+        left: Left,
     },
     /// Calibration was made or reused.
     Calibrated {

@@ -25,7 +25,8 @@ pub enum ExitCode {
     /// Inconclusive, from `diff` or from `matrix --strict`; or a model differs from hardware in a
     /// row that is not listed.
     Inconclusive,
-    /// The records cannot be compared.
+    /// The records cannot be compared; or an interrupted run cannot go on, because the GPU, the
+    /// driver or gpubench is another one.
     NotComparable,
     /// Isolation got worse, or a model claims more of it than hardware gives.
     Regression,
@@ -84,7 +85,9 @@ impl ExitCode {
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
             Self::Inconclusive => "inconclusive (diff, outliers, fidelity, matrix --strict)",
-            Self::NotComparable => "records cannot be compared (diff)",
+            Self::NotComparable => {
+                "records cannot be compared (diff), or a run cannot go on here (matrix --resume)"
+            }
             Self::Regression => {
                 "isolation got worse (diff), a GPU differs (outliers), or a model is optimistic \
                  (fidelity)"

@@ -17,6 +17,7 @@ pub mod excerpt;
 pub mod exit_code;
 pub mod fault;
 pub mod gate;
+pub mod interruption;
 pub mod margins;
 pub mod matrix;
 pub mod mechanism;
@@ -66,6 +67,7 @@ pub use fault::{
     InjectorResult, NewClient, VictimOutcome,
 };
 pub use gate::Gate;
+pub use interruption::{Interruption, Left, RunSettings};
 pub use margins::Margins;
 pub use matrix::{BLOCKS_MIN, BlocksLost, LostBlock, LostKind, MatrixRow, OverallRow};
 pub use mechanism::{MechanismProperties, MechanismRow, Sharing, SmNumbers, TenantForm};

@@ -11,7 +11,7 @@ use crate::condition::{Condition, Role, SubAxis};
 use crate::fault::FaultTrial;
 use crate::margins::Margins;
 use crate::mechanism::MechanismProperties;
-pub use crate::planned::{PlannedPair, WorkloadFacts};
+pub use crate::planned::{PlannedPair, Skip, WorkloadFacts};
 use crate::proof::RequiredProof;
 use crate::rotation::Rotation;
 use crate::speed::SoakPlan;
@@ -120,6 +120,13 @@ pub struct Plan {
     /// of blocks from `blocks` on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_up: Option<TopUp>,
+    /// Cells of blocks that an interruption of the run cut. The blocks were measured again, and no
+    /// score uses these cells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded: Vec<Cell>,
+    /// Fault trials that an interruption of the run cut; they ran again under another id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded_trials: Vec<FaultTrial>,
 }
 
 impl Plan {
@@ -319,22 +326,4 @@ pub struct CellTenant {
     /// Name of its workload; absent for an idle tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-}
-
-/// A requested mechanism or axis that will not run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Skip {
-    /// Name of the mechanism concerned.
-    pub name: String,
-    /// Its variant; its name where the host has no variant of it.
-    #[serde(rename = "mechanism")]
-    pub variant: String,
-    /// Axis concerned; absent when the whole mechanism is skipped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub axis: Option<String>,
-    /// Why.
-    pub reason: String,
-    /// What would make it run; absent if nothing can.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
 }

@@ -24,3 +24,21 @@ pub struct PlannedPair {
     /// Workload of the aggressor.
     pub aggressor: String,
 }
+
+/// A requested mechanism or axis that will not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skip {
+    /// Name of the mechanism concerned.
+    pub name: String,
+    /// Its variant; its name where the host has no variant of it.
+    #[serde(rename = "mechanism")]
+    pub variant: String,
+    /// Axis concerned; absent when the whole mechanism is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axis: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// What would make it run; absent if nothing can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}

@@ -10,6 +10,7 @@ use crate::cell::CellResult;
 use crate::claim::ClaimRow;
 use crate::dose::DoseCurve;
 use crate::fault::{FaultResult, FaultTrial};
+use crate::interruption::Interruption;
 use crate::matrix::{MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
 use crate::operator::OperatorRow;
@@ -72,6 +73,13 @@ pub struct RunRecord {
     pub device_speed: Option<DeviceSpeed>,
     /// Each cell with outcome and gates.
     pub cells: Vec<CellResult>,
+    /// Cells of blocks that an interruption cut. The blocks were measured again, and no score uses
+    /// these cells; their samples are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded: Vec<CellResult>,
+    /// Each interruption after which the run went on (`gpubench matrix --resume`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interruptions: Vec<Interruption>,
     /// The findings of probes, where they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeResult>,

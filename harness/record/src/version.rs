@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 /// - 2.3: a gate has a kind, and its figure, limit and unit as fields. An interval over blocks has
 ///   its statistical and its systematic part (`stat_lo`, `stat_hi`, `sys_lo`, `sys_hi`).
 ///   A row lists the blocks that it leaves out. Gaps of a tenant count long ones apart. The plan
-///   has no `blocks_min`: three blocks have an interval, and its width decides.
+///   has no `blocks_min`: three blocks have an interval, and its width decides. A run that went on
+///   after an interruption has `interruptions` and `superseded`, and an event `resumed`.
 pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 3 };
 
 /// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are

@@ -79,6 +79,17 @@ impl AfterCellsFlags {
         Ok(())
     }
 
+    /// The flags that are given.
+    pub(super) fn given(&self) -> [(&'static str, bool); 5] {
+        [
+            ("--probes", self.probes),
+            ("--escape", self.escape),
+            ("--faults", self.faults.is_some()),
+            ("--no-faults", self.no_faults),
+            ("--fault-trials", self.fault_trials.is_some()),
+        ]
+    }
+
     /// The flags without their command line.
     #[must_use]
     pub fn flags(&self) -> AfterCells {

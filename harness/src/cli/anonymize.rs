@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_record::ExitCode;
-use gpubench_reports::store::write_anonymized;
+use gpubench_reports::store::{SIGNATURE_FILE, write_anonymized};
 
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -35,5 +35,8 @@ pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode
     let copied = write_anonymized(&opened.record, &opened.run, target);
     copied.map_err(|error| expected::from_store(target, error))?;
     ui.note(&format!("anonymized copy: {}", target.display()));
+    if record.join(SIGNATURE_FILE).exists() {
+        ui.note("the copy is not signed: a signature covers the files of the original alone");
+    }
     Ok(ExitCode::Done)
 }

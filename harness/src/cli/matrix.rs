@@ -1,5 +1,6 @@
 //! `gpubench matrix`: plans, runs, scores and reports.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{Cell, ExitCode, RunRecord};
@@ -11,13 +12,18 @@ use super::common::{OutFlag, ProfileFlags, exit_codes_help};
 use super::many_devices::{DevicesFlags, Part};
 use super::output::write_whole;
 use super::progress::Progress;
+use super::resume_flags;
+use super::sign_key;
 use super::signals::run_until_signal;
 use super::ui::Ui;
+use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
+use crate::judge::signing::SigningKey;
 use crate::judge::{
     DeviceSession, MatrixRequest, MatrixSetup, Repair, conclude, expected, host_facts, labels,
-    matrix_setup, open_scored, report_options, run_folder, verdict,
+    matrix_setup, open_scored, report_options, resume, resumed_setup, run_folder, verdict,
 };
+use crate::profile::Profile;
 use crate::run::{Observer, RunEnd, RunPhase};
 
 /// When a mechanism ends the run with exit code 3 or 4.
@@ -35,6 +41,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::OutputFailed,
     ExitCode::NotRestored,
     ExitCode::Inconclusive,
+    ExitCode::NotComparable,
     ExitCode::Interrupted,
 ];
 
@@ -45,30 +52,47 @@ pub struct Args {
     #[command(flatten)]
     devices: DevicesFlags,
     #[command(flatten)]
-    profile: ProfileFlags,
+    pub(super) profile: ProfileFlags,
     #[command(flatten)]
-    out: OutFlag,
+    pub(super) out: OutFlag,
+    /// Go on with the interrupted run in this folder: measure the blocks that it lacks
+    ///
+    /// After a kill, a reboot, Ctrl-C or a requeued job. Plan, profile, seed, calibration, labels
+    /// and permissions are those of the folder, so only --device, --sign-key, --strict and --full
+    /// are accepted beside it. gpubench, GPU and driver must be those of the first start, else the
+    /// exit code is 20. Complete blocks are kept; a block that was cut is measured again as a
+    /// whole, and what was measured of it stays in the record without counting. The record names
+    /// each interruption. A record that lacks nothing is refused.
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
     /// Reuse the calibration of this record or file
     ///
     /// Records are comparable only if their victims do the same work. Pass the first record of a
     /// GPU to its later runs.
     #[arg(long, value_name = "RECORD|FILE")]
-    calibration: Option<PathBuf>,
+    pub(super) calibration: Option<PathBuf>,
     /// Calibrate again: do not use the kept calibration of this GPU
     ///
     /// On the wall clock a run keeps its calibration in $XDG_STATE_HOME/gpubench/calibrations, and
     /// later runs on the same GPU with the same service time, share and kernels use it, so that
     /// their victims do the same work. A run with this flag replaces it.
     #[arg(long, conflicts_with = "calibration")]
-    recalibrate: bool,
+    pub(super) recalibrate: bool,
     /// Label of the run, as pool=h100 (repeatable): gpubench history --by, gpubench outliers --by
     ///
     /// The record has it. GPUBENCH_LABELS has labels too, separated by commas, and @FILE for a file
     /// with one label a line; those of this flag replace them.
     #[arg(long, value_name = "KEY=VALUE", value_parser = labels::label)]
-    label: Vec<(String, String)>,
+    pub(super) label: Vec<(String, String)>,
     #[command(flatten)]
-    after_cells: AfterCellsFlags,
+    pub(super) after_cells: AfterCellsFlags,
+    /// Sign the record with this secret key of minisign: checksums.b3.minisig
+    ///
+    /// The signature covers every file of the record (`gpubench report --verify --public-key`). The
+    /// password of the key is read from GPUBENCH_SIGN_PASSWORD, else asked for on the terminal,
+    /// before the run starts. `minisign -G` makes a pair of keys.
+    #[arg(long, value_name = "FILE")]
+    sign_key: Option<PathBuf>,
     /// End with exit code 10 if any row is inconclusive
     ///
     /// The row of a harmless fault is inconclusive below 14 trials (--fault-trials, --no-faults).
@@ -84,27 +108,16 @@ pub struct Args {
 /// # Errors
 /// When nothing could run or be written. The record has all measurements until then.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let profile = args.profile.load()?;
-    args.after_cells.check(&profile)?;
-    let out = args.out.out.clone();
-    let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
-    run_folder::check(&out)?;
-    let labels = labels::of_run(&args.label)?;
-    let device = match args.devices.one() {
-        Ok(device) => device,
-        Err(several) => return several.run(&out, ui),
-    };
-    args.devices.check_one()?;
-    let part = Part::of_environment()?;
-    let options = args.profile.host_options();
-    let time = host_facts::time_mode(device, &options, &profile);
-    let session = DeviceSession::open(device, profile.seed, time)?;
-    let request = MatrixRequest {
-        calibration: args.calibration.clone(),
-        recalibrate: args.recalibrate,
-        after_cells: args.after_cells.flags(),
-        labels,
-        beside: part.others,
+    let key = args.sign_key.as_deref().map(sign_key::read).transpose()?;
+    let (session, out, setup) = match &args.resume {
+        None => {
+            let new = NewRun::of(args)?;
+            match args.devices.one() {
+                Ok(device) => new.setup(args, device)?,
+                Err(several) => return several.run(&new.out, ui),
+            }
+        }
+        Some(dir) => resumed_run(args, dir)?,
     };
     let MatrixSetup {
         setup,
@@ -112,12 +125,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         calibrations,
         notes,
         folder: _folder,
-    } = matrix_setup(&session, &options, profile, &request, &out)?;
+    } = setup;
     for note in notes {
         ui.note(&note);
     }
     let mut progress = ProgressObserver {
-        progress: ui.progress(&setup.plan),
+        progress: ui.progress(&setup.plan_left()),
     };
     let end = run_until_signal(setup, kernel_log, &mut progress);
     progress.progress.finish();
@@ -132,9 +145,73 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         // The record has the calibration, and the next run makes its own.
         ui.note(&format!("the calibration is not kept: {error}"));
     }
-    let code = present(args, ui, &out, &judged.0, judged.1)?;
+    let code = present(args, ui, &out, &judged.0, judged.1, key.as_ref())?;
     drop(session);
     Ok(code)
+}
+
+/// What a new run is of, whatever its device.
+struct NewRun {
+    profile: Profile,
+    out: PathBuf,
+    labels: BTreeMap<String, String>,
+}
+
+impl NewRun {
+    fn of(args: &Args) -> Result<Self, ExpectedError> {
+        let profile = args.profile.load()?;
+        args.after_cells.check(&profile)?;
+        let out = args.out.out.clone();
+        let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
+        run_folder::check(&out)?;
+        Ok(Self {
+            profile,
+            out,
+            labels: labels::of_run(&args.label)?,
+        })
+    }
+
+    /// The device, the folder and the setup.
+    fn setup(
+        self,
+        args: &Args,
+        device: Option<&DeviceSelector>,
+    ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
+        args.devices.check_one()?;
+        let part = Part::of_environment()?;
+        let options = args.profile.host_options();
+        let time = host_facts::time_mode(device, &options, &self.profile);
+        let session = DeviceSession::open(device, self.profile.seed, time)?;
+        let request = MatrixRequest {
+            calibration: args.calibration.clone(),
+            recalibrate: args.recalibrate,
+            after_cells: args.after_cells.flags(),
+            labels: self.labels,
+            beside: part.others,
+            device: device.cloned(),
+        };
+        let setup = matrix_setup(&session, &options, self.profile, &request, &self.out)?;
+        Ok((session, self.out, setup))
+    }
+}
+
+/// The same of an interrupted run.
+fn resumed_run(
+    args: &Args,
+    dir: &Path,
+) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
+    resume_flags::check(args)?;
+    let run = resume::open(dir)?;
+    let device = args.devices.one().map_err(|_| ExpectedError::Usage {
+        problem: "--resume goes on with the run of one GPU (accepted: one --device)".to_owned(),
+        remedy: None,
+    })?;
+    args.devices.check_one()?;
+    let device = device.or(run.device.as_ref());
+    let time = host_facts::time_mode(device, &run.options, &run.profile);
+    let session = DeviceSession::open(device, run.profile.seed, time)?;
+    let setup = resumed_setup(&session, run)?;
+    Ok((session, dir.to_owned(), setup))
 }
 
 /// Prints the matrix, writes the page and decides the exit code.
@@ -144,6 +221,7 @@ fn present(
     out: &Path,
     (record, warnings): &(RunRecord, Vec<String>),
     end: Result<RunEnd, ExpectedError>,
+    key: Option<&SigningKey>,
 ) -> Result<ExitCode, ExpectedError> {
     let opened = open_scored(out, Repair::No)?;
     // What only the end of the run could tell; a later report does not know it.
@@ -174,6 +252,7 @@ fn present(
             }
         }
     }
+    key.map_or(Ok(()), |key| key.sign(out))?;
     if end? == RunEnd::Interrupted {
         return Err(ExpectedError::Interrupted {
             record: out.to_path_buf(),

@@ -30,8 +30,10 @@ mod predicting;
 mod progress;
 mod rehearsal;
 pub mod report;
+mod resume_flags;
 #[cfg(test)]
 mod schemas;
+mod sign_key;
 mod signals;
 pub mod simulate;
 mod simulate_models;

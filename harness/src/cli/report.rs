@@ -13,7 +13,7 @@ use super::output::write_whole;
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{Repair, newest, report_options, verified};
+use crate::judge::{Repair, newest, report_options, signing, verified};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -45,6 +45,12 @@ pub struct Args {
         conflicts_with_all = ["full", "why", "mechanism", "axis", "output", "format", "repair"]
     )]
     verify: bool,
+    /// With --verify: check the signature of each record by this public key of minisign
+    ///
+    /// A record without a signature, with a bad one, or with a file that the signature does not
+    /// cover ends with 4.
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    public_key: Option<PathBuf>,
     /// Store the scores of a run that crashed in its record
     ///
     /// Without this flag a report changes no record: the scores of a crashed run are computed anew
@@ -84,8 +90,8 @@ pub struct Args {
     /// Write a copy of the record without host names, UUIDs, users and commands to this new folder
     ///
     /// The copy has figures, telemetry and samples, and can be read like any record. Each UUID has
-    /// a substitute, the same in every copy. Labels, commands and events.jsonl are left out. The
-    /// name of the profile stays.
+    /// a substitute, the same in every copy. Labels, commands, events.jsonl and the signature are
+    /// left out. The name of the profile stays.
     #[arg(
         long,
         value_name = "DIR",
@@ -106,7 +112,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     })?;
     args.check_format()?;
     if args.verify {
-        return verify(&args.records, ui);
+        return verify(args, ui);
     }
     if let Some(target) = &args.anonymize {
         return anonymize(&args.records, target, ui);
@@ -148,10 +154,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 }
 
 /// Prints what is wrong with each record.
-fn verify(records: &[PathBuf], ui: &Ui) -> Result<ExitCode, ExpectedError> {
+fn verify(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let key = args.public_key.as_deref().map(signing::public_key);
+    let key = key.transpose()?;
     let mut code = ExitCode::Done;
-    for dir in records {
-        let verified = verified(dir)?;
+    for dir in &args.records {
+        let verified = verified(dir, key.as_ref())?;
         for problem in &verified.problems {
             ui.print(&format!("{}: {problem}\n", dir.display()))?;
         }

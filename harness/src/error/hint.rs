@@ -57,6 +57,7 @@ impl ExpectedError {
                 Some("run `gpubench cleanup`: it undoes the changes in the journal".to_owned())
             }
             Self::Unreadable { .. }
+            | Self::CannotResume { .. }
             | Self::UnknownName { .. }
             | Self::NoDriver { .. }
             | Self::RecordUnreadable { .. }

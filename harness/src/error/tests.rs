@@ -10,6 +10,11 @@ use super::ExpectedError;
 fn one_of_each() -> Vec<(ExpectedError, u8)> {
     let mut all = before_a_run();
     all.extend(in_a_run());
+    let resumed = ExpectedError::CannotResume {
+        path: path(),
+        differs: "driver: 580.1 before, 590.2 now".to_owned(),
+    };
+    all.push((resumed, 20));
     all
 }
 

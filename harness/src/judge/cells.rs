@@ -48,7 +48,8 @@ impl Ended {
 /// The end of each cell, by the id of the cell.
 pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
     let mut out = BTreeMap::new();
-    let mut xids = xids(events).into_iter();
+    // The clock of each start begins anew.
+    let mut xids = device_speed::starts(events).flat_map(xids);
     let brackets = device_speed::brackets(events);
     for event in events {
         if let RunEvent::CellEnded {

@@ -20,9 +20,19 @@ pub(super) fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<DeviceSpeed> {
     Some(found)
 }
 
-/// The speed before and after each cell over the first speed, as logarithms. A cell without a
-/// measurement on either side is absent.
+/// The speed before and after each cell over the first speed of that start of the harness, as
+/// logarithms: each start has a check kernel of its own length. A cell without a measurement on
+/// either side is absent.
 pub(super) fn brackets(events: &[RunEvent]) -> BTreeMap<&str, [f64; 2]> {
+    starts(events).flat_map(of_one_start).collect()
+}
+
+/// The events of each start of the harness.
+pub(super) fn starts(events: &[RunEvent]) -> impl Iterator<Item = &[RunEvent]> {
+    events.split(|event| matches!(event, RunEvent::Resumed { .. }))
+}
+
+fn of_one_start(events: &[RunEvent]) -> BTreeMap<&str, [f64; 2]> {
     let mut found = BTreeMap::new();
     let (mut first, mut before) = (None, None);
     let mut between: Vec<&str> = Vec::new();
@@ -74,6 +84,27 @@ mod tests {
             cpu_steal_ratio: None,
             surroundings: Box::default(),
         }
+    }
+
+    #[test]
+    fn a_measurement_of_another_start_is_no_bracket() {
+        let resumed = || -> RunEvent {
+            let text = r#"{"event": "resumed", "left": {"cells": [], "superseded": [],
+                "trials_again": []}, "interruption": {"last_event_at": "", "blocks_before": 1,
+                "blocks_after": 1, "superseded": 0, "boot_ids": [null, null], "provenance":
+                {"gpubench": "", "started_at": "", "command": [], "clock": "wall"}}}"#;
+            serde_json::from_str(text).expect("an event")
+        };
+        let events = [
+            check(50.0),
+            ended("cut"),
+            resumed(),
+            check(100.0),
+            ended("whole"),
+            check(100.0),
+        ];
+        let found = brackets(&events);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("whole", [0.0; 2])]);
     }
 
     #[test]

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gpubench_record::Plan;
+
 use super::after_cells::{self, AfterCells};
 use super::provenance::OTHER_GPUS;
+use super::resume::Interrupted;
 use super::run_folder::RunFolder;
 use super::{
     DeviceSession, HostOptions, KeptCalibrations, calibration, capabilities, host_facts, journal,
-    kernel_log, other_work, provenance, ptx_hash, run_folder, top_up,
+    kernel_log, other_work, provenance, ptx_hash, run_folder, settings, top_up,
 };
-use crate::device::Allotment;
+use crate::device::{Allotment, DeviceSelector};
 use crate::error::ExpectedError;
+use crate::mechanism::HostFacts;
+use crate::mechanism::host::JournalLocation;
 use crate::plan;
 use crate::profile::Profile;
 use crate::run::{HostSetup, KernelLog, Setup};
@@ -34,6 +39,8 @@ pub struct MatrixRequest {
     pub labels: BTreeMap<String, String>,
     /// Devices that other runs of the same command line measure at the same time.
     pub beside: Vec<String>,
+    /// The device on the command line.
+    pub device: Option<DeviceSelector>,
 }
 
 /// Everything for a run, and what is done after it.
@@ -61,65 +68,147 @@ pub fn matrix_setup(
     request: &MatrixRequest,
     out: &Path,
 ) -> Result<MatrixSetup, ExpectedError> {
-    let (journal, mut notes) = journal::journal_of(session)?;
-    other_work::check(session)?;
-    let facts = host_facts::of_session(session, options, &profile);
-    let ptx_hash = ptx_hash();
-    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash)?;
+    let mut host = Host::of(session, options, &profile)?;
+    let mut plan = host.plan(&profile)?;
     let is_virtual = session.clock().is_virtual();
     after_cells::add(&mut plan, &profile, &request.after_cells, is_virtual)?;
     let calibration = request.calibration.as_deref();
     let calibration = calibration
         .map(|path| calibration::read(path, &plan, session))
         .transpose()?;
-    let file = KeptCalibrations::of(session, &plan, &facts)?;
+    let file = KeptCalibrations::of(session, &plan, &host.facts)?;
     // A named calibration is neither mixed with kept ones nor kept.
     let file = file.filter(|_| calibration.is_none());
     let (kept, left_out) = match file.as_ref().filter(|_| !request.recalibrate) {
         Some(file) => file.read(session)?,
         None => Default::default(),
     };
-    notes.extend(left_out);
+    host.notes.extend(left_out);
+    let settings = settings::of_run(&profile, options, request.device.as_ref(), &host.ptx_hash)?;
     let folder = run_folder::make(out)?;
-    let kernel_log = kernel_log::open(session);
-    let mut provenance = provenance::of_run(&session.clock());
-    for (key, text) in [
-        ("observed", host_facts::labels(&facts).join("; ")),
-        ("kernel_log", kernel_log::describe(&kernel_log)),
-    ] {
-        provenance.host.insert(key.to_owned(), text);
-    }
+    let (mut setup, kernel_log, notes) =
+        host.setup(session, profile, plan, &request.labels, out)?;
     if !request.beside.is_empty() {
         let others = request.beside.join(", ");
-        provenance.host.insert(OTHER_GPUS.to_owned(), others);
+        setup.provenance.host.insert(OTHER_GPUS.to_owned(), others);
     }
-    provenance.labels.clone_from(&request.labels);
-    provenance.visible_devices = session.allotment().map(Allotment::describe);
-    provenance.victim_environment = plan
-        .user_victim
-        .as_ref()
-        .map(|_| VICTIM_ENVIRONMENT.to_owned());
-    let setup = Setup {
-        out: out.to_path_buf(),
-        clock: session.clock(),
-        nvml: session.nvml(),
-        identity: session.identity().clone(),
-        provenance,
-        spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
-            what: format!("the path of this program is unknown: {error}"),
-        })?,
-        ptx_hash,
-        calibration,
-        kept,
-        top_up: top_up::look(&profile),
-        host: HostSetup::new(profile, facts, journal),
-        plan,
-    };
     Ok(MatrixSetup {
-        setup,
-        kernel_log: kernel_log.ok(),
+        setup: Setup {
+            calibration,
+            kept,
+            settings: Some(settings),
+            ..setup
+        },
+        kernel_log,
         calibrations: file,
         notes,
         folder,
     })
+}
+
+/// Everything for an interrupted run that goes on.
+///
+/// # Errors
+/// When this host differs from the one of its first start, or is not restored.
+pub fn resumed_setup(
+    session: &DeviceSession,
+    run: Interrupted,
+) -> Result<MatrixSetup, ExpectedError> {
+    let profile = run.profile.clone();
+    let host = Host::of(session, &run.options, &profile)?;
+    let planned = host.plan(&profile)?;
+    run.check(session, &planned)?;
+    let (labels, out) = (run.labels.clone(), run.dir.clone());
+    let (setup, kernel_log, notes) = host.setup(session, profile, planned, &labels, &out)?;
+    let run = run.go_on(setup.provenance.clone(), settings::boot_id());
+    Ok(MatrixSetup {
+        setup: Setup {
+            plan: run.plan,
+            calibration: run.calibration,
+            continued: Some(run.continued),
+            ..setup
+        },
+        kernel_log,
+        calibrations: None,
+        notes,
+        folder: run.folder,
+    })
+}
+
+/// The host before a run.
+struct Host {
+    facts: HostFacts,
+    journal: JournalLocation,
+    ptx_hash: String,
+    notes: Vec<String>,
+}
+
+impl Host {
+    /// Undoes what dead runs left, and gathers the facts.
+    fn of(
+        session: &DeviceSession,
+        options: &HostOptions,
+        profile: &Profile,
+    ) -> Result<Self, ExpectedError> {
+        let (journal, notes) = journal::journal_of(session)?;
+        other_work::check(session)?;
+        Ok(Self {
+            facts: host_facts::of_session(session, options, profile),
+            journal,
+            ptx_hash: ptx_hash(),
+            notes,
+        })
+    }
+
+    /// The plan of the cells.
+    fn plan(&self, profile: &Profile) -> Result<Plan, ExpectedError> {
+        let capabilities = capabilities(&self.facts, profile);
+        Ok(plan::plan(profile, &capabilities, &self.ptx_hash)?)
+    }
+
+    /// The setup of a run without calibration, with the kernel log and the notes.
+    fn setup(
+        self,
+        session: &DeviceSession,
+        profile: Profile,
+        plan: Plan,
+        labels: &BTreeMap<String, String>,
+        out: &Path,
+    ) -> Result<(Setup, Option<KernelLog>, Vec<String>), ExpectedError> {
+        let kernel_log = kernel_log::open(session);
+        let mut provenance = provenance::of_run(&session.clock());
+        for (key, text) in [
+            ("observed", host_facts::labels(&self.facts).join("; ")),
+            ("kernel_log", kernel_log::describe(&kernel_log)),
+        ] {
+            provenance.host.insert(key.to_owned(), text);
+        }
+        provenance.labels.clone_from(labels);
+        provenance.visible_devices = session.allotment().map(Allotment::describe);
+        provenance.victim_environment = plan
+            .user_victim
+            .as_ref()
+            .map(|_| VICTIM_ENVIRONMENT.to_owned());
+        let setup = Setup {
+            out: out.to_path_buf(),
+            clock: session.clock(),
+            nvml: session.nvml(),
+            identity: session.identity().clone(),
+            provenance,
+            spawner: Spawner::new(session.environment()).map_err(|error| {
+                ExpectedError::Internal {
+                    what: format!("the path of this program is unknown: {error}"),
+                }
+            })?,
+            ptx_hash: self.ptx_hash,
+            calibration: None,
+            kept: Vec::new(),
+            settings: None,
+            continued: None,
+            top_up: top_up::look(&profile),
+            host: HostSetup::new(profile, self.facts, self.journal),
+            plan,
+        };
+        Ok((setup, kernel_log.ok(), self.notes))
+    }
 }

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use gpubench_record::RunRecord;
 use gpubench_reports::Record;
 use gpubench_reports::store::{
-    CHECKSUMS_FILE, RECORD_FILE, files_with_checksum, finish, seal, write_record_json,
+    CHECKSUMS_FILE, RECORD_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
+    write_record_json,
 };
 
 use super::expected;
 use super::integrity::score_again;
 use super::record::{JudgeError, rescore, score_folder, score_opened};
+use super::signing::{self, VerifyingKey};
 use crate::error::ExpectedError;
 use crate::score;
 
@@ -100,11 +102,31 @@ pub struct Verified {
     pub summary: String,
 }
 
-/// Checks the files of a record against their checksums, and its scores against its cells.
+/// Checks the files of a record against their checksums, its scores against its cells, and its
+/// signature where a key is given.
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn verified(dir: &Path) -> Result<Verified, ExpectedError> {
+pub fn verified(dir: &Path, key: Option<&VerifyingKey>) -> Result<Verified, ExpectedError> {
+    let mut found = verified_without_key(dir)?;
+    match key {
+        Some(key) => {
+            for problem in signing::problems(dir, key)? {
+                if !found.problems.contains(&problem) {
+                    found.problems.push(problem);
+                }
+            }
+            found.summary += &format!("; signed by key {}", key.id);
+        }
+        None if dir.join(SIGNATURE_FILE).exists() => {
+            found.summary += "; signed, unchecked (--public-key)";
+        }
+        None => {}
+    }
+    Ok(found)
+}
+
+fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
     let record = open(dir)?;
     let listed = files_with_checksum(dir).map_err(|error| expected::from_store(dir, error))?;
     let files = match listed {

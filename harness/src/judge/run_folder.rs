@@ -53,8 +53,20 @@ pub fn make(out: &Path) -> Result<RunFolder, ExpectedError> {
     Ok(folder)
 }
 
-/// Locks the folder itself, so that no file is needed, and checks that it holds no record.
-fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
+/// Holds the folder of an interrupted run. Changes nothing.
+///
+/// # Errors
+/// When a run uses it.
+pub fn hold(out: &Path) -> Result<RunFolder, ExpectedError> {
+    let refused = |error: std::io::Error| ExpectedError::RecordUnreadable {
+        path: out.to_path_buf(),
+        problem: error.to_string(),
+    };
+    locked(out, File::open(out).map_err(refused)?)
+}
+
+/// Locks the folder itself, so that no file is needed.
+fn locked(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
     let dir = out.to_path_buf();
     let lock = match folder.try_lock() {
         Ok(()) => Some(folder),
@@ -64,11 +76,18 @@ fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
         // Some network file systems lock no folders. The events are locked too.
         Err(TryLockError::Error(_)) => None,
     };
+    Ok(RunFolder { _lock: lock })
+}
+
+/// Locks the folder and checks that it holds no record.
+fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
+    let dir = out.to_path_buf();
+    let folder = locked(out, folder)?;
     let is_there = |name: &str| out.join(name).symlink_metadata().is_ok();
     if [RECORD_FILE, EVENTS_FILE].into_iter().any(is_there) {
         return Err(expected::from_store(out, StoreError::Occupied { dir }));
     }
-    Ok(RunFolder { _lock: lock })
+    Ok(folder)
 }
 
 #[cfg(test)]

@@ -79,6 +79,8 @@ pub fn device_check(profile: &Profile) -> Plan {
         rotation: None,
         soak: None,
         top_up: None,
+        superseded: Vec::new(),
+        superseded_trials: Vec::new(),
     }
 }
 

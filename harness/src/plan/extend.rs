@@ -148,7 +148,7 @@ fn in_order(plan: &Plan, templates: &[&Cell], slots: &BTreeSet<Slot>) -> Vec<Cel
                     block.reverse();
                 }
                 for slot in block {
-                    let number = plan.cells.len() + cells.len();
+                    let number = ids::next_number(plan) + cells.len();
                     let block = plan.blocks + further;
                     cells.push(cell(plan, templates[slot.cell], number, block));
                 }

@@ -1,6 +1,6 @@
 //! The ids of cells.
 
-use gpubench_record::Cell;
+use gpubench_record::{Cell, Plan};
 
 use super::draft::Layout;
 
@@ -28,6 +28,13 @@ pub(super) fn number(cells: &mut [Cell], plan: &Layout<'_>) {
         let parts = parts.chain(dose).chain(fewer);
         cell.id = parts.collect::<Vec<_>>().join("-");
     }
+}
+
+/// A number that no cell of the plan has or had, and that sorts behind all of them.
+pub(super) fn next_number(plan: &Plan) -> usize {
+    let number = |cell: &Cell| cell.id.split('-').next()?.parse::<usize>().ok();
+    let last = plan.all_cells().filter_map(number).max();
+    last.map_or(0, |last| last + 1).max(plan.cells.len())
 }
 
 /// The id of the same cell in another block, with another number.

@@ -15,6 +15,7 @@ mod facts;
 mod faults;
 mod ids;
 mod ledger;
+mod left;
 mod notes;
 mod pairs;
 mod rotation;
@@ -40,6 +41,7 @@ pub use error::PlanError;
 pub use extend::{MoreBlocks, extend};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
 pub use ledger::{Ledger, Misleading, Recipe, ledger};
+pub use left::{BlocksLeft, blocks_left};
 pub use notes::notes;
 use pairs::{Pairs, Purpose};
 use rotation::Turn;
@@ -125,6 +127,8 @@ pub fn plan(
         rotation: rotation::recorded(profile, &layout),
         soak: soak(profile, pairs.purpose),
         top_up: None,
+        superseded: Vec::new(),
+        superseded_trials: Vec::new(),
     })
 }
 

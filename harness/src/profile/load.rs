@@ -91,6 +91,19 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, P
     Ok(profile)
 }
 
+/// The profile of a run that goes on, from the JSON in its record; `None` if that is no valid
+/// profile.
+#[must_use]
+pub fn restored(json: &str, name: &str, run: u32) -> Option<Profile> {
+    let profile: Profile = serde_json::from_str(json).ok()?;
+    check(&profile).ok()?;
+    Some(Profile {
+        name: name.to_owned(),
+        run,
+        ..profile
+    })
+}
+
 /// Locates a mistake: at the key itself where the file sets it, at a key of the file that makes the
 /// default invalid, else at the default.
 fn blame(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 pub use check::TRIALS_MAX;
 pub use error::ProfileError;
 pub use hash::profile_hash;
-pub use load::{Overrides, load, parse};
+pub use load::{Overrides, load, parse, restored};
 use options::{
     HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions, MpsQuotaOptions,
     MpsStaticOptions, TimeSlicingOptions, UserVictimOptions,

@@ -4,20 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpubench_record::user_victim::Reports;
-use gpubench_record::{Calibration, Cell, FORMAT_VERSION, RunEvent};
+use gpubench_record::{Calibration, Cell, RunEvent};
 use tokio::sync::watch;
 
 use super::cores::{Placement, shortage};
 use super::host_session::{HostSession, MechanismKey};
 use super::ledger::MechanismLedger;
-use super::recorder::Recorder;
 use super::soak::Soak;
 use super::tenant_set::TenantSet;
 use super::waits::Waits;
 use super::xids::XidMonitor;
 use super::{
-    KernelLog, Observer, RunEnd, RunError, RunHandles, RunPhase, Setup, calibrate, cell, fault,
-    probe, rfc3339_now,
+    KernelLog, Observer, RunEnd, RunError, RunHandles, RunPhase, Setup, calibrate, cell, continued,
+    fault, probe, rfc3339_now,
 };
 use crate::mechanism;
 
@@ -45,13 +44,8 @@ pub async fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunEnd, RunError> {
     let setup = Arc::new(setup);
-    let recorder = Recorder::create(&setup.out)?;
-    recorder.event(&RunEvent::Began {
-        format_version: FORMAT_VERSION,
-        plan: Box::new(setup.plan.clone()),
-        device: Box::new(setup.identity.clone()),
-        provenance: Box::new(setup.provenance.clone()),
-    })?;
+    let recorder = continued::recorder(&setup)?;
+    let ended = setup.continued.as_ref().map(|run| run.ended.clone());
     if let Some(text) = shortage_of(&setup)? {
         observer.phase(&RunPhase::SharingCores(text.clone()));
         recorder.warning(text)?;
@@ -64,7 +58,7 @@ pub async fn run(
     let mut coordinator = Coordinator {
         xids,
         cores,
-        ledger: MechanismLedger::new(recorder.clone()),
+        ledger: MechanismLedger::new(recorder.clone(), ended.unwrap_or_default()),
         session: HostSession::new(handles.clone()),
         soak: None,
         handles,
@@ -133,7 +127,8 @@ impl Coordinator {
         for (name, variant) in variants(&handles.setup) {
             self.ledger.runs(&name, &variant)?;
         }
-        self.cells(&plan.cells, &calibration, observer).await?;
+        self.cells(&handles.setup.cells_left(), &calibration, observer)
+            .await?;
         let more = self.top_up(observer)?;
         self.cells(&more, &calibration, observer).await?;
         if handles.waits.is_stopped() {
@@ -179,7 +174,8 @@ impl Coordinator {
         let Some(look) = setup
             .top_up
             .as_ref()
-            .filter(|_| !self.handles.waits.is_stopped())
+            // A start before an interruption may have looked: it happens once.
+            .filter(|_| !self.handles.waits.is_stopped() && setup.plan.top_up.is_none())
         else {
             return Ok(Vec::new());
         };

@@ -79,7 +79,11 @@ mod tests {
         let plain: Vec<_> = (4..9).map(|cpu| (cpu, (0, cpu))).collect();
         for (located, parts, expected) in [
             (&host, 2, Some(vec![vec![0, 1, 4, 5], vec![2, 3, 6, 7]])),
-            (&host, 3, Some(vec![vec![0, 1, 4, 5], vec![2, 6], vec![3, 7]])),
+            (
+                &host,
+                3,
+                Some(vec![vec![0, 1, 4, 5], vec![2, 6], vec![3, 7]]),
+            ),
             (&host, 8, Some((0..8).map(|cpu| vec![cpu]).collect())),
             (&host, 9, None),
             (&plain, 2, Some(vec![vec![4, 5, 6], vec![7, 8]])),

@@ -14,12 +14,9 @@ pub struct MechanismLedger {
 }
 
 impl MechanismLedger {
-    /// A ledger without ended variants.
-    pub const fn new(recorder: Recorder) -> Self {
-        Self {
-            ended: BTreeMap::new(),
-            recorder,
-        }
+    /// A ledger with the variants that ended before an interruption.
+    pub const fn new(recorder: Recorder, ended: BTreeMap<String, Outcome>) -> Self {
+        Self { ended, recorder }
     }
 
     /// Whether a variant has ended.

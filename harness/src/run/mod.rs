@@ -11,6 +11,7 @@
 mod calibrate;
 mod cell;
 mod clock;
+mod continued;
 mod coordinator;
 mod core_shares;
 mod cores;
@@ -39,6 +40,7 @@ mod waits;
 mod xids;
 
 pub use clock::{RunClock, rfc3339_now};
+pub use continued::Continued;
 pub use coordinator::run;
 pub use core_shares::core_shares;
 pub use cores::shortage;

@@ -27,6 +27,15 @@ impl Recorder {
         Ok(Self(Rc::new(RefCell::new(logs))))
     }
 
+    /// Goes on with both files of an interrupted run.
+    pub fn reopen(out: &Path) -> Result<Self, StoreError> {
+        let logs = Logs {
+            events: Some(EventLog::reopen(out)?),
+            telemetry: Some(TelemetryLog::reopen(out)?),
+        };
+        Ok(Self(Rc::new(RefCell::new(logs))))
+    }
+
     /// Writes an event.
     pub fn event(&self, event: &RunEvent) -> Result<(), StoreError> {
         match &mut self.0.borrow_mut().events {

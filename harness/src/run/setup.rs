@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpubench_record::{Calibration, Cell, DeviceIdentity, Plan, Provenance, TopUp};
+use gpubench_record::{Calibration, Cell, DeviceIdentity, Plan, Provenance, RunSettings, TopUp};
 use gpubench_reports::store::StoreError;
 use gpubench_workloads::clock::ClockError;
 
-use super::{HostSetup, RunClock};
+use super::{Continued, HostSetup, RunClock};
 use crate::device::{NoAnswer, Nvml};
 use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
@@ -39,6 +39,10 @@ pub struct Setup {
     /// Calibrations of earlier runs on this device, one for each basis. Entries of the same basis
     /// are used again.
     pub kept: Vec<Calibration>,
+    /// What a later start needs, in a run that can be resumed.
+    pub settings: Option<RunSettings>,
+    /// What is done, in a run that goes on after an interruption.
+    pub continued: Option<Continued>,
     /// The look at undecided rows, where the profile wants one.
     pub top_up: Option<TopUpLook>,
     /// What mechanisms need of the run.

@@ -9,7 +9,7 @@ use crate::support::mechanism::signal;
 use crate::support::{Error, Finished, Lab, TestResult, finish, wait_during};
 
 /// The files of a folder with their content and the time of their last change.
-fn files(folder: &Path) -> Result<BTreeMap<PathBuf, (Vec<u8>, SystemTime)>, Error> {
+pub fn files(folder: &Path) -> Result<BTreeMap<PathBuf, (Vec<u8>, SystemTime)>, Error> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -29,7 +29,7 @@ fn files(folder: &Path) -> Result<BTreeMap<PathBuf, (Vec<u8>, SystemTime)>, Erro
 }
 
 /// One line on standard error, and nothing else.
-fn is_one_line(refused: &Finished, part: &str) {
+pub fn is_one_line(refused: &Finished, part: &str) {
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     assert!(refused.stderr.contains(part), "{}", refused.stderr);
     assert_eq!(refused.stdout, "");

@@ -107,6 +107,10 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
             .unwrap_or("the record gives no reason");
         notices.push(format!("INCOMPLETE: {}", clean(reason)));
     }
+    for interruption in &record.interruptions {
+        let text = clean(&interruption.to_string());
+        notices.push(format!("RESUMED: {text}; blocks of both starts count"));
+    }
     if let Some(reason) = &record.fault_trials_stopped {
         notices.push(format!("FAULT TRIALS STOPPED: {}", clean(reason)));
     }

@@ -72,6 +72,8 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         rotation: None,
         soak: None,
         top_up: None,
+        superseded: Vec::new(),
+        superseded_trials: Vec::new(),
     }
 }
 

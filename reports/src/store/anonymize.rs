@@ -70,9 +70,13 @@ fn scrub_row(scrub: &Scrub, row: &mut TelemetryRow) {
 
 fn anonymized(scrub: &Scrub, run: &RunRecord) -> Result<RunRecord, serde_json::Error> {
     let mut run = run.clone();
-    run.provenance.labels.clear();
-    if let Some(name) = run.provenance.host.get_mut("hostname") {
-        REMOVED.clone_into(name);
+    let later = run.interruptions.iter_mut();
+    let starts = later.map(|one| &mut one.provenance);
+    for provenance in starts.chain(std::iter::once(&mut run.provenance)) {
+        provenance.labels.clear();
+        if let Some(name) = provenance.host.get_mut("hostname") {
+            REMOVED.clone_into(name);
+        }
     }
     let mut value = serde_json::to_value(&run)?;
     scrub_value(scrub, &mut value);

@@ -17,6 +17,9 @@ use super::replace::replace;
 /// The file with the checksums.
 pub const CHECKSUMS_FILE: &str = "checksums.b3";
 
+/// The signature of that file, where the record is signed.
+pub const SIGNATURE_FILE: &str = "checksums.b3.minisig";
+
 /// Stores the checksum of the file `name` in `dir`.
 pub(super) fn store(dir: &Path, name: &str) -> Result<(), StoreError> {
     let mut lines: Vec<String> = read_checksums(dir)?
@@ -67,9 +70,34 @@ pub fn files_with_checksum(dir: &Path) -> Result<Option<usize>, StoreError> {
     Ok((count > 0).then_some(count))
 }
 
-/// Whether a file belongs to the record: not the checksums, and nothing hidden, as a lock is.
+/// One sentence for each file that is not the one of its checksum, and for each that has none: what
+/// a signature of the checksums does not cover.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn damaged_or_unlisted(dir: &Path) -> Result<Vec<String>, StoreError> {
+    let damaged = damages(dir)?.into_iter().map(|(_, text)| text);
+    let mut found: Vec<String> = damaged.collect();
+    let text = read_checksums(dir)?;
+    for path in files_below(dir)? {
+        let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy();
+        let is_own = name == CHECKSUMS_FILE || name == SIGNATURE_FILE;
+        if !is_own && !text.lines().any(|line| name_in(line) == Some(&*name)) {
+            let name: String = name.chars().take(NAME_MAX).collect();
+            found.push(format!(
+                "{name} is not in {CHECKSUMS_FILE}, so the signature does not cover it"
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file belongs to the record: not the checksums and their signature, and nothing hidden,
+/// as a lock is.
 fn is_listed(name: &str) -> bool {
-    name != CHECKSUMS_FILE && !name.split('/').any(|part| part.starts_with('.'))
+    name != CHECKSUMS_FILE
+        && name != SIGNATURE_FILE
+        && !name.split('/').any(|part| part.starts_with('.'))
 }
 
 /// One sentence for each file that is not the one of its checksum, with the name of the file.

@@ -37,6 +37,19 @@ impl EventLog {
         Ok(Self { lines, _lock: lock })
     }
 
+    /// Goes on with the events of the interrupted run in `dir`. An event that the interruption cut
+    /// is removed.
+    ///
+    /// # Errors
+    /// When a run still writes them, or they cannot be read or written.
+    pub fn reopen(dir: &Path) -> Result<Self, StoreError> {
+        // Locked first: the last line of a live run may be half written.
+        let path = dir.join(EVENTS_FILE);
+        let lock = EventLock::take(regular::open(&path)?, dir)?;
+        let lines = JsonLines::reopen(&path)?;
+        Ok(Self { lines, _lock: lock })
+    }
+
     /// Appends one event. It is written to the system when this returns.
     ///
     /// # Errors
@@ -69,6 +82,20 @@ impl TelemetryLog {
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
         Ok(Self {
             lines: JsonLines::create(&dir.join(TELEMETRY_LOG_FILE))?,
+        })
+    }
+
+    /// Goes on with the telemetry of the interrupted run in `dir`.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn reopen(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join(TELEMETRY_LOG_FILE);
+        if !path.exists() {
+            return Self::create(dir);
+        }
+        Ok(Self {
+            lines: JsonLines::reopen(&path)?,
         })
     }
 

@@ -65,8 +65,7 @@ fn finish_samples(dir: &Path, events: &[RunEvent], done: &mut Finished) -> Resul
     if !cells.exists() && samples.exists() {
         return Ok(());
     }
-    let reported = reported_rows(events);
-    let rows = reported.values().sum();
+    let rows = reported_rows(events).values().sum();
     if !cells.exists() && rows > 0 {
         return Err(StoreError::SamplesLost {
             dir: dir.to_path_buf(),
@@ -78,7 +77,7 @@ fn finish_samples(dir: &Path, events: &[RunEvent], done: &mut Finished) -> Resul
             dir: dir.to_path_buf(),
         });
     };
-    let (logs, aside) = sort_logs(dir, &plan, &reported, &mut done.warnings)?;
+    let (logs, aside) = sort_logs(dir, &plan, events, &mut done.warnings)?;
     done.sample_rows = Some(write_samples(&samples, &logs)?);
     write_latencies(&dir.join(LATENCIES_FILE), &logs)?;
     checksums::store(dir, SAMPLES_FILE)?;
@@ -120,18 +119,38 @@ fn finish_telemetry(dir: &Path, done: &mut Finished) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The plan with the cells that undecided rows got.
-fn plan_of(events: &[RunEvent]) -> Option<Plan> {
+/// The plan with the cells that undecided rows got, and as interruptions left it. `None` for events
+/// without a plan.
+#[must_use]
+pub fn plan_of(events: &[RunEvent]) -> Option<Plan> {
     let Some(RunEvent::Began { plan, .. }) = events.first() else {
         return None;
     };
     let mut plan = (**plan).clone();
     for event in events {
-        if let RunEvent::ToppedUp { top_up, cells } = event {
-            plan.extend(top_up.clone(), cells.clone());
+        match event {
+            RunEvent::ToppedUp { top_up, cells } => plan.extend(top_up.clone(), cells.clone()),
+            RunEvent::Resumed { left, .. } => plan.resume(left),
+            _ => {}
         }
     }
     Some(plan)
+}
+
+/// The start of the run in which each cell and fault trial began, from 0.
+fn sessions(events: &[RunEvent]) -> BTreeMap<&str, u32> {
+    let mut session = 0;
+    let mut found = BTreeMap::new();
+    for event in events {
+        match event {
+            RunEvent::Resumed { .. } => session += 1,
+            RunEvent::CellBegan { id } | RunEvent::FaultTrialBegan { id } => {
+                found.insert(id.as_str(), session);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The rows that each tenant reported, by cell and tenant.
@@ -151,16 +170,17 @@ fn reported_rows(events: &[RunEvent]) -> BTreeMap<(&str, &str), u64> {
 fn sort_logs(
     dir: &Path,
     plan: &Plan,
-    reported: &BTreeMap<(&str, &str), u64>,
+    events: &[RunEvent],
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<StoredLog>, Vec<PathBuf>), StoreError> {
+    let (reported, sessions) = (reported_rows(events), sessions(events));
     let mut logs = Vec::new();
     let mut aside = Vec::new();
     let mut found: BTreeSet<PathBuf> = files_below(&dir.join(CELLS_FOLDER))?.into_iter().collect();
-    let cells = plan.cells.iter();
+    let cells = plan.all_cells();
     let cells = cells.map(|cell| (cell.block, &cell.id, &cell.tenants));
     // Trials get the block after the last, so that no block of cells contains one.
-    let trials = plan.fault_trials.iter();
+    let trials = plan.all_fault_trials();
     let last = plan.cells.iter().map(|cell| cell.block + 1).max();
     let after = last.unwrap_or(plan.blocks);
     let trials = trials.map(|trial| (after, &trial.id, &trial.tenants));
@@ -188,7 +208,7 @@ fn sort_logs(
                     }
                     found.remove(&path);
                     let key = SegmentKey {
-                        session: 0,
+                        session: sessions.get(id.as_str()).copied().unwrap_or(0),
                         block,
                         cell: id.clone(),
                         tenant: name.clone(),
@@ -237,7 +257,7 @@ fn set_aside(dir: &Path, path: &Path) -> Result<(), StoreError> {
     std::fs::rename(path, &target).map_err(StoreError::io("move", path))
 }
 
-fn remove_stored(dir: &Path) -> Result<(), StoreError> {
+pub(super) fn remove_stored(dir: &Path) -> Result<(), StoreError> {
     let stored = dir.join(STORED_FOLDER);
     if stored.exists() {
         std::fs::remove_dir_all(&stored).map_err(StoreError::io("remove", &stored))?;

@@ -36,6 +36,31 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
         })
     }
 
+    /// Opens an existing file to append to it. A torn last line is cut off.
+    pub(super) fn reopen(path: &Path) -> Result<Self, StoreError> {
+        let bytes = read_bytes(path)?;
+        let whole_bytes = bytes
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let mut lines = Self {
+            file: OpenOptions::new()
+                .append(true)
+                .open(path)
+                .map_err(StoreError::io("open", path))?,
+            path: path.to_path_buf(),
+            whole_bytes: whole_bytes as u64,
+            of: PhantomData,
+        };
+        let cut = lines.file.set_len(lines.whole_bytes);
+        cut.map_err(StoreError::io("shorten", path))?;
+        // A line that lacks only its line feed is whole, and is written again with it.
+        if let Ok(last) = serde_json::from_slice::<T>(&bytes[whole_bytes..]) {
+            lines.append("the last line", &last)?;
+        }
+        Ok(lines)
+    }
+
     /// A second handle of the open file, for locking.
     pub(super) fn second_handle(&self) -> Result<File, StoreError> {
         self.file

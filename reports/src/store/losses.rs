@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The page of a finished run, which its checksums list too.
-const PAGE_FILE: &str = "report.html";
+pub(super) const PAGE_FILE: &str = "report.html";
 
 /// One sentence for each loss.
 pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
@@ -45,8 +45,8 @@ pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError>
 }
 
 fn torn_logs(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
-    let cells = plan.cells.iter().map(|cell| (&cell.id, &cell.tenants));
-    let trials = plan.fault_trials.iter().map(|one| (&one.id, &one.tenants));
+    let cells = plan.all_cells().map(|cell| (&cell.id, &cell.tenants));
+    let trials = plan.all_fault_trials().map(|one| (&one.id, &one.tenants));
     let mut found = Vec::new();
     for (id, tenants) in cells.chain(trials) {
         for tenant in tenants {

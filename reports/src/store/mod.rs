@@ -20,6 +20,7 @@ mod parquet_rows;
 mod rebuild;
 mod record_json;
 mod regular;
+mod reopen;
 mod replace;
 mod sample_columns;
 mod sample_file;
@@ -41,14 +42,17 @@ use gpubench_record::{RunRecord, SampleRow, TelemetryRow};
 use crate::latency::Latencies;
 
 pub use anonymize::{REMOVED, write_anonymized};
-pub use checksums::{CHECKSUMS_FILE, files_with_checksum, seal};
+pub use checksums::{
+    CHECKSUMS_FILE, SIGNATURE_FILE, damaged_or_unlisted, files_with_checksum, seal,
+};
 pub use error::{LogError, StoreError};
 pub use events::{EventLog, Events, TelemetryLog, parse_events, read_events};
-pub use finish::{Finished, finish};
+pub use finish::{Finished, finish, plan_of};
 use latency_file::LatencyFile;
 pub use rebuild::UNSCORED;
 pub(crate) use record_json::to_json;
 pub use record_json::write_record_json;
+pub use reopen::reopen;
 pub use sample_columns::SegmentKey;
 pub use sample_file::{SampleFile, Segment};
 pub use sample_log::{SampleLog, read_log};

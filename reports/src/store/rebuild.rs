@@ -9,8 +9,8 @@ use std::path::Path;
 use gpubench_record::Calibration;
 use gpubench_record::run::ProfileRef;
 use gpubench_record::{
-    Cell, CellResult, DeviceIdentity, FormatVersion, MechanismRow, Outcome, Plan, Provenance,
-    RunEvent, RunRecord, TenantResult,
+    Cell, CellResult, DeviceIdentity, FormatVersion, Interruption, Left, MechanismRow, Outcome,
+    Plan, Proof, Provenance, RunEvent, RunRecord, TenantResult,
 };
 
 use super::error::StoreError;
@@ -33,6 +33,7 @@ pub(super) fn rebuild(
         plan,
         device,
         provenance,
+        ..
     }) = events.next()
     else {
         return Err(StoreError::NoRecord {
@@ -65,13 +66,7 @@ pub(super) fn rebuild(
             }
             RunEvent::Mechanism { row } => upsert(&mut run.mechanisms, row),
             RunEvent::Proved { variant, proof, .. } => {
-                match run.mechanisms.iter_mut().find(|row| row.variant == variant) {
-                    Some(row) if row.proof.iter().any(|known| known.agrees_with(&proof)) => {}
-                    Some(row) => row.proof.push(proof),
-                    None => warnings.push(format!(
-                        "an event has a proof of {variant}, which was never set up"
-                    )),
-                }
+                proved(&mut run, &mut warnings, &variant, proof);
             }
             RunEvent::CellBegan { id } => open_cell = Some(id),
             RunEvent::CellEnded {
@@ -84,6 +79,11 @@ pub(super) fn rebuild(
                 end_cell(&mut run, &mut warnings, &id, tenants, failure);
             }
             RunEvent::ToppedUp { top_up, cells } => run.plan.extend(top_up, cells),
+            RunEvent::Resumed { interruption, left } => {
+                cut_cell(dir, &mut run, &mut warnings, open_cell.take())?;
+                resume(&mut run, *interruption, &left);
+                end = None;
+            }
             RunEvent::Probed { result } => run.probes.push(result),
             RunEvent::Warning { text } => warnings.push(text),
             RunEvent::Ended { reason, at, .. } => {
@@ -92,15 +92,56 @@ pub(super) fn rebuild(
             }
         }
     }
-    if let Some(cell) = open_cell.and_then(|id| find_cell(&run.plan, &id).cloned()) {
-        let tenants = tenants_from_logs(dir, &cell, &mut warnings)?;
-        let outcome = Outcome::inconclusive("the run ended during this cell");
-        run.cells.push(result(&cell, tenants, outcome));
-    }
+    cut_cell(dir, &mut run, &mut warnings, open_cell)?;
     add_mechanisms_never_set_up(&mut run);
     run.incomplete_reason = Some(why_incomplete(&run, end, being_written));
     Ok((run, warnings))
 }
+
+/// Adds a proof to the row of its variant, unless the row has an equal one.
+fn proved(run: &mut RunRecord, warnings: &mut Vec<String>, variant: &str, proof: Proof) {
+    match run.mechanisms.iter_mut().find(|row| row.variant == variant) {
+        Some(row) if row.proof.iter().any(|known| known.agrees_with(&proof)) => {}
+        Some(row) => row.proof.push(proof),
+        None => warnings.push(format!(
+            "an event has a proof of {variant}, which was never set up"
+        )),
+    }
+}
+
+/// The result of a cell that the end of a run cut.
+fn cut_cell(
+    dir: &Path,
+    run: &mut RunRecord,
+    warnings: &mut Vec<String>,
+    id: Option<String>,
+) -> Result<(), StoreError> {
+    if let Some(cell) = id.and_then(|id| find_cell(&run.plan, &id).cloned()) {
+        let tenants = tenants_from_logs(dir, &cell, warnings)?;
+        let outcome = Outcome::inconclusive("the run ended during this cell");
+        run.cells.push(result(&cell, tenants, outcome));
+    }
+    Ok(())
+}
+
+/// The run goes on: what was measured in blocks that were cut does not count.
+fn resume(run: &mut RunRecord, interruption: Interruption, left: &Left) {
+    run.plan.resume(left);
+    let counts = |one: &CellResult| find_cell(&run.plan, &one.cell.id).is_some();
+    let (counting, mut cut): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut run.cells).into_iter().partition(counts);
+    run.cells = counting;
+    for one in &mut cut {
+        one.outcome = Outcome::inconclusive(MEASURED_AGAIN);
+    }
+    run.superseded.extend(cut);
+    run.interruptions.push(interruption);
+    run.provenance.ended_at = None;
+}
+
+/// Why a cell of a cut block does not count.
+const MEASURED_AGAIN: &str =
+    "an interruption of the run cut its block, which was measured again as a whole";
 
 /// The record of a run without events.
 fn unscored(
@@ -127,6 +168,8 @@ fn unscored(
         matrix: Vec::new(),
         overall: Vec::new(),
         cells: Vec::new(),
+        superseded: Vec::new(),
+        interruptions: Vec::new(),
         probes: Vec::new(),
         service: Vec::new(),
         tenant_limits: Vec::new(),

@@ -6,6 +6,7 @@ mod latencies;
 mod old_formats;
 mod opening;
 mod properties;
+mod reopening;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub(super) fn began() -> RunEvent {
         plan: Box::new(sample_records::plan(true, 8)),
         device: Box::new(sample_records::real().device),
         provenance: Box::new(sample_records::provenance(None)),
+        settings: None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 
 use gpubench_record::ExitCode;
 use gpubench_workloads::clock::thread::Cores;
-use gpubench_workloads::command::{Inherits, PART_OF, command};
+use gpubench_workloads::command::{Inherits, PART_OF, SIGN_PASSWORD, command};
 use gpubench_workloads::user_victim::process_tree::signal_process;
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -174,8 +174,16 @@ fn prepared(target: &Target, out: &Path, others: &[String]) -> Command {
     process
         .arg0("gpubench")
         .args(arguments(std::env::args_os().skip(1)))
-        .args(["--device".as_ref(), target.device.as_ref(), "--out".as_ref(), out.as_os_str()])
+        .args([
+            "--device".as_ref(),
+            target.device.as_ref(),
+            "--out".as_ref(),
+            out.as_os_str(),
+        ])
         .env(PART_OF, Part::value(others));
+    if let Some(password) = std::env::var_os(SIGN_PASSWORD) {
+        process.env(SIGN_PASSWORD, password);
+    }
     Command::from(process)
 }
 

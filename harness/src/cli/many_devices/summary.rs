@@ -43,7 +43,10 @@ fn row(target: &Target, end: &End, folder: &Path) -> [String; 5] {
         index.map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string()),
         excerpt(name.strip_prefix("NVIDIA ").unwrap_or(name)),
         status(end),
-        record.as_ref().and_then(worst_level).unwrap_or_else(|| UNKNOWN.to_owned()),
+        record
+            .as_ref()
+            .and_then(worst_level)
+            .unwrap_or_else(|| UNKNOWN.to_owned()),
         if folder.is_dir() {
             target.folder.clone()
         } else {
@@ -105,17 +108,17 @@ mod tests {
             problem: None,
         };
         let targets = [target(0, "GPU-1a2b3c4d"), target(1, "index-1")];
-        let ends = [
-            End::Killed(9),
-            End::Lost("the GPU is lost".to_owned()),
-        ];
+        let ends = [End::Killed(9), End::Lost("the GPU is lost".to_owned())];
         let text = table(&targets, &ends, Path::new("/nowhere"));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "0 of 2 GPUs done; records in /nowhere");
         assert!(lines[3].contains("H100 80GB HBM3") && lines[3].contains("killed by signal 9"));
         assert!(lines[4].contains("no answer (3)"), "{text}");
         assert_eq!(lines[5], "index-1: the GPU is lost");
-        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
     }
 
     #[test]

@@ -125,6 +125,8 @@ fn setup(
         ptx_hash: ptx_hash(),
         calibration: None,
         kept: Vec::new(),
+        settings: None,
+        continued: None,
         top_up: None,
         host: HostSetup::new(profile.clone(), facts, journal),
     })

@@ -48,7 +48,7 @@ pub async fn campaign(
 ) -> Result<(), RunError> {
     let recorder = &handles.recorder;
     let mut last_phase = None;
-    for trial in &handles.setup.plan.fault_trials {
+    for trial in &handles.setup.trials_left() {
         if handles.waits.is_stopped() {
             return Ok(());
         }

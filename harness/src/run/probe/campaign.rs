@@ -24,7 +24,10 @@ pub async fn campaign(
         .iter()
         .filter(|probe| probe.is_planned(&setup.plan))
         .collect();
-    let baseline = if all.iter().any(|probe| probe.needs_baseline()) {
+    let baseline = if all
+        .iter()
+        .any(|probe| probe.needs_baseline() && is_left(probe, handles))
+    {
         observer.phase(&RunPhase::ProbingDevice);
         full_device_baseline(handles, session, ledger).await?
     } else {
@@ -42,7 +45,10 @@ pub async fn campaign(
         }
         observer.phase(&RunPhase::Probing(planned.variant.clone()));
         let probes = probes.into_iter();
-        let runs = probes.flat_map(|probe| probe.runs.iter().map(move |run| (probe, run)));
+        let runs = probes.flat_map(|probe| {
+            let done = setup.findings(&planned.variant, probe.name);
+            probe.runs.iter().skip(done).map(move |run| (probe, run))
+        });
         for (probe, run) in runs {
             if handles.waits.is_stopped() {
                 return Err(RunError::Interrupted);
@@ -67,6 +73,15 @@ pub async fn campaign(
         }
     }
     Ok(())
+}
+
+/// Whether a run of a probe is left under a mechanism that it applies to.
+fn is_left(probe: &Probe, handles: &RunHandles) -> bool {
+    let setup = &handles.setup;
+    setup.plan.mechanisms.iter().any(|planned| {
+        (probe.applies_to)(&planned.properties)
+            && setup.findings(&planned.variant, probe.name) < probe.runs.len()
+    })
 }
 
 /// Does one run of a probe; returns why it cannot run where that is known before.

@@ -54,6 +54,8 @@ fn record() -> RunRecord {
         matrix: Vec::new(),
         overall: Vec::new(),
         cells: Vec::new(),
+        superseded: Vec::new(),
+        interruptions: Vec::new(),
         probes: Vec::new(),
         probe_figures: Vec::new(),
         fault_trials: Vec::new(),

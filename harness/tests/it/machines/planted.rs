@@ -160,7 +160,7 @@ impl Planted {
         let contended_us = if mechanism == "time-slicing" {
             // The victim has the engine until its request ends or its time slice does. Before each
             // of its turns the neighbour has one, with a gap on either side. The time on the GPU
-            // begins with an event before the launch, and the launch passes in the neighbour's turn.
+            // begins before the launch, which then passes in the neighbour's turn.
             let slice_us = scheduler.slice_us as f64;
             let kernel_us = alone.gpu_us - self.machine.host.launch_ns as f64 / 1e3;
             let turns = (kernel_us / slice_us).ceil();

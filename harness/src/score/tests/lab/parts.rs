@@ -62,6 +62,8 @@ pub(super) fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         rotation: None,
         soak: None,
         top_up: None,
+        superseded: Vec::new(),
+        superseded_trials: Vec::new(),
     }
 }
 

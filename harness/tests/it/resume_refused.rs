@@ -1,0 +1,167 @@
+//! What `matrix --resume` refuses: at once, in one line, and without a change of any file.
+
+use crate::refused_runs::{files, is_one_line};
+use crate::support::mechanism::signal;
+use crate::support::{Finished, Lab, TestResult, finish, processes_with, wait_during, wait_for};
+
+/// A run that was killed in its cells.
+fn killed() -> Result<Lab, crate::support::Error> {
+    let lab = Lab::on("turing")?;
+    let mut run = lab
+        .matrix("out", &["--mechanism", "time-slicing"])
+        .spawn()?;
+    let events = lab.path("out/events.jsonl");
+    wait_during(&mut run, "a cell", || {
+        std::fs::read_to_string(&events).is_ok_and(|text| text.contains("cell-ended"))
+    })?;
+    signal(run.id(), "KILL")?;
+    run.wait()?;
+    let state = lab.arg("state");
+    wait_for("the run is gone", || processes_with(&state).is_empty())?;
+    Ok(lab)
+}
+
+#[test]
+fn what_the_folder_decides_cannot_be_given_again() -> TestResult {
+    let lab = killed()?;
+    let before = files(&lab.path("out"))?;
+    for flag in [
+        &["--out", "other"][..],
+        &["--profile", "smoke"],
+        &["--seed", "2"],
+        &["--rotation", "1"],
+        &["--mechanism", "mps"],
+        &["--axis", "compute"],
+        &["--victim-cmd", "true"],
+        &["--allow-reconfigure"],
+        &["--no-reconfigure"],
+        &["--hami-lib", "x"],
+        &["--calibration", "x"],
+        &["--recalibrate"],
+        &["--label", "a=b"],
+        &["--probes"],
+        &["--escape"],
+        &["--faults"],
+        &["--no-faults"],
+        &["--fault-trials", "3"],
+    ] {
+        let mut command = lab.gpubench(["matrix", "--resume", "out"]);
+        command.args(flag).env("XDG_CACHE_HOME", lab.path("cache"));
+        let refused = finish(command)?.ended_with(2)?;
+        is_one_line(
+            &refused,
+            &format!("which {} would change (accepted", flag[0]),
+        );
+    }
+    assert!(files(&lab.path("out"))? == before, "the record was changed");
+    assert!(!lab.path("cache").exists(), "a device was started");
+    Ok(())
+}
+
+#[test]
+fn a_folder_without_an_interrupted_run_is_refused() -> TestResult {
+    let lab = killed()?;
+    std::fs::create_dir(lab.path("empty"))?;
+    std::fs::create_dir(lab.path("alone"))?;
+    std::fs::write(lab.path("alone/record.json"), "{}")?;
+    for (folder, problem) in [
+        ("empty", "holds no record"),
+        ("absent", "holds no record"),
+        ("short.toml", "holds no record"),
+        (
+            "alone",
+            "it has no events.jsonl, which a run is resumed from",
+        ),
+    ] {
+        let refused = finish(lab.gpubench(["matrix", "--resume", folder]))?;
+        is_one_line(&refused.ended_with(2)?, problem);
+    }
+    let events = lab.path("out/events.jsonl");
+    let text = std::fs::read_to_string(&events)?;
+    let without = text.replacen("\"settings\":", "\"unknown\":", 1);
+    let hash = text.replacen("\\\"share\\\":", "\\\"shared\\\":", 1);
+    for (changed, problem) in [
+        (
+            without,
+            "without its settings, which this version resumes from",
+        ),
+        (hash, "its profile is damaged"),
+        (String::new(), "line 1"),
+    ] {
+        assert_ne!(changed, text);
+        std::fs::write(&events, changed)?;
+        let refused = finish(lab.gpubench(["matrix", "--resume", "out"]))?;
+        is_one_line(&refused.ended_with(2)?, problem);
+    }
+    Ok(())
+}
+
+#[test]
+fn another_build_device_or_driver_is_named_and_refused() -> TestResult {
+    let lab = killed()?;
+    let events = lab.path("out/events.jsonl");
+    let text = std::fs::read_to_string(&events)?;
+    let driver = text
+        .find("\"driver\":\"")
+        .map(|at| at + 10)
+        .ok_or("no driver")?;
+    let end = driver + text[driver..].find('"').ok_or("no end")?;
+    let value = &text[driver..end];
+    let version = format!("\"gpubench\":\"{}\"", env!("CARGO_PKG_VERSION"));
+    for (changed, problem) in [
+        (
+            text.replacen(&version, "\"gpubench\":\"0.0.1\"", 1),
+            "gpubench: \"0.0.1\" before, ",
+        ),
+        (
+            text.replacen("\"scoring\":\"", "\"scoring\":\"un", 1),
+            "scoring rules: \"un",
+        ),
+        (
+            text.replacen("\"ptx_hash\":\"", "\"ptx_hash\":\"0", 1),
+            "kernels (hash of their PTX): \"0",
+        ),
+        (
+            text.replacen(&format!("\"driver\":\"{value}\""), "\"driver\":\"1.2\"", 1),
+            "driver: \"1.2\" before, ",
+        ),
+    ] {
+        assert_ne!(changed, text, "{problem}");
+        std::fs::write(&events, changed)?;
+        let before = files(&lab.path("out"))?;
+        let refused = finish(lab.gpubench(["matrix", "--resume", "out"]))?;
+        is_one_line(&refused.ended_with(20)?, problem);
+        assert!(
+            files(&lab.path("out"))? == before,
+            "{problem}: a file was changed"
+        );
+    }
+    std::fs::write(&events, &text)?;
+    let other = ["matrix", "--resume", "out", "--device", "virtual:hopper"];
+    let refused = finish(lab.gpubench(other))?.ended_with(20)?;
+    is_one_line(&refused, "machine file (hash): ");
+    // Nothing was lost: the run can still go on.
+    finish(lab.gpubench(["matrix", "--resume", "out"]))?.ended_with(0)?;
+    assert!(lab.record("out")?.complete);
+    Ok(())
+}
+
+#[test]
+fn the_folder_of_a_live_run_is_refused_at_once() -> TestResult {
+    let lab = Lab::on("turing")?;
+    let mut run = lab
+        .matrix("out", &["--mechanism", "time-slicing"])
+        .spawn()?;
+    let events = lab.path("out/events.jsonl");
+    wait_during(&mut run, "the events", || events.exists())?;
+    signal(run.id(), "STOP")?;
+    let before = files(&lab.path("out"))?;
+    let refused = finish(lab.gpubench(["matrix", "--resume", "out"]))?;
+    let after = files(&lab.path("out"))?;
+    signal(run.id(), "CONT")?;
+    is_one_line(&refused.ended_with(2)?, "a run is still writing");
+    assert!(after == before, "the folder was changed");
+    signal(run.id(), "TERM")?;
+    Finished::from(run.wait_with_output()?).ended_with(130)?;
+    Ok(())
+}
