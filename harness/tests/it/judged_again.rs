@@ -69,8 +69,12 @@ fn its_intervals_have_a_statistical_part_only_and_say_so() -> TestResult {
             continue;
         };
         let parts = figure.parts.ok_or("no parts")?;
-        assert_eq!((parts.stat_lo, parts.stat_hi), (figure.lo, figure.hi));
         assert_eq!((parts.sys_lo, parts.sys_hi), (None, None));
+        assert_eq!(parts.stat_hi, figure.hi);
+        // A count of few completions needs no count of disturbances.
+        let has_starved = row.warnings.iter().any(|text| text.contains("starved"));
+        assert_eq!(parts.stat_lo > figure.lo, has_starved);
+        assert!(parts.stat_lo >= figure.lo);
         let said = row
             .warnings
             .iter()

@@ -10,6 +10,8 @@ use crate::load::Gpu;
 const PIECES: u64 = 16;
 /// Smallest piece: a tenant cannot use less memory.
 const LEAST_BYTES: u64 = 64 << 10;
+/// Between two attempts to take more.
+const PAUSE_NS: u64 = 1_000_000;
 /// Maximum number of pieces, so that it ends on any device.
 const HELD_MAX: usize = 4096;
 
@@ -42,20 +44,27 @@ struct Hoard {
 impl Armed for Hoard {
     fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
         let mut held: Vec<DeviceBuffer<u32>> = Vec::new();
-        let mut bytes = self.first_bytes.max(LEAST_BYTES);
         let mut refused = None;
-        while bytes >= LEAST_BYTES && held.len() < HELD_MAX {
-            match DeviceBuffer::alloc(&gpu.context, (bytes / 4) as usize) {
-                Ok(piece) => held.push(piece),
-                Err(error) if error.code() == Some(codes::OUT_OF_MEMORY) => {
-                    moment.answered();
-                    refused.get_or_insert(error);
-                    bytes /= 2;
+        loop {
+            let mut bytes = self.first_bytes.max(LEAST_BYTES);
+            while bytes >= LEAST_BYTES && held.len() < HELD_MAX {
+                match DeviceBuffer::alloc(&gpu.context, (bytes / 4) as usize) {
+                    Ok(piece) => held.push(piece),
+                    Err(error) if error.code() == Some(codes::OUT_OF_MEMORY) => {
+                        moment.answered();
+                        refused.get_or_insert(error);
+                        bytes /= 2;
+                    }
+                    Err(error) => return Err(error.into()),
                 }
-                Err(error) => return Err(error.into()),
+            }
+            // What others free meanwhile it takes too.
+            let next_ns = moment.time.now_ns() + PAUSE_NS;
+            moment.time.sleep_until(next_ns.min(moment.until_ns))?;
+            if next_ns >= moment.until_ns {
+                break;
             }
         }
-        moment.time.sleep_until(moment.until_ns)?;
         held.into_iter().try_for_each(DeviceBuffer::free)?;
         refused.map_or(Ok(()), |error| Err(error.into()))
     }

@@ -7,7 +7,7 @@ use crate::state::{FRACTION_BITS, State};
 use super::Rules;
 
 /// The longest step of the clock while windows are taken. A step ends at each multiple of it:
-/// integers of a step are truncated, so other steps would give one seed other bytes.
+/// integers of a step are truncated, so other steps could give one seed other bytes.
 const STEP_NS: u64 = 20_000_000;
 
 /// Windows that are taken one by one before an instant. Earlier ones are one window: monitors read
