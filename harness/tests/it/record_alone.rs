@@ -145,6 +145,24 @@ fn figures(run: &RunRecord) -> Result<Vec<Value>, serde_json::Error> {
     Ok(rows.clone())
 }
 
+/// Whether two rows differ in lower ends only, which `scoring-v3` lowered where the victim starved.
+fn differ_below(scored: &Value, stored: &Value) -> bool {
+    let without = |row: &Value| {
+        let mut row = row.clone();
+        for figure in row
+            .as_object_mut()
+            .into_iter()
+            .flat_map(|row| row.values_mut())
+        {
+            if let Some(figure) = figure.as_object_mut() {
+                figure.remove("lo");
+            }
+        }
+        row
+    };
+    scored != stored && without(scored) == without(stored)
+}
+
 #[test]
 fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
@@ -157,15 +175,24 @@ fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
         let stored = Record::open(&path)?.run().clone();
         let mut scored = stored.clone();
         rescore(&mut scored, &[])?;
-        let mut decided = 0;
+        let (mut decided, mut starved) = (0, 0);
         for (stored, scored) in figures(&stored)?.into_iter().zip(figures(&scored)?) {
             // The rules of format 1.0 left rows open that have a level today.
             if of_today || stored["outcome"] != "inconclusive" {
-                assert_eq!(scored, stored, "{name}");
+                if differ_below(&scored, &stored) {
+                    starved += 1;
+                } else {
+                    assert_eq!(scored, stored, "{name}");
+                }
                 decided += 1;
             }
         }
-        assert_eq!(decided, rows, "{name}");
+        // The victim of copies beside copies, under green contexts and stream priorities.
+        assert_eq!(
+            (decided, starved),
+            (rows, 2 * u32::from(of_today)),
+            "{name}"
+        );
     }
     Ok(())
 }

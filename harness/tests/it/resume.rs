@@ -66,6 +66,10 @@ fn logged(lab: &Lab) -> Result<Rows, Error> {
         let cell = cell?;
         for log in std::fs::read_dir(cell.path())? {
             let path = log?.path();
+            // The kill came before its head was written.
+            if path.metadata()?.len() == 0 {
+                continue;
+            }
             let tenant = path
                 .file_stem()
                 .map(|name| name.to_string_lossy().into_owned());
