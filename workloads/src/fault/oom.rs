@@ -6,7 +6,8 @@ use gpubench_kernels::driver::{DeviceBuffer, codes};
 use super::{Answer, Armed, Class, FAULT, Fault, InjectError, Moment, Severity};
 use crate::load::Gpu;
 
-/// The first piece is this fraction of the memory; after a refusal the size is halved.
+/// The first piece is this fraction of the memory; after a refusal the size is halved, after a
+/// success doubled up to it.
 const PIECES: u64 = 16;
 /// Smallest piece: a tenant cannot use less memory.
 const LEAST_BYTES: u64 = 64 << 10;
@@ -31,7 +32,7 @@ const OOM: Fault = Fault {
     takes_ns: 300_000_000,
     arm: |gpu, _| {
         Ok(Box::new(Hoard {
-            first_bytes: gpu.props.total_bytes / PIECES,
+            first_bytes: (gpu.props.total_bytes / PIECES).max(LEAST_BYTES),
         }))
     },
     ..FAULT
@@ -45,26 +46,31 @@ impl Armed for Hoard {
     fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
         let mut held: Vec<DeviceBuffer<u32>> = Vec::new();
         let mut refused = None;
+        let mut bytes = self.first_bytes;
         loop {
-            let mut bytes = self.first_bytes.max(LEAST_BYTES);
-            while bytes >= LEAST_BYTES && held.len() < HELD_MAX {
-                match DeviceBuffer::alloc(&gpu.context, (bytes / 4) as usize) {
-                    Ok(piece) => held.push(piece),
-                    Err(error) if error.code() == Some(codes::OUT_OF_MEMORY) => {
-                        moment.answered();
-                        refused.get_or_insert(error);
-                        bytes /= 2;
-                    }
-                    Err(error) => return Err(error.into()),
+            match DeviceBuffer::alloc(&gpu.context, (bytes / 4) as usize) {
+                Ok(piece) => {
+                    held.push(piece);
+                    bytes = (2 * bytes).min(self.first_bytes);
                 }
+                Err(error) if error.code() == Some(codes::OUT_OF_MEMORY) => {
+                    moment.answered();
+                    refused.get_or_insert(error);
+                    bytes /= 2;
+                }
+                Err(error) => return Err(error.into()),
             }
-            // What others free meanwhile it takes too.
-            let next_ns = moment.time.now_ns() + PAUSE_NS;
-            moment.time.sleep_until(next_ns.min(moment.until_ns))?;
-            if next_ns >= moment.until_ns {
-                break;
+            if bytes < LEAST_BYTES || held.len() >= HELD_MAX {
+                // What others free meanwhile it takes too, beginning with the least.
+                bytes = LEAST_BYTES;
+                let next_ns = moment.time.now_ns() + PAUSE_NS;
+                if next_ns >= moment.until_ns || held.len() >= HELD_MAX {
+                    break;
+                }
+                moment.time.sleep_until(next_ns)?;
             }
         }
+        moment.time.sleep_until(moment.until_ns)?;
         held.into_iter().try_for_each(DeviceBuffer::free)?;
         refused.map_or(Ok(()), |error| Err(error.into()))
     }
