@@ -29,16 +29,8 @@ fn take_by(
 ) -> Result<Allocation, Code> {
     let device = &process.device;
     let owner = device.process()?;
-    let attempt = || {
-        device.transact(|state, _| {
-            let peak = |state: &State| state.processes.rows[owner as usize].peak_bytes;
-            let before = peak(state);
-            let made = allocate(state, owner)?;
-            // The peak counts contexts too, which are charged on their own.
-            Some((made, (peak(state) - before).min(made.taken)))
-        })
-    };
-    let (made, new_bytes) = match attempt()? {
+    let attempt = || device.transact(|state, _| allocate(state, owner));
+    let made = match attempt()? {
         Some(made) => made,
         None => {
             // Memory of dead processes becomes free when they are reaped.
@@ -49,13 +41,8 @@ fn take_by(
             }
         }
     };
-    let memory = &device.machine().memory;
-    if memory.scrub {
+    if device.machine().memory.scrub {
         clear(process, &made)?;
-    }
-    if let Some(gb_per_s) = memory.first_use_gb_per_s {
-        // 10^9 bytes a second are bytes a nanosecond.
-        process.charge((new_bytes as f64 / gb_per_s) as u64)?;
     }
     Ok(made)
 }
