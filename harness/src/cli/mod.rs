@@ -15,6 +15,7 @@ pub mod completions;
 mod detectable;
 pub mod diff;
 pub mod doctor;
+mod freed_memory;
 pub mod guard_entry;
 pub mod history;
 pub mod list;
@@ -110,7 +111,23 @@ enum Verb {
 }
 
 impl Verb {
+    /// Whether it reads the samples of records.
+    const fn reads_records(&self) -> bool {
+        matches!(
+            self,
+            Self::Report(_)
+                | Self::Claims(_)
+                | Self::Diff(_)
+                | Self::History(_)
+                | Self::Compare(_)
+                | Self::Outliers(_)
+        )
+    }
+
     fn run(&self, ui: &Ui) -> Result<Status, ExpectedError> {
+        if self.reads_records() {
+            freed_memory::keep();
+        }
         let code = match self {
             Self::Matrix(args) => matrix::run(args, ui),
             Self::Doctor(args) => doctor::run(args, ui),

@@ -145,6 +145,7 @@ fn planned(plan: &Plan, wish: &FaultWish, key: &TrialKey<'_>) -> FaultTrial {
         REQUESTS_WALL
     };
     let part_ns = requests * plan.service_ns * u64::from(plan.tenants);
+    let part_ns = part_ns.max(key.fault.takes_ns);
     let number = u32::try_from(plan.fault_trials.len()).unwrap_or(u32::MAX);
     let seed = derive(plan.seed, &key.mechanism.variant, number);
     let settles_ns = key.mechanism.properties.settles_ns;

@@ -145,48 +145,47 @@ pub(super) fn rows_of(rows: &Rows<'_>) -> Result<Vec<SampleRow>, StoreError> {
     let (ret, done) = (stamps("t_ret_ns")?, stamps("t_done_ns")?);
     let gpu = stamps("gpu_ns")?;
     let unknown = |row: usize, name: &str| rows.error(format!("row {row}: {name} is not 0 to 3"));
-    (0..rows.count())
-        .map(|i| {
-            Ok(SampleRow {
-                seq: seq[i],
-                t_sched_ns: sched[i],
-                t_issue_ns: issue[i],
-                t_ret_ns: ret[i],
-                t_done_ns: done[i],
-                gpu_ns: gpu[i],
-                error: error[i],
-                phase: Phase::from_u8(phase[i]).ok_or_else(|| unknown(i, "phase"))?,
-                status: SampleStatus::from_u8(status[i]).ok_or_else(|| unknown(i, "status"))?,
-                issuer_idle: idle[i],
-            })
-        })
-        .collect()
+    let phase = phase.iter().enumerate();
+    let phase: Vec<Phase> = phase
+        .map(|(row, &code)| Phase::from_u8(code).ok_or_else(|| unknown(row, "phase")))
+        .collect::<Result<_, _>>()?;
+    let status = status.iter().enumerate();
+    let status: Vec<SampleStatus> = status
+        .map(|(row, &code)| SampleStatus::from_u8(code).ok_or_else(|| unknown(row, "status")))
+        .collect::<Result<_, _>>()?;
+    let count = rows.count();
+    // Slices of one length: the loop has no check of bounds.
+    let (seq, error, idle) = (&seq[..count], &error[..count], &idle[..count]);
+    let (phase, status) = (&phase[..count], &status[..count]);
+    let (sched, issue) = (&sched[..count], &issue[..count]);
+    let (ret, done, gpu) = (&ret[..count], &done[..count], &gpu[..count]);
+    let row = |i: usize| SampleRow {
+        seq: seq[i],
+        t_sched_ns: sched[i],
+        t_issue_ns: issue[i],
+        t_ret_ns: ret[i],
+        t_done_ns: done[i],
+        gpu_ns: gpu[i],
+        error: error[i],
+        phase: phase[i],
+        status: status[i],
+        issuer_idle: idle[i],
+    };
+    Ok((0..count).map(row).collect())
 }
 
 /// The segments in columns that include the keys, each with its length.
 pub(super) fn segments_of(rows: &Rows<'_>) -> Result<Vec<(SegmentKey, usize)>, StoreError> {
     let (session, block) = (rows.u32("session")?, rows.u32("block")?);
-    let (cell, tenant) = (rows.text("cell")?, rows.text("tenant")?);
-    let mut segments: Vec<(SegmentKey, usize)> = Vec::new();
-    for i in 0..rows.count() {
-        match segments.last_mut() {
-            Some((key, count))
-                if key.tenant == tenant[i]
-                    && key.cell == cell[i]
-                    && (key.session, key.block) == (session[i], block[i]) =>
-            {
-                *count += 1;
-            }
-            _ => {
-                let key = SegmentKey {
-                    session: session[i],
-                    block: block[i],
-                    cell: cell[i].to_owned(),
-                    tenant: tenant[i].to_owned(),
-                };
-                segments.push((key, 1));
-            }
-        }
-    }
-    Ok(segments)
+    let runs = rows.runs(&["cell", "tenant"], &["session", "block"])?;
+    let segments = runs.into_iter().map(|run| {
+        let key = SegmentKey {
+            session: session[run.start],
+            block: block[run.start],
+            cell: rows.text_at("cell", run.start)?.to_owned(),
+            tenant: rows.text_at("tenant", run.start)?.to_owned(),
+        };
+        Ok((key, run.len()))
+    });
+    segments.collect()
 }

@@ -145,7 +145,6 @@ pub(super) fn for_each_run(
 }
 
 fn runs_of(rows: &Rows<'_>) -> Result<Vec<Run>, StoreError> {
-    let (cell, tenant) = (rows.text("cell")?, rows.text("tenant")?);
     let (phase, status) = (rows.u8("phase")?, rows.u8("status")?);
     let sched = rows.u64_or("t_sched_ns", MISSING)?;
     let done = rows.u64_or("t_done_ns", MISSING)?;
@@ -154,19 +153,14 @@ fn runs_of(rows: &Rows<'_>) -> Result<Vec<Run>, StoreError> {
             == (Phase::Open as u8, SampleStatus::Ok as u8, true);
         counts.then(|| done[row].saturating_sub(sched[row]))
     };
-    let mut runs = Vec::new();
-    let mut start = 0;
-    while start < rows.count() {
-        let same = |row: &usize| cell[*row] == cell[start] && tenant[*row] == tenant[start];
-        let end = start + (start..rows.count()).take_while(same).count();
-        runs.push(Run {
-            cell: cell[start].to_owned(),
-            tenant: tenant[start].to_owned(),
-            latencies_ns: (start..end).filter_map(latency).collect(),
-        });
-        start = end;
-    }
-    Ok(runs)
+    let runs = rows.runs(&["cell", "tenant"], &[])?.into_iter().map(|run| {
+        Ok(Run {
+            cell: rows.text_at("cell", run.start)?.to_owned(),
+            tenant: rows.text_at("tenant", run.start)?.to_owned(),
+            latencies_ns: run.filter_map(latency).collect(),
+        })
+    });
+    runs.collect()
 }
 
 #[cfg(test)]

@@ -112,6 +112,8 @@ pub struct Fault {
     pub victim: &'static str,
     /// Whether only a virtual machine file can cause it, because PTX cannot.
     pub planted_only: bool,
+    /// How long it may take until it is complete: its trials are long enough to see its harm.
+    pub takes_ns: u64,
     /// Prepares it.
     arm: Arm,
     /// Prepares its helper process, where it has one.
@@ -137,6 +139,7 @@ const FAULT: Fault = Fault {
     xids: &[],
     victim: "compute",
     planted_only: false,
+    takes_ns: 0,
     arm: call::nothing,
     helper: None,
 };

@@ -29,8 +29,18 @@ fn take_by(
 ) -> Result<Allocation, Code> {
     let device = &process.device;
     let owner = device.process()?;
-    let attempt = || device.transact(|state, _| allocate(state, owner));
-    let made = match attempt()? {
+    // The order in which processes take and return memory is that of virtual time.
+    device.catch_up()?;
+    let attempt = || {
+        device.transact(|state, _| {
+            let peak = |state: &State| state.processes.rows[owner as usize].peak_bytes;
+            let before = peak(state);
+            let made = allocate(state, owner)?;
+            // The peak counts contexts too, which are charged on their own.
+            Some((made, (peak(state) - before).min(made.taken)))
+        })
+    };
+    let (made, new_bytes) = match attempt()? {
         Some(made) => made,
         None => {
             // Memory of dead processes becomes free when they are reaped.
@@ -41,8 +51,13 @@ fn take_by(
             }
         }
     };
-    if device.machine().memory.scrub {
+    let memory = &device.machine().memory;
+    if memory.scrub {
         clear(process, &made)?;
+    }
+    if let Some(gb_per_s) = memory.first_use_gb_per_s {
+        // 10^9 bytes a second are bytes a nanosecond.
+        process.charge((new_bytes as f64 / gb_per_s) as u64)?;
     }
     Ok(made)
 }

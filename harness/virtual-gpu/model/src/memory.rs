@@ -223,6 +223,9 @@ fn enter(
     state.allocations_made += 1;
     state.allocations.rows[slot] = allocation;
     state.allocations.touch();
+    let held = process_bytes(state, process);
+    let peak = &mut state.processes.rows[process as usize].peak_bytes;
+    *peak = held.max(*peak);
     Some(allocation)
 }
 

@@ -129,6 +129,10 @@ pub struct Memory {
     pub l2_in_flight_kib: u32,
     /// Whether freed pages are cleared before another process gets them.
     pub scrub: bool,
+    /// Memory that a process did not have before takes an allocation longer, by this rate. Absent:
+    /// an allocation costs the same whatever its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_use_gb_per_s: Option<f64>,
     /// Whether ECC is on; otherwise NVML supports none of its counters.
     #[serde(default = "super::yes")]
     pub ecc: bool,

@@ -203,6 +203,10 @@ impl Machine {
             bytes("memory.l2_gb_per_s", memory.l2_gb_per_s),
             bytes("memory.sm_dram_gb_per_s", memory.sm_dram_gb_per_s),
             bytes("memory.sm_l2_gb_per_s", memory.sm_l2_gb_per_s),
+            bytes(
+                "memory.first_use_gb_per_s",
+                memory.first_use_gb_per_s.unwrap_or(1.0),
+            ),
             bytes("pcie.to_device_gb_per_s", pcie.to_device_gb_per_s),
             bytes("pcie.to_host_gb_per_s", pcie.to_host_gb_per_s),
             (

@@ -70,6 +70,8 @@ pub struct Process {
     pub busy_ns: u64,
     /// DRAM use of its kernels, each nanosecond weighted with the share, in fixed point.
     pub dram_busy: u128,
+    /// Most device memory that it ever had.
+    pub peak_bytes: u64,
     /// Name, cut to fit.
     pub name: [u8; 32],
 }
