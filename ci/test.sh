@@ -195,6 +195,7 @@ step_clients() {
     for machine in turing hopper; do
         on_virtual "$machine" target/clients/bin/python ci/conformance_nvml.py
         on_virtual "$machine" target/clients/bin/python ci/conformance_cuda.py
+        on_virtual "$machine" target/clients/bin/python ci/conformance_core.py
         on_virtual "$machine" "$scratch/driver" kernels/ptx/pattern_fill.ptx
     done
     victim
