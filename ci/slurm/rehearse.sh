@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Rehearses the Slurm jobs on this host: Debian's munged, slurmctld and two slurmd in the
 # foreground, a GRES for each, and the virtual GPU. An array of four runs to its end with its
-# reducer, while one of the two nodes is killed: its task is requeued, and the history is whole.
+# reducer, while a task is requeued, which goes on with its record, and one of the two nodes is killed,
+# whose task is measured anew. The history is whole.
 #
 #     bash ci/slurm/rehearse.sh
 #
@@ -130,13 +131,20 @@ export XDG_STATE_HOME="$folder/state-of-gpubench"
 read -r array reducer < <(bash "$here/submit.sh" 4)
 say "array $array, reducer $reducer"
 
-# A task of the node that is killed, once it measures.
+# A running task of a node, once it has measured a cell.
 measures() {
-    task=$(squeue --noheader --array --nodelist="$killed" --states=RUNNING --format='%i' |
+    task=$(squeue --noheader --array --nodelist="$1" --states=RUNNING --format='%i' |
         grep "^${array}_" | head -n 1) || return 1
-    compgen -G "$folder/results/staging/$array-${task#*_}.*/events.jsonl" >/dev/null
+    grep -qs '"event":"cell-ended"' "$folder/results/staging/$array-${task#*_}".*/events.jsonl
 }
-until_true "a task measures on $killed" 120 measures
+until_true "a task measures on n2" 120 measures n2
+resumed=$task
+say "requeueing task $resumed, which runs on n2"
+scontrol requeue "$resumed"
+restarted() { [[ $(scontrol show job "$1") = *" Restarts=1 "* ]]; }
+until_true "task $resumed is requeued" 60 restarted "$resumed"
+
+until_true "a task measures on $killed" 120 measures "$killed"
 say "killing $killed, which runs task $task"
 # All at once, as when a host loses power: a daemon that lived longer than the processes of its job
 # would report that they ended.
@@ -145,12 +153,11 @@ mapfile -t lost < <(processes_of "$killed")
 kill -STOP "${lost[@]}"
 kill -9 "${lost[@]}"
 
-is_requeued() { [[ $(scontrol show job "$task") = *" Restarts=1 "* ]]; }
 until_true "$killed is down" 120 state_is "$killed" DOWN
-until_true "task $task is requeued" 60 is_requeued
+until_true "task $task is requeued" 60 restarted "$task"
 say "task $task is requeued: $(scontrol show job "$task" | tr -s ' ' '\n' | grep -m 1 JobState)"
-# Slurm holds a requeued job back for two minutes.
-scontrol update "jobid=$task" StartTime=now
+# Slurm holds a requeued job back for two minutes. Both start on n2, which is the one that is left.
+for requeued in "$task" "$resumed"; do scontrol update "jobid=$requeued" StartTime=now; done
 
 has_ended() { [[ $(scontrol show job "$1") =~ JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT) ]]; }
 until_true "the reducer ends" 420 has_ended "$reducer"
@@ -164,6 +171,9 @@ for record in "${records[@]}"; do
 done
 grep -q '"node": "n2"' "$folder/results/records/$array-${task#*_}/record.json" ||
     fail "task $task did not move to n2"
+grep -q '"last_event_at"' "$folder/results/records/$array-${resumed#*_}/record.json" ||
+    fail "task $resumed was not resumed"
 [ -d "$folder/results/staging/$array-${task#*_}.0" ] || fail "what the killed run left is gone"
 grep -q '4 sessions' "$folder/results/history.txt" || fail "the history has not 4 sessions"
-say "task $task was measured again on n2, and the history has 4 sessions"
+say "task $resumed went on where it was requeued, task $task was measured again on n2, and the" \
+    "history has 4 sessions"

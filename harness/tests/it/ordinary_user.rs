@@ -14,7 +14,7 @@ use crate::support::resident::Resident;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
 
 /// The user id of the account without rights.
-const OTHER: u32 = 65_534;
+pub(crate) const OTHER: u32 = 65_534;
 
 /// The user that runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Host {
     }
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
 

@@ -267,6 +267,7 @@ fn probes_and_fault_trials_that_ended_do_not_run_again() -> TestResult {
     let record = lab.record("out")?;
     assert_eq!(count(&lab, "\"probed\""), probes);
     assert_eq!(count(&lab, "cell-ended"), cells);
+    assert_eq!(count(&lab, "fault-trial-ended"), plan.fault_trials.len());
     assert_eq!(record.fault_trials.len(), plan.fault_trials.len());
     let ids: BTreeSet<_> = record
         .fault_trials

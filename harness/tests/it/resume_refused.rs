@@ -1,5 +1,6 @@
 //! What `matrix --resume` refuses: at once, in one line, and without a change of any file.
 
+use crate::ordinary_user::{OTHER, is_root};
 use crate::refused_runs::{files, is_one_line};
 use crate::support::mechanism::signal;
 use crate::support::{Finished, Lab, TestResult, finish, processes_with, wait_during, wait_for};
@@ -79,12 +80,14 @@ fn a_folder_without_an_interrupted_run_is_refused() -> TestResult {
     let events = lab.path("out/events.jsonl");
     let text = std::fs::read_to_string(&events)?;
     let without = text.replacen("\"settings\":", "\"unknown\":", 1);
-    let hash = text.replacen("\\\"share\\\":", "\\\"shared\\\":", 1);
+    let key = text.replacen("\\\"share\\\":", "\\\"shared\\\":", 1);
+    let hash = text.replacen("\"profile_hash\":\"", "\"profile_hash\":\"0", 1);
     for (changed, problem) in [
         (
             without,
             "without its settings, which this version resumes from",
         ),
+        (key, "its profile is damaged"),
         (hash, "its profile is damaged"),
         (String::new(), "line 1"),
     ] {
@@ -125,6 +128,14 @@ fn another_build_device_or_driver_is_named_and_refused() -> TestResult {
             text.replacen(&format!("\"driver\":\"{value}\""), "\"driver\":\"1.2\"", 1),
             "driver: \"1.2\" before, ",
         ),
+        (
+            text.replacen("\"schedule_seed\":", "\"schedule_seed\":1", 1),
+            "this host plans other cells than those of the record",
+        ),
+        (
+            text.replacen("\"binding\":{\"uuid\":\"", "\"binding\":{\"uuid\":\"X", 1),
+            "calibration: it belongs to ",
+        ),
     ] {
         assert_ne!(changed, text, "{problem}");
         std::fs::write(&events, changed)?;
@@ -143,6 +154,24 @@ fn another_build_device_or_driver_is_named_and_refused() -> TestResult {
     // Nothing was lost: the run can still go on.
     finish(lab.gpubench(["matrix", "--resume", "out"]))?.ended_with(0)?;
     assert!(lab.record("out")?.complete);
+    Ok(())
+}
+
+#[test]
+fn the_run_of_another_user_is_resumed_by_nobody_else() -> TestResult {
+    let lab = killed()?;
+    // Only root can give a file away; others see that a run of their own goes on.
+    if is_root() {
+        let events = lab.path("out/events.jsonl");
+        std::os::unix::fs::chown(&events, Some(OTHER), None)?;
+        let before = files(&lab.path("out"))?;
+        let refused = finish(lab.gpubench(["matrix", "--resume", "out"]))?;
+        let problem = format!("it belongs to user id {OTHER}, ");
+        is_one_line(&refused.ended_with(2)?, &problem);
+        assert!(files(&lab.path("out"))? == before, "a file was changed");
+        std::os::unix::fs::chown(&events, Some(0), None)?;
+    }
+    finish(lab.gpubench(["matrix", "--resume", "out"]))?.ended_with(0)?;
     Ok(())
 }
 
