@@ -67,7 +67,7 @@ def kernel_checks(device, stream):
 
 
 def memory_checks(device, stream):
-    """Fills by words of every width, in memory of the device, of a pool and of reserved addresses."""
+    """Fills by words of every width: memory of the device, of a pool, of reserved addresses."""
     options = DeviceMemoryResourceOptions(max_size=16 << 20)
     resources = {
         "the device": device.memory_resource,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Rehearses the Slurm jobs on this host: Debian's munged, slurmctld and two slurmd in the
 # foreground, a GRES for each, and the virtual GPU. An array of four runs to its end with its
-# reducer, while a task is requeued, which goes on with its record, and one of the two nodes is killed,
-# whose task is measured anew. The history is whole.
+# reducer, while a task is requeued, which goes on with its record, and one of the two nodes is
+# killed, whose task is measured anew. The history is whole.
 #
 #     bash ci/slurm/rehearse.sh
 #
