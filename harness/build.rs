@@ -32,15 +32,15 @@ fn main() -> io::Result<()> {
         io::copy(&mut fs::File::open(&object)?, &mut packed)?;
         packed.finish()?;
     }
-    shrink();
+    fold_equal_functions();
     build_facts();
     Ok(())
 }
 
 /// Generic code is compiled again for each type, often to the same instructions. LLD keeps one of
-/// them, which makes the binary 0.8 MB smaller, and packs the relocations, another 2 MB; other linkers
-/// may not know the flags. rustc links with LLD where it brings its own and nobody named another one.
-fn shrink() {
+/// them, which makes the binary 0.8 MB smaller; other linkers may not know the flag. rustc links
+/// with LLD where it brings its own and nobody named another one.
+fn fold_equal_functions() {
     const TARGET: &str = "x86_64-unknown-linux-gnu";
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let Some(rustc) = env::var_os("RUSTC") else {
@@ -58,20 +58,7 @@ fn shrink() {
     let own = format!("lib/rustlib/{TARGET}/bin/gcc-ld/ld.lld");
     if Path::new(sysroot.trim()).join(own).is_file() {
         println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
-        if loader_unpacks() {
-            println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-        }
     }
-}
-
-/// Whether the loader of this host knows packed relocations: glibc's does since 2.36.
-fn loader_unpacks() -> bool {
-    let version = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
-    let Ok(Ok(version)) = version.map(|output| String::from_utf8(output.stdout)) else {
-        return false;
-    };
-    let minor = version.trim().strip_prefix("glibc 2.");
-    minor.and_then(|minor| minor.parse().ok()) >= Some(36)
 }
 
 /// Who packages gpubench names the commit: a build that looked for it would be stale after each
