@@ -82,16 +82,32 @@ fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
     if !checksums::is_cut(dir, RECORD_FILE)? {
         names.extend([EVENTS_FILE, PAGE_FILE]);
     }
-    let mut found = Vec::new();
-    for name in names.iter().filter(|name| dir.join(name).exists()) {
+    let mut unlisted = Vec::new();
+    for &name in &names {
         if checksums::is_cut(dir, name)? {
-            found.push(format!(
-                "{} has no checksum of {name}, which is read without one",
-                checksums::CHECKSUMS_FILE
-            ));
+            unlisted.push(name);
         }
     }
-    Ok(found)
+    // An anonymized copy has neither events nor a page. A run that ended before its page was written
+    // has none either.
+    let is_of_run = [EVENTS_FILE, PAGE_FILE]
+        .iter()
+        .any(|name| names.contains(name) && !unlisted.contains(name));
+    let of_one = |name: &str| {
+        let checksums = checksums::CHECKSUMS_FILE;
+        if dir.join(name).exists() {
+            Some(format!(
+                "{checksums} has no checksum of {name}, which is read without one"
+            ))
+        } else if is_of_run && name != PAGE_FILE {
+            Some(format!(
+                "{name} is missing, and {checksums} does not list it"
+            ))
+        } else {
+            None
+        }
+    };
+    Ok(unlisted.into_iter().filter_map(of_one).collect())
 }
 
 fn ends_with_line(path: &Path) -> Result<bool, StoreError> {
