@@ -18,6 +18,7 @@ pub mod exit_code;
 pub mod fault;
 pub mod gate;
 pub mod interruption;
+pub mod json;
 pub mod margins;
 pub mod matrix;
 pub mod mechanism;
@@ -68,6 +69,7 @@ pub use fault::{
 };
 pub use gate::Gate;
 pub use interruption::{Interruption, Left, RunSettings};
+pub use json::Json;
 pub use margins::Margins;
 pub use matrix::{BLOCKS_MIN, BlocksLost, LostBlock, LostKind, MatrixRow, OverallRow};
 pub use mechanism::{MechanismProperties, MechanismRow, Sharing, SmNumbers, TenantForm};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_gaps::CpuGaps;
+use crate::json::Json;
 use crate::probe::{ProbeReply, ProbeStep};
 use crate::refusal::{RefusalKind, Verification};
 use crate::workload::{LoadSpec, WorkloadSpec};
@@ -309,21 +310,19 @@ pub enum WireError {
 ///
 /// # Errors
 /// When a float in it is not finite.
-pub fn to_line<T: Serialize>(message: &T) -> Result<String, serde_json::Error> {
-    let mut line = serde_json::to_string(message)?;
-    line.push('\n');
-    Ok(line)
+pub fn to_line(message: &impl Json) -> Result<String, serde_json::Error> {
+    Ok(message.to_json()? + "\n")
 }
 
 /// Reads one line.
 ///
 /// # Errors
 /// When it is too long or not a message.
-pub fn from_line<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, WireError> {
+pub fn from_line<T: Json>(line: &str) -> Result<T, WireError> {
     if line.len() > LINE_BYTES_MAX {
         return Err(WireError::TooLong);
     }
-    serde_json::from_str(line.trim_end()).map_err(|source| WireError::Parse {
+    T::from_json(line.trim_end().as_bytes()).map_err(|source| WireError::Parse {
         line: line.chars().take(80).collect(),
         source,
     })

@@ -1,6 +1,6 @@
 //! Whether the scores of a record follow from its cells: they are made again and compared.
 
-use gpubench_record::RunRecord;
+use gpubench_record::{RunRecord, json};
 use serde_json::{Map, Value};
 
 use super::record::rescore;
@@ -88,7 +88,7 @@ pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
 
 /// The scores of a record that are not those of another one.
 fn differences(stored: &RunRecord, made: &RunRecord) -> Vec<String> {
-    let value = |run| serde_json::to_value(run).unwrap_or_default();
+    let value = |run| json::value(run).unwrap_or_default();
     let (stored, made) = (value(stored), value(made));
     let mut found = Found::default();
     for part in SCORES {

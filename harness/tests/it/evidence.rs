@@ -1,7 +1,7 @@
 //! Proofs belong to one cell: taken from the events of a run, through gates to the rows.
 
 use crate::support::{Lab, TestResult, finish};
-use gpubench_record::{Gate, GateState, OutcomeKind, ProofTime, RunEvent, RunRecord};
+use gpubench_record::{Gate, GateState, Json, OutcomeKind, ProofTime, RunEvent, RunRecord};
 
 /// State and detail of the gate of a cell.
 fn in_force(record: &RunRecord, cell: &str) -> Option<(GateState, String, OutcomeKind)> {
@@ -29,7 +29,7 @@ fn a_cell_that_was_not_observed_is_excluded_and_no_other() -> TestResult {
     let proofs_of = |id: &str| -> Vec<gpubench_record::Proof> {
         let parsed = events
             .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
+            .filter_map(|line| RunEvent::from_json(line.as_bytes()).ok());
         let of_cell = parsed.filter_map(|event| match event {
             RunEvent::Proved {
                 cell: Some(cell),
@@ -72,7 +72,7 @@ fn a_cell_that_was_not_observed_is_excluded_and_no_other() -> TestResult {
     std::fs::remove_file(lab.path("out").join("record.json"))?;
     let shown = lab.gpubench(["report", &lab.arg("out"), "--format", "json"]);
     let shown = finish(shown)?.ended_with(0)?;
-    let judged: RunRecord = serde_json::from_str(&shown.stdout)?;
+    let judged = RunRecord::from_json(shown.stdout.as_bytes())?;
     let (state, detail, outcome) = in_force(&judged, &victim).ok_or("the cell is judged")?;
     assert_eq!(
         (state, outcome),

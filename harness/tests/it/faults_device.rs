@@ -5,7 +5,7 @@ use crate::support::TestResult;
 use crate::support::fault::{
     HOPPER, TIME_SLICING, TURING, ended, matrix, planted, report, row, tally,
 };
-use gpubench_record::{EccCounts, FaultResult, RunRecord};
+use gpubench_record::{EccCounts, FaultResult, Json, RunRecord};
 
 #[test]
 fn trials_stop_when_the_device_needs_a_reset() -> TestResult {
@@ -144,7 +144,8 @@ fn one_seed_gives_the_same_trials_and_another_seed_adds_trials() -> TestResult {
         tables.contains("its trials are those of another record that counts"),
         "{tables}"
     );
-    let pooled: RunRecord = serde_json::from_str(&report(dir.path(), &["a", "b", "c"], "json")?)?;
+    let pooled = report(dir.path(), &["a", "b", "c"], "json")?;
+    let pooled = RunRecord::from_json(pooled.as_bytes())?;
     let left_out = pooled
         .records_left_out
         .first()
@@ -160,7 +161,7 @@ fn one_seed_gives_the_same_trials_and_another_seed_adds_trials() -> TestResult {
     let survival = row(&pooled, "time-slicing", "trap")?.survival.as_ref();
     assert_eq!(survival.map(|s| s.n), Some(2));
     // A report of one record counts only its trials.
-    let single: RunRecord = serde_json::from_str(&report(dir.path(), &["c"], "json")?)?;
+    let single = RunRecord::from_json(report(dir.path(), &["c"], "json")?.as_bytes())?;
     assert_eq!(tally(&single, "time-slicing", "trap")?.trials, 1);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::mechanism::daemons;
 use crate::support::{Error, LIVENESS, Lab, TestResult, finish, processes_with, text};
-use gpubench_record::RunRecord;
+use gpubench_record::{Json, RunRecord};
 
 /// `SIGINT`.
 const INTERRUPT: i32 = 2;
@@ -94,7 +94,7 @@ fn interrupt_at(moment: Moment) -> Result<(bool, bool), Error> {
         let folder = out.display().to_string();
         let report = finish(lab.gpubench(["report", &folder, "--format", "json"]))?;
         assert_eq!(report.code, Some(0), "{moment:?}: {}", report.stderr);
-        let record: RunRecord = serde_json::from_str(&report.stdout)?;
+        let record = RunRecord::from_json(report.stdout.as_bytes())?;
         assert_eq!(
             record.complete,
             ended.status.code() == Some(0),

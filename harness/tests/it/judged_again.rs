@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::{Error, TestResult, finish, gpubench};
 use gpubench::judge::rescore;
-use gpubench_record::{MatrixRow, OutcomeKind, RunRecord};
+use gpubench_record::{Json, MatrixRow, OutcomeKind, RunRecord};
 use gpubench_reports::store::Record;
 
 const MATRIX: &str = "../reports/examples/h100_580.159.04_matrix";
@@ -121,7 +121,7 @@ fn a_report_of_older_rules_is_scored_again_and_says_so_once() -> TestResult {
     let mut command = gpubench(["report", "--format", "json"]);
     command.arg(path.join("../reports/examples/h100_580.159.04_faults-mps"));
     let done = finish(command)?.ended_with(0)?;
-    let run: RunRecord = serde_json::from_str(&done.stdout)?;
+    let run = RunRecord::from_json(done.stdout.as_bytes())?;
     assert_eq!(run.scoring, "scoring-v3");
     let said = "scored again by scoring-v3: scoring-v1 scored it before";
     assert_eq!(done.stderr.matches(said).count(), 1, "{}", done.stderr);

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::mechanism::signal;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
-use gpubench_record::{CeilingKind, Condition, OutcomeKind, RunRecord};
+use gpubench_record::{CeilingKind, Condition, Json, OutcomeKind, RunRecord};
 
 /// The shortest profile, with two mechanisms.
 const PROFILE: &str = concat!(
@@ -193,7 +193,7 @@ fn a_killed_coordinator_leaves_everything_until_then_readable_and_no_tenant() ->
     })?;
     let report =
         finish(lab.gpubench(["report", "out", "--format=json", "--repair"]))?.ended_with(0)?;
-    let record: RunRecord = serde_json::from_str(&report.stdout)?;
+    let record = RunRecord::from_json(report.stdout.as_bytes())?;
     assert!(!record.complete, "a killed run is incomplete");
     assert!(record.cells.len() >= 2, "{} cells", record.cells.len());
     assert!(

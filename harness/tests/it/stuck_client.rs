@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use gpubench_record::{OutcomeKind, RunEvent};
+use gpubench_record::{Json, OutcomeKind, RunEvent};
 use gpubench_virtual_gpu::device::Device;
 
 use crate::support::mechanism::{daemons, signal};
@@ -95,7 +95,7 @@ impl RecordedHost {
             let mut victim = None;
             for event in events
                 .lines()
-                .filter_map(|line| serde_json::from_str(line).ok())
+                .filter_map(|line| RunEvent::from_json(line.as_bytes()).ok())
             {
                 match event {
                     RunEvent::TenantStarted { tenant, pid } if tenant == "victim" => {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::resident::Resident;
 use crate::support::{Error, Lab, TestResult, finish, wait_during};
-use gpubench_record::{CellResult, Condition, Gate, GateState, OutcomeKind, RunRecord};
+use gpubench_record::{CellResult, Condition, Gate, GateState, Json, OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::NVML_FAILS;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn rescored(lab: &Lab, events: &[Value]) -> Result<RunRecord, Error> {
     std::fs::remove_file(lab.path("out/record.json"))?;
     let report = lab.gpubench(["report", "out", "--repair", "--format", "json"]);
     let report = finish(report)?.ended_with(0)?;
-    Ok(serde_json::from_str(&report.stdout)?)
+    Ok(RunRecord::from_json(report.stdout.as_bytes())?)
 }
 
 fn failed<'a>(record: &'a RunRecord, gate: &Gate) -> Vec<(&'a str, &'a str)> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{DeviceKind, Margins};
+use gpubench_record::{DeviceKind, Json, Margins};
 use gpubench_stats::moments::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,16 @@ pub struct Work {
     pub amount: f64,
     /// Its unit: bytes, operations, launches.
     pub unit: String,
+}
+
+impl Json for Session {
+    fn from_json(json: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(json)
+    }
+
+    fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
 }
 
 impl Session {

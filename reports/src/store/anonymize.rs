@@ -8,7 +8,7 @@ mod scrub;
 use std::fs::File;
 use std::path::Path;
 
-use gpubench_record::{RunRecord, TelemetryRow};
+use gpubench_record::{Json, RunRecord, TelemetryRow, json};
 use serde_json::Value;
 
 use super::error::{StoreError, without_position};
@@ -37,7 +37,7 @@ pub fn write_anonymized(
         path: target.join(RECORD_FILE),
         reason: without_position(&error),
     };
-    let json = serde_json::to_string(run).map_err(unstorable)?;
+    let json = run.to_json().map_err(unstorable)?;
     let scrub = Scrub::of(run, &json);
     let copy = anonymized(&scrub, run).map_err(unstorable)?;
     // They name cells and tenants, which the plan numbers and names after workloads.
@@ -78,9 +78,9 @@ fn anonymized(scrub: &Scrub, run: &RunRecord) -> Result<RunRecord, serde_json::E
             REMOVED.clone_into(name);
         }
     }
-    let mut value = serde_json::to_value(&run)?;
+    let mut value = json::value(&run)?;
     scrub_value(scrub, &mut value);
-    serde_json::from_value(value)
+    RunRecord::from_json(&serde_json::to_vec(&value)?)
 }
 
 /// Keys with names that gpubench gives. A word of the host in them is a coincidence, and they

@@ -5,8 +5,7 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use gpubench_record::Json;
 
 use super::error::{StoreError, without_position};
 use super::regular;
@@ -20,7 +19,7 @@ pub(super) struct JsonLines<T> {
     of: PhantomData<fn(&T)>,
 }
 
-impl<T: Serialize + DeserializeOwned> JsonLines<T> {
+impl<T: Json> JsonLines<T> {
     /// Creates the file, which must not exist yet.
     pub(super) fn create(path: &Path) -> Result<Self, StoreError> {
         let file = OpenOptions::new()
@@ -55,7 +54,7 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
         let cut = lines.file.set_len(lines.whole_bytes);
         cut.map_err(StoreError::io("shorten", path))?;
         // A line that lacks only its line feed is whole, and is written again with it.
-        if let Ok(last) = serde_json::from_slice::<T>(&bytes[whole_bytes..]) {
+        if let Ok(last) = T::from_json(&bytes[whole_bytes..]) {
             lines.append("the last line", &last)?;
         }
         Ok(lines)
@@ -98,8 +97,9 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
     /// The value as JSON. A value that does not parse back is an error: JSON has no infinity and no
     /// NaN, and serde_json writes them as null.
     fn storable(&self, what: &'static str, value: &T) -> Result<Vec<u8>, StoreError> {
-        let json = serde_json::to_vec(value);
-        let checked = json.and_then(|json| serde_json::from_slice::<T>(&json).map(|_| json));
+        let json = value.to_json();
+        let checked = json.and_then(|json| T::from_json(json.as_bytes()).map(|_| json));
+        let checked = checked.map(String::into_bytes);
         checked.map_err(|error| StoreError::Unstorable {
             what,
             path: self.path.clone(),
@@ -124,15 +124,12 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
 
 /// Parses JSON lines. An unreadable last line without a line feed is torn: the writer died while it
 /// wrote. Any other unreadable line is an error.
-pub(super) fn parse<T: DeserializeOwned>(
-    path: &Path,
-    bytes: &[u8],
-) -> Result<Lines<T>, StoreError> {
-    parse_with(path, bytes, |line| serde_json::from_slice(line))
+pub(super) fn parse<T: Json>(path: &Path, bytes: &[u8]) -> Result<Lines<T>, StoreError> {
+    parse_with(path, bytes, T::from_json)
 }
 
 /// [`parse`] for lines of an older format; `upgrade` brings each to the current format.
-pub(super) fn parse_upgraded<T: DeserializeOwned>(
+pub(super) fn parse_upgraded<T: Json>(
     path: &Path,
     bytes: &[u8],
     upgrade: impl Fn(&mut serde_json::Value),
@@ -140,7 +137,7 @@ pub(super) fn parse_upgraded<T: DeserializeOwned>(
     parse_with(path, bytes, |line| {
         let mut value = serde_json::from_slice(line)?;
         upgrade(&mut value);
-        serde_json::from_value(value)
+        T::from_json(&serde_json::to_vec(&value)?)
     })
 }
 

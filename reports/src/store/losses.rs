@@ -88,8 +88,8 @@ fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
             unlisted.push(name);
         }
     }
-    // An anonymized copy has neither events nor a page. A run that ended before its page was written
-    // has none either.
+    // An anonymized copy has neither events nor a page. A run that ended before its page was
+    // written has none either.
     let is_of_run = [EVENTS_FILE, PAGE_FILE]
         .iter()
         .any(|name| names.contains(name) && !unlisted.contains(name));

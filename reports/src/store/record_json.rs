@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use gpubench_record::{FormatVersion, RunRecord, parser_message};
+use gpubench_record::{FormatVersion, Json, RunRecord, json};
 use serde::Deserialize;
 
 use super::RECORD_FILE;
@@ -43,9 +43,9 @@ pub fn write_record_json(dir: &Path, record: &RunRecord) -> Result<(), StoreErro
 
 /// The record as indented JSON with a final line feed, or why it could not be read again.
 pub(crate) fn to_json(record: &RunRecord) -> Result<String, String> {
-    let mut json = serde_json::to_string_pretty(record).map_err(|e| without_position(&e))?;
+    let mut json = json::indented(record).map_err(|e| without_position(&e))?;
     json.push('\n');
-    let reparsed: RunRecord = serde_json::from_str(&json)
+    let reparsed = RunRecord::from_json(json.as_bytes())
         .map_err(|e| format!("line {} of its JSON: {}", e.line(), without_position(&e)))?;
     if reparsed == *record {
         Ok(json)
@@ -70,15 +70,17 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
             source,
         })?;
     if !upgrade::is_needed(head.format_version) {
-        return serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e));
+        return RunRecord::from_json(&bytes).map_err(|e| StoreError::json(path, &e));
     }
-    let mut record = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
-    upgrade::record(&mut record);
+    let mut value = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
+    upgrade::record(&mut value);
+    let upgraded = serde_json::to_vec(&value);
+    let upgraded = upgraded.and_then(|json| RunRecord::from_json(&json));
     // An upgraded value has no line in the file.
-    serde_json::from_value(record).map_err(|error| StoreError::OldRecord {
+    upgraded.map_err(|error| StoreError::OldRecord {
         path: path.to_path_buf(),
         major: head.format_version.major,
         minor: head.format_version.minor,
-        reason: parser_message(&error.to_string()),
+        reason: without_position(&error),
     })
 }

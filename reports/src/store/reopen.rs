@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use gpubench_record::sample::{
     CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, ROW_BYTES,
 };
-use gpubench_record::{SampleRow, TelemetryRow};
+use gpubench_record::{Json, SampleRow, TelemetryRow};
 
 use super::checksums::{CHECKSUMS_FILE, SIGNATURE_FILE};
 use super::error::StoreError;
@@ -117,7 +117,7 @@ fn write_readings(from: &Path, log: &Path) -> Result<(), StoreError> {
     let readings = read_telemetry(from)?;
     let mut text = Vec::new();
     for reading in &readings {
-        serde_json::to_writer(&mut text, reading).map_err(|_| differs(log))?;
+        text.extend(reading.to_json().map_err(|_| differs(log))?.into_bytes());
         text.push(b'\n');
     }
     replace(

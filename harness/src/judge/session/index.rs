@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use gpubench_compare::Session;
+use gpubench_record::Json;
 use gpubench_reports::store::{
     CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE,
 };
@@ -86,7 +87,7 @@ pub(super) fn load(dir: &Path, sources: &Sources) -> Option<Session> {
     if !is_valid {
         return None;
     }
-    let mut session: Session = serde_json::from_slice(rest).ok()?;
+    let mut session = Session::from_json(rest).ok()?;
     session.name = dir.display().to_string();
     Some(session)
 }
@@ -101,7 +102,7 @@ fn try_store(dir: &Path, sources: Sources, session: &Session) -> std::io::Result
     let Some(path) = path(dir) else {
         return Ok(());
     };
-    let body = serde_json::to_vec(session)?;
+    let body = session.to_json()?.into_bytes();
     let head = Head {
         format: FORMAT,
         gpubench: env!("CARGO_PKG_VERSION").to_owned(),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use gpubench_record::RunRecord;
+use gpubench_record::{Json, RunRecord};
 use gpubench_virtual_gpu::machine::BUILT_IN;
 
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -244,7 +244,7 @@ pub fn finish(mut command: Command) -> Result<Finished, Error> {
 
 /// The record in the output folder of a run.
 pub fn record(out: &Path) -> Result<RunRecord, Error> {
-    Ok(serde_json::from_slice(&std::fs::read(
+    Ok(RunRecord::from_json(&std::fs::read(
         out.join("record.json"),
     )?)?)
 }

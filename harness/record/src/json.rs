@@ -1,0 +1,71 @@
+//! JSON of the types that other packages read and write whole.
+//!
+//! serde's code for a type is generic over the format, and each package that names
+//! `serde_json::from_slice::<RunRecord>` compiles all of it again: with three formats of the input
+//! that was most of what compiling the reports took. Behind this trait it is compiled once, here.
+
+use serde_json::Result;
+
+use crate::calibration::Calibration;
+use crate::event::RunEvent;
+use crate::run::RunRecord;
+use crate::telemetry::TelemetryRow;
+use crate::user_victim::ToProgram;
+use crate::wire::{FromTenant, ToTenant};
+
+/// A type with JSON of its own. Figures read back as the bits that they were.
+pub trait Json: Sized {
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// When the bytes are no JSON, or not of this type.
+    fn from_json(json: &[u8]) -> Result<Self>;
+
+    /// The value on one line, without a line feed.
+    ///
+    /// # Errors
+    /// When a part of it has no JSON.
+    fn to_json(&self) -> Result<String>;
+}
+
+macro_rules! json {
+    ($($of:ty),+) => {
+        $(
+            impl Json for $of {
+                fn from_json(json: &[u8]) -> Result<Self> {
+                    serde_json::from_slice(json)
+                }
+
+                fn to_json(&self) -> Result<String> {
+                    serde_json::to_string(self)
+                }
+            }
+        )+
+    };
+}
+
+json!(
+    Calibration,
+    FromTenant,
+    RunEvent,
+    RunRecord,
+    TelemetryRow,
+    ToProgram,
+    ToTenant
+);
+
+/// A record as a JSON value.
+///
+/// # Errors
+/// When a part of it has no JSON.
+pub fn value(record: &RunRecord) -> Result<serde_json::Value> {
+    serde_json::from_str(&record.to_json()?)
+}
+
+/// A record as indented JSON.
+///
+/// # Errors
+/// When a part of it has no JSON.
+pub fn indented(record: &RunRecord) -> Result<String> {
+    serde_json::to_string_pretty(record)
+}
