@@ -9,7 +9,6 @@
 use crate::code::{self, Code};
 use crate::copy_shape::{Copy, Place, Side};
 use crate::fill_shape::Fill;
-use crate::operation::Action;
 use crate::process::Process;
 use crate::tables::{Piece, Tables};
 
@@ -153,16 +152,6 @@ fn join(to: &[(*mut u8, usize)], from: &[(*mut u8, usize)]) {
         }
         done_from = 0;
     }
-}
-
-/// Whether an action copies between the device and memory that the device cannot use itself: such a
-/// copy is over when its call returns.
-pub fn is_pageable(process: &Process, action: &Action) -> bool {
-    let Action::Copy(copy) = action else {
-        return false;
-    };
-    let mut places = [copy.to.place, copy.from.place].into_iter();
-    places.any(|place| matches!(place, Place::Host(address) if !is_pinned(process, address)))
 }
 
 pub(crate) fn is_pinned(process: &Process, address: u64) -> bool {

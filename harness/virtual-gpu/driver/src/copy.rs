@@ -74,8 +74,7 @@ fn to_device(
     drop(tables);
     drop(writing);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
-    let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, policy)?;
-    process.wrote_pieces(&targets, (stream.slot, seq))
+    transfer(process, stream, (OpKind::ToDevice, rate), copy, policy).map(|_| ())
 }
 
 /// Whether a large copy repeats the last one to its target, so that it can be skipped.
@@ -116,11 +115,8 @@ fn to_host(
         return Err(refuse_unwritten(address));
     }
     move_bytes(process, copy)?;
-    if let (Place::Host(address), false) = (copy.to.place, waited) {
-        let span = copy.span(&copy.to).ok_or(code::INVALID_VALUE)?;
-        let part = address as usize..(address + span) as usize;
-        process.wrote_pinned(part.clone(), (stream.slot, seq));
-        launch::rerun_copy(process, stream, seq, copy, &sources, &[], Some(part));
+    if !waited {
+        launch::rerun_copy(process, stream, seq, copy, &sources, &[]);
     }
     Ok(())
 }
@@ -153,8 +149,8 @@ fn within_device(
     // Each byte is read and written.
     let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
     let seq = device_traffic(process, stream, bytes)?;
-    launch::rerun_copy(process, stream, seq, copy, &sources, &targets, None);
-    process.wrote_pieces(&targets, (stream.slot, seq))
+    launch::rerun_copy(process, stream, seq, copy, &sources, &targets);
+    Ok(())
 }
 
 /// Copies host memory to host memory on the CPU, once the earlier work of the stream is done.

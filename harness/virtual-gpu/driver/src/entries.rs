@@ -132,8 +132,6 @@ pub struct EventEntry {
     pub opened: bool,
     /// Stream and sequence number of its last recording.
     pub recorded: Option<(u32, u64)>,
-    /// A later record that is still deferred: the stream, and its number there.
-    pub pending: Option<(u32, u64)>,
 }
 
 /// How an allocation was made, which decides how it may be freed.

@@ -52,12 +52,6 @@ pub fn run(
     drop(writing);
     charge(process, policy, process.device.machine().host.launch_ns)?;
     let seq = device_traffic(process, stream, total)?;
-    let by = (stream.slot, seq);
-    process.wrote_pieces(&pieces, by)?;
-    if pieces.is_empty() {
-        let span = fill.span().ok_or(code::INVALID_VALUE)?;
-        process.wrote_pinned(fill.pointer as usize..(fill.pointer + span) as usize, by);
-    }
     if policy == WaitPolicy::Now {
         process.device.wait_stream(stream.slot, seq)?;
     }

@@ -6,10 +6,9 @@ use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::{AllocNode, KernelNode, MemsetNode};
-use gpubench_virtual_gpu_abi::cuda::mem_ops::BatchNode;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
-use super::{EXEC, Fuzz, GRAPH, NODE, call, copying::operations, memory::pool_properties};
+use super::{EXEC, Fuzz, GRAPH, NODE, call, memory::pool_properties};
 
 pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
     let (mut made, graph) = (null_mut(), fuzz.of_kind(GRAPH));
@@ -77,27 +76,6 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
             );
         }
     }
-    fuzz.keep(made);
-}
-
-/// Memory-operation nodes.
-pub fn words(fuzz: &mut Fuzz) {
-    let (mut made, graph) = (null_mut(), fuzz.of_kind(GRAPH));
-    let after = [fuzz.of_kind(NODE)];
-    let (before, length) = (after.as_ptr(), fuzz.dice.below(2));
-    let ops = operations(fuzz);
-    let (count, flags) = (fuzz.dice.of(&[0, 1, 3]), fuzz.dice.of(&[0, 0, 0, 1]));
-    let node = BatchNode {
-        context: null_mut(),
-        count,
-        ops: ops.as_ptr(),
-        flags,
-    };
-    let (out, batch) = (&raw mut made, &raw const node);
-    call!(
-        fuzz,
-        cuGraphAddBatchMemOpNode(out, graph, before, length, batch)
-    );
     fuzz.keep(made);
 }
 

@@ -10,13 +10,13 @@ use gpubench_virtual_gpu_abi::cuda::layout::{
 };
 use gpubench_virtual_gpu_driver::handles::Handle;
 
-use super::{ARRAY, BUFFER, EVENT, Fuzz, STREAM, call, nothing, nothing_either};
+use super::{ARRAY, BUFFER, EVENT, Fuzz, STREAM, call};
 
 pub fn objects(fuzz: &mut Fuzz) {
     let kind = fuzz.dice.of(&[STREAM, EVENT, EVENT, ARRAY]);
     let (handle, stream, number) = (fuzz.of_kind(kind), fuzz.stream(), fuzz.number());
     let (mut made, flags) = (null_mut(), fuzz.flags());
-    match fuzz.dice.below(12) {
+    match fuzz.dice.below(10) {
         0 => drop(call!(
             fuzz,
             cuStreamCreateWithPriority(&raw mut made, flags, number)
@@ -32,18 +32,7 @@ pub fn objects(fuzz: &mut Fuzz) {
             call!(fuzz, cuStreamWaitEvent(stream, event, flags));
         }
         8 => drop(call!(fuzz, cuEventSynchronize(handle))),
-        9 => drop(call!(fuzz, cuEventQuery(handle))),
-        10 => drop(call!(
-            fuzz,
-            cuLaunchHostFunc(stream, Some(nothing), null_mut())
-        )),
-        _ => {
-            let callback = Some(nothing_either as _);
-            call!(
-                fuzz,
-                cuStreamAddCallback(stream, callback, null_mut(), flags)
-            );
-        }
+        _ => drop(call!(fuzz, cuEventQuery(handle))),
     }
     fuzz.keep(made);
 }

@@ -88,8 +88,7 @@ fn enter(
         .streams
         .claim(|s| !s.live)
         .ok_or(code::OUT_OF_MEMORY)?;
-    let row = &mut state.streams.rows[stream];
-    *row = Stream::renewed(row, slot as u32, Order::Legacy);
+    state.streams.rows[stream] = Stream::of(slot as u32, Order::Legacy);
     context.live = true;
     state.contexts.rows[slot] = context;
     Ok((slot as u32, stream as u32, placement::part(state, &context)))

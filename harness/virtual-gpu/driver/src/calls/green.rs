@@ -121,8 +121,7 @@ fn enter(state: &mut State, primary: u32, sms: u32, range: SmRange) -> Option<(u
         sm_share: ONE * u64::from(range.count) / u64::from(sms),
         ..state.contexts.rows[primary as usize]
     };
-    let row = &mut state.streams.rows[stream];
-    *row = Stream::renewed(row, slot as u32, Order::Legacy);
+    state.streams.rows[stream] = Stream::of(slot as u32, Order::Legacy);
     Some((slot as u32, stream as u32))
 }
 

@@ -90,7 +90,6 @@ pub fn open_event(handle: &[u8; 64]) -> Result<Handle, Code> {
         interprocess: true,
         opened: true,
         recorded: None,
-        pending: None,
     })
 }
 

@@ -45,9 +45,8 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
 pub fn free(address: usize) -> Result<(), Code> {
     let process = process()?;
     let context = process.current()?;
-    // No stream may test a word in it, and no copy into it may be repeated, after it is unmapped.
-    let waiting = !process.ready()?.deferred_queues.is_empty();
-    if waiting || launch::has_reruns(process, context.slot) {
+    // No copy into it may be repeated after it is unmapped.
+    if launch::has_reruns(process, context.slot) {
         wait_for_context(process, context.slot)?;
     }
     let mut tables = process.ready()?;

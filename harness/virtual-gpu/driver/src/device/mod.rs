@@ -6,7 +6,6 @@
 
 mod clock;
 mod wait;
-pub mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
