@@ -1,4 +1,4 @@
-//! Carries out copies. One shape describes all of them, from a few bytes to a box.
+//! Carries out copies.
 //!
 //! The bytes move when the call is made; the time passes on the model's copy engine. A program that
 //! changes a buffer during a copy of it has a race, as on hardware.
@@ -19,17 +19,16 @@ use gpubench_virtual_gpu_model::state::OpKind;
 /// and reading it fails.
 const REPEATED_COPY_BYTES: u64 = 1 << 20;
 
-/// The pieces of device memory that one side of a copy covers, gaps between rows included.
+/// The pieces of device memory that one side of a copy covers.
 fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Code> {
-    let side = if write { &copy.to } else { &copy.from };
-    let Place::Device(address) = side.place else {
+    let place = if write { copy.to } else { copy.from };
+    let Place::Device(address) = place else {
         return Ok(Vec::new());
     };
-    let span = copy.span(side).ok_or(code::INVALID_VALUE)?;
     ipc::check_opened(process, address)?;
     let tables = process.ready()?;
     tables
-        .pieces(address, span, write)
+        .pieces(address, copy.bytes, write)
         .ok_or(code::INVALID_VALUE)
 }
 
@@ -40,15 +39,15 @@ pub fn run(
     copy: &Copy,
     policy: WaitPolicy,
 ) -> Result<(), Code> {
-    if copy.total() == Some(0) {
+    if copy.bytes == 0 {
         return Ok(());
     }
-    let copy = copy.check()?;
-    match (copy.to.place, copy.from.place) {
-        (Place::Device(_), Place::Host(_)) => to_device(process, stream, &copy, policy),
-        (Place::Host(_), Place::Device(_)) => to_host(process, stream, &copy, policy),
-        (Place::Device(_), Place::Device(_)) => within_device(process, stream, &copy, policy),
-        (Place::Host(_), Place::Host(_)) => within_host(process, stream, &copy, policy),
+    copy.check()?;
+    match (copy.to, copy.from) {
+        (Place::Device(_), Place::Host(_)) => to_device(process, stream, copy, policy),
+        (Place::Host(_), Place::Device(_)) => to_host(process, stream, copy, policy),
+        (Place::Device(_), Place::Device(_)) => within_device(process, stream, copy, policy),
+        (Place::Host(_), Place::Host(_)) => within_host(process, stream, copy, policy),
     }
 }
 
@@ -79,18 +78,14 @@ fn to_device(
 
 /// Whether a large copy repeats the last one to its target, so that it can be skipped.
 fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
-    let (Place::Device(to), Place::Host(from)) = (copy.to.place, copy.from.place) else {
+    let (Place::Device(to), Place::Host(from)) = (copy.to, copy.from) else {
         return false;
     };
     let mut tables = process.tables();
-    if copy.height * copy.depth != 1 {
-        tables.copies.remove(&to);
-        return false;
-    }
-    let last = tables.copies.insert(to, (from, copy.width));
+    let last = tables.copies.insert(to, (from, copy.bytes));
     process.device.is_virtual_time()
-        && copy.width >= REPEATED_COPY_BYTES
-        && last == Some((from, copy.width))
+        && copy.bytes >= REPEATED_COPY_BYTES
+        && last == Some((from, copy.bytes))
         && targets.iter().all(|piece| !is_open(&tables, piece.start))
 }
 
@@ -147,8 +142,7 @@ fn within_device(
     drop(writing);
     charge(process, policy, process.device.machine().host.copy_ns)?;
     // Each byte is read and written.
-    let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
-    let seq = device_traffic(process, stream, bytes)?;
+    let seq = device_traffic(process, stream, 2 * copy.bytes)?;
     launch::rerun_copy(process, stream, seq, copy, &sources, &targets);
     Ok(())
 }
@@ -195,8 +189,7 @@ fn transfer(
     policy: WaitPolicy,
 ) -> Result<(u64, bool), Code> {
     let device = &process.device;
-    let bytes = copy.total().ok_or(code::INVALID_VALUE)?;
-    let pinned = [copy.to.place, copy.from.place]
+    let pinned = [copy.to, copy.from]
         .iter()
         .any(|place| matches!(place, Place::Host(address) if is_pinned(process, *address)));
     let factor = if pinned {
@@ -205,7 +198,7 @@ fn transfer(
         device.machine().pcie.pageable_factor
     };
     charge(process, policy, device.machine().host.copy_ns)?;
-    let seq = link_traffic(process, stream, (kind, gb_per_s * factor), bytes)?;
+    let seq = link_traffic(process, stream, (kind, gb_per_s * factor), copy.bytes)?;
     // A copy of pageable memory returns when its staging buffer is free again.
     let waits = policy == WaitPolicy::Now || (policy == WaitPolicy::Later && !pinned);
     if waits {

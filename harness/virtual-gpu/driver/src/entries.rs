@@ -255,11 +255,4 @@ pub struct ArrayEntry {
     /// Hidden address of its memory.
     pub address: u64,
     pub context: u32,
-    /// Elements in each dimension, 0 for those it does not have.
-    pub sides: [usize; 3],
-    /// `CUarray_format`.
-    pub format: i32,
-    pub channels: u32,
-    pub flags: u32,
-    pub element_bytes: u64,
 }

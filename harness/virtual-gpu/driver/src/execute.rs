@@ -20,8 +20,6 @@ pub fn run(
     policy: WaitPolicy,
 ) -> Result<(), Code> {
     match action {
-        // The nodes of an inner graph are steps of the outer one: here it is only a mark.
-        Action::Empty => mark(process, stream).map(|_| ()),
         Action::Kernel(kernel) => {
             let request = Request {
                 function: &kernel.function,
@@ -55,7 +53,7 @@ pub fn launch_graph(
     };
     if !entry.lanes.is_empty() {
         // The lanes wait for a mark in the stream, and so for all that the stream waits for.
-        run(process, stream, &Action::Empty, WaitPolicy::Graph)?;
+        mark(process, stream)?;
     }
     let begin = submitted(stream.slot)?;
     for lane in &entry.lanes {

@@ -30,8 +30,6 @@ pub struct Kernel {
 /// Work for a stream.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// No work: a node or mark to depend on.
-    Empty,
     Kernel(Box<Kernel>),
     Copy(Copy),
     Fill(Fill),

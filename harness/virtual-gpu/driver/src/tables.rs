@@ -195,7 +195,7 @@ impl Tables {
         let Some(entry) = allocations.get(&piece.start) else {
             return;
         };
-        if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) && fill.height == 1 {
+        if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) {
             let skipped = SkippedFill {
                 fill: *fill,
                 version: entry.version,

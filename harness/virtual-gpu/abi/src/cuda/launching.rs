@@ -75,12 +75,12 @@ unsafe fn queue(
     launches::queue(process, stream, kernel)
 }
 
-/// A kernel with its arguments, as a launch or a node wants it.
+/// A kernel with its arguments, as a launch wants it.
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter, pointing at a value of its size; else
 /// `extra` is null or the list that cuda.h describes.
-pub unsafe fn kernel(
+unsafe fn kernel(
     process: &Process,
     handle: Handle,
     shape: &Shape,

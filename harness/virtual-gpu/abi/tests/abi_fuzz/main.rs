@@ -246,7 +246,7 @@ fn random_calls_return_documented_codes() {
                 3 => objects::objects(&mut fuzz),
                 4 => objects::memory_and_functions(&mut fuzz),
                 5 => objects::launching(&mut fuzz, copy),
-                6 => graphs::nodes(&mut fuzz, copy),
+                6 => graphs::nodes(&mut fuzz),
                 _ => graphs::graphs(&mut fuzz),
             }
         }

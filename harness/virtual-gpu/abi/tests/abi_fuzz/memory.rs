@@ -48,7 +48,7 @@ pub fn memory(fuzz: &mut Fuzz) {
     let (pointer, handle, stream) = (fuzz.pointer(), fuzz.of_kind(POOL), fuzz.stream());
     let (mut word, number, flags) = ([0_u64; 8], fuzz.number(), fuzz.flags());
     let place: *mut c_void = word.as_mut_ptr().cast();
-    match fuzz.dice.below(23) {
+    match fuzz.dice.below(22) {
         0..=2 => drop(call!(fuzz, cuMemAlloc_v2(&raw mut at, bytes))),
         3 | 4 => drop(call!(fuzz, cuMemFree_v2(pointer))),
         5 => {
@@ -88,10 +88,6 @@ pub fn memory(fuzz: &mut Fuzz) {
             call!(fuzz, cuIpcCloseMemHandle(pointer));
         }
         20 => drop(call!(fuzz, cuDeviceGraphMemTrim(fuzz.dice.of(&[0, 0, 1])))),
-        21 => {
-            call!(fuzz, cuDeviceGetGraphMemAttribute(0, number, place));
-            call!(fuzz, cuDeviceSetGraphMemAttribute(0, number, place));
-        }
         _ => drop(call!(fuzz, cuDeviceSetMemPool(0, handle))),
     }
     fuzz.keep_pointer(at);

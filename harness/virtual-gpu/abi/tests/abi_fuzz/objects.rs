@@ -5,9 +5,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
-use gpubench_virtual_gpu_abi::cuda::layout::{
-    Array3dDescriptor, ArrayDescriptor, LaunchAttribute, LaunchConfig,
-};
+use gpubench_virtual_gpu_abi::cuda::layout::{ArrayDescriptor, LaunchAttribute, LaunchConfig};
 use gpubench_virtual_gpu_driver::handles::Handle;
 
 use super::{ARRAY, BUFFER, EVENT, Fuzz, STREAM, call};
@@ -52,20 +50,7 @@ pub fn memory_and_functions(fuzz: &mut Fuzz) {
             };
             call!(fuzz, cuArrayCreate_v2(&raw mut made, &raw const array));
         }
-        1 => {
-            let (width, height, depth) = (fuzz.small(), fuzz.small(), fuzz.small());
-            let (format, channels) = (fuzz.number(), 4);
-            let array = Array3dDescriptor {
-                width,
-                height,
-                depth,
-                format,
-                channels,
-                flags,
-            };
-            call!(fuzz, cuArray3DCreate_v2(&raw mut made, &raw const array));
-        }
-        2 => drop(call!(fuzz, cuArrayDestroy(handle))),
+        1 | 2 => drop(call!(fuzz, cuArrayDestroy(handle))),
         3 => drop(call!(
             fuzz,
             cuFuncGetAttribute(&raw mut value, number, handle)

@@ -18,7 +18,6 @@ mod modules;
 mod streams;
 mod without_context;
 
-use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 

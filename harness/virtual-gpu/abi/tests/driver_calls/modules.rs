@@ -147,12 +147,6 @@ fn a_lookup_depends_on_version_and_stream_flags() -> Result<(), Error> {
         ),
         (
             c"cuGraphInstantiate",
-            11_040,
-            0,
-            cuGraphInstantiate_v2 as *const () as usize,
-        ),
-        (
-            c"cuGraphInstantiate",
             13_000,
             0,
             cuGraphInstantiateWithFlags as *const () as usize,
