@@ -24,7 +24,6 @@ pub mod diagnostics;
 pub mod entries;
 pub mod event;
 pub mod execute;
-pub mod exports;
 pub mod fill;
 pub mod fill_shape;
 pub mod graph;

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint};
 use crate::code::{self, Code};
 use crate::entries::{ContextEntry, StreamEntry};
 use crate::handles::Handle;
-use crate::process::{Process, current_handle, process};
+use crate::process::{Process, current_handle};
 use crate::submit::submitted;
 use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::state::{Order, Stream, order};
@@ -107,20 +107,6 @@ pub fn finish(process: &Process, slot: u32) -> Result<(), Code> {
     device.wait_stream(slot, submitted(slot)?)?;
     device.charge(device.machine().host.stream_ns)?;
     close(process, slot)
-}
-
-/// The handle of the context that a stream belongs to.
-pub fn context_of(stream: Handle) -> Result<Handle, Code> {
-    let process = process()?;
-    let entry = process.stream(stream)?;
-    if (stream as usize) <= 2 {
-        return current_handle().ok_or(code::INVALID_CONTEXT);
-    }
-    let tables = process.ready()?;
-    tables
-        .contexts
-        .find(|context| context.slot == entry.context)
-        .ok_or(code::CONTEXT_IS_DESTROYED)
 }
 
 /// Waits for all work of a stream, and brings its results.

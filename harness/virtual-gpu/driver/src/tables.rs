@@ -48,8 +48,8 @@ pub struct Tables {
     pub addresses: Addresses,
     pub physical: Slab<PhysicalEntry>,
     pub pools: Slab<PoolEntry>,
-    /// The device's default pool and its present one.
-    pub device_pools: Option<(usize, usize)>,
+    /// The device's default pool.
+    pub default_pool: Option<usize>,
     /// What is kept for graphs.
     pub graph_pool: Option<usize>,
     pub arrays: Slab<ArrayEntry>,
@@ -95,7 +95,7 @@ impl Default for Tables {
             launches: crate::launch::state::LaunchState::default(),
             next_version: 1,
             addresses: Addresses::default(),
-            device_pools: None,
+            default_pool: None,
             graph_pool: None,
             captures: BTreeMap::new(),
             captured_events: HashMap::new(),

@@ -17,7 +17,7 @@ pub enum MigError {
     /// Not enough free slots, slices or rows.
     #[error("no room for another instance of this profile")]
     NoRoom,
-    /// A context or an exported descriptor uses it.
+    /// A context or memory without a context uses it.
     #[error("it is in use")]
     InUse,
 }
@@ -330,7 +330,8 @@ pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
 /// Destroys a GPU instance.
 ///
 /// # Errors
-/// When it does not exist, still has compute instances, or an exported descriptor holds its memory.
+/// When it does not exist, still has compute instances, or a process without a context holds its
+/// memory.
 pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError> {
     let holds = |row: &Allocation| row.live && row.instance == instance;
     let held = state.allocations.live().iter().any(holds);

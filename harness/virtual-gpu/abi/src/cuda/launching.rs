@@ -1,7 +1,6 @@
 //! Launching kernels: arguments, attributes, cooperative launches.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::Ordering;
 
 use crate::arguments::read;
 use crate::cuda::layout::LaunchConfig;
@@ -91,7 +90,6 @@ unsafe fn kernel(
     let params = gather(&function, params, extra)?;
     launch::check(process.device.machine(), &function, shape)
         .or_else(|code| process.refuse(code))?;
-    function.loaded.store(true, Ordering::Relaxed);
     Ok(Kernel {
         function,
         handle: handle as usize,

@@ -12,7 +12,6 @@ macro_rules! entries {
 
 mod array;
 mod context;
-mod context_forms;
 mod copies;
 mod device;
 mod event;
@@ -29,7 +28,6 @@ pub mod managed;
 mod memory;
 mod module;
 mod pinned;
-mod pointer;
 mod pool;
 mod stream;
 mod versions;
@@ -39,7 +37,6 @@ mod virtual_memory;
 pub mod calls {
     pub use super::array::*;
     pub use super::context::*;
-    pub use super::context_forms::*;
     pub use super::copies::*;
     pub use super::device::*;
     pub use super::event::*;
@@ -55,7 +52,6 @@ pub mod calls {
     pub use super::memory::*;
     pub use super::module::*;
     pub use super::pinned::*;
-    pub use super::pointer::*;
     pub use super::pool::*;
     pub use super::stream::*;
     pub use super::virtual_memory::*;

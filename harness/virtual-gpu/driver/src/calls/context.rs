@@ -206,8 +206,8 @@ pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
     Ok(handle)
 }
 
-/// Releases the primary context, or ends it.
-pub fn release(device: c_int, reset: bool) -> Result<(), Code> {
+/// Releases the primary context; the last release ends it.
+pub fn release(device: c_int) -> Result<(), Code> {
     if device != 0 {
         return Err(code::INVALID_DEVICE);
     }
@@ -215,11 +215,10 @@ pub fn release(device: c_int, reset: bool) -> Result<(), Code> {
     let last = {
         let mut tables = process.ready()?;
         match &mut tables.primary {
-            None if reset => return Ok(()),
             None => return Err(code::INVALID_CONTEXT),
             Some((handle, count)) => {
                 *count -= 1;
-                let gone = (*count == 0 || reset).then_some(*handle as Handle);
+                let gone = (*count == 0).then_some(*handle as Handle);
                 if gone.is_some() {
                     tables.primary = None;
                 }

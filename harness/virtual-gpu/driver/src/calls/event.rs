@@ -58,18 +58,14 @@ pub fn destroy(event: Handle) -> Result<(), Code> {
 }
 
 /// Records an event in a stream of the event's context.
-pub fn record(event: Handle, stream: Handle, flags: c_uint) -> Result<(), Code> {
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
+pub fn record(event: Handle, stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = *process.ready()?.events.get(event)?;
     let target = process.stream(stream)?;
     if entry.context != target.context {
         return Err(code::INVALID_HANDLE);
     }
-    // CU_EVENT_RECORD_EXTERNAL (cuda.h) makes a node of a record that otherwise marks a position.
-    if flags == 0 && capture::mark(process, &target, event)? {
+    if capture::mark(process, &target, event)? {
         return Ok(());
     }
     let action = Action::Record(event as usize);

@@ -17,7 +17,6 @@ pub mod managed;
 pub mod memory;
 pub mod module;
 pub mod pinned;
-pub mod pointer;
 pub mod pool;
 pub mod stream;
 pub mod virtual_memory;

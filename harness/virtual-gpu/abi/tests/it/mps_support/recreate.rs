@@ -47,7 +47,7 @@ impl Streams {
             match self {
                 Self::Plain => cuStreamCreate(place, (round % 2) as u32),
                 Self::Priority => cuStreamCreateWithPriority(place, 1, -((round % 3) as i32)),
-                Self::Green(contexts) => cuGreenCtxStreamCreate(place, contexts[round % 2], 1, 0),
+                Self::Green(greens) => stream_of(greens[round % 2], place),
             }
         })?;
         Ok(stream)
@@ -86,6 +86,21 @@ pub fn green(sms: u32) -> Result<[Handle; 2], Error> {
     Ok(greens)
 }
 
+/// Makes a stream of a green context, which becomes current.
+unsafe fn stream_of(green: Handle, stream: *mut Handle) -> i32 {
+    let mut context = null_mut();
+    // SAFETY: a live green context and a valid pointer.
+    unsafe {
+        match cuCtxFromGreenCtx(&raw mut context, green) {
+            0 => match cuCtxSetCurrent(context) {
+                0 => cuStreamCreate(stream, 1),
+                code => code,
+            },
+            code => code,
+        }
+    }
+}
+
 /// A stream for each of two tenants in one process: in green contexts with that many SMs each, or
 /// with different priorities.
 pub fn two_streams(words: &[&str]) -> Result<[Handle; 2], Error> {
@@ -100,7 +115,7 @@ pub fn two_streams(words: &[&str]) -> Result<[Handle; 2], Error> {
         // SAFETY: a valid pointer, and live contexts.
         ok(unsafe {
             match parts {
-                Some(parts) => cuGreenCtxStreamCreate(place, parts[at], 1, 0),
+                Some(parts) => stream_of(parts[at], place),
                 None => cuStreamCreateWithPriority(place, 1, at as i32 - 1),
             }
         })?;
