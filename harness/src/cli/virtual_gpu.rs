@@ -1,4 +1,4 @@
-//! `gpubench virtual-gpu`: the virtual GPU for any program of the driver API.
+//! `gpubench virtual-gpu`: the virtual GPU for programs of the driver API.
 
 mod fidelity;
 
@@ -31,7 +31,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Interrupted,
 ];
 
-/// Runs any CUDA driver-API program on a GPU simulated in software
+/// Runs a CUDA driver-API program on a GPU simulated in software
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
@@ -44,7 +44,8 @@ enum What {
     /// Run a program on a virtual GPU in wall time, and end with its exit code
     ///
     /// The program must use the CUDA driver API or NVML. Programs of the CUDA runtime do not work,
-    /// because the runtime needs an undocumented table of the driver.
+    /// because the runtime needs an undocumented table of the driver. A call that is not
+    /// implemented answers CUDA_ERROR_NOT_SUPPORTED and is named once.
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
     ]))]

@@ -32,7 +32,7 @@ impl Divided {
             mig::set_mode(state, machine, true);
             for _ in 0..halves {
                 let instance = mig::create_instance(state, machine, index, None)?;
-                mig::create_engine(state, machine, instance, slices, None)?;
+                mig::create_engine(state, machine, instance, slices)?;
             }
             Ok::<(), mig::MigError>(())
         })??;

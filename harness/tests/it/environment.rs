@@ -77,7 +77,7 @@ fn visible_devices_are_an_allotment() -> TestResult {
     let engine = device.transact(|state, _| {
         mig::set_mode(state, machine, true);
         let instance = mig::create_instance(state, machine, 0, None)?;
-        mig::create_engine(state, machine, instance, slices, None)
+        mig::create_engine(state, machine, instance, slices)
     })??;
     let instance = device
         .shared()

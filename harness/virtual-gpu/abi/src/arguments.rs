@@ -43,11 +43,6 @@ pub unsafe fn put_text(to: *mut c_char, length: usize, text: &str) -> Result<(),
     Ok(())
 }
 
-/// Copies the first bytes of a structure: older forms of it are prefixes of the newest.
-pub unsafe fn put_prefix<T: Copy>(to: *mut u8, bytes: usize, value: &T) {
-    std::ptr::copy_nonoverlapping((&raw const *value).cast(), to, bytes.min(size_of::<T>()));
-}
-
 /// A C string as Rust text; null and other encodings than UTF-8 are refused.
 pub unsafe fn text_of(text: *const c_char) -> Result<String, Code> {
     if text.is_null() {

@@ -182,7 +182,10 @@ impl Program {
             Step::Copy(to, from) => {
                 let bytes = 4 * WORDS / 2;
                 // SAFETY: within both buffers.
-                unsafe { ok(cuMemcpyDtoD_v2(self.small[to], self.small[from], bytes)) }?;
+                unsafe {
+                    let (to, from) = (self.small[to], self.small[from]);
+                    ok(cuMemcpyDtoDAsync_v2(to, from, bytes, null_mut()))
+                }?;
                 let half = model.small[from][..WORDS / 2].to_vec();
                 model.small[to][..WORDS / 2].copy_from_slice(&half);
             }

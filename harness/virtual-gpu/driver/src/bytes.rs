@@ -7,9 +7,8 @@
 )]
 
 use crate::code::{self, Code};
-use crate::copy_shape::{Copy, Place, Side};
+use crate::copy_shape::{Copy, Place};
 use crate::fill_shape::Fill;
-use crate::operation::Action;
 use crate::process::Process;
 use crate::tables::{Piece, Tables};
 
@@ -47,11 +46,11 @@ pub fn make_good(
     Ok(Some(!due.is_empty()))
 }
 
-pub(crate) fn write_row(process: &Process, fill: &Fill, at: u64, bytes: u64) -> Result<(), Code> {
-    let pieces = process.tables().pieces(at, bytes, true);
+pub(crate) fn write(process: &Process, fill: &Fill, bytes: u64) -> Result<(), Code> {
+    let pieces = process.tables().pieces(fill.pointer, bytes, true);
     let Some(pieces) = pieces else {
         // `targets` found it in pinned memory.
-        write_pattern(at as *mut u8, bytes, fill);
+        write_pattern(fill.pointer as *mut u8, bytes, fill);
         return Ok(());
     };
     for piece in pieces {
@@ -83,48 +82,28 @@ fn write_pattern(to: *mut u8, bytes: u64, fill: &Fill) {
     }
 }
 
-/// Moves the bytes of a copy, row by row.
+/// Moves the bytes of a copy.
 pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
     let tables = process.tables();
-    for slice in 0..copy.depth {
-        for row in 0..copy.height {
-            let at = |side: &Side| (slice * side.rows + row) * side.pitch;
-            let to = segments(
-                process,
-                &tables,
-                copy.to.place,
-                at(&copy.to),
-                copy.width,
-                true,
-            )?;
-            let from = segments(
-                process,
-                &tables,
-                copy.from.place,
-                at(&copy.from),
-                copy.width,
-                false,
-            )?;
-            join(&to, &from);
-        }
-    }
+    let to = segments(process, &tables, copy.to, copy.bytes, true)?;
+    let from = segments(process, &tables, copy.from, copy.bytes, false)?;
+    join(&to, &from);
     Ok(())
 }
 
-/// Host addresses and lengths of a row.
+/// Host addresses and lengths of one side of a copy.
 fn segments(
     process: &Process,
     tables: &Tables,
     place: Place,
-    at: u64,
     bytes: u64,
     write: bool,
 ) -> Result<Vec<(*mut u8, usize)>, Code> {
     match place {
-        Place::Host(address) => Ok(vec![((address + at) as *mut u8, bytes as usize)]),
+        Place::Host(address) => Ok(vec![(address as *mut u8, bytes as usize)]),
         Place::Device(address) => {
             let pieces = tables
-                .pieces(address + at, bytes, write)
+                .pieces(address, bytes, write)
                 .ok_or(code::INVALID_VALUE)?;
             let host = |piece: Piece| {
                 let pointer = process.host_address(piece.offset, piece.bytes)?;
@@ -153,16 +132,6 @@ fn join(to: &[(*mut u8, usize)], from: &[(*mut u8, usize)]) {
         }
         done_from = 0;
     }
-}
-
-/// Whether an action copies between the device and memory that the device cannot use itself: such a
-/// copy is over when its call returns.
-pub fn is_pageable(process: &Process, action: &Action) -> bool {
-    let Action::Copy(copy) = action else {
-        return false;
-    };
-    let mut places = [copy.to.place, copy.from.place].into_iter();
-    places.any(|place| matches!(place, Place::Host(address) if !is_pinned(process, address)))
 }
 
 pub(crate) fn is_pinned(process: &Process, address: u64) -> bool {

@@ -1,4 +1,4 @@
-//! Carries out copies. One shape describes all of them, from a few bytes to a box.
+//! Carries out copies.
 //!
 //! The bytes move when the call is made; the time passes on the model's copy engine. A program that
 //! changes a buffer during a copy of it has a race, as on hardware.
@@ -19,17 +19,16 @@ use gpubench_virtual_gpu_model::state::OpKind;
 /// and reading it fails.
 const REPEATED_COPY_BYTES: u64 = 1 << 20;
 
-/// The pieces of device memory that one side of a copy covers, gaps between rows included.
+/// The pieces of device memory that one side of a copy covers.
 fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Code> {
-    let side = if write { &copy.to } else { &copy.from };
-    let Place::Device(address) = side.place else {
+    let place = if write { copy.to } else { copy.from };
+    let Place::Device(address) = place else {
         return Ok(Vec::new());
     };
-    let span = copy.span(side).ok_or(code::INVALID_VALUE)?;
     ipc::check_opened(process, address)?;
     let tables = process.ready()?;
     tables
-        .pieces(address, span, write)
+        .pieces(address, copy.bytes, write)
         .ok_or(code::INVALID_VALUE)
 }
 
@@ -40,15 +39,15 @@ pub fn run(
     copy: &Copy,
     policy: WaitPolicy,
 ) -> Result<(), Code> {
-    if copy.total() == Some(0) {
+    if copy.bytes == 0 {
         return Ok(());
     }
-    let copy = copy.check()?;
-    match (copy.to.place, copy.from.place) {
-        (Place::Device(_), Place::Host(_)) => to_device(process, stream, &copy, policy),
-        (Place::Host(_), Place::Device(_)) => to_host(process, stream, &copy, policy),
-        (Place::Device(_), Place::Device(_)) => within_device(process, stream, &copy, policy),
-        (Place::Host(_), Place::Host(_)) => within_host(process, stream, &copy, policy),
+    copy.check()?;
+    match (copy.to, copy.from) {
+        (Place::Device(_), Place::Host(_)) => to_device(process, stream, copy, policy),
+        (Place::Host(_), Place::Device(_)) => to_host(process, stream, copy, policy),
+        (Place::Device(_), Place::Device(_)) => within_device(process, stream, copy, policy),
+        (Place::Host(_), Place::Host(_)) => within_host(process, stream, copy, policy),
     }
 }
 
@@ -74,24 +73,19 @@ fn to_device(
     drop(tables);
     drop(writing);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
-    let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, policy)?;
-    process.wrote_pieces(&targets, (stream.slot, seq))
+    transfer(process, stream, (OpKind::ToDevice, rate), copy, policy).map(|_| ())
 }
 
 /// Whether a large copy repeats the last one to its target, so that it can be skipped.
 fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
-    let (Place::Device(to), Place::Host(from)) = (copy.to.place, copy.from.place) else {
+    let (Place::Device(to), Place::Host(from)) = (copy.to, copy.from) else {
         return false;
     };
     let mut tables = process.tables();
-    if copy.height * copy.depth != 1 {
-        tables.copies.remove(&to);
-        return false;
-    }
-    let last = tables.copies.insert(to, (from, copy.width));
+    let last = tables.copies.insert(to, (from, copy.bytes));
     process.device.is_virtual_time()
-        && copy.width >= REPEATED_COPY_BYTES
-        && last == Some((from, copy.width))
+        && copy.bytes >= REPEATED_COPY_BYTES
+        && last == Some((from, copy.bytes))
         && targets.iter().all(|piece| !is_open(&tables, piece.start))
 }
 
@@ -116,11 +110,8 @@ fn to_host(
         return Err(refuse_unwritten(address));
     }
     move_bytes(process, copy)?;
-    if let (Place::Host(address), false) = (copy.to.place, waited) {
-        let span = copy.span(&copy.to).ok_or(code::INVALID_VALUE)?;
-        let part = address as usize..(address + span) as usize;
-        process.wrote_pinned(part.clone(), (stream.slot, seq));
-        launch::rerun_copy(process, stream, seq, copy, &sources, &[], Some(part));
+    if !waited {
+        launch::rerun_copy(process, stream, seq, copy, &sources, &[]);
     }
     Ok(())
 }
@@ -151,10 +142,9 @@ fn within_device(
     drop(writing);
     charge(process, policy, process.device.machine().host.copy_ns)?;
     // Each byte is read and written.
-    let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
-    let seq = device_traffic(process, stream, bytes)?;
-    launch::rerun_copy(process, stream, seq, copy, &sources, &targets, None);
-    process.wrote_pieces(&targets, (stream.slot, seq))
+    let seq = device_traffic(process, stream, 2 * copy.bytes)?;
+    launch::rerun_copy(process, stream, seq, copy, &sources, &targets);
+    Ok(())
 }
 
 /// Copies host memory to host memory on the CPU, once the earlier work of the stream is done.
@@ -199,8 +189,7 @@ fn transfer(
     policy: WaitPolicy,
 ) -> Result<(u64, bool), Code> {
     let device = &process.device;
-    let bytes = copy.total().ok_or(code::INVALID_VALUE)?;
-    let pinned = [copy.to.place, copy.from.place]
+    let pinned = [copy.to, copy.from]
         .iter()
         .any(|place| matches!(place, Place::Host(address) if is_pinned(process, *address)));
     let factor = if pinned {
@@ -209,7 +198,7 @@ fn transfer(
         device.machine().pcie.pageable_factor
     };
     charge(process, policy, device.machine().host.copy_ns)?;
-    let seq = link_traffic(process, stream, (kind, gb_per_s * factor), bytes)?;
+    let seq = link_traffic(process, stream, (kind, gb_per_s * factor), copy.bytes)?;
     // A copy of pageable memory returns when its staging buffer is free again.
     let waits = policy == WaitPolicy::Now || (policy == WaitPolicy::Later && !pinned);
     if waits {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crate::backing_store::HostView;
 use crate::cost::Part;
@@ -56,14 +55,10 @@ pub struct ModuleEntry {
     pub context: u32,
     /// The program, bound to the addresses of its variables.
     pub program: Arc<ptx::Program>,
-    /// Address and size of each variable.
-    pub symbols: BTreeMap<String, (u64, u64)>,
+    /// Address of each variable.
+    pub symbols: Vec<u64>,
     /// Hash of the text.
     pub hash: u64,
-    /// It belongs to a library, which alone may unload it.
-    pub of_library: bool,
-    /// Its kernels by name, and whether each is loaded.
-    pub loaded: BTreeMap<String, Arc<AtomicBool>>,
 }
 
 /// A kernel of a module.
@@ -76,12 +71,6 @@ pub struct FunctionEntry {
     pub name: String,
     /// Hash of the module's text.
     pub hash: u64,
-    /// Dynamic shared memory that the program allowed.
-    pub max_dynamic_shared: u32,
-    /// Percentage of the common store that the program wants as shared memory; -1 for none.
-    pub carve_out: i32,
-    /// Whether it is loaded, by a lookup of its name or a launch.
-    pub loaded: Arc<AtomicBool>,
 }
 
 /// A text that is loaded into each context when a kernel of it is first used there.
@@ -100,8 +89,6 @@ pub struct KernelEntry {
     /// Handle of its library.
     pub library: usize,
     pub name: String,
-    /// Dynamic shared memory that the program allowed.
-    pub max_dynamic_shared: u32,
     /// Handles of its functions by the handle of the context.
     pub functions: BTreeMap<usize, usize>,
 }
@@ -132,8 +119,6 @@ pub struct EventEntry {
     pub opened: bool,
     /// Stream and sequence number of its last recording.
     pub recorded: Option<(u32, u64)>,
-    /// A later record that is still deferred: the stream, and its number there.
-    pub pending: Option<(u32, u64)>,
 }
 
 /// How an allocation was made, which decides how it may be freed.
@@ -195,8 +180,6 @@ pub struct AllocationEntry {
 pub struct PinnedEntry {
     pub bytes: usize,
     pub context: u32,
-    /// Flags it was allocated or registered with.
-    pub flags: u32,
     /// The program's own memory, which it registered.
     pub registered: bool,
 }
@@ -213,12 +196,6 @@ pub struct PhysicalEntry {
     pub holders: u32,
     /// How many of those are handles.
     pub handles: u32,
-    /// It may be exported as a file descriptor.
-    pub exportable: bool,
-    /// Number of the allocation, by which other processes find it.
-    pub number: u64,
-    /// It came from another process, which may have ended; handles and maps keep it.
-    pub imported: bool,
 }
 
 /// Free memory that a pool holds.
@@ -257,11 +234,4 @@ pub struct ArrayEntry {
     /// Hidden address of its memory.
     pub address: u64,
     pub context: u32,
-    /// Elements in each dimension, 0 for those it does not have.
-    pub sides: [usize; 3],
-    /// `CUarray_format`.
-    pub format: i32,
-    pub channels: u32,
-    pub flags: u32,
-    pub element_bytes: u64,
 }

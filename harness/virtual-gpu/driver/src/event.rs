@@ -20,9 +20,6 @@ pub fn last_recorded(process: &Process, event: &EventEntry) -> Result<Option<(u3
 
 /// Whether the event's last recording has completed.
 pub fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
-    if event.pending.is_some() {
-        return Ok(false);
-    }
     let Some((stream, seq)) = last_recorded(process, event)? else {
         return Ok(true);
     };
@@ -70,15 +67,6 @@ pub fn record(
         ipc::set_event_recorded(process, entry.index, Some((stream.slot, seq)))?;
     }
     Ok(())
-}
-
-/// Notes that a deferred record has been carried out; a later one stays pending.
-pub fn settle(process: &Process, event: Handle, held: (u32, u64)) {
-    if let Ok(entry) = process.tables().events.get_mut(event)
-        && entry.pending == Some(held)
-    {
-        entry.pending = None;
-    }
 }
 
 /// Makes a stream wait for an event.

@@ -10,7 +10,7 @@ use crate::launch::{self, Request};
 use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 use crate::submit::{mark, submitted, wait_for};
-use crate::{copy, event, fill, host_call, pool, stream, stream_memory_ops};
+use crate::{copy, event, fill, pool};
 
 /// Carries out an action in a stream.
 pub fn run(
@@ -20,8 +20,6 @@ pub fn run(
     policy: WaitPolicy,
 ) -> Result<(), Code> {
     match action {
-        // The nodes of an inner graph are steps of the outer one: here it is only a mark.
-        Action::Empty => mark(process, stream).map(|_| ()),
         Action::Kernel(kernel) => {
             let request = Request {
                 function: &kernel.function,
@@ -33,17 +31,10 @@ pub fn run(
         }
         Action::Copy(copy) => copy::run(process, stream, copy, policy),
         Action::Fill(fill) => fill::run(process, stream, fill, policy),
-        Action::Host(call) => host_call::run(process, stream, call),
-        Action::Callback(call) => host_call::call_back(process, stream, call),
         Action::Record(event) => event::record(process, stream, *event, policy),
         Action::Wait(event) => event::wait(process, stream, *event, policy),
         Action::Allocate(reserved) => memory::place_reserved(process, stream, *reserved),
         Action::Free(address) => pool::free(process, stream, *address, policy),
-        Action::Batch(ops) => stream_memory_ops::run_batch(process, stream, ops),
-        Action::Write(word) => stream_memory_ops::write(process, stream, word, policy),
-        Action::Await(word) => stream_memory_ops::follow(process, stream, word, policy),
-        Action::Launch(graph) => launch_graph(process, graph, stream),
-        Action::Close => stream::finish(process, stream.slot),
     }
 }
 
@@ -62,7 +53,7 @@ pub fn launch_graph(
     };
     if !entry.lanes.is_empty() {
         // The lanes wait for a mark in the stream, and so for all that the stream waits for.
-        run(process, stream, &Action::Empty, WaitPolicy::Graph)?;
+        mark(process, stream)?;
     }
     let begin = submitted(stream.slot)?;
     for lane in &entry.lanes {
@@ -78,7 +69,6 @@ pub fn launch_graph(
             }
         }
         run(process, &own, &step.action, WaitPolicy::Graph)?;
-        stream_memory_ops::notice(process, Some(own.slot))?;
         done.push(submitted(own.slot)?);
     }
     for lane in &entry.lanes {

@@ -1,6 +1,6 @@
 //! Carries out fills: the device writes one value repeatedly.
 
-use crate::bytes::write_row;
+use crate::bytes::write;
 use crate::code::{self, Code};
 use crate::entries::StreamEntry;
 use crate::fill_shape::Fill;
@@ -21,25 +21,19 @@ pub fn run(
     fill: &Fill,
     policy: WaitPolicy,
 ) -> Result<(), Code> {
-    if fill.width == 0 || fill.height == 0 {
+    if fill.count == 0 {
         return Ok(());
     }
-    fill.check()?;
-    let row_bytes = fill.row_bytes().ok_or(code::INVALID_VALUE)?;
-    let total = row_bytes
-        .checked_mul(fill.height)
-        .ok_or(code::INVALID_VALUE)?;
+    let bytes = fill.bytes()?;
     ipc::check_opened(process, fill.pointer)?;
-    let (pieces, open) = targets(process, fill)?;
+    let (pieces, open) = targets(process, fill.pointer, bytes)?;
     for piece in &pieces {
         launch::finish_reruns_into(process, piece.start)?;
     }
-    let skipped = process.device.is_virtual_time() && total > LARGE_FILL_BYTES && !open;
+    let skipped = process.device.is_virtual_time() && bytes > LARGE_FILL_BYTES && !open;
     let writing = launch::WriteGuard::begin(process);
     if !skipped {
-        for index in 0..fill.height {
-            write_row(process, fill, fill.pointer + index * fill.pitch, row_bytes)?;
-        }
+        write(process, fill, bytes)?;
     }
     let mut tables = process.tables();
     for piece in &pieces {
@@ -51,13 +45,7 @@ pub fn run(
     drop(tables);
     drop(writing);
     charge(process, policy, process.device.machine().host.launch_ns)?;
-    let seq = device_traffic(process, stream, total)?;
-    let by = (stream.slot, seq);
-    process.wrote_pieces(&pieces, by)?;
-    if pieces.is_empty() {
-        let span = fill.span().ok_or(code::INVALID_VALUE)?;
-        process.wrote_pinned(fill.pointer as usize..(fill.pointer + span) as usize, by);
-    }
+    let seq = device_traffic(process, stream, bytes)?;
     if policy == WaitPolicy::Now {
         process.device.wait_stream(stream.slot, seq)?;
     }
@@ -65,16 +53,15 @@ pub fn run(
 }
 
 /// The pieces that a fill covers, and whether other processes or the host can read them.
-fn targets(process: &Process, fill: &Fill) -> Result<(Vec<Piece>, bool), Code> {
-    let span = fill.span().ok_or(code::INVALID_VALUE)?;
+fn targets(process: &Process, pointer: u64, bytes: u64) -> Result<(Vec<Piece>, bool), Code> {
     let tables = process.ready()?;
-    if let Some(pieces) = tables.pieces(fill.pointer, span, true) {
+    if let Some(pieces) = tables.pieces(pointer, bytes, true) {
         let is_open = |piece: &Piece| tables.allocations.get(&piece.start).is_none_or(|a| a.open);
         let open = pieces.iter().any(is_open);
         return Ok((pieces, open));
     }
     // Pinned host memory is the device's, too.
-    let pinned = pinned::covering(&tables, fill.pointer as usize, span as usize);
+    let pinned = pinned::covering(&tables, pointer as usize, bytes as usize);
     pinned
         .map(|_| (Vec::new(), true))
         .ok_or(code::INVALID_VALUE)

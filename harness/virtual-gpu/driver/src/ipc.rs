@@ -2,21 +2,14 @@
 //!
 //! A handle names the owner of the memory and its offset in device memory. The owner of memory that
 //! `cuIpcOpenMemHandle` opened is checked at every use: when it has freed the memory or has ended,
-//! a copy is refused and a kernel faults. Imported physical memory stays as long as a process holds
-//! it (`cuMemImportFromShareableHandle`) or a descriptor of it is open (`exports`).
-#![expect(
-    unsafe_code,
-    reason = "memory of the device and of the program is reached by raw pointers"
-)]
+//! a copy is refused and a kernel faults.
 
-use std::ffi::c_int;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use crate::code::{self, Code};
-use crate::entries::{Origin, Owner, PhysicalEntry};
-use crate::exports;
+use crate::entries::{Origin, Owner};
 use crate::process::Process;
 use crate::virtual_memory::GRANULARITY;
 use gpubench_virtual_gpu_model::memory;
@@ -26,8 +19,6 @@ use gpubench_virtual_gpu_model::memory;
 pub enum Kind {
     Memory = 1,
     Event = 2,
-    /// Physical memory without an address.
-    Physical = 3,
 }
 
 const MAGIC: u64 = 0x4750_4256_4950_4331;
@@ -50,7 +41,7 @@ impl Ticket {
         let slot = process.device.process()?;
         let number = match kind {
             Kind::Event => Some(0),
-            Kind::Memory | Kind::Physical => number_of(process, slot, place)?,
+            Kind::Memory => number_of(process, slot, place)?,
         };
         let owner = Owner {
             process: slot,
@@ -144,69 +135,6 @@ pub fn open(process: &Process, context: u32, ticket: &Ticket) -> Result<u64, Cod
         entry.owner = owner;
     }
     Ok(address)
-}
-
-/// Makes physical memory known here that was exported elsewhere, or here.
-pub fn import(process: &Process, context: u32, ticket: &Ticket) -> Result<usize, Code> {
-    process.device.catch_up()?;
-    if ticket.owner.pid == std::process::id() {
-        let mut tables = process.ready()?;
-        let same = |entry: &PhysicalEntry| entry.number == ticket.owner.number;
-        // Where only the descriptor holds it by now, it comes back like another process's.
-        if let Some(handle) = tables.physical.find(same) {
-            let entry = tables.physical.get_mut(handle)?;
-            entry.handles += 1;
-            entry.holders += 1;
-            return Ok(handle as usize);
-        }
-    }
-    drop(process.ready()?);
-    let (slot, number, bytes) = (process.device.process()?, ticket.owner.number, ticket.bytes);
-    let held = process
-        .device
-        .transact(|state, _| memory::borrow(state, slot, context, number, bytes))?;
-    let held = held.ok_or(code::INVALID_VALUE)?;
-    let made = process.ready()?.physical.insert(PhysicalEntry {
-        offset: held.offset,
-        bytes,
-        context,
-        holders: 1,
-        handles: 1,
-        exportable: true,
-        number,
-        imported: true,
-    })?;
-    Ok(made as usize)
-}
-
-/// A file that holds a ticket and, while it is open anywhere, the memory: what goes from process to
-/// process.
-pub fn export(process: &Process, ticket: &Ticket) -> Result<File, Code> {
-    let (device, number) = (&process.device, ticket.owner.number);
-    let made = exports::make(device.dir(), number, &ticket.pack());
-    let (export, file) = made.map_err(|error| {
-        crate::diagnostics::say(&format!("export of device memory: {error}"));
-        code::OPERATING_SYSTEM
-    })?;
-    let bytes = ticket.bytes;
-    if device.transact(|state, _| memory::hold_export(state, export, bytes))? {
-        return Ok(file);
-    }
-    drop(file);
-    exports::remove(device.dir(), export)?;
-    Err(code::OUT_OF_MEMORY)
-}
-
-/// The contents of such a file. The caller keeps the descriptor.
-pub fn read_ticket(descriptor: c_int) -> Result<[u8; 64], Code> {
-    let mut out = [0_u8; 64];
-    // SAFETY: reads at most as many bytes as `out` has; a bad descriptor is an error like another.
-    let bytes_read = unsafe { libc::pread(descriptor, out.as_mut_ptr().cast(), out.len(), 0) };
-    if bytes_read == out.len() as isize {
-        Ok(out)
-    } else {
-        Err(code::INVALID_VALUE)
-    }
 }
 
 /// Number of the process's own allocation at a place in device memory.

@@ -1,14 +1,13 @@
-//! Submitting work to a stream: captured into a graph, deferred, or carried out.
+//! Submitting work to a stream: captured into a graph, or carried out.
 
 use crate::code::Code;
-use crate::deferred_queue;
 use crate::entries::StreamEntry;
+use crate::execute::run;
 use crate::graph::capture;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 
-/// Carries out an action in a stream, defers it, or adds it to the graph that the stream is
-/// captured into.
+/// Carries out an action in a stream, or adds it to the graph that the stream is captured into.
 pub fn perform(
     process: &Process,
     stream: &StreamEntry,
@@ -17,6 +16,6 @@ pub fn perform(
 ) -> Result<(), Code> {
     match capture::recorded(process, stream, action, policy)? {
         None => Ok(()),
-        Some(action) => deferred_queue::pass(process, stream, action, policy),
+        Some(action) => run(process, stream, &action, policy),
     }
 }

@@ -17,19 +17,19 @@ use crate::stream;
 use crate::submit::{charge, mark};
 use gpubench_virtual_gpu_model::memory;
 
-/// The default pool of a device and its present one.
-pub fn pools_of(device: c_int) -> Result<(usize, usize), Code> {
+/// The default pool of a device.
+pub fn default_of(device: c_int) -> Result<usize, Code> {
     let mut tables = process()?.ready()?;
     if device != 0 {
         return Err(code::INVALID_DEVICE);
     }
-    device_pools(&mut tables)
+    default_pool(&mut tables)
 }
 
-/// The device's default pool and its present one.
-pub fn device_pools(tables: &mut Tables) -> Result<(usize, usize), Code> {
-    if let Some(pools) = tables.device_pools {
-        return Ok(pools);
+/// The device's default pool, made at first use.
+pub fn default_pool(tables: &mut Tables) -> Result<usize, Code> {
+    if let Some(pool) = tables.default_pool {
+        return Ok(pool);
     }
     let default = PoolEntry {
         is_default: true,
@@ -37,8 +37,8 @@ pub fn device_pools(tables: &mut Tables) -> Result<(usize, usize), Code> {
         ..PoolEntry::default()
     };
     let handle = tables.pools.insert(default)? as usize;
-    tables.device_pools = Some((handle, handle));
-    Ok((handle, handle))
+    tables.default_pool = Some(handle);
+    Ok(handle)
 }
 
 /// An address for memory that comes when a graph runs.

@@ -12,9 +12,7 @@ use crate::entries::ContextPlacement;
 pub use crate::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
 use crate::handles::Handle;
 use crate::launch::cache::costs::CostCache;
-use crate::pinned;
 use crate::session;
-use crate::tables::Piece;
 pub use crate::tables::Tables;
 use gpubench_virtual_gpu_model::machine::HostCosts;
 
@@ -173,30 +171,6 @@ impl Process {
             Ok(())
         } else {
             Err(Code(sticky))
-        }
-    }
-
-    /// Notes that operation `by` (stream and sequence number) writes to pieces of device memory.
-    pub fn wrote_pieces(&self, pieces: &[Piece], by: (u32, u64)) -> Result<(), Code> {
-        let mut tables = self.tables();
-        for piece in pieces {
-            let Some(entry) = tables.allocations.get(&piece.start) else {
-                continue;
-            };
-            let base = self.host_address(entry.offset, entry.bytes)? as usize;
-            let first = base + (piece.offset - entry.offset) as usize;
-            let part = first..first + piece.bytes as usize;
-            tables.last_writers.note(base, part, by);
-        }
-        Ok(())
-    }
-
-    /// Notes that an operation writes to a part of pinned host memory; of other host memory, which
-    /// the device does not see, nothing is noted.
-    pub fn wrote_pinned(&self, part: std::ops::Range<usize>, by: (u32, u64)) {
-        let mut tables = self.tables();
-        if let Some((base, _)) = pinned::covering(&tables, part.start, part.len()) {
-            tables.last_writers.note(base, part, by);
         }
     }
 

@@ -26,7 +26,7 @@ use gpubench_virtual_gpu_model::state::{
 };
 
 /// First word of a state file; changes with the layout.
-const MAGIC: u64 = 0x4750_4256_4750_5505;
+const MAGIC: u64 = 0x4750_4256_4750_5506;
 
 /// Layout of the file. All of it is plain data: any bit pattern that this code wrote is valid.
 #[repr(C)]
@@ -37,8 +37,6 @@ struct Layout {
     active: AtomicU32,
     /// Incremented by every change in wall time, so that waiters check again.
     change: AtomicU32,
-    /// Not 0 while a stream may be waiting for a word.
-    words_wanted: AtomicU32,
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     states: [UnsafeCell<State>; 2],
     /// One futex word for each participant; see [`Shared::sleep`].
@@ -247,18 +245,6 @@ impl Shared {
     /// Sleeps until the participant's word is no longer `old`, or `limit` has passed.
     pub fn sleep(&self, participant: usize, old: u32, limit: Duration) {
         futex_wait(&self.layout().words[participant], old, limit);
-    }
-
-    /// Whether a stream may wait for a word in memory.
-    pub fn words_wanted(&self) -> bool {
-        self.layout().words_wanted.load(Ordering::Acquire) != 0
-    }
-
-    /// Sets whether a stream may wait for a word in memory. Only under the lock, which also guards
-    /// the table of waits.
-    pub fn set_words_wanted(&self, wanted: bool) {
-        let word = &self.layout().words_wanted;
-        word.store(u32::from(wanted), Ordering::Release);
     }
 
     /// Wall time: the present change count.

@@ -74,7 +74,7 @@ pub fn describe(state: &State) -> String {
             )),
             ParticipantStatus::Waiting => parts.push(format!(
                 "participant {id} waits for {} (process {pid}, thread {} {:?})",
-                awaited(state, participant),
+                awaited(participant),
                 participant.tid,
                 thread_name(pid, participant.tid)
             )),
@@ -88,7 +88,7 @@ pub fn describe(state: &State) -> String {
 }
 
 /// The event that a participant waits for.
-fn awaited(state: &State, participant: &Participant) -> String {
+fn awaited(participant: &Participant) -> String {
     let target = participant.target;
     match participant.condition {
         Condition::Time => format!("{} ns", participant.ready_ns),
@@ -96,15 +96,6 @@ fn awaited(state: &State, participant: &Participant) -> String {
         Condition::Context => format!("all streams of context {target}"),
         Condition::Room => format!("room in stream {target}"),
         Condition::Unpark => "an unpark".to_owned(),
-        Condition::Held => format!("what stream {target} holds back"),
-        Condition::Word => {
-            let wait = &state.stream_waits.rows[target as usize];
-            let what = wait.test.describe();
-            format!(
-                "the word at {:#x} {what}, for stream {}",
-                wait.host, wait.stream
-            )
-        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_uint};
 use crate::code::{self, Code};
 use crate::entries::{ContextEntry, StreamEntry};
 use crate::handles::Handle;
-use crate::process::{Process, current_handle, process};
-use crate::submit::{mark, submitted};
+use crate::process::{Process, current_handle};
+use crate::submit::submitted;
 use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::state::{Order, Stream, order};
 
@@ -49,13 +49,6 @@ pub fn default_stream_of_thread(
     Ok(entry)
 }
 
-/// Waits until the device has reached this position of the stream, and brings the results so far.
-pub fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
-    let seq = mark(process, stream)?;
-    process.device.wait_stream(stream.slot, seq)?;
-    crate::launch::finish_reruns(process, stream.context)
-}
-
 /// The greatest priority; lower numbers go first.
 pub const GREATEST_PRIORITY: c_int = -5;
 
@@ -83,9 +76,10 @@ pub fn open(
             0 => Order::Blocking,
             _ => Order::Free,
         };
-        let row = &mut state.streams.rows[slot];
-        *row = Stream::renewed(row, context.placement.context, order);
-        row.priority = priority;
+        state.streams.rows[slot] = Stream {
+            priority,
+            ..Stream::of(context.placement.context, order)
+        };
         Some(slot as u32)
     })?;
     let slot = slot.ok_or(code::OUT_OF_MEMORY)?;
@@ -115,20 +109,6 @@ pub fn finish(process: &Process, slot: u32) -> Result<(), Code> {
     close(process, slot)
 }
 
-/// The handle of the context that a stream belongs to.
-pub fn context_of(stream: Handle) -> Result<Handle, Code> {
-    let process = process()?;
-    let entry = process.stream(stream)?;
-    if (stream as usize) <= 2 {
-        return current_handle().ok_or(code::INVALID_CONTEXT);
-    }
-    let tables = process.ready()?;
-    tables
-        .contexts
-        .find(|context| context.slot == entry.context)
-        .ok_or(code::CONTEXT_IS_DESTROYED)
-}
-
 /// Waits for all work of a stream, and brings its results.
 pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     wait_until_idle(process, stream.slot)?;
@@ -137,19 +117,9 @@ pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code>
 
 /// Waits for the work of a stream, and of the streams that the legacy stream synchronizes with.
 pub fn wait_until_idle(process: &Process, slot: u32) -> Result<(), Code> {
-    let covered = || {
-        let shared = process.device.shared();
-        shared.read(|state| {
-            let slots = order::covered(state, slot as usize);
-            let given =
-                |(slot, seq): (u32, u64)| (slot, seq, state.streams.rows[slot as usize].given);
-            slots.into_iter().map(given).collect::<Vec<_>>()
-        })
-    };
-    for (slot, _, given) in covered()? {
-        process.device.wait_held(slot, given)?;
-    }
-    for (slot, seq, _) in covered()? {
+    let shared = process.device.shared();
+    let covered = shared.read(|state| order::covered(state, slot as usize))?;
+    for (slot, seq) in covered {
         process.device.wait_stream(slot, seq)?;
     }
     Ok(())

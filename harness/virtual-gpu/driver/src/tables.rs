@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::thread::ThreadId;
 
 use crate::addresses::Addresses;
-use crate::deferred::DeferredQueue;
 use crate::entries::{
     AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, GreenEntry, KernelEntry,
     LibraryEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, SmRange, StreamEntry,
@@ -12,7 +11,6 @@ use crate::entries::{
 use crate::fill_shape::Fill;
 use crate::graph::entries::{Capture, ExecEntry, GraphEntry, NodeEntry};
 use crate::handles::{Handle, Slab};
-use crate::last_writers::LastWriters;
 
 /// Everything behind handles.
 #[derive(Debug)]
@@ -50,8 +48,8 @@ pub struct Tables {
     pub addresses: Addresses,
     pub physical: Slab<PhysicalEntry>,
     pub pools: Slab<PoolEntry>,
-    /// The device's default pool and its present one.
-    pub device_pools: Option<(usize, usize)>,
+    /// The device's default pool.
+    pub default_pool: Option<usize>,
     /// What is kept for graphs.
     pub graph_pool: Option<usize>,
     pub arrays: Slab<ArrayEntry>,
@@ -64,10 +62,6 @@ pub struct Tables {
     pub captures: BTreeMap<u32, Capture>,
     /// Events recorded during a capture: the capture's number and the nodes they stand for.
     pub captured_events: HashMap<usize, (u64, Vec<usize>)>,
-    /// What streams hold back, by slot.
-    pub deferred_queues: BTreeMap<u32, DeferredQueue>,
-    /// Which operations wrote what last.
-    pub last_writers: LastWriters,
     /// Next number of a capture or of an object that is numbered.
     pub next_number: u64,
 }
@@ -101,12 +95,10 @@ impl Default for Tables {
             launches: crate::launch::state::LaunchState::default(),
             next_version: 1,
             addresses: Addresses::default(),
-            device_pools: None,
+            default_pool: None,
             graph_pool: None,
             captures: BTreeMap::new(),
             captured_events: HashMap::new(),
-            deferred_queues: BTreeMap::new(),
-            last_writers: LastWriters::default(),
             next_number: 1,
         }
     }
@@ -203,7 +195,7 @@ impl Tables {
         let Some(entry) = allocations.get(&piece.start) else {
             return;
         };
-        if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) && fill.height == 1 {
+        if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) {
             let skipped = SkippedFill {
                 fill: *fill,
                 version: entry.version,
@@ -239,15 +231,6 @@ impl Tables {
         self.functions.remove_where(|f| f.context == slot);
         self.arrays.remove_where(|a| a.context == slot);
         self.execs.remove_where(|e| e.context == slot);
-        // Streams that wrote may have ended; what they wrote stays.
-        self.last_writers.clear();
-        self.deferred_queues.retain(|_, queue| {
-            let stays = queue.stream.context != slot;
-            if !stays {
-                queue.give_up();
-            }
-            stays
-        });
         let gone = self.streams.remove_where(|s| s.context == slot);
         for stream in gone {
             self.captures.remove(&stream.slot);

@@ -64,9 +64,6 @@ pub fn drop_context(state: &mut State, context: u32) {
             }
         }
     }
-    for stream_wait in state.stream_waits.live_mut() {
-        stream_wait.live &= state.streams.rows[stream_wait.stream as usize].live;
-    }
     memory::end_where(state, |a| a.context == context);
     // The count of recorded spans continues, so that a later owner of the slot can tell its own
     // spans from older ones.

@@ -18,9 +18,6 @@ use without_context::without_context;
 /// whenever enough memory is free.
 pub const SPANS: u64 = 4;
 
-/// One export: number of the allocation, and index of the export, from 1.
-pub type Export = (u64, u32);
-
 /// Allocations of at least this size share no large page.
 const LARGE: u64 = 1 << 20;
 /// The GPU's large page.
@@ -38,7 +35,7 @@ pub const fn taken(bytes: u64) -> u64 {
 /// Bytes of the device that these allocations use; a shared page counts once.
 fn held<'a>(allocations: impl Iterator<Item = &'a Allocation>) -> u64 {
     let (mut large, mut shared) = (0, Vec::new());
-    for allocation in allocations.filter(|a| a.live && a.taken > 0) {
+    for allocation in allocations.filter(|a| a.live) {
         if is_small(allocation.taken) {
             shared.push(allocation.offset / PAGE);
         } else {
@@ -217,8 +214,6 @@ fn enter(
         bytes,
         taken,
         number: state.allocations_made + 1,
-        borrowed: false,
-        export: 0,
     };
     state.allocations_made += 1;
     state.allocations.rows[slot] = allocation;
@@ -239,43 +234,6 @@ pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocatio
     Some(released)
 }
 
-/// Lets a context hold memory of another allocation: it stays allocated until the last holder
-/// releases it. `None` when it no longer exists or the table is full.
-pub fn borrow(
-    state: &mut State,
-    process: u32,
-    context: u32,
-    number: u64,
-    bytes: u64,
-) -> Option<Allocation> {
-    let mut rows = state.allocations.live().iter();
-    let found = *rows.find(|a| a.live && a.number == number && a.bytes >= bytes)?;
-    let slot = state.allocations.claim(|a| !a.live)?;
-    let held = Allocation {
-        context,
-        process,
-        taken: 0,
-        borrowed: true,
-        export: 0,
-        ..found
-    };
-    state.allocations.rows[slot] = held;
-    state.allocations.touch();
-    Some(held)
-}
-
-/// Lets an exported descriptor hold memory of an allocation, whether or not that one is freed.
-/// False when it no longer exists or the table is full.
-pub fn hold_export(state: &mut State, (number, export): Export, bytes: u64) -> bool {
-    let held = borrow(state, NONE, NONE, number, bytes).is_some();
-    let mut rows = state.allocations.live_mut().iter_mut();
-    let row = rows.find(|a| a.live && a.number == number && a.process == NONE && a.export == 0);
-    row.is_some_and(|row| {
-        row.export = export;
-        held
-    })
-}
-
 /// Frees every allocation that matches.
 pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
     for at in 0..state.allocations.live().len() {
@@ -286,23 +244,15 @@ pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
     }
 }
 
-/// Frees one allocation. A remaining holder of its memory becomes the owner, a context before a
-/// descriptor.
+/// Frees one allocation.
 fn end(state: &mut State, at: usize) {
-    let gone = state.allocations.rows[at];
     state.allocations.rows[at].live = false;
-    let rows = state.allocations.live_mut().iter_mut();
-    let holders = rows.filter(|a| a.live && a.borrowed && a.number == gone.number);
-    let heir = holders.min_by_key(|a| a.export);
-    if let Some(heir) = heir.filter(|_| !gone.borrowed) {
-        (heir.taken, heir.borrowed) = (gone.taken, false);
-    }
     state.allocations.touch();
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{allocate, borrow, end_where, free_bytes, process_bytes, release};
+    use super::{allocate, end_where, free_bytes, process_bytes, release};
     use crate::state::{Allocation, State, WHOLE};
 
     #[test]
@@ -413,39 +363,6 @@ mod tests {
         assert!(pieces.iter().skip(1).step_by(2).all(apart), "{across:?}");
         assert!(free_bytes(&state, WHOLE) < tenth);
         assert!(allocate(&mut state, 2, 2, tenth).is_none(), "all is taken");
-        Ok(())
-    }
-
-    #[test]
-    fn held_memory_is_freed_with_its_last_holder() -> Result<(), Box<dyn std::error::Error>> {
-        let mut state = State::new(0, 0);
-        state.instances.rows[0].memory_bytes = 1 << 30;
-        let all = free_bytes(&state, WHOLE);
-        let made = allocate(&mut state, 0, 0, 4 << 20).ok_or("fits")?;
-        let taken = all - free_bytes(&state, WHOLE);
-        for holder in [1, 2] {
-            borrow(&mut state, holder, holder, made.number, made.bytes).ok_or("is there")?;
-        }
-        assert_eq!(
-            all - free_bytes(&state, WHOLE),
-            taken,
-            "holding uses no memory"
-        );
-        assert_eq!(process_bytes(&state, 1), 0);
-        release(&mut state, 0, made.offset).ok_or("its own")?;
-        assert_eq!(all - free_bytes(&state, WHOLE), taken, "it stays");
-        assert_eq!(process_bytes(&state, 1), taken, "and is the next holder's");
-        let other = allocate(&mut state, 0, 0, 4 << 20).ok_or("fits")?;
-        assert_ne!(other.offset, made.offset, "the range is not reused");
-        end_where(&mut state, |a| a.process == 1);
-        end_where(&mut state, |a| a.process == 0);
-        assert_eq!(process_bytes(&state, 2), taken);
-        end_where(&mut state, |a| a.process == 2);
-        assert_eq!(free_bytes(&state, WHOLE), all);
-        assert!(
-            borrow(&mut state, 1, 1, made.number, made.bytes).is_none(),
-            "gone"
-        );
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ pub enum MigError {
     /// Not enough free slots, slices or rows.
     #[error("no room for another instance of this profile")]
     NoRoom,
-    /// A context or an exported descriptor uses it.
+    /// A context or memory without a context uses it.
     #[error("it is in use")]
     InUse,
 }
@@ -208,50 +208,15 @@ const fn aligned(offset: u64) -> u64 {
     offset / PAGE * PAGE
 }
 
-/// How many more instances of a profile have room now.
-#[must_use]
-pub fn capacity(state: &State, mig: &Mig, profile: &Profile) -> u32 {
-    let (mut used, mut same) = (0, 0);
-    for (_, row) in instances(state) {
-        let other = &mig.profile[row.profile as usize];
-        used += other.slices;
-        same += u32::from(other.id == profile.id);
-    }
-    let starts = non_overlapping(&free_starts(state, mig, profile), profile.memory_slots);
-    let slices = mig.slices.saturating_sub(used) / profile.slices;
-    starts.min(slices).min(profile.max.saturating_sub(same))
-}
-
-/// How many of these starts can be used when each needs `size` slots, first come first placed.
-fn non_overlapping(starts: &[u32], size: u32) -> u32 {
-    let mut end = 0;
-    let mut count = 0;
-    for &start in starts {
-        if start >= end {
-            end = start + size;
-            count += 1;
-        }
-    }
-    count
-}
-
-/// Where a compute instance with that many slices can start now in a GPU instance of `all` slices.
-#[must_use]
-pub fn free_slices(state: &State, instance: u32, slices: u32, all: u32) -> Vec<u32> {
+/// The first slice at which a compute instance with that many slices can start now in a GPU
+/// instance of `all` slices.
+fn first_free_slice(state: &State, instance: u32, slices: u32, all: u32) -> Option<u32> {
     let clear = |start: &u32| {
         engines(state, instance).all(|(_, row)| {
             start + slices <= row.slice_start || row.slice_start + row.profile <= *start
         })
     };
-    (0..(all + 1).saturating_sub(slices))
-        .filter(clear)
-        .collect()
-}
-
-/// How many more compute instances with that many slices have room now.
-#[must_use]
-pub fn engine_capacity(state: &State, instance: u32, slices: u32, all: u32) -> u32 {
-    non_overlapping(&free_slices(state, instance, slices, all), slices)
+    (0..=all - slices).find(clear)
 }
 
 /// SMs of a compute instance with that many slices, in a GPU instance with `all` slices and
@@ -261,31 +226,25 @@ pub fn engine_sms(sm_count: u32, slices: u32, all: u32) -> u32 {
     (sm_count * slices / all).max(1)
 }
 
-/// Creates a compute instance of `slices` slices, at `start` or at the first free slice.
+/// Creates a compute instance of `slices` slices, at the first free slice.
 ///
 /// # Errors
-/// When the instance or start does not exist, or too few slices are free.
+/// When the instance does not exist, or too few slices are free.
 pub fn create_engine(
     state: &mut State,
     machine: &Machine,
     instance: u32,
     slices: u32,
-    start: Option<u32>,
 ) -> Result<u32, MigError> {
     let mig = machine.mig.as_ref().filter(|_| state.mig.current);
     let mig = mig.ok_or(MigError::Off)?;
     let part = state.instances.rows.get(instance as usize);
     let part = *part.filter(|part| part.live).ok_or(MigError::Unknown)?;
     let all = mig.profile[part.profile as usize].slices;
-    if slices == 0 || slices > all || start.is_some_and(|start| start > all - slices) {
+    if slices == 0 || slices > all {
         return Err(MigError::Unknown);
     }
-    let free = free_slices(state, instance, slices, all);
-    let start = match start {
-        Some(start) => free.contains(&start).then_some(start),
-        None => free.first().copied(),
-    };
-    let start = start.ok_or(MigError::NoRoom)?;
+    let start = first_free_slice(state, instance, slices, all).ok_or(MigError::NoRoom)?;
     let taken = |id: u32| engines(state, instance).any(|(_, row)| row.id == id);
     let id = (0..all).find(|&id| !taken(id)).ok_or(MigError::NoRoom)?;
     let row = (1..crate::state::ENGINES).find(|&row| !state.engines.rows[row].live);
@@ -330,7 +289,8 @@ pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
 /// Destroys a GPU instance.
 ///
 /// # Errors
-/// When it does not exist, still has compute instances, or an exported descriptor holds its memory.
+/// When it does not exist, still has compute instances, or a process without a context holds its
+/// memory.
 pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError> {
     let holds = |row: &Allocation| row.live && row.instance == instance;
     let held = state.allocations.live().iter().any(holds);

@@ -6,7 +6,7 @@
 //! therefore has no influence.
 
 use crate::simulation::{Queues, Rules, advance_to, next_event_ns, settle};
-use crate::state::{Condition, NEVER, Participant, ParticipantStatus, RING, State, stream_wait};
+use crate::state::{Condition, NEVER, Participant, ParticipantStatus, RING, State};
 
 /// Why no participant was granted the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<
         let mut chosen: Option<(u64, usize)> = None;
         for (index, participant) in state.participants.live().iter().enumerate() {
             if participant.status == ParticipantStatus::Waiting && holds(state, participant) {
-                let key = (ready_ns(state, participant), index);
+                let key = (participant.ready_ns, index);
                 chosen = Some(chosen.map_or(key, |best| best.min(key)));
             }
         }
@@ -75,28 +75,12 @@ pub fn holds(state: &State, participant: &Participant) -> bool {
         }
         Condition::Context => state.streams.live().iter().all(|s| {
             let space = state.contexts.rows[s.context as usize].space as usize;
-            let idle = s.completed == s.submitted && s.taken >= s.given;
-            !s.live || space != target || idle
+            !s.live || space != target || s.completed == s.submitted
         }),
         Condition::Room => {
             let stream = &state.streams.rows[target];
             !stream.live || stream.submitted - stream.completed + participant.seq <= RING as u64
         }
         Condition::Unpark => participant.token,
-        Condition::Held => {
-            let stream = &state.streams.rows[target];
-            !stream.live || stream.taken >= participant.seq
-        }
-        Condition::Word => stream_wait::is_over(state, target, participant.seq),
     }
-}
-
-/// The earliest instant at which a participant can run: its own ready time and that of its
-/// condition.
-fn ready_ns(state: &State, participant: &Participant) -> u64 {
-    let met_ns = match participant.condition {
-        Condition::Word => state.stream_waits.rows[participant.target as usize].met_ns,
-        _ => 0,
-    };
-    participant.ready_ns.max(met_ns)
 }

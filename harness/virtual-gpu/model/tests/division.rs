@@ -71,14 +71,14 @@ fn instances_in_use_cannot_be_destroyed() -> Result<(), Error> {
     let (machine, mut state) = device("hopper")?;
     mig::set_mode(&mut state, &machine, true);
     let gi = mig::create_instance(&mut state, &machine, index(&machine, "3g.40gb"), None)?;
-    let ci = mig::create_engine(&mut state, &machine, gi, 1, None)?;
-    let other = mig::create_engine(&mut state, &machine, gi, 2, None)?;
+    let ci = mig::create_engine(&mut state, &machine, gi, 1)?;
+    let other = mig::create_engine(&mut state, &machine, gi, 2)?;
     assert_ne!(
         mig::uuid(&state, &machine, ci),
         mig::uuid(&state, &machine, other)
     );
     assert_eq!(
-        mig::create_engine(&mut state, &machine, gi, 1, None),
+        mig::create_engine(&mut state, &machine, gi, 1),
         Err(MigError::NoRoom)
     );
     assert_eq!(mig::destroy_instance(&mut state, gi), Err(MigError::InUse));

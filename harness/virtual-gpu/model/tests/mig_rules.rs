@@ -105,7 +105,7 @@ fn run_step(state: &mut State, machine: &Machine, step: Step) -> Result<(), Test
         Step::Divide(at, slices) => {
             if let Some(row) = instance(state, at) {
                 // A refusal is a valid outcome; `no_order_of_steps_breaks_the_rules` tests slices.
-                let _ = mig::create_engine(state, machine, row, slices, None);
+                let _ = mig::create_engine(state, machine, row, slices);
             }
         }
         Step::Use(at) => {

@@ -39,11 +39,7 @@ entries! {
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
-        release(device, false)
-    }
-
-    fn cuDevicePrimaryCtxReset_v2(device: c_int) {
-        release(device, true)
+        release(device)
     }
 
     fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) {
@@ -97,13 +93,6 @@ entries! {
     fn cuCtxGetFlags(flags: *mut c_uint) {
         let context = process()?.current()?;
         put(flags, context.flags)
-    }
-
-    fn cuCtxGetApiVersion(context: Handle, version: *mut c_uint) {
-        if !context.is_null() {
-            context::check(context)?;
-        }
-        put(version, 3020)
     }
 
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {

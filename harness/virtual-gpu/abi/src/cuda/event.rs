@@ -16,13 +16,7 @@ entries! {
     }
 
     fn cuEventRecord, cuEventRecord_ptsz(event: Handle, stream: Handle) {
-        event::record(event, stream, 0)
-    }
-
-    fn cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz(
-        event: Handle, stream: Handle, flags: c_uint,
-    ) {
-        event::record(event, stream, flags)
+        event::record(event, stream)
     }
 
     fn cuEventQuery(event: Handle) {

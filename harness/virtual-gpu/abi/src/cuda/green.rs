@@ -19,9 +19,6 @@ const TYPE_SM: c_uint = 1;
 /// `CU_GREEN_CTX_DEFAULT_STREAM` (cuda.h): the only flag, and it is needed.
 const DEFAULT_STREAM: c_uint = 1;
 
-/// `CU_STREAM_NON_BLOCKING` (cuda.h), which streams of green contexts must have.
-const NON_BLOCKING: c_uint = 1;
-
 /// `CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING` (cuda.h).
 const IGNORE_COSCHEDULING: c_uint = 1;
 
@@ -76,29 +73,6 @@ entries! {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
         let range = all_sms(process)?;
-        put(resource, Resource::new(process, range))
-    }
-
-    fn cuCtxGetDevResource(context: Handle, resource: *mut Resource, kind: c_uint) {
-        if kind != TYPE_SM {
-            return Err(code::INVALID_RESOURCE_TYPE);
-        }
-        let process = process()?;
-        let placement = match context.is_null() {
-            true => process.current()?.placement,
-            false => process.ready()?.contexts.get(context)?.placement,
-        };
-        let range = SmRange { first: placement.sm_first, count: placement.sm_count };
-        put(resource, Resource::new(process, range))
-    }
-
-    fn cuGreenCtxGetDevResource(green: Handle, resource: *mut Resource, kind: c_uint) {
-        if kind != TYPE_SM {
-            return Err(code::INVALID_RESOURCE_TYPE);
-        }
-        let process = process()?;
-        let placement = process.ready()?.greens.get(green)?.placement;
-        let range = SmRange { first: placement.sm_first, count: placement.sm_count };
         put(resource, Resource::new(process, range))
     }
 
@@ -180,17 +154,6 @@ entries! {
     fn cuCtxFromGreenCtx(context: *mut Handle, green: Handle) {
         let entry = *process()?.ready()?.greens.get(green)?;
         put(context, entry.context as Handle)
-    }
-
-    fn cuGreenCtxStreamCreate(stream: *mut Handle, green: Handle, flags: c_uint, priority: c_int) {
-        if flags != NON_BLOCKING {
-            return Err(code::INVALID_VALUE);
-        }
-        put_new(stream, || green::create_stream(green, flags, priority))
-    }
-
-    fn cuStreamGetGreenCtx(stream: Handle, green: *mut Handle) {
-        put(green, green::of_stream(stream)?)
     }
 }
 

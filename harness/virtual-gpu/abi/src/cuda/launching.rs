@@ -1,7 +1,6 @@
 //! Launching kernels: arguments, attributes, cooperative launches.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::Ordering;
 
 use crate::arguments::read;
 use crate::cuda::layout::LaunchConfig;
@@ -75,12 +74,12 @@ unsafe fn queue(
     launches::queue(process, stream, kernel)
 }
 
-/// A kernel with its arguments, as a launch or a node wants it.
+/// A kernel with its arguments, as a launch wants it.
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter, pointing at a value of its size; else
 /// `extra` is null or the list that cuda.h describes.
-pub unsafe fn kernel(
+unsafe fn kernel(
     process: &Process,
     handle: Handle,
     shape: &Shape,
@@ -91,7 +90,6 @@ pub unsafe fn kernel(
     let params = gather(&function, params, extra)?;
     launch::check(process.device.machine(), &function, shape)
         .or_else(|code| process.refuse(code))?;
-    function.loaded.store(true, Ordering::Relaxed);
     Ok(Kernel {
         function,
         handle: handle as usize,

@@ -1,17 +1,15 @@
 //! Modules: loading PTX, with the compiler's messages, and finding what is in it.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use crate::arguments::{put, put_optional, put_text, text_of};
+use crate::arguments::{put, put_text, text_of};
 use gpubench_virtual_gpu_driver::calls::image::{
     HEADER_BYTES, Refusal, cubin, fatbin_bytes, is_cubin, is_fatbin, plain, ptx_in,
 };
-use gpubench_virtual_gpu_driver::calls::module::{function_of, is_eager, load_text, unload};
+use gpubench_virtual_gpu_driver::calls::module::{function_of, load_text, unload};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::process::{Process, process};
+use gpubench_virtual_gpu_driver::process::process;
 
 /// `CUjit_option` (cuda.h): the time it took, and two logs with their sizes.
 const WALL_TIME: c_int = 2;
@@ -39,16 +37,8 @@ entries! {
         options.report(ptx_of(image).and_then(|text| create(module, &text)))
     }
 
-    fn cuModuleLoad(module: *mut Handle, path: *const c_char) {
-        Options::NONE.report(file_of(path).and_then(|text| create(module, &text)))
-    }
-
     fn cuModuleUnload(module: Handle) {
-        let process = process()?;
-        if process.ready()?.modules.get(module)?.of_library {
-            return Err(code::NOT_PERMITTED);
-        }
-        unload(process, module)
+        unload(process()?, module)
     }
 
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
@@ -56,37 +46,8 @@ entries! {
         let name = text_of(name)?;
         let mut tables = process.ready()?;
         let made = function_of(&tables, module, &name)?;
-        made.loaded.store(true, Ordering::Relaxed);
         let handle = tables.functions.insert(made)?;
         put(function, handle)
-    }
-
-    fn cuModuleGetFunctionCount(count: *mut c_uint, module: Handle) {
-        let tables = process()?.ready()?;
-        let found = tables.modules.get(module)?.program.module().kernels.len();
-        put(count, found as c_uint)
-    }
-
-    fn cuModuleEnumerateFunctions(functions: *mut Handle, count: c_uint, module: Handle) {
-        let mut tables = process()?.ready()?;
-        let program = Arc::clone(&tables.modules.get(module)?.program);
-        for (index, kernel) in program.module().kernels.iter().take(count as usize).enumerate() {
-            let made = function_of(&tables, module, &kernel.name)?;
-            let handle = tables.functions.insert(made)?;
-            put(functions.wrapping_add(index), handle)?;
-        }
-        Ok(())
-    }
-
-    // CU_MODULE_EAGER_LOADING is 1, CU_MODULE_LAZY_LOADING 2 (cuda.h).
-    fn cuModuleGetLoadingMode(mode: *mut c_int) {
-        put(mode, if is_eager() { 1 } else { 2 })
-    }
-
-    fn cuModuleGetGlobal_v2(
-        pointer: *mut u64, bytes: *mut usize, module: Handle, name: *const c_char,
-    ) {
-        global(process()?, pointer, bytes, module, name)
     }
 }
 
@@ -182,22 +143,6 @@ pub unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
     text_of(image.cast()).map_err(|_| plain(code::INVALID_IMAGE))
 }
 
-/// The PTX in a file.
-pub unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
-    let path = text_of(path).map_err(plain)?;
-    let bytes =
-        std::fs::read(&path).map_err(|error| (code::FILE_NOT_FOUND, format!("{path}: {error}")))?;
-    if is_cubin(&bytes) {
-        return Err(cubin());
-    }
-    if is_fatbin(&bytes) {
-        return compiled(&bytes);
-    }
-    let text = String::from_utf8(bytes).map_err(|_| plain(code::INVALID_IMAGE))?;
-    // A C string ends at its first null byte.
-    Ok(text.split('\0').next().unwrap_or_default().to_owned())
-}
-
 /// The PTX in a fat binary.
 fn compiled(image: &[u8]) -> Result<String, Refusal> {
     ptx_in(image, process().map_err(plain)?.device.machine())
@@ -208,23 +153,6 @@ unsafe fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
         return Err(plain(code::INVALID_VALUE));
     }
     let process = process().map_err(plain)?;
-    let handle = load_text(process, text, false)?;
+    let handle = load_text(process, text)?;
     put(module, handle).map_err(plain)
-}
-
-/// Where a variable of a module lies.
-pub unsafe fn global(
-    process: &Process,
-    pointer: *mut u64,
-    bytes: *mut usize,
-    module: Handle,
-    name: *const c_char,
-) -> Result<(), Code> {
-    let name = text_of(name)?;
-    let tables = process.ready()?;
-    let found = tables.modules.get(module)?.symbols.get(&name).copied();
-    let (address, size) = found.ok_or(code::NOT_FOUND)?;
-    put_optional(pointer, address);
-    put_optional(bytes, size as usize);
-    Ok(())
 }

@@ -31,8 +31,4 @@ entries! {
     ) {
         put(device_pointer, pinned::device_pointer(pointer, flags)?)
     }
-
-    fn cuMemHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) {
-        put(flags, pinned::flags_of(pointer)?)
-    }
 }

@@ -7,7 +7,7 @@ use crate::cuda::layout::{AccessDescriptor, Location, PoolProperties};
 use gpubench_virtual_gpu_driver::calls::pool;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::pool::{pools_of, trim};
+use gpubench_virtual_gpu_driver::pool::default_of;
 use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
@@ -39,10 +39,6 @@ entries! {
 
     fn cuMemPoolDestroy(pool: Handle) {
         pool::destroy(pool)
-    }
-
-    fn cuMemPoolTrimTo(pool: Handle, keep_bytes: usize) {
-        trim(process()?, pool as usize, keep_bytes as u64)
     }
 
     fn cuMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) {
@@ -82,22 +78,8 @@ entries! {
         Ok(())
     }
 
-    fn cuMemPoolGetAccess(flags: *mut c_int, pool: Handle, location: *const Location) {
-        let process = process()?;
-        process.ready()?.pools.get(pool)?;
-        let known = read(location)? == Location::DEVICE;
-        put(flags, if known { 3 } else { 0 })
-    }
-
-    fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int) {
-        put(pool, pools_of(device)?.0 as Handle)
-    }
-
-    fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) {
-        put(pool, pools_of(device)?.1 as Handle)
-    }
-
-    fn cuDeviceSetMemPool(device: c_int, pool: Handle) {
-        pool::set_present(device, pool)
+    // Programs cannot replace the default pool of the device.
+    fn cuDeviceGetDefaultMemPool, cuDeviceGetMemPool(pool: *mut Handle, device: c_int) {
+        put(pool, default_of(device)? as Handle)
     }
 }

@@ -1,12 +1,11 @@
 //! Streams.
 
-use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::ffi::{c_int, c_uint};
 
 use crate::arguments::{put, put_new};
 use gpubench_virtual_gpu_driver::calls::stream;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
-use gpubench_virtual_gpu_driver::stream::context_of;
 
 entries! {
     fn cuStreamCreate(stream: *mut Handle, flags: c_uint) {
@@ -35,22 +34,5 @@ entries! {
 
     fn cuStreamGetPriority, cuStreamGetPriority_ptsz(stream: Handle, priority: *mut c_int) {
         put(priority, process()?.stream(stream)?.priority)
-    }
-
-    fn cuStreamGetFlags, cuStreamGetFlags_ptsz(stream: Handle, flags: *mut c_uint) {
-        put(flags, process()?.stream(stream)?.flags)
-    }
-
-    fn cuStreamGetId, cuStreamGetId_ptsz(stream: Handle, id: *mut c_ulonglong) {
-        put(id, process()?.stream(stream)?.slot.into())
-    }
-
-    fn cuStreamGetDevice, cuStreamGetDevice_ptsz(stream: Handle, device: *mut c_int) {
-        process()?.stream(stream)?;
-        put(device, 0)
-    }
-
-    fn cuStreamGetCtx, cuStreamGetCtx_ptsz(stream: Handle, context: *mut Handle) {
-        put(context, context_of(stream)?)
     }
 }

@@ -7,7 +7,7 @@ use crate::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
 use gpubench_virtual_gpu_driver::calls::virtual_memory;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::process::process;
-use gpubench_virtual_gpu_driver::virtual_memory::{GRANULARITY, held, whole_maps};
+use gpubench_virtual_gpu_driver::virtual_memory::{GRANULARITY, whole_maps};
 
 entries! {
     fn cuMemGetAllocationGranularity(
@@ -24,13 +24,11 @@ entries! {
     fn cuMemCreate(
         handle: *mut u64, bytes: usize, properties: *const AllocationProperties, flags: c_ulonglong,
     ) {
-        let properties = read(properties)?;
-        check_properties(&properties)?;
+        check_properties(&read(properties)?)?;
         if flags != 0 {
             return Err(code::INVALID_VALUE);
         }
-        let exportable = properties.handle_types == 1;
-        put_new(handle, || virtual_memory::create(bytes as u64, exportable))
+        put_new(handle, || virtual_memory::create(bytes as u64))
     }
 
     fn cuMemRelease(handle: u64) {
@@ -39,19 +37,6 @@ entries! {
 
     fn cuMemRetainAllocationHandle(handle: *mut u64, pointer: *mut c_void) {
         put_new(handle, || virtual_memory::retain(pointer as u64))
-    }
-
-    fn cuMemGetAllocationPropertiesFromHandle(properties: *mut AllocationProperties, handle: u64) {
-        let mut tables = process()?.ready()?;
-        let handle_types = c_int::from(held(&mut tables, handle)?.exportable);
-        let found = AllocationProperties {
-            kind: 1,
-            handle_types,
-            location: Location::DEVICE,
-            win32_metadata: std::ptr::null_mut(),
-            flags: [0; 8],
-        };
-        put(properties, found)
     }
 
     fn cuMemAddressReserve(
@@ -101,20 +86,11 @@ entries! {
         }
         Ok(())
     }
-
-    fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const Location, pointer: u64) {
-        if read(location)? != Location::DEVICE {
-            return Err(code::INVALID_VALUE);
-        }
-        let tables = process()?.ready()?;
-        let (_, entry) = tables.covering(pointer, 1).ok_or(code::INVALID_VALUE)?;
-        let found = c_ulonglong::from(entry.readable) | c_ulonglong::from(entry.writable) << 1;
-        put(flags, found)
-    }
 }
 
 fn check_properties(properties: &AllocationProperties) -> Result<(), Code> {
     // CU_MEM_ALLOCATION_TYPE_PINNED is 1; of the handle types, the file descriptor is 1 (cuda.h).
+    // A program may ask for one, though no call makes it.
     if properties.kind != 1 || properties.location != Location::DEVICE {
         return Err(code::INVALID_VALUE);
     }

@@ -1,22 +1,14 @@
 //! Event sets: Xids as they happen, from registration on.
 
 use std::ffi::c_uint;
-use std::mem::offset_of;
 
 use super::returns::Return;
 use super::types::{EventData, NO_INSTANCES};
 use super::{DeviceHandle, check_not_null, put};
-use crate::arguments::put_prefix;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::nvml::events;
 use gpubench_virtual_gpu_driver::nvml::library::check_initialised;
 use gpubench_virtual_gpu_driver::nvml::target::{device, device_handle};
-
-figures! {
-    fn nvmlDeviceGetSupportedEventTypes(_) -> u64 {
-        Ok(events::XID)
-    }
-}
 
 entries! {
     fn nvmlEventSetCreate(set: *mut Handle) {
@@ -31,14 +23,6 @@ entries! {
 
     fn nvmlDeviceRegisterEvents(handle: DeviceHandle, types: u64, set: Handle) {
         Ok(events::register(&*device(handle)?, types, set)?)
-    }
-
-    fn nvmlEventSetWait(set: Handle, data: *mut EventData, timeout_ms: c_uint) {
-        check_not_null(data)?;
-        let event = wait(set, timeout_ms)?;
-        // This form's structure ends before the instance ids.
-        put_prefix(data.cast(), offset_of!(EventData, gpu_instance_id), &event);
-        Ok(())
     }
 
     fn nvmlEventSetWait_v2(set: Handle, data: *mut EventData, timeout_ms: c_uint) {

@@ -1,6 +1,6 @@
 //! GPM, the performance monitor of Hopper and newer: counters between two samples.
 
-use std::ffi::{CStr, c_char, c_uint};
+use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 use std::ptr::null;
 
@@ -9,7 +9,7 @@ use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::nvml::gpm::{self, Sample};
 use gpubench_virtual_gpu_driver::nvml::library::check_initialised;
-use gpubench_virtual_gpu_driver::nvml::target::{device, target};
+use gpubench_virtual_gpu_driver::nvml::target::target;
 
 pub use gpubench_virtual_gpu_driver::nvml::gpm::METRICS;
 
@@ -71,10 +71,6 @@ entries! {
     fn nvmlGpmSampleGet(handle: DeviceHandle, sample: Handle) {
         let (device, target) = target(handle)?;
         Ok(gpm::sample(&device, target, sample)?)
-    }
-
-    fn nvmlGpmMigSampleGet(handle: DeviceHandle, instance_id: c_uint, sample: Handle) {
-        Ok(gpm::sample_instance(&*device(handle)?, instance_id, sample)?)
     }
 
     fn nvmlGpmMetricsGet(get: *mut GpmMetricsGet) {

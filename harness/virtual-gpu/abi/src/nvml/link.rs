@@ -15,19 +15,6 @@ figures! {
     fn nvmlDeviceGetMaxPcieLinkWidth, nvmlDeviceGetCurrPcieLinkWidth(device) -> u32 {
         Ok(device.machine().pcie.width)
     }
-
-    fn nvmlDeviceGetPcieLinkMaxSpeed(device) -> u32 {
-        Ok(link::max_speed(device)?)
-    }
-
-    fn nvmlDeviceGetPcieReplayCounter(_) -> u32 {
-        // The link loses nothing.
-        Ok(0)
-    }
-
-    fn nvmlDeviceGetPcieSpeed(device) -> u32 {
-        Ok(link::lane_mbps(device)?)
-    }
 }
 
 entries! {

@@ -17,7 +17,6 @@ mod library;
 mod link;
 mod lookup;
 mod memory;
-mod memory_limits;
 pub mod mig;
 mod modes;
 mod power;
@@ -40,7 +39,6 @@ pub mod calls {
     pub use super::link::*;
     pub use super::lookup::*;
     pub use super::memory::*;
-    pub use super::memory_limits::*;
     pub use super::mig::calls::*;
     pub use super::modes::*;
     pub use super::power::*;

@@ -2,19 +2,10 @@
 
 use std::ffi::c_uint;
 
-use super::types::{NO_INSTANCES, ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1};
-use super::{DeviceHandle, check_version, put_list, read};
-use gpubench_virtual_gpu_driver::nvml::processes::{Running, compute, detailed, mps_clients};
+use super::types::{NO_INSTANCES, ProcessInfo};
+use super::{DeviceHandle, put_list};
+use gpubench_virtual_gpu_driver::nvml::processes::{Running, compute, mps_clients};
 use gpubench_virtual_gpu_driver::nvml::target::target;
-
-impl From<Running> for ProcessInfoV1 {
-    fn from(running: Running) -> Self {
-        Self {
-            pid: running.pid,
-            used_gpu_memory: running.bytes,
-        }
-    }
-}
 
 impl From<Running> for ProcessInfo {
     fn from(running: Running) -> Self {
@@ -28,39 +19,12 @@ impl From<Running> for ProcessInfo {
     }
 }
 
-impl From<Running> for ProcessDetail {
-    fn from(running: Running) -> Self {
-        let (gpu_instance_id, compute_instance_id) = running.instance.unwrap_or(NO_INSTANCES);
-        Self {
-            pid: running.pid,
-            used_gpu_memory: running.bytes,
-            gpu_instance_id,
-            compute_instance_id,
-            used_protected_memory: 0,
-        }
-    }
-}
-
 entries! {
-    fn nvmlDeviceGetComputeRunningProcesses(
-        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
-    ) {
-        let (device, target) = target(handle)?;
-        put_list(&compute(&device, target)?, count, infos)
-    }
-
     fn nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3(
         handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfo,
     ) {
         let (device, target) = target(handle)?;
         put_list(&compute(&device, target)?, count, infos)
-    }
-
-    fn nvmlDeviceGetGraphicsRunningProcesses(
-        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
-    ) {
-        target(handle)?;
-        put_list(&NO_PROCESS, count, infos)
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3(
@@ -70,28 +34,11 @@ entries! {
         put_list(&NO_PROCESS, count, infos)
     }
 
-    fn nvmlDeviceGetMPSComputeRunningProcesses(
-        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
-    ) {
-        let (device, target) = target(handle)?;
-        put_list(&mps_clients(&device, target)?, count, infos)
-    }
-
     fn nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlDeviceGetMPSComputeRunningProcesses_v3(
         handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfo,
     ) {
         let (device, target) = target(handle)?;
         put_list(&mps_clients(&device, target)?, count, infos)
-    }
-
-    fn nvmlDeviceGetRunningProcessDetailList(
-        handle: DeviceHandle, details: *mut ProcessDetailList,
-    ) {
-        let (device, target) = target(handle)?;
-        check_version(details, 1)?;
-        let request = read(details)?;
-        let found = detailed(&device, target, request.mode)?;
-        put_list(&found, &raw mut (*details).entries, request.processes)
     }
 }
 

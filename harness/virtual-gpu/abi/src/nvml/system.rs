@@ -14,14 +14,6 @@ entries! {
         put_text(version, length, &device.machine().gpu.driver)
     }
 
-    fn nvmlSystemGetNVMLVersion(version: *mut c_char, length: c_uint) {
-        let device = only_device()?;
-        let machine = device.machine();
-        // As the vendor numbers it: the interface's version, then the driver's.
-        let text = format!("{}.{}", machine.cuda_version() / 1000, machine.gpu.driver);
-        put_text(version, length, &text)
-    }
-
     fn nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) {
         let device = only_device()?;
         put(version, device.machine().cuda_version())

@@ -14,7 +14,7 @@ pub const fn version_of<T>(version: u32) -> u32 {
 }
 
 c_structs! {
-    /// `nvmlPciInfo_t`. The two older forms are beginnings of it.
+    /// `nvmlPciInfo_t`.
     pub struct PciInfo {
         pub bus_id_legacy: [c_char; 16],
         pub domain: u32,
@@ -23,26 +23,6 @@ c_structs! {
         pub pci_device_id: u32,
         pub pci_subsystem_id: u32,
         pub bus_id: [c_char; 32],
-    }
-
-    /// `nvmlPciInfoExt_v1_t`.
-    pub struct PciInfoExt {
-        pub version: u32,
-        pub domain: u32,
-        pub bus: u32,
-        pub device: u32,
-        pub pci_device_id: u32,
-        pub pci_subsystem_id: u32,
-        pub base_class: u32,
-        pub sub_class: u32,
-        pub bus_id: [c_char; 32],
-    }
-
-    /// `nvmlUUID_v1_t`; the value is a union of the text and the 16 bytes.
-    pub struct Uuid {
-        pub version: u32,
-        pub kind: u32,
-        pub value: [u8; 41],
     }
 
     /// `nvmlMemory_t`.
@@ -78,13 +58,6 @@ c_structs! {
         pub memory: u32,
     }
 
-    /// `nvmlProcessInfo_v1_t`.
-    #[derive(Default)]
-    pub struct ProcessInfoV1 {
-        pub pid: u32,
-        pub used_gpu_memory: u64,
-    }
-
     /// `nvmlProcessInfo_v2_t`, which is also the third form.
     #[derive(Default)]
     pub struct ProcessInfo {
@@ -92,24 +65,6 @@ c_structs! {
         pub used_gpu_memory: u64,
         pub gpu_instance_id: u32,
         pub compute_instance_id: u32,
-    }
-
-    /// `nvmlProcessDetail_v1_t`.
-    #[derive(Default)]
-    pub struct ProcessDetail {
-        pub pid: u32,
-        pub used_gpu_memory: u64,
-        pub gpu_instance_id: u32,
-        pub compute_instance_id: u32,
-        pub used_protected_memory: u64,
-    }
-
-    /// `nvmlProcessDetailList_v1_t`.
-    pub struct ProcessDetailList {
-        pub version: u32,
-        pub mode: u32,
-        pub entries: u32,
-        pub processes: *mut ProcessDetail,
     }
 
     /// `nvmlProcessUtilizationSample_t`.
@@ -121,43 +76,6 @@ c_structs! {
         pub mem_util: u32,
         pub enc_util: u32,
         pub dec_util: u32,
-    }
-
-    /// `nvmlProcessUtilizationInfo_v1_t`.
-    #[derive(Default)]
-    pub struct ProcessUtilizationInfo {
-        pub time_stamp_us: u64,
-        pub pid: u32,
-        pub sm_util: u32,
-        pub mem_util: u32,
-        pub enc_util: u32,
-        pub dec_util: u32,
-        pub jpg_util: u32,
-        pub ofa_util: u32,
-    }
-
-    /// `nvmlProcessesUtilizationInfo_v1_t`.
-    pub struct ProcessesUtilizationInfo {
-        pub version: u32,
-        pub samples: u32,
-        pub last_seen_us: u64,
-        pub processes: *mut ProcessUtilizationInfo,
-    }
-
-    /// `nvmlViolationTime_t`.
-    #[derive(Default)]
-    pub struct ViolationTime {
-        pub reference_us: u64,
-        pub violation_ns: u64,
-    }
-
-    /// `nvmlEccErrorCounts_t`.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct EccErrorCounts {
-        pub l1_cache: u64,
-        pub l2_cache: u64,
-        pub device_memory: u64,
-        pub register_file: u64,
     }
 
     /// `nvmlTemperature_v1_t`.
@@ -176,77 +94,6 @@ c_structs! {
         pub devtools: u32,
     }
 
-    /// `nvmlSetMemoryLimits_v1_t`.
-    #[derive(PartialEq, Eq)]
-    pub struct SetMemoryLimits {
-        /// Folder of the control group.
-        pub namespace: *const c_char,
-        pub soft_bytes: u64,
-        pub hard_bytes: u64,
-    }
-
-    /// `nvmlGetMemoryLimits_v1_t`.
-    #[derive(PartialEq, Eq)]
-    pub struct GetMemoryLimits {
-        /// Folder of the control group.
-        pub namespace: *const c_char,
-        pub soft_bytes: u64,
-        pub hard_bytes: u64,
-        pub used_bytes: u64,
-    }
-
-    /// `nvmlConfComputeSystemCaps_t`.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct ConfComputeSystemCaps {
-        pub cpu: u32,
-        pub gpus: u32,
-    }
-
-    /// `nvmlSystemConfComputeSettings_v1_t`.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct ConfComputeSettings {
-        pub version: u32,
-        pub environment: u32,
-        pub feature: u32,
-        pub devtools: u32,
-        pub multi_gpu: u32,
-    }
-
-    /// `nvmlConfComputeMemSizeInfo_t`.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct ConfComputeMemSizeInfo {
-        pub protected_kib: u64,
-        pub unprotected_kib: u64,
-    }
-
-    /// `nvmlRowRemapperHistogramValues_t`: banks by how much of their reserve is left.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct RowRemapperHistogram {
-        pub max: u32,
-        pub high: u32,
-        pub partial: u32,
-        pub low: u32,
-        pub none: u32,
-    }
-
-    /// `nvmlEccSramErrorStatus_v1_t`.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct EccSramErrorStatus {
-        pub version: u32,
-        pub aggregate_parity: u64,
-        pub aggregate_sec_ded: u64,
-        pub aggregate_corrected: u64,
-        pub volatile_parity: u64,
-        pub volatile_sec_ded: u64,
-        pub volatile_corrected: u64,
-        pub aggregate_l2: u64,
-        pub aggregate_sm: u64,
-        pub aggregate_pcie: u64,
-        pub aggregate_microcontroller: u64,
-        pub aggregate_other: u64,
-        pub is_threshold_exceeded: u32,
-    }
-
     /// `nvmlFieldValue_t`. The value is a union: the low bytes of `value` on little-endian hosts.
     #[derive(Default)]
     pub struct FieldValue {
@@ -259,7 +106,7 @@ c_structs! {
         pub value: u64,
     }
 
-    /// `nvmlEventData_t`. Its first form ends before the instance ids.
+    /// `nvmlEventData_t`.
     pub struct EventData {
         pub device: DeviceHandle,
         pub event_type: u64,

@@ -3,10 +3,8 @@
 use std::ffi::c_uint;
 
 use super::returns;
-use super::types::{
-    ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Utilization,
-};
-use super::{DeviceHandle, check_not_null, check_version, put, put_list, read};
+use super::types::{ProcessUtilizationSample, Utilization};
+use super::{DeviceHandle, check_not_null, put, put_list};
 use gpubench_virtual_gpu_driver::nvml::target::device;
 use gpubench_virtual_gpu_driver::nvml::utilization::{self, ProcessShare, SHARES};
 
@@ -40,35 +38,9 @@ entries! {
         }
         put_list(&utilization::since(&device, last_seen_us)?, count, samples)
     }
-
-    fn nvmlDeviceGetProcessesUtilizationInfo(
-        handle: DeviceHandle, info: *mut ProcessesUtilizationInfo,
-    ) {
-        let device = device(handle)?;
-        check_version(info, 1)?;
-        let request = read(info)?;
-        let count = &raw mut (*info).samples;
-        if request.processes.is_null() {
-            put(count, SHARES as c_uint)?;
-            return Err(returns::INSUFFICIENT_SIZE);
-        }
-        put_list(&utilization::since(&device, request.last_seen_us)?, count, request.processes)
-    }
 }
 
 impl From<ProcessShare> for ProcessUtilizationSample {
-    fn from(share: ProcessShare) -> Self {
-        Self {
-            time_stamp_us: share.stamp_us,
-            pid: share.pid,
-            sm_util: share.sm_percent,
-            mem_util: share.dram_percent,
-            ..Self::default()
-        }
-    }
-}
-
-impl From<ProcessShare> for ProcessUtilizationInfo {
     fn from(share: ProcessShare) -> Self {
         Self {
             time_stamp_us: share.stamp_us,

@@ -1,19 +1,14 @@
 //! Random copies and fills.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ptr::null_mut;
-
 use gpubench_virtual_gpu_abi::cuda::calls::*;
-use gpubench_virtual_gpu_abi::cuda::layout::{Copy2d, Side2d};
-use gpubench_virtual_gpu_driver::memory_op::MemOp;
 
-use super::{ARRAY, Fuzz, call};
+use super::{Fuzz, call};
 
 pub fn copying(fuzz: &mut Fuzz) {
     let (to, from, bytes) = (fuzz.pointer(), fuzz.pointer(), fuzz.small());
     let (host, stream, large) = (fuzz.host(), fuzz.stream(), fuzz.size());
-    let (array, pitch) = (fuzz.of_kind(ARRAY), fuzz.small());
-    match fuzz.dice.below(15) {
+    match fuzz.dice.below(8) {
         0 => drop(call!(fuzz, cuMemcpyHtoD_v2(to, host, bytes))),
         1 => drop(call!(fuzz, cuMemcpyDtoH_v2(host, from, bytes))),
         2 => drop(call!(fuzz, cuMemcpyHtoDAsync_v2(to, host, bytes, stream))),
@@ -21,55 +16,6 @@ pub fn copying(fuzz: &mut Fuzz) {
         4 => drop(call!(fuzz, cuMemcpyDtoDAsync_v2(to, from, large, stream))),
         5 => drop(call!(fuzz, cuMemsetD8_v2(to, 1, large))),
         6 => drop(call!(fuzz, cuMemsetD32Async(to, 1, large, stream))),
-        7 => drop(call!(fuzz, cuMemsetD2D16_v2(to, pitch, 1, bytes, 3))),
-        8 => drop(call!(fuzz, cuMemcpyHtoA_v2(array, pitch, host, bytes))),
-        9 => drop(call!(fuzz, cuMemcpyAtoH_v2(host, array, pitch, bytes))),
-        10 => drop(call!(fuzz, cuStreamWriteValue32_v2(stream, to, 7, 0))),
-        11 => {
-            // Only waits that are already met: an unmet one blocks as specified.
-            if call!(fuzz, cuStreamWriteValue32_v2(stream, to, 7, 0)) == 0 {
-                call!(fuzz, cuStreamWaitValue32_v2(stream, to, 7, 0));
-            }
-        }
-        12 | 13 => {
-            let ops = operations(fuzz);
-            let (list, count) = (ops.as_ptr(), fuzz.dice.of(&[0, 1, 2, 3, 3, 256]));
-            let flags = fuzz.dice.of(&[0, 0, 0, 1]);
-            match fuzz.dice.below(3) {
-                0 => call!(fuzz, cuStreamBatchMemOp(stream, count, list, flags)),
-                _ => call!(fuzz, cuStreamBatchMemOp_v2(stream, count, list, flags)),
-            };
-        }
-        _ => {
-            let kind = fuzz.dice.of(&[2, 2, 3, 5]);
-            let side = |kind, device, array, pitch| Side2d {
-                x_bytes: 0,
-                y: 0,
-                kind,
-                host: null_mut(),
-                device,
-                array,
-                pitch,
-            };
-            let copy = Copy2d {
-                from: side(2, from, null_mut(), pitch),
-                to: side(kind, to, array, bytes),
-                width_bytes: fuzz.small(),
-                height: fuzz.size(),
-            };
-            call!(fuzz, cuMemcpy2DAsync_v2(&raw const copy, stream));
-        }
+        _ => drop(call!(fuzz, cuMemsetD16Async(to, 1, bytes, stream))),
     }
-}
-
-/// Operations on words that are met at once: an unmet wait blocks as specified.
-pub fn operations(fuzz: &mut Fuzz) -> [MemOp; 3] {
-    std::array::from_fn(|_| {
-        let flags = fuzz.flags();
-        MemOp {
-            operation: fuzz.dice.of(&[2, 2, 5, 6, 3, 7, 8, 0, -1]),
-            flags: fuzz.dice.of(&[0, 0, 1, flags]),
-            words: [fuzz.pointer(), 7, fuzz.dice.of(&[0, 0, 0, 1, 2]), 0, 0],
-        }
-    })
 }

@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::c_void;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
@@ -48,7 +47,7 @@ pub fn memory(fuzz: &mut Fuzz) {
     let (pointer, handle, stream) = (fuzz.pointer(), fuzz.of_kind(POOL), fuzz.stream());
     let (mut word, number, flags) = ([0_u64; 8], fuzz.number(), fuzz.flags());
     let place: *mut c_void = word.as_mut_ptr().cast();
-    match fuzz.dice.below(23) {
+    match fuzz.dice.below(21) {
         0..=2 => drop(call!(fuzz, cuMemAlloc_v2(&raw mut at, bytes))),
         3 | 4 => drop(call!(fuzz, cuMemFree_v2(pointer))),
         5 => {
@@ -70,12 +69,10 @@ pub fn memory(fuzz: &mut Fuzz) {
             fuzz.keep(pool);
         }
         11 => drop(call!(fuzz, cuMemPoolDestroy(handle))),
-        12 => drop(call!(fuzz, cuMemPoolTrimTo(handle, bytes))),
-        13 => drop(call!(fuzz, cuMemPoolGetAttribute(handle, number, place))),
+        12 | 13 => drop(call!(fuzz, cuMemPoolGetAttribute(handle, number, place))),
         14 => drop(call!(fuzz, cuMemPoolSetAttribute(handle, number, place))),
         15 => drop(call!(fuzz, cuMemAllocManaged(&raw mut at, bytes, flags))),
-        16 => drop(call!(fuzz, cuPointerGetAttribute(place, number, pointer))),
-        17 => drop(call!(
+        16 | 17 => drop(call!(
             fuzz,
             cuMemGetAddressRange_v2(&raw mut at, &raw mut more, pointer)
         )),
@@ -87,12 +84,7 @@ pub fn memory(fuzz: &mut Fuzz) {
             call!(fuzz, cuIpcOpenMemHandle_v2(&raw mut at, ipc, 1));
             call!(fuzz, cuIpcCloseMemHandle(pointer));
         }
-        20 => drop(call!(fuzz, cuDeviceGraphMemTrim(fuzz.dice.of(&[0, 0, 1])))),
-        21 => {
-            call!(fuzz, cuDeviceGetGraphMemAttribute(0, number, place));
-            call!(fuzz, cuDeviceSetGraphMemAttribute(0, number, place));
-        }
-        _ => drop(call!(fuzz, cuDeviceSetMemPool(0, handle))),
+        _ => drop(call!(fuzz, cuDeviceGraphMemTrim(fuzz.dice.of(&[0, 0, 1])))),
     }
     fuzz.keep_pointer(at);
 }
@@ -101,7 +93,7 @@ pub fn mapping(fuzz: &mut Fuzz) {
     let (mut at, mut handle_out, bytes) = (0, 0, fuzz.size());
     let (pointer, handle) = (fuzz.pointer(), fuzz.of_kind(PHYSICAL) as u64);
     let page = fuzz.dice.of(&[2 << 20, 2 << 20, 2 << 20, 4 << 20, bytes]);
-    match fuzz.dice.below(14) {
+    match fuzz.dice.below(12) {
         0 => drop(call!(
             fuzz,
             cuMemAddressReserve(&raw mut at, page, 0, pointer, 0)
@@ -141,20 +133,6 @@ pub fn mapping(fuzz: &mut Fuzz) {
             let location = location(fuzz);
             let access = AccessDescriptor { location, flags: 3 };
             call!(fuzz, cuMemSetAccess(to, length, &raw const access, 1));
-        }
-        11 | 12 => {
-            let mut descriptor = -1;
-            let (place, kind) = ((&raw mut descriptor).cast(), fuzz.dice.of(&[1, 1, 1, 2]));
-            let code = call!(fuzz, cuMemExportToShareableHandle(place, handle, kind, 0));
-            if code == 0 {
-                // SAFETY: the call has just returned it.
-                let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
-                let shareable = file.as_raw_fd() as usize as *mut c_void;
-                call!(
-                    fuzz,
-                    cuMemImportFromShareableHandle(&raw mut handle_out, shareable, kind)
-                );
-            }
         }
         _ => {
             let retained = pointer as *mut c_void;

@@ -5,18 +5,16 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
-use gpubench_virtual_gpu_abi::cuda::layout::{
-    Array3dDescriptor, ArrayDescriptor, LaunchAttribute, LaunchConfig,
-};
+use gpubench_virtual_gpu_abi::cuda::layout::{ArrayDescriptor, LaunchAttribute, LaunchConfig};
 use gpubench_virtual_gpu_driver::handles::Handle;
 
-use super::{ARRAY, BUFFER, EVENT, Fuzz, STREAM, call, nothing, nothing_either};
+use super::{ARRAY, BUFFER, EVENT, Fuzz, STREAM, call};
 
 pub fn objects(fuzz: &mut Fuzz) {
     let kind = fuzz.dice.of(&[STREAM, EVENT, EVENT, ARRAY]);
     let (handle, stream, number) = (fuzz.of_kind(kind), fuzz.stream(), fuzz.number());
     let (mut made, flags) = (null_mut(), fuzz.flags());
-    match fuzz.dice.below(12) {
+    match fuzz.dice.below(10) {
         0 => drop(call!(
             fuzz,
             cuStreamCreateWithPriority(&raw mut made, flags, number)
@@ -32,18 +30,7 @@ pub fn objects(fuzz: &mut Fuzz) {
             call!(fuzz, cuStreamWaitEvent(stream, event, flags));
         }
         8 => drop(call!(fuzz, cuEventSynchronize(handle))),
-        9 => drop(call!(fuzz, cuEventQuery(handle))),
-        10 => drop(call!(
-            fuzz,
-            cuLaunchHostFunc(stream, Some(nothing), null_mut())
-        )),
-        _ => {
-            let callback = Some(nothing_either as _);
-            call!(
-                fuzz,
-                cuStreamAddCallback(stream, callback, null_mut(), flags)
-            );
-        }
+        _ => drop(call!(fuzz, cuEventQuery(handle))),
     }
     fuzz.keep(made);
 }
@@ -51,7 +38,7 @@ pub fn objects(fuzz: &mut Fuzz) {
 pub fn memory_and_functions(fuzz: &mut Fuzz) {
     let (handle, number, flags) = (fuzz.of_kind(ARRAY), fuzz.number(), fuzz.flags());
     let (mut made, mut value) = (null_mut(), 0);
-    match fuzz.dice.below(10) {
+    match fuzz.dice.below(9) {
         0 => {
             let (format, channels) = (fuzz.number(), fuzz.dice.of(&[1, 2, 4, 3]));
             let (width, height) = (fuzz.size(), fuzz.small());
@@ -63,25 +50,11 @@ pub fn memory_and_functions(fuzz: &mut Fuzz) {
             };
             call!(fuzz, cuArrayCreate_v2(&raw mut made, &raw const array));
         }
-        1 => {
-            let (width, height, depth) = (fuzz.small(), fuzz.small(), fuzz.small());
-            let (format, channels) = (fuzz.number(), 4);
-            let array = Array3dDescriptor {
-                width,
-                height,
-                depth,
-                format,
-                channels,
-                flags,
-            };
-            call!(fuzz, cuArray3DCreate_v2(&raw mut made, &raw const array));
-        }
-        2 => drop(call!(fuzz, cuArrayDestroy(handle))),
-        3 => drop(call!(
+        1 | 2 => drop(call!(fuzz, cuArrayDestroy(handle))),
+        3 | 4 => drop(call!(
             fuzz,
             cuFuncGetAttribute(&raw mut value, number, handle)
         )),
-        4 => drop(call!(fuzz, cuFuncSetAttribute(handle, number, number))),
         5 => {
             let (threads, shared) = (fuzz.number(), fuzz.size());
             let place = &raw mut value;
@@ -106,13 +79,7 @@ pub fn memory_and_functions(fuzz: &mut Fuzz) {
                 call!(fuzz, cuMemHostUnregister(place));
             }
         }
-        8 => drop(call!(fuzz, cuCtxSynchronize())),
-        _ => {
-            call!(
-                fuzz,
-                cuPointerGetAttribute((&raw mut made).cast(), 1, handle as u64)
-            );
-        }
+        _ => drop(call!(fuzz, cuCtxSynchronize())),
     }
     fuzz.keep(made);
 }

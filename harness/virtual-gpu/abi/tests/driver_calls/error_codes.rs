@@ -1,7 +1,7 @@
 //! Codes of an H100 80GB HBM3 for accepted and refused arguments (driver 580.159.04, 2026-11-22).
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ffi::{CString, c_int};
+use std::ffi::CString;
 use std::ptr::null_mut;
 
 use super::*;
@@ -83,61 +83,6 @@ fn invalid_images_have_different_codes() -> Result<(), Error> {
             // SAFETY: a valid string and pointer.
             let found = unsafe { cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
             assert_eq!(found, code, "{text:?}");
-        }
-        Ok(())
-    })
-}
-
-/// An attribute of a function, or its code.
-fn attribute(function: Handle, number: c_int) -> Result<c_int, i32> {
-    let mut value = 0;
-    // SAFETY: a valid pointer.
-    match unsafe { cuFuncGetAttribute(&raw mut value, number, function) } {
-        0 => Ok(value),
-        code => Err(code),
-    }
-}
-
-fn is_loaded(function: Handle) -> Result<bool, Error> {
-    let mut state = -1;
-    // SAFETY: a valid pointer.
-    unsafe { ok(cuFuncIsLoaded(&raw mut state, function)) }?;
-    Ok(state == 1)
-}
-
-#[test]
-fn a_function_is_loaded_on_demand() -> Result<(), Error> {
-    with_context(|| {
-        let text = ".version 7.8\n.target sm_70\n.address_size 64\n\
-            .visible .entry a() { ret; }\n.visible .entry b() { ret; }\n";
-        let (mut module, mut got, mut listed): (Handle, Handle, _) =
-            (null_mut(), null_mut(), [null_mut(); 2]);
-        let (text, first) = (CString::new(text)?, CString::new("a")?);
-        // SAFETY: valid strings and pointers.
-        unsafe {
-            ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-            ok(cuModuleEnumerateFunctions(listed.as_mut_ptr(), 2, module))?;
-        }
-        for function in listed {
-            assert!(!is_loaded(function)?);
-            for number in [0, 2, 8] {
-                assert_eq!(attribute(function, number), Err(913), "attribute {number}");
-            }
-            assert_eq!(attribute(function, 9), Ok(-1), "the default carve-out");
-            assert!(attribute(function, 4).is_ok_and(|registers| registers > 0));
-        }
-        // SAFETY: valid strings and pointers.
-        unsafe {
-            ok(cuModuleGetFunction(&raw mut got, module, first.as_ptr()))?;
-            assert_eq!(
-                [is_loaded(listed[0])?, is_loaded(listed[1])?],
-                [true, false]
-            );
-            assert_eq!(attribute(listed[0], 0), Ok(1024));
-            ok(launch(listed[1], 1, 32, null_mut(), &mut []))?;
-            assert!(is_loaded(listed[1])?, "it ran");
-            ok(cuFuncSetAttribute(got, 9, 50))?;
-            assert_eq!(attribute(got, 9), Ok(50));
         }
         Ok(())
     })

@@ -4,8 +4,10 @@
 
 use std::ptr::null_mut;
 
-use super::wait_support::STEP_NS;
 use super::*;
+
+/// Duration of one spin.
+const STEP_NS: u64 = 2_000_000;
 
 const LEGACY: usize = 1;
 const PER_THREAD: usize = 2;

@@ -11,19 +11,13 @@ mod error_codes;
 mod graph_memory;
 mod graphs;
 mod grid_barrier;
-mod host_functions;
 mod images;
 mod implicit_order;
 mod memory;
-mod memory_batches;
 mod modules;
-mod stream_waits;
 mod streams;
-mod wait_support;
-mod wait_writers;
 mod without_context;
 
-use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
@@ -97,8 +91,4 @@ fn words(from: u64, count: usize) -> Result<Vec<u32>, Error> {
     // SAFETY: a buffer of that size.
     unsafe { ok(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, count * 4)) }?;
     Ok(out)
-}
-
-fn now_ns() -> Result<u64, Error> {
-    Ok(device().map_err(|code| format!("{code:?}"))?.now_ns())
 }

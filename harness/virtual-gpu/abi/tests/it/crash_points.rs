@@ -23,7 +23,7 @@ fn die_at(stage: &Stage, place: Place, pass: u64) -> Result<(), Error> {
     let dying = format!("open; recreate plain {ROUNDS}");
     let env = [(ENV, what.as_str()), ("GPUBENCH_VIRTUAL_GPU_SAMPLE", "1")];
     let cast = [
-        (&env[1..], "open; recreate plain 12; close"),
+        (&env[1..], "open; recreate plain 80; close"),
         (&env[..], &dying),
     ];
     let mut clients = stage.clients(&cast)?.into_iter();
@@ -51,7 +51,6 @@ fn assert_nothing_left(stage: &Stage, what: &str) -> Result<(), Error> {
             state.contexts.live().iter().filter(|c| c.live).count(),
             state.streams.live().iter().filter(|s| s.live).count(),
             state.allocations.live().iter().filter(|a| a.live).count(),
-            state.stream_waits.live().iter().filter(|h| h.live).count(),
             state
                 .participants
                 .live()
@@ -60,7 +59,7 @@ fn assert_nothing_left(stage: &Stage, what: &str) -> Result<(), Error> {
                 .count(),
         ]
     })?;
-    assert_eq!(left, [0; 6], "{what}");
+    assert_eq!(left, [0; 5], "{what}");
     assert_eq!(free_events(stage.device.shared()), EVENTS, "{what}: events");
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::mps_support::{Client, Error, Killed, Stage, scenes};
 
 const TENANTS: u32 = 8;
 
-/// A mix of kernels, copies, allocations, streams and host functions, different for each tenant.
+/// A mix of kernels, copies, allocations, streams and pools, different for each tenant.
 fn script(id: u32) -> String {
     let (begin_ms, rounds) = (100 + u64::from(id % 3), 3 + id % 4);
     format!("open; at {begin_ms}; recreate plain {rounds}; stamps 40; close")

@@ -4,16 +4,12 @@
 //! device.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ffi::c_void;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
 use std::process::{Child, Stdio};
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
-use gpubench_virtual_gpu_abi::cuda::layout::{
-    AccessDescriptor, AllocationProperties, IpcHandle, Location,
-};
+use gpubench_virtual_gpu_abi::cuda::layout::IpcHandle;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_driver::process::device;
@@ -41,94 +37,6 @@ fn unhex(text: &str) -> Result<IpcHandle, Error> {
     Ok(out)
 }
 
-/// Size of the exported physical memory.
-const PHYSICAL: usize = 2 << 20;
-
-/// Maps physical memory at an address of its own.
-fn map(physical: u64) -> Result<u64, Error> {
-    let mut at = 0;
-    let access = AccessDescriptor {
-        location: Location::DEVICE,
-        flags: 3,
-    };
-    // SAFETY: valid pointers.
-    unsafe {
-        ok(cuMemAddressReserve(&raw mut at, PHYSICAL, 0, 0, 0))?;
-        ok(cuMemMap(at, PHYSICAL, 0, physical, 0))?;
-        ok(cuMemSetAccess(at, PHYSICAL, &raw const access, 1))?;
-    }
-    Ok(at)
-}
-
-/// Allocates and fills physical memory; returns its exported descriptor.
-fn export() -> Result<i32, Error> {
-    let properties = AllocationProperties {
-        kind: 1,
-        handle_types: 1,
-        location: Location::DEVICE,
-        win32_metadata: null_mut(),
-        flags: [0; 8],
-    };
-    let (mut physical, mut descriptor) = (0, -1);
-    // SAFETY: valid pointers.
-    unsafe {
-        ok(cuMemCreate(
-            &raw mut physical,
-            PHYSICAL,
-            &raw const properties,
-            0,
-        ))?;
-        ok(cuMemsetD32_v2(map(physical)?, !WORD, 1024))?;
-        let place = (&raw mut descriptor).cast();
-        ok(cuMemExportToShareableHandle(place, physical, 1, 0))?;
-    }
-    Ok(descriptor)
-}
-
-/// Imports physical memory of another process and maps it.
-fn import(pid: &str, descriptor: &str) -> Result<(u64, u64), Error> {
-    // Programs pass descriptors over sockets; /proc shows them by name as well.
-    let file = std::fs::File::open(format!("/proc/{pid}/fd/{descriptor}"))?;
-    let mut physical = 0;
-    // SAFETY: a valid pointer; the descriptor is passed as a pointer (cuda.h).
-    unsafe {
-        let shareable = file.as_raw_fd() as usize as *mut c_void;
-        ok(cuMemImportFromShareableHandle(
-            &raw mut physical,
-            shareable,
-            1,
-        ))?;
-    }
-    Ok((physical, map(physical)?))
-}
-
-fn free_bytes() -> Result<usize, Error> {
-    let (mut free, mut total) = (0, 0);
-    // SAFETY: valid pointers.
-    unsafe { ok(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
-    Ok(free)
-}
-
-/// Physical memory outlives its exporter and is freed with its last holder.
-fn outlives_its_maker(physical: u64, at: u64) -> Result<(), Error> {
-    // Memory of dead processes is freed when a process reaps them.
-    device()
-        .map_err(|code| format!("{code:?}"))?
-        .reap_dead_processes()?;
-    let (mut back, before) = ([0_u32; 1024], free_bytes()?);
-    // SAFETY: a buffer of that size, and memory mapped here.
-    unsafe {
-        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096))?;
-        assert_eq!(back, [!WORD; 1024]);
-        ok(cuMemsetD8_v2(at, 1, PHYSICAL))?;
-        ok(cuMemRelease(physical))?;
-        assert_eq!(free_bytes()?, before, "the map holds it");
-        ok(cuMemUnmap(at, PHYSICAL))?;
-    }
-    assert_eq!(free_bytes()?, before + PHYSICAL, "no process holds it");
-    Ok(())
-}
-
 /// The owner: creates memory and an event, prints their handles, and runs until its input ends.
 fn be_owner() -> Result<(), Error> {
     context()?;
@@ -147,11 +55,9 @@ fn be_owner() -> Result<(), Error> {
     }
     writeln!(
         std::io::stdout(),
-        "handles {} {} {} {}",
+        "handles {} {}",
         hex(&memory),
-        hex(&shared),
-        std::process::id(),
-        export()?
+        hex(&shared)
     )?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
@@ -159,7 +65,6 @@ fn be_owner() -> Result<(), Error> {
     // SAFETY: a buffer of that size, and an address allocated above.
     unsafe {
         ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8))?;
-        ok(cuStreamWriteValue32_v2(null_mut(), at + 8, 0xFEED, 0))?;
     }
     writeln!(std::io::stdout(), "sees {:x} {:x}", back[0], back[1])?;
     std::io::stdin().read_line(&mut line)?;
@@ -199,7 +104,6 @@ fn be_user() -> Result<(), Error> {
     let (memory, shared) = (unhex(&handles[0])?, unhex(&handles[1])?);
 
     context()?;
-    let (physical, mapped) = import(&handles[2], &handles[3])?;
     let device = device().map_err(|code| format!("{code:?}"))?;
     let copy = function(COPY, "stream_copy")?;
     let mut event: Handle = null_mut();
@@ -227,11 +131,7 @@ fn be_user() -> Result<(), Error> {
         assert_eq!(back, [WORD; 1024]);
         ok(cuMemsetD32_v2(at + 4, 0xBEEF, 1))?;
         assert_eq!(cuMemFree_v2(at), 1, "only the owner can free it");
-        // A stream waits for a word that the owner writes.
-        ok(cuStreamWaitValue32_v2(null_mut(), at + 8, 0xFEED, 1))?;
-        assert_eq!(cuStreamQuery(null_mut()), 600);
         input.write_all(b"look\n")?;
-        ok(cuStreamSynchronize(null_mut()))?;
         assert_eq!(line_with(&mut output, "sees ")?, ["c0ffee00", "beef"]);
         // After the owner has ended, copies are refused and a kernel faults.
         drop(input);
@@ -239,7 +139,6 @@ fn be_user() -> Result<(), Error> {
         assert_eq!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096), 1);
         assert_eq!(cuMemsetD8_v2(at, 0, 16), 1);
         assert_eq!(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1), 1, "gone");
-        outlives_its_maker(physical, mapped)?;
         assert_eq!(
             launch(copy, 2, 128, &mut args),
             0,

@@ -61,7 +61,10 @@ fn two_streams() -> Result<([Handle; 2], [Handle; 2]), Error> {
                 1,
             ))?;
             ok(cuGreenCtxCreate(green, descriptor, 0, 1))?;
-            ok(cuGreenCtxStreamCreate(stream, *green, 1, 0))?;
+            let mut context = null_mut();
+            ok(cuCtxFromGreenCtx(&raw mut context, *green))?;
+            ok(cuCtxSetCurrent(context))?;
+            ok(cuStreamCreate(stream, 1))?;
         }
         let mut context = null_mut();
         ok(cuCtxFromGreenCtx(&raw mut context, greens[0]))?;

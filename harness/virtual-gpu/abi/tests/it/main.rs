@@ -27,7 +27,6 @@ mod clients;
 mod compute_mode;
 mod crash_points;
 mod determinism;
-mod driver_exports;
 mod driver_ipc;
 mod driver_lock;
 #[path = "../driver_support/mod.rs"]

@@ -21,7 +21,6 @@ struct Report {
     confidential: Result<(u32, u32), i32>,
     /// Current, application, default application and maximum clock.
     sm_clocks_mhz: [u32; 4],
-    supported_mhz: Vec<u32>,
 }
 
 fn report() -> Result<Report, Error> {
@@ -40,12 +39,6 @@ fn report() -> Result<Report, Error> {
         // SAFETY: a valid pointer; 1 is NVML_CLOCK_SM.
         ok(unsafe { getter(device, 1, mhz) })?;
     }
-    let (mut list, mut count) = ([0; 4], 4);
-    // SAFETY: a list of the given length.
-    let listed = unsafe {
-        nvmlDeviceGetSupportedGraphicsClocks(device, 5001, &raw mut count, list.as_mut_ptr())
-    };
-    ok(listed)?;
     Ok(Report {
         virtualization: figure(nvmlDeviceGetVirtualizationMode, device)?,
         confidential: if code == 0 {
@@ -54,7 +47,6 @@ fn report() -> Result<Report, Error> {
             Err(code)
         },
         sm_clocks_mhz,
-        supported_mhz: list[..count as usize].to_vec(),
     })
 }
 
@@ -78,7 +70,6 @@ fn a_device_has_no_circumstances_by_default() -> Result<(), Error> {
         virtualization: 0,
         confidential: Err(3),
         sm_clocks_mhz: [MAX_MHZ; 4],
-        supported_mhz: vec![MAX_MHZ],
     };
     let test = test_name!("a_device_has_no_circumstances_by_default");
     holds(test, &machine()?, &want)
@@ -96,7 +87,6 @@ fn circumstances_are_reported() -> Result<(), Error> {
         virtualization: 2,
         confidential: Ok((2, 1)),
         sm_clocks_mhz: [SET_MHZ, SET_MHZ, MAX_MHZ, MAX_MHZ],
-        supported_mhz: vec![MAX_MHZ, SET_MHZ],
     };
     holds(test_name!("circumstances_are_reported"), &machine, &want)
 }

@@ -1,24 +1,19 @@
 //! The structures of NVML have the sizes and offsets of nvml.h.
 //!
 //! The literals were printed by a C program with nvml.h of the Python wheels `nvidia-nvml-dev`
-//! 13.4.92 and `nvidia-nvml-dev-cu12` 12.9.79 (gcc 12.2, x86-64), which agree. Those of samples,
-//! SRAM, the row remapper and confidential computing (except its state) are from 13.5.37.
+//! 13.4.92 and `nvidia-nvml-dev-cu12` 12.9.79 (gcc 12.2, x86-64), which agree.
 
 use std::mem::offset_of;
 
 use gpubench_virtual_gpu_abi::nvml::gpm::{GpmMetric, GpmMetricsGet, GpmSupport};
 use gpubench_virtual_gpu_abi::nvml::mig::types::{
     ComputeInstanceInfo, ComputeInstanceProfileInfo, ComputeInstanceProfileInfoV2,
-    ComputeInstanceProfileInfoV3, DeviceAttributes, GpuInstanceInfo, GpuInstanceProfileInfo,
-    GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement, ProfileCounts, SharedEngines,
+    ComputeInstanceProfileInfoV3, DeviceAttributes, GpuInstanceInfo, GpuInstanceProfileInfoV2,
+    GpuInstanceProfileInfoV3, Placement, ProfileCounts, SharedEngines,
 };
 use gpubench_virtual_gpu_abi::nvml::types::{
-    Bar1Memory, ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps,
-    ConfComputeSystemState, EccErrorCounts, EccSramErrorStatus, EventData, FieldValue,
-    GetMemoryLimits, Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail, ProcessDetailList,
-    ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo, ProcessUtilizationSample,
-    ProcessesUtilizationInfo, RowRemapperHistogram, SetMemoryLimits, Temperature, Utilization,
-    Uuid, ViolationTime, version_of,
+    Bar1Memory, ConfComputeSystemState, EventData, FieldValue, Memory, MemoryV2, PciInfo,
+    ProcessInfo, ProcessUtilizationSample, Temperature, Utilization, version_of,
 };
 
 macro_rules! layouts {
@@ -38,37 +33,19 @@ macro_rules! layouts {
 
 layouts! {
     PciInfo: 68 .domain 16 .pci_device_id 28 .pci_subsystem_id 32 .bus_id 36;
-    PciInfoExt: 64 .base_class 24 .bus_id 32;
-    Uuid: 52 .value 8;
     Memory: 24 .free 8 .used 16;
     MemoryV2: 40 .total 8 .reserved 16 .free 24 .used 32;
     Bar1Memory: 24 .free 8;
     Utilization: 8 .memory 4;
-    ProcessInfoV1: 16 .used_gpu_memory 8;
     ProcessInfo: 24 .used_gpu_memory 8 .gpu_instance_id 16 .compute_instance_id 20;
-    ProcessDetail: 32 .used_protected_memory 24;
-    ProcessDetailList: 24 .entries 8 .processes 16;
     ProcessUtilizationSample: 32 .time_stamp_us 8 .dec_util 28;
-    ProcessUtilizationInfo: 40 .pid 8 .ofa_util 32;
-    ProcessesUtilizationInfo: 24 .last_seen_us 8 .processes 16;
     Temperature: 12 .temperature 8;
     ConfComputeSystemState: 12 .feature 4 .devtools 8;
-    ConfComputeSystemCaps: 8 .gpus 4;
-    SetMemoryLimits: 24 .soft_bytes 8 .hard_bytes 16;
-    GetMemoryLimits: 32 .soft_bytes 8 .hard_bytes 16 .used_bytes 24;
-    ConfComputeSettings: 20 .environment 4 .multi_gpu 16;
-    ConfComputeMemSizeInfo: 16 .unprotected_kib 8;
-    RowRemapperHistogram: 20 .none 16;
-    EccSramErrorStatus: 104 .aggregate_parity 8 .volatile_parity 32 .aggregate_l2 56
-        .is_threshold_exceeded 96;
     FieldValue: 40 .timestamp_us 8 .latency_us 16 .value_type 24 .result 28 .value 32;
     EventData: 32 .event_type 8 .event_data 16 .gpu_instance_id 24 .compute_instance_id 28;
     GpmSupport: 8 .is_supported 4;
     GpmMetric: 40 .result 4 .value 8 .short_name 16;
     GpmMetricsGet: 19104 .count 4 .first 8 .metrics 24;
-    ViolationTime: 16 .violation_ns 8;
-    EccErrorCounts: 32 .register_file 24;
-    GpuInstanceProfileInfo: 48 .counts 8 .memory_size_mib 40;
     GpuInstanceProfileInfoV2: 152 .counts 12 .memory_size_mib 48 .name 56;
     GpuInstanceProfileInfoV3: 152 .counts 8 .memory_size_mib 40 .name 48 .capabilities 144;
     ProfileCounts: 32 .copy_engine_count 12 .ofa_count 28;
@@ -86,14 +63,8 @@ layouts! {
 fn version_words_are_the_headers() {
     assert_eq!(version_of::<MemoryV2>(2), 0x0200_0028);
     assert_eq!(version_of::<Temperature>(1), 0x0100_000c);
-    assert_eq!(version_of::<PciInfoExt>(1), 0x0100_0040);
-    assert_eq!(version_of::<Uuid>(1), 0x0100_0034);
     assert_eq!(version_of::<GpuInstanceProfileInfoV2>(2), 0x0200_0098);
     assert_eq!(version_of::<GpuInstanceProfileInfoV3>(3), 0x0300_0098);
     assert_eq!(version_of::<ComputeInstanceProfileInfoV2>(2), 0x0200_0088);
     assert_eq!(version_of::<ComputeInstanceProfileInfoV3>(3), 0x0300_008c);
-    assert_eq!(version_of::<ProcessDetailList>(1), 0x0100_0018);
-    assert_eq!(version_of::<EccSramErrorStatus>(1), 0x0100_0068);
-    assert_eq!(version_of::<ConfComputeSettings>(1), 0x0100_0014);
-    assert_eq!(version_of::<ProcessesUtilizationInfo>(1), 0x0100_0018);
 }

@@ -12,8 +12,8 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::{
-    FieldValue, Memory, MemoryV2, NO_INSTANCES, ProcessInfo, ProcessInfoV1,
-    ProcessUtilizationSample, Utilization, version_of,
+    FieldValue, Memory, MemoryV2, NO_INSTANCES, ProcessInfo, ProcessUtilizationSample, Utilization,
+    version_of,
 };
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
@@ -72,7 +72,6 @@ fn a_tenants_memory_is_counted_and_freed() -> Result<(), Error> {
 fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Result<(), Error> {
     let mut count = 0;
     let mut infos = [ProcessInfo::default(); 3];
-    let mut old = [ProcessInfoV1::default(); 3];
     // SAFETY: valid pointers and arrays.
     unsafe {
         let list = nvmlDeviceGetComputeRunningProcesses_v3;
@@ -86,11 +85,6 @@ fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Resu
         count = 3;
         ok(list(device, &raw mut count, infos.as_mut_ptr()))?;
         assert_eq!(count, 1);
-        ok(nvmlDeviceGetComputeRunningProcesses(
-            device,
-            &raw mut count,
-            old.as_mut_ptr(),
-        ))?;
         let (graphics, mps) = (
             nvmlDeviceGetGraphicsRunningProcesses_v3,
             nvmlDeviceGetMPSComputeRunningProcesses_v3,
@@ -105,12 +99,7 @@ fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Resu
     }
     assert_eq!((infos[0].pid, infos[0].used_gpu_memory), (pid, taken));
     assert_eq!(infos[0].gpu_instance_id, NO_INSTANCES.0);
-    assert_eq!((old[0].pid, old[0].used_gpu_memory), (pid, taken));
-    assert_eq!(
-        (infos[1].pid, old[1].pid),
-        (0, 0),
-        "only the first element is written"
-    );
+    assert_eq!(infos[1].pid, 0, "only the first element is written");
     Ok(())
 }
 

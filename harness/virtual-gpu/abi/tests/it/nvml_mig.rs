@@ -13,8 +13,8 @@ use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::mig::InstanceHandle;
 use gpubench_virtual_gpu_abi::nvml::mig::types::{
-    ComputeInstanceProfileInfoV2, GpuInstanceInfo, GpuInstanceProfileInfo,
-    GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
+    ComputeInstanceProfileInfoV2, GpuInstanceInfo, GpuInstanceProfileInfoV2,
+    GpuInstanceProfileInfoV3, Placement,
 };
 use gpubench_virtual_gpu_abi::nvml::types::{FieldValue, version_of};
 use gpubench_virtual_gpu_driver::process;
@@ -40,12 +40,16 @@ fn text(characters: &[i8]) -> String {
     bytes.map(|c| char::from(c.cast_unsigned())).collect()
 }
 
-/// Number of instances of a profile that still fit.
-fn capacity(device: DeviceHandle, profile: u32) -> Result<u32, i32> {
-    // SAFETY: a valid pointer.
-    out(99, |to| unsafe {
-        nvmlDeviceGetGpuInstanceRemainingCapacity(device, profile, to)
-    })
+/// The profile of that number.
+fn profile_info(device: DeviceHandle, number: u32) -> Result<GpuInstanceProfileInfoV2, i32> {
+    // SAFETY: zeros are a value of this plain structure, and the pointer is valid.
+    unsafe {
+        let mut request: GpuInstanceProfileInfoV2 = std::mem::zeroed();
+        request.version = version_of::<GpuInstanceProfileInfoV2>(2);
+        out(request, |to| {
+            nvmlDeviceGetGpuInstanceProfileInfoV(device, number, to)
+        })
+    }
 }
 
 fn resetless(device: DeviceHandle) -> Result<u64, Error> {
@@ -67,13 +71,7 @@ fn profiles_and_placements_are_listed_before_the_mode_is_on() -> Result<(), Erro
         assert_eq!((mode(device), resetless(device)?), (Ok((0, 0)), 1));
         assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 0);
         assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
-        assert_eq!(capacity(device, THREE), Err(NOT_SUPPORTED));
-        let info = |number| {
-            // SAFETY: a valid pointer, or zeroes for a plain structure.
-            out(GpuInstanceProfileInfo::default(), |to| unsafe {
-                nvmlDeviceGetGpuInstanceProfileInfo(device, number, to)
-            })
-        };
+        let info = |number| profile_info(device, number);
         let three = info(2).map_err(|code| format!("code {code}"))?;
         let counts = three.counts;
         assert_eq!(
@@ -86,13 +84,13 @@ fn profiles_and_placements_are_listed_before_the_mode_is_on() -> Result<(), Erro
         );
         assert_eq!(three.memory_size_mib, (81_920 - 640) / 2);
         assert_eq!(
-            info(5),
-            Err(NOT_SUPPORTED),
+            info(5).err(),
+            Some(NOT_SUPPORTED),
             "8 slices are not on this device"
         );
         assert_eq!(
-            info(0x12),
-            Err(INVALID_ARGUMENT),
+            info(0x12).err(),
+            Some(INVALID_ARGUMENT),
             "where lists of profiles end"
         );
         named_profiles(device)?;
@@ -135,12 +133,6 @@ fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
             (third.counts.slice_count, text(&third.name).as_str()),
             (4, "MIG 4g.40gb")
         );
-        let by_id = nvmlDeviceGetGpuInstanceProfileInfoByIdV;
-        assert_eq!(
-            by_id(device, FOUR, &raw mut second),
-            NOT_SUPPORTED,
-            "the mode is off"
-        );
     }
     Ok(())
 }
@@ -152,21 +144,13 @@ fn instances_can_be_created_and_found() -> Result<(), Error> {
         let device = divided()?;
         assert_eq!(mode(device), Ok((1, 1)));
         assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
-        assert_eq!(
-            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-            [Ok(2), Ok(1), Ok(7)]
-        );
         assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
         assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
         assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
         let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
         assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
-        assert_eq!(
-            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-            [Ok(1), Ok(1), Ok(4)]
-        );
         let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
-        assert_eq!(capacity(device, FOUR), Ok(0), "it can start at slot 0 only");
+        assert_eq!(create(device, FOUR, None), Err(NO_ROOM), "only at slot 0");
         found_again(device, three)?;
         // SAFETY: valid handles.
         unsafe {
@@ -240,29 +224,19 @@ fn compute_instances_divide_the_slices() -> Result<(), Error> {
         assert_eq!(facts(2), Ok(((2, 1, 60), "MIG 3g.40gb".to_owned())));
         assert_eq!(facts(3).err(), Some(NOT_SUPPORTED));
         assert_eq!(facts(9).err(), Some(INVALID_ARGUMENT));
-        let left = |profile| {
-            // SAFETY: a valid pointer.
-            out(9, |to| unsafe {
-                nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gpu, profile, to)
-            })
-        };
-        assert_eq!([0, 1, 2].map(left), [Ok(3), Ok(1), Ok(1)]);
-        let middle = create_compute(gpu, 0, Some((1, 1))).map_err(|code| format!("{code}"))?;
-        assert_eq!(
-            [0, 1, 2].map(left),
-            [Ok(2), Ok(0), Ok(0)],
-            "the free slices are not adjacent"
-        );
-        assert_eq!(create_compute(gpu, 1, None), Err(NO_ROOM));
-        assert_eq!(create_compute(gpu, 3, None), Err(NOT_SUPPORTED));
-        let first = create_compute(gpu, 0, None).map_err(|code| format!("{code}"))?;
-        let places = [middle, first].map(|one| describe_compute(one).map(|i| i.placement));
-        assert_eq!(places, [1, 0].map(|start| Ok(Placement { start, size: 1 })));
+        let one = || create_compute(gpu, 0).map_err(|code| format!("{code}"));
+        let (first, middle, last) = (one()?, one()?, one()?);
+        assert_eq!(create_compute(gpu, 0), Err(NO_ROOM));
+        assert_eq!(create_compute(gpu, 3), Err(NOT_SUPPORTED));
+        let places = [first, middle, last].map(|one| describe_compute(one).map(|i| i.placement));
+        let place = |start| Ok(Placement { start, size: 1 });
+        assert_eq!(places, [0, 1, 2].map(place));
         // SAFETY: a valid handle.
         unsafe {
             assert_eq!(nvmlGpuInstanceDestroy(gpu), IN_USE);
             ok(nvmlComputeInstanceDestroy(middle))?;
             assert_eq!(nvmlComputeInstanceDestroy(middle), INVALID_ARGUMENT);
+            ok(nvmlComputeInstanceDestroy(last))?;
             let mut handles: [InstanceHandle; 3] = [null_mut(); 3];
             let (mut count, to) = (0, handles.as_mut_ptr());
             ok(nvmlGpuInstanceGetComputeInstances(
@@ -272,12 +246,6 @@ fn compute_instances_divide_the_slices() -> Result<(), Error> {
                 &raw mut count,
             ))?;
             assert_eq!((count, handles[0]), (1, first));
-            let id = describe_compute(first)
-                .map_err(|code| format!("{code}"))?
-                .id;
-            let by_id = nvmlGpuInstanceGetComputeInstanceById;
-            assert_eq!(out(null_mut(), |to| by_id(gpu, id, to)), Ok(first));
-            assert_eq!(out(null_mut(), |to| by_id(gpu, 7, to)), Err(NOT_FOUND));
         }
         Ok(())
     })
@@ -306,10 +274,8 @@ fn a_device_without_mig_reports_not_supported() -> Result<(), Error> {
         let device = nvml_device()?;
         assert_eq!(mode(device), Err(NOT_SUPPORTED));
         assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
-        let mut info = GpuInstanceProfileInfo::default();
-        // SAFETY: valid pointers.
-        let code = unsafe { nvmlDeviceGetGpuInstanceProfileInfo(device, 0, &raw mut info) };
-        assert_eq!((code, resetless(device)?), (NOT_SUPPORTED, 0));
+        let code = profile_info(device, 0).err();
+        assert_eq!((code, resetless(device)?), (Some(NOT_SUPPORTED), 0));
         Ok(())
     })
 }
@@ -332,7 +298,6 @@ fn without_privilege_only_the_mode_can_be_read() -> Result<(), Error> {
         shared
             .transact(|state, _| gpubench_virtual_gpu_model::mig::set_mode(state, machine, true))?;
         assert_eq!(create(device, THREE, None), Err(NO_PERMISSION));
-        assert_eq!(capacity(device, THREE), Err(NO_PERMISSION));
         let memory = figure::<gpubench_virtual_gpu_abi::nvml::types::Memory>;
         let refused = memory(nvmlDeviceGetMemoryInfo, device)
             .err()

@@ -6,12 +6,10 @@ use crate::nvml_support::{
 };
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
-use gpubench_virtual_gpu_abi::nvml::types::{EccErrorCounts, ProcessInfo};
+use gpubench_virtual_gpu_abi::nvml::types::ProcessInfo;
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_model::mps;
 use gpubench_virtual_gpu_model::state::{MpsDaemon, WHOLE};
-
-const NO_PERMISSION: i32 = 4;
 
 /// Allocates 32 MiB, and stays.
 fn tenant() -> Result<(), Error> {
@@ -80,38 +78,13 @@ fn mps_clients_have_their_own_list_without_the_server() -> Result<(), Error> {
 fn a_new_device_has_healthy_memory() -> Result<(), Error> {
     const TEST: &str = test_name!("a_new_device_has_healthy_memory");
     as_user(TEST, "hopper", no_tenant, || {
-        let device = nvml_device()?;
-        let mut rows = [9; 4];
-        let mut count = 9;
-        let mut counts = EccErrorCounts {
-            l1_cache: 9,
-            ..EccErrorCounts::default()
-        };
-        // SAFETY: valid pointers.
+        let (device, mut count) = (nvml_device()?, 9);
+        // SAFETY: a valid pointer.
         unsafe {
-            let [a, b, c, d] = &mut rows;
-            ok(nvmlDeviceGetRemappedRows(device, a, b, c, d))?;
             ok(nvmlDeviceGetTotalEccErrors(device, 1, 0, &raw mut count))?;
-            ok(nvmlDeviceGetDetailedEccErrors(
-                device,
-                0,
-                1,
-                &raw mut counts,
-            ))?;
+            assert_eq!(count, 0);
             assert_eq!(nvmlDeviceGetTotalEccErrors(device, 2, 0, &raw mut count), 2);
-            assert_eq!(
-                nvmlDeviceGetMemoryErrorCounter(device, 0, 0, 8, &raw mut count),
-                2
-            );
-            assert_eq!(
-                nvmlDeviceSetPowerManagementLimit(device, 90_000),
-                NO_PERMISSION
-            );
         }
-        assert_eq!(
-            (rows, count, counts),
-            ([0; 4], 0, EccErrorCounts::default())
-        );
         Ok(())
     })
 }

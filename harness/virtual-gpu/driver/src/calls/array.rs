@@ -10,10 +10,7 @@ use crate::handles::Handle;
 use crate::process::process;
 
 /// Widest array in each dimension (CUDA C++ Programming Guide, technical specifications).
-const WIDEST: [usize; 3] = [131_072, 65_536, 16_384];
-
-/// Flags that a three-dimensional array may have: layered, cube map, surface, gather (cuda.h).
-const FLAGS: c_uint = 1 | 2 | 4 | 8;
+const WIDEST: [usize; 2] = [131_072, 65_536];
 
 /// Bytes of one channel (`CUarray_format`, cuda.h); only the plain formats.
 fn channel_bytes(format: c_int) -> Option<u64> {
@@ -25,22 +22,17 @@ fn channel_bytes(format: c_int) -> Option<u64> {
     }
 }
 
-/// Makes an array with these sides; a side of 0 is one that the array does not have.
-pub fn create(
-    sides: [usize; 3],
-    format: c_int,
-    channels: c_uint,
-    flags: c_uint,
-) -> Result<Handle, Code> {
+/// Makes an array with these sides; a height of 0 is one that the array does not have.
+pub fn create(sides: [usize; 2], format: c_int, channels: c_uint) -> Result<Handle, Code> {
     let element_bytes = channel_bytes(format)
         .filter(|_| [1, 2, 4].contains(&channels))
         .map(|bytes| bytes * u64::from(channels))
         .ok_or(code::INVALID_VALUE)?;
     let too_wide = sides.iter().zip(WIDEST).any(|(side, max)| *side > max);
-    if sides[0] == 0 || too_wide || flags & !FLAGS != 0 {
+    if sides[0] == 0 || too_wide {
         return Err(code::INVALID_VALUE);
     }
-    // The widest of all are 2^47 elements of 16 bytes: no overflow.
+    // The widest of all are 2^33 elements of 16 bytes: no overflow.
     let elements: u64 = sides.iter().map(|&side| side.max(1) as u64).product();
     let bytes = elements * element_bytes;
     let process = process()?;
@@ -50,15 +42,7 @@ pub fn create(
     let address = BASE + offset;
     let mut tables = process.tables();
     tables.enter(address, bytes, context, offset, Origin::Array);
-    tables.arrays.insert(ArrayEntry {
-        address,
-        context,
-        sides,
-        format,
-        channels,
-        flags,
-        element_bytes,
-    })
+    tables.arrays.insert(ArrayEntry { address, context })
 }
 
 /// Destroys an array once the work of its context is done.

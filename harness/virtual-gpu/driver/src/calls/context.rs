@@ -88,8 +88,7 @@ fn enter(
         .streams
         .claim(|s| !s.live)
         .ok_or(code::OUT_OF_MEMORY)?;
-    let row = &mut state.streams.rows[stream];
-    *row = Stream::renewed(row, slot as u32, Order::Legacy);
+    state.streams.rows[stream] = Stream::of(slot as u32, Order::Legacy);
     context.live = true;
     state.contexts.rows[slot] = context;
     Ok((slot as u32, stream as u32, placement::part(state, &context)))
@@ -207,8 +206,8 @@ pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
     Ok(handle)
 }
 
-/// Releases the primary context, or ends it.
-pub fn release(device: c_int, reset: bool) -> Result<(), Code> {
+/// Releases the primary context; the last release ends it.
+pub fn release(device: c_int) -> Result<(), Code> {
     if device != 0 {
         return Err(code::INVALID_DEVICE);
     }
@@ -216,11 +215,10 @@ pub fn release(device: c_int, reset: bool) -> Result<(), Code> {
     let last = {
         let mut tables = process.ready()?;
         match &mut tables.primary {
-            None if reset => return Ok(()),
             None => return Err(code::INVALID_CONTEXT),
             Some((handle, count)) => {
                 *count -= 1;
-                let gone = (*count == 0 || reset).then_some(*handle as Handle);
+                let gone = (*count == 0).then_some(*handle as Handle);
                 if gone.is_some() {
                     tables.primary = None;
                 }

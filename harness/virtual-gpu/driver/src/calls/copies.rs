@@ -5,22 +5,14 @@ use crate::copy_shape::{Copy, Place};
 use crate::handles::Handle;
 use crate::issue::perform;
 use crate::operation::{Action, WaitPolicy};
-use crate::process::{Process, process};
+use crate::process::process;
 use crate::{addresses, pinned};
 
-/// Copies bytes that lie in one row: in a stream, or in the default stream with a wait.
-pub fn plain(
+/// Copies bytes in a stream, or in the default stream with a wait.
+pub fn queue(
     to: Result<Place, Code>,
     from: Result<Place, Code>,
     bytes: usize,
-    stream: Option<Handle>,
-) -> Result<(), Code> {
-    queue(|_| Ok(Copy::plain(to?, from?, bytes)), stream)
-}
-
-/// Queues a copy in a stream, or makes it in the default stream and waits.
-pub fn queue(
-    copy: impl FnOnce(&Process) -> Result<Copy, Code>,
     stream: Option<Handle>,
 ) -> Result<(), Code> {
     let process = process()?;
@@ -29,7 +21,11 @@ pub fn queue(
         Some(stream) => (stream, WaitPolicy::Later),
     };
     let stream = process.stream(stream)?;
-    let copy = copy(process)?;
+    let copy = Copy {
+        to: to?,
+        from: from?,
+        bytes: bytes as u64,
+    };
     perform(process, &stream, Action::Copy(copy), policy)
 }
 
@@ -65,34 +61,4 @@ pub fn anywhere(address: u64) -> Result<Place, Code> {
         return Err(code::INVALID_VALUE);
     }
     Ok(Place::Host(address))
-}
-
-/// A place in an array's memory.
-pub fn in_array(array: Handle, offset: usize, bytes: usize) -> Result<Place, Code> {
-    let tables = process()?.ready()?;
-    let entry = *tables.arrays.get(array)?;
-    let room = tables
-        .allocations
-        .get(&entry.address)
-        .map_or(0, |a| a.bytes);
-    let end = (offset as u64)
-        .checked_add(bytes as u64)
-        .ok_or(code::INVALID_VALUE)?;
-    if end > room {
-        return Err(code::INVALID_VALUE);
-    }
-    Ok(Place::Device(entry.address + offset as u64))
-}
-
-/// Refuses contexts that do not exist.
-pub fn known_contexts(contexts: &[Handle]) -> Result<(), Code> {
-    let tables = process()?.ready()?;
-    let unknown = contexts
-        .iter()
-        .any(|context| tables.contexts.get(*context).is_err());
-    if unknown {
-        Err(code::INVALID_CONTEXT)
-    } else {
-        Ok(())
-    }
 }

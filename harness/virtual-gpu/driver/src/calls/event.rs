@@ -38,7 +38,6 @@ pub fn create(flags: c_uint) -> Result<Handle, Code> {
         interprocess,
         opened: false,
         recorded: None,
-        pending: None,
     };
     if interprocess {
         ipc::set_event_recorded(process, entry.index, None)?;
@@ -59,18 +58,14 @@ pub fn destroy(event: Handle) -> Result<(), Code> {
 }
 
 /// Records an event in a stream of the event's context.
-pub fn record(event: Handle, stream: Handle, flags: c_uint) -> Result<(), Code> {
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
+pub fn record(event: Handle, stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = *process.ready()?.events.get(event)?;
     let target = process.stream(stream)?;
     if entry.context != target.context {
         return Err(code::INVALID_HANDLE);
     }
-    // CU_EVENT_RECORD_EXTERNAL (cuda.h) makes a node of a record that otherwise marks a position.
-    if flags == 0 && capture::mark(process, &target, event)? {
+    if capture::mark(process, &target, event)? {
         return Ok(());
     }
     let action = Action::Record(event as usize);
@@ -94,12 +89,8 @@ pub fn query(event: Handle) -> Result<(), Code> {
 /// Waits for the work before the last record of an event.
 pub fn synchronize(event: Handle) -> Result<(), Code> {
     let process = process()?;
-    let mut entry = own(process, event)?;
+    let entry = own(process, event)?;
     process.check_sticky(entry.context)?;
-    if let Some((stream, number)) = entry.pending {
-        process.device.wait_held(stream, number)?;
-        entry = own(process, event)?;
-    }
     if let Some((stream, seq)) = last_recorded(process, &entry)? {
         process.device.wait_stream(stream, seq)?;
     }
@@ -112,8 +103,7 @@ pub fn elapsed_ms(start: Handle, end: Handle) -> Result<f32, Code> {
     let (first, last) = (own(process, start)?, own(process, end)?);
     process.check_sticky(first.context)?;
     for event in [&first, &last] {
-        let recorded = event.recorded.is_some() || event.pending.is_some();
-        if event.timing_disabled || !recorded {
+        if event.timing_disabled || event.recorded.is_none() {
             return Err(code::INVALID_HANDLE);
         }
         if !is_done(process, event)? {

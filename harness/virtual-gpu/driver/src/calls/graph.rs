@@ -1,9 +1,8 @@
 //! Calls on graphs and on graphs that are ready to launch.
 
 use crate::code::{self, Code};
-use crate::deferred_queue;
 use crate::entries::StreamEntry;
-use crate::execute::run;
+use crate::execute::{launch_graph, run};
 use crate::graph::capture;
 use crate::graph::edit::{new_graph, remove_graph};
 use crate::graph::entries::ExecEntry;
@@ -61,7 +60,6 @@ pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle, Code> {
 pub fn destroy_exec(exec: Handle) -> Result<(), Code> {
     let process = process()?;
     let lanes = process.ready()?.execs.get(exec)?.lanes.clone();
-    deferred_queue::drain(process)?;
     for lane in &lanes {
         process.device.wait_stream(*lane, submitted(*lane)?)?;
     }
@@ -79,8 +77,7 @@ pub fn launch(exec: Handle, stream: Handle) -> Result<(), Code> {
     if entry.flags & AUTO_FREE != 0 {
         free_leftovers(process, &entry, &stream)?;
     }
-    let action = Action::Launch(Box::new(entry));
-    deferred_queue::pass(process, &stream, action, WaitPolicy::Graph)
+    launch_graph(process, &entry, &stream)
 }
 
 /// Frees what the last launch allocated and did not free.

@@ -5,7 +5,6 @@
 //! bandwidth and the end by a fault are the whole process's.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_uint};
 
 use crate::calls::context::{release, retain};
 use crate::code::{self, Code};
@@ -13,7 +12,6 @@ use crate::entries::{ContextEntry, ContextPlacement, GreenEntry, SmRange};
 use crate::handles::Handle;
 use crate::placement;
 use crate::process::{Process, process};
-use crate::stream::open;
 use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
 
@@ -121,8 +119,7 @@ fn enter(state: &mut State, primary: u32, sms: u32, range: SmRange) -> Option<(u
         sm_share: ONE * u64::from(range.count) / u64::from(sms),
         ..state.contexts.rows[primary as usize]
     };
-    let row = &mut state.streams.rows[stream];
-    *row = Stream::renewed(row, slot as u32, Order::Legacy);
+    state.streams.rows[stream] = Stream::of(slot as u32, Order::Legacy);
     Some((slot as u32, stream as u32))
 }
 
@@ -168,31 +165,7 @@ pub fn destroy(green: Handle) -> Result<(), Code> {
             .streams
             .remove_where(|stream| stream.placement.context == slot);
     }
-    release(0, false)
-}
-
-/// Makes a stream of a green context.
-pub fn create_stream(green: Handle, flags: c_uint, priority: c_int) -> Result<Handle, Code> {
-    let process = process()?;
-    let context = {
-        let tables = process.ready()?;
-        let entry = tables.greens.get(green)?;
-        tables.contexts.get(entry.context as Handle)?.clone()
-    };
-    process.check_sticky(context.slot)?;
-    let entry = open(process, &context, flags, priority)?;
-    process.tables().streams.insert(entry)
-}
-
-/// The green context of a stream; null if it has none.
-pub fn of_stream(stream: Handle) -> Result<Handle, Code> {
-    let process = process()?;
-    let context = process.stream(stream)?.placement.context;
-    let tables = process.ready()?;
-    let found = tables
-        .greens
-        .find(|green| green.placement.context == context);
-    Ok(found.unwrap_or(std::ptr::null_mut()))
+    release(0)
 }
 
 #[cfg(test)]

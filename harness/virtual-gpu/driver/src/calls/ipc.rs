@@ -1,13 +1,11 @@
 //! Calls that share memory and events with other processes.
 
-use std::fs::File;
-
 use crate::code::{self, Code};
 use crate::entries::{EventEntry, Origin};
 use crate::handles::Handle;
-use crate::ipc::{Kind, Ticket, export, import, is_in_reach, is_there, open, owner_lives};
+use crate::ipc::{Kind, Ticket, is_in_reach, is_there, open, owner_lives};
 use crate::process::{Process, process};
-use crate::virtual_memory::{GRANULARITY, held};
+use crate::virtual_memory::GRANULARITY;
 use gpubench_virtual_gpu_model::state::EVENTS;
 
 /// The handle of an allocation.
@@ -90,7 +88,6 @@ pub fn open_event(handle: &[u8; 64]) -> Result<Handle, Code> {
         interprocess: true,
         opened: true,
         recorded: None,
-        pending: None,
     })
 }
 
@@ -100,23 +97,4 @@ fn of_another_process(process: &Process, kind: Kind, handle: &[u8; 64]) -> Resul
         return Err(code::INVALID_CONTEXT);
     }
     Ok(ticket)
-}
-
-/// A descriptor that holds physical memory and can be passed to other processes.
-pub fn export_physical(handle: u64) -> Result<File, Code> {
-    let process = process()?;
-    let physical = *held(&mut *process.ready()?, handle)?;
-    if !physical.exportable || physical.imported {
-        return Err(code::INVALID_VALUE);
-    }
-    let ticket = Ticket::new(process, Kind::Physical, physical.offset, physical.bytes)?;
-    export(process, &ticket)
-}
-
-/// The physical memory that the contents of a descriptor name.
-pub fn import_physical(contents: &[u8; 64]) -> Result<u64, Code> {
-    let process = process()?;
-    let context = process.current()?;
-    let ticket = Ticket::unpack(process, Kind::Physical, contents)?;
-    Ok(import(process, context.slot, &ticket)? as u64)
 }

@@ -1,9 +1,7 @@
 //! Libraries: PTX that belongs to no context and is loaded into each context at first use.
 
 use std::collections::BTreeMap;
-use std::ffi::c_int;
 
-use crate::calls::function::set_attribute;
 use crate::calls::image::{Refusal, plain};
 use crate::calls::module::{self, function_of, load_text, parse};
 use crate::code::{self, Code};
@@ -44,21 +42,6 @@ pub fn unload(library: Handle) -> Result<(), Code> {
     Ok(())
 }
 
-/// Sets an attribute of a kernel, in every context that has loaded it.
-pub fn set_kernel_attribute(kernel: Handle, attribute: c_int, value: c_int) -> Result<(), Code> {
-    let process = process()?;
-    let mut tables = process.ready()?;
-    let entry = tables.kernels.get_mut(kernel)?;
-    set_attribute(process, &mut entry.max_dynamic_shared, attribute, value)?;
-    let (allowed, functions) = (entry.max_dynamic_shared, entry.functions.clone());
-    for function in functions.into_values() {
-        if let Ok(entry) = tables.functions.get_mut(function as Handle) {
-            entry.max_dynamic_shared = allowed;
-        }
-    }
-    Ok(())
-}
-
 /// The kernel of that name; the same handle every time.
 pub fn kernel_in(
     tables: &mut crate::process::Tables,
@@ -83,7 +66,6 @@ pub fn kernel_in(
     tables.kernels.insert(KernelEntry {
         library,
         name,
-        max_dynamic_shared: 0,
         functions,
     })
 }
@@ -102,7 +84,7 @@ pub fn module_in(process: &Process, library: Handle) -> Result<Handle, Code> {
         }
         entry.text.clone()
     };
-    let module = load_text(process, &text, true).map_err(|(code, _)| code)?;
+    let module = load_text(process, &text).map_err(|(code, _)| code)?;
     let mut tables = process.tables();
     tables
         .libraries
@@ -125,8 +107,7 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
     if let Some(function) = known.filter(|function| tables.functions.get(*function).is_ok()) {
         return Ok(function);
     }
-    let mut made = function_of(&tables, module, &entry.name)?;
-    made.max_dynamic_shared = entry.max_dynamic_shared;
+    let made = function_of(&tables, module, &entry.name)?;
     let handle = tables.functions.insert(made)?;
     tables
         .kernels
@@ -134,15 +115,6 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
         .functions
         .insert(context, handle as usize);
     Ok(handle)
-}
-
-/// The function of a kernel on a device.
-pub fn on_device(process: &Process, kernel: Handle, device: c_int) -> Result<FunctionEntry, Code> {
-    process.ready()?.kernels.get(kernel)?;
-    if device != 0 {
-        return Err(code::INVALID_DEVICE);
-    }
-    function(process, kernel)
 }
 
 /// What a launch may be given as a function: one, or a library's kernel.

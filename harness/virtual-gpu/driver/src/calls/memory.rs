@@ -18,7 +18,6 @@ pub fn info() -> Result<(u64, u64), Code> {
     let context = process.current()?;
     process.charge(process.host().query_ns)?;
     let device = &process.device;
-    device.drop_closed_exports()?;
     Ok(device.transact(|state, _| {
         let total = memory::total_for(state, device.machine(), context.slot);
         (memory::free_for(state, context.slot), total)

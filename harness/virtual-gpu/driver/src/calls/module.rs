@@ -4,9 +4,7 @@
     reason = "memory of the device and of the program is reached by raw pointers"
 )]
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::image::{Refusal, check_target, plain};
 use crate::backing_store::BASE;
@@ -17,12 +15,6 @@ use crate::handles::Handle;
 use crate::process::{Process, Tables};
 use ::gpubench_virtual_gpu_ptx as ptx;
 use gpubench_virtual_gpu_model::machine::Machine;
-
-/// Whether kernels are loaded with their modules, and not at their first lookup or launch
-/// (CUDA C++ Programming Guide, "Lazy Loading").
-pub fn is_eager() -> bool {
-    std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER")
-}
 
 /// Parses PTX that the device can run.
 pub fn parse(machine: &Machine, text: &str) -> Result<ptx::Module, Refusal> {
@@ -40,7 +32,7 @@ pub fn parse(machine: &Machine, text: &str) -> Result<ptx::Module, Refusal> {
 }
 
 /// Loads PTX into the current context.
-pub fn load_text(process: &Process, text: &str, of_library: bool) -> Result<Handle, Refusal> {
+pub fn load_text(process: &Process, text: &str) -> Result<Handle, Refusal> {
     let context = process.current().map_err(plain)?;
     let parsed = Arc::new(parse(process.device.machine(), text)?);
     let host = &process.device.machine().host;
@@ -49,11 +41,8 @@ pub fn load_text(process: &Process, text: &str, of_library: bool) -> Result<Hand
         .charge_locked(host.module_ns)
         .map_err(|error| plain(error.into()))?;
     let mut addresses = Vec::new();
-    let mut symbols = BTreeMap::new();
     for symbol in &parsed.symbols {
-        let address = place(process, context.slot, symbol.bytes.max(1)).map_err(plain)?;
-        addresses.push(address);
-        symbols.insert(symbol.name.clone(), (address, symbol.bytes));
+        addresses.push(place(process, context.slot, symbol.bytes.max(1)).map_err(plain)?);
     }
     let program = ptx::Program::bind(Arc::clone(&parsed), addresses.clone())
         .map_err(|error| (code::INVALID_IMAGE, error.to_string()))?;
@@ -66,21 +55,14 @@ pub fn load_text(process: &Process, text: &str, of_library: bool) -> Result<Hand
         cleared.map_err(|_| plain(code::OUT_OF_MEMORY))?;
         write_first_value(target, size as usize, &bytes);
     }
-    let loaded = parsed.kernels.iter().map(|kernel| {
-        let state = Arc::new(AtomicBool::new(of_library || is_eager()));
-        (kernel.name.clone(), state)
-    });
-    let loaded = loaded.collect();
     let hash = blake3::hash(text.as_bytes());
     let mut word = [0; 8];
     word.copy_from_slice(&hash.as_bytes()[..8]);
     let entry = ModuleEntry {
         context: context.slot,
         program: Arc::new(program),
-        symbols,
+        symbols: addresses,
         hash: u64::from_le_bytes(word),
-        of_library,
-        loaded,
     };
     process.tables().modules.insert(entry).map_err(plain)
 }
@@ -112,22 +94,19 @@ pub fn unload(process: &Process, module: Handle) -> Result<(), Code> {
         .tables()
         .functions
         .remove_where(|function| function.module == module as usize);
-    let mut addresses = entry.symbols.values();
-    addresses.try_for_each(|(address, _)| device_memory::forget(process, *address))
+    let mut addresses = entry.symbols.iter();
+    addresses.try_for_each(|address| device_memory::forget(process, *address))
 }
 
 /// The kernel of that name in a module.
 pub fn function_of(tables: &Tables, module: Handle, name: &str) -> Result<FunctionEntry, Code> {
     let entry = tables.modules.get(module)?;
-    let loaded = entry.loaded.get(name).ok_or(code::NOT_FOUND)?;
+    entry.program.module().kernel(name).ok_or(code::NOT_FOUND)?;
     Ok(FunctionEntry {
         context: entry.context,
         module: module as usize,
         program: Arc::clone(&entry.program),
         name: name.to_owned(),
         hash: entry.hash,
-        max_dynamic_shared: 0,
-        carve_out: -1,
-        loaded: Arc::clone(loaded),
     })
 }

@@ -34,7 +34,6 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
     let entry = PinnedEntry {
         bytes,
         context,
-        flags,
         registered: false,
     };
     process.tables().pinned.insert(made as usize, entry);
@@ -45,9 +44,8 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
 pub fn free(address: usize) -> Result<(), Code> {
     let process = process()?;
     let context = process.current()?;
-    // No stream may test a word in it, and no copy into it may be repeated, after it is unmapped.
-    let waiting = !process.ready()?.deferred_queues.is_empty();
-    if waiting || launch::has_reruns(process, context.slot) {
+    // No copy into it may be repeated after it is unmapped.
+    if launch::has_reruns(process, context.slot) {
         wait_for_context(process, context.slot)?;
     }
     let mut tables = process.ready()?;
@@ -87,7 +85,6 @@ pub fn register(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result<(),
     let entry = PinnedEntry {
         bytes,
         context,
-        flags,
         registered: true,
     };
     tables.pinned.insert(start, entry);
@@ -120,11 +117,4 @@ pub fn device_pointer(pointer: *mut c_void, flags: c_uint) -> Result<u64, Code> 
     process.current()?;
     covering(&*process.ready()?, pointer as usize, 1).ok_or(code::INVALID_VALUE)?;
     Ok(pointer as u64)
-}
-
-/// Flags with which pinned memory was allocated.
-pub fn flags_of(pointer: *mut c_void) -> Result<c_uint, Code> {
-    let tables = process()?.ready()?;
-    let found = covering(&tables, pointer as usize, 1).filter(|(_, entry)| !entry.registered);
-    Ok(found.ok_or(code::INVALID_VALUE)?.1.flags)
 }

@@ -7,18 +7,18 @@ use crate::entries::PoolEntry;
 use crate::handles::Handle;
 use crate::issue::perform;
 use crate::operation::{Action, WaitPolicy};
-use crate::pool::{device_pools, from_pool, pools_of, release, reserve};
+use crate::pool::{default_pool, from_pool, release, reserve};
 use crate::process::process;
 use crate::submit::mark;
 
-/// Allocates memory in the order of a stream, from a pool or from the device's present one.
+/// Allocates memory in the order of a stream, from a pool or from the device's own.
 pub fn allocate(pool: Option<Handle>, bytes: usize, stream: Handle) -> Result<u64, Code> {
     let process = process()?;
     let pool = {
         let mut tables = process.ready()?;
         match pool {
             Some(pool) => tables.pools.get(pool).map(|_| pool as usize)?,
-            None => device_pools(&mut tables)?.1,
+            None => default_pool(&mut tables)?,
         }
     };
     let stream = process.stream(stream)?;
@@ -58,7 +58,7 @@ pub fn create(max_bytes: u64) -> Result<Handle, Code> {
     })
 }
 
-/// Destroys a pool; a device that used it uses its default one from then on.
+/// Destroys a pool.
 pub fn destroy(pool: Handle) -> Result<(), Code> {
     let process = process()?;
     let kept = {
@@ -66,24 +66,9 @@ pub fn destroy(pool: Handle) -> Result<(), Code> {
         if tables.pools.get(pool)?.is_default {
             return Err(code::INVALID_VALUE);
         }
-        let entry = tables.pools.remove(pool)?;
-        if let Some((default, present)) = &mut tables.device_pools
-            && *present == pool as usize
-        {
-            *present = *default;
-        }
-        entry.kept
+        tables.pools.remove(pool)?.kept
     };
     release(process, &kept)
-}
-
-/// Makes a pool the device's present one.
-pub fn set_present(device: c_int, pool: Handle) -> Result<(), Code> {
-    let (default, _) = pools_of(device)?;
-    let mut tables = process()?.ready()?;
-    tables.pools.get(pool)?;
-    tables.device_pools = Some((default, pool as usize));
-    Ok(())
 }
 
 /// Sets an attribute (`CUmemPool_attribute`, cuda.h).

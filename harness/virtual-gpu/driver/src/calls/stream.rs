@@ -4,14 +4,13 @@ use std::ffi::{c_int, c_uint};
 
 use super::after_wait;
 use crate::code::{self, Code};
-use crate::deferred_queue;
 use crate::graph::capture;
 use crate::handles::Handle;
 use crate::issue::perform;
 use crate::launch;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
-use crate::stream::{NON_BLOCKING, open, wait_until_idle};
+use crate::stream::{NON_BLOCKING, finish, open, wait_until_idle};
 use gpubench_virtual_gpu_model::state::order;
 
 /// Makes a stream of the current context.
@@ -30,7 +29,7 @@ pub fn destroy(stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = *process.ready()?.streams.get(stream)?;
     process.tables().captures.remove(&entry.slot);
-    deferred_queue::pass(process, &entry, Action::Close, WaitPolicy::Later)?;
+    finish(process, entry.slot)?;
     process.tables().streams.remove(stream)?;
     Ok(())
 }
@@ -53,10 +52,7 @@ pub fn query(stream: Handle) -> Result<(), Code> {
     process.device.catch_up()?;
     let idle = process.device.transact(|state, _| {
         let mut covered = order::covered(state, entry.slot as usize).into_iter();
-        covered.all(|(slot, seq)| {
-            let row = &state.streams.rows[slot as usize];
-            row.completed >= seq && row.taken >= row.given
-        })
+        covered.all(|(slot, seq)| state.streams.rows[slot as usize].completed >= seq)
     })?;
     process.check_sticky(entry.context)?;
     if !idle {

@@ -11,7 +11,7 @@ use crate::virtual_memory::{GRANULARITY, held, is_whole, let_go, whole_maps};
 use gpubench_virtual_gpu_model::state::NONE;
 
 /// Allocates physical memory, with or without a context.
-pub fn create(bytes: u64, exportable: bool) -> Result<u64, Code> {
+pub fn create(bytes: u64) -> Result<u64, Code> {
     if !is_whole(bytes) {
         return Err(code::INVALID_VALUE);
     }
@@ -32,9 +32,6 @@ pub fn create(bytes: u64, exportable: bool) -> Result<u64, Code> {
         context,
         holders: 1,
         handles: 1,
-        exportable,
-        number: made.number,
-        imported: false,
     })?;
     Ok(handle as u64)
 }
@@ -98,7 +95,6 @@ pub fn map(pointer: u64, bytes: u64, handle: u64) -> Result<(), Code> {
     tables.enter(pointer, bytes, context, physical.offset, origin.clone());
     if let Some(entry) = tables.allocations.get_mut(&pointer) {
         (entry.readable, entry.writable) = (false, false);
-        entry.open = physical.exportable;
     }
     held(&mut tables, handle)?.holders += 1;
     // Memory that is mapped twice can be written at one address and read at the other.

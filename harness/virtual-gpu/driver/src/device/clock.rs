@@ -8,7 +8,7 @@ use crate::host_process;
 use gpubench_virtual_gpu_model::noise::{self, Kind};
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{
-    Condition, DRIVER_THREADS, NONE, PARTICIPANTS, Participant, ParticipantStatus,
+    Condition, NONE, PARTICIPANTS, Participant, ParticipantStatus,
 };
 use gpubench_virtual_gpu_model::virtual_time;
 
@@ -24,8 +24,6 @@ pub(super) struct Me {
     pub participant: usize,
     pub local_ns: u64,
     pub granted_ns: u64,
-    /// A thread of the driver: it may wait without limit, and does not report a stalled clock.
-    pub own: bool,
 }
 
 thread_local! {
@@ -54,35 +52,6 @@ impl Device {
             };
             Ok(())
         })?
-    }
-
-    /// Announces a thread of the driver, which will join at the caller's time. Returns its number:
-    /// the first free one, the same in every run, because one participant runs at a time.
-    pub fn expect_own(&self) -> Result<u32, DeviceError> {
-        let at = ME.get().map_or(0, |me| me.local_ns);
-        self.shared.transact(|state, _| {
-            let rows = &mut state.participants;
-            let free = |row: &Participant| row.status == ParticipantStatus::Free;
-            let index = (DRIVER_THREADS..PARTICIPANTS)
-                .find(|&index| index >= rows.used as usize || free(&rows.rows[index]));
-            let index = index.ok_or(DeviceError::Full("thread of the driver"))?;
-            while (rows.used as usize) <= index {
-                rows.rows[rows.used as usize] = Participant::default();
-                rows.used += 1;
-            }
-            rows.rows[index] = Participant {
-                status: ParticipantStatus::Expected,
-                process: NONE,
-                ready_ns: at.max(state.now_ns),
-                ..Participant::default()
-            };
-            Ok(index as u32)
-        })?
-    }
-
-    /// Whether the calling thread can wait: it has joined the clock, or time passes by itself.
-    pub fn can_wait(&self) -> bool {
-        !self.is_virtual_time() || ME.get().is_some()
     }
 
     /// Cancels an announcement: the thread will not join.
@@ -118,7 +87,6 @@ impl Device {
             participant: index,
             local_ns: ready_ns,
             granted_ns: ready_ns,
-            own: index >= DRIVER_THREADS,
         }));
         self.wait(Condition::Time, 0, 0, ready_ns)
     }
@@ -126,7 +94,6 @@ impl Device {
     /// Leaves the clock at the thread's local time.
     pub fn leave(&self) -> Result<(), DeviceError> {
         let Some(me) = ME.get() else { return Ok(()) };
-        self.notice_stores()?;
         self.catch_up()?;
         ME.set(None);
         let granted = self.shared.transact(|state, side| {

@@ -6,7 +6,6 @@
 
 mod clock;
 mod wait;
-pub mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,6 @@ use std::sync::OnceLock;
 
 use crate::code::{self, Code};
 use crate::crash::{self, Place};
-use crate::exports;
 use crate::host_process;
 use crate::session::{self, Session, TimeMode};
 use crate::shm::{QueueView, Shared};
@@ -220,22 +218,8 @@ impl Device {
         }
     }
 
-    /// Frees exported memory when its last descriptor has been closed.
-    pub fn drop_closed_exports(&self) -> Result<(), DeviceError> {
-        for export in self
-            .shared
-            .read(|state| exports::closed(&self.dir, state))??
-        {
-            self.shared
-                .transact(|state, _| exports::end(state, export))?;
-            exports::remove(&self.dir, export)?;
-        }
-        Ok(())
-    }
-
     /// Frees the resources of dead processes. The clock does not advance.
     pub fn reap_dead_processes(&self) -> Result<(), DeviceError> {
-        self.drop_closed_exports()?;
         let own = std::process::id();
         let slots: Vec<(u32, u32)> = self.shared.read(|state| {
             let rows = state.processes.live().iter().enumerate();

@@ -13,9 +13,6 @@ use gpubench_virtual_gpu_model::virtual_time;
 /// How often a waiter checks whether the other processes are alive.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Polling interval, in wall time, of a word that the host may store to.
-const STORE_POLL: Duration = Duration::from_micros(100);
-
 impl Device {
     /// Waits until a stream has completed everything up to `seq`.
     pub fn wait_stream(&self, stream: u32, seq: u64) -> Result<(), DeviceError> {
@@ -25,11 +22,6 @@ impl Device {
     /// Waits until every stream of a context is idle.
     pub fn wait_context(&self, context: u32) -> Result<(), DeviceError> {
         self.wait_for(Condition::Context, context, 0)
-    }
-
-    /// Waits until the deferred work of a stream up to number `taken` has been carried out.
-    pub fn wait_held(&self, stream: u32, taken: u64) -> Result<(), DeviceError> {
-        self.wait_for(Condition::Held, stream, taken)
     }
 
     pub(super) fn wait_for(
@@ -77,7 +69,6 @@ impl Device {
         ready_ns: u64,
     ) -> Result<(), DeviceError> {
         let mut me = ME.get().ok_or_else(not_joined)?;
-        self.notice_stores()?;
         let word = self.shared.word(me.participant);
         let granted = self.shared.transact(|state, side| {
             let participant = &mut state.participants.rows[me.participant];
@@ -127,9 +118,6 @@ impl Device {
             if watch.is_late() {
                 self.reap_dead_processes()?;
             }
-            if me.own {
-                continue;
-            }
             if let Some(report) = watch.check(transactions, || self.shared.read(stall::describe)) {
                 return Err(DeviceError::Stalled(report));
             }
@@ -150,7 +138,6 @@ impl Device {
         };
         loop {
             let change = self.shared.change();
-            self.notice_stores()?;
             let now = self.session.wall_now_ns();
             let (met, next) = self.shared.transact(|state, side| {
                 simulation::run_until(state, side, &self.rules, now);
@@ -163,13 +150,8 @@ impl Device {
                 return Ok(());
             }
             let until = Duration::from_nanos(next.saturating_sub(self.session.wall_now_ns()));
-            // A store of the host wakes no waiter.
-            let limit = if condition == Condition::Word {
-                STORE_POLL
-            } else {
-                CHECK_INTERVAL
-            };
-            self.shared.sleep_on_change(change, until.min(limit));
+            self.shared
+                .sleep_on_change(change, until.min(CHECK_INTERVAL));
             self.reap_dead_processes_at_intervals()?;
         }
     }

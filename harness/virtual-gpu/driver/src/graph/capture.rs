@@ -13,7 +13,7 @@ use crate::stream::LEGACY;
 use crate::stream::{NON_BLOCKING, null_stream};
 
 /// `CU_STREAM_CAPTURE_MODE_GLOBAL` and `_RELAXED` (cuda.h).
-pub const GLOBAL: c_int = 0;
+const GLOBAL: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED` (cuda.h).
 const RELAXED: c_int = 2;
 

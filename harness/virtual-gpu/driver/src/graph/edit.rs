@@ -4,21 +4,7 @@ use crate::code::{self, Code};
 use crate::graph::entries::{GraphEntry, NodeEntry};
 use crate::handles::Handle;
 use crate::operation::Action;
-use crate::process::{Tables, process};
-
-/// Refuses a context that does not exist; null means the current one.
-pub fn known_context(context: Handle) -> Result<(), Code> {
-    // Newer callers leave the context to the driver.
-    if context.is_null() {
-        return process()?.current().map(|_| ());
-    }
-    process()?
-        .ready()?
-        .contexts
-        .get(context)
-        .map(|_| ())
-        .map_err(|_| code::INVALID_CONTEXT)
-}
+use crate::process::Tables;
 
 /// Puts a node into a graph.
 pub fn add(

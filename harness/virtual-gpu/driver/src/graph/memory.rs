@@ -1,4 +1,4 @@
-//! Memory of graphs: nodes that allocate and free, and what the driver keeps for them.
+//! Memory of graphs: nodes that allocate, and what the driver keeps for them.
 //!
 //! A node has its address from the start and memory behind it while the graph that allocated it
 //! runs, until something frees it. What is freed stays with the process for the next graph, and so
@@ -12,28 +12,6 @@ use crate::entries::{Origin, PoolEntry, StreamEntry};
 use crate::operation::Reserved;
 use crate::process::{Process, Tables};
 use crate::submit::mark;
-
-/// `CUgraphMem_attribute` (cuda.h).
-const USED: c_int = 0;
-
-/// Most bytes in use so far.
-pub const USED_HIGH: c_int = 1;
-
-const RESERVED: c_int = 2;
-
-/// Most bytes held so far.
-pub const RESERVED_HIGH: c_int = 3;
-
-/// A figure of a pool by its number in `CUgraphMem_attribute`.
-pub fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
-    match attribute {
-        USED => Ok(&pool.used.0),
-        USED_HIGH => Ok(&pool.used.1),
-        RESERVED => Ok(&pool.reserved.0),
-        RESERVED_HIGH => Ok(&pool.reserved.1),
-        _ => Err(code::INVALID_VALUE),
-    }
-}
 
 /// The pool of graphs on a device.
 pub fn pool_on(process: &Process, device: c_int) -> Result<usize, Code> {

@@ -72,7 +72,6 @@ pub fn execute(
         reads,
         writes,
         extents,
-        pinned,
         open,
     } = run.touched(&execution);
     let shape = Shape {
@@ -87,7 +86,6 @@ pub fn execute(
         reads,
         writes,
         extents,
-        pinned,
         lanes: execution.counts.lanes(),
         sampled,
         // Executed atomics count: many kernels have one on a path that is never taken.

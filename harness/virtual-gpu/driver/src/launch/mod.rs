@@ -26,10 +26,7 @@ mod write_guard;
 pub use clocking::Clocking;
 pub use kernel::kernel_of;
 pub use request::{Key, Request};
-pub use rerun::{
-    finish_reruns, finish_reruns_into, has_reruns, rerun_copy, rerun_store, rerun_targets,
-    rerun_writes,
-};
+pub use rerun::{finish_reruns, finish_reruns_into, has_reruns, rerun_copy, rerun_writes};
 pub use residence::{blocks_per_sm, check, check_residence};
 pub use start::launch;
 pub use write_guard::WriteGuard;

@@ -1,7 +1,5 @@
 //! The outcome of an execution: plain data.
 
-use std::ops::Range;
-
 use crate::cost::Cost;
 use gpubench_virtual_gpu_model::state::Cause;
 
@@ -18,8 +16,6 @@ pub struct Outcome {
     pub writes: Vec<u64>,
     /// For each of them, the first byte accessed and the one after the last.
     pub extents: Vec<(u64, u64)>,
-    /// Parts of pinned host memory written, by address.
-    pub pinned: Vec<Range<usize>>,
     /// Lane-instructions executed.
     pub lanes: u64,
     /// Only some of its blocks were executed.

@@ -1,11 +1,8 @@
 //! Work that is repeated once its start time is known: plain data.
 
-use std::ops::Range;
-
 use super::request::Key;
 use crate::copy_shape::Copy;
 use crate::entries::FunctionEntry;
-use crate::stored_word::Store;
 
 /// An operation with results that depend on its start time.
 #[derive(Debug, Clone)]
@@ -15,8 +12,6 @@ pub(crate) struct Rerun {
     pub(crate) seq: u64,
     /// Allocations that it will write.
     pub(crate) writes: Vec<u64>,
-    /// Parts of pinned host memory that it will write.
-    pub(crate) pinned: Vec<Range<usize>>,
     pub(crate) work: RerunWork,
 }
 
@@ -29,5 +24,4 @@ pub(crate) enum RerunWork {
         alone_ns: Option<f64>,
     },
     Copy(Copy),
-    Store(Store),
 }

@@ -59,7 +59,7 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
     {
         return Err(code::LAUNCH_OUT_OF_RESOURCES);
     }
-    let allowed = (machine.gpu.shared_per_block_kib << 10).max(function.max_dynamic_shared);
+    let allowed = machine.gpu.shared_per_block_kib << 10;
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(shape.shared_bytes);
     if shared > u64::from(allowed) {
         return Err(code::INVALID_VALUE);

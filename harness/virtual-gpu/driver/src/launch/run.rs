@@ -1,7 +1,5 @@
 //! One launch in execution: all of its blocks, or a sample of them.
 
-use std::ops::Range;
-
 use super::clocking::Clocking;
 use super::faults::{classify, refuse_unwritten};
 use super::kernel::kernel_of;
@@ -33,7 +31,6 @@ pub(crate) struct Touched {
     pub(crate) reads: Vec<u64>,
     pub(crate) writes: Vec<u64>,
     pub(crate) extents: Vec<(u64, u64)>,
-    pub(crate) pinned: Vec<Range<usize>>,
     pub(crate) open: bool,
 }
 
@@ -193,16 +190,9 @@ impl Run<'_> {
         let starts = &self.ranges.starts;
         let of = |indices: &[usize]| indices.iter().filter_map(|&index| starts[index]).collect();
         let known = written.iter().filter(|index| starts[**index].is_some());
-        let others = written.iter().filter(|index| starts[**index].is_none());
-        let part = |index: &usize| {
-            let (base, bytes) = (self.ranges.at[*index], self.ranges.bytes[*index]);
-            let (first, last) = footprint.extent(*index);
-            (base + first) as usize..(base + last.min(bytes)) as usize
-        };
         Touched {
             reads: of(&read),
             writes: of(&written),
-            pinned: others.map(part).collect(),
             extents: known.map(|index| footprint.extent(*index)).collect(),
             open: read
                 .iter()

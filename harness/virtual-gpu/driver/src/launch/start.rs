@@ -63,7 +63,6 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
         ..Op::default()
     };
     let seq = device.submit(request.stream.slot, op)?;
-    profile.note_writes(process, (request.stream.slot, seq))?;
     if timed && fault.is_none() && !profile.inert {
         let writes = profile.writes.iter().map(|&(start, _)| start).collect();
         process.tables().launches.reruns.push(Rerun {
@@ -71,7 +70,6 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
             context: request.stream.context,
             seq,
             writes,
-            pinned: profile.pinned.clone(),
             work: RerunWork::Launch {
                 key: Box::new(key),
                 function: request.function.clone(),

@@ -1,7 +1,6 @@
 //! Launch state of a process: profiles, effects, reruns, and the writes that invalidate them.
 
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::cache::effect_store::Effects;
@@ -24,8 +23,6 @@ pub(crate) struct LaunchProfile {
     pub(crate) writes: Vec<(u64, u64)>,
     /// For each of them, the first byte accessed and the one after the last.
     pub(crate) extents: Vec<(u64, u64)>,
-    /// Parts of pinned host memory that were written.
-    pub(crate) pinned: Vec<Range<usize>>,
     /// Allocations that its arguments point to.
     pub(crate) pointees: Vec<u64>,
     /// Lane-instructions that were executed.

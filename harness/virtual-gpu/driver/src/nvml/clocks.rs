@@ -1,12 +1,10 @@
 //! Clocks, and why they are held back.
 //!
-//! The machine file sets the clocks and no call changes them, so the supported ones are the highest
-//! and the application clock, if that is lower. Only the power cap slows the SMs down; the model
-//! has no thermal slowdown and no power brake.
+//! The machine file sets the clocks and no call changes them. Only the power cap slows the SMs
+//! down; the model has no thermal slowdown and no power brake.
 
 use super::Error;
 use super::library::catch_up;
-use super::timestamp::stamp_us;
 use crate::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{GpuInstance, NONE, ONE};
@@ -23,10 +21,6 @@ const REASON_IDLE: u64 = 1;
 const REASON_SET: u64 = 2;
 /// `nvmlClocksEventReasonSwPowerCap`: the power cap holds the clock down.
 const REASON_SW_POWER_CAP: u64 = 4;
-/// Every reason that an H100 80GB HBM3 supports (driver 580.159.04, 2026-11-22). Here the others
-/// never hold: there is no sync boost, no thermal slowdown and no power brake.
-pub const ALL_REASONS: u64 = 0x1ff;
-
 /// Which clock of a kind is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
@@ -38,8 +32,6 @@ pub enum Which {
     Max,
     /// The highest, which is the default application clock.
     Default,
-    /// The highest to which the vendor of the board lets it boost.
-    CustomerBoost,
 }
 
 /// A clock. The SMs have theirs now as the power cap leaves it.
@@ -53,23 +45,6 @@ pub fn clock_mhz(device: &Device, kind: u32, which: Which) -> Result<u32, Error>
     Ok((u64::from(set_mhz) * clock / ONE) as u32)
 }
 
-/// The SM clocks that go with a memory clock.
-pub fn graphics_mhz(machine: &Machine, memory_mhz: u32) -> Result<Vec<u32>, Error> {
-    if memory_mhz != machine.gpu.memory_clock_mhz {
-        return Err(Error::NotFound);
-    }
-    let mut all = vec![machine.gpu.sm_clock_mhz, machine.sm_clock_mhz()];
-    all.dedup();
-    Ok(all)
-}
-
-/// When this is, as a stamp in microseconds, and how long a policy has held the clock down by then.
-pub fn violation(device: &Device, policy: u32) -> Result<(u64, u64), Error> {
-    let held_ns = held_ns(device, policy)?;
-    let at_ns = device.shared().read(|state| state.now_ns)?;
-    Ok((stamp_us(device, at_ns), held_ns))
-}
-
 /// A clock as the machine file sets it.
 fn set_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Error> {
     match kind {
@@ -77,12 +52,11 @@ fn set_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Error> {
             Ok(machine.sm_clock_mhz())
         }
         GRAPHICS | SM => Ok(machine.gpu.sm_clock_mhz),
-        // The memory has no boost clock, and video has no application clock.
-        MEMORY if which == Which::CustomerBoost => Err(Error::NotSupported),
         MEMORY => Ok(machine.gpu.memory_clock_mhz),
         VIDEO if matches!(which, Which::Now | Which::Max) => {
             machine.gpu.video_clock_mhz.ok_or(Error::NotSupported)
         }
+        // Video has no application clock.
         VIDEO => Err(Error::NotSupported),
         _ => Err(Error::InvalidArgument),
     }
@@ -92,19 +66,6 @@ fn set_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Error> {
 pub(super) fn capped_ns(device: &Device) -> Result<u64, Error> {
     catch_up(device)?;
     Ok(device.shared().read(|state| state.capped_ns)?)
-}
-
-/// How long a policy (`nvmlPerfPolicyType_t`) has held the clock down.
-fn held_ns(device: &Device, policy: u32) -> Result<u64, Error> {
-    match policy {
-        // POWER, and TOTAL_APP_CLOCKS: held below the application clocks for any reason.
-        0 | 10 => capped_ns(device),
-        // THERMAL: no heat slows this device.
-        1 => Ok(0),
-        // SYNC_BOOST, BOARD_LIMIT, LOW_UTILIZATION, RELIABILITY, TOTAL_BASE_CLOCKS.
-        2..=5 | 11 => Err(Error::NotSupported),
-        _ => Err(Error::InvalidArgument),
-    }
 }
 
 /// The reasons for which clocks are held back now.

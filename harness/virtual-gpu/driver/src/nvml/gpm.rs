@@ -1,7 +1,7 @@
 //! GPM, the performance monitor of Hopper and newer: counters between two samples.
 //!
-//! Figures are relative to what the sample was taken of: the device, a GPU instance, or the compute
-//! instance behind a MIG device. Units of the chip that the interpreter cannot use read 0: a module
+//! Figures are relative to what the sample was taken of: the device, or the compute instance behind
+//! a MIG device. Units of the chip that the interpreter cannot use read 0: a module
 //! whose PTX uses them is refused when it is loaded. Metrics that the model does not have are not
 //! supported.
 
@@ -13,7 +13,6 @@ use super::target::Target;
 use crate::device::Device;
 use crate::handles::Handle;
 use crate::shm::QueueView;
-use gpubench_virtual_gpu_model::mig;
 use gpubench_virtual_gpu_model::state::{ONE, Resource, State, Usage};
 
 /// First major compute capability with the monitor (nvml.h).
@@ -40,14 +39,6 @@ pub fn sample(device: &Device, target: Target, sample: Handle) -> Result<(), Err
     keep(device, sample, |state, side| match target {
         Target::Whole => Some(of_the_device(state, side, device)),
         Target::Engine(row) => Some(of_an_engine(state, side, row)),
-    })
-}
-
-/// Samples the GPU instance with that id.
-pub fn sample_instance(device: &Device, id: u32, sample: Handle) -> Result<(), Error> {
-    keep(device, sample, |state, side| {
-        let (row, _) = mig::instances(state).find(|(_, row)| row.id == id)?;
-        Some(of_an_instance(state, side, row))
     })
 }
 
@@ -119,27 +110,6 @@ fn of_an_engine(state: &State, side: &QueueView<'_>, row: u32) -> Sample {
         sm_share: engine.sm_share,
         bandwidth: instance.bandwidth,
     }
-}
-
-fn of_an_instance(state: &State, side: &QueueView<'_>, row: u32) -> Sample {
-    let instance = &state.instances.rows[row as usize];
-    let mut sample = Sample {
-        of: instance.generation,
-        at_ns: state.now_ns,
-        busy_ns: 0,
-        used: Usage::default(),
-        moved: moved_by(state, side, instance),
-        sm_count: instance.sm_count,
-        sm_share: 0,
-        bandwidth: instance.bandwidth,
-    };
-    for (_, engine) in mig::engines(state, row) {
-        // That of the busiest instance: a sum would count overlapping times twice.
-        sample.busy_ns = sample.busy_ns.max(engine.busy_ns);
-        sample.used.add(&engine.used, 1);
-        sample.sm_share += engine.sm_share;
-    }
-    sample
 }
 
 /// A metric over the time between two samples.

@@ -2,15 +2,11 @@
 //! file plants after fatal faults.
 
 use super::Error;
-use super::library::privileged;
 use super::target::Target;
 use crate::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).
 const REMAPS_SINCE: u32 = 8;
-/// An H100 of 80 GiB has 2560 banks, and an A100 with one row remapped reports one bank as high and
-/// none as less (both as `nvidia-smi -q` prints them).
-const BANKS_PER_GIB: u64 = 32;
 /// Kinds of errors (`nvmlMemoryErrorType_t`) and of counters (`nvmlEccCounterType_t`).
 const KINDS: u32 = 2;
 /// `NVML_MEMORY_ERROR_TYPE_CORRECTED`; the other kind is uncorrected.
@@ -19,36 +15,6 @@ pub(super) const CORRECTED: u32 = 0;
 pub(super) const UNCORRECTED: u32 = 1;
 /// `NVML_VOLATILE_ECC`: counts since the driver was loaded.
 const VOLATILE: u32 = 0;
-/// `NVML_MEMORY_LOCATION_COUNT`, and the location of planted errors (`NVML_MEMORY_LOCATION_DRAM`).
-const LOCATIONS: u32 = 8;
-const DRAM: u32 = 2;
-
-/// Banks by how much of their reserve of rows is left.
-pub struct Reserves {
-    /// With all of it.
-    pub max: u32,
-    /// With most of it.
-    pub high: u32,
-}
-
-/// The banks of the device. No two planted rows lie in one bank, until there are more rows than
-/// banks.
-pub fn reserves(device: &Device) -> Result<Reserves, Error> {
-    let [_, rows, ..] = remapped(device)?;
-    let banks = banks(device);
-    let high = rows.min(banks);
-    Ok(Reserves {
-        max: banks - high,
-        high,
-    })
-}
-
-/// Refuses a query of SRAM errors. There are none: a machine file plants errors in DRAM only.
-pub fn check_sram(device: &Device) -> Result<(), Error> {
-    remaps_rows(device)?;
-    privileged(device)
-}
-
 /// Errors of a kind that a counter has. MIG devices have volatile counters only. Nothing happened
 /// to this memory before its driver was loaded, so both counters are the same.
 pub fn errors(device: &Device, target: Target, error: u32, counter: u32) -> Result<u64, Error> {
@@ -62,25 +28,9 @@ pub fn errors(device: &Device, target: Target, error: u32, counter: u32) -> Resu
     errors_found(device, error)
 }
 
-/// The part of that many errors that a location has.
-pub fn errors_at(location: u32, errors: u64) -> Result<u64, Error> {
-    match location {
-        DRAM => Ok(errors),
-        0..LOCATIONS => Ok(0),
-        _ => Err(Error::InvalidArgument),
-    }
-}
-
-/// Banks of the memory.
-fn banks(device: &Device) -> u32 {
-    let gib = device.machine().memory.total_mib.div_ceil(1 << 10);
-    let banks = gib * BANKS_PER_GIB;
-    u32::try_from(banks).unwrap_or(u32::MAX)
-}
-
 /// Rows remapped for corrected and for uncorrected errors, whether one waits for a reset, and
 /// whether a remapping failed.
-pub fn remapped(device: &Device) -> Result<[u32; 4], Error> {
+pub(super) fn remapped(device: &Device) -> Result<[u32; 4], Error> {
     remaps_rows(device)?;
     let faults = device.shared().read(|state| state.fatal_faults)?;
     let pending = faults > 0 && device.machine().defects.fault_remap_pending;

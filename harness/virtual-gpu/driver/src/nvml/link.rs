@@ -10,22 +10,6 @@ use gpubench_virtual_gpu_model::state::{FRACTION_BITS, GpuInstance, NONE, State}
 
 /// Window over which throughput is measured, during which the call blocks (nvml.h).
 const WINDOW_NS: u64 = 20_000_000;
-/// Transfer rate of one lane by generation, in millions a second (PCI Express base specification).
-const LANE_MBPS: [u32; 6] = [2_500, 5_000, 8_000, 16_000, 32_000, 64_000];
-
-/// `NVML_PCIE_LINK_MAX_SPEED_...`: one number for each generation.
-pub fn max_speed(device: &Device) -> Result<u32, Error> {
-    match device.machine().pcie.generation {
-        generation @ 1..=6 => Ok(generation),
-        _ => Err(Error::NotSupported),
-    }
-}
-
-/// Transfers of one lane, in millions a second.
-pub fn lane_mbps(device: &Device) -> Result<u32, Error> {
-    let index = device.machine().pcie.generation.wrapping_sub(1) as usize;
-    LANE_MBPS.get(index).copied().ok_or(Error::NotSupported)
-}
 
 /// What a counter of throughput reads over the window, in KiB a second.
 pub fn throughput(device: &Device, counter: u32) -> Result<u32, Error> {

@@ -10,18 +10,21 @@ use crate::placement;
 
 /// The device or MIG device with this UUID.
 pub fn by_uuid(device: &Device, uuid: &str) -> Result<Handle, Error> {
-    find(device, uuid)?.ok_or(Error::NotFound)
-}
-
-/// The device or MIG device with the UUID of these bytes, which do not say which of both they name.
-pub fn by_uuid_bytes(device: &Device, bytes: &[u8]) -> Result<Handle, Error> {
-    let mut digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    for at in [20, 16, 12, 8] {
-        digits.insert(at, '-');
+    let machine = device.machine();
+    if uuid.starts_with("MIG-") {
+        let found = device.shared().read(|state| {
+            let row = placement::find(state, machine, Some(uuid))?;
+            Some(handle(state, Kind::Device, row))
+        })?;
+        return found.ok_or(Error::NotFound);
     }
-    match find(device, &format!("GPU-{digits}"))? {
-        None => by_uuid(device, &format!("MIG-{digits}")),
-        Some(found) => Ok(found),
+    if !uuid.starts_with("GPU-") {
+        return Err(Error::InvalidArgument);
+    }
+    if uuid == machine.uuid() {
+        Ok(device_handle())
+    } else {
+        Err(Error::NotFound)
     }
 }
 
@@ -31,20 +34,6 @@ pub fn by_bus_id(id: &str) -> Result<Handle, Error> {
         (0, BUS, 0, 0) => Ok(device_handle()),
         _ => Err(Error::NotFound),
     }
-}
-
-fn find(device: &Device, uuid: &str) -> Result<Option<Handle>, Error> {
-    let machine = device.machine();
-    if uuid.starts_with("MIG-") {
-        return Ok(device.shared().read(|state| {
-            let row = placement::find(state, machine, Some(uuid))?;
-            Some(handle(state, Kind::Device, row))
-        })?);
-    }
-    if !uuid.starts_with("GPU-") {
-        return Err(Error::InvalidArgument);
-    }
-    Ok((uuid == machine.uuid()).then(device_handle))
 }
 
 /// Domain, bus, device and function of a PCI address in any of the forms that nvml.h lists:

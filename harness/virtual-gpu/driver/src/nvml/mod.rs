@@ -1,8 +1,8 @@
 //! What calls of the management interface (NVML) mean, on arguments that `abi` has read.
 //!
 //! Identity and limits come from the machine file. Values that change with time are read from the
-//! model after it has advanced to the present. No call changes a setting, except MIG mode,
-//! compute mode and memory limits.
+//! model after it has advanced to the present. No call changes a setting, except MIG mode
+//! and compute mode.
 //!
 //! Numbers of kinds, counters and fields are those of nvml.h.
 
@@ -19,7 +19,6 @@ pub mod library;
 pub mod link;
 pub mod lookup;
 pub mod memory;
-pub mod memory_limits;
 pub mod mig;
 pub mod modes;
 mod objects;

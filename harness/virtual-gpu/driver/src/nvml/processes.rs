@@ -13,9 +13,6 @@ use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::mps::is_client;
 use gpubench_virtual_gpu_model::state::{Context, State};
 
-/// First major compute capability whose driver gives the detailed list (nvml.h: Hopper).
-const DETAILS_SINCE: u32 = 9;
-
 /// A process with a context.
 #[derive(Debug, Clone, Copy)]
 pub struct Running {
@@ -35,20 +32,6 @@ pub fn compute(device: &Device, target: Target) -> Result<Vec<Running>, Error> {
 /// Those of them that are clients of MPS.
 pub fn mps_clients(device: &Device, target: Target) -> Result<Vec<Running>, Error> {
     running(device, target, is_client)
-}
-
-/// The processes of the detailed list, by its mode.
-pub fn detailed(device: &Device, target: Target, mode: u32) -> Result<Vec<Running>, Error> {
-    if device.machine().compute_capability().0 < DETAILS_SINCE {
-        return Err(Error::NotSupported);
-    }
-    match mode {
-        0 => compute(device, target),
-        // There are no graphics processes.
-        1 => Ok(Vec::new()),
-        2 => mps_clients(device, target),
-        _ => Err(Error::InvalidArgument),
-    }
 }
 
 /// Blocks while a test has planted a driver that hangs, and fails if it has planted one that fails.

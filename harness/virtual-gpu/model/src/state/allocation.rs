@@ -6,9 +6,9 @@
 pub struct Allocation {
     /// Whether the slot is in use.
     pub live: bool,
-    /// Context slot that owns it; [`NONE`](super::NONE) for a descriptor.
+    /// Context slot that owns it; [`NONE`](super::NONE) if it was allocated without a context.
     pub context: u32,
-    /// Process slot that owns it; [`NONE`](super::NONE) for a descriptor.
+    /// Process slot that owns it.
     pub process: u32,
     /// Row of the GPU instance that it lies in.
     pub instance: u32,
@@ -16,12 +16,8 @@ pub struct Allocation {
     pub offset: u64,
     /// Requested length.
     pub bytes: u64,
-    /// Length used, in whole pages; 0 for a holder of another allocation.
+    /// Length used, in whole pages.
     pub taken: u64,
-    /// Unique number; all holders of the same memory share it.
+    /// Unique number.
     pub number: u64,
-    /// It holds memory of another row, and becomes its owner when that row is freed.
-    pub borrowed: bool,
-    /// Index of the export, from 1; 0 if a context owns it.
-    pub export: u32,
 }

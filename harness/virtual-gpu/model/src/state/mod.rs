@@ -11,7 +11,6 @@ pub mod order;
 mod participant;
 mod pending;
 mod resource;
-pub mod stream_wait;
 mod window;
 mod xid;
 
@@ -29,14 +28,11 @@ pub use order::Order;
 pub use participant::{Condition, Participant, ParticipantStatus};
 pub use pending::{PENDING_FAULTS, PendingFault};
 pub use resource::{InFlight, Location, RESOURCES, Resource};
-pub use stream_wait::{STREAM_WAITS, StreamWait};
 pub use window::Window;
 pub use xid::{XIDS, Xid};
 
 /// Maximum number of clock participants (threads).
-pub const PARTICIPANTS: usize = 192;
-/// First number of a participant that no plan announces: threads of the driver.
-pub const DRIVER_THREADS: usize = 128;
+pub const PARTICIPANTS: usize = 128;
 /// Maximum number of processes.
 pub const PROCESSES: usize = 96;
 /// Maximum number of contexts.
@@ -243,10 +239,6 @@ pub struct Stream {
     pub started_ns: u64,
     /// Instant at which a run-time limit ends the head; [`NEVER`] without a limit.
     pub last_ns: u64,
-    /// Operations ever deferred, because they wait for something outside the model.
-    pub given: u64,
-    /// Deferred operations that have been carried out.
-    pub taken: u64,
     /// Its relation to its context's legacy default stream.
     pub order: Order,
     /// Sequence number of this stream up to which the legacy stream already waits.
@@ -256,16 +248,13 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream in a reused slot. The counts of deferred operations continue, so that a thread that
-    /// waits for the previous stream wakes.
+    /// A stream of a context, without work.
     #[must_use]
-    pub fn renewed(old: &Self, context: u32, order: Order) -> Self {
+    pub fn of(context: u32, order: Order) -> Self {
         Self {
             live: true,
             context,
             order,
-            given: old.given,
-            taken: old.given,
             ..Self::default()
         }
     }
@@ -347,10 +336,6 @@ pub struct State {
     pub xids: Table<Xid, XIDS>,
     /// Faults that happened and are not logged yet.
     pub pending_faults: Table<PendingFault, PENDING_FAULTS>,
-    /// Waits of streams for words.
-    pub stream_waits: Table<StreamWait, STREAM_WAITS>,
-    /// Waits for words ever created.
-    pub holds_made: u64,
     /// Level of time slices: 0 default, 1 short, 2 medium, 3 long.
     pub slice_level: u32,
     /// Time slice at that level; 0 for that of the machine.
@@ -393,8 +378,6 @@ impl State {
             allocations_made: 0,
             xids: Table::new(),
             pending_faults: Table::new(),
-            stream_waits: Table::new(),
-            holds_made: 0,
             slice_level: 0,
             slice_ns: 0,
         })
@@ -433,8 +416,6 @@ impl State {
         self.allocations_made = from.allocations_made;
         self.xids.copy_if_changed(&from.xids);
         self.pending_faults.copy_used(&from.pending_faults);
-        self.stream_waits.copy_used(&from.stream_waits);
-        self.holds_made = from.holds_made;
         self.slice_level = from.slice_level;
         self.slice_ns = from.slice_ns;
     }

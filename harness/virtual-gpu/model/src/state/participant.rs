@@ -30,10 +30,6 @@ pub enum Condition {
     Room,
     /// An unpark by another participant.
     Unpark,
-    /// That many deferred operations of a stream have been carried out.
-    Held,
-    /// The wait for a word with this row and number is over.
-    Word,
 }
 
 /// One clock participant: a thread.

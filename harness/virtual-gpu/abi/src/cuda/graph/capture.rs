@@ -4,15 +4,11 @@ use std::ffi::c_int;
 
 use crate::arguments::put;
 use gpubench_virtual_gpu_driver::code;
-use gpubench_virtual_gpu_driver::graph::capture::{GLOBAL, begin, end, status};
+use gpubench_virtual_gpu_driver::graph::capture::{begin, end, status};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
-    fn cuStreamBeginCapture, cuStreamBeginCapture_ptsz(stream: Handle) {
-        begin(stream, GLOBAL)
-    }
-
     fn cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz(stream: Handle, mode: c_int) {
         begin(stream, mode)
     }

@@ -4,7 +4,6 @@ pub mod capture;
 pub mod edit;
 pub mod exec;
 pub mod memory;
-pub mod nodes;
 
 /// Every entry point on graphs.
 pub mod calls {
@@ -12,5 +11,4 @@ pub mod calls {
     pub use super::edit::*;
     pub use super::exec::*;
     pub use super::memory::*;
-    pub use super::nodes::*;
 }

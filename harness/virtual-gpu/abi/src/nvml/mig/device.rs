@@ -1,10 +1,8 @@
 //! MIG devices: compute instances under handles that stand in for the device's own.
 
 use std::ffi::c_uint;
-use std::mem::offset_of;
 
 use super::types::{DeviceAttributes, SharedEngines};
-use crate::arguments::put_prefix;
 use crate::nvml::returns::Return;
 use crate::nvml::{DeviceHandle, check_not_null, put};
 use gpubench_virtual_gpu_driver::nvml::mig::{Instance, device as mig};
@@ -40,14 +38,6 @@ entries! {
         let compute = instance(handle)?;
         check_not_null(id)?;
         put(id, mig::instance_ids(&compute)?.1)
-    }
-
-    fn nvmlDeviceGetAttributes(handle: DeviceHandle, to: *mut u8) {
-        check_not_null(to)?;
-        let found = attributes(handle)?;
-        // The first form ends before the memory.
-        put_prefix(to, offset_of!(DeviceAttributes, memory_size_mib), &found);
-        Ok(())
     }
 
     fn nvmlDeviceGetAttributes_v2(handle: DeviceHandle, to: *mut DeviceAttributes) {

@@ -3,8 +3,7 @@
 use std::ffi::c_uint;
 
 use super::types::{
-    GpuInstanceProfileInfo, GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
-    ProfileCounts, title,
+    GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement, ProfileCounts, title,
 };
 use crate::nvml::returns::{self, Return};
 use crate::nvml::types::version_of;
@@ -13,21 +12,6 @@ use gpubench_virtual_gpu_driver::nvml::mig::profile::{self, Description};
 use gpubench_virtual_gpu_driver::nvml::target::device;
 
 entries! {
-    fn nvmlDeviceGetGpuInstanceProfileInfo(
-        handle: DeviceHandle, number: c_uint, info: *mut GpuInstanceProfileInfo,
-    ) {
-        let device = device(handle)?;
-        check_not_null(info)?;
-        let found = profile::of_number(device.machine(), number)?;
-        let first = GpuInstanceProfileInfo {
-            id: found.id,
-            is_p2p_supported: 0,
-            counts: ProfileCounts::of(&found),
-            memory_size_mib: found.memory_mib,
-        };
-        put(info, first)
-    }
-
     fn nvmlDeviceGetGpuInstanceProfileInfoV(
         handle: DeviceHandle, number: c_uint, info: *mut GpuInstanceProfileInfoV2,
     ) {
@@ -36,28 +20,12 @@ entries! {
         put_versioned(profile::of_number(device.machine(), number)?, info)
     }
 
-    fn nvmlDeviceGetGpuInstanceProfileInfoByIdV(
-        handle: DeviceHandle, profile_id: c_uint, info: *mut GpuInstanceProfileInfoV2,
-    ) {
-        let device = device(handle)?;
-        check_not_null(info)?;
-        put_versioned(profile::of_id(&device, profile_id)?, info)
-    }
-
     fn nvmlDeviceGetGpuInstancePossiblePlacements, nvmlDeviceGetGpuInstancePossiblePlacements_v2(
         handle: DeviceHandle, profile_id: c_uint, placements: *mut Placement, count: *mut c_uint,
     ) {
         let device = device(handle)?;
         check_not_null(count)?;
         put_all(&profile::placements(&device, profile_id)?, placements, count)
-    }
-
-    fn nvmlDeviceGetGpuInstanceRemainingCapacity(
-        handle: DeviceHandle, profile_id: c_uint, count: *mut c_uint,
-    ) {
-        let device = device(handle)?;
-        check_not_null(count)?;
-        put(count, profile::capacity(&device, profile_id)?)
     }
 }
 

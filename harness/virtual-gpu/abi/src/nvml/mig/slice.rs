@@ -1,14 +1,14 @@
-//! The profiles of compute instances within a GPU instance, and their placements.
+//! The profiles of compute instances within a GPU instance.
 
 use std::ffi::c_uint;
 
 use super::types::{
     ComputeInstanceProfileInfo, ComputeInstanceProfileInfoV2, ComputeInstanceProfileInfoV3,
-    InstanceHandle, Placement, SharedEngines, title,
+    InstanceHandle, SharedEngines, title,
 };
 use crate::nvml::returns;
 use crate::nvml::types::version_of;
-use crate::nvml::{check_not_null, put, put_all, read};
+use crate::nvml::{check_not_null, put, read};
 use gpubench_virtual_gpu_driver::nvml::mig::slice::{self, Description};
 use gpubench_virtual_gpu_driver::nvml::mig::{Kind, instance};
 
@@ -40,22 +40,6 @@ entries! {
         } else {
             Err(returns::INVALID_ARGUMENT)
         }
-    }
-
-    fn nvmlGpuInstanceGetComputeInstanceRemainingCapacity(
-        handle: InstanceHandle, profile_id: c_uint, count: *mut c_uint,
-    ) {
-        let gpu = instance(handle, Kind::GpuInstance)?;
-        check_not_null(count)?;
-        put(count, slice::capacity(&gpu, profile_id)?)
-    }
-
-    fn nvmlGpuInstanceGetComputeInstancePossiblePlacements(
-        handle: InstanceHandle, profile_id: c_uint, to: *mut Placement, count: *mut c_uint,
-    ) {
-        let gpu = instance(handle, Kind::GpuInstance)?;
-        check_not_null(count)?;
-        put_all(&slice::placements(&gpu, profile_id)?, to, count)
     }
 }
 

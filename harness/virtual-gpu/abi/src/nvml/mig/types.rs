@@ -38,15 +38,6 @@ c_structs! {
         pub ofa_count: u32,
     }
 
-    /// `nvmlGpuInstanceProfileInfo_t`.
-    #[derive(Default, PartialEq, Eq)]
-    pub struct GpuInstanceProfileInfo {
-        pub id: u32,
-        pub is_p2p_supported: u32,
-        pub counts: ProfileCounts,
-        pub memory_size_mib: u64,
-    }
-
     /// `nvmlGpuInstanceProfileInfo_v2_t`.
     pub struct GpuInstanceProfileInfoV2 {
         pub version: u32,
@@ -107,7 +98,7 @@ c_structs! {
         pub capabilities: u32,
     }
 
-    /// `nvmlComputeInstanceInfo_t`. Its first form ends before the placement.
+    /// `nvmlComputeInstanceInfo_t`.
     pub struct ComputeInstanceInfo {
         pub device: DeviceHandle,
         pub gpu_instance: InstanceHandle,
@@ -116,7 +107,7 @@ c_structs! {
         pub placement: Placement,
     }
 
-    /// `nvmlDeviceAttributes_t`. Its first form ends before the memory.
+    /// `nvmlDeviceAttributes_t`.
     #[derive(Default, PartialEq, Eq)]
     pub struct DeviceAttributes {
         pub multiprocessor_count: u32,

@@ -22,8 +22,6 @@ const KERNELS: usize = 8;
 #[repr(C, align(8))]
 struct Resource([u8; 144]);
 
-unsafe extern "C" fn nothing(_: *mut c_void) {}
-
 /// The kind of streams.
 enum Streams {
     Plain,
@@ -49,7 +47,7 @@ impl Streams {
             match self {
                 Self::Plain => cuStreamCreate(place, (round % 2) as u32),
                 Self::Priority => cuStreamCreateWithPriority(place, 1, -((round % 3) as i32)),
-                Self::Green(contexts) => cuGreenCtxStreamCreate(place, contexts[round % 2], 1, 0),
+                Self::Green(greens) => stream_of(greens[round % 2], place),
             }
         })?;
         Ok(stream)
@@ -88,6 +86,21 @@ pub fn green(sms: u32) -> Result<[Handle; 2], Error> {
     Ok(greens)
 }
 
+/// Makes a stream of a green context, which becomes current.
+unsafe fn stream_of(green: Handle, stream: *mut Handle) -> i32 {
+    let mut context = null_mut();
+    // SAFETY: a live green context and a valid pointer.
+    unsafe {
+        match cuCtxFromGreenCtx(&raw mut context, green) {
+            0 => match cuCtxSetCurrent(context) {
+                0 => cuStreamCreate(stream, 1),
+                code => code,
+            },
+            code => code,
+        }
+    }
+}
+
 /// A stream for each of two tenants in one process: in green contexts with that many SMs each, or
 /// with different priorities.
 pub fn two_streams(words: &[&str]) -> Result<[Handle; 2], Error> {
@@ -102,7 +115,7 @@ pub fn two_streams(words: &[&str]) -> Result<[Handle; 2], Error> {
         // SAFETY: a valid pointer, and live contexts.
         ok(unsafe {
             match parts {
-                Some(parts) => cuGreenCtxStreamCreate(place, parts[at], 1, 0),
+                Some(parts) => stream_of(parts[at], place),
                 None => cuStreamCreateWithPriority(place, 1, at as i32 - 1),
             }
         })?;
@@ -143,16 +156,9 @@ unsafe fn one_of_each(stream: Handle, chain: Handle) -> Result<(), Error> {
         ok(cuEventRecord(event, stream))?;
         ok(cuMemAllocAsync(&raw mut pooled, 1 << 20, stream))?;
         ok(cuMemsetD8Async(pooled, 0, 4096, stream))?;
-        ok(cuLaunchHostFunc(stream, Some(nothing), null_mut()))?;
-        ok(cuStreamWaitValue32_v2(stream, pooled, 1, 1))?;
         ok(cuMemFreeAsync(pooled, stream))?;
         ok(cuEventSynchronize(event))?;
-        // Meets the wait at any state of the stream.
-        let mut other = null_mut();
-        ok(cuStreamCreate(&raw mut other, 1))?;
-        ok(cuStreamWriteValue32_v2(other, pooled, 1, 0))?;
         ok(cuStreamSynchronize(stream))?;
-        ok(cuStreamDestroy_v2(other))?;
         ok(cuEventDestroy_v2(event))?;
         ok(cuMemFree_v2(memory))?;
         ok(cuStreamDestroy_v2(stream))

@@ -216,7 +216,7 @@ fn instances(stage: &Stage, machine: &Machine, profiles: &[&str]) -> Result<Vec<
             let slices = geometry.profile[profile].slices;
             let instance = mig::create_instance(state, machine, profile as u32, None);
             let instance = instance.map_err(|_| "no instance")?;
-            let engine = mig::create_engine(state, machine, instance, slices, None);
+            let engine = mig::create_engine(state, machine, instance, slices);
             let engine = engine.map_err(|_| "no engine")? as usize;
             let gpu_instance = state.instances.rows[instance as usize].id;
             let engine = state.engines.rows[engine].id;

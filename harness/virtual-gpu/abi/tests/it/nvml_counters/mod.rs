@@ -2,11 +2,9 @@
 //! fault. Each changes under its load, stays constant where no load affects it, or is refused with
 //! the header's code where the machine lacks the unit.
 //!
-//! `rows.rs` lists the counters and expectations, `read.rs` reads them, `guarded.rs` values that
-//! depend on permissions.
+//! `rows.rs` lists the counters and expectations, `read.rs` reads them.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-mod guarded;
 mod read;
 mod rows;
 

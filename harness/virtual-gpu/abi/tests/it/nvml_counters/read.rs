@@ -8,10 +8,8 @@ use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::gpm::GpmSupport;
 use gpubench_virtual_gpu_abi::nvml::types::{
-    ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps, ConfComputeSystemState,
-    EccSramErrorStatus, EventData, FieldValue, Memory, MemoryV2, ProcessDetail, ProcessDetailList,
-    ProcessInfo, ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo,
-    RowRemapperHistogram, Utilization, version_of,
+    ConfComputeSystemState, EventData, FieldValue, MemoryV2, ProcessInfo, ProcessUtilizationSample,
+    Utilization, version_of,
 };
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -84,17 +82,6 @@ impl Reader {
         };
         let used = (code == 0).then(|| samples[0].sm_util.into()).ok_or(code);
         self.put("process utilisation", used);
-        let mut infos = [ProcessUtilizationInfo::default(); 8];
-        let mut request = ProcessesUtilizationInfo {
-            version: version_of::<ProcessesUtilizationInfo>(1),
-            samples: 8,
-            last_seen_us: 0,
-            processes: infos.as_mut_ptr(),
-        };
-        // SAFETY: a structure that points to an array of that length.
-        let code = unsafe { nvmlDeviceGetProcessesUtilizationInfo(device, &raw mut request) };
-        let used = (code == 0).then(|| infos[0].sm_util.into()).ok_or(code);
-        self.put("processes' utilisation", used);
     }
 
     fn monitor(&mut self, clock: &Device) -> Result<(), Error> {
@@ -171,19 +158,6 @@ impl Reader {
             "processes' memory",
             or_code(codes[1], infos[0].used_gpu_memory as f64),
         );
-        let mut details = [ProcessDetail::default(); 8];
-        let mut list = ProcessDetailList {
-            version: version_of::<ProcessDetailList>(1),
-            mode: 0,
-            entries: 8,
-            processes: details.as_mut_ptr(),
-        };
-        // SAFETY: a structure that points to an array of that length.
-        let code = unsafe { nvmlDeviceGetRunningProcessDetailList(device, &raw mut list) };
-        self.put(
-            "process details",
-            or_code(code, details[0].used_gpu_memory as f64),
-        );
     }
 
     fn power_and_clocks(&mut self) {
@@ -209,6 +183,8 @@ impl Reader {
             (269, "field 269 sw thermal"),
             (270, "field 270 hw thermal"),
             (271, "field 271 power brake"),
+            (143, "field 143 remapped rows"),
+            (144, "field 144 remap pending"),
             (230, "field 230 recovery"),
         ] {
             let found = field(device, id);
@@ -224,28 +200,6 @@ impl Reader {
                 let count = out(0, |to| nvmlDeviceGetTotalEccErrors(device, kind, 0, to));
                 self.put(name, count.map(|count| count as f64));
             }
-            let [mut corrected, mut pending, mut failed] = [9; 3];
-            let (c, p, f) = (&raw mut corrected, &raw mut pending, &raw mut failed);
-            let rows = out(9, |to| nvmlDeviceGetRemappedRows(device, c, to, p, f));
-            self.put("remapped rows", rows.map(Into::into));
-            self.put("remap pending", rows.map(|_| pending.into()));
-            let histogram = out(RowRemapperHistogram::default(), |to| {
-                nvmlDeviceGetRowRemapperHistogram(device, to)
-            });
-            self.put("banks with all rows left", histogram.map(|h| h.max.into()));
-            let rest = histogram.map(|h| f64::from(h.high + h.partial + h.low + h.none));
-            self.put("banks with one row less", rest);
-            let request = EccSramErrorStatus {
-                version: version_of::<EccSramErrorStatus>(1),
-                aggregate_corrected: 9,
-                ..EccSramErrorStatus::default()
-            };
-            let sram = out(request, |to| nvmlDeviceGetSramEccErrorStatus(device, to));
-            let sum = |s: EccSramErrorStatus| {
-                let aggregate = s.aggregate_corrected + s.aggregate_parity + s.aggregate_sec_ded;
-                (aggregate + s.volatile_corrected + s.volatile_parity + s.volatile_sec_ded) as f64
-            };
-            self.put("sram errors", sram.map(sum));
             let nothing = EventData {
                 device: null_mut(),
                 event_type: 0,
@@ -268,10 +222,6 @@ impl Reader {
         );
         // SAFETY: valid pointers and structures.
         unsafe {
-            let caps = ConfComputeSystemCaps { cpu: 9, gpus: 9 };
-            let caps = out(caps, |to| nvmlSystemGetConfComputeCapabilities(to));
-            self.put("confidential cpu", caps.map(|caps| caps.cpu.into()));
-            self.put("confidential gpus", caps.map(|caps| caps.gpus.into()));
             let state = out(ConfComputeSystemState::default(), |to| {
                 nvmlSystemGetConfComputeState(to)
             });
@@ -279,33 +229,6 @@ impl Reader {
                 "confidential state",
                 state.map(|state| state.feature.into()),
             );
-            let request = ConfComputeSettings {
-                version: version_of::<ConfComputeSettings>(1),
-                feature: 9,
-                ..ConfComputeSettings::default()
-            };
-            let settings = out(request, |to| nvmlSystemGetConfComputeSettings(to));
-            self.put(
-                "confidential settings",
-                settings.map(|found| found.feature.into()),
-            );
-            let ready = out(9, |to| nvmlSystemGetConfComputeGpusReadyState(to));
-            self.put("confidential ready", ready.map(Into::into));
-            let sizes = out(ConfComputeMemSizeInfo::default(), |to| {
-                nvmlDeviceGetConfComputeMemSizeInfo(device, to)
-            });
-            self.put(
-                "confidential protected",
-                sizes.map(|s| s.protected_kib as f64),
-            );
-            self.put(
-                "confidential unprotected",
-                sizes.map(|s| s.unprotected_kib as f64),
-            );
-            let used = out(Memory::default(), |to| {
-                nvmlDeviceGetConfComputeProtectedMemoryUsage(device, to)
-            });
-            self.put("confidential used", used.map(|memory| memory.used as f64));
         }
     }
 }

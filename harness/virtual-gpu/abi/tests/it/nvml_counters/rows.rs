@@ -68,11 +68,6 @@ pub const ROWS: &[Row] = &[
     both("utilisation gpu", Rises, Ignored),
     both("utilisation memory", Rises, Ignored),
     both("process utilisation", AppearsFrom(NOT_FOUND, 1.0), Ignored),
-    both(
-        "processes' utilisation",
-        AppearsFrom(NOT_FOUND, 1.0),
-        Ignored,
-    ),
     Row {
         name: "gpm supported",
         wants: [[Stays(1.0), Stays(1.0)], [Stays(0.0), Stays(0.0)]],
@@ -99,7 +94,6 @@ pub const ROWS: &[Row] = &[
     both("memory v2 used", Rises, Ignored),
     both("processes", Rises, Ignored),
     both("processes' memory", Rises, Ignored),
-    hopper("process details", Rises, Ignored),
     both("mps clients", Stays(0.0), Stays(0.0)),
     both("power usage", Rises, Ignored),
     Row {
@@ -122,26 +116,11 @@ pub const ROWS: &[Row] = &[
     both("field 271 power brake", Stays(0.0), Stays(0.0)),
     both("ecc corrected", Stays(0.0), Rises),
     both("ecc uncorrected", Stays(0.0), Rises),
-    hopper("remapped rows", Stays(0.0), Rises),
-    hopper("remap pending", Stays(0.0), Rises),
-    hopper("banks with all rows left", Ignored, Falls),
-    hopper("banks with one row less", Stays(0.0), Rises),
-    // The planted failures are in DRAM.
-    hopper("sram errors", Stays(0.0), Stays(0.0)),
+    hopper("field 143 remapped rows", Stays(0.0), Rises),
+    hopper("field 144 remap pending", Stays(0.0), Rises),
     both("field 230 recovery", Stays(0.0), Rises),
     both("xid", Refused(TIMEOUT), AppearsFrom(TIMEOUT, 1.0)),
     hopper("mig mode", Stays(0.0), Stays(0.0)),
-    hopper("confidential cpu", Stays(0.0), Stays(0.0)),
-    hopper("confidential gpus", Stays(1.0), Stays(1.0)),
     hopper("confidential state", Stays(0.0), Stays(0.0)),
-    hopper("confidential settings", Stays(0.0), Stays(0.0)),
-    hopper("confidential ready", Stays(1.0), Stays(1.0)),
-    hopper("confidential protected", Stays(0.0), Stays(0.0)),
-    hopper(
-        "confidential unprotected",
-        Stays(83_886_080.0),
-        Stays(83_886_080.0),
-    ),
-    hopper("confidential used", Stays(0.0), Stays(0.0)),
     both("virtualisation", Stays(0.0), Stays(0.0)),
 ];

@@ -1,7 +1,7 @@
 //! MIG calls with results instead of output pointers.
 #![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
@@ -57,21 +57,11 @@ pub fn create(
     })
 }
 
-/// Creates a compute instance, at the first free start or at this one.
-pub fn create_compute(
-    gpu: InstanceHandle,
-    profile: u32,
-    place: Option<(u32, u32)>,
-) -> Result<InstanceHandle, i32> {
-    let place = place.map(|(start, size)| Placement { start, size });
-    let at = place.as_ref().map_or(null(), |place| &raw const *place);
-    // SAFETY: valid pointers.
+/// Creates a compute instance at the first free start.
+pub fn create_compute(gpu: InstanceHandle, profile: u32) -> Result<InstanceHandle, i32> {
+    // SAFETY: a valid pointer.
     out(null_mut(), |to| unsafe {
-        if at.is_null() {
-            nvmlGpuInstanceCreateComputeInstance(gpu, profile, to)
-        } else {
-            nvmlGpuInstanceCreateComputeInstanceWithPlacement(gpu, profile, at, to)
-        }
+        nvmlGpuInstanceCreateComputeInstance(gpu, profile, to)
     })
 }
 
@@ -100,7 +90,7 @@ pub struct Filled {
 /// Creates one.
 pub fn filled(device: DeviceHandle) -> Result<Filled, Error> {
     let gpu = create(device, THREE, None).map_err(|code| format!("instance: {code}"))?;
-    let compute = create_compute(gpu, THREE_SLICES, None).map_err(|code| format!("CI: {code}"))?;
+    let compute = create_compute(gpu, THREE_SLICES).map_err(|code| format!("CI: {code}"))?;
     let device = describe_compute(compute)
         .map_err(|code| format!("info: {code}"))?
         .device;

@@ -233,14 +233,8 @@ pub fn nvml_device() -> Result<DeviceHandle, Error> {
 /// Every getter of one number, with its value on the plain machine.
 pub const NUMBERS: &[(Getter<u32>, u32)] = &[
     (nvmlDeviceGetIndex, 0),
-    (nvmlDeviceGetMinorNumber, 0),
-    (nvmlDeviceGetBoardId, 0x100),
-    (nvmlDeviceGetMultiGpuBoard, 0),
-    (nvmlDeviceGetBrand, 0),
-    (nvmlDeviceGetArchitecture, 6),
     (nvmlDeviceGetNumGpuCores, 40 * 64),
     (nvmlDeviceGetMemoryBusWidth, 256),
-    (nvmlDeviceGetBusType, 2),
     (nvmlDeviceGetComputeMode, 0),
     (nvmlDeviceGetPersistenceMode, 1),
     (nvmlDeviceGetDisplayMode, 0),
@@ -249,18 +243,13 @@ pub const NUMBERS: &[(Getter<u32>, u32)] = &[
     (nvmlDeviceIsMigDeviceHandle, 0),
     (nvmlDeviceGetMaxMigDeviceCount, 0),
     (nvmlDeviceGetPerformanceState, 0),
-    (nvmlDeviceGetPowerState, 0),
-    (nvmlDeviceGetPowerManagementMode, 1),
     (nvmlDeviceGetPowerManagementLimit, 70_000),
-    (nvmlDeviceGetPowerManagementDefaultLimit, 70_000),
     (nvmlDeviceGetEnforcedPowerLimit, 70_000),
-    (nvmlDeviceGetPowerSource, 0),
     (nvmlDeviceGetMaxPcieLinkGeneration, 3),
     (nvmlDeviceGetGpuMaxPcieLinkGeneration, 3),
     (nvmlDeviceGetCurrPcieLinkGeneration, 3),
     (nvmlDeviceGetMaxPcieLinkWidth, 16),
     (nvmlDeviceGetCurrPcieLinkWidth, 16),
-    (nvmlDeviceGetPcieSpeed, 8_000),
 ];
 
 /// A getter of one value.

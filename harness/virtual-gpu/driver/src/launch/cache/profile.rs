@@ -2,37 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::code::Code;
 use crate::launch::outcome::Outcome;
 use crate::launch::request::Key;
 use crate::launch::state::{LaunchProfile, PartialWrite};
 use crate::process::Process;
-use crate::tables::{Piece, Tables};
+use crate::tables::Tables;
 
 impl LaunchProfile {
-    /// Notes the writes of a launch with this profile; `by` is its stream and sequence number.
-    pub(crate) fn note_writes(&self, process: &Process, by: (u32, u64)) -> Result<(), Code> {
-        let pieces: Vec<Piece> = {
-            let tables = process.tables();
-            let parts = self.writes.iter().zip(&self.extents);
-            let piece = |(&(start, _), &(first, last)): (&(u64, u64), &(u64, u64))| {
-                let offset = tables.allocations.get(&start)?.offset + first;
-                let bytes = last - first;
-                Some(Piece {
-                    start,
-                    offset,
-                    bytes,
-                })
-            };
-            parts.filter_map(piece).collect()
-        };
-        process.wrote_pieces(&pieces, by)?;
-        for part in &self.pinned {
-            process.wrote_pinned(part.clone(), by);
-        }
-        Ok(())
-    }
-
     /// Whether both accessed the same extents.
     pub(super) fn has_extents_of(&self, other: &Self) -> bool {
         let same = |mine: &[(u64, u64)], theirs: &[(u64, u64)]| {
@@ -109,14 +85,12 @@ pub(super) fn keep(
         reads: versions(&outcome.reads),
         writes: versions(&outcome.writes),
         extents: outcome.extents.clone(),
-        pinned: outcome.pinned.clone(),
         pointees,
         lanes: outcome.lanes,
         deterministic: !outcome.sampled
             && outcome.fault.is_none()
             && !outcome.open
-            && !outcome.printed
-            && outcome.pinned.is_empty(),
+            && !outcome.printed,
         inert: outcome.writes.is_empty() && !outcome.open && !outcome.printed,
         sampled: outcome.sampled,
         idempotent: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,

@@ -19,21 +19,13 @@ pub struct Description {
     pub placement: Placement,
 }
 
-/// Creates an instance within a GPU instance, at the first free placement unless one is given.
-pub fn create(
-    gpu: &Instance,
-    profile_id: u32,
-    placement: Option<Placement>,
-) -> Result<Handle, Error> {
+/// Creates an instance within a GPU instance, at the first free placement.
+pub fn create(gpu: &Instance, profile_id: u32) -> Result<Handle, Error> {
     let device = &gpu.device;
     privileged(device)?;
-    let (slices, _) = sizes(gpu, profile_id)?;
-    if placement.is_some_and(|place| place.size != slices) {
-        return Err(Error::InvalidArgument);
-    }
-    let start = placement.map(|place| place.start);
+    let slices = sizes(gpu, profile_id)?;
     let made = device.transact(|state, _| {
-        let engine = mig::create_engine(state, device.machine(), gpu.row, slices, start)?;
+        let engine = mig::create_engine(state, device.machine(), gpu.row, slices)?;
         Ok::<_, mig::MigError>(handle(state, Kind::ComputeInstance, engine))
     })??;
     take_time(device)?;
@@ -52,23 +44,13 @@ pub fn destroy(compute: &Instance) -> Result<(), Error> {
 /// The instances of a profile within a GPU instance.
 pub fn of_profile(gpu: &Instance, profile_id: u32) -> Result<Vec<Handle>, Error> {
     privileged(&gpu.device)?;
-    let (slices, _) = sizes(gpu, profile_id)?;
+    let slices = sizes(gpu, profile_id)?;
     Ok(gpu.device.shared().read(|state| {
         let engines = mig::engines(state, gpu.row).filter(|(_, engine)| engine.profile == slices);
         engines
             .map(|(row, _)| handle(state, Kind::ComputeInstance, row))
             .collect()
     })?)
-}
-
-/// The instance with an id within a GPU instance.
-pub fn of_id(gpu: &Instance, id: u32) -> Result<Handle, Error> {
-    privileged(&gpu.device)?;
-    let found = gpu.device.shared().read(|state| {
-        let engine = mig::engines(state, gpu.row).find(|(_, engine)| engine.id == id);
-        engine.map(|(row, _)| handle(state, Kind::ComputeInstance, row))
-    })?;
-    found.ok_or(Error::NotFound)
 }
 
 /// Describes an instance.

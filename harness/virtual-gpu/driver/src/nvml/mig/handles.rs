@@ -90,7 +90,7 @@ mod tests {
         let mut state = State::new(1, 0);
         mig::set_mode(&mut state, &machine, true);
         let row = mig::create_instance(&mut state, &machine, 0, None)?;
-        let engine = mig::create_engine(&mut state, &machine, row, 1, None)?;
+        let engine = mig::create_engine(&mut state, &machine, row, 1)?;
         let gpu = handle(&state, Kind::GpuInstance, row);
         let compute = handle(&state, Kind::ComputeInstance, engine);
         assert_eq!(row_of(&state, Kind::GpuInstance, gpu), Some(row));

@@ -1,12 +1,11 @@
 //! The profiles of GPU instances and their placements.
 
 use super::Placement;
-use super::mode::{enabled, supported};
+use super::mode::supported;
 use crate::device::Device;
 use crate::nvml::Error;
 use crate::nvml::library::privileged;
 use gpubench_virtual_gpu_model::machine::{Machine, Mig, Profile};
-use gpubench_virtual_gpu_model::mig;
 
 /// One more than the largest profile number (`NVML_GPU_INSTANCE_PROFILE_COUNT`) of nvml.h 13.4 and
 /// of 13.0, whose driver has no further ones.
@@ -42,13 +41,6 @@ pub fn of_number(machine: &Machine, number: u32) -> Result<Description, Error> {
     Ok(described(machine, mig, found.ok_or(Error::NotSupported)?))
 }
 
-/// The profile that instances are made from by this id, while the mode is on.
-pub fn of_id(device: &Device, profile_id: u32) -> Result<Description, Error> {
-    let mig = enabled(device)?;
-    let (_, profile) = by_id(mig, profile_id)?;
-    Ok(described(device.machine(), mig, profile))
-}
-
 /// All placements of a profile, in use or not, also while MIG mode is off.
 pub fn placements(device: &Device, profile_id: u32) -> Result<Vec<Placement>, Error> {
     let (_, profile) = by_id(supported(device)?, profile_id)?;
@@ -56,14 +48,6 @@ pub fn placements(device: &Device, profile_id: u32) -> Result<Vec<Placement>, Er
     let size = profile.memory_slots;
     let places = profile.starts.iter();
     Ok(places.map(|&start| Placement { start, size }).collect())
-}
-
-/// How many more instances of a profile there is room for.
-pub fn capacity(device: &Device, profile_id: u32) -> Result<u32, Error> {
-    let mig = enabled(device)?;
-    privileged(device)?;
-    let (_, profile) = by_id(mig, profile_id)?;
-    Ok(device.transact(|state, _| mig::capacity(state, mig, profile))?)
 }
 
 /// The profile that instances are made from by this id, and its index.

@@ -1,12 +1,10 @@
-//! The profiles of compute instances within a GPU instance, and their placements.
+//! The profiles of compute instances within a GPU instance.
 
-use super::Placement;
 use super::handles::Instance;
 use super::mode::supported;
 use super::profile::{self, described};
 use crate::device::Device;
 use crate::nvml::Error;
-use crate::nvml::library::privileged;
 use gpubench_virtual_gpu_model::machine::Profile;
 use gpubench_virtual_gpu_model::mig;
 
@@ -41,25 +39,8 @@ pub fn describe(gpu: &Instance, number: u32, engines: u32) -> Result<Description
     if number as usize >= SLICES.len() || engines != SHARED {
         return Err(Error::InvalidArgument);
     }
-    let (slices, _) = sizes(gpu, number)?;
+    let slices = sizes(gpu, number)?;
     of_row(&gpu.device, gpu.row, slices)
-}
-
-/// How many more instances of a profile there is room for.
-pub fn capacity(gpu: &Instance, profile_id: u32) -> Result<u32, Error> {
-    privileged(&gpu.device)?;
-    let (slices, all) = sizes(gpu, profile_id)?;
-    let shared = gpu.device.shared();
-    Ok(shared.read(|state| mig::engine_capacity(state, gpu.row, slices, all))?)
-}
-
-/// All placements of a profile, in use or not.
-pub fn placements(gpu: &Instance, profile_id: u32) -> Result<Vec<Placement>, Error> {
-    privileged(&gpu.device)?;
-    let (size, all) = sizes(gpu, profile_id)?;
-    Ok((0..=all - size)
-        .map(|start| Placement { start, size })
-        .collect())
 }
 
 /// A compute instance of that many slices in the GPU instance of a row.
@@ -84,12 +65,12 @@ fn profile_of(device: &Device, row: u32) -> Result<&Profile, Error> {
     profile.ok_or(Error::InvalidArgument)
 }
 
-/// Slices of the compute profile with that id, and of its GPU instance. The ids are the numbers.
-pub(super) fn sizes(gpu: &Instance, profile_id: u32) -> Result<(u32, u32), Error> {
+/// Slices of the compute profile with that id. The ids are the numbers.
+pub(super) fn sizes(gpu: &Instance, profile_id: u32) -> Result<u32, Error> {
     let all = profile_of(&gpu.device, gpu.row)?.slices;
     let known = SLICES.get(profile_id as usize).copied().flatten();
     let slices = known.filter(|slices| *slices <= all);
-    Ok((slices.ok_or(Error::NotSupported)?, all))
+    slices.ok_or(Error::NotSupported)
 }
 
 /// The id of the compute profile of that many slices.
