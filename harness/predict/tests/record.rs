@@ -7,7 +7,7 @@ use gpubench_predict::advise::{Answers, Leaf, advise};
 use gpubench_predict::calibrate::{Calibrated, Choices, calibrate, output};
 use gpubench_predict::pack::demand::kinds_of_record;
 use gpubench_predict::simulate::Scenario;
-use gpubench_record::RunRecord;
+use gpubench_record::{Json, RunRecord};
 use serde_json::{Value, json};
 
 /// A record with the given cells, matrix and mechanisms.
@@ -33,7 +33,7 @@ fn record(cells: &Value, matrix: &Value, mechanisms: &Value) -> RunRecord {
         },
         "mechanisms": mechanisms, "matrix": matrix, "overall": [], "cells": cells, "claims": [],
     });
-    serde_json::from_value(value).expect("a record")
+    RunRecord::from_json(value.to_string().as_bytes()).expect("a record")
 }
 
 fn entry(native_rate_per_s: f64) -> Value {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpubench_record::Json;
 use gpubench_reports::Record;
 use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
 
@@ -21,7 +22,7 @@ fn nights_of(count: usize, cells: usize) -> Result<tempfile::TempDir, Box<dyn st
         run.provenance.started_at = format!("2026-01-{:02}T00:00:00Z", night + 1);
         let dir = folder.path().join(format!("n{night}"));
         std::fs::create_dir(&dir)?;
-        std::fs::write(dir.join(RECORD_FILE), serde_json::to_string(&run)?)?;
+        std::fs::write(dir.join(RECORD_FILE), run.to_json()?)?;
     }
     Ok(folder)
 }

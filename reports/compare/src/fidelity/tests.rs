@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::RunRecord;
+use gpubench_record::{Json, RunRecord};
 use serde_json::{Value, json};
 
 use super::{
@@ -41,7 +41,7 @@ fn record(matrix: Value, more: Value) -> Result<RunRecord, serde_json::Error> {
     if let (Some(record), Value::Object(more)) = (record.as_object_mut(), more) {
         record.extend(more);
     }
-    serde_json::from_value(record)
+    RunRecord::from_json(record.to_string().as_bytes())
 }
 
 fn estimate(value: f64) -> Value {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpubench_record::user_victim::{Reports, UserVictim};
-use gpubench_record::{CeilingKind, FORMAT_VERSION, GateKind, GateScope, PeakEntry};
+use gpubench_record::{CeilingKind, FORMAT_VERSION, GateKind, GateScope, PeakEntry, json};
 
 use crate::sample_records;
 use crate::store::{RECORD_FILE, Record};
@@ -46,7 +46,7 @@ fn reads_a_record_of_format_2_0() {
         unit: "operations".to_owned(),
     };
     today.calibration.peaks.insert("fma-hog".to_owned(), peak);
-    let mut old = serde_json::to_value(&today).unwrap();
+    let mut old = json::value(&today).unwrap();
     old["format_version"]["minor"] = 0.into();
     for (object, new_key, old_key) in [
         ("/plan", "user_victim", "foreign"),
@@ -66,7 +66,7 @@ fn reads_a_record_of_format_2_0() {
 #[test]
 fn gates_of_format_2_2_have_a_kind_and_exclude_what_they_exclude_today() {
     let today = sample_records::real();
-    let mut old = serde_json::to_value(&today).unwrap();
+    let mut old = json::value(&today).unwrap();
     old["format_version"]["minor"] = 2.into();
     let names = ["cpu-steal", "lateness", "drift", "xid"];
     let gates =

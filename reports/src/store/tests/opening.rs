@@ -1,7 +1,7 @@
 //! Opening a record: finished, crashed, of another version, or damaged.
 
 use gpubench_record::{
-    FORMAT_VERSION, FormatVersion, MechanismRow, Outcome, Proof, ProofTime, RunEvent,
+    FORMAT_VERSION, FormatVersion, Json, MechanismRow, Outcome, Proof, ProofTime, RunEvent,
 };
 
 use super::{append_bytes, began, cell_ended, crashed_run, reading, victim_rows};
@@ -171,7 +171,7 @@ fn each_unreadable_record_names_the_file_line_and_problem() {
         format!("{shown} holds no record: it has neither record.json nor events.jsonl")
     );
     let events = dir.path().join(EVENTS_FILE);
-    let first = serde_json::to_string(&began()).unwrap();
+    let first = began().to_json().unwrap();
     let head = format!("{shown}/events.jsonl line");
     let no_plan = "1: the first event has no format_version, so the file has no plan";
     for (text, ending) in [

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gpubench_record::Json;
 use proptest::prelude::*;
 
 use super::{began, cell_ended, crashed_run, victim_rows, write_log};
@@ -68,7 +69,7 @@ proptest! {
     ) {
         let mut bytes = Vec::new();
         for event in [began(), cell_ended("b00-c000", 7), cell_ended("b00-c001", 7)] {
-            bytes.extend(serde_json::to_vec(&event).unwrap());
+            bytes.extend(event.to_json().unwrap().into_bytes());
             bytes.push(b'\n');
         }
         let at = at.index(bytes.len());
