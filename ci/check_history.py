@@ -58,12 +58,14 @@ def planted(record, rng, factor_of):
 
 
 def write(base, folder, record, cells, device, at):
-    """A copy of the base record with these cells; other files are links."""
+    """A copy of the base record with these cells, whose scores are made again when it is read, as
+    those of older rules are; other files are links."""
     os.makedirs(folder)
     for name in os.listdir(base):
-        if name in ("telemetry.parquet", "checksums.b3"):
+        if name == "telemetry.parquet":
             os.link(os.path.join(base, name), os.path.join(folder, name))
-    copy = {**record, "cells": cells, "device": {**record["device"], **device},
+    copy = {**record, "cells": cells, "scoring": "scoring-v2",
+            "device": {**record["device"], **device},
             "provenance": {**record["provenance"], "started_at": at}}
     with open(os.path.join(folder, "record.json"), "w", encoding="utf-8") as file:
         json.dump(copy, file, separators=(",", ":"))

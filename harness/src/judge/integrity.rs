@@ -44,8 +44,7 @@ const NAMES: [&str; 9] = [
 /// What came of scoring a record again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScoredAgain {
-    /// One sentence for each score that does not follow from the cells, by the rules that the
-    /// record names.
+    /// One sentence for each score that does not follow from the cells by the record's rules.
     pub differences: Vec<String>,
     /// What a reader should know of a record that other rules scored.
     pub note: Option<String>,
@@ -73,11 +72,10 @@ pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
     }
     if *rules != score::VERSION {
         let version = score::VERSION;
+        let note = format!("scored again by {version}: {rules} scored it before");
         return ScoredAgain {
-            differences: Vec::new(),
-            note: Some(format!(
-                "scored again by {version}: {rules} scored it before"
-            )),
+            note: Some(note),
+            ..ScoredAgain::default()
         };
     }
     ScoredAgain {
@@ -86,10 +84,12 @@ pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
     }
 }
 
-/// The scores of a record that are not those of another one.
+/// The scores of a record that are not those of another one. Equal ones need no JSON.
 fn differences(stored: &RunRecord, made: &RunRecord) -> Vec<String> {
-    let value = |run| json::value(run).unwrap_or_default();
-    let (stored, made) = (value(stored), value(made));
+    if stored == made {
+        return Vec::new();
+    }
+    let [stored, made] = [stored, made].map(|run| json::value(run).unwrap_or_default());
     let mut found = Found::default();
     for part in SCORES {
         // Records before format 2.3 lack the parts that were added then.
