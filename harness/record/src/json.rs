@@ -6,7 +6,6 @@
 
 use serde_json::Result;
 
-use crate::calibration::Calibration;
 use crate::event::RunEvent;
 use crate::run::RunRecord;
 use crate::telemetry::TelemetryRow;
@@ -45,7 +44,6 @@ macro_rules! json {
 }
 
 json!(
-    Calibration,
     FromTenant,
     RunEvent,
     RunRecord,
