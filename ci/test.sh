@@ -100,8 +100,8 @@ step_build() {
 
 step_tests() {
     if cargo nextest --version >/dev/null 2>&1; then
-        # Many tests wait most of the time, for limits of gpubench and for runs on the wall clock.
-        NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((2 * $(nproc)))}" \
+        # Most tests wait most of the time, for limits of gpubench and for runs on the wall clock.
+        NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((3 * $(nproc)))}" \
             cargo nextest run --release "${packages[@]}"
         # nextest does not run the examples in documentation, which few packages have.
         local package
@@ -222,25 +222,32 @@ victim() {
     python3 ci/check_victim.py "$scratch/victim/record.json" "$known"
 }
 
+# Steps that mostly wait, each by the step behind which it starts, beside those that follow. What
+# they print comes last.
+declare -A beside=([build]=clients [tests]=kills)
+
+# Whether this run has a step.
+has() { [[ " ${wanted[*]} " = *" $1 "* ]]; }
+
 choose_steps "$@"
 for name in "${wanted[@]}"; do install_for "$name"; done
 
-# The clients mostly wait: once everything is built they run beside the steps that follow, and their
-# output comes last.
-beside=
+declare -A started=() ran=()
 for name in "${wanted[@]}"; do
-    [ "$name" != clients ] || [ -z "$beside" ] || continue
+    [ -z "${started[$name]:-}" ] || continue
     run_step "$name"
-    if [ "$name" = build ] && [[ " ${wanted[*]} " = *" clients "* ]]; then
-        run_step clients >"$scratch/clients.log" 2>&1 &
-        beside=$!
+    ran[$name]=1
+    other=${beside[$name]:-}
+    if [ -n "$other" ] && [ -z "${ran[$other]:-}" ] && has "$other"; then
+        run_step "$other" >"$scratch/$other.log" 2>&1 &
+        started[$other]=$!
     fi
 done
-if [ -n "$beside" ]; then
+for name in "${!started[@]}"; do
     status=0
-    wait "$beside" || status=$?
-    cat "$scratch/clients.log"
-    current=clients
+    wait "${started[$name]}" || status=$?
+    cat "$scratch/$name.log"
+    current=$name
     [ "$status" = 0 ] || exit "$status"
-fi
+done
 say "all ok after $SECONDS s"

@@ -22,7 +22,7 @@ pub(super) fn count(victim: &Tenant<'_>, found: &mut Findings) {
     if rows.is_empty() {
         rows = samples::of_phase(victim.rows, Phase::Closed);
     }
-    let honoured = super::closed::completed(&rows).len();
+    let honoured = super::closed::completed(&rows).count();
     let refused = rows.iter().filter(|row| is_refusal(answers, row)).count();
     found.count_requests(ANSWERED_REQUESTS, honoured + refused);
     found.count_requests(HONOURED_REQUESTS, honoured);

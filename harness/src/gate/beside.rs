@@ -84,9 +84,7 @@ fn rates(
 /// Completions per second between the first and the last completion in the window, so that only
 /// whole cycles count.
 pub(super) fn completions_per_s(tenant: &Tenant<'_>, window: Span) -> Option<f64> {
-    let done = completed(tenant.rows);
-    let inside = done
-        .iter()
+    let inside = completed(tenant.rows)
         .map(|row| row.t_done_ns)
         .filter(|t| (window.start_ns..window.end_ns).contains(t));
     let count = inside.clone().count();
@@ -156,6 +154,9 @@ fn co_residency(
 /// until the next request, but at most a tenth of the closed loop.
 fn demand(victim: &Tenant<'_>, closed: Span) -> Vec<Span> {
     let answers = victim.answering_codes;
+    if answers.is_empty() {
+        return outstanding(victim.rows);
+    }
     let mut rows = victim.rows.to_vec();
     rows.sort_unstable_by_key(|row| row.seq);
     let nexts: Vec<u64> = rows.iter().skip(1).map(|row| row.t_issue_ns).collect();

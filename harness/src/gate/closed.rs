@@ -22,30 +22,26 @@ pub(super) fn measure(
 ) {
     let rows = samples::of_phase(victim.rows, Phase::Closed);
     let done = completed(&rows);
-    found.count_requests(CLOSED_REQUESTS, done.len());
-    match rate_per_s(&rows, &done) {
+    let have = done.clone().count();
+    found.count_requests(CLOSED_REQUESTS, have);
+    match rate_per_s(&rows) {
         Some(rate) => {
             found.rate(figure::CLOSED_RATE_PER_S, rate);
             let clock_mhz = observation.host.sm_clock_khz.map(|khz| khz as f64 / 1e3);
             found.optional_rate(figure::SM_CLOCK_MHZ, clock_mhz);
-            let detail = format!("{} requests completed in the closed loop", done.len());
+            let detail = format!("{have} requests completed in the closed loop");
             found.holds(Gate::ClosedRate, true, detail);
-            found.numbers(
-                Some(done.len() as f64),
-                Some(COMPLETIONS_MIN as f64),
-                "requests",
-            );
+            found.numbers(Some(have as f64), Some(COMPLETIONS_MIN as f64), "requests");
         }
         None if answered(victim, &rows) >= COMPLETIONS_MIN => {
             let detail = format!(
-                "{} of {} requests honoured, the others refused: no rate, and that is the answer",
-                done.len(),
+                "{have} of {} requests honoured, the others refused: no rate, and that is the \
+                 answer",
                 rows.len()
             );
             found.not_evaluated(Gate::ClosedRate, detail);
         }
         None if is_starved(observation, victim, window) => {
-            let have = done.len();
             let max_per_s = (have + 1) as f64 / window.length_s();
             found.rate(figure::CLOSED_RATE_PER_S, max_per_s);
             let detail = format!(
@@ -55,7 +51,6 @@ pub(super) fn measure(
             found.not_evaluated(Gate::ClosedRate, detail);
         }
         None => {
-            let have = done.len();
             let detail = format!(
                 "{have} requests completed in the closed loop, a rate needs {COMPLETIONS_MIN}"
             );
@@ -63,14 +58,11 @@ pub(super) fn measure(
             found.numbers(Some(have as f64), Some(COMPLETIONS_MIN as f64), "requests");
         }
     }
-    let service_ns: Vec<u64> = done.iter().filter_map(SampleRow::service_ns).collect();
-    found.optional_rate(figure::CLOSED_SERVICE_P50_NS, median_ns(&service_ns));
-    let gpu_ns: Vec<u64> = done
-        .iter()
-        .map(|row| row.gpu_ns)
-        .filter(|ns| *ns != MISSING)
-        .collect();
-    found.optional_rate("gpu_p50_ns", median_ns(&gpu_ns));
+    let service_ns: Vec<u64> = done.clone().filter_map(SampleRow::service_ns).collect();
+    found.optional_rate(figure::CLOSED_SERVICE_P50_NS, median_ns(service_ns));
+    let gpu_ns = done.map(|row| row.gpu_ns);
+    let gpu_ns: Vec<u64> = gpu_ns.filter(|ns| *ns != MISSING).collect();
+    found.optional_rate("gpu_p50_ns", median_ns(gpu_ns));
 }
 
 /// Whether the victim of a contended cell completed few requests because each lasted long: it lived
@@ -106,21 +98,20 @@ fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
     let refused = rows.iter().filter(|row| answers::is_refusal(answers, row));
     match refused.count() {
         0 => 0,
-        refused => refused + completed(rows).len(),
+        refused => refused + completed(rows).count(),
     }
 }
 
 /// Completions per second of a victim's closed loop; `None` where too few completed for a rate.
 #[must_use]
 pub fn closed_rate_per_s(rows: &[SampleRow]) -> Option<f64> {
-    let rows = samples::of_phase(rows, Phase::Closed);
-    rate_per_s(&rows, &completed(&rows))
+    rate_per_s(&samples::of_phase(rows, Phase::Closed))
 }
 
 /// Requests that completed with the right result.
-pub(super) fn completed(rows: &[SampleRow]) -> Vec<SampleRow> {
+pub(super) fn completed(rows: &[SampleRow]) -> impl Iterator<Item = &SampleRow> + Clone {
     let is_done = |row: &&SampleRow| row.status == SampleStatus::Ok && row.t_done_ns != MISSING;
-    rows.iter().filter(is_done).copied().collect()
+    rows.iter().filter(is_done)
 }
 
 /// Completions over the time from when the first request could be issued to the last completion.
@@ -130,11 +121,12 @@ pub(super) fn completed(rows: &[SampleRow]) -> Vec<SampleRow> {
 /// cycle at each end. The last request is the first to complete after the window's end, and by
 /// Wald's identity `E[span] = E[cycles] * E[cycle]` for such a stopping rule, so cutting there
 /// favours neither long nor short requests.
-fn rate_per_s(rows: &[SampleRow], done: &[SampleRow]) -> Option<f64> {
+fn rate_per_s(rows: &[SampleRow]) -> Option<f64> {
     let start_ns = rows.first()?.t_sched_ns;
-    let end_ns = done.iter().map(|row| row.t_done_ns).max()?;
-    if done.len() < COMPLETIONS_MIN || end_ns <= start_ns {
+    let done_ns = completed(rows).map(|row| row.t_done_ns);
+    let (count, end_ns) = (done_ns.clone().count(), done_ns.max()?);
+    if count < COMPLETIONS_MIN || end_ns <= start_ns {
         return None;
     }
-    Some(done.len() as f64 * 1e9 / (end_ns - start_ns) as f64)
+    Some(count as f64 * 1e9 / (end_ns - start_ns) as f64)
 }

@@ -63,8 +63,9 @@ fn turn_ns(observation: &CellObservation<'_>, victim: &Tenant<'_>, long_gaps: u6
     if observation.cell.condition.is_native() {
         return 0;
     }
-    let done = completed(&samples::of_phase(victim.rows, Phase::Closed));
-    let mut service_ns: Vec<u64> = done.iter().filter_map(SampleRow::service_ns).collect();
+    let rows = samples::of_phase(victim.rows, Phase::Closed);
+    let service_ns = completed(&rows).filter_map(SampleRow::service_ns);
+    let mut service_ns: Vec<u64> = service_ns.collect();
     service_ns.sort_unstable_by(|a, b| b.cmp(a));
     let left_out = usize::try_from(long_gaps).unwrap_or(usize::MAX);
     let all_hit = left_out >= service_ns.len();

@@ -7,7 +7,7 @@ mod tests;
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Gaps, Gate, GateState, Phase, SampleRow, SampleStatus};
 
-use super::quantiles::{lateness_p99_ns, quantile_below_ns, quantile_ns};
+use super::quantiles::{DurationsNs, lateness_p99_ns};
 use super::{CellObservation, ClockKind, Findings, Tenant, figure, samples};
 
 /// Largest accepted bound, as a share of the native service time or of the tail (p99 less p50),
@@ -56,7 +56,7 @@ fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -
         .filter(|row| row.status != SampleStatus::Error)
         .copied()
         .collect();
-    let lower_ns = punctual_ns(&ran);
+    let lower_ns = DurationsNs::new(punctual_ns(&ran), ran.len());
     let mut bound_ns = None;
     for (as_is, lower, p) in [
         (
@@ -73,7 +73,7 @@ fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -
         let Some(as_is) = found.rates.get(as_is).copied() else {
             continue;
         };
-        let lower_ns = seen_in_time_ns(&lower_ns, ran.len(), p, late_ends)?;
+        let lower_ns = seen_in_time_ns(&lower_ns, p, late_ends)?;
         found.rate(lower, lower_ns);
         let by_ns = as_is - lower_ns;
         bound_ns = Some(bound_ns.map_or(by_ns, |known: f64| known.max(by_ns)));
@@ -85,9 +85,9 @@ fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -
 ///
 /// Each is late by the longest at most, so the quantile is lower by the longest at most. The others
 /// are right, so it is lower by as many ranks at most. Both bounds hold.
-fn seen_in_time_ns(lower_ns: &[u64], count: usize, p: f64, late: &Gaps) -> Option<f64> {
-    let by_length_ns = quantile_ns(lower_ns, count, p)? - late.gap_ns_max as f64;
-    let by_rank_ns = quantile_below_ns(lower_ns, count, p, late.gaps)?;
+fn seen_in_time_ns(lower_ns: &DurationsNs, p: f64, late: &Gaps) -> Option<f64> {
+    let by_length_ns = lower_ns.quantile(p)? - late.gap_ns_max as f64;
+    let by_rank_ns = lower_ns.quantile_below(p, late.gaps)?;
     Some(by_length_ns.max(by_rank_ns))
 }
 

@@ -8,7 +8,7 @@
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Condition, Gate, GateState, Phase, SampleRow, SampleStatus};
 
-use super::quantiles::{lateness_p99_ns, quantile_ns};
+use super::quantiles::{DurationsNs, lateness_p99_ns};
 use super::spans::{Span, Windows};
 use super::{
     CellObservation, Findings, OFFERED_REQUESTS, OPEN_REQUESTS, Tenant, WITHIN_SLO_REQUESTS,
@@ -80,6 +80,28 @@ fn ended_ns(victim: &Tenant<'_>, rows: &[SampleRow]) -> Vec<u64> {
     done_ns
 }
 
+/// Counts rising stamps up to instants that rise, too.
+struct Until<'a> {
+    stamps_ns: &'a [u64],
+    count: usize,
+}
+
+impl<'a> Until<'a> {
+    const fn new(stamps_ns: &'a [u64]) -> Self {
+        Self {
+            stamps_ns,
+            count: 0,
+        }
+    }
+
+    /// How many are at or before `t_ns`.
+    fn count(&mut self, t_ns: u64) -> f64 {
+        let later = self.stamps_ns[self.count..].iter();
+        self.count += later.take_while(|stamp_ns| **stamp_ns <= t_ns).count();
+        self.count as f64
+    }
+}
+
 /// The victim's queue: requests that are due and not complete.
 #[derive(Debug)]
 struct Queue {
@@ -96,17 +118,18 @@ struct Queue {
 
 impl Queue {
     fn of(offered_ns: &[u64], done_ns: &[u64], open: Span) -> Self {
-        let until = |stamps: &[u64], t_ns: u64| stamps.partition_point(|s| *s <= t_ns) as f64;
         let middle_ns = open.start_ns + open.length_ns() / 2;
+        let (mut due, mut done) = (Until::new(offered_ns), Until::new(done_ns));
         let points: Vec<(f64, f64)> = offered_ns
             .iter()
             .filter(|t_ns| **t_ns >= middle_ns)
             .map(|&t_ns| {
-                let backlog = until(offered_ns, t_ns) - until(done_ns, t_ns);
+                let backlog = due.count(t_ns) - done.count(t_ns);
                 ((t_ns - middle_ns) as f64 / 1e9, backlog)
             })
             .collect();
-        let (offered, done) = (offered_ns.len() as f64, until(done_ns, open.end_ns));
+        let offered = offered_ns.len() as f64;
+        let done = Until::new(done_ns).count(open.end_ns);
         Self {
             offered,
             done_in_time: done,
@@ -187,17 +210,18 @@ fn latencies(rows: &[SampleRow], found: &mut Findings) {
         .iter()
         .filter(|row| row.status != SampleStatus::Error)
         .collect();
-    let latency_ns: Vec<u64> = ran.iter().filter_map(|row| row.latency_ns()).collect();
+    let latency_ns = ran.iter().filter_map(|row| row.latency_ns()).collect();
+    let latency_ns = DurationsNs::new(latency_ns, ran.len());
     for (name, p) in [
         (figure::OPEN_LATENCY_P50_NS, 0.5),
         ("open_latency_p90_ns", 0.9),
         (figure::OPEN_LATENCY_P99_NS, 0.99),
         ("open_latency_p999_ns", 0.999),
     ] {
-        found.optional_rate(name, quantile_ns(&latency_ns, ran.len(), p));
+        found.optional_rate(name, latency_ns.quantile(p));
     }
-    let service_ns: Vec<u64> = ran.iter().filter_map(|row| row.service_ns()).collect();
-    let median_ns = quantile_ns(&service_ns, ran.len(), 0.5);
+    let service_ns = ran.iter().filter_map(|row| row.service_ns()).collect();
+    let median_ns = DurationsNs::new(service_ns, ran.len()).quantile(0.5);
     found.optional_rate("open_service_p50_ns", median_ns);
 }
 

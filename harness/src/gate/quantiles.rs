@@ -4,43 +4,59 @@ use gpubench_record::SampleRow;
 use gpubench_stats::order_rank::smallest_n_for_upper_bound;
 use gpubench_stats::{Confidence, Sorted};
 
-/// The `p` quantile of `count` durations of which those in `done_ns` are known. The others had not
-/// ended when the cell did, so they count as longer than every known one.
-///
-/// `None` below the fewest samples for which a distribution-free 95 % interval of this quantile
-/// has a finite upper end (6 for the median, 368 for p99, 3688 for p99.9), and where the quantile
-/// falls among the unknown durations: without them a stalled system would appear fast.
-pub(super) fn quantile_ns(done_ns: &[u64], count: usize, p: f64) -> Option<f64> {
-    quantile_below_ns(done_ns, count, p, 0)
+/// Durations of which some may be unknown: those had not ended when the cell did, so they count as
+/// longer than every known one.
+#[derive(Debug)]
+pub(super) struct DurationsNs {
+    /// Unknown ones are as long as the longest known one.
+    sorted: Option<Sorted>,
+    count: usize,
+    known: usize,
 }
 
-/// The same quantile, `ranks_lower` ranks further down: the least that it can be after so many
-/// durations became shorter.
-pub(super) fn quantile_below_ns(
-    done_ns: &[u64],
-    count: usize,
-    p: f64,
-    ranks_lower: u64,
-) -> Option<f64> {
-    let needed = smallest_n_for_upper_bound(p, Confidence::P95).ok()?;
-    if count < needed as usize || done_ns.is_empty() {
-        return None;
+impl DurationsNs {
+    /// `count` durations, of which those in `known_ns` are known.
+    pub(super) fn new(mut known_ns: Vec<u64>, count: usize) -> Self {
+        let known = known_ns.len();
+        if let Some(longest_ns) = known_ns.iter().copied().max() {
+            known_ns.resize(count, longest_ns);
+        }
+        Self {
+            sorted: Sorted::from_ns(&known_ns).ok(),
+            count,
+            known,
+        }
     }
-    let last_rank = (p * (count - 1) as f64).ceil() as usize;
-    if last_rank >= done_ns.len() {
-        return None;
+
+    /// The `p` quantile.
+    ///
+    /// `None` below the fewest samples for which a distribution-free 95 % interval of this quantile
+    /// has a finite upper end (6 for the median, 368 for p99, 3688 for p99.9), and where the
+    /// quantile falls among the unknown durations: without them a stalled system would appear fast.
+    pub(super) fn quantile(&self, p: f64) -> Option<f64> {
+        self.quantile_below(p, 0)
     }
-    let mut padded = done_ns.to_vec();
-    let longest_ns = done_ns.iter().copied().max()?;
-    padded.resize(count, longest_ns);
-    let last = (count - 1) as f64;
-    let lower_p = (p - ranks_lower as f64 / last).max(0.0);
-    Sorted::from_ns(&padded).ok()?.linear(lower_p).ok()
+
+    /// The same quantile, `ranks_lower` ranks further down: the least that it can be after so many
+    /// durations became shorter.
+    pub(super) fn quantile_below(&self, p: f64, ranks_lower: u64) -> Option<f64> {
+        let needed = smallest_n_for_upper_bound(p, Confidence::P95).ok()?;
+        if self.count < needed as usize {
+            return None;
+        }
+        let last = (self.count - 1) as f64;
+        if (p * last).ceil() as usize >= self.known {
+            return None;
+        }
+        let lower_p = (p - ranks_lower as f64 / last).max(0.0);
+        self.sorted.as_ref()?.linear(lower_p).ok()
+    }
 }
 
 /// The median of durations that are all known.
-pub(super) fn median_ns(durations_ns: &[u64]) -> Option<f64> {
-    quantile_ns(durations_ns, durations_ns.len(), 0.5)
+pub(super) fn median_ns(durations_ns: Vec<u64>) -> Option<f64> {
+    let count = durations_ns.len();
+    DurationsNs::new(durations_ns, count).quantile(0.5)
 }
 
 /// The p99 by nearest rank of however many values there are. Of fewer than 100 values it is the
@@ -52,7 +68,11 @@ pub(super) fn lateness_p99_ns<'a>(rows: impl Iterator<Item = &'a SampleRow>) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::quantile_ns;
+    use super::DurationsNs;
+
+    fn quantile_ns(known_ns: &[u64], count: usize, p: f64) -> Option<f64> {
+        DurationsNs::new(known_ns.to_vec(), count).quantile(p)
+    }
 
     #[test]
     fn a_quantile_needs_its_fewest_samples() {

@@ -1,6 +1,8 @@
 //! Gates on tenants and their rows: whether every tenant lived, logged every request, and computed
 //! correctly.
 
+use std::borrow::Cow;
+
 use gpubench_record::{Gate, Phase, Role, SampleRow, SampleStatus};
 
 use super::{CellObservation, Findings, Tenant, answers};
@@ -81,12 +83,15 @@ fn complete(tenants: &[Tenant<'_>], found: &mut Findings) {
 
 /// The first gap or repetition in the sequence numbers, which start at 0.
 fn first_gap(rows: &[SampleRow]) -> Option<u64> {
+    let gap = |numbers: &mut dyn Iterator<Item = u64>| {
+        let mut numbered = (0u64..).zip(numbers);
+        numbered.find_map(|(want, seq)| (want != seq).then_some(want))
+    };
+    // Nearly always the rows are in order.
+    gap(&mut rows.iter().map(|row| row.seq))?;
     let mut numbers: Vec<u64> = rows.iter().map(|row| row.seq).collect();
     numbers.sort_unstable();
-    (0u64..)
-        .zip(numbers)
-        .find(|(want, seq)| want != seq)
-        .map(|(want, _)| want)
+    gap(&mut numbers.into_iter())
 }
 
 /// No request of any tenant failed or computed a wrong result. A refusal with an answering code is
@@ -95,17 +100,22 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut bad: Vec<String> = Vec::new();
     for tenant in tenants {
         let answers = tenant.answering_codes;
-        let is_judged = |row: &&SampleRow| !answers::is_refusal(answers, row);
-        let rows: Vec<SampleRow> = tenant.rows.iter().filter(is_judged).copied().collect();
-        let count = |status| rows.iter().filter(|row| row.status == status).count();
-        let (errors, wrong) = (count(SampleStatus::Error), count(SampleStatus::WrongResult));
-        if errors > 0 {
-            let codes = error_codes(&rows);
+        let failed = tenant
+            .rows
+            .iter()
+            .filter(|row| row.status == SampleStatus::Error && !answers::is_refusal(answers, row));
+        let codes: Vec<i32> = failed.map(|row| row.error).collect();
+        if !codes.is_empty() {
+            let (errors, codes) = (codes.len(), in_words(codes));
             bad.push(format!(
                 "{}: {errors} requests failed ({codes})",
                 tenant.name()
             ));
         }
+        let rows = tenant.rows.iter();
+        let wrong = rows
+            .filter(|row| row.status == SampleStatus::WrongResult)
+            .count();
         if wrong > 0 {
             bad.push(format!("{}: {wrong} wrong results", tenant.name()));
         }
@@ -117,9 +127,7 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
     }
 }
 
-fn error_codes(rows: &[SampleRow]) -> String {
-    let failed = rows.iter().filter(|row| row.status == SampleStatus::Error);
-    let mut codes: Vec<i32> = failed.map(|row| row.error).collect();
+fn in_words(mut codes: Vec<i32>) -> String {
     codes.sort_unstable();
     codes.dedup();
     let named = codes
@@ -152,13 +160,16 @@ fn idle_neighbours(tenants: &[Tenant<'_>], found: &mut Findings) {
     found.holds(Gate::NeighboursIdle, busy.is_empty(), detail);
 }
 
-/// The rows of one phase in the order of issue.
-pub(super) fn of_phase(rows: &[SampleRow], phase: Phase) -> Vec<SampleRow> {
-    let mut rows: Vec<SampleRow> = rows
-        .iter()
-        .filter(|row| row.phase == phase)
-        .copied()
-        .collect();
+/// The rows of one phase in the order of issue. A log mostly has them so, and is not copied.
+pub(super) fn of_phase(rows: &[SampleRow], phase: Phase) -> Cow<'_, [SampleRow]> {
+    let is_phase = |row: &SampleRow| row.phase == phase;
+    let start = rows.iter().position(is_phase).unwrap_or(rows.len());
+    let count = rows[start..].iter().take_while(|row| is_phase(row)).count();
+    let (together, rest) = rows[start..].split_at(count);
+    if together.is_sorted_by_key(|row| row.seq) && !rest.iter().any(is_phase) {
+        return Cow::Borrowed(together);
+    }
+    let mut rows: Vec<SampleRow> = rows.iter().filter(|row| is_phase(row)).copied().collect();
     rows.sort_unstable_by_key(|row| row.seq);
-    rows
+    Cow::Owned(rows)
 }

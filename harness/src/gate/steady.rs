@@ -24,8 +24,8 @@ use super::{Findings, Tenant, WORTH_HAVING_LN, figure, samples};
 const NOISE_ERRORS: f64 = 5.0;
 
 pub(super) fn judge(victim: &Tenant<'_>, found: &mut Findings) {
-    let rows = completed(&samples::of_phase(victim.rows, Phase::Closed));
-    let service_ns = rows.iter().filter_map(SampleRow::service_ns);
+    let rows = samples::of_phase(victim.rows, Phase::Closed);
+    let service_ns = completed(&rows).filter_map(SampleRow::service_ns);
     let service_ns: Vec<f64> = service_ns.map(|ns| ns as f64).collect();
     warm_up(&service_ns, found);
     let batches = service_ns.len() / BATCH_REQUESTS;

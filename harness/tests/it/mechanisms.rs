@@ -5,7 +5,7 @@ use std::process::Child;
 
 use crate::support::guarded::kill_both;
 use crate::support::mechanism::{daemons, done, kill, outcome, row, signal};
-use crate::support::{Lab, SHORT, TestResult, text, wait_during, wait_for};
+use crate::support::{Error, Lab, SHORT, TestResult, text, wait_during, wait_for};
 use gpubench::device::VirtualGpu;
 use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::TimeMode;
@@ -193,8 +193,18 @@ fn kill_daemons_of(run: &mut Child, lab: &Lab, variant: &str) -> TestResult {
     })
 }
 
-/// Kills the daemon of a mechanism after its proofs.
+/// Kills the daemon of a mechanism after its proofs, until one dies that a cell still needs.
 fn a_dead_daemon_fails(name: &str) -> TestResult {
+    for _ in 0..10 {
+        if a_killed_daemon_was_needed(name)? {
+            return Ok(());
+        }
+    }
+    Err(format!("{name}: every daemon died behind the last cell of its group").into())
+}
+
+/// Kills a daemon. One that dies behind the last cell of its group changes nothing.
+fn a_killed_daemon_was_needed(name: &str) -> Result<bool, Error> {
     let lab = Lab::on("hopper")?;
     let mut run = lab.reconfigure(name, "out").spawn()?;
     lab.wait_for_journal(&mut run, "mps-daemon")?;
@@ -203,7 +213,11 @@ fn a_dead_daemon_fails(name: &str) -> TestResult {
     let record = lab.record("out")?;
     let stderr = text(&output.stderr);
     let (kind, reason, scored) = outcome(&record, name)?;
+    assert_eq!(lab.journal(), "", "{name}");
     if kind == OutcomeKind::Measured {
+        if output.status.success() {
+            return Ok(false);
+        }
         // It died in the last cell of a group, behind the last proof: the cell fails, and the next
         // group has a daemon of its own.
         assert!(stderr.contains("CUDA_ERROR_MPS"), "{name}: {stderr}");
@@ -216,8 +230,7 @@ fn a_dead_daemon_fails(name: &str) -> TestResult {
         assert!(!scored, "{name} is scored");
     }
     assert_eq!(output.status.code(), Some(4), "{name}: {stderr}");
-    assert_eq!(lab.journal(), "", "{name}");
-    Ok(())
+    Ok(true)
 }
 
 #[test]

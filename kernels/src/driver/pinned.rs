@@ -38,6 +38,19 @@ unsafe impl<T: Pod> Sync for PinnedBuffer<T> {}
 impl<T: Pod> PinnedBuffer<T> {
     /// Allocates and zeroes.
     pub fn alloc(context: &Context, len: usize) -> Result<Self, DriverError> {
+        let buffer = Self::unwritten(context, len)?;
+        // SAFETY: `len` numbers were just allocated and have no other reference; zero is a value.
+        unsafe { buffer.pointer.write_bytes(0, len) };
+        Ok(buffer)
+    }
+
+    /// Allocates and frees, without the time to write what the driver locks.
+    pub fn alloc_and_free(context: &Context, len: usize) -> Result<(), DriverError> {
+        Self::unwritten(context, len).map(drop)
+    }
+
+    /// Allocates. What the numbers are is unknown: they may not be read yet.
+    fn unwritten(context: &Context, len: usize) -> Result<Self, DriverError> {
         let mut raw = std::ptr::null_mut();
         let bytes = len.saturating_mul(size_of::<T>());
         // SAFETY: writes one pointer.
@@ -46,14 +59,11 @@ impl<T: Pod> PinnedBuffer<T> {
                 .api()
                 .mem_host_alloc(&raw mut raw, bytes, PORTABLE_AND_MAPPED)
         }?;
-        let buffer = Self {
+        Ok(Self {
             context: context.clone(),
             pointer: raw.cast(),
             len,
-        };
-        // SAFETY: `len` numbers were just allocated and have no other reference; zero is a value.
-        unsafe { buffer.pointer.write_bytes(0, len) };
-        Ok(buffer)
+        })
     }
 
     /// How many numbers it holds.

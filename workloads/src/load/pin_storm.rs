@@ -53,7 +53,7 @@ struct Pins {
 impl Prepared for Pins {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         for _ in 0..self.rounds {
-            drop(PinnedBuffer::<u64>::alloc(&gpu.context, self.len)?);
+            PinnedBuffer::<u64>::alloc_and_free(&gpu.context, self.len)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{Condition, Gaps, Gate, GateState, Phase, SampleRow};
 use gpubench_stats::{ScheduleRng, Sorted, poisson_schedule_ns};
 
-use super::{punctual_ns, seen_in_time_ns};
+use super::{DurationsNs, punctual_ns, seen_in_time_ns};
 use crate::gate::changes::late;
 use crate::gate::figure::*;
 use crate::gate::fixture::{MS, World, row};
@@ -89,8 +89,9 @@ fn percentiles_seen_in_time_lie_between_the_lower_ones_and_the_measured_ones() {
                     ns + by_ns
                 })
                 .collect();
+            let lower_ns = DurationsNs::new(measured.clone(), measured.len());
             for p in [0.5, 0.99] {
-                let lo = seen_in_time_ns(&measured, measured.len(), p, &late).expect("a quantile");
+                let lo = seen_in_time_ns(&lower_ns, p, &late).expect("a quantile");
                 let [true_ns, hi] = [&in_time, &measured].map(|ns| quantile(ns, p));
                 // Interpolation at another rank rounds.
                 assert!(

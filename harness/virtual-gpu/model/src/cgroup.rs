@@ -51,8 +51,13 @@ pub fn of_process(device: &Path, pid: u32) -> u64 {
     let Ok(entries) = std::fs::read_dir(device.join(TREE)) else {
         return 0;
     };
+    // Mostly there is none, and this is asked for every allocation.
+    let groups = entries.flatten().map(|entry| entry.path());
+    let mut groups = groups.filter(|path| path.is_dir()).peekable();
+    if groups.peek().is_none() {
+        return 0;
+    }
     let line = ancestry(pid);
-    let mut groups = entries.flatten().map(|entry| entry.path());
     let found = groups.find(|group| {
         let members = std::fs::read_to_string(group.join(MEMBERS)).unwrap_or_default();
         let mut members = members.lines().filter_map(|line| line.trim().parse().ok());

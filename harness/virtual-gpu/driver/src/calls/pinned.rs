@@ -31,6 +31,10 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
     if made == libc::MAP_FAILED {
         return Err(code::OUT_OF_MEMORY);
     }
+    // Programs that lock much write all of it, and large pages are cleared sooner. A refusal is
+    // harmless.
+    // SAFETY: the mapping that was just made.
+    unsafe { libc::madvise(made, bytes, libc::MADV_HUGEPAGE) };
     let entry = PinnedEntry {
         bytes,
         context,
