@@ -17,7 +17,7 @@ use super::comparing::{
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::session::{Sessions, both_sides, declared, nights, pinned};
+use crate::judge::session::{Sessions, both_sides, declared, kept_spread, nights, pinned};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = JUDGING;
@@ -103,7 +103,11 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut options = args.options();
     let (before, after) = match &args.against_history {
-        None => both(both_sides(&args.before, &args.after), ui)?,
+        None => {
+            let (before, after) = both(both_sides(&args.before, &args.after), ui)?;
+            options.history = kept_spread([&before, &after])?;
+            (before, after)
+        }
         Some(folder) => {
             let (name, after) = (args.baseline.as_deref(), read(&args.after, ui)?.sessions);
             (baseline(folder, name, &after, &mut options, ui)?, after)

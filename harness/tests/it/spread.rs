@@ -1,7 +1,10 @@
 //! `doctor --calibrate` on a noisy virtual GPU: the file of the spread, and who reads it.
 
-use crate::support::{Lab, TestResult, finish};
+use std::collections::BTreeSet;
+
+use crate::support::{Error, Lab, TestResult, finish};
 use gpubench_record::Spread;
+use serde_json::Value;
 
 /// Cells of one victim, short and without open loops.
 const PROFILE: &str = r#"
@@ -62,5 +65,53 @@ fn sessions_add_up_in_a_file_that_plan_reads() -> TestResult {
     assert_eq!(kept.sessions.len(), 4);
     assert_eq!(kept.victims["compute"].logs[..2], victim.logs[..]);
     assert!(run(&["plan"])?.contains("measured in 4 sessions"));
+    Ok(())
+}
+
+/// Metric and basis of every measured row of a comparison.
+fn bases(lab: &Lab, state: &str) -> Result<BTreeSet<(String, String)>, Error> {
+    let flags = ["diff", "--advisory", "--format", "json", "one", "--", "two"];
+    let mut command = lab.gpubench(flags);
+    command.env("XDG_STATE_HOME", lab.path(state));
+    let report: Value = serde_json::from_str(&finish(command)?.ended_with(0)?.stdout)?;
+    let rows = report["rows"].as_array().ok_or("no rows")?;
+    let of = |row: &Value| {
+        let metric = row["metric"].as_str()?.to_owned();
+        Some((metric, row["figures"]["basis"].as_str()?.to_owned()))
+    };
+    Ok(rows.iter().filter_map(of).collect())
+}
+
+#[test]
+fn the_kept_spread_widens_what_diff_says_of_native_rates() -> TestResult {
+    let lab = Lab::on("hopper")?.profile(PROFILE)?;
+    for (out, seed) in [("one", "1"), ("two", "2")] {
+        finish(lab.matrix(out, &["--seed", seed]))?.ended_with(0)?;
+    }
+    let without = bases(&lab, "state")?;
+    assert!(
+        without.iter().all(|(_, basis)| basis == "blocks"),
+        "{without:?}"
+    );
+    let (device, profile) = (lab.device(), lab.arg("short.toml"));
+    let calibrate = [
+        "doctor",
+        "--calibrate",
+        "--device",
+        &device,
+        "--profile",
+        &profile,
+    ];
+    finish(lab.gpubench(calibrate))?.ended_with(0)?;
+    let with = bases(&lab, "state")?;
+    for (metric, basis) in &with {
+        let known = metric == "native-rate";
+        assert_eq!(basis == "known-spread", known, "{metric}: {basis}");
+    }
+    assert!(
+        with.iter().any(|(metric, _)| metric == "native-rate"),
+        "{with:?}"
+    );
+    assert_eq!(bases(&lab, "elsewhere")?, without);
     Ok(())
 }

@@ -6,6 +6,7 @@ mod declared;
 mod facts;
 mod folders;
 mod index;
+mod kept_spread;
 mod parallel;
 mod pins;
 mod proportions;
@@ -29,6 +30,7 @@ use crate::error::ExpectedError;
 pub use comparison::comparison;
 pub use declared::{declare, declared};
 use folders::record_folders;
+pub use kept_spread::kept_spread;
 pub use pins::{Pin, Pins, pin, pinned, pins, unpin};
 pub use prune::{Keep, Pruning, pruning, remove};
 

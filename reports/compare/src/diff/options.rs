@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubench_record::Margins;
 use gpubench_stats::two_sample::SessionSpread;
+use gpubench_stats::{NoEstimate, Sorted};
 
 use crate::session::{Metric, RowKey, Session};
 
@@ -106,4 +107,18 @@ pub struct Repeatability {
     /// 95th percentile of the absolute change between consecutive sessions; the margin is at least
     /// this.
     pub change_q95: f64,
+}
+
+impl Repeatability {
+    /// From the means of sessions between which nothing changed, in their order.
+    ///
+    /// # Errors
+    /// [`NoEstimate::TooFew`] below two sessions, [`NoEstimate::NotFinite`] for a bad mean.
+    pub fn of_sessions(means: &[f64]) -> Result<Self, NoEstimate> {
+        let steps = means.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+        Ok(Self {
+            spread: SessionSpread::of_sessions(means)?,
+            change_q95: Sorted::new(steps.collect())?.linear(0.95)?,
+        })
+    }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gpubench_stats::NoEstimate;
 use gpubench_stats::moments::mean;
-use gpubench_stats::two_sample::SessionSpread;
-use gpubench_stats::{NoEstimate, Sorted};
 
 use super::identity::{IDENTITY, identity};
 use super::segments::{Declared, starts};
@@ -123,12 +122,7 @@ fn repeatability(segment: &[&Session]) -> Result<BTreeMap<RowKey, Repeatability>
     }
     let mut repeatability = BTreeMap::new();
     for (key, means) in means.into_iter().filter(|(_, means)| means.len() >= 2) {
-        let steps = means.windows(2).map(|pair| (pair[1] - pair[0]).abs());
-        let found = Repeatability {
-            spread: SessionSpread::of_sessions(&means)?,
-            change_q95: Sorted::new(steps.collect())?.linear(0.95)?,
-        };
-        repeatability.insert(key.clone(), found);
+        repeatability.insert(key.clone(), Repeatability::of_sessions(&means)?);
     }
     Ok(repeatability)
 }
