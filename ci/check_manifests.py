@@ -5,10 +5,12 @@
 Each overlay is built by the resolver below and, where a `kubectl` is installed that has kustomize 4
 or newer, also by that: both must give the same objects. Every object is validated strictly against
 the schemas of VERSIONS of Kubernetes. The jobs must run without rights, and their arguments must be
-accepted by GPUBENCH, which runs them on the virtual GPU.
+accepted by GPUBENCH, which runs them on the virtual GPU: a GPU for each pod, with one model and a
+UUID of its own, as in a pool.
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -46,7 +48,9 @@ def merged(base, patch, field=""):
     >>> merged({"a": 1, "b": {"c": 2}}, {"b": {"c": None, "d": 3}})
     {'a': 1, 'b': {'d': 3}}
     >>> merged([{"name": "x", "v": 1}], [{"name": "x", "v": 2}, {"name": "y"}], "env")
-    [{'name': 'x', 'v': 2}, {'name': 'y'}]
+    [{'name': 'y'}, {'name': 'x', 'v': 2}]
+    >>> merged([{"name": "x"}], [{"name": "y"}], "initContainers")
+    [{'name': 'y'}, {'name': 'x'}]
     >>> merged([1, 2], [3], "args")
     [3]
     """
@@ -61,9 +65,9 @@ def merged(base, patch, field=""):
     if isinstance(base, list) and isinstance(patch, list) and field in MERGE_KEYS:
         key = MERGE_KEYS[field]
         known = {item[key]: item for item in base}
-        # kubectl may put new items first; the order of these lists means nothing.
-        return [merged(item, next((p for p in patch if p[key] == item[key]), {})) for item in base
-                ] + [merged({}, item) for item in patch if item[key] not in known]
+        # kustomize puts new items first.
+        return [merged({}, item) for item in patch if item[key] not in known] + [
+            merged(item, next((p for p in patch if p[key] == item[key]), {})) for item in base]
     return merged({}, patch) if isinstance(patch, dict) else patch
 
 
@@ -103,12 +107,15 @@ def built(folder):
 
 
 def without_order(value, field=""):
-    """The value with lists that are merged by a key in the order of that key."""
+    """The value with lists that are merged by a key in the order of that key.
+
+    Init containers run in the order of their list, which stays.
+    """
     if isinstance(value, dict):
         return {key: without_order(item, key) for key, item in value.items()}
     if isinstance(value, list):
         items = [without_order(item) for item in value]
-        key = MERGE_KEYS.get(field)
+        key = MERGE_KEYS.get(field) if field != "initContainers" else None
         return sorted(items, key=lambda item: item[key]) if key else items
     return value
 
@@ -169,22 +176,62 @@ def gpus(spec):
     return sum(one.get("nvidia.com/gpu", 0) for one in limits), len(claims)
 
 
-def arguments(spec):
-    return [(one["command"] + one["args"])[1:] for one in spec.get("initContainers", [])
-            + spec["containers"] if one["command"] == ["gpubench"]]
+def containers(spec):
+    """The containers that run gpubench, in their order."""
+    return [one for one in spec.get("initContainers", []) + spec["containers"]
+            if one["command"] == ["gpubench"]]
 
 
-def run(program, words, scratch):
-    """Runs what a container would, on the virtual GPU and with a short profile."""
-    place = {"POD_NAME": f"pod-{len(list(scratch.glob('records/*')))}", "NODE_NAME": "node-1"}
+def machine(program, scratch, node):
+    """A virtual GPU of a node: one model, and a UUID that follows from its name."""
+    shown = subprocess.run([program, "virtual-gpu", "show", "turing"], capture_output=True,
+                           text=True, check=True).stdout
+    named, count = re.subn('(?m)^name = "turing"$', f'name = "turing-{node}"', shown)
+    assert count == 1, "the machine file has no name"
+    path = scratch / f"{node}.toml"
+    path.write_text(named)
+    return path
+
+
+def label_file(pod, container, scratch):
+    """The file that GPUBENCH_LABELS names, as the downward API mounts it, or None."""
+    variables = {one["name"]: one.get("value") for one in container.get("env", [])}
+    named = variables.get("GPUBENCH_LABELS")
+    if named is None:
+        return None
+    mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+    folder, _, name = named.removeprefix("@").rpartition("/")
+    volume = next(one for one in pod["spec"]["volumes"] if one["name"] == mounts[folder])
+    [item] = volume["downwardAPI"]["items"]
+    assert (item["path"], item["fieldRef"]) == (name, {"fieldPath": "metadata.labels"}), named
+    path = scratch / "labels"
+    labels = pod["metadata"]["labels"].items()
+    path.write_text("".join(f'{key}="{value}"\n' for key, value in labels))
+    return path
+
+
+def run(program, pod, container, node, scratch):
+    """Runs what a container of a node would, on its virtual GPU and with a short profile."""
+    words = (container["command"] + container["args"])[1:]
+    place = {"POD_NAME": f"pod-{node}", "NODE_NAME": node}
     words = [word.replace("/results", str(scratch)).replace("nightly", "smoke") for word in words]
     words = [re.sub(r"\$\((\w+)\)", lambda name: place[name[1]], word) for word in words]
+    environment = dict(os.environ)
+    labels = label_file(pod, container, scratch)
+    if labels:
+        environment["GPUBENCH_LABELS"] = f"@{labels}"
     if words[0] == "matrix":
-        words += ["--device=virtual:turing", "--mechanism=exclusive,time-slicing"]
-    done = subprocess.run([program, *words], capture_output=True, text=True)
-    # outliers ends with 10 where a group has fewer than five nodes.
-    accepted = (0, 10) if words[0] == "outliers" else (0,)
-    assert done.returncode in accepted, f"{words}: {done.returncode}: {done.stderr}"
+        words += [f"--device=virtual:{machine(program, scratch, node)}",
+                  "--mechanism=exclusive,time-slicing"]
+    if words[0] == "outliers":
+        words += ["--format=json"]
+    done = subprocess.run([program, *words], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, f"{words}: {done.returncode}: {done.stderr}"
+    if labels:
+        record = json.loads((scratch / "records" / f"pod-{node}" / "record.json").read_text())
+        found = record["provenance"]["labels"]
+        assert pod["metadata"]["labels"].items() <= found.items(), f"{words}: {found}"
+    return json.loads(done.stdout) if words[0] == "outliers" else None
 
 
 def check_overlays(program):
@@ -204,7 +251,7 @@ def check_overlays(program):
             assert item["kind"] not in ("Role", "RoleBinding", "ClusterRole"), context
             for spec in pod_specs(item):
                 check_rights(spec, context)
-                wanted = {"reduce": (0, 0), "dra": (0, 1)}.get(folder.name, (1, 0))
+                wanted = {"dra": (0, 1)}.get(folder.name, (1, 0))
                 if item["metadata"]["name"] == "gpubench-reduce":
                     wanted = (0, 0)
                 assert gpus(spec) == wanted, f"{context}: {gpus(spec)}, not {wanted}"
@@ -223,17 +270,38 @@ def check_nights(overlays):
         assert same, f"the template of {nightly} is not the job of overlays/{overlay}"
 
 
+def check_statuses(program, overlays):
+    """A pod is not repeated after any status of `matrix` but those that are no answer."""
+    shown = subprocess.run([program, "matrix", "--help"], capture_output=True, text=True).stdout
+    codes = {int(code) for code in re.findall(r"(?m)^ +(\d+)  ", shown.split("Exit codes:")[1])}
+    # Done, not without --resume, interrupted.
+    answers = sorted(codes - {0, 20, 130})
+    for overlay, objects in overlays.items():
+        job = objects.get(("batch/v1", "Job", "gpubench"))
+        rules = job["spec"]["podFailurePolicy"]["rules"] if job else []
+        for rule in rules:
+            values = rule.get("onExitCodes", {"values": answers})["values"]
+            assert values == answers, f"{overlay}: {values}, not {answers}"
+
+
 def check_runs(program, overlays):
-    """The arguments of every container, in the order in which people apply the overlays."""
+    """The containers of each overlay, with the reductions last, on a GPU of a node for each pod."""
     with tempfile.TemporaryDirectory() as folder:
-        count = 0
-        for overlay in ("calibrate", "base", "pool", "pool", "dra", "rclone", "reduce"):
+        count, nodes = 0, 0
+        for overlay in ("base", "pool", "labels", "dra", "rclone", "reduce", "reduce-rclone"):
             for item in overlays[overlay].values():
-                for spec in pod_specs(item):
-                    for words in arguments(spec):
-                        run(program, words, Path(folder))
-                        count += 1
-    print(f"manifests: {count} containers ran on the virtual GPU")
+                if item["kind"] != "Job":
+                    continue
+                pod = item["spec"]["template"]
+                is_reducer = item["metadata"]["name"] == "gpubench-reduce"
+                nodes += not is_reducer
+                for container in containers(pod["spec"]):
+                    fleet = run(program, pod, container, f"node-{nodes}", Path(folder))
+                    count += 1
+                    if fleet:
+                        sizes = [group["devices"] for group in fleet["groups"]]
+                        assert sizes == [nodes], f"{sizes} and not one group of {nodes} nodes"
+    print(f"manifests: {count} containers ran on {nodes} virtual GPUs, which are one group")
 
 
 def check_advice(program):
@@ -257,6 +325,7 @@ def check_advice(program):
 def main(program):
     overlays = check_overlays(program)
     check_nights(overlays)
+    check_statuses(program, overlays)
     check_advice(program)
     check_runs(program, overlays)
 

@@ -101,10 +101,11 @@ step_scale() {
 }
 
 # 1,000 simulated fleets of 1,000 GPUs, healthy and with a sick one; every change simulates fewer.
+# Prints how many sick GPUs are found, and how many healthy fleets raise an alarm, by spread.
 step_fleets() {
     GPUBENCH_FLEETS=1000 plain cargo test --locked --release --workspace \
         --exclude 'gpubench-virtual-gpu*-so' --lib \
-        outliers::tests::healthy
+        outliers::tests::healthy -- --nocapture
 }
 
 # 365 nights and a fleet of 1,000 GPUs by the release binary: time, memory, and what is found. It

@@ -44,12 +44,16 @@ measure() {
 }
 
 compare() {
-    local status=0
+    local status=0 reason
+    # Where nothing can be compared, nothing is written.
+    rm -f "$folder/upgrade.md"
     "$gpubench" diff --vary driver --format md --output "$folder/upgrade.md" \
-        "$folder/before" -- "$folder/after" || status=$?
+        "$folder/before" -- "$folder/after" 2>"$folder/diff.err" || status=$?
+    cat "$folder/diff.err" >&2
     [ ! -s "$folder/upgrade.md" ] || cat "$folder/upgrade.md"
-    annotate "$(verdict_of "$status")" "driver upgrade: status $status: $(worse_rows \
-        "$folder/upgrade.md" 2>/dev/null || true)"
+    reason=$(reason_of "$status" "$folder/upgrade.md" "$folder/diff.err")
+    annotate "$(verdict_of "$status")" "driver upgrade: $reason"
+    printf 'driver-upgrade: %s (status %s): %s\n' "$(verdict_of "$status")" "$status" "$reason"
     exit "$status"
 }
 

@@ -85,10 +85,6 @@ fi
 
 worse=$(worse_of "$compared" "$measured")
 case $worse in
-0) end 0 "no row got worse" ;;
 4) end 4 "cells failed: $(last_line "$out/matrix.err")" ;;
-10) end 10 "rows are inconclusive" ;;
-20) end 20 "not compared: $(not_compared "$out/night.md" "$out/diff.err")" ;;
-30) end 30 "isolation got worse: $(worse_rows "$out/night.md")" ;;
-*) end "$worse" "diff ended with status $worse: $(last_line "$out/diff.err")" ;;
+*) end "$worse" "$(reason_of "$worse" "$out/night.md" "$out/diff.err")" ;;
 esac

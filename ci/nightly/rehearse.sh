@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# Rehearses nightly.sh on the virtual GPU: 20 nights, and on night 15 a driver whose MIG no longer
-# protects DRAM bandwidth. Nights 1 to 10 have nothing to compare with and must show a warning,
-# nights 11 to 14 must be green, and night 15 or 16 must be red and name that row.
+# Rehearses nightly.sh and driver-upgrade.sh on the virtual GPU.
 #
-#     bash ci/nightly/rehearse.sh [FOLDER]
+# nights: 20 nights, and on night 15 a driver whose MIG no longer protects DRAM bandwidth. Nights 1
+# to 10 have nothing to compare with and must show a warning, nights 11 to 14 must be green, and
+# night 15 or 16 must be red and name that row.
+#
+# upgrade: three sessions with the old driver, and three after each of two upgrades. One changes
+# nothing and must end with 0, the other is that of night 15 and must end with 30 and name the row.
+# With one session a side the comparison must be inconclusive and name its rows.
+#
+#     bash ci/nightly/rehearse.sh [nights|upgrade|all [FOLDER]]
 #
 # GPUBENCH is the program. Without FOLDER everything is written to a folder that is removed again.
-# Each night has a machine file with noise of its own, because one seed gives the same figures.
+# Each night and session has a machine file with noise of its own, because one seed gives the same
+# figures.
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 
@@ -15,8 +22,19 @@ nights=20
 changed=15
 compared=11
 row="mig[3g+3g] bandwidth/dram"
-if [ $# -gt 0 ]; then
-    folder=$1
+leak="mig_dram_leak = 0.5"
+old_driver=615.00.virtual
+new_driver=620.00.virtual
+part=${1:-all}
+case $part in
+nights | upgrade | all) ;;
+*)
+    echo "usage: rehearse.sh [nights|upgrade|all [FOLDER]]" >&2
+    exit 2
+    ;;
+esac
+if [ $# -gt 1 ]; then
+    folder=$2
     mkdir -p "$folder"
 else
     folder=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-nights.XXXXXX")
@@ -34,16 +52,23 @@ replaced() {
     sed -i "s/^$1\$/$2/" "$3"
 }
 
-# The machine of a night: noise of its own, and from the changed night on another driver.
-machine_of() {
-    local night=$1 file="$folder/machine-$1.toml"
+# A machine file: noise by a number, a driver, and where wanted the defect.
+machine() {
+    local noise=$1 driver=$2 defect=${3:-} file="$folder/machine-$1.toml"
     "$gpubench" virtual-gpu show hopper >"$file"
-    replaced 'epoch_ms = 500' "epoch_ms = $((480 + night))" "$file"
-    if [ "$night" -ge "$changed" ]; then
-        replaced 'driver = "615.00.virtual"' 'driver = "620.00.virtual"' "$file"
-        printf '\n[defects]\nmig_dram_leak = 0.5\n' >>"$file"
-    fi
+    replaced 'epoch_ms = 500' "epoch_ms = $((480 + noise))" "$file"
+    replaced "driver = \"$old_driver\"" "driver = \"$driver\"" "$file"
+    [ -z "$defect" ] || printf '\n[defects]\n%s\n' "$defect" >>"$file"
     echo "$file"
+}
+
+# The machine of a night.
+machine_of() {
+    if [ "$1" -ge "$changed" ]; then
+        machine "$1" "$new_driver" "$leak"
+    else
+        machine "$1" "$old_driver"
+    fi
 }
 
 # What a night must end with.
@@ -57,43 +82,104 @@ expected() {
     fi
 }
 
-first=()
-for night in $(seq "$nights"); do
-    log="$folder/night-$night.log"
+rehearse_nights() {
+    local first=() night log status last wanted
+    for night in $(seq "$nights"); do
+        log="$folder/night-$night.log"
+        status=0
+        GPUBENCH="$gpubench" GPUBENCH_PROFILE="$here/rehearsal.toml" \
+            GPUBENCH_NIGHTS="$folder/nights" \
+            GPUBENCH_DEVICE="virtual:$(machine_of "$night")" GPUBENCH_OUT="$folder/out" \
+            GPUBENCH_SUMMARY="$folder/summary-$night.md" GPUBENCH_LOCK="$folder/lock" \
+            GITHUB_ACTIONS=true \
+            bash "$here/nightly.sh" --allow-reconfigure "${first[@]}" >"$log" 2>&1 || status=$?
+        [ "$night" -gt 1 ] || first=(--calibration "$(echo "$folder"/nights/2*)")
+        last=$(tail -n 1 "$log")
+        printf 'night %2d: %s\n' "$night" "${last#nightly: }"
+        wanted=$(expected "$night")
+        case $last in
+        "nightly: $wanted "*) ;;
+        # The first night with the new driver may still be undecided.
+        "nightly: warning (status 10)"*)
+            [ "$night" = "$changed" ] || fail "it is not $wanted: $log"
+            ;;
+        *)
+            cat "$log" >&2
+            fail "it is not $wanted"
+            ;;
+        esac
+        case $wanted in
+        warning)
+            [ "$status" = 0 ] || fail "a warning ended with status $status"
+            grep -q '^::warning title=gpubench warning::not compared: ' "$log" ||
+                fail "the warning is not visible in the log"
+            grep -q '^\*\*warning\*\* (status 20)' "$folder/summary-$night.md" ||
+                fail "the warning is not in the summary"
+            ;;
+        green) [ "$status" = 0 ] || fail "a green night ended with status $status" ;;
+        red)
+            [ "$status" = 30 ] || [ "$night" = "$changed" ] || fail "a red night ended with $status"
+            [[ $last = *"worse: $row"* || $night = "$changed" ]] ||
+                fail "the row is not named: $last"
+            [[ $last != *";"* ]] || fail "another row is named: $last"
+            ;;
+        esac
+    done
+    printf 'rehearse: the summary of night %s:\n' "$((changed + 1))"
+    cat "$folder/summary-$((changed + 1)).md"
+}
+
+# One call of driver-upgrade.sh, on a machine; what it printed is in the log.
+upgrade() {
+    local machine=$1 sessions=$2
+    shift 2
+    log="$folder/upgrade.log"
     status=0
-    GPUBENCH="$gpubench" GPUBENCH_PROFILE="$here/rehearsal.toml" GPUBENCH_NIGHTS="$folder/nights" \
-        GPUBENCH_DEVICE="virtual:$(machine_of "$night")" GPUBENCH_OUT="$folder/out" \
-        GPUBENCH_SUMMARY="$folder/summary-$night.md" GPUBENCH_LOCK="$folder/lock" \
-        GITHUB_ACTIONS=true \
-        bash "$here/nightly.sh" --allow-reconfigure "${first[@]}" >"$log" 2>&1 || status=$?
-    [ "$night" -gt 1 ] || first=(--calibration "$(echo "$folder"/nights/2*)")
+    GPUBENCH="$gpubench" GPUBENCH_PROFILE="$here/rehearsal.toml" GPUBENCH_SESSIONS="$sessions" \
+        GPUBENCH_DEVICE="virtual:$machine" GITHUB_ACTIONS=true \
+        bash "$here/driver-upgrade.sh" "$@" >"$log" 2>&1 || status=$?
     last=$(tail -n 1 "$log")
-    printf 'night %2d: %s\n' "$night" "${last#nightly: }"
-    wanted=$(expected "$night")
-    case $last in
-    "nightly: $wanted "*) ;;
-    # The first night with the new driver may still be undecided.
-    "nightly: warning (status 10)"*) [ "$night" = "$changed" ] || fail "it is not $wanted: $log" ;;
-    *)
+}
+
+# What the last call must have ended with: its status, and how its last line goes on.
+ended() {
+    if [ "$status" != "$1" ] || [[ $last != "$2"* ]]; then
         cat "$log" >&2
-        fail "it is not $wanted"
-        ;;
-    esac
-    case $wanted in
-    warning)
-        [ "$status" = 0 ] || fail "a warning ended with status $status"
-        grep -q '^::warning title=gpubench warning::not compared: ' "$log" ||
-            fail "the warning is not visible in the log"
-        grep -q '^\*\*warning\*\* (status 20)' "$folder/summary-$night.md" ||
-            fail "the warning is not in the summary"
-        ;;
-    green) [ "$status" = 0 ] || fail "a green night ended with status $status" ;;
-    red)
-        [ "$status" = 30 ] || [ "$night" = "$changed" ] || fail "a red night ended with $status"
-        [[ $last = *"worse: $row"* || $night = "$changed" ]] || fail "the row is not named: $last"
-        [[ $last != *";"* ]] || fail "another row is named: $last"
-        ;;
-    esac
-done
-printf 'rehearse: the summary of night %s:\n' "$((changed + 1))"
-cat "$folder/summary-$((changed + 1)).md"
+        fail "upgrade: status $status and not $1, or not: $2"
+    fi
+    printf 'upgrade: %s\n' "${last#driver-upgrade: }"
+}
+
+rehearse_upgrade() {
+    local before="$folder/harmless" after="$folder/leak" log status last session
+    upgrade absent 3 "$before" after
+    ended 2 "driver-upgrade: $before/before has no session"
+    # Each session is a call, which goes on where the one before it stopped.
+    for session in 1 2 3; do
+        upgrade "$(machine "$((20 + session))" "$old_driver")" "$session" "$before" before \
+            --allow-reconfigure
+        ended 0 "driver-upgrade: before $session of $session"
+    done
+    mkdir -p "$after"
+    cp -r "$before/before" "$after"
+    for session in 1 2 3; do
+        upgrade "$(machine "$((30 + session))" "$new_driver")" "$session" "$before" after \
+            --allow-reconfigure
+    done
+    ended 0 "driver-upgrade: green (status 0): no row got worse"
+    for session in 1 2 3; do
+        upgrade "$(machine "$((40 + session))" "$new_driver" "$leak")" "$session" "$after" after \
+            --allow-reconfigure
+        [ "$session" != 1 ] ||
+            ended 10 "driver-upgrade: warning (status 10): rows are inconclusive: $row"
+    done
+    ended 30 "driver-upgrade: red (status 30): isolation got worse: $row"
+    [[ $last != *";"* ]] || fail "another row is named: $last"
+    grep -q "^::error title=gpubench red::driver upgrade: isolation got worse: mig" "$log" ||
+        fail "the red upgrade is not visible in the log"
+    upgrade absent 3 "$after" diff
+    ended 30 "driver-upgrade: red (status 30): isolation got worse: $row"
+}
+
+[ "$part" = upgrade ] || rehearse_nights
+[ "$part" = nights ] || rehearse_upgrade

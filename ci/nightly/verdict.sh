@@ -59,12 +59,27 @@ last_line() {
 # of what was printed.
 not_compared() {
     local fact
-    fact=$(grep -m 1 'must not' "$1" | sed 's/^- //; s/\\//g') || fact=$(last_line "$2")
+    fact=$(grep -s -m 1 'must not' "$1" | sed 's/^- //; s/\\//g') || fact=$(last_line "$2")
     echo "$fact"
 }
 
-# What got worse in a comparison in Markdown: mechanism, axis and pair, each once.
-worse_rows() {
-    grep '^| REGRESSED' "$1" | sed 's/\\//g' | cut -d '|' -f 3,4 | tr -s ' ' |
+# The rows of a verdict in a comparison in Markdown: mechanism, axis and pair, each once.
+rows_of() {
+    { grep -s "^| $1" "$2" || true; } | sed 's/\\//g' | cut -d '|' -f 3,4 | tr -s ' ' |
         sed 's/^ //; s/ $//; s/ | / /' | sort -u | paste -sd ';' | sed 's/;/; /g'
+}
+
+# Why a comparison ended with this status: from its Markdown, or from what it printed as an error.
+reason_of() {
+    local status=$1 markdown=$2 printed=$3 rows
+    case $status in
+    0) echo "no row got worse" ;;
+    10)
+        rows=$(rows_of inconclusive "$markdown")
+        echo "rows are inconclusive${rows:+: $rows}"
+        ;;
+    20) echo "not compared: $(not_compared "$markdown" "$printed")" ;;
+    30) echo "isolation got worse: $(rows_of REGRESSED "$markdown")" ;;
+    *) echo "diff ended with status $status: $(last_line "$printed")" ;;
+    esac
 }
