@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::control_groups::ControlGroups;
 use super::elf;
 use super::host::command::on_path;
+use super::host::found_time_slice;
 use super::host::mps_control;
 use super::labels::{self, Label};
 use crate::device::Nvml;
@@ -48,6 +49,10 @@ pub struct HostFacts {
     pub mps_control: Option<PathBuf>,
     /// The command that sets the time slice.
     pub nvidia_smi: Option<PathBuf>,
+    /// The time slice that the GPU has, which a cluster may have set; `None` where nvidia-smi does
+    /// not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_slice: Option<String>,
     /// The tree of control groups; `None` without version 2.
     pub control_groups: Option<ControlGroups>,
     /// HAMi's library, with its hash.
@@ -148,6 +153,7 @@ impl HostFacts {
             mig_problem,
             mps_control: on_path(mps_control::PROGRAM),
             nvidia_smi: on_path("nvidia-smi"),
+            time_slice: found_time_slice(nvml),
             control_groups: ControlGroups::find(inputs.control_groups.as_deref()),
             hami: find_hami(inputs),
             hami_requested: inputs.hami_lib.clone(),

@@ -82,8 +82,10 @@ impl Mechanism for TimeSlicing {
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
         let slice = slice(cx);
         let is_set = slice != Slice::Default;
+        // What a cluster has set is measured as it is found.
+        let found = cx.facts.time_slice.as_deref().filter(|_| !is_set);
         Configuration {
-            variant: format!("{}[slice={}]", ENTRY.name, slice.as_str()),
+            variant: format!("{}[slice={}]", ENTRY.name, found.unwrap_or(slice.as_str())),
             host_changes: if is_set {
                 vec![format!("time slice of the GPU to {}", slice.as_str())]
             } else {

@@ -1,5 +1,6 @@
 //! Options of mechanisms: each changes the device as documented, has a proof, and is undone.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use crate::support::mechanism::{done, outcome, row};
@@ -153,6 +154,22 @@ fn an_unprotected_run_keeps_the_time_slice_of_the_device() -> TestResult {
         .filter(|cell| cell.cell.condition == Condition::U);
     assert!(unprotected.clone().count() > 0);
     assert!(unprotected.all(|cell| cell.cell.variant == "time-slicing[slice=default]"));
+    Ok(())
+}
+
+#[test]
+fn a_time_slice_that_others_set_is_measured_as_it_is_and_named() -> TestResult {
+    let lab = lab(&[], "")?;
+    let (_, set) = between(
+        &lab,
+        "nvidia-smi compute-policy --set-timeslice 3 > /dev/null",
+        "--no-reconfigure --mechanism time-slicing",
+        "",
+    )?;
+    assert_eq!(set, Vec::<u32>::new(), "the time slice was set");
+    let record = lab.record("out")?;
+    let variants: BTreeSet<&str> = record.matrix.iter().map(|row| &*row.variant).collect();
+    assert_eq!(variants, BTreeSet::from(["time-slicing[slice=long]"]));
     Ok(())
 }
 

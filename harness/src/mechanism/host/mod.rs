@@ -35,7 +35,7 @@ pub use guard::{DIE_AFTER_STEPS, Guard, HostError, JournalLocation};
 pub use journal::{Journal, JournalError, state_dir};
 pub use leftovers::{Leftover, leftovers};
 pub use process::{end_processes, mps_processes};
-pub use real::{Haste, RealHost};
+pub use real::{Haste, RealHost, found_time_slice};
 pub use recover::{Recovered, Recovery, recover};
 pub use run_id::{Life, NoRun, RunId};
 pub use run_processes::{Kind, end_run_processes};

@@ -49,6 +49,30 @@ impl Haste {
     }
 }
 
+const LIST_POLICIES: [&str; 1] = ["-l"];
+
+/// The time slice of a device, by the vendor's name in lower case; `None` where nvidia-smi does not
+/// say.
+#[must_use]
+pub fn found_time_slice(nvml: &Nvml) -> Option<String> {
+    let policies = smi(nvml, &policy(&LIST_POLICIES), "reading the time slice").ok()?;
+    slice_of(&policies).map(str::to_owned)
+}
+
+fn policy<'a>(arguments: &[&'a str]) -> Vec<&'a OsStr> {
+    let all = ["compute-policy"].into_iter();
+    let all = all.chain(arguments.iter().copied());
+    all.map(OsStr::new).collect()
+}
+
+fn smi(nvml: &Nvml, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
+    let program = on_path("nvidia-smi")
+        .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
+    let mut smi = command(&program);
+    smi.args(arguments).args(["-i", nvml.uuid()]);
+    run(smi, "", doing)
+}
+
 /// This host.
 #[derive(Debug)]
 pub struct RealHost {
@@ -99,19 +123,11 @@ impl RealHost {
 
     /// Runs nvidia-smi on the device. It recognises a subcommand only as its first argument.
     fn smi(&self, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
-        let program = on_path("nvidia-smi")
-            .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
-        let mut smi = command(&program);
-        smi.args(arguments).args(["-i", self.nvml(doing)?.uuid()]);
-        run(smi, "", doing)
+        smi(self.nvml(doing)?, arguments, doing)
     }
 
     fn policy(&self, arguments: &[&str], doing: &str) -> Result<String, ControlError> {
-        let all = ["compute-policy"]
-            .into_iter()
-            .chain(arguments.iter().copied());
-        let all: Vec<&OsStr> = all.map(OsStr::new).collect();
-        self.smi(&all, doing).map_err(|error| {
+        self.smi(&policy(arguments), doing).map_err(|error| {
             let remedy = error.status.and_then(slice_remedy);
             error.with_remedy(remedy)
         })
@@ -133,7 +149,7 @@ impl Control for RealHost {
 
     fn timeslice(&self) -> Result<String, ControlError> {
         const DOING: &str = "reading the time slice";
-        let policies = self.policy(&["-l"], DOING)?;
+        let policies = self.policy(&LIST_POLICIES, DOING)?;
         slice_of(&policies).map(str::to_owned).ok_or_else(|| {
             ControlError::new(
                 DOING,
