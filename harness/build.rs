@@ -84,11 +84,13 @@ fn build_facts() {
     }
 }
 
-/// With `--target` the build-dependency lies in the host's part of the target folder.
+/// With `--target` the build-dependency lies in the host's part of the target folder, in `deps` of
+/// the profile.
 fn find(out: &Path, name: &str) -> Option<PathBuf> {
-    let places = out
-        .ancestors()
-        .skip(1)
-        .flat_map(|folder| [folder.join("deps").join(name), folder.join(name)]);
-    places.into_iter().take(12).find(|path| path.is_file())
+    let host = Path::new(&env::var_os("PROFILE")?).join("deps");
+    let folders = out.ancestors().skip(1).take(6);
+    let mut places = folders.flat_map(|folder| {
+        [Path::new("deps"), Path::new(""), &host].map(|part| folder.join(part).join(name))
+    });
+    places.find(|path| path.is_file())
 }

@@ -4,6 +4,9 @@
 //! data", JASA 109(505), 2014, with exponent 1 and one dimension: the split with the largest energy
 //! distance, tested by permutation, then both parts again.
 
+#[cfg(test)]
+mod tests;
+
 use crate::estimate::{NoEstimate, require_series};
 use crate::rng::ScheduleRng;
 
@@ -181,97 +184,4 @@ fn energy(within_m: f64, between: f64, within_n: f64, m: usize, n: usize) -> f64
     let (m, n) = (m as f64, n as f64);
     let pairs = |n: f64| n * (n - 1.0) / 2.0;
     m * n / (m + n) * (2.0 * between / (m * n) - within_m / pairs(m) - within_n / pairs(n))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn normal(rng: &mut ScheduleRng) -> f64 {
-        (2.0 * rng.exponential()).sqrt() * (std::f64::consts::TAU * rng.uniform()).cos()
-    }
-
-    fn found(values: &[f64]) -> Vec<usize> {
-        change_points(values, Search::default()).unwrap()
-    }
-
-    /// The published fixtures of MongoDB's signal-processing-algorithms (tests of `e_divisive`):
-    /// as many zeros as ones. Of under 13 each, 999 permutations can repeat the step by chance.
-    #[test]
-    fn steps_without_noise_are_found_exactly() {
-        for length in (13..100).step_by(7).chain([100]) {
-            let mut values = vec![0.0; length];
-            values.extend(vec![1.0; length]);
-            assert_eq!(found(&values), [length]);
-        }
-        assert_eq!(found(&[3.0; 50]), []);
-        assert_eq!(found(&[0.1; 50]), []);
-        assert_eq!(found(&[]), []);
-        assert_eq!(found(&[0.0, 1.0]), []);
-    }
-
-    #[test]
-    fn two_steps_are_both_found() {
-        let mut rng = ScheduleRng::new(4);
-        let values: Vec<f64> = (0..90)
-            .map(|at| 0.1 * normal(&mut rng) + f64::from(at >= 30) - 2.0 * f64::from(at >= 60))
-            .collect();
-        assert_eq!(found(&values), [30, 60]);
-    }
-
-    #[test]
-    fn the_energy_is_that_of_the_definition() {
-        let mut rng = ScheduleRng::new(5);
-        let values: Vec<f64> = (0..20).map(|_| normal(&mut rng)).collect();
-        let sum = |one: &[f64], two: &[f64]| -> f64 {
-            one.iter()
-                .flat_map(|a| two.iter().map(move |b| (a - b).abs()))
-                .sum()
-        };
-        let of_definition = |split: usize| {
-            let (x, y) = values.split_at(split);
-            // Sums over ordered pairs count each pair twice.
-            energy(
-                sum(x, x) / 2.0,
-                sum(x, y),
-                sum(y, y) / 2.0,
-                x.len(),
-                y.len(),
-            )
-        };
-        let best = (5..=15)
-            .map(|split| (split, of_definition(split)))
-            .reduce(|a, b| if b.1 > a.1 { b } else { a })
-            .unwrap();
-        let found = best_split(&Ranked::of(&values), 5);
-        let (split, energy) = found.unwrap_or((best.0, best.1.min(0.0)));
-        assert_eq!(split, best.0);
-        assert!((energy - best.1).abs() < 1e-12);
-    }
-
-    #[test]
-    fn a_step_of_three_deviations_is_located_within_one_value() {
-        const SEEDS: u64 = 1000;
-        let is_located = |seed: u64| {
-            let mut rng = ScheduleRng::new(seed);
-            let values: Vec<f64> = (0..60)
-                .map(|at| normal(&mut rng) + 3.0 * f64::from(at >= 33))
-                .collect();
-            matches!(found(&values).as_slice(), [at] if (32..=34).contains(at))
-        };
-        let located = (0..SEEDS).filter(|seed| is_located(*seed)).count();
-        assert!(located >= 900, "{located} of {SEEDS}");
-    }
-
-    #[test]
-    fn quiet_series_are_left_whole() {
-        let alarms = (0..1000_u64)
-            .filter(|seed| {
-                let mut rng = ScheduleRng::new(1_000 + seed);
-                let values: Vec<f64> = (0..60).map(|_| normal(&mut rng)).collect();
-                !found(&values).is_empty()
-            })
-            .count();
-        assert!(alarms <= 10, "{alarms} of 1000");
-    }
 }

@@ -29,10 +29,8 @@ gap = "5ms"
 open = "200ms"
 "#;
 
-const SESSIONS: usize = 3;
+const SESSIONS: usize = 4;
 const DRIVER: (&str, &str) = ("driver = \"615.00.virtual\"", "driver = \"620.00.virtual\"");
-/// Jitter of 500 requests a cell needs a margin of its own.
-const MARGINS: [&str; 2] = ["--margin-p99=25", "--margin-jitter=40"];
 
 /// A folder with a side of sessions for each machine, all with one calibration.
 struct Sides {
@@ -240,12 +238,12 @@ fn changes_of_the_whole_device_are_no_matter_of_isolation() -> TestResult {
     // What changes the whole device changes the rows of any mechanism; MIG has the fewest cells.
     let sides = Sides::new(&["exclusive", "mig"])?;
     sides.side("equal", &[DRIVER], "")?;
-    let report = sides.report("equal", &MARGINS, 0)?;
+    let report = sides.report("equal", &[], 0)?;
     assert_eq!(report.counts.unchanged, 4, "{report:?}");
 
     let clock = "\n[circumstances]\napplication_sm_clock_mhz = 1485\n";
     sides.side("clock", &[DRIVER], clock)?;
-    let report = sides.report("clock", &MARGINS, 30)?;
+    let report = sides.report("clock", &[], 30)?;
     assert_eq!(hints(&report), ["clock"], "{report:?}");
 
     // Each launch takes longer, and DRAM is slower: native cells lose as much as contended ones.
@@ -256,7 +254,7 @@ fn changes_of_the_whole_device_are_no_matter_of_isolation() -> TestResult {
         ("sm_dram_gb_per_s = 64.0", "sm_dram_gb_per_s = 48.0"),
     ];
     sides.side("all", &slower, "")?;
-    let report = sides.report("all", &["--margin-jitter=40"], 30)?;
+    let report = sides.report("all", &[], 30)?;
     assert_eq!(hints(&report), ["device-wide"], "{report:?}");
     history(&sides)
 }

@@ -168,8 +168,12 @@ fn a_time_slice_that_others_set_is_measured_as_it_is_and_named() -> TestResult {
     )?;
     assert_eq!(set, Vec::<u32>::new(), "the time slice was set");
     let record = lab.record("out")?;
-    let variants: BTreeSet<&str> = record.matrix.iter().map(|row| &*row.variant).collect();
-    assert_eq!(variants, BTreeSet::from(["time-slicing[slice=long]"]));
+    let rows = record.matrix.iter();
+    let variants: BTreeSet<&str> = rows.map(|row| row.variant.as_str()).collect();
+    assert_eq!(
+        variants,
+        BTreeSet::from(["exclusive", "time-slicing[slice=long]"])
+    );
     Ok(())
 }
 
