@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use nvml_wrapper::error::NvmlError;
 
-use super::command::{command, on_path, run};
 use super::control::{Control, ControlError};
 use super::daemon::DaemonConfig;
 use super::mps_control;
+use super::nvidia_smi::{LIST_POLICIES, policy, smi};
 use super::process::end_processes;
 use super::slice::{SLICES, slice_of, slice_remedy};
 use crate::device::Nvml;
@@ -47,30 +47,6 @@ impl Haste {
             Self::Hurried => Duration::from_millis(500),
         }
     }
-}
-
-const LIST_POLICIES: [&str; 1] = ["-l"];
-
-/// The time slice of a device, by the vendor's name in lower case; `None` where nvidia-smi does not
-/// say.
-#[must_use]
-pub fn found_time_slice(nvml: &Nvml) -> Option<String> {
-    let policies = smi(nvml, &policy(&LIST_POLICIES), "reading the time slice").ok()?;
-    slice_of(&policies).map(str::to_owned)
-}
-
-fn policy<'a>(arguments: &[&'a str]) -> Vec<&'a OsStr> {
-    let all = ["compute-policy"].into_iter();
-    let all = all.chain(arguments.iter().copied());
-    all.map(OsStr::new).collect()
-}
-
-fn smi(nvml: &Nvml, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
-    let program = on_path("nvidia-smi")
-        .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
-    let mut smi = command(&program);
-    smi.args(arguments).args(["-i", nvml.uuid()]);
-    run(smi, "", doing)
 }
 
 /// This host.

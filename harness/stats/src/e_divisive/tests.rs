@@ -1,3 +1,5 @@
+//! Change points of published fixtures, of simulated steps and of quiet series.
+
 use super::*;
 
 fn normal(rng: &mut ScheduleRng) -> f64 {
