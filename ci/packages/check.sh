@@ -29,7 +29,7 @@ chmod 755 "$scratch"
 clean_root() {
     local suite=$1 archive=$tools/root-$1.tar
     if [ ! -f "$archive" ]; then
-        mmdebstrap --quiet --variant=minbase "$suite" "$archive.part" || return
+        mmdebstrap --quiet --variant=minbase --format=tar "$suite" "$archive.part" || return
         mv "$archive.part" "$archive"
     fi
     root=$scratch/$suite-$RANDOM

@@ -49,7 +49,7 @@ fn published_change_points_and_energies_are_found() {
         (
             three_ranges.map(f64::from).to_vec(),
             vec![20, 40],
-            Some(2848.116_959_064_327_6),
+            Some(2_848.116_959_064_327_6),
         ),
         (fifties(30, &[(15..30, 100.0)]), vec![15], None),
         (
