@@ -27,15 +27,13 @@ pub enum Metric {
     NativeRate,
     /// Median of the contended latency.
     P50,
-    /// Contended rate over solo rate beside an aggressor at a dose below 1.
-    DoseRetention,
     /// Proportion of trials with the promised result.
     Survival,
 }
 
 impl Metric {
     /// Every metric, the primary ones first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 10] = [
         Self::Retention,
         Self::P99,
         Self::Jitter,
@@ -45,7 +43,6 @@ impl Metric {
         Self::SoloRate,
         Self::NativeRate,
         Self::P50,
-        Self::DoseRetention,
         Self::Survival,
     ];
 
@@ -62,7 +59,6 @@ impl Metric {
             Self::SoloRate => "solo-rate",
             Self::NativeRate => "native-rate",
             Self::P50 => "p50",
-            Self::DoseRetention => "dose-retention",
             Self::Survival => "survival",
         }
     }

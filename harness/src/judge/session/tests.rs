@@ -1,6 +1,4 @@
-//! The index of nights, their removal, and the sessions of runs of a rotation.
-
-mod rotations;
+//! The index of nights, and their removal.
 
 use std::path::{Path, PathBuf};
 
