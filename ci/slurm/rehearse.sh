@@ -126,7 +126,7 @@ until_true "n2 is idle" 60 state_is n2 IDLE
 say "two nodes are idle: $(sinfo --noheader --Node --format='%N %G' | tr '\n' ' ')"
 
 export GPUBENCH="$gpubench" GPUBENCH_RESULTS="$folder/results" GPUBENCH_DEVICE=virtual:turing
-export GPUBENCH_PROFILE=smoke GPUBENCH_FLAGS="--mechanism exclusive,time-slicing"
+export GPUBENCH_PROFILE=default GPUBENCH_FLAGS="--mechanism exclusive,time-slicing"
 export XDG_STATE_HOME="$folder/state-of-gpubench"
 read -r array reducer < <(bash "$here/submit.sh" 4)
 say "array $array, reducer $reducer"
