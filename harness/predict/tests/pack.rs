@@ -116,6 +116,12 @@ fn a_tenant_larger_than_the_gpu_fits_nowhere() {
         refused.to_string(),
         "memory_gb of x is 30: accepted is at most the 24 GB of the GPU"
     );
+    let text = text.replace("A30", "H200-141").replace("= 20", "= 150");
+    let refused = report(&demand(&text)).expect_err("too large");
+    assert_eq!(
+        refused.to_string(),
+        "memory_gb of x is 150: accepted is at most the 149.25 GB of the GPU"
+    );
 }
 
 #[test]

@@ -109,10 +109,10 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
         let heading = format!("{}: {}", one.name, counts(&one.run.claims));
         tables.push(table(&heading, &columns, rows));
     }
-    let old = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
-    let old = records.iter().filter(old).map(|one| {
+    let without = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
+    let without = records.iter().filter(without).map(|one| {
         format!(
-            "{}: its format holds no ledger (before 2.3); compared with the ledger of this version",
+            "{}: it holds no claims ledger; compared with the ledger of this version",
             one.name
         )
     });
@@ -120,7 +120,7 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
     titles.dedup();
     Page {
         title: format!("Claims: {}", titles.join("; ")),
-        notices: old.collect(),
+        notices: without.collect(),
         tables,
     }
 }

@@ -3,7 +3,7 @@
 
 mod budgets;
 mod fidelity;
-mod hosts;
+pub(super) mod hosts;
 
 use gpubench_record::{MechanismRow, Outcome, OutcomeKind};
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};

@@ -238,11 +238,7 @@ fn doses(doses: &[f64]) -> Result<(), Fault> {
 fn services(profile: &Profile) -> Result<(), Fault> {
     for (index, of_run) in rotation::services(profile) {
         let checked = numbers(&of_run).and_then(|()| cells(&of_run));
-        checked.map_err(|fault| {
-            let at = Fault::at("rotation.services", fault.problem, fault.accepted);
-            let dotted = super::error::dotted(&fault.path);
-            at.element(index).bound_by(&dotted)
-        })?;
+        checked.map_err(|fault| rotation::conflict(of_run.service, &fault).element(index))?;
     }
     Ok(())
 }

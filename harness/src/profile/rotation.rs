@@ -59,6 +59,23 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     Ok(())
 }
 
+/// A rule that a service time of the rotation breaks, at that time and not at the key whose floor
+/// follows from it.
+pub(super) fn conflict(service: Span, fault: &Fault) -> Fault {
+    const KEY: &str = "rotation.services";
+    let (key, accepted) = (fault.dotted(), &fault.accepted);
+    if key == "service" {
+        return Fault::at(KEY, &*fault.problem, &**accepted);
+    }
+    let problem = format!("{service} is too long for `{key}`");
+    Fault::at(
+        KEY,
+        problem,
+        format!("a shorter one, or for {key}: {accepted}"),
+    )
+    .bound_by(&key)
+}
+
 /// Every profile of a cycle with another service time, with the index of that time.
 pub(super) fn services(profile: &Profile) -> impl Iterator<Item = (usize, Profile)> {
     let services = profile.rotation.services.iter().enumerate();

@@ -88,6 +88,24 @@ fn a_default_that_becomes_invalid_is_reported_at_the_key_of_the_file() {
 }
 
 #[test]
+fn a_service_time_of_the_rotation_is_reported_as_the_file_has_it() {
+    for (services, begins) in [
+        (
+            "\"1ms\", \"20ms\"",
+            "20ms is too long for `cell_min.closed` (accepted: a shorter one, or for \
+             cell_min.closed: 400ms to ",
+        ),
+        ("\"2s\", \"1ms\"", "2s is too large (accepted: "),
+    ] {
+        let reported = message(&format!(
+            "version = 1\n[rotation]\nservices = [{services}]\n"
+        ));
+        let begins = format!("profile mine.toml:3: key `rotation.services`: {begins}");
+        assert!(reported.starts_with(&begins), "{reported}");
+    }
+}
+
+#[test]
 fn a_flag_that_conflicts_with_the_file_is_reported_with_the_line_of_the_file() {
     let text = "version = 1\ntenants = 3\nneighbours = [\"aggressor\", \"peer\"]\n";
     let flags = Overrides {

@@ -6,6 +6,7 @@
 //! hardware; [`render`] prints the results. No I/O, no clock, no device.
 
 pub mod diff;
+mod dose;
 pub mod fidelity;
 pub mod history;
 mod metric;
@@ -14,4 +15,4 @@ pub mod render;
 pub mod session;
 pub mod side_by_side;
 
-pub use session::{Metric, Row, RowKey, Series, Session};
+pub use session::{Dose, Metric, Row, RowKey, Series, Session};

@@ -27,13 +27,15 @@ pub enum Metric {
     NativeRate,
     /// Median of the contended latency.
     P50,
+    /// Contended rate over solo rate beside an aggressor at a dose below 1.
+    DoseRetention,
     /// Proportion of trials with the promised result.
     Survival,
 }
 
 impl Metric {
     /// Every metric, the primary ones first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Retention,
         Self::P99,
         Self::Jitter,
@@ -43,6 +45,7 @@ impl Metric {
         Self::SoloRate,
         Self::NativeRate,
         Self::P50,
+        Self::DoseRetention,
         Self::Survival,
     ];
 
@@ -59,6 +62,7 @@ impl Metric {
             Self::SoloRate => "solo-rate",
             Self::NativeRate => "native-rate",
             Self::P50 => "p50",
+            Self::DoseRetention => "dose-retention",
             Self::Survival => "survival",
         }
     }

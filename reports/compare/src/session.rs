@@ -7,6 +7,7 @@ use gpubench_stats::moments::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::dose::Dose;
 pub use crate::metric::Metric;
 
 /// One session: all blocks between one start of gpubench and its end.
@@ -104,8 +105,24 @@ pub struct RowKey {
     /// Workload of the aggressor, where the figure has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggressor: Option<String>,
+    /// The dose of the aggressor, where it is below 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<f64>")]
+    pub dose: Option<Dose>,
     /// The figure.
     pub metric: Metric,
+}
+
+impl RowKey {
+    /// The aggressor, with its dose where that is below 1: `dram-copy at 25 %`.
+    #[must_use]
+    pub fn beside(&self) -> Option<String> {
+        let aggressor = self.aggressor.as_ref()?;
+        Some(match self.dose {
+            Some(dose) => format!("{aggressor} at {dose}"),
+            None => aggressor.clone(),
+        })
+    }
 }
 
 /// One planned row of a session.

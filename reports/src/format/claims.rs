@@ -53,8 +53,7 @@ pub(super) fn counts(rows: &[ClaimRow]) -> String {
 pub(super) fn notice(record: &RunRecord) -> Option<String> {
     let foreign = record.plan.claims.is_empty() && !record.claims.is_empty();
     foreign.then(|| {
-        "CLAIMS: before format 2.3 a record held no claims ledger; it is compared with that of \
-         this version"
+        "CLAIMS: this record holds no claims ledger; it is compared with that of this version"
             .to_owned()
     })
 }

@@ -7,6 +7,7 @@ use std::io::Write;
 
 use gpubench_record::{DeviceKind, RunRecord};
 
+use super::claims::counts;
 use super::document::{left_out, urgent};
 use super::layout::wrap_words;
 use super::terminal::bold;
@@ -83,11 +84,11 @@ impl Screen<'_> {
     /// All of it: what may be cut gets the lines that the rest leaves.
     fn lines(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
         let head = self.head(record);
-        let grid = self.grid(glance);
-        let legend = self.legend(glance);
+        let grid = self.grid(record, glance);
+        let legend = self.legend(record, glance);
         let sentences = wrap_words(&glance.sentences.join(" "), self.width, ["", ""]);
         let sentences = cut_at(sentences, SENTENCES_MAX, "");
-        let foot = self.foot(glance);
+        let foot = self.foot(record, glance);
         let fixed = [&head, &grid, &legend, &sentences, &foot];
         let fixed: usize = fixed.iter().map(|lines| lines.len()).sum();
         let part = |lines, more| Part { lines, more };
@@ -125,11 +126,11 @@ impl Screen<'_> {
         wrap_words(text, self.width, ["", "  "])
     }
 
-    fn grid(&self, glance: &Glance) -> Vec<String> {
+    fn grid(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
         if glance.rows.is_empty() {
             return self.wrap("No mechanism ran with a neighbour: there is no figure.");
         }
-        let mut lines = wrap_words(&facts::figures(glance), self.width, ["", ""]);
+        let mut lines = wrap_words(&facts::figures(record, glance), self.width, ["", ""]);
         lines.push(String::new());
         lines.extend(grid::lines(glance, self.width, self.options.color));
         lines
@@ -184,7 +185,7 @@ impl Screen<'_> {
     }
 
     /// The signs, and how wide the intervals are.
-    fn legend(&self, glance: &Glance) -> Vec<String> {
+    fn legend(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
         if glance.rows.is_empty() {
             return Vec::new();
         }
@@ -205,11 +206,7 @@ impl Screen<'_> {
         lines.extend(folded.then(|| {
             "+N: the weakest of N + 1 variants; 'report --mechanism NAME' shows each".to_owned()
         }));
-        lines.extend(
-            facts::widths(glance)
-                .iter()
-                .flat_map(|text| self.wrap(text)),
-        );
+        lines.extend(self.wrap(&facts::widths(record, glance)));
         lines
     }
 
@@ -222,8 +219,8 @@ impl Screen<'_> {
         lines.collect()
     }
 
-    /// How many cells count, and how to see more.
-    fn foot(&self, glance: &Glance) -> Vec<String> {
+    /// How many claims have each verdict, how many cells count, and how to see more.
+    fn foot(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
         let cells = glance.cells;
         let mut parts = vec![format!(
             "{} of {} measured",
@@ -244,6 +241,20 @@ impl Screen<'_> {
         }
         if let Some(dir) = &self.options.record_dir {
             text += &format!(". More: gpubench report {} --full, or --why", clean(dir));
+        }
+        let mut lines = self.ledger(record);
+        lines.extend(cut_at(self.wrap(&text), 2, ""));
+        lines
+    }
+
+    /// The claims of the literature by verdict.
+    fn ledger(&self, record: &RunRecord) -> Vec<String> {
+        if record.claims.is_empty() {
+            return Vec::new();
+        }
+        let mut text = format!("claims: {}", counts(&record.claims));
+        if let Some(dir) = &self.options.record_dir {
+            text += &format!(": gpubench claims {}", clean(dir));
         }
         cut_at(self.wrap(&text), 2, "")
     }

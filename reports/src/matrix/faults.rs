@@ -33,11 +33,7 @@ pub(crate) fn summary(record: &RunRecord, variant: &str) -> FaultSummary {
     let rows: Vec<&MatrixRow> = rows
         .filter(|row| row.variant == variant && is_of_fault(row))
         .collect();
-    let tallies: Vec<&FaultTally> = record
-        .fault_tallies
-        .iter()
-        .filter(|tally| tally.variant == variant && tally.class != "control" && tally.trials > 0)
-        .collect();
+    let tallies: Vec<&FaultTally> = tallies(record, variant).collect();
     let level = level(&rows, &tallies);
     FaultSummary {
         held: held(&tallies),
@@ -52,6 +48,30 @@ pub(crate) fn summary(record: &RunRecord, variant: &str) -> FaultSummary {
         level: level.map(|(level, _)| level.to_owned()),
         word: level.and_then(|(_, word)| word.map(str::to_owned)),
     }
+}
+
+/// The faults of a variant with a trial, without controls.
+fn tallies<'a>(record: &'a RunRecord, variant: &'a str) -> impl Iterator<Item = &'a FaultTally> {
+    let tallies = record.fault_tallies.iter();
+    tallies.filter(move |one| one.variant == variant && one.class != "control" && one.trials > 0)
+}
+
+/// How many trials each fault of these variants had: `1 trial each`.
+pub(crate) fn trials_each<'a>(
+    record: &'a RunRecord,
+    variants: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    let tallies = variants.flat_map(|variant| tallies(record, variant));
+    each(tallies.map(|tally| tally.trials))
+}
+
+fn each(trials: impl Iterator<Item = u32>) -> Option<String> {
+    let trials: BTreeSet<u32> = trials.collect();
+    Some(match (trials.first()?, trials.last()?) {
+        (1, 1) => "1 trial each".to_owned(),
+        (least, most) if least == most => format!("{most} trials each"),
+        (least, most) => format!("{least} to {most} trials each"),
+    })
 }
 
 /// Level and word of the axis: those of the weakest fault where the trials decide every fault. A
@@ -83,13 +103,8 @@ fn contained(tallies: &[&FaultTally]) -> usize {
 
 /// The same in words.
 fn held(tallies: &[&FaultTally]) -> String {
-    let trials: BTreeSet<u32> = tallies.iter().map(|tally| tally.trials).collect();
-    let each = match (trials.first(), trials.last()) {
-        (Some(1), Some(1)) => "1 trial each".to_owned(),
-        (Some(least), Some(most)) if least == most => format!("{most} trials each"),
-        (Some(least), Some(most)) => format!("{least} to {most} trials each"),
-        _ => "no trial counts".to_owned(),
-    };
+    let each = each(tallies.iter().map(|tally| tally.trials));
+    let each = each.unwrap_or_else(|| "no trial counts".to_owned());
     format!("{}/{} held, {each}", contained(tallies), tallies.len())
 }
 

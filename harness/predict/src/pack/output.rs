@@ -2,7 +2,7 @@
 
 use super::bound::Binding;
 use super::chargeback::Charge;
-use super::report::Report;
+use super::report::{Report, rounded_gb};
 use crate::error::PredictError;
 use crate::text::{draw, json_text};
 
@@ -55,7 +55,7 @@ fn kinds(report: &Report) -> String {
             kind.mig_layout.clone().unwrap_or_else(|| "-".to_owned()),
         ]
     });
-    let memory_gb = report.gpu_memory_gb;
+    let memory_gb = rounded_gb(report.gpu_memory_gb);
     let title = format!("tenants on one GPU of {memory_gb} GB: a bound, not a measurement");
     let beyond = report.kinds.iter().filter_map(|kind| {
         let by_mig = kind.by_mig?;

@@ -99,12 +99,17 @@ fn full_gpus(count: u64, bound: Bound) -> f64 {
     count as f64 / bound.tenants as f64
 }
 
+/// Gigabytes as texts show them: two decimals at most.
+pub(super) fn rounded_gb(gb: f64) -> f64 {
+    (100.0 * gb).round() / 100.0
+}
+
 fn too_large(kinds: &[KindReport], gpu_memory_gb: f64) -> PredictError {
     let largest = kinds
         .iter()
         .max_by(|a, b| a.memory_gb.total_cmp(&b.memory_gb));
     let (name, memory_gb) = largest.map_or(("", 0.0), |kind| (kind.name.as_str(), kind.memory_gb));
-    let accepted = format!("at most the {gpu_memory_gb} GB of the GPU");
+    let accepted = format!("at most the {} GB of the GPU", rounded_gb(gpu_memory_gb));
     PredictError::value(format!("memory_gb of {name}"), memory_gb, &accepted)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubench_compare::session::Dose;
 use gpubench_record::{CellResult, Condition, RunRecord, SubAxis, TelemetryRow};
 
 /// The dose at which scores are taken.
@@ -16,10 +17,12 @@ pub(super) struct Key<'a> {
     pub victim: &'a str,
     /// Where the condition has one.
     pub aggressor: Option<&'a str>,
+    /// Of the aggressor, where it is below [`FULL_DOSE`].
+    pub dose: Option<Dose>,
     pub condition: Condition,
 }
 
-/// Every planned cell at full dose with all tenants, by block; `None` where it did not run.
+/// Every planned cell with all tenants, by block; `None` where it did not run.
 pub(super) struct Cells<'a> {
     by_key: BTreeMap<Key<'a>, BTreeMap<u32, Option<&'a CellResult>>>,
     /// Variant of native cells.
@@ -40,7 +43,7 @@ impl<'a> Cells<'a> {
         for cell in &plan.cells {
             let contends = cell.condition.has_aggressor();
             let fewer = !plan.sweep.is_empty() && cell.tenants.len() < plan.tenants as usize;
-            if contends && (cell.dose < FULL_DOSE || fewer) {
+            if contends && fewer {
                 continue;
             }
             let key = Key {
@@ -49,6 +52,7 @@ impl<'a> Cells<'a> {
                 sub_axis: cell.sub_axis,
                 victim: &cell.victim,
                 aggressor: cell.aggressor.as_deref().filter(|_| contends),
+                dose: (contends && cell.dose < FULL_DOSE).then_some(Dose(cell.dose)),
                 condition: cell.condition,
             };
             let result = results.get(cell.id.as_str()).copied();
@@ -82,6 +86,7 @@ impl<'a> Cells<'a> {
     pub(super) fn solo(key: &Key<'a>) -> Key<'a> {
         Key {
             aggressor: None,
+            dose: None,
             condition: Condition::S,
             ..key.clone()
         }
@@ -92,6 +97,7 @@ impl<'a> Cells<'a> {
         Key {
             variant: self.reference,
             aggressor: None,
+            dose: None,
             condition: Condition::N,
             ..key.clone()
         }

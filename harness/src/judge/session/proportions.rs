@@ -47,6 +47,7 @@ fn key(trial: &FaultTrial) -> RowKey {
         axis: format!("{}/{}", Axis::Fault.as_str(), trial.fault),
         victim: trial.victim.clone(),
         aggressor: None,
+        dose: None,
         metric: Metric::Survival,
     }
 }
@@ -62,6 +63,7 @@ fn memory(row: &MatrixRow) -> Option<(RowKey, Row)> {
         axis: format!("{}/{}", row.axis, row.sub_axis.as_deref().unwrap_or("-")),
         victim: row.victim.clone().unwrap_or_else(|| "-".to_owned()),
         aggressor: row.aggressor.clone(),
+        dose: None,
         metric: Metric::Survival,
     };
     let counts = row.outcome.outcome == OutcomeKind::Measured;

@@ -36,11 +36,7 @@ struct Value {
 pub(super) fn of<'a>(run: &'a RunRecord, cells: &'a Cells<'a>) -> BTreeMap<RowKey, Row> {
     let mut rows = BTreeMap::new();
     for key in cells.of(Condition::C) {
-        let mut metrics = vec![Metric::Retention, Metric::Guarantee, Metric::ContendedRate];
-        if key.sub_axis == run.plan.jitter_from {
-            metrics.extend([Metric::P99, Metric::P50, Metric::Jitter]);
-        }
-        add(run, cells, key, &metrics, &mut rows);
+        add(run, cells, key, &contended(run, key), &mut rows);
     }
     for key in cells.of(Condition::S) {
         add(
@@ -55,6 +51,18 @@ pub(super) fn of<'a>(run: &'a RunRecord, cells: &'a Cells<'a>) -> BTreeMap<RowKe
         add(run, cells, key, &[Metric::NativeRate], &mut rows);
     }
     rows
+}
+
+/// The figures of contended cells. Levels rest on full dose; below it there is a curve.
+fn contended(run: &RunRecord, key: &Key<'_>) -> Vec<Metric> {
+    if key.dose.is_some() {
+        return vec![Metric::DoseRetention];
+    }
+    let mut metrics = vec![Metric::Retention, Metric::Guarantee, Metric::ContendedRate];
+    if key.sub_axis == run.plan.jitter_from {
+        metrics.extend([Metric::P99, Metric::P50, Metric::Jitter]);
+    }
+    metrics
 }
 
 /// Logs of the rate of the repeated solo cell over the first one, by variant and victim.
@@ -90,6 +98,7 @@ fn add<'a>(
             axis: axis(metric),
             victim: key.victim.to_owned(),
             aggressor: key.aggressor.map(str::to_owned),
+            dose: key.dose,
             metric,
         };
         let row = row(run, cells, key, metric);
@@ -164,7 +173,7 @@ impl<'a> Block<'a> {
 
     fn value(&self, metric: Metric) -> Option<Value> {
         match metric {
-            Metric::Retention => self.ratio(self.contended?, self.solo?),
+            Metric::Retention | Metric::DoseRetention => self.ratio(self.contended?, self.solo?),
             Metric::Guarantee => self.ratio(self.contended?, self.native?),
             Metric::Efficiency => self.ratio(self.solo?, self.native?),
             Metric::ContendedRate => self.rate(self.contended?),

@@ -1,4 +1,6 @@
-//! The index of nights, and their removal.
+//! The index of nights, their removal, and the sessions of runs of a rotation.
+
+mod rotations;
 
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,7 @@
 //! A session has one value of its own for each row, and blocks around it. The generator is seeded:
 //! every figure here is the same on every run.
 
+mod doses;
 mod power;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ fn key(mechanism: u32, metric: Metric) -> RowKey {
         axis: "bandwidth/dram".to_owned(),
         victim: "stream".to_owned(),
         aggressor: Some("dram-copy".to_owned()),
+        dose: None,
         metric,
     }
 }

@@ -15,6 +15,7 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
         axis: "bandwidth/dram".to_owned(),
         victim: "stream".to_owned(),
         aggressor: Some("dram-copy".to_owned()),
+        dose: None,
         metric,
     };
     let row = |value: f64| {

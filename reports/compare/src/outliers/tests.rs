@@ -104,6 +104,7 @@ fn session(device: usize, slow: f64, rng: &mut ScheduleRng) -> Session {
         axis: "bandwidth/dram".to_owned(),
         victim: "stream".to_owned(),
         aggressor: None,
+        dose: None,
         metric,
     };
     let row = |centre: f64| {

@@ -71,7 +71,7 @@ fn case(row: &DiffRow) -> TestCase {
         }
     };
     let key = &row.key;
-    let beside = key.aggressor.as_deref().unwrap_or("-");
+    let beside = key.beside().unwrap_or_else(|| "-".to_owned());
     let name = format!(
         "{} {} {} beside {beside}",
         key.metric.as_str(),

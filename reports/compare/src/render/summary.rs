@@ -1,6 +1,6 @@
 //! The last lines of a comparison: counts, margins, what it detects, A/A pairs, the conclusion.
 
-use crate::diff::{Counts, Report};
+use crate::diff::{Counts, DiffRow, Report};
 
 /// One sentence each.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -41,6 +41,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
              measured {lost} of them"
         ));
     }
+    lines.extend(of_one_side(report));
     lines.extend(detectable(report));
     lines.push(format!(
         "intervals: {:.1} % for each primary row, 95 % for all of them together; 95 % for others",
@@ -61,6 +62,19 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         report.exit
     ));
     lines
+}
+
+/// Doses that only one side measured: each run of a rotation has those of other pairs.
+fn of_one_side(report: &Report) -> Option<String> {
+    let lacks = |row: &&DiffRow| row.sessions.contains(&0) && row.sessions != [0, 0];
+    let doses = report.rows.iter().filter(|row| row.key.dose.is_some());
+    match doses.filter(lacks).count() {
+        0 => None,
+        n => Some(format!(
+            "{n} secondary rows of doses below 1 have figures on one side only, as when runs of a \
+             rotation have the doses of other pairs; --full gives the reason of each"
+        )),
+    }
 }
 
 fn detectable(report: &Report) -> Option<String> {

@@ -62,6 +62,7 @@ fn report() -> Report {
             axis: "bandwidth/dram".to_owned(),
             victim: "stream".to_owned(),
             aggressor: Some("dram-copy".to_owned()),
+            dose: None,
             metric: Metric::Retention,
         },
         primary: true,

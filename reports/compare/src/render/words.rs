@@ -177,9 +177,9 @@ fn row_words(row: &DiffRow) -> RowWords {
             None => "more than 1,000 sessions a side are needed".to_owned(),
         });
     }
-    let victim = row.key.aggressor.as_ref().map_or_else(
+    let victim = row.key.beside().map_or_else(
         || format!("{}, {}", row.key.axis, row.key.victim),
-        |aggressor| format!("{}, {} beside {aggressor}", row.key.axis, row.key.victim),
+        |beside| format!("{}, {} beside {beside}", row.key.axis, row.key.victim),
     );
     RowWords {
         verdict,
@@ -231,8 +231,10 @@ pub(super) fn figure(metric: Metric, value: f64) -> String {
         Metric::P99 | Metric::P50 => format!("{:.3} ms", value / 1e6),
         Metric::ContendedRate | Metric::SoloRate | Metric::NativeRate => format!("{value:.1} /s"),
         Metric::Jitter => format!("{value:.2} medians"),
-        Metric::Retention | Metric::Guarantee | Metric::Efficiency | Metric::Survival => {
-            format!("{value:.3}")
-        }
+        Metric::Retention
+        | Metric::DoseRetention
+        | Metric::Guarantee
+        | Metric::Efficiency
+        | Metric::Survival => format!("{value:.3}"),
     }
 }

@@ -3,8 +3,9 @@
 use gpubench_record::RunRecord;
 
 use crate::format::figures::two_decimals;
+use crate::matrix::faults::trials_each;
 use crate::matrix::{Column, Glance};
-use crate::text::{clean, counted};
+use crate::text::{clean, counted, list};
 
 /// Device, driver, tenants, profile, length and date.
 pub(super) fn run(record: &RunRecord) -> String {
@@ -52,7 +53,7 @@ fn seconds(stamp: &str) -> Option<i64> {
 }
 
 /// What the figures are.
-pub(super) fn figures(glance: &Glance) -> String {
+pub(super) fn figures(record: &RunRecord, glance: &Glance) -> String {
     let columns = || glance.columns.iter();
     let has = |axis: &str| columns().any(|column| column.axis == axis);
     let is_split = columns().any(|column| column.axis == "memory" && column.sub_axis.is_some());
@@ -68,14 +69,20 @@ pub(super) fn figures(glance: &Glance) -> String {
         ),
         (has("memory") && !is_split).then_some("memory: checks passed"),
         is_split.then_some("memory: promises kept; cap: memory beyond the limit"),
-        has("fault").then_some("faults: those that harm no victim"),
     ];
-    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    let faults = has("fault").then(|| {
+        let variants = glance.rows.iter().map(|row| row.variant.as_str());
+        let each =
+            trials_each(record, variants).map_or_else(String::new, |each| format!(", {each}"));
+        format!("faults: those that harm no victim{each}")
+    });
+    let parts = parts.into_iter().flatten().map(str::to_owned);
+    let parts: Vec<String> = parts.chain(faults).collect();
     format!("Figures: {}.", parts.join("; "))
 }
 
-/// The widest intervals, and what the overall level is.
-pub(super) fn widths(glance: &Glance) -> Option<String> {
+/// The widest intervals, and on what the overall level rests.
+pub(super) fn widths(record: &RunRecord, glance: &Glance) -> String {
     let within =
         |what: &str, half: Option<f64>| Some(format!("{what} within {}", two_decimals(half?)));
     let widest = glance.widest;
@@ -84,14 +91,48 @@ pub(super) fn widths(glance: &Glance) -> Option<String> {
         within("jitter", widest.jitter),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let overall = "overall: the weakest axis";
-    Some(match parts.is_empty() {
-        true => overall.to_owned(),
+    let overall = overall(record, glance);
+    match parts.is_empty() {
+        true => overall,
         false => format!(
             "95 % intervals of what is decided: {}; {overall}",
             parts.join(", ")
         ),
-    })
+    }
+}
+
+/// The axes on which the overall levels rest: those with a level, in the order of the columns.
+fn overall(record: &RunRecord, glance: &Glance) -> String {
+    let of_row = |variant: &str| {
+        let row = record.overall.iter().find(|row| row.variant == variant);
+        row.map_or(&[][..], |row| &row.axes)
+    };
+    let rows = glance.rows.iter().map(|row| of_row(&row.variant));
+    let rows: Vec<&[String]> = rows.collect();
+    let mut axes: Vec<&str> = Vec::new();
+    let columns = glance.columns.iter().map(|column| column.axis.as_str());
+    let shown = columns.filter(|axis| rows.iter().any(|row| row.iter().any(|one| one == axis)));
+    for axis in shown.chain(rows.iter().copied().flatten().map(String::as_str)) {
+        if !axes.contains(&axis) {
+            axes.push(axis);
+        }
+    }
+    let names = axes.iter().map(|axis| match *axis {
+        "fault" => "faults".to_owned(),
+        axis => clean(axis),
+    });
+    let names: Vec<String> = names.collect();
+    let differ = rows.iter().any(|row| row.len() < axes.len());
+    match (&names[..], differ) {
+        // Records before format 2.3 do not name them.
+        ([], _) => "overall: the weakest axis".to_owned(),
+        ([axis], _) => format!("overall: the level of {axis}"),
+        (_, false) => format!("overall: the weakest of {}", list(&names, "and")),
+        (_, true) => format!(
+            "overall: the weakest of {}, as far as decided",
+            list(&names, "and")
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -100,6 +100,23 @@ fn the_h100_matrix_fits_one_screen_and_says_what_is_isolated() {
 }
 
 #[test]
+fn the_screen_says_what_faults_claims_and_overall_levels_rest_on() {
+    let mut record = sample_records::real();
+    for tally in &mut record.fault_tallies {
+        (tally.trials, tally.contained) = (1, 1);
+    }
+    let text = screen(&record, 80);
+    let flat = text.replace("\n  ", " ").replace('\n', " ");
+    for wanted in [
+        "faults: those that harm no victim, 1 trial each.",
+        "overall: the weakest of compute and jitter, as far as decided",
+        "claims: 0 supported, 1 refuted, 0 inconclusive, 1 untested: gpubench claims out/h100",
+    ] {
+        assert!(flat.contains(wanted), "{text}");
+    }
+}
+
+#[test]
 fn a_selection_narrows_every_view_of_the_terminal() {
     let record = sample_records::real();
     for view in [View::Screen, View::Full, View::Why] {
