@@ -82,15 +82,19 @@ pub(super) struct Checked {
 
 /// Scores a finished record again. The record keeps what is wrong with it as its problems.
 pub(super) fn checked(record: &Record) -> Checked {
-    let mut run = record.run().clone();
+    let is_damaged = record.is_damaged(RECORD_FILE);
+    checked_run(record.run().clone(), record.warnings(), is_damaged)
+}
+
+/// As [`checked`], of a record that is not needed otherwise.
+pub(super) fn checked_run(mut run: RunRecord, warnings: &[String], is_damaged: bool) -> Checked {
     let again = score_again(&mut run);
-    let is_doubtful = record.is_damaged(RECORD_FILE) || !again.differences.is_empty();
-    run.problems = [record.warnings(), &again.differences].concat();
+    run.problems = [warnings, &again.differences].concat();
     Checked {
         warnings: run.problems.clone(),
         run,
         note: again.note,
-        is_doubtful,
+        is_doubtful: is_damaged || !again.differences.is_empty(),
     }
 }
 

@@ -61,6 +61,7 @@ use crate::gate::open_loop_doubt;
 use cells::{Cells, Pair, Reading};
 pub use pool::{MACHINE_HASH, Pooled, pool};
 use row::Row;
+pub(crate) use served::Served;
 pub use straddling::Straddling;
 
 /// The version of the rules, as records name it.

@@ -6,13 +6,13 @@ use gpubench_record::{Cell, Plan, SubAxis};
 
 /// The sub-axes that cells without an aggressor serve. One such cell serves every pair of its
 /// victim; records up to format 2.2 have one for each sub-axis.
-pub(super) struct Served<'a> {
+pub(crate) struct Served<'a> {
     plan: &'a Plan,
     own: BTreeSet<(SubAxis, &'a str)>,
 }
 
 impl<'a> Served<'a> {
-    pub(super) fn of(plan: &'a Plan) -> Self {
+    pub(crate) fn of(plan: &'a Plan) -> Self {
         let cells = plan.cells.iter();
         let alone = cells.filter(|cell| !cell.condition.has_aggressor());
         Self {
@@ -24,7 +24,7 @@ impl<'a> Served<'a> {
     }
 
     /// The sub-axis of a cell, then those of its victim that have no cells of their own.
-    pub(super) fn sub_axes(&self, cell: &Cell) -> BTreeSet<SubAxis> {
+    pub(crate) fn sub_axes(&self, cell: &Cell) -> BTreeSet<SubAxis> {
         let mut found = BTreeSet::from([cell.sub_axis]);
         if !cell.condition.has_aggressor() {
             let pairs = self.plan.pairs.iter();

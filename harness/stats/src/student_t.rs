@@ -3,6 +3,9 @@
 //! Student, "The probable error of a mean", Biometrika 6(1), 1908. Degrees of freedom may be
 //! fractional, as in the Welch-Satterthwaite formula.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use statrs::function::beta::beta_reg;
 
 use crate::estimate::{NoEstimate, require_finite_result, require_open_unit, require_positive};
@@ -70,11 +73,39 @@ fn upper_tail(t: f64, df: f64) -> Result<f64, NoEstimate> {
     require_finite_result("tail of Student's t", 0.5 * half_mass)
 }
 
-/// The t whose upper tail is `tail < 0.5`, by bracketing and bisection on [`upper_tail`].
+thread_local! {
+    /// Quantiles of whole degrees of freedom, by the bits of the tail and of the degrees.
+    static KNOWN: RefCell<BTreeMap<(u64, u64), f64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Most quantiles that a thread keeps.
+const KNOWN_MAX: usize = 4096;
+
+/// The t whose upper tail is `tail < 0.5`.
+///
+/// A record has few counts of blocks and thousands of intervals, so those of whole degrees of
+/// freedom are kept.
+fn upper_quantile(tail: f64, df: f64) -> Result<f64, NoEstimate> {
+    let key = (tail.to_bits(), df.to_bits());
+    if let Some(known) = KNOWN.with_borrow(|known| known.get(&key).copied()) {
+        return Ok(known);
+    }
+    let found = bisected_quantile(tail, df)?;
+    if df.fract() == 0.0 {
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() < KNOWN_MAX {
+                known.insert(key, found);
+            }
+        });
+    }
+    Ok(found)
+}
+
+/// As [`upper_quantile`], by bracketing and bisection on [`upper_tail`].
 ///
 /// The inverse of statrs inverts the beta function and loses digits near the centre. Bisection has
-/// the precision of the forward function, and runs once per interval.
-fn upper_quantile(tail: f64, df: f64) -> Result<f64, NoEstimate> {
+/// the precision of the forward function.
+fn bisected_quantile(tail: f64, df: f64) -> Result<f64, NoEstimate> {
     let (mut lo, mut hi) = (0.0_f64, 1.0_f64);
     while upper_tail(hi, df)? > tail {
         lo = hi;

@@ -153,6 +153,11 @@ impl Record {
         &self.run
     }
 
+    /// The record, without its folder.
+    pub fn into_run(self) -> RunRecord {
+        self.run
+    }
+
     /// Its folder.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -254,16 +259,18 @@ impl Record {
     /// # Errors
     /// When it cannot be read.
     pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, StoreError> {
-        let log = self.dir.join(TELEMETRY_LOG_FILE);
-        if log.exists() {
-            return Ok(json_lines::parse(&log, &json_lines::read_bytes(&log)?)?.values);
-        }
-        let file = self.dir.join(TELEMETRY_FILE);
-        if file.exists() {
-            read_telemetry(&file)
-        } else {
-            Ok(Vec::new())
-        }
+        self.telemetry_of(|_| true)
+    }
+
+    /// As [`Self::telemetry`], without the readings of other metrics.
+    ///
+    /// # Errors
+    /// As [`Self::telemetry`].
+    pub fn telemetry_of(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<TelemetryRow>, StoreError> {
+        telemetry::of_folder(&self.dir, is_wanted)
     }
 
     /// Whether the record lists the tenant with no row, as an idle tenant has.

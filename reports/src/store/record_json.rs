@@ -61,16 +61,24 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
         format_version: FormatVersion,
     }
     let bytes = read_bytes(path)?;
-    let head: VersionOnly =
-        serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
-    head.format_version
+    // A record of this version is parsed once. Only one that differs is asked for its version
+    // first.
+    let parsed = RunRecord::from_json(&bytes);
+    let version = match &parsed {
+        Ok(run) => run.format_version,
+        Err(_) => {
+            let head = serde_json::from_slice::<VersionOnly>(&bytes);
+            head.map_err(|e| StoreError::json(path, &e))?.format_version
+        }
+    };
+    version
         .check_readable()
         .map_err(|source| StoreError::Version {
             path: path.to_path_buf(),
             source,
         })?;
-    if !upgrade::is_needed(head.format_version) {
-        return RunRecord::from_json(&bytes).map_err(|e| StoreError::json(path, &e));
+    if !upgrade::is_needed(version) {
+        return parsed.map_err(|e| StoreError::json(path, &e));
     }
     let mut value = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
     upgrade::record(&mut value);
@@ -79,8 +87,8 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     // An upgraded value has no line in the file.
     upgraded.map_err(|error| StoreError::OldRecord {
         path: path.to_path_buf(),
-        major: head.format_version.major,
-        minor: head.format_version.minor,
+        major: version.major,
+        minor: version.minor,
         reason: without_position(&error),
     })
 }

@@ -9,6 +9,7 @@ use super::parquet::{self, Kind, ROW_GROUP_ROWS, Table, Values};
 use super::parquet_reader::Reader;
 use super::parquet_rows::Rows;
 use super::replace::replace;
+use super::{TELEMETRY_FILE, TELEMETRY_LOG_FILE, json_lines};
 
 /// The table of readings, with the meaning of its columns.
 pub(super) const TABLE: Table = Table {
@@ -69,10 +70,39 @@ pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreEr
 /// # Errors
 /// When the file does not match its checksum, is no Parquet file, or lacks a column.
 pub fn read_telemetry(path: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
+    read_metrics(path, |_| true)
+}
+
+/// The readings of these metrics in the folder of a record: from the log if that exists, else from
+/// Parquet; none without either.
+pub(super) fn of_folder(
+    dir: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<TelemetryRow>, StoreError> {
+    let log = dir.join(TELEMETRY_LOG_FILE);
+    if log.exists() {
+        let all = json_lines::parse(&log, &json_lines::read_bytes(&log)?)?.values;
+        let wanted = |row: &TelemetryRow| is_wanted(&row.metric);
+        return Ok(all.into_iter().filter(wanted).collect());
+    }
+    let file = dir.join(TELEMETRY_FILE);
+    if file.exists() {
+        read_metrics(&file, is_wanted)
+    } else {
+        Ok(Vec::new())
+    }
+}
+
+/// As [`read_telemetry`], without the readings of other metrics.
+fn read_metrics(
+    path: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<TelemetryRow>, StoreError> {
     let reader = Reader::open(path, &TABLE)?;
     let mut readings = Vec::new();
     for chunk in reader.chunks() {
-        readings.extend(from_columns(&reader.read(chunk.clone(), &TABLE.names())?)?);
+        let rows = reader.read(chunk.clone(), &TABLE.names())?;
+        readings.extend(from_columns(&rows, &is_wanted)?);
     }
     Ok(readings)
 }
@@ -89,7 +119,10 @@ fn to_columns(rows: &[TelemetryRow]) -> Vec<(&'static str, Values<'_>)> {
     ]
 }
 
-fn from_columns(rows: &Rows<'_>) -> Result<Vec<TelemetryRow>, StoreError> {
+fn from_columns(
+    rows: &Rows<'_>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<TelemetryRow>, StoreError> {
     let (t_ns, value) = (rows.u64("t_ns")?, rows.f64("value")?);
     let (cell, source) = (rows.text("cell")?, rows.text("source")?);
     let (metric, unit) = (rows.text("metric")?, rows.text("unit")?);
@@ -101,5 +134,6 @@ fn from_columns(rows: &Rows<'_>) -> Result<Vec<TelemetryRow>, StoreError> {
         value: value[i],
         unit: unit[i].to_owned(),
     };
-    Ok((0..rows.count()).map(row).collect())
+    let wanted = (0..rows.count()).filter(|i| is_wanted(metric[*i]));
+    Ok(wanted.map(row).collect())
 }

@@ -1,9 +1,12 @@
 //! The cells of a record by what they measure, with the SM clock of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_compare::session::Dose;
 use gpubench_record::{CellResult, Condition, RunRecord, SubAxis, TelemetryRow};
+
+use super::facts::SM_CLOCK;
+use crate::score::Served;
 
 /// The dose at which scores are taken.
 const FULL_DOSE: f64 = 1.0;
@@ -25,6 +28,8 @@ pub(super) struct Key<'a> {
 /// Every planned cell with all tenants, by block; `None` where it did not run.
 pub(super) struct Cells<'a> {
     by_key: BTreeMap<Key<'a>, BTreeMap<u32, Option<&'a CellResult>>>,
+    /// The keys whose cells have another sub-axis: a victim alone is measured once for all of them.
+    lent: BTreeSet<Key<'a>>,
     /// Variant of native cells.
     reference: &'a str,
     /// Mean SM clock of each cell, in MHz.
@@ -39,6 +44,8 @@ impl<'a> Cells<'a> {
             .iter()
             .map(|result| (result.cell.id.as_str(), result))
             .collect();
+        let served = Served::of(plan);
+        let mut lent = BTreeSet::new();
         let mut by_key: BTreeMap<Key<'a>, BTreeMap<u32, Option<&CellResult>>> = BTreeMap::new();
         for cell in &plan.cells {
             let contends = cell.condition.has_aggressor();
@@ -46,29 +53,35 @@ impl<'a> Cells<'a> {
             if contends && fewer {
                 continue;
             }
-            let key = Key {
-                group: &cell.group,
-                variant: &cell.variant,
-                sub_axis: cell.sub_axis,
-                victim: &cell.victim,
-                aggressor: cell.aggressor.as_deref().filter(|_| contends),
-                dose: (contends && cell.dose < FULL_DOSE).then_some(Dose(cell.dose)),
-                condition: cell.condition,
-            };
             let result = results.get(cell.id.as_str()).copied();
-            by_key.entry(key).or_default().insert(cell.block, result);
+            for sub_axis in served.sub_axes(cell) {
+                let key = Key {
+                    group: &cell.group,
+                    variant: &cell.variant,
+                    sub_axis,
+                    victim: &cell.victim,
+                    aggressor: cell.aggressor.as_deref().filter(|_| contends),
+                    dose: (contends && cell.dose < FULL_DOSE).then_some(Dose(cell.dose)),
+                    condition: cell.condition,
+                };
+                if sub_axis != cell.sub_axis {
+                    lent.insert(key.clone());
+                }
+                by_key.entry(key).or_default().insert(cell.block, result);
+            }
         }
         Self {
             by_key,
+            lent,
             reference: &plan.reference,
             clocks: clocks(telemetry),
         }
     }
 
-    /// The keys of one condition.
+    /// The keys of one condition, each of its cells under one of them.
     pub(super) fn of(&self, condition: Condition) -> impl Iterator<Item = &Key<'a>> {
         let keys = self.by_key.keys();
-        keys.filter(move |key| key.condition == condition)
+        keys.filter(move |key| key.condition == condition && !self.lent.contains(key))
     }
 
     /// The blocks of one condition, measured or not.
@@ -112,7 +125,7 @@ impl<'a> Cells<'a> {
 fn clocks(telemetry: &[TelemetryRow]) -> BTreeMap<&str, f64> {
     let mut sums: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
     let rows = telemetry.iter();
-    for row in rows.filter(|row| row.metric == "sm_clock" && row.value > 0.0) {
+    for row in rows.filter(|row| row.metric == SM_CLOCK && row.value > 0.0) {
         let sum = sums.entry(&row.cell).or_default();
         *sum = (sum.0 + row.value, sum.1 + 1);
     }

@@ -8,6 +8,11 @@ use gpubench_record::{Margins, RunRecord, TelemetryRow};
 use crate::device::THROTTLE_REASONS;
 use crate::judge::provenance::OTHER_GPUS;
 
+/// The metric of the SM clock, in MHz.
+pub(super) const SM_CLOCK: &str = "sm_clock";
+/// The metric of the temperature, in degrees Celsius.
+const TEMPERATURE: &str = "temperature";
+
 /// NVML's reasons that hold a clock down against the load: power cap, thermal and hardware
 /// slowdowns, power brake (`nvmlClocksEventReason*` of nvml.h). Idle and application clocks are
 /// none.
@@ -102,13 +107,13 @@ fn pairs(run: &RunRecord) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+/// The metrics of the telemetry that a session is made from.
+pub(super) const METRICS: [&str; 3] = [SM_CLOCK, TEMPERATURE, THROTTLE_REASONS];
+
 /// Medians over the readings in cells, and the share of readings with a clock held down.
 pub(super) fn levels(telemetry: &[TelemetryRow]) -> BTreeMap<String, f64> {
     let mut levels = BTreeMap::new();
-    for (metric, name) in [
-        ("sm_clock", "sm_clock_mhz"),
-        ("temperature", "temperature_c"),
-    ] {
+    for (metric, name) in [(SM_CLOCK, "sm_clock_mhz"), (TEMPERATURE, "temperature_c")] {
         let values = readings(telemetry, metric);
         if let Ok(median) = gpubench_stats::Sorted::new(values).and_then(|sorted| sorted.median()) {
             levels.insert(name.to_owned(), median);

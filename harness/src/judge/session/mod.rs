@@ -21,8 +21,9 @@ use gpubench_compare::session::Work;
 use gpubench_compare::{RowKey, Session};
 use gpubench_record::{RunRecord, TelemetryRow};
 use gpubench_reports::Record;
+use gpubench_reports::store::RECORD_FILE;
 
-use super::open::{Checked, checked};
+use super::open::{Checked, checked, checked_run};
 use super::record::score_opened;
 use super::{expected, open};
 use crate::error::ExpectedError;
@@ -175,12 +176,20 @@ fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
 /// Reads one record.
 fn session(dir: &Path) -> Result<Session, ExpectedError> {
     let record = open(dir)?;
+    let mut losses = Vec::new();
+    let telemetry = telemetry(&record, &mut losses);
     let Checked {
         run,
-        warnings: mut losses,
+        warnings,
         is_doubtful,
         ..
-    } = scored(dir, &record)?;
+    } = if record.is_rebuilt() {
+        scored(dir, &record)?
+    } else {
+        let (warnings, is_damaged) = (record.warnings().to_vec(), record.is_damaged(RECORD_FILE));
+        checked_run(record.into_run(), &warnings, is_damaged)
+    };
+    losses.splice(0..0, warnings);
     if !run.complete {
         let reason = run.incomplete_reason.as_deref();
         losses.push(format!(
@@ -188,7 +197,6 @@ fn session(dir: &Path) -> Result<Session, ExpectedError> {
             reason.unwrap_or("no reason given")
         ));
     }
-    let telemetry = telemetry(&record, &mut losses);
     Ok(Session {
         is_doubtful,
         ..of_record(dir, &run, &telemetry, losses)
@@ -215,7 +223,8 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
 
 /// The telemetry; without it there are no clocks, which is a loss and no error.
 fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<TelemetryRow> {
-    record.telemetry().unwrap_or_else(|error| {
+    let telemetry = record.telemetry_of(|metric| facts::METRICS.contains(&metric));
+    telemetry.unwrap_or_else(|error| {
         let error = expected::from_store(record.dir(), error);
         losses.push(format!("no telemetry, so no hints at clocks: {error}"));
         Vec::new()

@@ -25,6 +25,9 @@ struct Block<'a> {
     native: Option<&'a CellResult>,
 }
 
+/// A planned cell, where it ran, and the cells of its block.
+type Planned<'a> = (Option<&'a CellResult>, Block<'a>);
+
 /// A figure of a block: in time and, where clocks are known, in cycles; with its bounds.
 struct Value {
     time: f64,
@@ -92,6 +95,16 @@ fn add<'a>(
         Metric::Jitter => Axis::Jitter.as_str().to_owned(),
         _ => format!("{}/{}", key.sub_axis.axis().as_str(), key.sub_axis.as_str()),
     };
+    let mechanism = run.mechanisms.iter().find(|one| one.variant == key.variant);
+    let unmeasured = mechanism.filter(|found| !found.outcome.is_measured());
+    let unmeasured = unmeasured.map(|found| {
+        let reason = found.outcome.reason.as_deref();
+        Row::NotMeasured(reason.unwrap_or("the mechanism did not run").to_owned())
+    });
+    let blocks = cells.blocks(key).into_iter().flatten();
+    let blocks: Vec<Planned<'_>> = blocks
+        .map(|(block, result)| (*result, Block::of(cells, key, *block)))
+        .collect();
     for metric in metrics.iter().copied() {
         let row_key = RowKey {
             variant: key.variant.to_owned(),
@@ -101,7 +114,8 @@ fn add<'a>(
             dose: key.dose,
             metric,
         };
-        let row = row(run, cells, key, metric);
+        let row = unmeasured.clone();
+        let row = row.unwrap_or_else(|| of_blocks(cells, &blocks, metric));
         // A group of its own repeats the native cells; the first one with figures counts.
         let known = rows.entry(row_key).or_insert_with(|| row.clone());
         if known.series().is_none() {
@@ -110,25 +124,14 @@ fn add<'a>(
     }
 }
 
-fn row<'a>(run: &RunRecord, cells: &'a Cells<'a>, key: &'a Key<'a>, metric: Metric) -> Row {
-    let mechanism = run.mechanisms.iter().find(|one| one.variant == key.variant);
-    if let Some(found) = mechanism.filter(|found| !found.outcome.is_measured()) {
-        let reason = found.outcome.reason.as_deref();
-        return Row::NotMeasured(reason.unwrap_or("the mechanism did not run").to_owned());
-    }
-    let planned = cells.blocks(key).into_iter().flatten();
-    let blocks: Vec<(u32, Option<&CellResult>)> =
-        planned.map(|(block, result)| (*block, *result)).collect();
-    let found: Vec<(Block<'_>, Value)> = blocks
+fn of_blocks(cells: &Cells<'_>, blocks: &[Planned<'_>], metric: Metric) -> Row {
+    let found: Vec<(&Block<'_>, Value)> = blocks
         .iter()
-        .filter_map(|(block, _)| {
-            let block = Block::of(cells, key, *block);
-            Some((block, block.value(metric)?))
-        })
+        .filter_map(|(_, block)| Some((block, block.value(metric)?)))
         .collect();
     if found.len() < BLOCKS_MIN || 2 * found.len() < blocks.len() {
         let (have, all) = (found.len(), blocks.len());
-        let why = first_reason(&blocks).unwrap_or("no cell has the figure");
+        let why = first_reason(blocks).unwrap_or("no cell has the figure");
         return Row::Invalid(format!("{have} of {all} blocks have figures; {why}"));
     }
     let bound = |end: fn(&Bounds) -> f64| {
@@ -149,13 +152,13 @@ fn row<'a>(run: &RunRecord, cells: &'a Cells<'a>, key: &'a Key<'a>, metric: Metr
         },
         cycles: cycles.unwrap_or_default(),
         ln_clock: ln_clock.and_then(|logs| mean(&logs).ok()),
-        parts: parts(metric, found.iter().map(|(block, _)| block)),
+        parts: parts(metric, found.iter().map(|(block, _)| *block)),
     })
 }
 
 /// The reason of the first cell that is not measured.
-fn first_reason<'a>(blocks: &[(u32, Option<&'a CellResult>)]) -> Option<&'a str> {
-    let lost = blocks.iter().filter_map(|(_, result)| *result);
+fn first_reason<'a>(blocks: &[Planned<'a>]) -> Option<&'a str> {
+    let lost = blocks.iter().filter_map(|(result, _)| *result);
     lost.filter(|result| !result.outcome.is_measured())
         .find_map(|result| result.outcome.reason.as_deref())
 }
