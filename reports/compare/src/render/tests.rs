@@ -7,7 +7,7 @@ use gpubench_record::DeviceKind;
 use super::words::Document;
 use super::{Detail, Format, VIRTUAL_TITLE, diff};
 use crate::diff::report::{DiffRow, Family, Figures, Report};
-use crate::diff::{Counts, Verdict};
+use crate::diff::{Counts, Difference, Treatment, Verdict};
 use crate::session::{Metric, RowKey};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -142,4 +142,30 @@ fn what_is_not_counted_is_said() {
     };
     let text = diff(&real, Format::Text, Detail::Full).unwrap_or_default();
     assert!(!text.contains("VIRTUAL") && !text.is_empty());
+}
+
+#[test]
+fn many_values_of_a_fact_are_a_count_with_two_examples() {
+    let value = |n: usize| format!("{n:012x}{:052x}", 0);
+    let differs = |count: usize| Difference {
+        fact: "machine".to_owned(),
+        before: (0..count).map(value).collect(),
+        after: vec!["620.00".to_owned()],
+        treatment: Treatment::Noted,
+    };
+    for (count, wanted) in [
+        (
+            15,
+            "noted: machine 15 different (000000000000, 000000000001...) -> 620.00",
+        ),
+        (2, "noted: machine 000000000000, 000000000001 -> 620.00"),
+        (0, "noted: machine (not recorded) -> 620.00"),
+    ] {
+        let report = Report {
+            differences: vec![differs(count)],
+            ..report()
+        };
+        let notices = Document::of(&report, Detail::Changes).notices;
+        assert!(notices.iter().any(|notice| notice == wanted), "{notices:?}");
+    }
 }

@@ -118,9 +118,27 @@ fn title(report: &Report) -> String {
 fn arrow(before: &[String], after: &[String]) -> String {
     let side = |values: &[String]| match values {
         [] => "(not recorded)".to_owned(),
+        [one, two, _, ..] => format!("{} different ({one}, {two}...)", values.len()),
         values => values.join(", "),
     };
-    format!("{} -> {}", side(before), side(after))
+    let [before, after] = [before, after].map(|values| {
+        let short: Vec<String> = values.iter().map(|value| shortened(value)).collect();
+        side(&short)
+    });
+    format!("{before} -> {after}")
+}
+
+/// Characters of a hash that tell it from others of one comparison; formats for programs have all.
+const HASH_CHARS: usize = 12;
+
+/// The value, with a hash cut to its first characters.
+fn shortened(value: &str) -> String {
+    let is_hash = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash {
+        value[..HASH_CHARS].to_owned()
+    } else {
+        value.to_owned()
+    }
 }
 
 fn notices(report: &Report) -> Vec<String> {
