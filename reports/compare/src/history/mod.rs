@@ -86,6 +86,8 @@ pub struct Night {
 pub struct EventAt {
     /// The first night after it.
     pub session: String,
+    /// When that night began.
+    pub started_at: String,
     /// What it was.
     pub what: String,
 }
@@ -182,6 +184,7 @@ impl SeriesReport {
             for event in events.iter().filter(|event| event.before == at) {
                 report.events.push(EventAt {
                     session: session.name.clone(),
+                    started_at: session.started_at.clone(),
                     what: event.what.clone(),
                 });
                 if segments.last().is_some_and(|segment| !segment.is_empty()) {

@@ -1,17 +1,22 @@
 //! A history as text, HTML or JSON.
 
-use super::html::{escape, page};
+mod chart;
+mod page;
+#[cfg(test)]
+mod tests;
+
 use super::table::wrap;
 use super::words::figure;
 use super::{RenderError, VIRTUAL_TITLE, json};
-use crate::history::{History, LABEL, SeriesReport};
+use crate::history::{ChangePoint, History, LABEL, SeriesReport};
+use crate::session::Metric;
 
 /// Form of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryFormat {
     /// For a terminal of 80 columns.
     Text,
-    /// One page with a table.
+    /// One page with a chart of each series, and a table.
     Html,
     /// Everything, for programs.
     Json,
@@ -42,7 +47,7 @@ const RULES: [&str; 3] = [
 pub fn history(history: &History, format: HistoryFormat) -> Result<String, RenderError> {
     match format {
         HistoryFormat::Text => Ok(text(history)),
-        HistoryFormat::Html => Ok(html(history)),
+        HistoryFormat::Html => Ok(page::html(history)),
         HistoryFormat::Json => json(history),
     }
 }
@@ -148,23 +153,14 @@ fn head(series: &SeriesReport) -> String {
 }
 
 fn findings(series: &SeriesReport) -> Vec<String> {
-    let word = |worse: bool| if worse { "worse" } else { "better" };
     let events = series
         .events
         .iter()
         .map(|event| format!("event before {}: {}", event.session, event.what));
     let changes = series.changes.iter().map(|change| {
-        let by = if series.key.metric.is_log() {
-            format!("{:+.1} %", 100.0 * change.change)
-        } else {
-            format!("{:+.2} medians", change.change)
-        };
-        format!(
-            "change between {} and {}: {by}, {}",
-            change.between[0],
-            change.between[1],
-            word(change.worse)
-        )
+        let [from, to] = &change.between;
+        let by = change_words(series.key.metric, change);
+        format!("change between {from} and {to}: {by}")
     });
     let alarms = series
         .alarms
@@ -173,31 +169,16 @@ fn findings(series: &SeriesReport) -> Vec<String> {
     events.chain(changes).chain(alarms).collect()
 }
 
-fn html(history: &History) -> String {
-    let rows: String = history
-        .series
-        .iter()
-        .map(|series| {
-            let points: Vec<String> = findings(series).iter().map(|line| escape(line)).collect();
-            format!(
-                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                escape(&identity_words(series)),
-                escape(&head(series)),
-                points.join("<br/>")
-            )
-        })
-        .collect();
-    let table = format!(
-        "<div><table><caption>Series</caption><thead><tr><th scope=\"col\">identity</th>\
-         <th scope=\"col\">row</th><th scope=\"col\">events, changes, alarms</th></tr></thead>\n\
-         <tbody>\n{rows}</tbody></table></div>\n"
-    );
-    let rules: Vec<String> = RULES.iter().map(|rule| (*rule).to_owned()).collect();
-    page(
-        "gpubench history",
-        &title(history),
-        &notices(history),
-        &table,
-        &rules,
-    )
+/// By how much a row changed, and to what end.
+fn change_words(metric: Metric, change: &ChangePoint) -> String {
+    let word = word(change.worse);
+    if metric.is_log() {
+        format!("{:+.1} %, {word}", 100.0 * change.change)
+    } else {
+        format!("{:+.2} medians, {word}", change.change)
+    }
+}
+
+const fn word(worse: bool) -> &'static str {
+    if worse { "worse" } else { "better" }
 }

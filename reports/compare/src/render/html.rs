@@ -6,7 +6,18 @@ const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto
 padding:0 1rem;color:#1a1a1a;background:#fff}table{border-collapse:collapse;width:100%}\
 th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid #ccc;vertical-align:top}\
 .regressed td:first-child{color:#a40000;font-weight:700}.improved td:first-child{color:#05620e}\
-div{overflow-x:auto}caption{text-align:left;padding:.5rem 0;font-weight:600}";
+div{overflow-x:auto}caption{text-align:left;padding:.5rem 0;font-weight:600}\
+h2{font-size:1rem;overflow-wrap:anywhere}.charts{display:grid;gap:1rem;\
+grid-template-columns:repeat(auto-fill,minmax(min(21rem,100%),1fr))}figure{margin:0}\
+figcaption{font-size:.85rem}svg{width:100%;height:auto;max-width:32rem;font-size:11px}\
+svg path{fill:none}svg .grid{stroke:#ddd}svg .line{stroke:#7d9cc0}\
+svg .level{stroke:#c9d8ea;stroke-width:6}\
+svg .dots{stroke:#1f4e86;stroke-width:3.5;stroke-linecap:round}\
+svg .event{stroke:#444;stroke-dasharray:4 3}svg .worse{stroke:#a40000}\
+svg .better{stroke:#05620e}svg .alarm{fill:none;stroke:#a40000}\
+svg text{fill:#444;paint-order:stroke}\
+svg text[class]{stroke:#fff;stroke-width:3px;stroke-dasharray:none}\
+svg text.worse{fill:#a40000}svg text.better{fill:#05620e}";
 
 pub(super) fn diff(document: &Document) -> String {
     let rows: String = document
