@@ -80,11 +80,11 @@ impl FromStr for DeviceSelector {
                 .then(|| Self::Virtual(Some(machine.to_owned())))
                 .ok_or_else(refused);
         }
-        if is_uuid(text, "GPU-") {
+        if is_uuid_of("GPU-", text) {
             return Ok(Self::Gpu(text.to_owned()));
         }
         // Older drivers name instances MIG-GPU-<uuid>/<gpu instance>/<compute instance>.
-        if is_uuid(text, "MIG-") || text.starts_with("MIG-GPU-") {
+        if is_uuid_of("MIG-", text) || text.starts_with("MIG-GPU-") {
             return Ok(Self::Mig(text.to_owned()));
         }
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -93,8 +93,14 @@ impl FromStr for DeviceSelector {
     }
 }
 
-/// Whether the text has the form of a UUID: hexadecimal digits and hyphens.
-fn is_uuid(text: &str, prefix: &str) -> bool {
+/// Whether the text has the form of NVML's UUIDs, and so is the name of a file and no path.
+#[must_use]
+pub fn is_uuid(text: &str) -> bool {
+    is_uuid_of("GPU-", text) || is_uuid_of("MIG-", text)
+}
+
+/// Whether hexadecimal digits and hyphens follow the prefix.
+fn is_uuid_of(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         rest.len() >= 8
             && rest

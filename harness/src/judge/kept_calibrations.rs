@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use gpubench_record::{Calibration, CalibrationBasis, Plan, parser_message};
 
 use super::calibration::mismatch;
+use super::device_file::device_file;
 use super::{DeviceSession, expected};
 use crate::device::identity;
 use crate::error::ExpectedError;
 use crate::error::input::{RECORD_BYTES_MAX, read_limited};
 use crate::mechanism::HostFacts;
-use crate::mechanism::host::{JournalError, state_dir};
+use crate::mechanism::host::JournalError;
 use crate::score::MACHINE_HASH;
 
 /// The file of one device.
@@ -39,18 +40,16 @@ impl KeptCalibrations {
         if session.clock().is_virtual() || has_program || facts.mig == Some(true) {
             return Ok(None);
         }
-        let dir = match state_dir() {
-            Ok(dir) => dir.join("calibrations"),
-            // Without a home nothing is kept.
-            Err(JournalError::NoFolder) => return Ok(None),
-            Err(error) => return Err(expected::from_journal(error)),
-        };
         let device = session.identity();
         // A virtual device has the identity of its machine's name, and files can share names.
         let machine = device.facts.get(MACHINE_HASH);
         let machine = machine.map_or_else(String::new, |hash| format!(".{hash}"));
-        let path = dir.join(format!("{}{machine}.json", device.uuid));
-        Ok(Some(Self { path }))
+        match device_file("calibrations", &device.uuid, &format!("{machine}.json")) {
+            Ok(path) => Ok(path.map(|path| Self { path })),
+            // Without a home nothing is kept.
+            Err(JournalError::NoFolder) => Ok(None),
+            Err(error) => Err(expected::from_journal(error)),
+        }
     }
 
     /// The calibrations that belong to this device. One that does not, because its clocks or widths

@@ -8,6 +8,7 @@ pub mod calibration;
 mod capabilities;
 mod cells;
 pub mod device_check;
+mod device_file;
 mod device_session;
 mod device_speed;
 pub mod expected;

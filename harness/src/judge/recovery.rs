@@ -248,6 +248,13 @@ fn undo(journal: Journal, left: &Leftover, by: By) -> Result<Recovered, Refused>
 
 /// Takes the lock of the GPU, so that no run starts meanwhile.
 fn lock(left: &Leftover) -> Result<GpuLock, Refused> {
+    // The name is from a file, and the lock of another folder would be taken.
+    if left.gpu.contains('/') {
+        let gpu = &left.gpu;
+        return Err(Refused::Other(format!(
+            "its journal names the GPU \"{gpu}\", a path"
+        )));
+    }
     let taken = match &left.virtual_device {
         Some(folder) => GpuLock::take_in(folder, &left.gpu),
         None => GpuLock::take(&left.gpu),

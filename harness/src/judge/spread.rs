@@ -8,24 +8,26 @@ use std::path::{Path, PathBuf};
 
 use gpubench_record::{RunRecord, Spread, parser_message};
 
+use super::device_file::device_file;
 use super::expected;
 use crate::error::ExpectedError;
 use crate::error::input::{RECORD_BYTES_MAX, read_limited};
-use crate::mechanism::host::{JournalError, state_dir};
+use crate::mechanism::host::JournalError;
 use crate::score;
 
-/// The file of a device.
-fn path_of(uuid: &str) -> Result<PathBuf, JournalError> {
-    Ok(state_dir()?.join("spread").join(format!("{uuid}.json")))
+/// The file of a device; `None` for a text that is no UUID.
+fn path_of(uuid: &str) -> Result<Option<PathBuf>, JournalError> {
+    device_file("spread", uuid, ".json")
 }
 
-/// The spread of a device; `None` where no session was measured.
+/// The spread of a device; `None` where no session was measured, and for a text that is no UUID.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
     let path = match path_of(uuid) {
-        Ok(path) => path,
+        Ok(Some(path)) => path,
+        Ok(None) => return Ok(None),
         // Without a home nothing is kept.
         Err(JournalError::NoFolder) => return Ok(None),
         Err(error) => return Err(expected::from_journal(error)),
@@ -51,8 +53,13 @@ pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
 /// # Errors
 /// When the file cannot be read or written.
 pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
-    let path = path_of(&run.device.uuid).map_err(expected::from_journal)?;
-    let spread = score::spread::with_session(known(&run.device.uuid)?, run);
+    let uuid = &run.device.uuid;
+    let path = path_of(uuid).map_err(expected::from_journal)?;
+    let path = path.ok_or_else(|| ExpectedError::Usage {
+        problem: format!("the device reports \"{uuid}\", which is no UUID: its spread has no file"),
+        remedy: None,
+    })?;
+    let spread = score::spread::with_session(known(uuid)?, run);
     write(&path, &spread).map_err(|error| ExpectedError::from_write(&path, error))?;
     Ok((spread, path))
 }

@@ -115,5 +115,19 @@ fn ten_kept_sessions_say_how_native_rates_of_single_sessions_differ() -> TestRes
         "{with:?}"
     );
     assert_eq!(bases(&lab, "elsewhere")?, without);
+    // A record whose UUID is a path must not make the file at its end count as kept.
+    let folder = lab.path("state").join("gpubench/spread");
+    let kept = std::fs::read_dir(&folder)?.next().ok_or("no file")??.path();
+    std::fs::copy(&kept, lab.path("state/x.json"))?;
+    let uuid = kept.file_stem().and_then(std::ffi::OsStr::to_str);
+    let uuid = uuid.ok_or("no name")?;
+    for out in ["one", "two"] {
+        let path = lab.path(out).join("record.json");
+        let text = std::fs::read_to_string(&path)?;
+        assert!(text.contains(uuid));
+        std::fs::write(&path, text.replace(uuid, "../../x"))?;
+        std::fs::remove_file(lab.path(out).join("checksums.b3"))?;
+    }
+    assert_eq!(bases(&lab, "state")?, without);
     Ok(())
 }
