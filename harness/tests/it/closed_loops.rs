@@ -2,6 +2,7 @@
 //! the neighbour's power lowers.
 
 use crate::support::{Error, Lab, TestResult, finish};
+use gpubench::plan::phase_ns;
 use gpubench_record::{Condition, MatrixRow};
 use serde_json::Value;
 
@@ -65,16 +66,34 @@ fn every_window_sees_the_same_rate_of_a_limiter() -> TestResult {
         let share = rate / native;
         assert!((0.495..=0.515).contains(&share), "{share}");
     }
-    // Cells of the limiter begin at random instants of its period.
+    // Cells of the limiter wait for a random instant of its period.
     let events = std::fs::read_to_string(lab.path("out/events.jsonl"))?;
-    let mut phases = Vec::new();
-    for line in events.lines().filter(|line| line.contains("-hami-")) {
+    let (mut quarters, mut ended_ns) = (Vec::new(), 0);
+    for line in events.lines() {
         let event: Value = serde_json::from_str(line)?;
-        let start_ns = event["surroundings"]["span"]["start_ns"].as_u64();
-        phases.extend(start_ns.map(|start_ns| start_ns % 120_000_000 / 30_000_000));
+        let span = &event["surroundings"]["span"];
+        let ends = [&span["start_ns"], &span["end_ns"]].map(Value::as_u64);
+        let [Some(start_ns), Some(end_ns)] = ends else {
+            continue;
+        };
+        let mut cells = record.plan.cells.iter();
+        let cell = cells.find(|cell| event["id"] == cell.id);
+        let cell = cell.ok_or("an event of no cell")?;
+        let phase_ns = phase_ns(&record.plan, cell);
+        let waited_ns = start_ns - ended_ns;
+        assert!(
+            waited_ns >= phase_ns,
+            "{}: {waited_ns} of {phase_ns} ns",
+            cell.id
+        );
+        if cell.mechanism == "hami" {
+            quarters.push(phase_ns / 30_000_000);
+        }
+        ended_ns = end_ns;
     }
+    assert_eq!(quarters.len(), 18);
     for quarter in 0..4 {
-        assert!(phases.contains(&quarter), "{phases:?}");
+        assert!(quarters.contains(&quarter), "{quarters:?}");
     }
     Ok(())
 }
