@@ -1,81 +1,12 @@
 //! Labels of runs, baselines and removal of nights, and the outlier of a fleet, by the command
 //! line. One run is measured; the other records are copies of it with facts and rates of their own.
 
-use gpubench::judge::rescore;
 use gpubench_compare::diff::Report;
 use gpubench_compare::outliers;
-use gpubench_record::{Condition, RunRecord};
+use gpubench_record::Condition;
 
-use crate::support::{Error, Finished, Lab, TestResult, finish};
-
-struct Nights {
-    lab: Lab,
-    run: RunRecord,
-}
-
-impl Nights {
-    fn new() -> Result<Self, Error> {
-        let lab = Lab::on("turing")?;
-        let more = [
-            "--mechanism=exclusive,time-slicing",
-            "--axis=compute/sm",
-            "--label=node=n0",
-            "--label=pool=b",
-        ];
-        let mut command = lab.matrix("base", &more);
-        command.env("GPUBENCH_LABELS", "cluster=a,pool=a");
-        finish(command)?.ended_with(0)?;
-        let mut run = lab.record("base")?;
-        repeat_exactly(&mut run);
-        Ok(Self { lab, run })
-    }
-
-    /// A copy of the record with changes.
-    fn copy(&self, name: &str, change: impl Fn(&mut RunRecord)) -> TestResult {
-        let mut run = self.run.clone();
-        change(&mut run);
-        // Scores that do not follow from the cells would be named.
-        rescore(&mut run, &[])?;
-        std::fs::create_dir_all(self.lab.path(name))?;
-        let text = serde_json::to_string(&run)?;
-        self.lab.write(&format!("{name}/record.json"), &text)?;
-        Ok(())
-    }
-
-    fn run(&self, args: &[&str], code: i32) -> Result<Finished, Error> {
-        finish(self.lab.gpubench(args))?.ended_with(code)
-    }
-}
-
-/// Gives repeated solo cells the rate of the first ones: copies of one difference would be a bias.
-fn repeat_exactly(run: &mut RunRecord) {
-    let solo = |run: &RunRecord, block| {
-        let mut cells = run.cells.iter();
-        let found = cells.find(|one| one.cell.condition == Condition::S && one.cell.block == block);
-        found.and_then(|one| one.rates.get(RATE).copied())
-    };
-    for at in 0..run.cells.len() {
-        if run.cells[at].cell.condition != Condition::SAgain {
-            continue;
-        }
-        if let Some(rate) = solo(run, run.cells[at].cell.block) {
-            run.cells[at].rates.insert(RATE.to_owned(), rate);
-        }
-    }
-}
-
-/// The rate of a closed loop.
-const RATE: &str = "closed_rate_per_s";
-
-/// Scales the rate of every cell of a condition.
-fn scale(run: &mut RunRecord, condition: Condition, factor: f64) {
-    let cells = run.cells.iter_mut();
-    for cell in cells.filter(|one| one.cell.condition == condition) {
-        if let Some(rate) = cell.rates.get_mut(RATE) {
-            *rate *= factor;
-        }
-    }
-}
+use crate::support::nights::{Nights, scale};
+use crate::support::{Error, TestResult};
 
 #[test]
 fn labels_baselines_old_nights_and_outliers_work_from_end_to_end() -> TestResult {

@@ -12,6 +12,7 @@ mod command_line;
 mod confusion;
 mod cpu_contention;
 mod diff_damage;
+mod diff_gate;
 mod diffs;
 mod divided;
 mod doctor;

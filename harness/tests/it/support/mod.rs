@@ -4,6 +4,7 @@ pub mod device;
 pub mod fault;
 pub mod guarded;
 pub mod mechanism;
+pub mod nights;
 pub mod probe;
 pub mod resident;
 pub mod settings;
