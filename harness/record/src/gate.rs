@@ -63,7 +63,6 @@ gates! {
     TimeNamespace => "time-namespace",
     CpuSteal => "cpu-steal",
     CpuGap => "cpu-gap",
-    Baseline => "baseline",
     ServiceDrift => "service-drift",
     DeviceDrift => "device-drift",
 }

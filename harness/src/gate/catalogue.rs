@@ -135,10 +135,6 @@ pub const CATALOGUE: &[GateEntry] = &[
         GateScope::Cell,
         "CPU time that the victim's threads lost lowered its rate by 10 % at most",
     ),
-    of_cell(
-        Gate::Baseline,
-        "the native rate lies in the reference band of the GPU model",
-    ),
     of_rows(
         Gate::ServiceDrift,
         "native requests take within 10 % of the calibrated service time",

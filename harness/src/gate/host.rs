@@ -1,6 +1,6 @@
 //! Gates on the surroundings of the cell: the mechanism, the device and the host.
 
-use gpubench_record::{Condition, Gate, GateState, Unobserved};
+use gpubench_record::{Gate, GateState, Unobserved};
 
 use super::surroundings::missing;
 use super::{CellObservation, CellXid, ClockKind, Findings, Host, in_force};
@@ -44,12 +44,6 @@ pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
         found,
     );
     steal(observation, found);
-    if observation.cell.condition == Condition::N {
-        found.not_evaluated(
-            Gate::Baseline,
-            "no reference band of this GPU model to hold N against",
-        );
-    }
 }
 
 /// Fails a gate where the observed list is not empty.

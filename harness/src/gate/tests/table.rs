@@ -114,6 +114,8 @@ const CASES: &[Case] = &[
     fails(N, Gate::LogComplete, |w| w.unlogged = 1),
     fails(N, Gate::LogComplete, |w| lose_row(w, 40)),
     fails(N, Gate::LogComplete, |w| w.rows[0][5].seq = 4),
+    // Twice the requests in the same time would be twice the rate.
+    fails(C, Gate::LogComplete, |w| w.rows[0].extend_from_within(..)),
     fails(N, Gate::Results, |w| {
         w.rows[0][200].status = SampleStatus::WrongResult
     }),
@@ -205,7 +207,6 @@ const CASES: &[Case] = &[
     fails(C, Gate::ClosedRate, |w| few_closed(w, 4)),
     not_evaluated(C, Gate::ClosedRate, |w| long_closed(w, 4)),
     fails(S, Gate::ClosedRate, |w| long_closed(w, 4)),
-    not_evaluated(N, Gate::Baseline, |_| {}),
 ];
 
 #[test]
@@ -224,5 +225,33 @@ fn each_gate_detects_its_violation() {
             let reason = result.outcome.reason.unwrap_or_default();
             assert!(reason.contains(&format!("{}: ", case.gate)), "{reason}");
         }
+    }
+}
+
+/// A gate that never fails, or that nothing evaluates, checks nothing.
+#[test]
+fn each_gate_fails_in_a_case_and_passes_in_a_valid_cell() {
+    let mut valid: Vec<World> = Condition::ALL.map(|one| World::new(one, MS)).into();
+    for world in &mut valid {
+        world.proofs = vec![proof(true)];
+    }
+    // Only a dose below 1 is compared with the planned one.
+    let mut half_dose = World::new(C, MS);
+    duty(&mut half_dose, 5);
+    valid.push(half_dose);
+    let valid: Vec<_> = valid.iter().map(World::judge).collect();
+    for gate in Gate::ALL {
+        let mut of_gate = CASES.iter().filter(|case| case.gate == *gate);
+        assert!(of_gate.any(|case| case.state == Failed), "{gate}: no case");
+        let states: Vec<_> = valid
+            .iter()
+            .filter_map(|one| one.gate_state(gate))
+            .collect();
+        // A gate that only a failure adds to a cell is in no valid one.
+        assert!(
+            states.is_empty() || states.contains(&Passed),
+            "{gate}: {states:?}"
+        );
+        assert!(!states.contains(&Failed), "{gate}: {states:?}");
     }
 }
