@@ -4,6 +4,7 @@
 //! `bash ci/long.sh machines` measures 200. A machine depends on its seed alone, so one that fails
 //! can be measured again: `GPUBENCH_MACHINES=7-7`.
 
+mod extremes;
 mod planted;
 mod verdicts;
 
@@ -153,18 +154,4 @@ fn random_machines_have_their_planted_retention_and_level() -> TestResult {
     let tally = Tally::of(&rows);
     println!("seeds {first} to {last}: {tally}");
     tally.check()
-}
-
-#[test]
-fn a_machine_without_isolation_has_l0_and_one_with_partitions_l3() -> TestResult {
-    for axis in ["compute/sm", "bandwidth/dram"] {
-        for row in measure("without isolation", &Planted::without_isolation(axis)?)? {
-            assert_eq!(row.level.as_deref(), Some("L0"), "{row}");
-        }
-        let rows = measure("ideal", &Planted::ideal(axis)?)?;
-        let partition = rows.iter().find(|row| row.mechanism == "mig");
-        let row = partition.ok_or("no row of mig")?;
-        assert_eq!(row.level.as_deref(), Some("L3"), "{row}");
-    }
-    Ok(())
 }

@@ -125,28 +125,6 @@ impl Planted {
         })
     }
 
-    /// Every kernel meets its neighbours' kernels, and instances leak nearly all of their
-    /// bandwidth. They have their own SMs on every machine, so they take no part in that axis.
-    pub fn without_isolation(axis: &'static str) -> Result<Self, Error> {
-        let mut without = Self::ideal(axis)?;
-        without.machine.defects.mig_dram_leak = 0.99;
-        if without.is_of_sms() {
-            without.mechanisms = r#", "time-slicing", "mps""#;
-        }
-        Ok(without)
-    }
-
-    /// Partitions leak nothing.
-    pub fn ideal(axis: &'static str) -> Result<Self, Error> {
-        Ok(Self {
-            seed: 1,
-            machine: Machine::load("hopper")?,
-            axis,
-            mechanisms: INSTANCES,
-            quota_pct: 50,
-        })
-    }
-
     /// The same machine without noise.
     pub fn quiet(&self) -> Self {
         let mut quiet = self.clone();
