@@ -4,7 +4,7 @@ use gpubench_record::{Condition, Gate, GateKind, GateScope, LostKind, MatrixRow,
 
 use super::lab::{Lab, QUOTA, gate};
 use crate::gate::figure::{
-    AGGRESSOR_IDLE_CLOSED_RATIO, CLOSED_RATE_LOSS_MAX_LN, CLOSED_RATE_PER_S,
+    AGGRESSOR_IDLE_CLOSED_RATIO, CLOSED_RATE_LOSS_MAX_LN, CLOSED_RATE_PER_S, SM_CLOCK_MHZ,
 };
 
 /// A mechanism under which a neighbour takes 15 % of the rate: L2.
@@ -131,9 +131,25 @@ fn an_idle_aggressor_or_a_dead_victim_yields_no_level() {
 #[test]
 fn a_clock_that_drops_under_contention_only_is_no_better() {
     let mut lab = honest();
+    for condition in [Condition::N, Condition::S, Condition::SAgain] {
+        set(&mut lab, condition, SM_CLOCK_MHZ, 1980.0);
+    }
+    set(&mut lab, Condition::C, SM_CLOCK_MHZ, 1980.0);
+    assert!(!text(&row(&lab)).contains("clock: "));
+    set(&mut lab, Condition::C, SM_CLOCK_MHZ, 1980.0 * 0.9);
     set(&mut lab, Condition::C, CLOSED_RATE_PER_S, 850.0 * 0.9);
     let row = row(&lab);
     assert_eq!(row.level.as_deref(), Some("L1"));
+    // The figure stays in time: cycles would give the level of the honest run.
+    let retention = row.retention.as_ref().expect("a figure");
+    assert!((retention.value - 0.765).abs() < 1e-9, "{retention:?}");
+    let says = "clock: beside the neighbour the SMs have 0.900";
+    assert!(text(&row).contains(says), "{}", text(&row));
+    assert!(
+        text(&row).contains("retention is 0.765 in time and 0.850 in cycles"),
+        "{}",
+        text(&row)
+    );
 }
 
 /// Blocks 0 and 1 show a retention of 0.5 and are excluded for lost CPU time.
