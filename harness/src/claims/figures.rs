@@ -7,11 +7,14 @@ use super::cells;
 use super::found::{Found, failures, share};
 use super::rows;
 
+/// Begins the evidence of a claim that has no quantity.
+pub(super) const NO_RECORD: &str = "no record decides it";
+
 /// The figures; an error says why the record has none.
 pub(super) fn of(claim: &Claim, run: &RunRecord) -> Result<Vec<Found>, String> {
     let Some(quantity) = claim.quantity else {
         let needs = claim.needs.as_deref().unwrap_or("a quantity");
-        return Err(format!("needs {needs}"));
+        return Err(format!("{NO_RECORD}: needs {needs}"));
     };
     circumstances(&claim.select, run)?;
     let own = variants(&claim.mechanisms, claim.select.variant.as_deref(), run)?;

@@ -4,6 +4,7 @@ use gpubench_record::{Claim, ClaimRow, DeviceKind, RunRecord, Verdict};
 use gpubench_reports::format::{Page, PageTable, VIRTUAL_TITLE};
 use serde_json::{Value, json};
 
+use super::figures::NO_RECORD;
 use super::{verdict, words};
 use crate::plan::Ledger;
 
@@ -46,7 +47,7 @@ pub fn ledger(ledger: &Ledger) -> Page {
 
 fn test(claim: &Claim) -> String {
     match &claim.needs {
-        Some(needs) => format!("untested: needs {needs}"),
+        Some(needs) => format!("{NO_RECORD}: needs {needs}"),
         None => words::test(claim),
     }
 }
@@ -179,7 +180,14 @@ fn counts(rows: &[ClaimRow]) -> String {
         let n = rows.iter().filter(|row| row.verdict == verdict).count();
         format!("{n} {}", verdict.as_str())
     };
-    Verdict::ALL.map(count).join(", ")
+    let counts = Verdict::ALL.map(count).join(", ");
+    let by_none = rows
+        .iter()
+        .filter(|row| row.evidence.starts_with(NO_RECORD));
+    match by_none.count() {
+        0 => counts,
+        n => format!("{counts} ({n} that no record decides)"),
+    }
 }
 
 /// By claim: the verdict of all records, and that of each.

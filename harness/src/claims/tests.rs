@@ -49,7 +49,7 @@ const WANTED: [(&str, &[Wanted<'_>]); 4] = [
                 Untested,
                 "no mps, mps-quota, mps-static, mps-memory in the record",
             ),
-            ("TS-12", Untested, "needs a reset"),
+            ("TS-12", Untested, "no record decides it: needs a reset"),
         ],
     ),
     (
@@ -89,7 +89,7 @@ const WANTED: [(&str, &[Wanted<'_>]); 4] = [
             (
                 "MIG-5a",
                 Untested,
-                "needs a victim that demands more than an instance has",
+                "no record decides it: needs a victim that demands more than an instance has",
             ),
             (
                 "HAMI-1",
@@ -125,6 +125,23 @@ fn the_records_of_an_h100_decide_claims_and_name_their_figures() -> Result<(), E
             );
         }
     }
+    Ok(())
+}
+
+#[test]
+fn a_claim_that_no_record_decides_says_what_it_would_take() -> Result<(), Error> {
+    let rows = judged(&example("matrix")?)?;
+    let mut none = 0;
+    for claim in ledger()?.claims {
+        let evidence = &rows[&claim.id].evidence;
+        let says = evidence.strip_prefix("no record decides it: needs ");
+        assert_eq!(says, claim.needs.as_deref(), "{}: {evidence}", claim.id);
+        // One short sentence.
+        let is_short = says.is_none_or(|text| text.len() <= 80 && !text.contains(". "));
+        assert!(is_short, "{}: {evidence}", claim.id);
+        none += usize::from(says.is_some());
+    }
+    assert_eq!(none, 9);
     Ok(())
 }
 

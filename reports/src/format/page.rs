@@ -53,7 +53,10 @@ impl Page {
             }
         }
         for table in &self.tables {
-            writeln!(out, "\n{}", clean(&table.heading))?;
+            writeln!(out)?;
+            for line in wrap_words(&clean(&table.heading), width, ["", ""]) {
+                writeln!(out, "{line}")?;
+            }
             writeln!(out, "{}", draw::draw(&table.drawn(), options))?;
         }
         Ok(())

@@ -122,7 +122,9 @@ impl Quantity {
             Self::MedianLatency | Self::TailLatency | Self::P99 => {
                 "that number of tenants, with open loops"
             }
-            Self::EarlyTail => "doses below 1, with open loops",
+            Self::EarlyTail => {
+                "open loops at doses below 1: matrix --profile claims with this mechanism alone"
+            }
             Self::TenantLimit => "slo and sweep",
             Self::Ran => "the mechanism",
             Self::UnequalInstances => "a layout of different sizes (mig.layout)",
