@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_compare::diff::comparability::LAYOUT;
-use gpubench_record::{Margins, RunRecord, TelemetryRow};
+use gpubench_record::{Margins, Plan, RunRecord, TelemetryRow};
 
 use crate::device::THROTTLE_REASONS;
 use crate::judge::provenance::OTHER_GPUS;
@@ -37,6 +37,7 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
     put("clock", Some(run.provenance.clock.clone()));
     put("scoring", Some(run.scoring.clone()));
     put("profile", Some(run.profile.hash.clone()));
+    put("rotation", rotation(&run.plan));
     put("calibration", Some(run.calibration.hash.clone()));
     put("pairs", Some(pairs(run)));
     put("tenants", Some(run.plan.tenants.to_string()));
@@ -72,6 +73,13 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
         put(&name, Some(mechanism.host_changes.join("; ")));
     }
     facts
+}
+
+/// The service time of this run, where others of its rotation have another one.
+fn rotation(plan: &Plan) -> Option<String> {
+    let others = &plan.rotation.as_ref()?.services_not_planned_ns;
+    let ms = plan.service_ns as f64 / 1e6;
+    (!others.is_empty()).then(|| format!("requests of {ms} ms"))
 }
 
 /// How many GPUs were measured at the same time: which ones makes no difference.

@@ -49,6 +49,8 @@ pub const FACTS: &[Fact] = &[
     fact("clock", Class::Refuse),
     fact("scoring", Class::Refuse),
     fact(PROFILE, Class::Refuse),
+    // Another service time has another calibration, so it stands before it.
+    fact("rotation", Class::Refuse),
     fact("calibration", Class::Refuse),
     fact("pairs", Class::Refuse),
     fact("tenants", Class::Refuse),

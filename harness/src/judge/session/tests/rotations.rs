@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use gpubench_compare::Metric;
 use gpubench_compare::diff::{DiffRow, Options, Report, Verdict, diff};
+use gpubench_compare::render::{self, Detail, Format};
 use gpubench_record::{CellResult, Outcome};
 use gpubench_stats::ScheduleRng;
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
@@ -17,11 +18,16 @@ use crate::profile::{Overrides, load};
 /// The session of a run of the built-in profile `nightly`, whose doses are 0.25, 0.5, 0.75 and 1:
 /// every planned cell is measured, and a victim loses 40 % beside an aggressor at full dose.
 fn night(rotation: u32) -> Result<Session, Box<dyn std::error::Error>> {
+    session("nightly", rotation)
+}
+
+/// The same of any built-in profile. Another service time has another calibration.
+fn session(name: &str, rotation: u32) -> Result<Session, Box<dyn std::error::Error>> {
     let overrides = Overrides {
         rotation: Some(rotation),
         ..Overrides::default()
     };
-    let profile = load("nightly", &overrides)?;
+    let profile = load(name, &overrides)?;
     let (path, text) = BUILT_IN
         .iter()
         .find(|(name, _)| *name == "h200")
@@ -57,8 +63,9 @@ fn night(rotation: u32) -> Result<Session, Box<dyn std::error::Error>> {
             }
         })
         .collect();
+    run.calibration.hash = format!("for requests of {} ns", plan.service_ns);
     run.plan = plan;
-    let name = format!("night-{rotation}");
+    let name = format!("{name}-{rotation}");
     Ok(of_record(Path::new(&name), &run, &[], Vec::new()))
 }
 
@@ -113,5 +120,23 @@ fn doses_of_the_same_run_of_a_rotation_compare() -> TestResult {
         .collect::<Result<_, &str>>()?;
     assert_eq!(beside.len(), 3, "{beside:?}");
     assert!(beside.iter().all(|name| name.ends_with(" %")), "{beside:?}");
+    Ok(())
+}
+
+/// Weeks have requests of 1 ms, 0.1 ms and 10 ms in turn.
+#[test]
+fn weeks_with_other_requests_are_refused_by_the_rotation_first() -> TestResult {
+    let of = |one: u32, two: u32| -> Result<Report, Box<dyn std::error::Error>> {
+        let sides = [session("weekly", one)?, session("weekly", two)?];
+        Ok(diff(&sides[..1], &sides[1..], &Options::default())?)
+    };
+    let other = of(0, 1)?;
+    assert!(!other.comparable);
+    let facts: Vec<&str> = other.differences.iter().map(|one| &*one.fact).collect();
+    assert_eq!(facts, ["rotation", "calibration"]);
+    let text = render::diff(&other, Format::Text, Detail::Changes)?;
+    let line = "differs, and must not: rotation requests of 1 ms -> requests of 0.1 ms";
+    assert!(text.contains(line), "{text}");
+    assert!(of(0, 3)?.comparable, "both have requests of 1 ms");
     Ok(())
 }
