@@ -59,11 +59,12 @@ pub fn history_schema() -> schemars::Schema {
 }
 
 fn title(history: &History) -> String {
+    let counted = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
     format!(
-        "{} sessions, {} series of primary rows, {} alerts",
-        history.sessions,
+        "{}, {} series of primary rows, {}",
+        counted(history.sessions as usize, "session"),
         history.series.len(),
-        history.alerts.len()
+        counted(history.alerts.len(), "alert")
     )
 }
 
