@@ -101,6 +101,34 @@ impl BackingStore {
         Some(())
     }
 
+    /// Overwrites a range by a write to the file: through the mapping each page would fault. What
+    /// the file does not take, because its disk is full or `from` is invalid, goes through the
+    /// mapping, and the process gets the signal for that.
+    ///
+    /// # Safety
+    /// The range must lie within device memory and `from` be readable for as many bytes. Other
+    /// threads may change both meanwhile.
+    pub unsafe fn write_from(&self, offset: u64, from: *const u8, bytes: usize) {
+        let mut done = 0;
+        while done < bytes {
+            let at = (offset + done as u64) as libc::off_t;
+            // SAFETY: the caller vouches for both ranges.
+            let wrote = unsafe {
+                let rest = from.add(done).cast();
+                libc::pwrite(self.file.as_raw_fd(), rest, bytes - done, at)
+            };
+            match usize::try_from(wrote) {
+                Ok(wrote) if wrote > 0 => done += wrote,
+                _ => break,
+            }
+        }
+        // SAFETY: as above; the two may overlap.
+        unsafe {
+            let to = self.base.add(offset as usize + done);
+            to.copy_from(from.add(done), bytes - done);
+        }
+    }
+
     /// Clears a range by returning its pages to the file system, [`PUNCHED_BYTES`] at a time. Parts
     /// that were never written are skipped: to return them the kernel would walk the page tables of
     /// every process over all of them, which for most of a device's memory takes milliseconds.

@@ -15,6 +15,9 @@ use crate::tables::{Piece, Tables};
 /// Unit in which a skipped fill is written later.
 const CHUNK_BYTES: u64 = 1 << 20;
 
+/// From this size on, device memory is written through its file: a fault of each page takes longer.
+const BY_FILE_BYTES: u64 = 1 << 16;
+
 /// Carries out a skipped fill on a part of an allocation. Returns whether any of it was unwritten;
 /// `None` if the last write was not a fill of the whole allocation.
 pub fn make_good(
@@ -41,7 +44,7 @@ pub fn make_good(
     for chunk in &due {
         let at = chunk * CHUNK_BYTES;
         let length = CHUNK_BYTES.min(bytes - at);
-        write_pattern(process.host_address(offset + at, length)?, length, &fill);
+        fill_device(process, offset + at, length, &fill)?;
     }
     Ok(Some(!due.is_empty()))
 }
@@ -54,16 +57,31 @@ pub(crate) fn write(process: &Process, fill: &Fill, bytes: u64) -> Result<(), Co
         return Ok(());
     };
     for piece in pieces {
-        write_pattern(
-            process.host_address(piece.offset, piece.bytes)?,
-            piece.bytes,
-            fill,
-        );
+        fill_device(process, piece.offset, piece.bytes, fill)?;
     }
     Ok(())
 }
 
-/// Writes the pattern. Pieces begin and end at pages, so that none cuts an element.
+/// Fills device memory. Pieces begin and end at pages, so that none cuts an element.
+fn fill_device(process: &Process, offset: u64, bytes: u64, fill: &Fill) -> Result<(), Code> {
+    let to = process.host_address(offset, bytes)?;
+    if bytes < BY_FILE_BYTES {
+        write_pattern(to, bytes, fill);
+        return Ok(());
+    }
+    let mut chunk = vec![0_u8; bytes.min(CHUNK_BYTES) as usize];
+    write_pattern(chunk.as_mut_ptr(), chunk.len() as u64, fill);
+    let whole = bytes / fill.element * fill.element;
+    for at in (0..whole).step_by(chunk.len()) {
+        let length = chunk.len().min((whole - at) as usize);
+        let store = &process.contents;
+        // SAFETY: a part of the chunk, to a range that `host_address` accepted.
+        unsafe { store.write_from(offset + at, chunk.as_ptr(), length) };
+    }
+    Ok(())
+}
+
+/// Writes the pattern.
 fn write_pattern(to: *mut u8, bytes: u64, fill: &Fill) {
     let pattern = fill.value.to_le_bytes();
     let element = fill.element as usize;
@@ -87,50 +105,75 @@ pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
     let tables = process.tables();
     let to = segments(process, &tables, copy.to, copy.bytes, true)?;
     let from = segments(process, &tables, copy.from, copy.bytes, false)?;
-    join(&to, &from);
+    join(process, &to, &from);
     Ok(())
 }
 
-/// Host addresses and lengths of one side of a copy.
+/// A part of one side of a copy.
+struct Segment {
+    address: *mut u8,
+    bytes: usize,
+    /// Where it lies in device memory, if it does.
+    offset: Option<u64>,
+}
+
+/// The parts of one side of a copy.
 fn segments(
     process: &Process,
     tables: &Tables,
     place: Place,
     bytes: u64,
     write: bool,
-) -> Result<Vec<(*mut u8, usize)>, Code> {
+) -> Result<Vec<Segment>, Code> {
     match place {
-        Place::Host(address) => Ok(vec![(address as *mut u8, bytes as usize)]),
+        Place::Host(address) => Ok(vec![Segment {
+            address: address as *mut u8,
+            bytes: bytes as usize,
+            offset: None,
+        }]),
         Place::Device(address) => {
             let pieces = tables
                 .pieces(address, bytes, write)
                 .ok_or(code::INVALID_VALUE)?;
-            let host = |piece: Piece| {
-                let pointer = process.host_address(piece.offset, piece.bytes)?;
-                Ok((pointer, piece.bytes as usize))
+            let segment = |piece: Piece| {
+                Ok(Segment {
+                    address: process.host_address(piece.offset, piece.bytes)?,
+                    bytes: piece.bytes as usize,
+                    offset: Some(piece.offset),
+                })
             };
-            pieces.into_iter().map(host).collect()
+            pieces.into_iter().map(segment).collect()
         }
     }
 }
 
 /// Copies between two lists of segments of the same total length.
-fn join(to: &[(*mut u8, usize)], from: &[(*mut u8, usize)]) {
-    let (mut target, mut done_to, mut done_from) = (0, 0, 0);
-    for &(source, length) in from {
-        while done_from < length && target < to.len() {
-            let (place, room) = to[target];
-            let bytes = (length - done_from).min(room - done_to);
+fn join(process: &Process, to: &[Segment], from: &[Segment]) {
+    let (mut target, mut done_to) = (0, 0);
+    for source in from {
+        let mut done_from = 0;
+        while done_from < source.bytes && target < to.len() {
+            let place = &to[target];
+            let bytes = (source.bytes - done_from).min(place.bytes - done_to);
+            let is_upload = source.offset.is_none() && bytes as u64 >= BY_FILE_BYTES;
             // SAFETY: within both segments, which the caller vouches for (host memory) or the
             // table of allocations does (device memory); `copy` allows overlap.
-            unsafe { std::ptr::copy(source.add(done_from), place.add(done_to), bytes) };
+            unsafe {
+                let read = source.address.add(done_from);
+                match place.offset.filter(|_| is_upload) {
+                    Some(offset) => {
+                        let at = offset + done_to as u64;
+                        process.contents.write_from(at, read, bytes);
+                    }
+                    None => std::ptr::copy(read, place.address.add(done_to), bytes),
+                }
+            }
             done_from += bytes;
             done_to += bytes;
-            if done_to == room {
+            if done_to == place.bytes {
                 (target, done_to) = (target + 1, 0);
             }
         }
-        done_from = 0;
     }
 }
 
