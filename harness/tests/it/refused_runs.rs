@@ -2,6 +2,7 @@
 //! report without `--repair`.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -48,15 +49,24 @@ fn a_run_into_the_folder_of_a_record_is_refused_at_once() -> TestResult {
     Ok(())
 }
 
+/// Whether a process holds a lock of this folder (proc_locks(5)). Trying the lock would take it.
+fn is_locked(folder: &Path) -> bool {
+    let inode = folder.metadata().map(|meta| format!(":{} ", meta.ino()));
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    inode.is_ok_and(|inode| locks.contains(&inode))
+}
+
 #[test]
 fn a_second_run_into_one_folder_is_refused() -> TestResult {
     let lab = Lab::on("turing")?;
-    // It is refused once the folder exists, whether its record has begun or not.
+    // It is refused once the folder is locked, whether its record has begun or not.
     for sign in ["out", "out/events.jsonl"] {
         let mut first = lab
             .matrix("out", &["--mechanism", "time-slicing"])
             .spawn()?;
-        wait_during(&mut first, sign, || lab.path(sign).exists())?;
+        wait_during(&mut first, sign, || {
+            lab.path(sign).exists() && is_locked(&lab.path("out"))
+        })?;
         signal(first.id(), "STOP")?;
         let before = files(&lab.path("out"))?;
         let second = finish(lab.matrix("out", &[]))?;
