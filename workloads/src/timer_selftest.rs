@@ -51,8 +51,6 @@ pub struct Punctuality {
     pub overslept: u64,
     /// Wake-ups later than [`OVER_NS`] that were awake in time and were stopped while they spun.
     pub stopped: u64,
-    /// Time that the host takes from a spinning thread, in the same class.
-    pub stops: Stops,
 }
 
 /// Why punctuality cannot be measured.
@@ -81,6 +79,27 @@ pub fn punctuality(
     class: Class,
     seed: u64,
 ) -> Result<Punctuality, SelfTestError> {
+    on_thread(duration, class, seed, |_| ()).map(|((), found)| found)
+}
+
+/// As [`punctuality`], after the time that the host takes from a spinning thread of the class.
+///
+/// # Errors
+/// As [`punctuality`].
+pub fn with_stops(
+    duration: Duration,
+    class: Class,
+    seed: u64,
+) -> Result<(Stops, Punctuality), SelfTestError> {
+    on_thread(duration, class, seed, stops::measure)
+}
+
+fn on_thread<T: Send + 'static>(
+    duration: Duration,
+    class: Class,
+    seed: u64,
+    before: fn(&WallClock) -> T,
+) -> Result<(T, Punctuality), SelfTestError> {
     let no_schedule = |error: ScheduleError| SelfTestError::Schedule(duration, error.to_string());
     let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let arrivals_ns = poisson_schedule_ns(RATE_PER_S, duration_ns, seed).map_err(no_schedule)?;
@@ -91,14 +110,18 @@ pub fn punctuality(
     // Class and timer slack belong to a thread and end with it.
     let measuring = std::thread::Builder::new()
         .name("timer-selftest".to_owned())
-        .spawn(move || measure(&arrivals_ns, class))
+        .spawn(move || measure(&arrivals_ns, class, before))
         .map_err(|error| SelfTestError::Thread(error.to_string()))?;
     measuring
         .join()
         .map_err(|_| SelfTestError::Thread("panicked".to_owned()))?
 }
 
-fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestError> {
+fn measure<T>(
+    arrivals_ns: &[u64],
+    class: Class,
+    before: fn(&WallClock) -> T,
+) -> Result<(T, Punctuality), SelfTestError> {
     let clock = WallClock::new();
     // As for the issuer of a victim, where there are enough cores.
     if let [_, _, own, _, ..] = Cores::of_this_thread()?.list()[..] {
@@ -109,7 +132,7 @@ fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestErr
     }
     clock.measure_guard()?;
     clock.limit_guard(RATE_PER_S);
-    let stops = stops::measure(&clock);
+    let measured_before = before(&clock);
     let mut late_ns = Vec::with_capacity(arrivals_ns.len());
     let (mut overslept, mut stopped) = (0, 0);
     let t0_ns = clock.now_ns() + HEAD_START_NS;
@@ -128,7 +151,7 @@ fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestErr
         late_ns.push(by_ns);
     }
     late_ns.sort_unstable();
-    Ok(Punctuality {
+    let found = Punctuality {
         class,
         wakes: late_ns.len() as u64,
         guard_ns: clock.guard_ns(),
@@ -138,8 +161,8 @@ fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestErr
         max_ns: nearest_rank(&late_ns, 1_000),
         overslept,
         stopped,
-        stops,
-    })
+    };
+    Ok((measured_before, found))
 }
 
 /// The smallest figure that at least this many thousandths of all figures do not exceed.
@@ -169,12 +192,12 @@ mod tests {
     fn a_short_measurement_has_ordered_figures() -> Result<(), SelfTestError> {
         let clock = WallClock::new();
         let begun_ns = clock.now_ns();
-        let found = punctuality(Duration::from_millis(60), Class::Other, 3)?;
+        let (stops, found) = with_stops(Duration::from_millis(60), Class::Other, 3)?;
         let elapsed_ns = clock.now_ns() - begun_ns;
         let late = found.overslept + found.stopped;
         assert!(late <= found.wakes, "{found:?}");
         assert_eq!(late == 0, found.max_ns <= OVER_NS, "{found:?}");
-        assert!(found.stops.span_ns >= 400_000_000, "{found:?}");
+        assert!(stops.span_ns >= 400_000_000, "{stops:?}");
         let arrivals_ns = poisson_schedule_ns(RATE_PER_S, 60_000_000, 3).unwrap_or_default();
         assert_eq!(found.wakes, arrivals_ns.len() as u64);
         // A wake-up without a wait is never late.

@@ -1,7 +1,7 @@
 //! `gpubench doctor`: checks of this host before a measurement.
 
 use gpubench_record::{ExitCode, Verification};
-use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality};
+use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality, Stops};
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, whole};
 use super::spread;
@@ -163,8 +163,8 @@ fn as_text(report: &HostReport) -> String {
     ];
     out.push_str(&table(header, &rows));
     for (class, tested) in &report.timer {
-        if let Ok(found) = tested {
-            out.push_str(&stops_line(class, found));
+        if let Ok((stops, found)) = tested {
+            out.push_str(&stops_line(class, stops, found));
         }
     }
     let rows: Vec<[String; 4]> = report.achieved.iter().map(achieved_row).collect();
@@ -195,11 +195,13 @@ fn as_text(report: &HostReport) -> String {
     out
 }
 
-fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [String; 6] {
+fn timer_row(
+    (class, tested): &(&'static str, Result<(Stops, Punctuality), String>),
+) -> [String; 6] {
     let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
     let name = format!("scheduling class {class}");
     match tested {
-        Ok(p) => [
+        Ok((_, p)) => [
             name,
             us(p.p50_ns),
             us(p.p99_ns),
@@ -222,7 +224,7 @@ fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [
 }
 
 /// The causes of lateness. A thread that the host stops while it spins is always late.
-fn stops_line(class: &str, found: &Punctuality) -> String {
+fn stops_line(class: &str, stops: &Stops, found: &Punctuality) -> String {
     format!(
         "{class}: wake-ups are set {:.0} us early; of {} wake-ups {} overslept and {} were stopped \
          while spinning, for more than {} us; this host stops a spinning thread {:.0} times a \
@@ -232,9 +234,9 @@ fn stops_line(class: &str, found: &Punctuality) -> String {
         found.overslept,
         found.stopped,
         OVER_NS / 1_000,
-        found.stops.per_s(),
-        100.0 * found.stops.share(),
-        found.stops.longest_ns as f64 / 1e3,
+        stops.per_s(),
+        100.0 * stops.share(),
+        stops.longest_ns as f64 / 1e3,
     )
 }
 

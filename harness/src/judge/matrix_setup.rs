@@ -176,7 +176,7 @@ impl Host {
         out: &Path,
     ) -> Result<(Setup, Option<KernelLog>, Vec<String>), ExpectedError> {
         let kernel_log = kernel_log::open(session);
-        let mut provenance = provenance::of_run(&session.clock());
+        let mut provenance = provenance::of_run(&session.clock(), &plan);
         for (key, text) in [
             ("observed", host_facts::labels(&self.facts).join("; ")),
             ("kernel_log", kernel_log::describe(&kernel_log)),

@@ -2,24 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::Provenance;
+use gpubench_record::{Plan, Provenance};
 use gpubench_workloads::command::dropped;
 use procfs::Current as _;
 
 use super::timer;
 use crate::run::{RunClock, rfc3339_now};
+use crate::score::plans_jitter;
 
 /// The fact of the host that names the GPUs which the same command line measured at the same time,
 /// separated by commas; absent without any.
 pub const OTHER_GPUS: &str = "other_gpus";
 
 /// The provenance of a run that begins now. On the wall clock it includes the timer floor of the
-/// host, which takes a few seconds to measure.
+/// host, which takes two seconds to measure, where the plan has jitter.
 #[must_use]
-pub fn of_run(clock: &RunClock) -> Provenance {
+pub fn of_run(clock: &RunClock, plan: &Plan) -> Provenance {
     let mut provenance = without_timer(clock);
     if !clock.is_virtual() {
-        let (floor_ns, class) = timer::floor();
+        let (floor_ns, class) = if plans_jitter(plan) {
+            timer::floor()
+        } else {
+            (
+                BTreeMap::new(),
+                "not measured: no jitter is planned".to_owned(),
+            )
+        };
         provenance.timer_floor_ns = floor_ns;
         provenance
             .host

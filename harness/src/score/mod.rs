@@ -241,6 +241,13 @@ impl Requested {
     }
 }
 
+/// Whether scores have rows of jitter.
+#[must_use]
+pub fn plans_jitter(plan: &Plan) -> bool {
+    let mut pairs = plan.pairs.iter();
+    requests(plan, "jitter") && pairs.any(|pair| pair.sub_axis == plan.jitter_from)
+}
+
 /// Whether the profile requests this axis or sub-axis. A record without a list requests all.
 fn requests(plan: &Plan, name: &str) -> bool {
     plan.axes.is_empty() || plan.axes.iter().any(|axis| axis == "all" || axis == name)

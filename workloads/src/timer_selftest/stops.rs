@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Time;
+use crate::clock::{Time, WallClock};
 
 /// A gap between two readings longer than this is a stop. An open loop at 1 kHz must stay below
 /// this lateness.
@@ -50,7 +50,7 @@ impl Stops {
 }
 
 /// Spins on the calling thread and records its stops.
-pub(super) fn measure(clock: &impl Time) -> Stops {
+pub(super) fn measure(clock: &WallClock) -> Stops {
     let begun_ns = clock.now_ns();
     let end_ns = begun_ns + SPIN.as_nanos() as u64;
     tally(begun_ns, end_ns, || clock.now_ns())

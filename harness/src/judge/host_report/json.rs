@@ -13,13 +13,13 @@ pub fn to_json(report: &HostReport) -> Value {
         .timer
         .iter()
         .map(|(class, tested)| match tested {
-            Ok(p) => json!({
+            Ok((stops, p)) => json!({
                 "scheduling": class, "wakes": p.wakes, "guard_ns": p.guard_ns, "p50_ns": p.p50_ns,
                 "p99_ns": p.p99_ns, "p999_ns": p.p999_ns, "max_ns": p.max_ns,
                 "late": { "over_ns": OVER_NS, "overslept": p.overslept, "stopped": p.stopped },
                 "spinning": {
-                    "stops_per_s": p.stops.per_s(), "stopped_share": p.stops.share(),
-                    "longest_stop_ns": p.stops.longest_ns,
+                    "stops_per_s": stops.per_s(), "stopped_share": stops.share(),
+                    "longest_stop_ns": stops.longest_ns,
                 },
             }),
             Err(reason) => json!({ "scheduling": class, "outcome": "waived", "reason": reason }),

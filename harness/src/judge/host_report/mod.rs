@@ -9,7 +9,7 @@ use gpubench_record::{DeviceIdentity, Verification};
 use gpubench_stats::Confidence;
 use gpubench_stats::power::mde80;
 use gpubench_virtual_gpu::session::TimeMode;
-use gpubench_workloads::timer_selftest::{Punctuality, punctuality};
+use gpubench_workloads::timer_selftest::{Punctuality, Stops, with_stops};
 
 use super::device_check::{Achieved, Clocks, Spread, check_device};
 use super::{DeviceSession, HostOptions, capabilities, host_facts, kernel_log, timer};
@@ -42,7 +42,7 @@ pub struct HostReport {
     /// Noise that a virtual device plants, one line each.
     pub noise: Vec<String>,
     /// The timer self-test of each scheduling class.
-    pub timer: Vec<(&'static str, Result<Punctuality, String>)>,
+    pub timer: Vec<(&'static str, Result<(Stops, Punctuality), String>)>,
     /// Each workload with the result of its verification.
     pub verified: Vec<(String, Verification)>,
     /// Rates of the device beside its peaks.
@@ -81,7 +81,7 @@ pub fn check_host(
     };
     // Last, so that no tenant runs beside it.
     for (name, class) in timer::CLASSES {
-        let tested = punctuality(SELF_TEST, class, 1).map_err(|error| error.to_string());
+        let tested = with_stops(SELF_TEST, class, 1).map_err(|error| error.to_string());
         report.timer.push((name, tested));
     }
     Ok((report, limit))
