@@ -6,13 +6,14 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// Declares the gates, each with its name in records.
 macro_rules! gates {
     ($($gate:ident => $name:literal,)*) => {
         /// A check on one cell that decides whether its figures can be trusted.
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
         #[serde(from = "String", into = "String")]
         #[expect(missing_docs, reason = "the catalogue in the room `gate` has a text for each")]
         pub enum Gate {
@@ -67,10 +68,23 @@ gates! {
     DeviceDrift => "device-drift",
 }
 
-impl From<String> for Gate {
-    fn from(name: String) -> Self {
-        let known = Self::ALL.iter().find(|gate| gate.as_str() == name);
-        known.cloned().unwrap_or(Self::Other(name))
+/// Without a text of its own for each name: a record has tens of thousands.
+impl<'de> Deserialize<'de> for Gate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Gate;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a gate")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Gate, E> {
+                let known = Gate::ALL.iter().find(|gate| gate.as_str() == name);
+                Ok(known.map_or_else(|| Gate::Other(name.to_owned()), Clone::clone))
+            }
+        }
+        deserializer.deserialize_str(Name)
     }
 }
 

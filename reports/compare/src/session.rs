@@ -1,6 +1,7 @@
 //! One session as plain data: what identifies it, and one series of blocks for each row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gpubench_record::{DeviceKind, Json, Margins};
 use gpubench_stats::moments::mean;
@@ -31,9 +32,9 @@ pub struct Session {
     /// share of readings with a reason for throttling.
     #[serde(default)]
     pub levels: BTreeMap<String, f64>,
-    /// Every planned row.
+    /// Every planned row. Sessions of one profile share their keys ([`Keys`]).
     #[serde(with = "as_list")]
-    pub rows: BTreeMap<RowKey, Row>,
+    pub rows: BTreeMap<Arc<RowKey>, Row>,
     /// Logs of the rate of a repeated solo cell over the first one, one for each block; by variant
     /// and victim.
     #[serde(default)]
@@ -69,6 +70,11 @@ impl Json for Session {
 }
 
 impl Session {
+    /// What its rows measure, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &RowKey> {
+        self.rows.keys().map(Arc::as_ref)
+    }
+
     /// The session with one mean for each series of the rows to keep, for a look at many sessions:
     /// without blocks, trials, repeated cells, and parts.
     #[must_use]
@@ -122,6 +128,29 @@ impl RowKey {
             Some(dose) => format!("{aggressor} at {dose}"),
             None => aggressor.clone(),
         })
+    }
+}
+
+/// Keys of rows, each kept once for all sessions.
+#[derive(Debug, Default)]
+pub struct Keys(Mutex<BTreeSet<Arc<RowKey>>>);
+
+impl Keys {
+    /// The session with these keys in place of equal ones of its own.
+    #[must_use]
+    pub fn shared(&self, mut session: Session) -> Session {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = std::mem::take(&mut session.rows).into_iter();
+        session.rows = rows
+            .map(|(key, row)| match known.get(&key) {
+                Some(key) => (Arc::clone(key), row),
+                None => {
+                    known.insert(Arc::clone(&key));
+                    (key, row)
+                }
+            })
+            .collect();
+        session
     }
 }
 
@@ -218,21 +247,26 @@ pub struct Parts {
 /// Maps with a struct as key are lists of pairs in JSON.
 mod as_list {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
     use super::{Row, RowKey};
 
     pub(super) fn serialize<S: Serializer>(
-        rows: &BTreeMap<RowKey, Row>,
+        rows: &BTreeMap<Arc<RowKey>, Row>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(rows)
+        serializer.collect_seq(rows.iter().map(|(key, row)| (key.as_ref(), row)))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<BTreeMap<RowKey, Row>, D::Error> {
-        Vec::<(RowKey, Row)>::deserialize(deserializer).map(|rows| rows.into_iter().collect())
+    ) -> Result<BTreeMap<Arc<RowKey>, Row>, D::Error> {
+        let rows = Vec::<(RowKey, Row)>::deserialize(deserializer)?;
+        Ok(rows
+            .into_iter()
+            .map(|(key, row)| (Arc::new(key), row))
+            .collect())
     }
 }

@@ -57,7 +57,7 @@ pub use sample_columns::SegmentKey;
 pub use sample_file::{SampleFile, Segment};
 pub use sample_log::{SampleLog, read_log};
 
-pub use telemetry::{read_telemetry, write_telemetry};
+pub use telemetry::{Reading, read_telemetry, write_telemetry};
 
 /// The record.
 pub const RECORD_FILE: &str = "record.json";
@@ -259,18 +259,15 @@ impl Record {
     /// # Errors
     /// When it cannot be read.
     pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, StoreError> {
-        self.telemetry_of(|_| true)
+        telemetry::of_folder(&self.dir)
     }
 
-    /// As [`Self::telemetry`], without the readings of other metrics.
+    /// As [`Self::telemetry`], the values of these metrics alone: less is read.
     ///
     /// # Errors
     /// As [`Self::telemetry`].
-    pub fn telemetry_of(
-        &self,
-        is_wanted: impl Fn(&str) -> bool,
-    ) -> Result<Vec<TelemetryRow>, StoreError> {
-        telemetry::of_folder(&self.dir, is_wanted)
+    pub fn readings(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Reading>, StoreError> {
+        telemetry::readings(&self.dir, is_wanted)
     }
 
     /// Whether the record lists the tenant with no row, as an idle tenant has.

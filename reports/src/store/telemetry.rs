@@ -33,6 +33,17 @@ const COLUMNS: [(&str, Kind); 6] = [
     ("unit", Kind::Text),
 ];
 
+/// The value of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Id of the cell in which it was read; empty between cells.
+    pub cell: String,
+    /// The metric.
+    pub metric: String,
+    /// The value, in the unit of the metric.
+    pub value: f64,
+}
+
 /// Writes the readings as the Parquet file at `path`. The file is read back and compared before it
 /// replaces an older one.
 ///
@@ -70,41 +81,75 @@ pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreEr
 /// # Errors
 /// When the file does not match its checksum, is no Parquet file, or lacks a column.
 pub fn read_telemetry(path: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
-    read_metrics(path, |_| true)
+    read(path, &TABLE.names(), from_columns)
 }
 
-/// The readings of these metrics in the folder of a record: from the log if that exists, else from
-/// Parquet; none without either.
-pub(super) fn of_folder(
+/// All readings in the folder of a record: from the log if that exists, else from Parquet; none
+/// without either.
+pub(super) fn of_folder(dir: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
+    stored(dir, Some, read_telemetry)
+}
+
+/// The values of these metrics in the folder of a record, as in [`of_folder`]. Other columns are
+/// not read.
+pub(super) fn readings(
     dir: &Path,
     is_wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<TelemetryRow>, StoreError> {
+) -> Result<Vec<Reading>, StoreError> {
+    let of = |row: TelemetryRow| {
+        is_wanted(&row.metric).then_some(Reading {
+            cell: row.cell,
+            metric: row.metric,
+            value: row.value,
+        })
+    };
+    let from_parquet = |rows: &Rows<'_>| {
+        let (cell, metric) = (rows.text("cell")?, rows.text("metric")?);
+        let value = rows.f64("value")?;
+        let wanted = (0..rows.count()).filter(|i| is_wanted(metric[*i]));
+        let reading = |i: usize| Reading {
+            cell: cell[i].to_owned(),
+            metric: metric[i].to_owned(),
+            value: value[i],
+        };
+        Ok(wanted.map(reading).collect())
+    };
+    stored(dir, of, |path| {
+        read(path, &["cell", "metric", "value"], from_parquet)
+    })
+}
+
+/// What is made of the rows in the folder of a record: of those of its log, or by `parquet`.
+fn stored<T>(
+    dir: &Path,
+    of: impl FnMut(TelemetryRow) -> Option<T>,
+    parquet: impl FnOnce(&Path) -> Result<Vec<T>, StoreError>,
+) -> Result<Vec<T>, StoreError> {
     let log = dir.join(TELEMETRY_LOG_FILE);
     if log.exists() {
-        let all = json_lines::parse(&log, &json_lines::read_bytes(&log)?)?.values;
-        let wanted = |row: &TelemetryRow| is_wanted(&row.metric);
-        return Ok(all.into_iter().filter(wanted).collect());
+        let all = json_lines::parse::<TelemetryRow>(&log, &json_lines::read_bytes(&log)?)?;
+        return Ok(all.values.into_iter().filter_map(of).collect());
     }
     let file = dir.join(TELEMETRY_FILE);
     if file.exists() {
-        read_metrics(&file, is_wanted)
+        parquet(&file)
     } else {
         Ok(Vec::new())
     }
 }
 
-/// As [`read_telemetry`], without the readings of other metrics.
-fn read_metrics(
+/// These columns of a file, in rows.
+fn read<T>(
     path: &Path,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<TelemetryRow>, StoreError> {
+    columns: &[&str],
+    rows: impl Fn(&Rows<'_>) -> Result<Vec<T>, StoreError>,
+) -> Result<Vec<T>, StoreError> {
     let reader = Reader::open(path, &TABLE)?;
-    let mut readings = Vec::new();
+    let mut all = Vec::new();
     for chunk in reader.chunks() {
-        let rows = reader.read(chunk.clone(), &TABLE.names())?;
-        readings.extend(from_columns(&rows, &is_wanted)?);
+        all.extend(rows(&reader.read(chunk.clone(), columns)?)?);
     }
-    Ok(readings)
+    Ok(all)
 }
 
 fn to_columns(rows: &[TelemetryRow]) -> Vec<(&'static str, Values<'_>)> {
@@ -119,10 +164,7 @@ fn to_columns(rows: &[TelemetryRow]) -> Vec<(&'static str, Values<'_>)> {
     ]
 }
 
-fn from_columns(
-    rows: &Rows<'_>,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<TelemetryRow>, StoreError> {
+fn from_columns(rows: &Rows<'_>) -> Result<Vec<TelemetryRow>, StoreError> {
     let (t_ns, value) = (rows.u64("t_ns")?, rows.f64("value")?);
     let (cell, source) = (rows.text("cell")?, rows.text("source")?);
     let (metric, unit) = (rows.text("metric")?, rows.text("unit")?);
@@ -134,6 +176,5 @@ fn from_columns(
         value: value[i],
         unit: unit[i].to_owned(),
     };
-    let wanted = (0..rows.count()).filter(|i| is_wanted(metric[*i]));
-    Ok(wanted.map(row).collect())
+    Ok((0..rows.count()).map(row).collect())
 }

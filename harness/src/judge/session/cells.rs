@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_compare::session::Dose;
-use gpubench_record::{CellResult, Condition, RunRecord, SubAxis, TelemetryRow};
+use gpubench_record::{CellResult, Condition, RunRecord, SubAxis};
+use gpubench_reports::store::Reading;
 
 use super::facts::SM_CLOCK;
 use crate::score::Served;
@@ -37,7 +38,7 @@ pub(super) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    pub(super) fn index(run: &'a RunRecord, telemetry: &'a [TelemetryRow]) -> Self {
+    pub(super) fn index(run: &'a RunRecord, telemetry: &'a [Reading]) -> Self {
         let plan = &run.plan;
         let results: BTreeMap<&str, &CellResult> = run
             .cells
@@ -122,7 +123,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-fn clocks(telemetry: &[TelemetryRow]) -> BTreeMap<&str, f64> {
+fn clocks(telemetry: &[Reading]) -> BTreeMap<&str, f64> {
     let mut sums: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
     let rows = telemetry.iter();
     for row in rows.filter(|row| row.metric == SM_CLOCK && row.value > 0.0) {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpubench_compare::diff::comparability::LAYOUT;
-use gpubench_record::{Margins, Plan, RunRecord, TelemetryRow};
+use gpubench_record::{Margins, Plan, RunRecord};
+use gpubench_reports::store::Reading;
 
 use crate::device::THROTTLE_REASONS;
 use crate::judge::provenance::OTHER_GPUS;
@@ -119,7 +120,7 @@ fn pairs(run: &RunRecord) -> String {
 pub(super) const METRICS: [&str; 3] = [SM_CLOCK, TEMPERATURE, THROTTLE_REASONS];
 
 /// Medians over the readings in cells, and the share of readings with a clock held down.
-pub(super) fn levels(telemetry: &[TelemetryRow]) -> BTreeMap<String, f64> {
+pub(super) fn levels(telemetry: &[Reading]) -> BTreeMap<String, f64> {
     let mut levels = BTreeMap::new();
     for (metric, name) in [(SM_CLOCK, "sm_clock_mhz"), (TEMPERATURE, "temperature_c")] {
         let values = readings(telemetry, metric);
@@ -136,7 +137,7 @@ pub(super) fn levels(telemetry: &[TelemetryRow]) -> BTreeMap<String, f64> {
     levels
 }
 
-fn readings(telemetry: &[TelemetryRow], metric: &str) -> Vec<f64> {
+fn readings(telemetry: &[Reading], metric: &str) -> Vec<f64> {
     let rows = telemetry.iter();
     rows.filter(|row| row.metric == metric && !row.cell.is_empty())
         .map(|row| row.value)

@@ -32,7 +32,8 @@ pub fn kept_spread(
     let keys = sessions().flat_map(|session| &session.rows);
     let keys = keys
         .filter(|(key, row)| key.metric == Metric::NativeRate && matches!(row, Row::Measured(_)));
-    let known = keys.filter_map(|(key, _)| Some((key.clone(), kept.victims.get(&key.victim)?)));
+    let known =
+        keys.filter_map(|(key, _)| Some((RowKey::clone(key), kept.victims.get(&key.victim)?)));
     known
         .filter(|(_, victim)| victim.logs.len() >= 2)
         .map(|(key, victim)| {

@@ -16,12 +16,13 @@ mod rows;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use gpubench_compare::session::Work;
+use gpubench_compare::session::{Keys, Work};
 use gpubench_compare::{RowKey, Session};
-use gpubench_record::{RunRecord, TelemetryRow};
+use gpubench_record::RunRecord;
 use gpubench_reports::Record;
-use gpubench_reports::store::RECORD_FILE;
+use gpubench_reports::store::{RECORD_FILE, Reading};
 
 use super::open::{Checked, checked, checked_run};
 use super::record::score_opened;
@@ -110,10 +111,9 @@ fn read(
 ) -> Result<Sessions, ExpectedError> {
     let mut found = Sessions::default();
     let folders = record_folders(arguments)?;
-    for (folder, read) in folders
-        .iter()
-        .zip(parallel::map(&folders, |one| session(&one.path)))
-    {
+    let keys = Keys::default();
+    let read = parallel::map(&folders, |one| Ok(keys.shared(session(&one.path)?)));
+    for (folder, read) in folders.iter().zip(read) {
         match read {
             Ok(session) => found.sessions.push(session),
             Err(error) if folder.is_listed => return Err(error),
@@ -226,8 +226,8 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
 }
 
 /// The telemetry; without it there are no clocks, which is a loss and no error.
-fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<TelemetryRow> {
-    let telemetry = record.telemetry_of(|metric| facts::METRICS.contains(&metric));
+fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<Reading> {
+    let telemetry = record.readings(|metric| facts::METRICS.contains(&metric));
     telemetry.unwrap_or_else(|error| {
         let error = expected::from_store(record.dir(), error);
         losses.push(format!("no telemetry, so no hints at clocks: {error}"));
@@ -235,12 +235,7 @@ fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<TelemetryRow> {
     })
 }
 
-fn of_record(
-    dir: &Path,
-    run: &RunRecord,
-    telemetry: &[TelemetryRow],
-    losses: Vec<String>,
-) -> Session {
+fn of_record(dir: &Path, run: &RunRecord, telemetry: &[Reading], losses: Vec<String>) -> Session {
     let cells = cells::Cells::index(run, telemetry);
     let mut rows = rows::of(run, &cells);
     rows.extend(proportions::of(run));
@@ -259,7 +254,10 @@ fn of_record(
         labels: run.provenance.labels.clone(),
         margins: run.plan.margins,
         levels: facts::levels(telemetry),
-        rows,
+        rows: rows
+            .into_iter()
+            .map(|(key, row)| (Arc::new(key), row))
+            .collect(),
         repeats: rows::repeats(&cells),
         work: work.collect(),
         losses,

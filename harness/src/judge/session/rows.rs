@@ -128,6 +128,7 @@ fn of_blocks(cells: &Cells<'_>, blocks: &[Planned<'_>], metric: Metric) -> Row {
     let found: Vec<(&Block<'_>, Value)> = blocks
         .iter()
         .filter_map(|(_, block)| Some((block, block.value(metric)?)))
+        .filter(|(_, value)| value.time.is_finite())
         .collect();
     if found.len() < BLOCKS_MIN || 2 * found.len() < blocks.len() {
         let (have, all) = (found.len(), blocks.len());

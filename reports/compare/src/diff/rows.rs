@@ -45,7 +45,7 @@ pub(super) fn all(
     uncalibrated: Option<&str>,
 ) -> Result<(Vec<DiffRow>, Family), NoEstimate> {
     let sessions = sides.into_iter().flatten();
-    let keys: BTreeSet<&RowKey> = sessions.flat_map(|session| session.rows.keys()).collect();
+    let keys: BTreeSet<&RowKey> = sessions.flat_map(Session::keys).collect();
     let groups = proportions::groups(keys.iter().copied());
     let primary = keys.iter().filter(|key| key.metric.is_primary()).count();
     let parts = u32::try_from(primary + groups.len()).unwrap_or(u32::MAX);

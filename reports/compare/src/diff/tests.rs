@@ -63,7 +63,7 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
                     contended: Some(planted),
                 },
             };
-            rows.insert(key(mechanism, metric), Row::Measured(series));
+            rows.insert(key(mechanism, metric).into(), Row::Measured(series));
         }
     }
     Session {
@@ -185,7 +185,7 @@ fn a_row_that_one_side_lacks_changes_no_other_row() {
                 session.rows.remove(&key(3, metric));
                 session
                     .rows
-                    .extend(row.clone().map(|row| (key(3, metric), row)));
+                    .extend(row.clone().map(|row| (key(3, metric).into(), row)));
             }
         }
         let found = compared(&before, &partial);

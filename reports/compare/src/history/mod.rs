@@ -139,7 +139,7 @@ impl History {
         let mut series = Vec::new();
         for (identity, nights) in by_identity(&ordered, by) {
             let events = starts(&nights, declared);
-            let mut keys: Vec<&RowKey> = nights.iter().flat_map(|one| one.rows.keys()).collect();
+            let mut keys: Vec<&RowKey> = nights.iter().flat_map(|one| one.keys()).collect();
             keys.sort();
             keys.dedup();
             for key in keys.into_iter().filter(|key| key.metric.is_primary()) {

@@ -36,8 +36,8 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
         margins: None,
         levels: BTreeMap::new(),
         rows: [
-            (key(Metric::Retention), row(centre + 0.01 * normal)),
-            (key(Metric::Guarantee), row(centre)),
+            (key(Metric::Retention).into(), row(centre + 0.01 * normal)),
+            (key(Metric::Guarantee).into(), row(centre)),
         ]
         .into(),
         repeats: BTreeMap::new(),

@@ -147,7 +147,7 @@ impl<'a> Values<'a> {
     fn of(devices: &Devices<'a>) -> Result<Self, NoEstimate> {
         let mut values: BTreeMap<&RowKey, Vec<(&str, f64)>> = BTreeMap::new();
         for (name, sessions) in devices {
-            let keys = sessions.iter().flat_map(|session| session.rows.keys());
+            let keys = sessions.iter().flat_map(|one| one.keys());
             let keys: BTreeSet<&RowKey> = keys.filter(|key| is_compared(key)).collect();
             for key in keys {
                 let figures = sessions.iter().filter_map(|one| figure(one, key));

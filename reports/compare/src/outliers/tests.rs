@@ -132,9 +132,9 @@ fn session(device: usize, slow: f64, rng: &mut ScheduleRng) -> Session {
         margins: None,
         levels: BTreeMap::new(),
         rows: [
-            (key(Metric::NativeRate), row(rate)),
-            (key(Metric::Retention), row(0.005 * normal(rng))),
-            (key(Metric::P99), row(100.0 * normal(rng))),
+            (key(Metric::NativeRate).into(), row(rate)),
+            (key(Metric::Retention).into(), row(0.005 * normal(rng))),
+            (key(Metric::P99).into(), row(100.0 * normal(rng))),
         ]
         .into(),
         repeats: BTreeMap::new(),

@@ -14,7 +14,9 @@ fn dose_key(dose: f64) -> RowKey {
 fn with_doses(mut side: Vec<Session>, doses: &[f64]) -> Vec<Session> {
     for session in &mut side {
         let row = session.rows[&key(0, Metric::Retention)].clone();
-        let rows = doses.iter().map(|dose| (dose_key(*dose), row.clone()));
+        let rows = doses
+            .iter()
+            .map(|dose| (dose_key(*dose).into(), row.clone()));
         session.rows.extend(rows);
     }
     side
