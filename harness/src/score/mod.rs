@@ -36,6 +36,7 @@ mod pool;
 mod probe_figures;
 mod proportion;
 mod reference;
+mod requested;
 mod reservation;
 mod resource;
 mod row;
@@ -58,8 +59,10 @@ use gpubench_record::{
 };
 
 use crate::gate::open_loop_doubt;
-use cells::{Cells, Pair, Reading};
+use cells::{Cells, Reading};
 pub use pool::{MACHINE_HASH, Pooled, pool};
+use requested::Requested;
+pub use requested::plans_jitter;
 use row::Row;
 pub(crate) use served::Served;
 pub use straddling::Straddling;
@@ -212,45 +215,6 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
         }
     }
     rows
-}
-
-/// The pairs that the profile requests and the plan has cells of.
-struct Requested {
-    pairs: Vec<Pair>,
-    /// The pair that gives the jitter: the first of its sub-axis.
-    jitter: Option<Pair>,
-}
-
-impl Requested {
-    fn of(context: &Context<'_>) -> Self {
-        let planned = context.cells.pairs();
-        let plan = context.input.plan;
-        let jitter = planned
-            .iter()
-            .find(|pair| pair.sub_axis == plan.jitter_from)
-            .filter(|_| requests(plan, "jitter"))
-            .cloned();
-        let is_requested = |pair: &Pair| {
-            let axis = pair.sub_axis.axis().as_str();
-            requests(plan, axis) || requests(plan, &format!("{axis}/{}", pair.sub_axis.as_str()))
-        };
-        Self {
-            pairs: planned.into_iter().filter(is_requested).collect(),
-            jitter,
-        }
-    }
-}
-
-/// Whether scores have rows of jitter.
-#[must_use]
-pub fn plans_jitter(plan: &Plan) -> bool {
-    let mut pairs = plan.pairs.iter();
-    requests(plan, "jitter") && pairs.any(|pair| pair.sub_axis == plan.jitter_from)
-}
-
-/// Whether the profile requests this axis or sub-axis. A record without a list requests all.
-fn requests(plan: &Plan, name: &str) -> bool {
-    plan.axes.is_empty() || plan.axes.iter().any(|axis| axis == "all" || axis == name)
 }
 
 impl<'a> Context<'a> {

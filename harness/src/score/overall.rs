@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpubench_record::{Axis, OverallRow, Plan};
 
 use super::level::{Level, LevelRange};
-use super::requests;
+use super::requested::requests;
 use super::row::Row;
 
 /// One row for each variant, in the order of the matrix.

@@ -162,6 +162,10 @@ fn a_victim_in_another_time_namespace_is_not_compared() -> TestResult {
         finish(lab.matrix(&out, &more))?;
         let record = lab.record(&out)?;
         assert!(!record.cells.is_empty());
+        // A plan without jitter needs no timer floor, and the run does not wait for one.
+        assert!(record.provenance.timer_floor_ns.is_empty());
+        let why = &record.provenance.host["timer_self_test"];
+        assert_eq!(why, "not measured: no jitter is planned");
         for cell in &record.cells {
             assert_eq!(
                 cell.gate_state(&Gate::TimeNamespace),
