@@ -8,7 +8,7 @@ use super::spread;
 use super::ui::{Ui, table};
 use crate::error::ExpectedError;
 use crate::judge::device_check::Achieved;
-use crate::judge::host_report::{HostReport, check_host, to_json};
+use crate::judge::host_report::{HostReport, TimerTest, check_host, to_json};
 use crate::judge::verdict::mechanism_row;
 
 /// The exit codes of this verb.
@@ -195,9 +195,7 @@ fn as_text(report: &HostReport) -> String {
     out
 }
 
-fn timer_row(
-    (class, tested): &(&'static str, Result<(Stops, Punctuality), String>),
-) -> [String; 6] {
+fn timer_row((class, tested): &(&'static str, TimerTest)) -> [String; 6] {
     let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
     let name = format!("scheduling class {class}");
     match tested {

@@ -27,6 +27,9 @@ const WHOLE_DEVICE: &str = "whole device";
 /// The same while MIG mode is on: the driver chooses the instance.
 const FIRST_INSTANCE: &str = "first MIG instance";
 
+/// The timer of a scheduling class, or why it was not measured.
+pub type TimerTest = Result<(Stops, Punctuality), String>;
+
 /// The capabilities of this host.
 pub struct HostReport {
     /// The device, or why there is none.
@@ -42,7 +45,7 @@ pub struct HostReport {
     /// Noise that a virtual device plants, one line each.
     pub noise: Vec<String>,
     /// The timer self-test of each scheduling class.
-    pub timer: Vec<(&'static str, Result<(Stops, Punctuality), String>)>,
+    pub timer: Vec<(&'static str, TimerTest)>,
     /// Each workload with the result of its verification.
     pub verified: Vec<(String, Verification)>,
     /// Rates of the device beside its peaks.

@@ -49,9 +49,9 @@ pub struct Records {
 
 /// Sessions of one side, and the records that could not be read.
 ///
-/// A session has only what comparisons use of its record: about 0.3 MiB of 9 MB for a record of the
-/// default profile with 344 rows. `diff` of such records has its peak at 295 MiB with 10 a side, at
-/// 331 MiB with 100, and at 519 MiB with 400; most of the first figure is for reading.
+/// A session has only what comparisons use of its record: about 0.1 MiB of 9 MB for a record of the
+/// default profile with 344 rows. `diff` of such records has its peak at 211 MiB with 10 a side, at
+/// 235 MiB with 100, and at 298 MiB with 400; most of the first figure is for reading.
 #[derive(Debug, Default)]
 pub struct Sessions {
     /// In the order of their start.

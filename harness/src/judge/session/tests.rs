@@ -73,6 +73,18 @@ fn the_index_gives_what_records_give_and_is_made_again_when_they_change() -> Tes
 }
 
 #[test]
+fn sessions_share_the_keys_of_their_rows() -> TestResult {
+    let folder = nights_of(2, 40)?;
+    let [one, two] = &read_all(folder.path())?[..] else {
+        return Err("not two sessions".into());
+    };
+    assert!(!one.rows.is_empty());
+    let mut pairs = one.rows.keys().zip(two.rows.keys());
+    assert!(pairs.all(|(one, two)| Arc::ptr_eq(one, two)));
+    Ok(())
+}
+
+#[test]
 fn means_are_those_of_all_blocks() -> TestResult {
     let folder = nights_of(1, usize::MAX)?;
     let whole = read_all(folder.path())?;

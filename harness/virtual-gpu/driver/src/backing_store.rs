@@ -259,4 +259,20 @@ mod tests {
         // Nothing is written there: nothing to do.
         memory.scrub(41 * PAGE, 23 * PAGE).unwrap();
     }
+
+    #[test]
+    fn what_the_file_refuses_goes_through_the_mapping() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 16).unwrap();
+        let mut memory = BackingStore::open(file.path()).unwrap();
+        let from: Vec<u8> = (0..9000).map(|at| (at % 251) as u8).collect();
+        let written = |memory: &BackingStore, offset| {
+            // SAFETY: both ranges are as long as that.
+            unsafe { memory.write_from(offset, from.as_ptr(), from.len()) };
+            assert_eq!(memory.read(offset, 9000).as_ref(), Some(&from));
+        };
+        written(&memory, 100);
+        memory.file = std::fs::File::open(file.path()).unwrap();
+        written(&memory, 20_000);
+    }
 }
