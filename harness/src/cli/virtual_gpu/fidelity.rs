@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let options = profile::load(&args.profile, &Overrides::default())?;
     let reasons = args.reasons.as_deref().map(fidelity::reasons);
     let reasons = reasons.transpose()?.unwrap_or_else(Reasons::default);
-    let session::Records { records, notes, .. } = session::records(&args.records)?;
+    let session::Records { records, notes, .. } = session::records(&args.records, |_| ())?;
     for line in notes {
         ui.note(&format!("warning: {line}"));
     }

@@ -1,10 +1,14 @@
 //! Which folders of records the arguments name: a record, a folder of records, or a pattern.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
 
 use crate::error::ExpectedError;
+
+/// Most records of one comparison, so that its memory has a limit: 1 GiB in all.
+const RECORDS_MAX: usize = 10_000;
 
 /// A folder with a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,18 +57,23 @@ pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, Expect
             });
         }
     }
-    let mut known = Vec::new();
+    let mut known = BTreeSet::new();
     found.retain(|folder| {
         // A record that two arguments name is one session.
-        let real = folder
-            .path
-            .canonicalize()
-            .unwrap_or_else(|_| folder.path.clone());
-        let is_new = !known.contains(&real);
-        known.push(real);
-        is_new
+        let real = folder.path.canonicalize();
+        known.insert(real.unwrap_or_else(|_| folder.path.clone()))
     });
-    Ok(found)
+    at_most(RECORDS_MAX, found)
+}
+
+fn at_most(max: usize, found: Vec<RecordFolder>) -> Result<Vec<RecordFolder>, ExpectedError> {
+    if found.len() <= max {
+        return Ok(found);
+    }
+    Err(ExpectedError::Usage {
+        problem: format!("{} records are named, at most {max} are read", found.len()),
+        remedy: Some("name fewer, or remove old nights with `gpubench history prune`".to_owned()),
+    })
 }
 
 fn is_record(path: &Path) -> bool {
@@ -172,6 +181,12 @@ mod tests {
         assert!(found(&["other"]).is_err());
         assert!(found(&["x*"]).is_err());
         assert!(found(&["absent"]).is_err());
+        assert_eq!(at_most(2, found(&["n*"])?)?.len(), 2);
+        let Err(refused) = at_most(1, found(&["n*"])?) else {
+            return Err("two records of at most one".into());
+        };
+        let text = "2 records are named, at most 1 are read";
+        assert!(refused.to_string().contains(text), "{refused}");
         Ok(())
     }
 }

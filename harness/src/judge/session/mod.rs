@@ -52,6 +52,7 @@ pub struct Records {
 /// A session has only what comparisons use of its record: about 0.1 MiB of 9 MB for a record of the
 /// default profile with 344 rows. `diff` of such records has its peak at 211 MiB with 10 a side, at
 /// 235 MiB with 100, and at 298 MiB with 400; most of the first figure is for reading.
+/// At most 10,000 records are read.
 #[derive(Debug, Default)]
 pub struct Sessions {
     /// In the order of their start.
@@ -133,11 +134,15 @@ fn read(
 }
 
 /// The records that the arguments name, each with its folder, and one line for each record of a
-/// folder that could not be read and for each loss of the others.
+/// folder that could not be read and for each loss of the others. Of each record only what `trim`
+/// leaves stays in memory.
 ///
 /// # Errors
 /// As [`sessions`].
-pub fn records(arguments: &[PathBuf]) -> Result<Records, ExpectedError> {
+pub fn records(
+    arguments: &[PathBuf],
+    trim: impl Fn(&mut RunRecord),
+) -> Result<Records, ExpectedError> {
     let mut found = Records::default();
     for folder in record_folders(arguments)? {
         let name = folder.path.display().to_string();
@@ -146,7 +151,8 @@ pub fn records(arguments: &[PathBuf]) -> Result<Records, ExpectedError> {
             scored(dir, &record)
         };
         match read(&folder.path) {
-            Ok(one) => {
+            Ok(mut one) => {
+                trim(&mut one.run);
                 let warnings = one.warnings.iter();
                 found
                     .notes
