@@ -18,6 +18,12 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// From this size on, device memory is written through its file: a fault of each page takes longer.
 const BY_FILE_BYTES: u64 = 1 << 16;
 
+/// Whether so many bytes are written through the file. On the wall clock tenants would wait for
+/// the lock of the file, which no hardware has.
+fn is_by_file(process: &Process, bytes: u64) -> bool {
+    bytes >= BY_FILE_BYTES && process.device.is_virtual_time()
+}
+
 /// Carries out a skipped fill on a part of an allocation. Returns whether any of it was unwritten;
 /// `None` if the last write was not a fill of the whole allocation.
 pub fn make_good(
@@ -65,7 +71,7 @@ pub(crate) fn write(process: &Process, fill: &Fill, bytes: u64) -> Result<(), Co
 /// Fills device memory. Pieces begin and end at pages, so that none cuts an element.
 fn fill_device(process: &Process, offset: u64, bytes: u64, fill: &Fill) -> Result<(), Code> {
     let to = process.host_address(offset, bytes)?;
-    if bytes < BY_FILE_BYTES {
+    if !is_by_file(process, bytes) {
         write_pattern(to, bytes, fill);
         return Ok(());
     }
@@ -155,7 +161,7 @@ fn join(process: &Process, to: &[Segment], from: &[Segment]) {
         while done_from < source.bytes && target < to.len() {
             let place = &to[target];
             let bytes = (source.bytes - done_from).min(place.bytes - done_to);
-            let is_upload = source.offset.is_none() && bytes as u64 >= BY_FILE_BYTES;
+            let is_upload = source.offset.is_none() && is_by_file(process, bytes as u64);
             // SAFETY: within both segments, which the caller vouches for (host memory) or the
             // table of allocations does (device memory); `copy` allows overlap.
             unsafe {
