@@ -4,11 +4,13 @@ mod rotations;
 
 use std::path::{Path, PathBuf};
 
-use gpubench_record::Json;
+use gpubench_compare::{Metric, Row};
+use gpubench_record::{Condition, Json};
 use gpubench_reports::Record;
 use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
 
 use super::*;
+use crate::gate::figure::{OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -69,6 +71,27 @@ fn the_index_gives_what_records_give_and_is_made_again_when_they_change() -> Tes
     std::fs::remove_dir_all(folder.path().join(index::FOLDER))?;
     std::fs::write(folder.path().join(index::FOLDER), "a file")?;
     assert_eq!(read_all(folder.path())?.len(), 2);
+    Ok(())
+}
+
+#[test]
+fn a_figure_that_overflows_leaves_its_blocks_out() -> TestResult {
+    let folder = nights_of(1, usize::MAX)?;
+    let dir = folder.path().join("n0");
+    let mut run = Record::open(&dir)?.run().clone();
+    for cell in &mut run.cells {
+        let (figure, value) = match cell.cell.condition {
+            Condition::C => (OPEN_LATENCY_P99_NS, 1e300),
+            _ => (OPEN_LATENCY_P50_NS, 1e-300),
+        };
+        cell.rates.insert(figure.to_owned(), value);
+    }
+    std::fs::write(dir.join(RECORD_FILE), run.to_json()?)?;
+    let rows = session(&dir)?.rows;
+    let mut jitter = rows.iter().filter(|(key, _)| key.metric == Metric::Jitter);
+    assert!(jitter.any(|(_, row)| matches!(row, Row::Invalid(_))));
+    let mut series = rows.values().filter_map(Row::series);
+    assert!(series.all(|one| one.blocks.iter().all(|value| value.is_finite())));
     Ok(())
 }
 
