@@ -21,10 +21,7 @@ fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     for (built, embedded) in OBJECTS {
         let object = find(&out, built).ok_or_else(|| {
-            io::Error::other(format!(
-                "{built} was not found in any folder above {}",
-                out.display()
-            ))
+            io::Error::other(format!("{built} was not found in any folder above {}", out.display()))
         })?;
         println!("cargo::rerun-if-changed={}", object.display());
         let mut packed =

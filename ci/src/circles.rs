@@ -6,14 +6,10 @@ use crate::package::Package;
 /// The circles of a package with at least two files, as sorted paths, the largest first.
 pub fn circles<'a>(package: &Package<'a>) -> Vec<Vec<&'a str>> {
     let components = components(&graph(package));
-    let circles = components
-        .into_iter()
-        .filter(|component| component.len() > 1);
+    let circles = components.into_iter().filter(|component| component.len() > 1);
     let mut found: Vec<Vec<&str>> = circles
         .map(|component| {
-            let paths = component
-                .iter()
-                .map(|file| package.files[*file].path.as_str());
+            let paths = component.iter().map(|file| package.files[*file].path.as_str());
             let mut paths: Vec<&str> = paths.collect();
             paths.sort_unstable();
             paths
@@ -84,19 +80,11 @@ mod tests {
     #[test]
     fn components_are_the_largest_circles() {
         let edges: [&[usize]; 6] = [&[1], &[2], &[0, 3], &[4], &[3], &[0]];
-        let graph: Graph = edges
-            .iter()
-            .map(|to| to.iter().copied().collect())
-            .collect();
-        let mut found: Vec<BTreeSet<usize>> = components(&graph)
-            .into_iter()
-            .map(BTreeSet::from_iter)
-            .collect();
+        let graph: Graph = edges.iter().map(|to| to.iter().copied().collect()).collect();
+        let mut found: Vec<BTreeSet<usize>> =
+            components(&graph).into_iter().map(BTreeSet::from_iter).collect();
         found.sort();
         let expected = [&[0, 1, 2][..], &[3, 4], &[5]];
-        assert_eq!(
-            found,
-            expected.map(|set| set.iter().copied().collect::<BTreeSet<_>>())
-        );
+        assert_eq!(found, expected.map(|set| set.iter().copied().collect::<BTreeSet<_>>()));
     }
 }

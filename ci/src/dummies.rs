@@ -20,14 +20,8 @@ use table::{Recipe, recipes};
 const MAP: &str = "harness/ARCHITECTURE.md";
 
 /// What the table must have a row for.
-const KINDS: &[&str] = &[
-    "a mechanism",
-    "a workload",
-    "a fault",
-    "a report format",
-    "a sub-axis",
-    "a probe",
-];
+const KINDS: &[&str] =
+    &["a mechanism", "a workload", "a fault", "a report format", "a sub-axis", "a probe"];
 
 /// What every dummy is called.
 const DUMMY: &str = "dummy_entry";
@@ -42,10 +36,8 @@ pub fn run(root: &Path) -> Result<String, CiError> {
     let mut report =
         String::from("| to add | new files | lines added | files touched |\n|---|---|---|---|\n");
     for one in touched {
-        report += &format!(
-            "| {} | {} | {} | {} |\n",
-            one.kind, one.new_files, one.lines, one.files
-        );
+        report +=
+            &format!("| {} | {} | {} | {} |\n", one.kind, one.new_files, one.lines, one.files);
     }
     Ok(report)
 }
@@ -63,10 +55,7 @@ type Changed = BTreeMap<String, String>;
 
 /// New and changed files, by path, after every row of the table was followed.
 fn with_dummies(tree: &Tree) -> Result<(Changed, Vec<Touched>), CiError> {
-    let wrong = |message: String| CiError::Manifest {
-        path: MAP.to_owned(),
-        message,
-    };
+    let wrong = |message: String| CiError::Manifest { path: MAP.to_owned(), message };
     let map = tree.get(MAP).ok_or_else(|| wrong("missing".to_owned()))?;
     let recipes = recipes(&map.text).map_err(wrong)?;
     for kind in KINDS {
@@ -99,9 +88,7 @@ fn follow(tree: &Tree, recipe: &Recipe, changed: &mut Changed) -> Result<Vec<Str
     let mut files = Vec::new();
     for path in &recipe.files {
         let from = path.replace("x.", &format!("{}.", copied.snake));
-        let source = tree
-            .get(&from)
-            .ok_or_else(|| format!("{from} does not exist"))?;
+        let source = tree.get(&from).ok_or_else(|| format!("{from} does not exist"))?;
         let to = path.replace("x.", &format!("{}.", dummy.snake));
         changed.insert(to.clone(), copied.replace(&source.text, &dummy));
         files.push(to);
@@ -109,11 +96,7 @@ fn follow(tree: &Tree, recipe: &Recipe, changed: &mut Changed) -> Result<Vec<Str
     for (path, line) in &recipe.lines {
         let text = match changed.get(path) {
             Some(text) => text.clone(),
-            None => tree
-                .get(path)
-                .ok_or_else(|| format!("{path} does not exist"))?
-                .text
-                .clone(),
+            None => tree.get(path).ok_or_else(|| format!("{path} does not exist"))?.text.clone(),
         };
         // `X` stands for a type or for a constant.
         let forms = [copied.clone(), copied.with_types_as_constants()];
@@ -136,9 +119,7 @@ fn follow(tree: &Tree, recipe: &Recipe, changed: &mut Changed) -> Result<Vec<Str
 /// the end stands for whatever follows.
 fn add_beside(text: &str, wanted: &str, copied: &Names, dummy: &Names) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let parts = wanted
-        .strip_suffix(" }")
-        .and_then(|rest| rest.rsplit_once(" { "));
+    let parts = wanted.strip_suffix(" }").and_then(|rest| rest.rsplit_once(" { "));
     let (mut start, end) = match parts {
         Some((head, inside)) => block(&lines, head, inside)?,
         None => {
@@ -154,9 +135,7 @@ fn add_beside(text: &str, wanted: &str, copied: &Names, dummy: &Names) -> Option
     while start > 0 && is_above(lines[start - 1]) {
         start -= 1;
     }
-    let added = lines[start..=end]
-        .iter()
-        .map(|line| copied.replace(line, dummy));
+    let added = lines[start..=end].iter().map(|line| copied.replace(line, dummy));
     let added: Vec<String> = added.collect();
     let mut kept: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
     kept.splice(end + 1..end + 1, added);
@@ -166,21 +145,14 @@ fn add_beside(text: &str, wanted: &str, copied: &Names, dummy: &Names) -> Option
 /// First and last line of the block that opens with `head {` and holds the text.
 fn block(lines: &[&str], head: &str, inside: &str) -> Option<(usize, usize)> {
     let opening = format!("{head} {{");
-    let starts = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| line.trim() == opening);
+    let starts = lines.iter().enumerate().filter(|(_, line)| line.trim() == opening);
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut blocks = starts.filter_map(|(start, line)| {
         let is_end = |next: &&str| indent(next) == indent(line) && next.trim().starts_with('}');
         let length = lines[start + 1..].iter().position(is_end)?;
         Some((start, start + 1 + length))
     });
-    blocks.find(|(start, end)| {
-        lines[*start..=*end]
-            .iter()
-            .any(|line| line.contains(inside))
-    })
+    blocks.find(|(start, end)| lines[*start..=*end].iter().any(|line| line.contains(inside)))
 }
 
 fn target_folder(root: &Path) -> PathBuf {
@@ -200,10 +172,9 @@ fn compile(root: &Path, copy: &Path) -> Result<(), CiError> {
         "gpubench",
     ]);
     command.env("CARGO_TARGET_DIR", target_folder(root));
-    let done = command.output().map_err(|source| CiError::Start {
-        program: "cargo".to_owned(),
-        source,
-    })?;
+    let done = command
+        .output()
+        .map_err(|source| CiError::Start { program: "cargo".to_owned(), source })?;
     let output = String::from_utf8_lossy(&done.stderr);
     if done.status.success() && !output.contains("warning: ") {
         return Ok(());

@@ -27,9 +27,7 @@ pub fn table(tree: &Tree, all: bool) -> String {
             package.lines(),
             package.files.len(),
             long_files(package).count(),
-            dead.iter()
-                .filter(|(file, _)| is_in_package(&file.path))
-                .count(),
+            dead.iter().filter(|(file, _)| is_in_package(&file.path)).count(),
         ];
         row(&mut text, &package.name, counts, &sizes);
         for (sum, count) in sums.iter_mut().zip(counts) {
@@ -44,18 +42,12 @@ pub fn table(tree: &Tree, all: bool) -> String {
         text,
         "\nRust files over {LONG_FILE} lines, tests included: {}; lines of all Rust files: {}",
         long.count(),
-        tree.rust()
-            .map(|file| file.text.lines().count())
-            .sum::<usize>()
+        tree.rust().map(|file| file.text.lines().count()).sum::<usize>()
     );
     if all {
         details(&mut text, &packages);
         for (file, function) in dead {
-            let _ = writeln!(
-                text,
-                "uncalled {}:{} {}",
-                file.path, function.line, function.name
-            );
+            let _ = writeln!(text, "uncalled {}:{} {}", file.path, function.line, function.name);
         }
     }
     text
@@ -75,10 +67,7 @@ fn details(text: &mut String, packages: &[Package<'_>]) {
 fn row(text: &mut String, name: &str, [lines, files, long, dead]: [usize; 4], sizes: &[usize]) {
     let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
     let sizes = sizes.join(", ");
-    let _ = writeln!(
-        text,
-        "| {name} | {lines} | {files} | {long} | {sizes} | {dead} |"
-    );
+    let _ = writeln!(text, "| {name} | {lines} | {files} | {long} | {sizes} | {dead} |");
 }
 
 fn long_files<'a>(package: &'a Package<'_>) -> impl Iterator<Item = &'a str> {

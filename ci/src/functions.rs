@@ -117,8 +117,7 @@ pub fn uncalled<'a>(packages: &[Package<'a>]) -> Vec<(&'a SourceFile, Function<'
     let named: BTreeSet<&str> = packages.iter().flat_map(named_in).collect();
     let files = packages.iter().flat_map(|package| package.files.iter());
     let all = files.flat_map(|file| functions(file).0.into_iter().map(move |one| (*file, one)));
-    all.filter(|(_, one)| one.reach == Reach::Public && !named.contains(one.name))
-        .collect()
+    all.filter(|(_, one)| one.reach == Reach::Public && !named.contains(one.name)).collect()
 }
 
 #[cfg(test)]
@@ -132,10 +131,7 @@ mod tests {
         let source = "pub fn a() { b(); } fn c() {} pub(crate) fn d() {} \
             pub unsafe extern \"C\" fn e() {} impl T for U { fn f() {} } pub const fn g() {} \
             impl U { pub fn h() {} } #[cfg(test)] mod t { pub fn i() {} }";
-        let file = SourceFile {
-            path: "a.rs".to_owned(),
-            text: source.to_owned(),
-        };
+        let file = SourceFile { path: "a.rs".to_owned(), text: source.to_owned() };
         let (found, _) = functions(&file);
         let reaches: Vec<(&str, Reach)> = found.iter().map(|one| (one.name, one.reach)).collect();
         assert_eq!(

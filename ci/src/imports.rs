@@ -41,19 +41,14 @@ struct Modules<'a> {
 
 impl<'a> Modules<'a> {
     fn of(package: &Package<'a>) -> Self {
-        let has_library = package
-            .files
-            .iter()
-            .any(|file| file.path.ends_with("src/lib.rs"));
+        let has_library = package.files.iter().any(|file| file.path.ends_with("src/lib.rs"));
         let path_of = |path: &str| {
             let inside = path.strip_prefix(&package.source).unwrap_or(path);
             module_path(inside, has_library)
         };
         let paths = package.files.iter().map(|file| path_of(&file.path));
-        let by_path: BTreeMap<ModulePath, usize> = paths
-            .enumerate()
-            .map(|(index, path)| (path, index))
-            .collect();
+        let by_path: BTreeMap<ModulePath, usize> =
+            paths.enumerate().map(|(index, path)| (path, index)).collect();
         let read = |file: &&'a crate::tree::SourceFile| {
             read_module(&product_tokens(&file.text), &path_of(&file.path), &by_path)
         };
@@ -97,10 +92,7 @@ fn read_module<'a>(
     own: &[String],
     by_path: &BTreeMap<ModulePath, usize>,
 ) -> Module<'a> {
-    let mut module = Module {
-        used: Vec::new(),
-        imported: BTreeMap::new(),
-    };
+    let mut module = Module { used: Vec::new(), imported: BTreeMap::new() };
     let mut inline: Vec<(usize, &str)> = Vec::new();
     for at in 0..scanned.len() {
         inline.retain(|(end, _)| *end > at);
@@ -209,14 +201,8 @@ mod tests {
         let tree = Tree::of(&all);
         let found = packages(&tree);
         let path_of = |index: &usize| found[0].files[*index].path["p/src/".len()..].to_owned();
-        let file = found[0]
-            .files
-            .iter()
-            .position(|file| file.path == "p/src/a.rs");
-        graph(&found[0])[file.unwrap()]
-            .iter()
-            .map(path_of)
-            .collect()
+        let file = found[0].files.iter().position(|file| file.path == "p/src/a.rs");
+        graph(&found[0])[file.unwrap()].iter().map(path_of).collect()
     }
 
     #[test]
@@ -247,9 +233,6 @@ mod tests {
     #[test]
     fn inline_modules_count_as_levels() {
         let text = "mod m { use super::super::b::X; use super::Y; }";
-        assert_eq!(
-            imports(&[("p/src/a.rs", text), ("p/src/b.rs", "")]),
-            ["b.rs"]
-        );
+        assert_eq!(imports(&[("p/src/a.rs", text), ("p/src/b.rs", "")]), ["b.rs"]);
     }
 }

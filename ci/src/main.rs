@@ -1,9 +1,5 @@
 //! The task runner: house rules, formatting, the pinned toolchain and generated files.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this is a command line"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line")]
 
 mod circles;
 mod dummies;
@@ -120,10 +116,8 @@ fn run(task: Task) -> Result<String, CiError> {
         Task::Tidy => tidy(&Tree::read(&root)?),
         Task::Lists => {
             for (path, text) in tidy::numbers::lists(&Tree::read(&root)?) {
-                std::fs::write(root.join(path), text).map_err(|source| CiError::Write {
-                    path: path.to_owned(),
-                    source,
-                })?;
+                std::fs::write(root.join(path), text)
+                    .map_err(|source| CiError::Write { path: path.to_owned(), source })?;
             }
             Ok("the lists have the numbers of the tree; review the difference".to_owned())
         }
@@ -138,31 +132,19 @@ fn run(task: Task) -> Result<String, CiError> {
         Task::Ptx { check } => ptx::run(check)
             .map(|()| "the PTX matches its sources".to_owned())
             .map_err(CiError::Found),
-        Task::Torture {
-            minutes,
-            seed,
-            binary,
-            records: 0,
-            inputs: 0,
-        } => torture::run(&root.join(binary), minutes, seed),
-        Task::Torture {
-            seed,
-            binary,
-            records,
-            inputs,
-            ..
-        } => torture::damaged(&torture::Campaign {
-            binary: root.join(binary),
-            root,
-            seed,
-            records,
-            inputs,
-        }),
-        Task::Symbols {
-            prefix,
-            out,
-            sources,
-        } => {
+        Task::Torture { minutes, seed, binary, records: 0, inputs: 0 } => {
+            torture::run(&root.join(binary), minutes, seed)
+        }
+        Task::Torture { seed, binary, records, inputs, .. } => {
+            torture::damaged(&torture::Campaign {
+                binary: root.join(binary),
+                root,
+                seed,
+                records,
+                inputs,
+            })
+        }
+        Task::Symbols { prefix, out, sources } => {
             let count = symbols::run(&prefix, &sources, &out)?;
             Ok(format!("{}: {count} symbols", out.display()))
         }
@@ -185,9 +167,7 @@ fn tidy(tree: &Tree) -> Result<String, CiError> {
         return Ok(format!("{files} files keep {rules} house rules"));
     }
     let count = findings.len();
-    Err(CiError::Found(format!(
-        "{count} findings in {files} files: see the lines above"
-    )))
+    Err(CiError::Found(format!("{count} findings in {files} files: see the lines above")))
 }
 
 #[cfg(test)]
@@ -203,10 +183,7 @@ mod tests {
     #[test]
     fn findings_fail_the_task() {
         let error = tidy(&Tree::of(&[("a.rs", "fn a() {}")])).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "2 findings in 1 files: see the lines above"
-        );
+        assert_eq!(error.to_string(), "2 findings in 1 files: see the lines above");
         assert!(tidy(&Tree::of(&[("a.md", "text")])).is_ok());
     }
 }

@@ -30,11 +30,7 @@ pub fn packages(tree: &Tree) -> Vec<Package<'_>> {
     let package = |(folder, manifest): (String, Table)| {
         let source = format!("{folder}src/");
         let files = tree.rust().filter(|file| file.path.starts_with(&source));
-        Package {
-            name: package_name(&manifest).to_owned(),
-            files: files.collect(),
-            source,
-        }
+        Package { name: package_name(&manifest).to_owned(), files: files.collect(), source }
     };
     manifests.map(package).collect()
 }
@@ -44,16 +40,12 @@ pub fn manifest(file: &SourceFile) -> Option<(String, Table)> {
     let folder = file.path.strip_suffix("Cargo.toml")?;
     let is_folder = folder.is_empty() || folder.ends_with('/');
     let manifest: Table = file.text.parse().ok().filter(|_| is_folder)?;
-    manifest
-        .contains_key("package")
-        .then(|| (folder.to_owned(), manifest))
+    manifest.contains_key("package").then(|| (folder.to_owned(), manifest))
 }
 
 /// Name of the package; empty without one.
 pub fn package_name(manifest: &Table) -> &str {
-    let name = manifest
-        .get("package")
-        .and_then(|package| package.get("name"));
+    let name = manifest.get("package").and_then(|package| package.get("name"));
     name.and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -104,10 +96,8 @@ mod tests {
             ("Cargo.toml", "[workspace]"),
         ]);
         let found = packages(&tree);
-        let lines: Vec<(&str, usize)> = found
-            .iter()
-            .map(|package| (package.name.as_str(), package.lines()))
-            .collect();
+        let lines: Vec<(&str, usize)> =
+            found.iter().map(|package| (package.name.as_str(), package.lines())).collect();
         assert_eq!(lines, [("p", 3), ("q", 1)]);
     }
 

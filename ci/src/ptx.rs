@@ -39,10 +39,8 @@ pub fn run(check: bool) -> Result<(), String> {
     let nvrtc = Nvrtc::open(&wheels)?;
     let (sources, texts) = (root.join("kernels/cuda"), root.join("kernels/ptx"));
     let names = stems(&sources, "cu")?;
-    let strays: Vec<_> = stems(&texts, "ptx")?
-        .into_iter()
-        .filter(|name| !names.contains(name))
-        .collect();
+    let strays: Vec<_> =
+        stems(&texts, "ptx")?.into_iter().filter(|name| !names.contains(name)).collect();
     if !strays.is_empty() {
         return Err(format!("PTX without a CUDA source: {}", strays.join(", ")));
     }
@@ -77,9 +75,7 @@ fn assemble_all(wheels: &Path, texts: &Path, names: &[String]) -> Result<(), Str
     let one = |name: &String| {
         let text = texts.join(format!("{name}.ptx"));
         assemblers.iter().try_for_each(|(ptxas, targets)| {
-            targets
-                .iter()
-                .try_for_each(|target| assemble(ptxas, &text, *target))
+            targets.iter().try_for_each(|target| assemble(ptxas, &text, *target))
         })
     };
     std::thread::scope(|scope| {
@@ -89,9 +85,7 @@ fn assemble_all(wheels: &Path, texts: &Path, names: &[String]) -> Result<(), Str
             })
             .collect();
         running.into_iter().try_for_each(|worker| {
-            worker
-                .join()
-                .map_err(|_| "a worker that assembled PTX panicked".to_owned())?
+            worker.join().map_err(|_| "a worker that assembled PTX panicked".to_owned())?
         })
     })
 }
@@ -107,26 +101,16 @@ fn assemble(ptxas: &Path, text: &Path, target: u32) -> Result<(), String> {
         String::from_utf8_lossy(&done.stderr).into_owned() + &String::from_utf8_lossy(&done.stdout);
     let what = format!("{} for sm_{target}", text.display());
     if !done.status.success() {
-        return Err(format!(
-            "{what}: ptxas failed ({}): {}",
-            done.status,
-            output.trim()
-        ));
+        return Err(format!("{what}: ptxas failed ({}): {}", done.status, output.trim()));
     }
-    let stem = text
-        .file_stem()
-        .map(OsStr::to_string_lossy)
-        .unwrap_or_default();
+    let stem = text.file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
     let may_spill = SPILLING.iter().any(|(kernel, _)| *kernel == stem);
     match spilled_bytes(&output) {
         Some(0) if may_spill => Err(format!("{what}: no spills, so remove it from SPILLING")),
         Some(0) => Ok(()),
         Some(_) if may_spill => Ok(()),
         Some(bytes) => Err(format!("{what}: {bytes} bytes of spills, none are allowed")),
-        None => Err(format!(
-            "{what}: ptxas reports no spills: {}",
-            output.trim()
-        )),
+        None => Err(format!("{what}: ptxas reports no spills: {}", output.trim())),
     }
 }
 
@@ -147,10 +131,7 @@ fn stems(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         if path.extension() == Some(OsStr::new(extension)) {
-            names.extend(
-                path.file_stem()
-                    .map(|stem| stem.to_string_lossy().into_owned()),
-            );
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
         }
     }
     names.sort();
@@ -174,10 +155,7 @@ fn find(wheels: &Path, wheel: &str, start: &str) -> Result<PathBuf, String> {
             }
         }
     }
-    Err(format!(
-        "no {start} under {}: run ci/install-cuda-wheels.sh",
-        wheels.join(wheel).display()
-    ))
+    Err(format!("no {start} under {}: run ci/install-cuda-wheels.sh", wheels.join(wheel).display()))
 }
 
 type Program = *mut c_void;
@@ -250,20 +228,10 @@ impl Nvrtc {
         let none = std::ptr::null();
         let mut program: Program = std::ptr::null_mut();
         // SAFETY: two NUL-terminated texts, and no headers.
-        let created = unsafe {
-            (self.create)(
-                &raw mut program,
-                text.as_ptr(),
-                file.as_ptr(),
-                0,
-                none,
-                none,
-            )
-        };
+        let created =
+            unsafe { (self.create)(&raw mut program, text.as_ptr(), file.as_ptr(), 0, none, none) };
         if created != 0 {
-            return Err(format!(
-                "nvrtcCreateProgram returned {created} for {name}.cu"
-            ));
+            return Err(format!("nvrtcCreateProgram returned {created} for {name}.cu"));
         }
         let options = [option.as_ptr()];
         // SAFETY: the program was created above; one option, a NUL-terminated text.
@@ -274,15 +242,10 @@ impl Nvrtc {
         let destroyed = unsafe { (self.destroy)(&raw mut program) };
         let log = log.map_err(|code| format!("{name}.cu: no log (NVRTC code {code})"))?;
         if compiled != 0 || !log.trim().is_empty() {
-            return Err(format!(
-                "{name}.cu: NVRTC returned {compiled}: {}",
-                log.trim()
-            ));
+            return Err(format!("{name}.cu: NVRTC returned {compiled}: {}", log.trim()));
         }
         if destroyed != 0 {
-            return Err(format!(
-                "nvrtcDestroyProgram returned {destroyed} for {name}.cu"
-            ));
+            return Err(format!("nvrtcDestroyProgram returned {destroyed} for {name}.cu"));
         }
         ptx.map_err(|code| format!("{name}.cu: no PTX (NVRTC code {code})"))
     }

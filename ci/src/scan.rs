@@ -39,11 +39,7 @@ pub fn tokens(source: &str) -> Vec<Token<'_>> {
 
 /// The tokens of `source` with comments.
 pub fn with_comments(source: &str) -> Vec<Token<'_>> {
-    let mut scanner = Scanner {
-        source,
-        at: 0,
-        line: 1,
-    };
+    let mut scanner = Scanner { source, at: 0, line: 1 };
     let mut found = Vec::new();
     while let Some(token) = scanner.next_token() {
         found.push(token);
@@ -92,11 +88,7 @@ impl<'a> Scanner<'a> {
         let rest = self.rest();
         let first = rest.chars().next()?;
         let (length, kind) = measure(rest, first);
-        let token = Token {
-            text: &rest[..length],
-            line: self.line,
-            kind,
-        };
+        let token = Token { text: &rest[..length], line: self.line, kind };
         self.advance(length);
         Some(token)
     }
@@ -236,14 +228,8 @@ mod tests {
             ("a /* b /* c */ d */ e", &["a", "e"]),
             ("f(\"x // y\")", &["f", "(", "\"x // y\"", ")"]),
             ("r#\"a \"b\"# c", &["r#\"a \"b\"#", "c"]),
-            (
-                "b\"\\\"\" 'x' '\\'' 'a",
-                &["b\"\\\"\"", "'x'", "'\\''", "'a"],
-            ),
-            (
-                "a::b 1.5 0..2",
-                &["a", "::", "b", "1.5", "0", ".", ".", "2"],
-            ),
+            ("b\"\\\"\" 'x' '\\'' 'a", &["b\"\\\"\"", "'x'", "'\\''", "'a"]),
+            ("a::b 1.5 0..2", &["a", "::", "b", "1.5", "0", ".", ".", "2"]),
             ("r#type br\"q\"", &["r#type", "br\"q\""]),
             ("crate break x", &["crate", "break", "x"]),
         ];

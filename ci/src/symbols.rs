@@ -16,10 +16,8 @@ pub fn run(prefix: &str, sources: &[PathBuf], out: &Path) -> Result<usize, CiErr
     let mut symbols = BTreeSet::new();
     for path in sources {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|source| CiError::Read {
-            path: shown.clone(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| CiError::Read { path: shown.clone(), source })?;
         let extension = path.extension().unwrap_or_default();
         let found = match extension.to_str() {
             Some("h") => in_header(&text, prefix),
@@ -33,19 +31,16 @@ pub fn run(prefix: &str, sources: &[PathBuf], out: &Path) -> Result<usize, CiErr
         symbols.extend(found);
     }
     let list: String = symbols.iter().map(|symbol| format!("{symbol}\n")).collect();
-    std::fs::write(out, list).map_err(|source| CiError::Write {
-        path: out.display().to_string(),
-        source,
-    })?;
+    std::fs::write(out, list)
+        .map_err(|source| CiError::Write { path: out.display().to_string(), source })?;
     Ok(symbols.len())
 }
 
 /// Symbols that a C header declares or redirects to.
 fn in_header(text: &str, prefix: &str) -> BTreeSet<String> {
     let plain = without_comments(text).replace("\\\n", " ");
-    let (directives, code): (Vec<&str>, Vec<&str>) = plain
-        .lines()
-        .partition(|line| line.trim_start().starts_with('#'));
+    let (directives, code): (Vec<&str>, Vec<&str>) =
+        plain.lines().partition(|line| line.trim_start().starts_with('#'));
     let code = code.join("\n");
     let statements = code.split([';', '{', '}']);
     let mut declared: BTreeSet<String> = statements
@@ -209,10 +204,7 @@ mod tests {
             r#"library.get(b"nvmlInit\0"); load::<_F>("nvmlTop_v2"); ("nvmlField", 1);"#,
             r#"f("nvml top"); // f("nvmlA")"#
         );
-        assert_eq!(
-            names(&in_bindings(rust, "nvml")),
-            ["nvmlInit", "nvmlTop_v2"]
-        );
+        assert_eq!(names(&in_bindings(rust, "nvml")), ["nvmlInit", "nvmlTop_v2"]);
         let cython = "cdef nvmlReturn_t nvmlTop(int a) nogil\n# cdef int nvmlGone(int a)";
         assert_eq!(names(&in_cython(cython, "nvml")), ["nvmlTop"]);
         let python = "fn = _find(\"nvmlShutdown\")";
@@ -232,16 +224,7 @@ mod tests {
     fn the_checked_in_lists_are_sorted_and_have_every_form() {
         let folder = crate::tree::repository_root().join("harness/virtual-gpu/abi/src/stubs");
         let landmarks: [(&str, &str, &[&str]); 2] = [
-            (
-                "cuda.txt",
-                "cu",
-                &[
-                    "cuInit",
-                    "cuMemAlloc",
-                    "cuMemAlloc_v2",
-                    "cuMemcpyHtoD_v2_ptds",
-                ],
-            ),
+            ("cuda.txt", "cu", &["cuInit", "cuMemAlloc", "cuMemAlloc_v2", "cuMemcpyHtoD_v2_ptds"]),
             ("nvml.txt", "nvml", &["nvmlInit", "nvmlInit_v2"]),
         ];
         for (file, prefix, expected) in landmarks {

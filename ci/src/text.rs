@@ -51,10 +51,7 @@ fn add_rust(source: &str, found: &mut Vec<Word>) {
 
 fn end_sentence(found: &mut Vec<Word>) {
     if found.last().is_some_and(|last| !last.text.is_empty()) {
-        found.push(Word {
-            text: String::new(),
-            line: 0,
-        });
+        found.push(Word { text: String::new(), line: 0 });
     }
 }
 
@@ -65,14 +62,10 @@ fn add(text: &str, first_line: usize, found: &mut Vec<Word>) {
             if ends_sentence(&rest[..start]) {
                 end_sentence(found);
             }
-            let length = rest[start..]
-                .find(|c: char| !c.is_alphanumeric())
-                .unwrap_or(rest.len() - start);
+            let length =
+                rest[start..].find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len() - start);
             for part in camel_parts(&rest[start..start + length]) {
-                found.push(Word {
-                    text: part.to_lowercase(),
-                    line: first_line + index,
-                });
+                found.push(Word { text: part.to_lowercase(), line: first_line + index });
             }
             rest = &rest[start + length..];
         }
@@ -109,10 +102,7 @@ mod tests {
     use super::*;
 
     fn texts(path: &str, text: &str) -> Vec<String> {
-        let file = SourceFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
+        let file = SourceFile { path: path.to_owned(), text: text.to_owned() };
         words(&file).into_iter().map(|word| word.text).collect()
     }
 

@@ -36,11 +36,7 @@ pub struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line, message: message.into() }
     }
 }
 
@@ -67,16 +63,8 @@ pub const RULES: &[Rule] = &[
         demand: "every Rust file starts with a //! comment that describes it",
         check: text::module_doc,
     },
-    Rule {
-        name: "columns",
-        demand: "source lines have at most 100 columns",
-        check: text::columns,
-    },
-    Rule {
-        name: "marks",
-        demand: "no marks of unfinished work",
-        check: text::marks,
-    },
+    Rule { name: "columns", demand: "source lines have at most 100 columns", check: text::columns },
+    Rule { name: "marks", demand: "no marks of unfinished work", check: text::marks },
     Rule {
         name: "machine-path",
         demand: "no absolute path of a particular machine",
@@ -147,11 +135,7 @@ pub const RULES: &[Rule] = &[
         demand: "only the virtual GPU and the listing of doctor read planted defects",
         check: planted::unread,
     },
-    Rule {
-        name: "pure",
-        demand: "plan, gate and score do no I/O",
-        check: rooms::pure,
-    },
+    Rule { name: "pure", demand: "plan, gate and score do no I/O", check: rooms::pure },
     Rule {
         name: "processes",
         demand: "one file starts the processes of the product, with a built environment",

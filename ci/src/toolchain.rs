@@ -20,10 +20,7 @@ pub fn fmt(root: &Path) -> Result<(), CiError> {
     command.current_dir(root);
     command.args(["--check", "--files-with-diff", "--edition", edition]);
     let done = command.args(present).output();
-    let done = done.map_err(|source| CiError::Start {
-        program: "rustfmt".to_owned(),
-        source,
-    })?;
+    let done = done.map_err(|source| CiError::Start { program: "rustfmt".to_owned(), source })?;
     if done.status.success() {
         return Ok(());
     }
@@ -37,9 +34,8 @@ pub fn fmt(root: &Path) -> Result<(), CiError> {
 fn distinct_lines(root: &Path, streams: &[Vec<u8>]) -> String {
     let text = streams.iter().map(|bytes| String::from_utf8_lossy(bytes));
     let shorten = |line: &str| line.replace(&format!("{}/", root.display()), "");
-    let lines: BTreeSet<String> = text
-        .flat_map(|text| text.lines().map(shorten).collect::<Vec<_>>())
-        .collect();
+    let lines: BTreeSet<String> =
+        text.flat_map(|text| text.lines().map(shorten).collect::<Vec<_>>()).collect();
     lines.iter().map(|line| format!("\n  {line}")).collect()
 }
 
@@ -89,28 +85,21 @@ fn major_minor(version: &str) -> Option<(u32, u32)> {
 fn read_workspace(root: &Path) -> Result<toml::Table, CiError> {
     let path = root.join("Cargo.toml");
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| CiError::Read {
-        path: shown.clone(),
-        source,
-    })?;
-    text.parse()
-        .map_err(|error: toml::de::Error| CiError::Manifest {
-            path: shown,
-            message: error.message().to_owned(),
-        })
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| CiError::Read { path: shown.clone(), source })?;
+    text.parse().map_err(|error: toml::de::Error| CiError::Manifest {
+        path: shown,
+        message: error.message().to_owned(),
+    })
 }
 
 fn workspace_value<'a>(manifest: &'a toml::Table, key: &str) -> Result<&'a str, CiError> {
-    let package = manifest
-        .get("workspace")
-        .and_then(|table| table.get("package"));
+    let package = manifest.get("workspace").and_then(|table| table.get("package"));
     let value = package.and_then(|table| table.get(key));
-    value
-        .and_then(toml::Value::as_str)
-        .ok_or_else(|| CiError::Manifest {
-            path: "Cargo.toml".to_owned(),
-            message: format!("workspace.package.{key} must be a string"),
-        })
+    value.and_then(toml::Value::as_str).ok_or_else(|| CiError::Manifest {
+        path: "Cargo.toml".to_owned(),
+        message: format!("workspace.package.{key} must be a string"),
+    })
 }
 
 #[cfg(test)]
@@ -127,16 +116,8 @@ mod tests {
             ("1.95", "rustc", false, false),
         ];
         for (pinned, printed, exact, at_least) in cases {
-            assert_eq!(
-                judge(pinned, printed, Pin::Exact).is_ok(),
-                exact,
-                "{printed}"
-            );
-            assert_eq!(
-                judge(pinned, printed, Pin::AtLeast).is_ok(),
-                at_least,
-                "{printed}"
-            );
+            assert_eq!(judge(pinned, printed, Pin::Exact).is_ok(), exact, "{printed}");
+            assert_eq!(judge(pinned, printed, Pin::AtLeast).is_ok(), at_least, "{printed}");
         }
     }
 
@@ -156,12 +137,7 @@ mod tests {
     #[test]
     fn the_manifest_must_have_the_key() {
         let manifest: toml::Table = "[workspace.package]\nedition = 2024".parse().unwrap();
-        let error = workspace_value(&manifest, "edition")
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "Cargo.toml: workspace.package.edition must be a string"
-        );
+        let error = workspace_value(&manifest, "edition").unwrap_err().to_string();
+        assert_eq!(error, "Cargo.toml: workspace.package.edition must be a string");
     }
 }

@@ -35,14 +35,8 @@ const END: Duration = Duration::from_secs(20);
 /// Campaigns at the same time.
 const JOBS: u64 = 2;
 
-const MECHANISMS: [&str; 6] = [
-    "mps",
-    "time-slicing",
-    "mig",
-    "mig-mps",
-    "mps-memory",
-    "exclusive-process",
-];
+const MECHANISMS: [&str; 6] =
+    ["mps", "time-slicing", "mig", "mig-mps", "mps-memory", "exclusive-process"];
 
 /// Who gets a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,17 +128,11 @@ pub fn run(binary: &Path, minutes: u64, seed: u64) -> Result<String, CiError> {
 }
 
 fn lock(counts: &Mutex<Counts>) -> std::sync::MutexGuard<'_, Counts> {
-    counts
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn report(counts: &Counts, seed: u64) -> Result<String, CiError> {
-    let Counts {
-        cases,
-        journals,
-        failures,
-    } = counts;
+    let Counts { cases, journals, failures } = counts;
     let mut text = format!(
         "{cases} cases from seed {seed}, {journals} of them without a guard process, {} failures",
         failures.len()

@@ -59,9 +59,7 @@ impl Tree {
             path: (*path).to_owned(),
             text: (*text).to_owned(),
         };
-        Self {
-            files: files.iter().map(make).collect(),
-        }
+        Self { files: files.iter().map(make).collect() }
     }
 
     /// Every file, in path order.
@@ -93,10 +91,8 @@ pub fn tracked(root: &Path, pathspec: &str) -> Result<Vec<String>, CiError> {
 /// Standard output of a command that must succeed.
 pub fn output(command: &mut Command) -> Result<String, CiError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let done = command.output().map_err(|source| CiError::Start {
-        program: program.clone(),
-        source,
-    })?;
+    let done =
+        command.output().map_err(|source| CiError::Start { program: program.clone(), source })?;
     if !done.status.success() {
         let stderr = String::from_utf8_lossy(&done.stderr);
         return Err(CiError::Command {
@@ -131,10 +127,7 @@ mod tests {
         let mut command = Command::new("git");
         command.arg("no-such-command");
         let error = output(&mut command).unwrap_err().to_string();
-        assert!(
-            error.contains("git") && error.contains("exit status"),
-            "{error}"
-        );
+        assert!(error.contains("git") && error.contains("exit status"), "{error}");
     }
 
     #[test]

@@ -260,23 +260,12 @@ fn profile_line(
     accepted: &str,
 ) -> String {
     let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
-    let key = if key.is_empty() {
-        String::new()
-    } else {
-        format!("key `{}`: ", excerpt(key))
-    };
-    let accepted = if accepted.is_empty() {
-        String::new()
-    } else {
-        format!(" (accepted: {accepted})")
-    };
+    let key = if key.is_empty() { String::new() } else { format!("key `{}`: ", excerpt(key)) };
+    let accepted =
+        if accepted.is_empty() { String::new() } else { format!(" (accepted: {accepted})") };
     format!("profile {place}: {key}{problem}{accepted}")
 }
 
 fn none_if_empty(names: &[String]) -> String {
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

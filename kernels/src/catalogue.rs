@@ -40,11 +40,7 @@ impl KernelInfo {
         self.source
             .lines()
             .take_while(|line| line.starts_with("//"))
-            .filter_map(|line| {
-                line.strip_prefix("// ")?
-                    .strip_prefix(key)?
-                    .strip_prefix(": ")
-            })
+            .filter_map(|line| line.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(": "))
             .next()
             .unwrap_or("")
     }
@@ -145,33 +141,19 @@ mod tests {
     #[test]
     fn every_header_has_a_summary_a_unit_and_a_counter() {
         for info in CATALOGUE {
-            for (key, text) in [
-                ("name", info.summary()),
-                ("Unit", info.unit()),
-                ("Counter", info.counter()),
-            ] {
-                assert!(
-                    text.len() > 8,
-                    "{}.cu: header line `{key}` is missing",
-                    info.name
-                );
+            for (key, text) in
+                [("name", info.summary()), ("Unit", info.unit()), ("Counter", info.counter())]
+            {
+                assert!(text.len() > 8, "{}.cu: header line `{key}` is missing", info.name);
             }
-            assert!(
-                info.source.lines().all(|line| line.len() <= 100),
-                "{}.cu",
-                info.name
-            );
+            assert!(info.source.lines().all(|line| line.len() <= 100), "{}.cu", info.name);
         }
     }
 
     #[test]
     fn every_ptx_targets_sm_70_and_has_one_entry() {
         for info in CATALOGUE {
-            assert!(
-                info.ptx.contains("\n.version 7.8\n.target sm_70\n"),
-                "{}",
-                info.name
-            );
+            assert!(info.ptx.contains("\n.version 7.8\n.target sm_70\n"), "{}", info.name);
             assert!(param_bytes(info.ptx, info.name).is_some(), "{}", info.name);
             assert_eq!(info.ptx.matches(".entry").count(), 1, "{}", info.name);
             assert!(!info.ptx.contains('\0'), "{}", info.name);
@@ -184,28 +166,17 @@ mod tests {
         for (folder, extension) in [("cuda", "cu"), ("ptx", "ptx")] {
             let files: BTreeSet<_> = std::fs::read_dir(root.join(folder))
                 .expect("the folder is part of the package")
-                .map(|entry| {
-                    entry
-                        .expect("readable")
-                        .file_name()
-                        .into_string()
-                        .expect("ASCII")
-                })
+                .map(|entry| entry.expect("readable").file_name().into_string().expect("ASCII"))
                 .collect();
-            let expected: BTreeSet<_> = CATALOGUE
-                .iter()
-                .map(|info| format!("{}.{extension}", info.name))
-                .collect();
+            let expected: BTreeSet<_> =
+                CATALOGUE.iter().map(|info| format!("{}.{extension}", info.name)).collect();
             assert_eq!(files, expected);
         }
     }
 
     #[test]
     fn a_missing_header_line_reads_as_empty() {
-        let info = KernelInfo {
-            source: "// odd: text\n\n// Unit: too late\n",
-            ..CATALOGUE[0]
-        };
+        let info = KernelInfo { source: "// odd: text\n\n// Unit: too late\n", ..CATALOGUE[0] };
         assert_eq!(info.unit(), "");
         assert_eq!(info.summary(), "");
     }

@@ -20,10 +20,7 @@ impl KernelSet {
     /// A set with nothing loaded yet.
     pub fn new(context: &Context) -> Self {
         let loaded = CATALOGUE.iter().map(|_| OnceLock::new()).collect();
-        Self {
-            context: context.clone(),
-            loaded,
-        }
+        Self { context: context.clone(), loaded }
     }
 
     /// The context.
@@ -33,9 +30,7 @@ impl KernelSet {
 
     /// Loads these kernels now.
     pub fn prepare(&self, kernels: &[Kernel]) -> Result<(), DriverError> {
-        kernels
-            .iter()
-            .try_for_each(|kernel| self.function(*kernel).map(|_| ()))
+        kernels.iter().try_for_each(|kernel| self.function(*kernel).map(|_| ()))
     }
 
     /// The function of a kernel; loads it if necessary.
@@ -67,8 +62,6 @@ pub trait Launcher {
 
     /// Queues the launch.
     fn launch(&self, kernels: &KernelSet, stream: &Stream) -> Result<(), DriverError> {
-        kernels
-            .function(self.kernel())?
-            .launch(self.grid(), stream, &self.args())
+        kernels.function(self.kernel())?.launch(self.grid(), stream, &self.args())
     }
 }

@@ -26,18 +26,11 @@ fn params_of(text: &str) -> Option<Vec<u8>> {
         return Some(Vec::new());
     };
     let (list, _) = list.split_once(')')?;
-    list.split(',')
-        .map(str::trim)
-        .filter(|param| !param.is_empty())
-        .map(param_size)
-        .collect()
+    list.split(',').map(str::trim).filter(|param| !param.is_empty()).map(param_size).collect()
 }
 
 fn param_size(param: &str) -> Option<u8> {
-    let kind = param
-        .split_whitespace()
-        .filter_map(scalar_bytes)
-        .next_back()?;
+    let kind = param.split_whitespace().filter_map(scalar_bytes).next_back()?;
     let count = match param.split_once('[') {
         Some((_, length)) => length.trim_end_matches(']').trim().parse::<u8>().ok()?,
         None => 1,

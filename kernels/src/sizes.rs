@@ -53,9 +53,7 @@ impl DeviceProps {
     }
 
     fn blocks_on_one_sm(&self, threads: u32) -> u32 {
-        (self.threads_per_sm / threads.max(1))
-            .min(self.blocks_per_sm)
-            .max(1)
+        (self.threads_per_sm / threads.max(1)).min(self.blocks_per_sm).max(1)
     }
 }
 
@@ -106,19 +104,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_mig_slice_with_little_memory_gets_a_buffer() {
-        let slice = DeviceProps {
-            total_bytes: 64 << 20,
-            ..devices()[1]
-        };
+        let slice = DeviceProps { total_bytes: 64 << 20, ..devices()[1] };
         assert_eq!(slice.dram_buffer_bytes(), 4 << 20);
-        assert_eq!(
-            DeviceProps {
-                l2_bytes: 0,
-                ..slice
-            }
-            .dram_buffer_bytes(),
-            PAGE_BYTES
-        );
+        assert_eq!(DeviceProps { l2_bytes: 0, ..slice }.dram_buffer_bytes(), PAGE_BYTES);
     }
 
     #[test]
@@ -134,25 +122,15 @@ pub(crate) mod tests {
     #[test]
     fn page_sweeps_and_l1_parts_stay_inside_the_device() {
         for device in devices() {
-            assert_eq!(
-                device.tlb_buffer_bytes(),
-                device.total_bytes / 8 / PAGE_BYTES * PAGE_BYTES
-            );
+            assert_eq!(device.tlb_buffer_bytes(), device.total_bytes / 8 / PAGE_BYTES * PAGE_BYTES);
             for blocks in [1, 3, 8] {
                 let part = device.l1_part_bytes(blocks);
                 assert_eq!(part % 128, 0);
                 assert!(part * blocks <= device.shared_per_sm_bytes / 2);
             }
         }
-        let nothing = DeviceProps {
-            total_bytes: 0,
-            shared_per_sm_bytes: 0,
-            ..devices()[0]
-        };
-        assert_eq!(
-            (nothing.tlb_buffer_bytes(), nothing.l1_part_bytes(0)),
-            (PAGE_BYTES, 128)
-        );
+        let nothing = DeviceProps { total_bytes: 0, shared_per_sm_bytes: 0, ..devices()[0] };
+        assert_eq!((nothing.tlb_buffer_bytes(), nothing.l1_part_bytes(0)), (PAGE_BYTES, 128));
     }
 
     #[test]

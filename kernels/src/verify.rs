@@ -35,11 +35,7 @@ pub(crate) struct Check<'a> {
 
 impl<'a> Check<'a> {
     pub(crate) fn new(name: &'static str, kernels: &'a KernelSet) -> Result<Self, VerifyError> {
-        Ok(Self {
-            name,
-            kernels,
-            stream: Stream::new(kernels.context())?,
-        })
+        Ok(Self { name, kernels, stream: Stream::new(kernels.context())? })
     }
 
     /// A zeroed buffer.
@@ -70,21 +66,11 @@ impl<'a> Check<'a> {
         at_least_ns: u64,
     ) -> Result<(), VerifyError> {
         const AT_MOST_NS: u64 = 10_000_000_000;
-        self.holds(
-            start_ns != 0,
-            &format!("start of {what}"),
-            &start_ns,
-            &"a time",
-        )?;
+        self.holds(start_ns != 0, &format!("start of {what}"), &start_ns, &"a time")?;
         let lasted_ns = end_ns.wrapping_sub(start_ns);
         let good = (at_least_ns..=AT_MOST_NS).contains(&lasted_ns);
         let expected = format!("{at_least_ns} to {AT_MOST_NS}");
-        self.holds(
-            good,
-            &format!("nanoseconds of {what}"),
-            &lasted_ns,
-            &expected,
-        )
+        self.holds(good, &format!("nanoseconds of {what}"), &lasted_ns, &expected)
     }
 
     /// Checks that a load counts the threads with a given sum as the host does, for the sums of the
@@ -98,11 +84,7 @@ impl<'a> Check<'a> {
         for thread in [0, sums.len() / 2 + 1, sums.len() - 1] {
             let same = sums.iter().filter(|sum| **sum == sums[thread]).count();
             let found = self.count_hits(hits, with_trigger(sums[thread]).as_ref())?;
-            self.same(
-                &format!("hits of the sum of thread {thread}"),
-                found as usize,
-                same,
-            )?;
+            self.same(&format!("hits of the sum of thread {thread}"), found as usize, same)?;
         }
         Ok(())
     }

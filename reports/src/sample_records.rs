@@ -38,10 +38,7 @@ pub(crate) fn real() -> RunRecord {
         incomplete_reason: None,
         device: device(DeviceKind::Real, "NVIDIA H100 80GB HBM3"),
         provenance: provenance(Some("2026-03-01T02:09:51Z")),
-        profile: ProfileRef {
-            name: "default".to_owned(),
-            hash: "5eed".repeat(16),
-        },
+        profile: ProfileRef { name: "default".to_owned(), hash: "5eed".repeat(16) },
         calibration: calibration(),
         seed: 42,
         plan: plan(true, 8),
@@ -109,12 +106,7 @@ fn mechanisms(slicing: &str) -> Vec<MechanismRow> {
         MechanismRow {
             remedy: Some("install HAMi 2.5 or later".to_owned()),
             proof: Vec::new(),
-            ..mechanism(
-                "hami",
-                "hami[cores=50]",
-                Outcome::waived("no libvgpu.so found"),
-                false,
-            )
+            ..mechanism("hami", "hami[cores=50]", Outcome::waived("no libvgpu.so found"), false)
         },
     ]
 }
@@ -176,16 +168,14 @@ fn cells() -> Vec<CellResult> {
         Outcome::failed("victim of cell b07-c031 was killed from outside"),
     ];
     let cells = plan(true, 8).cells.into_iter().zip(outcomes);
-    cells
-        .map(|(cell, outcome)| cell_result(&cell, outcome))
-        .collect()
+    cells.map(|(cell, outcome)| cell_result(&cell, outcome)).collect()
 }
 
 fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
-    let results = cell.tenants.iter().map(|tenant| TenantResult {
-        rows: 3_010,
-        ..TenantResult::ready(tenant, None)
-    });
+    let results = cell
+        .tenants
+        .iter()
+        .map(|tenant| TenantResult { rows: 3_010, ..TenantResult::ready(tenant, None) });
     CellResult {
         cell: cell.clone(),
         rates: BTreeMap::from([("closed_rate_per_s".to_owned(), 497.3)]),

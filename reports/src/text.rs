@@ -2,9 +2,7 @@
 
 /// Replaces control characters, so that text of a record cannot control a terminal.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// `a`, `a and b`, `a, b and c`; with `or` as the last word likewise.

@@ -59,9 +59,8 @@ impl Timeline {
             }
             if least < most {
                 let at_s = |bin: u64| (bin as f64 + 0.5) * step_ns as f64 / 1e9;
-                let points = bins
-                    .into_iter()
-                    .map(|(bin, (sum, n))| (at_s(bin), sum / f64::from(n)));
+                let points =
+                    bins.into_iter().map(|(bin, (sum, n))| (at_s(bin), sum / f64::from(n)));
                 let points = points.collect();
                 timeline.series.push(Series { name, points });
             } else if least.is_finite() {
@@ -69,9 +68,7 @@ impl Timeline {
             }
         }
         let throttle = || rows.iter().filter(|row| row.metric == THROTTLE);
-        let lowered = throttle()
-            .filter(|row| row.value as u64 & !IDLE != 0)
-            .count();
+        let lowered = throttle().filter(|row| row.value as u64 & !IDLE != 0).count();
         timeline.throttled = (lowered as u64, throttle().count() as u64);
         Some(timeline)
     }
@@ -97,23 +94,12 @@ mod tests {
         for index in 0..2_000 {
             rows.push(row("power", index, 200_000.0 + index as f64));
             rows.push(row("sm_clock", index, 1_980.0));
-            rows.push(row(
-                "throttle_reasons",
-                index,
-                if index < 7 { 4.0 } else { 1.0 },
-            ));
+            rows.push(row("throttle_reasons", index, if index < 7 { 4.0 } else { 1.0 }));
         }
         let timeline = Timeline::of(&rows).unwrap();
-        let [power] = &timeline.series[..] else {
-            panic!("{:?}", timeline.series)
-        };
+        let [power] = &timeline.series[..] else { panic!("{:?}", timeline.series) };
         assert!(power.points.len() <= POINTS_MAX as usize + 1);
-        assert!(
-            power
-                .points
-                .iter()
-                .all(|(_, watts)| (200.0..=202.0).contains(watts))
-        );
+        assert!(power.points.iter().all(|(_, watts)| (200.0..=202.0).contains(watts)));
         assert_eq!(timeline.constant, ["SM clock, MHz: 1980"]);
         assert_eq!(timeline.throttled, (7, 2_000));
         assert_eq!(Timeline::of(&[]), None);

@@ -163,9 +163,7 @@ fn time_namespace() -> u64 {
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("of an unknown kind")
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("of an unknown kind")
 }
 
 fn one_line(error: &dyn std::fmt::Display) -> String {

@@ -147,9 +147,7 @@ impl Clock {
     /// When the library keeps virtual time but lacks one of its functions.
     pub fn find() -> Result<Self, ClockError> {
         Ok(match VirtualTime::find()? {
-            Some(time) => Self {
-                kind: Kind::Virtual(Arc::new(time)),
-            },
+            Some(time) => Self { kind: Kind::Virtual(Arc::new(time)) },
             None => Self::wall(),
         })
     }
@@ -157,9 +155,7 @@ impl Clock {
     /// The wall clock, whatever libcuda is installed.
     #[must_use]
     pub fn wall() -> Self {
-        Self {
-            kind: Kind::Wall(Arc::new(WallClock::new())),
-        }
+        Self { kind: Kind::Wall(Arc::new(WallClock::new())) }
     }
 
     /// Whether this is the model's time.

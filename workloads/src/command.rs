@@ -28,26 +28,16 @@ pub const SIGN_PASSWORD: &str = "GPUBENCH_SIGN_PASSWORD";
 
 /// The list. The last but one names the virtual GPU of this environment to its libraries and
 /// commands.
-const LISTED: [&str; 7] = [
-    "PATH",
-    "HOME",
-    "LANG",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "GPUBENCH_VIRTUAL_GPU",
-    RUN,
-];
+const LISTED: [&str; 7] =
+    ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "GPUBENCH_VIRTUAL_GPU", RUN];
 /// Beginnings of further listed names.
 const LISTED_PREFIXES: [&[u8]; 2] = [b"LC_", b"XDG_"];
 
 /// Beginnings of the names of variables that can change a measurement.
 const NOTABLE_PREFIXES: [&[u8]; 3] = [b"CUDA_", b"NVIDIA_", b"LD_"];
 /// Variables of HAMi without such a beginning (Project-HAMi/HAMi-core at 8f3a89c).
-const NOTABLE: [&str; 3] = [
-    "GPU_CORE_UTILIZATION_POLICY",
-    "LIBCUDA_LOG_LEVEL",
-    "ACTIVE_OOM_KILLER",
-];
+const NOTABLE: [&str; 3] =
+    ["GPU_CORE_UTILIZATION_POLICY", "LIBCUDA_LOG_LEVEL", "ACTIVE_OOM_KILLER"];
 
 /// A command with its environment.
 #[must_use]
@@ -71,9 +61,7 @@ pub fn dropped() -> Vec<String> {
 
 fn notable(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let dropped = names.filter(|name| is_notable(name) && !is_listed(name));
-    let mut names: Vec<String> = dropped
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
+    let mut names: Vec<String> = dropped.map(|name| name.to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -119,10 +107,8 @@ mod tests {
         let names = |inherits| {
             let output = command("env", inherits).env("OWN", "1").output();
             let text = String::from_utf8(output.expect("env runs").stdout).expect("text");
-            let names: Vec<String> = text
-                .lines()
-                .filter_map(|line| Some(line.split_once('=')?.0.to_owned()))
-                .collect();
+            let names: Vec<String> =
+                text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())).collect();
             names
         };
         let is_cargos = |name: &String| name.starts_with("CARGO_");

@@ -21,20 +21,11 @@ impl EventPool {
     /// # Errors
     /// When the driver refuses.
     pub fn new(context: &Context, spin: bool, pairs: usize) -> Result<Self, DriverError> {
-        let kind = if spin {
-            EventKind::Timing
-        } else {
-            EventKind::TimingBlocking
-        };
+        let kind = if spin { EventKind::Timing } else { EventKind::TimingBlocking };
         let event = || Event::new(context, kind);
-        let pairs = (0..pairs.max(1))
-            .map(|_| Ok((event()?, event()?)))
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            context: context.clone(),
-            spin,
-            pairs,
-        })
+        let pairs =
+            (0..pairs.max(1)).map(|_| Ok((event()?, event()?))).collect::<Result<_, _>>()?;
+        Ok(Self { context: context.clone(), spin, pairs })
     }
 
     /// Number of pairs.
@@ -87,9 +78,7 @@ pub struct Requests<'a> {
 
 impl std::fmt::Debug for Requests<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Requests")
-            .field("pairs", &self.pool.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Requests").field("pairs", &self.pool.len()).finish_non_exhaustive()
     }
 }
 
@@ -112,11 +101,7 @@ impl Submit for Requests<'_> {
 
 impl From<DriverError> for DeviceError {
     fn from(error: DriverError) -> Self {
-        Self {
-            code: error.code(),
-            sticky: error.is_sticky(),
-            what: error.to_string(),
-        }
+        Self { code: error.code(), sticky: error.is_sticky(), what: error.to_string() }
     }
 }
 
@@ -127,11 +112,7 @@ pub struct NoDevice;
 impl NoDevice {
     fn refusal() -> DeviceError {
         let what = "an idle tenant received a request".to_owned();
-        DeviceError {
-            what,
-            code: None,
-            sticky: true,
-        }
+        DeviceError { what, code: None, sticky: true }
     }
 }
 

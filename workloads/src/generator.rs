@@ -46,10 +46,7 @@ pub const ERRORS_IN_A_ROW_MAX: u32 = 16;
 /// Converts bursts to the type of schedules.
 #[must_use]
 pub const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
-    gpubench_stats::Bursts {
-        requests: bursts.requests,
-        peak: bursts.peak,
-    }
+    gpubench_stats::Bursts { requests: bursts.requests, peak: bursts.peak }
 }
 
 /// A driver error.
@@ -207,25 +204,16 @@ pub fn run_cell(
 /// Checks that the load fits the prepared events.
 fn check(run: &CellRun, slots: usize) -> Result<(), CellRunError> {
     match run.load {
-        LoadSpec::Victim {
-            outstanding_max, ..
-        } => {
+        LoadSpec::Victim { outstanding_max, .. } => {
             if outstanding_max == 0 || outstanding_max as usize > slots {
                 return Err(CellRunError::Load(
                     "outstanding_max is 0 or more than the event pairs",
                 ));
             }
         }
-        LoadSpec::Aggressor {
-            depth,
-            dose,
-            period_ns,
-            ..
-        } => {
+        LoadSpec::Aggressor { depth, dose, period_ns, .. } => {
             if depth == 0 || depth as usize > slots {
-                return Err(CellRunError::Load(
-                    "depth is 0 or more than the event pairs",
-                ));
+                return Err(CellRunError::Load("depth is 0 or more than the event pairs"));
             }
             if !(0.0..=1.0).contains(&dose) {
                 return Err(CellRunError::Load("dose is not between 0 and 1"));
@@ -278,12 +266,7 @@ fn issue(
             time.unpark(run.reaper)?;
             issued.stuck = open::drain(&mut issuer, open_end_ns)?;
         }
-        LoadSpec::Aggressor {
-            end_ns,
-            dose,
-            period_ns,
-            depth,
-        } => {
+        LoadSpec::Aggressor { end_ns, dose, period_ns, depth } => {
             aggressor::run(&mut issuer, end_ns, dose, period_ns, depth as usize)?;
         }
         LoadSpec::Idle { end_ns } => time.sleep_until(run.t0_ns.saturating_add(end_ns))?,

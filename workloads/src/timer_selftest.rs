@@ -112,9 +112,7 @@ fn on_thread<T: Send + 'static>(
         .name("timer-selftest".to_owned())
         .spawn(move || measure(&arrivals_ns, class, before))
         .map_err(|error| SelfTestError::Thread(error.to_string()))?;
-    measuring
-        .join()
-        .map_err(|_| SelfTestError::Thread("panicked".to_owned()))?
+    measuring.join().map_err(|_| SelfTestError::Thread("panicked".to_owned()))?
 }
 
 fn measure<T>(
@@ -168,10 +166,7 @@ fn measure<T>(
 /// The smallest figure that at least this many thousandths of all figures do not exceed.
 fn nearest_rank(sorted: &[u64], thousandths: usize) -> u64 {
     let rank = (sorted.len() * thousandths).div_ceil(1_000);
-    rank.checked_sub(1)
-        .and_then(|at| sorted.get(at))
-        .copied()
-        .unwrap_or(0)
+    rank.checked_sub(1).and_then(|at| sorted.get(at)).copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -201,11 +196,7 @@ mod tests {
         let arrivals_ns = poisson_schedule_ns(RATE_PER_S, 60_000_000, 3).unwrap_or_default();
         assert_eq!(found.wakes, arrivals_ns.len() as u64);
         // A wake-up without a wait is never late.
-        assert!(
-            arrivals_ns
-                .last()
-                .is_some_and(|last_ns| elapsed_ns >= *last_ns)
-        );
+        assert!(arrivals_ns.last().is_some_and(|last_ns| elapsed_ns >= *last_ns));
         assert!(found.p50_ns <= found.p99_ns && found.p99_ns <= found.p999_ns);
         assert!(found.p999_ns <= found.max_ns && found.guard_ns >= 100_000);
         Ok(())
@@ -223,9 +214,6 @@ mod tests {
     #[test]
     fn a_duration_without_a_wake_up_is_refused() {
         let refused = punctuality(Duration::ZERO, Class::Other, 3);
-        assert!(
-            matches!(refused, Err(SelfTestError::Schedule(..))),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(SelfTestError::Schedule(..))), "{refused:?}");
     }
 }

@@ -39,10 +39,6 @@ fn a_reaper_leaves_the_core_of_its_issuer() -> Result<(), Box<dyn std::error::Er
     assert_eq!(outcome.failure, None);
     let reaper_cores = reaper_cores.lock().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(*reaper_cores, others.list());
-    assert_eq!(
-        Cores::of_this_thread()?.list(),
-        [own],
-        "the issuer stays on its core"
-    );
+    assert_eq!(Cores::of_this_thread()?.list(), [own], "the issuer stays on its core");
     Ok(())
 }

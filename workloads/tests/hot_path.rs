@@ -161,10 +161,7 @@ fn issuing_allocates_nothing_between_the_first_request_and_the_last() -> Checked
     let rows = read_log(&path)?.rows;
     let open = rows.iter().filter(|row| row.phase == Phase::Open).count();
     // On a busy machine arrivals may accumulate until the limit of outstanding requests is reached.
-    assert!(
-        open == 100 || outcome.overloaded,
-        "{open} of 100 in the open loop"
-    );
+    assert!(open == 100 || outcome.overloaded, "{open} of 100 in the open loop");
     assert_eq!(Some(latest), first);
     Ok(())
 }

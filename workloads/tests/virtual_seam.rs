@@ -45,18 +45,12 @@ fn library(folder: &Path, name: &str, defines: &[&str]) -> Checked {
 /// Runs this test again as `case`, with the folder first in the loader's search path.
 fn try_case(case: &str, folder: &Path) -> Checked {
     let child = Command::new(std::env::current_exe()?)
-        .args([
-            "--exact",
-            "virtual_time_is_found_wherever_the_loader_finds_it",
-        ])
+        .args(["--exact", "virtual_time_is_found_wherever_the_loader_finds_it"])
         .env(CASE, case)
         .env("LD_LIBRARY_PATH", folder)
         .output()?;
     let output = String::from_utf8_lossy(&child.stdout);
-    assert!(
-        child.status.success() && output.contains("1 passed"),
-        "{case}: {output}"
-    );
+    assert!(child.status.success() && output.contains("1 passed"), "{case}: {output}");
     Ok(())
 }
 
@@ -71,10 +65,7 @@ fn virtual_time_is_found_wherever_the_loader_finds_it() -> Checked {
         Ok("broken") => {
             let refused = Clock::find().map(|clock| clock.name());
             let symbol = "gpubench_vt_park";
-            assert_eq!(
-                refused,
-                Err(ClockError::MissingSymbol { version: 3, symbol })
-            );
+            assert_eq!(refused, Err(ClockError::MissingSymbol { version: 3, symbol }));
             Ok(())
         }
         _ => {
@@ -109,10 +100,7 @@ fn virtual_case() -> Checked {
     assert_eq!(clock.now_ns(), 8_050);
     clock.leave(5)?;
     assert_eq!(clock.now_ns(), 8_057);
-    assert!(
-        !clock.begin_schedule(10.0),
-        "virtual time has no real-time class"
-    );
+    assert!(!clock.begin_schedule(10.0), "virtual time has no real-time class");
     let call = "gpubench_vt_join";
     assert_eq!(clock.join(99), Err(ClockError::Refused { call, code: -1 }));
     Ok(())

@@ -41,9 +41,7 @@ pub fn write(root: &Path, copy: &Path, changed: &Changed) -> Result<(), CiError>
     // the product would be compiled again after this check.
     replace(&mut wanted, copy.join("harness/Cargo.toml"), OBJECTS, "")?;
     wanted.insert(copy.join("harness/build.rs"), NO_OBJECTS.into());
-    let changed = changed
-        .iter()
-        .map(|(path, text)| (copy.join(path), text.clone().into_bytes()));
+    let changed = changed.iter().map(|(path, text)| (copy.join(path), text.clone().into_bytes()));
     wanted.extend(changed);
     remove_others(copy, &wanted).map_err(|source| write_error(copy, source))?;
     for (path, bytes) in &wanted {
@@ -91,8 +89,5 @@ fn remove_others(folder: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> std::io:
 }
 
 fn write_error(path: &Path, source: std::io::Error) -> CiError {
-    CiError::Write {
-        path: path.display().to_string(),
-        source,
-    }
+    CiError::Write { path: path.display().to_string(), source }
 }

@@ -27,10 +27,7 @@ impl Names {
 
     /// The same with constants in the place of types.
     pub fn with_types_as_constants(&self) -> Self {
-        Self {
-            camel: self.upper.clone(),
-            ..self.clone()
-        }
+        Self { camel: self.upper.clone(), ..self.clone() }
     }
 
     /// `text` with each whole word that is this name replaced by the other name in that form. A
@@ -80,10 +77,7 @@ mod tests {
             ("mod dram_copy;", "mod a_b;"),
             ("&dram_copy::DramCopy", "&a_b::AB"),
             ("\"dram-copy\"", "\"a-b\""),
-            (
-                "DRAM_COPY_MIB dram_copy_2 dram-copy-2",
-                "DRAM_COPY_MIB dram_copy_2 dram-copy-2",
-            ),
+            ("DRAM_COPY_MIB dram_copy_2 dram-copy-2", "DRAM_COPY_MIB dram_copy_2 dram-copy-2"),
             ("DRAM_COPY", "A_B"),
         ] {
             assert_eq!(from.replace(text, &to), expected);
@@ -94,9 +88,6 @@ mod tests {
     fn quotes_identify_a_name_of_one_word() {
         let (from, to) = (Names::of("x"), Names::of("a_b"));
         let text = "mod x; x::X \"x\" x() max";
-        assert_eq!(
-            from.replace(text, &to),
-            "mod a_b; a_b::AB \"a-b\" a_b() max"
-        );
+        assert_eq!(from.replace(text, &to), "mod a_b; a_b::AB \"a-b\" a_b() max");
     }
 }

@@ -18,9 +18,7 @@ const HEADING: &str = "## Where do I put";
 /// The rows that say which entry to copy; a row with `-` there is for people only.
 pub fn recipes(map: &str) -> Result<Vec<Recipe>, String> {
     let mut section = map.lines().skip_while(|line| !line.starts_with(HEADING));
-    section
-        .next()
-        .ok_or_else(|| format!("no heading {HEADING:?}"))?;
+    section.next().ok_or_else(|| format!("no heading {HEADING:?}"))?;
     let rows = section.take_while(|line| !line.starts_with("## "));
     let rows = rows.filter(|line| line.starts_with("| ") && !line.starts_with("| to add"));
     let found = rows.filter_map(|row| recipe(row).transpose());

@@ -4,10 +4,8 @@ use super::*;
 use crate::tree::repository_root;
 
 fn map(row: &str) -> String {
-    let rows: String = KINDS
-        .iter()
-        .map(|kind| format!("| {kind} | `old_one` | `a/x.rs` | {row} |\n"))
-        .collect();
+    let rows: String =
+        KINDS.iter().map(|kind| format!("| {kind} | `old_one` | `a/x.rs` | {row} |\n")).collect();
     format!(
         "## Where do I put...\n\n| to add | copy | new file | lines |\n|---|---|---|---|\n{rows}"
     )
@@ -31,36 +29,21 @@ fn follow_all(row: &str) -> Result<(Changed, Vec<Touched>), String> {
 fn a_row_is_followed_to_the_letter() {
     let (changed, touched) = follow_all("`a/mod.rs`: `mod x;`, `Entry { \"x\" }`").unwrap();
     let file = &changed["a/dummy_entry_mechanism.rs"];
-    assert_eq!(
-        file,
-        "//! `dummy-entry-mechanism`.\npub struct DummyEntryMechanism;\n"
-    );
+    assert_eq!(file, "//! `dummy-entry-mechanism`.\npub struct DummyEntryMechanism;\n");
     let list = &changed["a/mod.rs"];
-    assert!(
-        list.contains("mod old_one;\nmod dummy_entry_probe;\n"),
-        "{list}"
-    );
+    assert!(list.contains("mod old_one;\nmod dummy_entry_probe;\n"), "{list}");
     let entry = "    Entry {\n        name: \"dummy-entry-probe\",\n    },\n";
     assert!(list.contains(entry), "{list}");
-    assert_eq!(
-        (touched[0].new_files, touched[0].lines, touched[0].files),
-        (1, 2, 2)
-    );
+    assert_eq!((touched[0].new_files, touched[0].lines, touched[0].files), (1, 2, 2));
 }
 
 #[test]
 fn what_the_table_gets_wrong_is_said() {
     for (row, expected) in [
-        (
-            "`a/mod.rs`: `use x;`",
-            "a/mod.rs has nothing like `use old_one;`",
-        ),
+        ("`a/mod.rs`: `use x;`", "a/mod.rs has nothing like `use old_one;`"),
         ("`a/none.rs`: `mod x;`", "a/none.rs does not exist"),
         ("`mod x;`", "`mod x;` goes into no file"),
-        (
-            "`a/mod.rs`: `Other { x }`",
-            "nothing like `Other { old_one }`",
-        ),
+        ("`a/mod.rs`: `Other { x }`", "nothing like `Other { old_one }`"),
     ] {
         let error = follow_all(row).unwrap_err();
         assert!(error.contains(expected), "{error}");

@@ -41,10 +41,8 @@ pub fn statistics(tree: &Tree) -> Vec<Finding> {
         .into_iter()
         .filter(|(file, one)| one.reach == Reach::Public && !is_tagged(file, one.line));
     dead.map(|(file, one)| {
-        let message = format!(
-            "{} has no caller: delete it, or write \"{TAG}VERB\" above it",
-            one.name
-        );
+        let message =
+            format!("{} has no caller: delete it, or write \"{TAG}VERB\" above it", one.name);
         Finding::new(&file.path, one.line, message)
     })
     .collect()
@@ -99,9 +97,6 @@ mod tests {
             assert_eq!(findings(stats, user).len(), 1, "{stats}");
         }
         let pair = findings("pub fn a() { b() }\npub fn b() {}", "");
-        assert!(
-            pair[1].starts_with("s/src/lib.rs:2: b has no caller"),
-            "{pair:?}"
-        );
+        assert!(pair[1].starts_with("s/src/lib.rs:2: b has no caller"), "{pair:?}");
     }
 }

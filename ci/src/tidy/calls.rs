@@ -18,16 +18,8 @@ const BANNED: &[Banned] = &[
     Banned("todo !", UNFINISHED, nowhere),
     Banned("unimplemented !", UNFINISHED, nowhere),
     Banned("dbg !", "assert on the value in a test", nowhere),
-    Banned(
-        "# [ ignore",
-        "make the test run, or make it a separate target",
-        nowhere,
-    ),
-    Banned(
-        "process :: exit",
-        "return an error that carries its exit code",
-        exits,
-    ),
+    Banned("# [ ignore", "make the test run, or make it a separate target", nowhere),
+    Banned("process :: exit", "return an error that carries its exit code", exits),
     Banned("println !", PRINT, prints),
     Banned("print !", PRINT, prints),
     Banned("eprintln !", PRINT, prints),
@@ -130,9 +122,7 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
             found.push(Finding::new(&file.path, line, message));
         }
     }
-    found.extend(list::stale(UNSAFE_LIST, &listed, |key| {
-        users.contains(&key)
-    }));
+    found.extend(list::stale(UNSAFE_LIST, &listed, |key| users.contains(&key)));
     found
 }
 
@@ -143,9 +133,7 @@ fn expects_unsafe(scanned: &[Token<'_>]) -> bool {
 /// Line of the first `unsafe` that is more than part of a function pointer's type.
 fn first_unsafe(scanned: &[Token<'_>]) -> Option<usize> {
     let mut places = (0..scanned.len()).filter(|at| reads(scanned, *at, "unsafe"));
-    places
-        .find(|at| !is_pointer_type(&scanned[at + 1..]))
-        .map(|at| scanned[at].line)
+    places.find(|at| !is_pointer_type(&scanned[at + 1..])).map(|at| scanned[at].line)
 }
 
 /// Whether the tokens after `unsafe` go on as `fn(` or `extern "C" fn(`, without a name.
@@ -176,29 +164,17 @@ mod tests {
             let found = messages(banned, &[("x/src/a.rs", &bad)]);
             assert_eq!(found, [format!("x/src/a.rs:2: {code}: {instead}")]);
             let good = format!("// {code}\nconst A: &str = \"{code}\";");
-            assert!(
-                messages(banned, &[("x/src/a.rs", &good)]).is_empty(),
-                "{code}"
-            );
+            assert!(messages(banned, &[("x/src/a.rs", &good)]).is_empty(), "{code}");
         }
     }
 
     #[test]
     fn printing_is_for_the_command_line() {
         let text = "fn f() { println!() }";
-        for path in [
-            "harness/src/cli/list.rs",
-            "x/examples/a.rs",
-            "x/build.rs",
-            "x/src/main.rs",
-        ] {
+        for path in ["harness/src/cli/list.rs", "x/examples/a.rs", "x/build.rs", "x/src/main.rs"] {
             assert!(messages(banned, &[(path, text)]).is_empty(), "{path}");
         }
-        for path in [
-            "harness/src/run/mod.rs",
-            "reports/src/lib.rs",
-            "x/src/client/a.rs",
-        ] {
+        for path in ["harness/src/run/mod.rs", "reports/src/lib.rs", "x/src/client/a.rs"] {
             assert_eq!(messages(banned, &[(path, text)]).len(), 1, "{path}");
         }
     }
@@ -217,17 +193,11 @@ mod tests {
             let file = ("x/src/a.rs", text.as_str());
             assert_eq!(messages(clock, &[file]).len(), 1);
             assert!(messages(clock, &[file, (CLOCK_LIST, "x/src/a.rs real time")]).is_empty());
-            assert_eq!(
-                messages(clock, &[file, (CLOCK_LIST, "x/src/a.rs")]).len(),
-                1
-            );
+            assert_eq!(messages(clock, &[file, (CLOCK_LIST, "x/src/a.rs")]).len(), 1);
             assert!(messages(clock, &[("x/benches/a.rs", text.as_str())]).is_empty());
         }
         let unused = messages(clock, &[("x/src/a.rs", ""), (CLOCK_LIST, "x/src/a.rs why")]);
-        assert_eq!(
-            unused,
-            ["ci/clock.txt:1: x/src/a.rs needs no exception: remove the line"]
-        );
+        assert_eq!(unused, ["ci/clock.txt:1: x/src/a.rs needs no exception: remove the line"]);
     }
 
     #[test]
@@ -242,20 +212,9 @@ mod tests {
             "unsafe impl Send for A {}",
         ] {
             let whole = format!("{expect}{code}");
-            assert!(
-                messages(unsafe_code, &[("a.rs", &whole), listed]).is_empty(),
-                "{code}"
-            );
-            assert_eq!(
-                messages(unsafe_code, &[("a.rs", &whole)]).len(),
-                1,
-                "{code}"
-            );
-            assert_eq!(
-                messages(unsafe_code, &[("a.rs", code), listed]).len(),
-                1,
-                "{code}"
-            );
+            assert!(messages(unsafe_code, &[("a.rs", &whole), listed]).is_empty(), "{code}");
+            assert_eq!(messages(unsafe_code, &[("a.rs", &whole)]).len(), 1, "{code}");
+            assert_eq!(messages(unsafe_code, &[("a.rs", code), listed]).len(), 1, "{code}");
             assert_eq!(messages(unsafe_code, &[("a.rs", code)]).len(), 2, "{code}");
         }
     }
@@ -263,20 +222,14 @@ mod tests {
     #[test]
     fn a_package_expects_unsafe_code_once() {
         let file = ("p/src/a/b.rs", "unsafe fn f() {}");
-        let lib = (
-            "p/src/lib.rs",
-            "#![expect(unsafe_code, reason = \"C\")]\nunsafe fn g() {}",
-        );
+        let lib = ("p/src/lib.rs", "#![expect(unsafe_code, reason = \"C\")]\nunsafe fn g() {}");
         let listed = (UNSAFE_LIST, "p/src/ a C interface");
         assert!(messages(unsafe_code, &[file, lib, listed]).is_empty());
         assert_eq!(messages(unsafe_code, &[file, listed]).len(), 1);
         let silent = ("p/src/lib.rs", "");
         assert_eq!(messages(unsafe_code, &[file, silent, listed]).len(), 1);
         let elsewhere = ("q/src/a.rs", "unsafe fn f() {}");
-        assert_eq!(
-            messages(unsafe_code, &[file, lib, elsewhere, listed]).len(),
-            2
-        );
+        assert_eq!(messages(unsafe_code, &[file, lib, elsewhere, listed]).len(), 2);
     }
 
     #[test]

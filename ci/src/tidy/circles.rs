@@ -72,18 +72,12 @@ mod tests {
         ];
         let found = findings(&bad);
         assert_eq!(found.len(), 1);
-        assert!(
-            found[0].starts_with("p/src/a.rs:1: 4 files import each other"),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("p/src/a.rs:1: 4 files import each other"), "{found:?}");
         for (listed, expected) in [
             ("p/src/a.rs 4", None),
             ("p/src/a.rs 5", Some("lower 5")),
             ("p/src/a.rs 3", Some("4 files, 3 in")),
-            (
-                "p/src/a.rs 4\np/src/b.rs 9",
-                Some("p/src/b.rs needs no exception"),
-            ),
+            ("p/src/a.rs 4\np/src/b.rs 9", Some("p/src/b.rs needs no exception")),
         ] {
             let mut all = bad.to_vec();
             all.push((LIST, listed));

@@ -13,18 +13,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-kernels", &[]),
     ("gpubench-virtual-gpu-ptx", &[]),
     ("gpubench-virtual-gpu-model", &[]),
-    (
-        "gpubench-virtual-gpu-driver",
-        &["gpubench-virtual-gpu-model", "gpubench-virtual-gpu-ptx"],
-    ),
+    ("gpubench-virtual-gpu-driver", &["gpubench-virtual-gpu-model", "gpubench-virtual-gpu-ptx"]),
     (
         "gpubench-virtual-gpu-vendor-tools",
         &["gpubench-virtual-gpu-driver", "gpubench-virtual-gpu-model"],
     ),
-    (
-        "gpubench-virtual-gpu-abi",
-        &["gpubench-virtual-gpu-driver", "gpubench-virtual-gpu-ptx"],
-    ),
+    ("gpubench-virtual-gpu-abi", &["gpubench-virtual-gpu-driver", "gpubench-virtual-gpu-ptx"]),
     ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu-abi"]),
     (
         "gpubench-virtual-gpu",
@@ -36,17 +30,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // Exports the same symbols as the virtual GPU, so it must not link it.
     ("gpubench-virtual-gpu-hami", &[]),
-    (
-        "gpubench-virtual-gpu-hami-so",
-        &["gpubench-virtual-gpu-hami"],
-    ),
+    ("gpubench-virtual-gpu-hami-so", &["gpubench-virtual-gpu-hami"]),
     ("gpubench-compare", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-reports", &["gpubench-record", "gpubench-stats"]),
-    (
-        "gpubench-workloads",
-        &["gpubench-kernels", "gpubench-record", "gpubench-stats"],
-    ),
+    ("gpubench-workloads", &["gpubench-kernels", "gpubench-record", "gpubench-stats"]),
     (
         "gpubench",
         &[
@@ -106,14 +94,10 @@ pub fn dependencies(tree: &Tree) -> Vec<Finding> {
 
 /// Paths that a manifest gives to its targets.
 pub fn target_paths(manifest: &Table) -> Vec<String> {
-    let build = manifest
-        .get("package")
-        .and_then(|package| package.get("build"));
+    let build = manifest.get("package").and_then(|package| package.get("build"));
     let library = manifest.get("lib").and_then(|lib| lib.get("path"));
     let kinds = ["bin", "test", "bench", "example"];
-    let lists = kinds
-        .iter()
-        .filter_map(|kind| manifest.get(*kind)?.as_array());
+    let lists = kinds.iter().filter_map(|kind| manifest.get(*kind)?.as_array());
     let listed = lists.flatten().filter_map(|target| target.get("path"));
     let paths = build.into_iter().chain(library).chain(listed);
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -139,9 +123,7 @@ fn used_packages(manifest: &Table) -> Vec<String> {
 
 fn line_of(text: &str, needle: &str) -> usize {
     let mut lines = text.lines();
-    lines
-        .position(|line| line.contains(needle))
-        .map_or(1, |at| at + 1)
+    lines.position(|line| line.contains(needle)).map_or(1, |at| at + 1)
 }
 
 fn names(names: &[&str]) -> String {
@@ -167,52 +149,25 @@ mod tests {
     #[test]
     fn only_allowed_dependencies_pass() {
         let good = [
-            (
-                "gpubench-reports",
-                "[dependencies]\ngpubench-record.workspace = true",
-            ),
+            ("gpubench-reports", "[dependencies]\ngpubench-record.workspace = true"),
             ("gpubench-record", "[dependencies]\nserde = \"1\""),
-            (
-                "gpubench-stats",
-                "[dev-dependencies]\ngpubench-record.workspace = true",
-            ),
+            ("gpubench-stats", "[dev-dependencies]\ngpubench-record.workspace = true"),
             (
                 "gpubench-virtual-gpu-so",
                 "[dependencies]\ngpubench-virtual-gpu-abi.workspace = true",
             ),
-            (
-                "gpubench-reports",
-                "[dependencies]\npolars.workspace = true",
-            ),
+            ("gpubench-reports", "[dependencies]\npolars.workspace = true"),
         ];
         for (name, rest) in good {
             assert!(findings(&package(name, rest)).is_empty(), "{name}: {rest}");
         }
         let bad = [
-            (
-                "gpubench-record",
-                "[dependencies]\ngpubench-stats.workspace = true",
-            ),
-            (
-                "gpubench-stats",
-                "[build-dependencies]\ngpubench-record.workspace = true",
-            ),
-            (
-                "gpubench-predict",
-                "[dependencies]\ngpubench.workspace = true",
-            ),
-            (
-                "gpubench-reports",
-                "[target.'cfg(unix)'.dependencies]\ngpubench-kernels = {}",
-            ),
-            (
-                "gpubench-workloads",
-                "[dependencies]\ngpubench-reports.workspace = true",
-            ),
-            (
-                "gpubench-virtual-gpu",
-                "[dependencies]\nr = { package = \"gpubench-record\" }",
-            ),
+            ("gpubench-record", "[dependencies]\ngpubench-stats.workspace = true"),
+            ("gpubench-stats", "[build-dependencies]\ngpubench-record.workspace = true"),
+            ("gpubench-predict", "[dependencies]\ngpubench.workspace = true"),
+            ("gpubench-reports", "[target.'cfg(unix)'.dependencies]\ngpubench-kernels = {}"),
+            ("gpubench-workloads", "[dependencies]\ngpubench-reports.workspace = true"),
+            ("gpubench-virtual-gpu", "[dependencies]\nr = { package = \"gpubench-record\" }"),
             ("gpubench", "[dependencies]\npolars = \"1\""),
             ("gpubench-workloads", "[dependencies]\ncudarc = \"1\""),
             ("gpubench-new", ""),
@@ -224,10 +179,8 @@ mod tests {
 
     #[test]
     fn a_finding_names_the_allowed_packages() {
-        let manifest = package(
-            "gpubench-reports",
-            "[dependencies]\ngpubench-kernels.workspace = true",
-        );
+        let manifest =
+            package("gpubench-reports", "[dependencies]\ngpubench-kernels.workspace = true");
         let expected = "p/Cargo.toml:4: gpubench-reports may not use gpubench-kernels (may use: \
                         gpubench-record, gpubench-stats)";
         assert_eq!(findings(&manifest), [expected]);

@@ -32,10 +32,7 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
             }
             for path in quoted(line).filter(|text| is_path(text)) {
                 let path = path.split("::").next().unwrap_or(path);
-                if !BASES
-                    .iter()
-                    .any(|base| known.contains(join(base, path).as_str()))
-                {
+                if !BASES.iter().any(|base| known.contains(join(base, path).as_str())) {
                     let message = format!("{path}: not found below {}", BASES.join(", "));
                     found.push(Finding::new(&file.path, index + 1, message));
                 }
@@ -50,11 +47,7 @@ pub fn sizes(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, max, prefix) in [
         ("README.md", 150, "" /* every line */),
-        (
-            "harness/GLOSSARY.md",
-            42,
-            "|", /* header, separator and 40 entries */
-        ),
+        ("harness/GLOSSARY.md", 42, "|" /* header, separator and 40 entries */),
     ] {
         let text = tree.get(path).map_or("", |file| file.text.as_str());
         let count = text.lines().filter(|line| line.starts_with(prefix)).count();
@@ -102,9 +95,7 @@ fn exists(tree: &Tree, guard: &str) -> bool {
     let Some((path, test)) = guard.split_once("::") else {
         return false;
     };
-    let file = tree
-        .get(path)
-        .or_else(|| tree.get(&format!("harness/{path}")));
+    let file = tree.get(path).or_else(|| tree.get(&format!("harness/{path}")));
     file.is_some_and(|file| {
         let scanned = tokens(&file.text);
         let mut pairs = scanned.windows(2);
@@ -137,9 +128,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 /// Whether the text names a file or folder; `x` stands for a name that the reader chooses.
 fn is_path(text: &str) -> bool {
     let path = text.split("::").next().unwrap_or(text);
-    let is_plain = path
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    let is_plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
     let stem = path.rsplit('/').next().unwrap_or(path);
     let names_file = ENDINGS.iter().any(|ending| path.ends_with(ending)) || path.ends_with('/');
     is_plain
@@ -192,10 +181,8 @@ mod tests {
 
     #[test]
     fn the_readme_and_the_glossary_stay_short() {
-        for (path, line, max) in [
-            ("README.md", "a\n", 150),
-            ("harness/GLOSSARY.md", "| a |\n", 42),
-        ] {
+        for (path, line, max) in [("README.md", "a\n", 150), ("harness/GLOSSARY.md", "| a |\n", 42)]
+        {
             assert!(findings(sizes, path, &line.repeat(max)).is_empty());
             assert_eq!(findings(sizes, path, &line.repeat(max + 1)).len(), 1);
         }
@@ -208,11 +195,7 @@ mod tests {
         for good in ["| one | `src/a.rs::b` |", "| one | `tidy flow` |", "text"] {
             assert!(findings(invariants, MAP, &rows(good)).is_empty(), "{good}");
         }
-        for bad in [
-            "| one | a test |",
-            "| one | `src/a.rs::c` |",
-            "| one | `tidy none` |",
-        ] {
+        for bad in ["| one | a test |", "| one | `src/a.rs::c` |", "| one | `tidy none` |"] {
             assert_eq!(findings(invariants, MAP, &rows(bad)).len(), 1, "{bad}");
         }
     }

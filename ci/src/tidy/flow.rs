@@ -42,9 +42,7 @@ pub fn scores_need_no_catalogue(tree: &Tree) -> Vec<Finding> {
         let rooms = used_rooms(&scanned, inside)
             .into_iter()
             .filter(|(_, used)| HOUSES[0].place(used).is_some() && !OF_A_RECORD.contains(used));
-        let packages = scanned
-            .iter()
-            .filter(|token| CATALOGUES.contains(&token.text));
+        let packages = scanned.iter().filter(|token| CATALOGUES.contains(&token.text));
         let packages = packages.map(|token| (token.line, token.text));
         for (line, used) in rooms.chain(packages) {
             let message = format!(
@@ -76,10 +74,8 @@ impl House {
             return;
         }
         let Some(own) = self.place(room) else {
-            let message = format!(
-                "room {room} has no place in the flow: give it one in {}",
-                file!()
-            );
+            let message =
+                format!("room {room} has no place in the flow: give it one in {}", file!());
             found.push(Finding::new(&file.path, 1, message));
             return;
         };
@@ -111,11 +107,7 @@ fn room_of(inside: &str) -> &str {
 /// Every name that the file takes from the crate's root, with its line.
 fn used_rooms<'a>(scanned: &[Token<'a>], inside: &str) -> Vec<(usize, &'a str)> {
     let parts = inside.split('/').count();
-    let file_depth = if inside.ends_with("/mod.rs") {
-        parts - 1
-    } else {
-        parts
-    };
+    let file_depth = if inside.ends_with("/mod.rs") { parts - 1 } else { parts };
     let mut found = Vec::new();
     let mut inline_ends: Vec<usize> = Vec::new();
     for at in 0..scanned.len() {
@@ -182,21 +174,12 @@ mod tests {
     fn rooms_use_what_lies_to_their_left() {
         let good = [
             ("harness/src/plan/mod.rs", "use crate::profile::Profile;"),
-            (
-                "harness/src/plan/mod.rs",
-                "use crate::{error::E, profile::{self, run}};",
-            ),
-            (
-                "harness/src/plan/order.rs",
-                "use super::run; use crate::plan::A;",
-            ),
+            ("harness/src/plan/mod.rs", "use crate::{error::E, profile::{self, run}};"),
+            ("harness/src/plan/order.rs", "use super::run; use crate::plan::A;"),
             ("harness/src/score.rs", "use crate::gate::A;"),
             ("harness/src/run/mod.rs", "use super::tenant::A;"),
             ("harness/src/run/mod.rs", "mod t { use super::gate; }"),
-            (
-                "harness/src/plan/mod.rs",
-                "use gpubench_record::run::A; // crate::run",
-            ),
+            ("harness/src/plan/mod.rs", "use gpubench_record::run::A; // crate::run"),
             ("harness/src/cli/matrix.rs", "use crate::score::A;"),
             ("harness/src/main.rs", "use crate::score::A;"),
             ("workloads/src/plan.rs", "use crate::run::A;"),
@@ -212,17 +195,11 @@ mod tests {
     fn rooms_do_not_use_what_lies_to_their_right() {
         let bad = [
             ("harness/src/profile.rs", "use crate::plan::A;"),
-            (
-                "harness/src/plan/mod.rs",
-                "use crate::{profile::A, run::B};",
-            ),
+            ("harness/src/plan/mod.rs", "use crate::{profile::A, run::B};"),
             ("harness/src/plan/mod.rs", "fn f() { crate::run::g() }"),
             ("harness/src/plan/mod.rs", "use super::run::A;"),
             ("harness/src/plan/order.rs", "use super::super::gate;"),
-            (
-                "harness/src/plan.rs",
-                "mod tests { use super::super::gate::A; }",
-            ),
+            ("harness/src/plan.rs", "mod tests { use super::super::gate::A; }"),
             ("harness/src/gate/mod.rs", "use crate::cli::A;"),
             ("harness/src/score/mod.rs", "use crate::judge::A;"),
             ("harness/src/judge/mod.rs", "use crate::cli::A;"),
@@ -244,10 +221,7 @@ mod tests {
             read: crate::package::product_tokens,
         };
         let count = |room: &str, text: &str| {
-            let file = SourceFile {
-                path: format!("p/src/{room}.rs"),
-                text: text.to_owned(),
-            };
+            let file = SourceFile { path: format!("p/src/{room}.rs"), text: text.to_owned() };
             let mut found = Vec::new();
             house.check(&file, &format!("{room}.rs"), &mut found);
             found.len()
@@ -259,11 +233,7 @@ mod tests {
         ] {
             assert_eq!(count(room, text), 0, "{room}: {text}");
         }
-        for (room, text) in [
-            ("a", "use crate::b::X;"),
-            ("c", "use crate::d::X;"),
-            ("e", ""),
-        ] {
+        for (room, text) in [("a", "use crate::b::X;"), ("c", "use crate::d::X;"), ("e", "")] {
             assert_eq!(count(room, text), 1, "{room}: {text}");
         }
     }
@@ -275,10 +245,7 @@ mod tests {
             found.len()
         };
         for (path, text) in [
-            (
-                "harness/src/score/cells.rs",
-                "use crate::gate::A; use super::row;",
-            ),
+            ("harness/src/score/cells.rs", "use crate::gate::A; use super::row;"),
             ("harness/src/gate/mod.rs", "use gpubench_record::Plan;"),
             ("harness/src/plan/facts.rs", "use gpubench_workloads::load;"),
         ] {
@@ -287,14 +254,8 @@ mod tests {
         for (path, text) in [
             ("harness/src/score/cells.rs", "use crate::axis;"),
             ("harness/src/score/tests/lab.rs", "use crate::catalogue::A;"),
-            (
-                "harness/src/gate/answers.rs",
-                "fn f() { gpubench_workloads::load::find() }",
-            ),
-            (
-                "harness/src/gate/mod.rs",
-                "use crate::{gate::A, mechanism::B};",
-            ),
+            ("harness/src/gate/answers.rs", "fn f() { gpubench_workloads::load::find() }"),
+            ("harness/src/gate/mod.rs", "use crate::{gate::A, mechanism::B};"),
         ] {
             assert_eq!(findings(path, text), 1, "{path}: {text}");
         }

@@ -21,11 +21,7 @@ pub fn entries<'a>(tree: &'a Tree, path: &str) -> Vec<Entry<'a>> {
     let kept = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     kept.map(|(index, line)| {
         let (key, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        Entry {
-            key,
-            value: value.trim(),
-            line: index + 1,
-        }
+        Entry { key, value: value.trim(), line: index + 1 }
     })
     .collect()
 }
@@ -54,10 +50,7 @@ mod tests {
     fn lines_are_keys_with_values() {
         let tree = Tree::of(&[("l.txt", "# why\n\na/b.rs  two words\nc.rs\n")]);
         let found = entries(&tree, "l.txt");
-        assert_eq!(
-            (found[0].key, found[0].value, found[0].line),
-            ("a/b.rs", "two words", 3)
-        );
+        assert_eq!((found[0].key, found[0].value, found[0].line), ("a/b.rs", "two words", 3));
         assert_eq!((found[1].key, found[1].value), ("c.rs", ""));
         assert!(entries(&tree, "none.txt").is_empty());
     }

@@ -30,11 +30,7 @@ pub fn lists(tree: &Tree) -> Vec<(&'static str, String)> {
             let _ = writeln!(bound, "{} {} {reason}", package.name, package.lines());
         }
     }
-    vec![
-        (size::LIST, long),
-        (circle_rule::LIST, large),
-        (lines::LIST, bound),
-    ]
+    vec![(size::LIST, long), (circle_rule::LIST, large), (lines::LIST, bound)]
 }
 
 /// The comment at the head of a list.

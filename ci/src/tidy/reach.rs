@@ -20,8 +20,7 @@ pub fn dead_files(tree: &Tree) -> Vec<Finding> {
     }
     let dead = tree.rust().filter(|file| !reached.contains(&file.path));
     let message = "no module declares this file, and it is not a target: declare it or delete it";
-    dead.map(|file| Finding::new(&file.path, 1, message))
-        .collect()
+    dead.map(|file| Finding::new(&file.path, 1, message)).collect()
 }
 
 /// The root files of every target of every package.
@@ -46,9 +45,7 @@ fn is_found_by_cargo(path: &str) -> bool {
         return true;
     }
     let folders = ["src/bin/", "tests/", "benches/", "examples/"];
-    let mut inside = folders
-        .iter()
-        .filter_map(|folder| path.strip_prefix(folder));
+    let mut inside = folders.iter().filter_map(|folder| path.strip_prefix(folder));
     inside.any(|rest| match rest.split_once('/') {
         None => true,
         Some((_, file)) => file == "main.rs",
@@ -64,12 +61,7 @@ fn declared(file: &SourceFile) -> Vec<String> {
     for at in 0..scanned.len() {
         let included = reads(&scanned, at, "include ! (").then(|| literal(&scanned, at + 3));
         let moved = reads(&scanned, at, "# [ path =").then(|| literal(&scanned, at + 4));
-        found.extend(
-            included
-                .or(moved)
-                .flatten()
-                .map(|path| join(own_folder, path)),
-        );
+        found.extend(included.or(moved).flatten().map(|path| join(own_folder, path)));
     }
     found
 }
@@ -169,36 +161,18 @@ mod tests {
                 ("p/tests/it/a/b.rs", ""),
             ],
             &[("p/src/lib.rs", "mod a;"), ("p/src/a.rs", "")],
-            &[
-                ("p/src/lib.rs", "pub mod a;"),
-                ("p/src/a/mod.rs", "mod b;"),
-                ("p/src/a/b.rs", ""),
-            ],
-            &[
-                ("p/src/main.rs", "mod a;"),
-                ("p/src/a.rs", "mod b;"),
-                ("p/src/a/b.rs", ""),
-            ],
+            &[("p/src/lib.rs", "pub mod a;"), ("p/src/a/mod.rs", "mod b;"), ("p/src/a/b.rs", "")],
+            &[("p/src/main.rs", "mod a;"), ("p/src/a.rs", "mod b;"), ("p/src/a/b.rs", "")],
             &[("p/src/lib.rs", "mod a { mod b; }"), ("p/src/a/b.rs", "")],
             &[
                 ("p/src/lib.rs", "catalogue! { dyn T: a, b }"),
                 ("p/src/a.rs", ""),
                 ("p/src/b.rs", ""),
             ],
-            &[
-                ("p/src/lib.rs", "#[path = \"x/y.rs\"] mod a;"),
-                ("p/src/x/y.rs", ""),
-            ],
+            &[("p/src/lib.rs", "#[path = \"x/y.rs\"] mod a;"), ("p/src/x/y.rs", "")],
             &[("p/src/lib.rs", "include!(\"../x.rs\");"), ("p/x.rs", "")],
-            &[
-                ("p/tests/t.rs", "mod common;"),
-                ("p/tests/common/mod.rs", ""),
-            ],
-            &[
-                ("p/build.rs", ""),
-                ("p/benches/b.rs", ""),
-                ("p/examples/e/main.rs", ""),
-            ],
+            &[("p/tests/t.rs", "mod common;"), ("p/tests/common/mod.rs", "")],
+            &[("p/build.rs", ""), ("p/benches/b.rs", ""), ("p/examples/e/main.rs", "")],
         ];
         for files in alive {
             assert!(dead(files).is_empty(), "{files:?}");
@@ -209,10 +183,7 @@ mod tests {
     fn undeclared_files_are_dead() {
         let cases: [&[(&str, &str)]; 5] = [
             &[("p/src/lib.rs", "// mod a;"), ("p/src/a.rs", "")],
-            &[
-                ("p/src/lib.rs", "const A: &str = \"mod a;\";"),
-                ("p/src/a.rs", ""),
-            ],
+            &[("p/src/lib.rs", "const A: &str = \"mod a;\";"), ("p/src/a.rs", "")],
             &[("p/src/lib.rs", "mod b;"), ("p/src/a.rs", "")],
             &[("p/tests/t.rs", ""), ("p/tests/common/a.rs", "")],
             &[("q/src/lib.rs", "")],
@@ -226,11 +197,7 @@ mod tests {
     fn manifests_name_targets() {
         let manifest = "[package]\nname = \"q\"\nbuild = \"b.rs\"\n[[bin]]\nname = \"x\"\n\
                         path = \"tool/x.rs\"\n";
-        let files = [
-            ("q/Cargo.toml", manifest),
-            ("q/b.rs", ""),
-            ("q/tool/x.rs", ""),
-        ];
+        let files = [("q/Cargo.toml", manifest), ("q/b.rs", ""), ("q/tool/x.rs", "")];
         assert!(dead(&files).is_empty());
     }
 }

@@ -13,11 +13,7 @@ const COORDINATOR: &str = "harness/src/";
 const DRIVER_DATA: &[&str] = &["CATALOGUE", "AllocKind", "LOOKUP_ENV", "Lookup", "driver"];
 
 /// Rooms of pure functions.
-const PURE: &[&str] = &[
-    "harness/src/plan/",
-    "harness/src/gate/",
-    "harness/src/score/",
-];
+const PURE: &[&str] = &["harness/src/plan/", "harness/src/gate/", "harness/src/score/"];
 
 /// Modules of `std` that do I/O.
 const IO_MODULES: &[&str] = &["env", "fs", "io", "net", "process", "thread"];
@@ -25,10 +21,7 @@ const IO_MODULES: &[&str] = &["env", "fs", "io", "net", "process", "thread"];
 /// Only tenants open a CUDA context: the coordinator uses only data of the driver layer.
 pub fn coordinator(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for file in tree
-        .rust()
-        .filter(|file| file.path.starts_with(COORDINATOR))
-    {
+    for file in tree.rust().filter(|file| file.path.starts_with(COORDINATOR)) {
         let scanned = product_tokens(&file.text);
         for at in (0..scanned.len()).filter(|at| reads(&scanned, *at, "gpubench_kernels ::")) {
             for name in path_names(&scanned, at + 2) {
@@ -97,9 +90,7 @@ fn path_names<'t, 'a>(scanned: &'t [Token<'a>], at: usize) -> impl Iterator<Item
         };
     }
     let end = end.min(scanned.len());
-    scanned[at.min(end)..end]
-        .iter()
-        .filter(|token| token.kind == Kind::Word)
+    scanned[at.min(end)..end].iter().filter(|token| token.kind == Kind::Word)
 }
 
 #[cfg(test)]
@@ -133,12 +124,7 @@ mod tests {
     fn one_file_starts_processes() {
         let bad = "fn f() { std::process::Command::new(\"a\").spawn() }";
         assert_eq!(count(processes, "harness/src/run/a.rs", bad), 1);
-        for path in [
-            COMMANDS,
-            "ci/src/a.rs",
-            "harness/tests/a.rs",
-            "a/src/b_tests.rs",
-        ] {
+        for path in [COMMANDS, "ci/src/a.rs", "harness/tests/a.rs", "a/src/b_tests.rs"] {
             assert_eq!(count(processes, path, bad), 0, "{path}");
         }
         let good = "fn f() { Command::from(command(p)) }\n\

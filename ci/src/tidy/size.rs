@@ -19,19 +19,12 @@ pub fn file_length(tree: &Tree) -> Vec<Finding> {
 /// Functions over the limit.
 pub fn function_length(tree: &Tree) -> Vec<Finding> {
     let is_function = |key: &str| key.contains("::");
-    ratchet(
-        tree,
-        &function_bodies(tree),
-        MAX_FUNCTION_LINES,
-        is_function,
-    )
+    ratchet(tree, &function_bodies(tree), MAX_FUNCTION_LINES, is_function)
 }
 
 /// Files and functions over the limit, with their lengths.
 pub fn long(tree: &Tree) -> Vec<(String, usize)> {
-    let files = files(tree)
-        .into_iter()
-        .filter(|one| one.length > MAX_FILE_LINES);
+    let files = files(tree).into_iter().filter(|one| one.length > MAX_FILE_LINES);
     let bodies = function_bodies(tree).into_iter();
     let bodies = bodies.filter(|one| one.length > MAX_FUNCTION_LINES);
     let all = files.chain(bodies);
@@ -56,12 +49,7 @@ fn function_bodies(tree: &Tree) -> Vec<Measured> {
         for (name, line, length) in functions(&found) {
             let key = format!("{}::{name}", file.path);
             let path = file.path.clone();
-            measured.push(Measured {
-                key,
-                path,
-                line,
-                length,
-            });
+            measured.push(Measured { key, path, line, length });
         }
     }
     measured

@@ -12,15 +12,7 @@ const SOURCE_EXTENSIONS: &[&str] = &["rs", "cu", "cuh", "h", "c", "sh", "py"];
 const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Top folders of developer and build machines.
-const MACHINE_ROOTS: &[&str] = &[
-    "home",
-    "Users",
-    "root",
-    "work",
-    "workspace",
-    "farm",
-    "builds",
-];
+const MACHINE_ROOTS: &[&str] = &["home", "Users", "root", "work", "workspace", "farm", "builds"];
 
 /// Names that would override the registry in the user's configuration.
 const REGISTRY_HOSTS: &[&str] = &[
@@ -37,9 +29,7 @@ const REGISTRY_HOSTS: &[&str] = &[
 pub fn module_doc(tree: &Tree) -> Vec<Finding> {
     let undocumented = tree.rust().filter(|file| !opens_with_doc(&file.text));
     let message = "start the file with a //! comment that describes it";
-    undocumented
-        .map(|file| Finding::new(&file.path, 1, message))
-        .collect()
+    undocumented.map(|file| Finding::new(&file.path, 1, message)).collect()
 }
 
 fn opens_with_doc(text: &str) -> bool {
@@ -59,9 +49,8 @@ fn opens_with_doc(text: &str) -> bool {
 
 /// At most 100 columns.
 pub fn columns(tree: &Tree) -> Vec<Finding> {
-    let written = tree
-        .files()
-        .filter(|file| file.has_extension(SOURCE_EXTENSIONS) && !file.is_generated());
+    let written =
+        tree.files().filter(|file| file.has_extension(SOURCE_EXTENSIONS) && !file.is_generated());
     by_line(written, |line| {
         let width = line.chars().count();
         (width > MAX_COLUMNS).then(|| format!("{width} columns: break the line at {MAX_COLUMNS}"))
@@ -70,9 +59,7 @@ pub fn columns(tree: &Tree) -> Vec<Finding> {
 
 /// No marks of unfinished work.
 pub fn marks(tree: &Tree) -> Vec<Finding> {
-    let sources = tree
-        .files()
-        .filter(|file| file.has_extension(SOURCE_EXTENSIONS));
+    let sources = tree.files().filter(|file| file.has_extension(SOURCE_EXTENSIONS));
     by_line(sources, |line| {
         let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
         let mark = words.find(|word| MARKS.contains(word))?;
@@ -84,9 +71,7 @@ pub fn marks(tree: &Tree) -> Vec<Finding> {
 pub fn machine_paths(tree: &Tree) -> Vec<Finding> {
     by_line(checked_text(tree), |line| {
         let root = MACHINE_ROOTS.iter().find(|root| names_root(line, root))?;
-        Some(format!(
-            "absolute path below /{root}: take it from an argument or the environment"
-        ))
+        Some(format!("absolute path below /{root}: take it from an argument or the environment"))
     })
 }
 
@@ -103,9 +88,7 @@ fn names_root(line: &str, root: &str) -> bool {
 pub fn registry_hosts(tree: &Tree) -> Vec<Finding> {
     by_line(checked_text(tree), |line| {
         let host = REGISTRY_HOSTS.iter().find(|host| line.contains(**host))?;
-        Some(format!(
-            "{host}: leave the registry to the user's configuration"
-        ))
+        Some(format!("{host}: leave the registry to the user's configuration"))
     })
 }
 
@@ -139,11 +122,7 @@ mod tests {
 
     #[test]
     fn files_start_with_a_description() {
-        let good = [
-            "//! Job.\nfn a() {}",
-            "#![expect(\n    x,\n    y\n)]\n//! Job.",
-            "\n//! Job.",
-        ];
+        let good = ["//! Job.\nfn a() {}", "#![expect(\n    x,\n    y\n)]\n//! Job.", "\n//! Job."];
         for text in good {
             assert!(lines(module_doc, "a.rs", text).is_empty(), "{text}");
         }
@@ -177,10 +156,7 @@ mod tests {
         for root in MACHINE_ROOTS {
             let path = format!("/{root}/user/file");
             assert_eq!(lines(machine_paths, "a.md", &path), [1]);
-            assert_eq!(
-                lines(machine_paths, "a.toml", &format!("p = \"{path}\"")),
-                [1]
-            );
+            assert_eq!(lines(machine_paths, "a.toml", &format!("p = \"{path}\"")), [1]);
             assert!(lines(machine_paths, "a.md", &format!("the ..{path}")).is_empty());
             assert!(lines(machine_paths, "a.md", &format!("x{path}")).is_empty());
             assert!(lines(machine_paths, "Cargo.lock", &path).is_empty());
@@ -191,10 +167,7 @@ mod tests {
     #[test]
     fn registries_are_the_users_setting() {
         for host in REGISTRY_HOSTS {
-            assert_eq!(
-                lines(registry_hosts, "a.sh", &format!("pip x {host} y")),
-                [1]
-            );
+            assert_eq!(lines(registry_hosts, "a.sh", &format!("pip x {host} y")), [1]);
             assert!(lines(registry_hosts, "uv.lock", host).is_empty());
         }
         assert!(lines(registry_hosts, "README.md", "from crates.io or PyPI").is_empty());

@@ -20,9 +20,7 @@ use crate::tree::{SourceFile, Tree};
 const LIST: &str = "ci/retired-words.txt";
 
 /// Extensions of code, scripts and prose; records, snapshots and compiled files are data.
-const WRITTEN: &[&str] = &[
-    "rs", "md", "toml", "txt", "sh", "py", "cu", "c", "h", "css", "js",
-];
+const WRITTEN: &[&str] = &["rs", "md", "toml", "txt", "sh", "py", "cu", "c", "h", "css", "js"];
 
 /// Files that must contain the old words.
 const NAMES_OLD_WORDS: &[&str] = &[LIST, "CHANGELOG.md"];
@@ -35,10 +33,7 @@ pub fn retired(tree: &Tree) -> Vec<Finding> {
     let (entries, mut found) = parse(&list.text);
     let by_first = by_first_word(&entries);
     for file in tree.files().filter(|file| is_checked(file)) {
-        let here: Vec<&Entry<'_>> = entries
-            .iter()
-            .filter(|one| one.covers(&file.path))
-            .collect();
+        let here: Vec<&Entry<'_>> = entries.iter().filter(|one| one.covers(&file.path)).collect();
         if here.is_empty() {
             continue;
         }
@@ -102,10 +97,8 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     let [kind, forms, instead, scope @ ..] = fields.as_slice() else {
         return None;
     };
-    let forms: Vec<Vec<&str>> = forms
-        .split(',')
-        .map(|form| form.split_whitespace().collect())
-        .collect();
+    let forms: Vec<Vec<&str>> =
+        forms.split(',').map(|form| form.split_whitespace().collect()).collect();
     let fits = |form: &Vec<&str>| match *kind {
         "word" | "name" | "module" => form.len() == 1,
         "phrase" => form.len() > 1,
@@ -210,26 +203,10 @@ mod tests {
             ("a.rs", "f(\"wagon\")", "a.rs:1: \"wagon\": cart"),
             ("a/wagon.rs", "", "a/wagon.rs:0: \"wagon\": cart"),
             ("a.md", "the\nWAGON", "a.md:2: \"wagon\": cart"),
-            (
-                "a.rs",
-                "/// is old\n/// phrase saw",
-                "a.rs:1: \"old phrase\": new phrase",
-            ),
-            (
-                "a.rs",
-                "fn old_phrase_saw()",
-                "a.rs:1: \"old phrase\": new phrase",
-            ),
-            (
-                "harness/a.rs",
-                "fn f(a: &Seen)",
-                "harness/a.rs:1: `Seen`: Observation",
-            ),
-            (
-                "harness/again.rs",
-                "",
-                "harness/again.rs:0: `again`: Observation",
-            ),
+            ("a.rs", "/// is old\n/// phrase saw", "a.rs:1: \"old phrase\": new phrase"),
+            ("a.rs", "fn old_phrase_saw()", "a.rs:1: \"old phrase\": new phrase"),
+            ("harness/a.rs", "fn f(a: &Seen)", "harness/a.rs:1: `Seen`: Observation"),
+            ("harness/again.rs", "", "harness/again.rs:0: `again`: Observation"),
             ("a.toml", "barrow = 1", "a.toml:1: \"barrow\": lorry"),
         ];
         for (path, text, expected) in bad {

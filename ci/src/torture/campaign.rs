@@ -43,11 +43,7 @@ pub fn damaged(campaign: &Campaign) -> Result<String, CiError> {
     // A folder in the temporary folder that stays does no harm.
     let _ = std::fs::remove_dir_all(&folder);
     let (text, failures) = found.map_err(CiError::Found)?;
-    if failures == 0 {
-        Ok(text)
-    } else {
-        Err(CiError::Found(text))
-    }
+    if failures == 0 { Ok(text) } else { Err(CiError::Found(text)) }
 }
 
 fn in_folder(campaign: &Campaign, folder: &std::path::Path) -> Result<(String, usize), String> {

@@ -162,10 +162,7 @@ fn with_number(bytes: &[u8], draw: &mut Draw) -> Vec<u8> {
         return bytes.to_vec();
     };
     let is_part = |byte: &u8| byte.is_ascii_digit() || b".eE+-".contains(byte);
-    let length = bytes[start..]
-        .iter()
-        .take_while(|byte| is_part(byte))
-        .count();
+    let length = bytes[start..].iter().take_while(|byte| is_part(byte)).count();
     let value = draw.one_of(&HOSTILE).as_bytes();
     [&bytes[..start], value, &bytes[start + length..]].concat()
 }

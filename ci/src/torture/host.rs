@@ -23,10 +23,7 @@ impl Host {
     /// Starts a device.
     pub fn start(binary: &Path) -> Result<Self, CiError> {
         let written = |path: &Path, result: std::io::Result<()>| {
-            result.map_err(|source| CiError::Write {
-                path: path.display().to_string(),
-                source,
-            })
+            result.map_err(|source| CiError::Write { path: path.display().to_string(), source })
         };
         let thread = format!("{:?}", std::thread::current().id());
         let digits: String = thread.chars().filter(char::is_ascii_digit).collect();
@@ -44,9 +41,8 @@ impl Host {
             environment: Vec::new(),
             plan: String::new(),
         };
-        let exports = host
-            .output(&["virtual-gpu", "env", "--machine", "hopper"])
-            .map_err(CiError::Found)?;
+        let exports =
+            host.output(&["virtual-gpu", "env", "--machine", "hopper"]).map_err(CiError::Found)?;
         let variable = |line: &str| {
             let (name, value) = line.strip_prefix("export ")?.split_once('=')?;
             Some((name.to_owned(), value.trim_matches('\'').to_owned()))
@@ -63,11 +59,8 @@ impl Host {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         let folder = |name: &str| self.folder.join(name);
-        let cache = if self.environment.is_empty() {
-            folder("cache")
-        } else {
-            folder("device-cache")
-        };
+        let cache =
+            if self.environment.is_empty() { folder("cache") } else { folder("device-cache") };
         command
             .args(arguments)
             .current_dir(&self.folder)

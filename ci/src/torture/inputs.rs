@@ -67,20 +67,10 @@ pub struct Inputs {
 impl Inputs {
     /// With the profiles and machine files of the tree.
     pub fn of(binary: &Path, folder: &Path, root: &Path) -> Result<Self, String> {
-        let kind = |name, texts, command| Kind {
-            name,
-            texts,
-            command,
-        };
+        let kind = |name, texts, command| Kind { name, texts, command };
         let profiles = texts(&root.join("profiles"))?;
         let machines = texts(&root.join("profiles/machines"))?;
-        let plan: &[&str] = &[
-            "plan",
-            "--device",
-            "virtual:turing",
-            "--profile",
-            "./f.toml",
-        ];
+        let plan: &[&str] = &["plan", "--device", "virtual:turing", "--profile", "./f.toml"];
         let on_machine: &[&str] = &["plan", "--profile", "smoke", "--device", "virtual:./f.toml"];
         Ok(Self {
             binary: binary.to_path_buf(),
@@ -88,16 +78,8 @@ impl Inputs {
             kinds: vec![
                 kind("profile", profiles, plan),
                 kind("machine file", machines, on_machine),
-                kind(
-                    "scenario",
-                    vec![SCENARIO.to_owned()],
-                    &["simulate", "--config", "f.toml"],
-                ),
-                kind(
-                    "demand",
-                    vec![DEMAND.to_owned()],
-                    &["pack", "--config", "f.toml"],
-                ),
+                kind("scenario", vec![SCENARIO.to_owned()], &["simulate", "--config", "f.toml"]),
+                kind("demand", vec![DEMAND.to_owned()], &["pack", "--config", "f.toml"]),
             ],
         })
     }
@@ -147,17 +129,13 @@ impl Inputs {
 
 fn is_pipe(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
-    path.symlink_metadata()
-        .is_ok_and(|found| found.file_type().is_fifo())
+    path.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
 /// A command line with one damaged argument.
 fn line(command: &mut Command, draw: &mut Draw) -> String {
     let line = draw.one_of(&LINES);
-    let mut words: Vec<Vec<u8>> = line
-        .split(' ')
-        .map(|word| word.as_bytes().to_vec())
-        .collect();
+    let mut words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     let at = 1 + draw.below(words.len() as u64 - 1) as usize;
     let (what, mut word) = changed(&words[at], draw);
     // The system accepts neither.
@@ -176,10 +154,7 @@ fn texts(folder: &Path) -> Result<Vec<String>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "toml")
-    });
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths
         .retain(|path| !path.ends_with("documented-faults.toml") && !path.ends_with("claims.toml"));
     paths.sort();

@@ -24,15 +24,7 @@ const VERBS: [&[&str]; 16] = [
     &["history", "r", "whole"],
     &["outliers", "r", "whole"],
     &["simulate", "--calibrate", "r"],
-    &[
-        "pack",
-        "--memory-gb",
-        "80",
-        "--from",
-        "r",
-        "--tenant-memory-gb",
-        "2",
-    ],
+    &["pack", "--memory-gb", "80", "--from", "r", "--tenant-memory-gb", "2"],
 ];
 /// The file whose absence means that nothing is checked.
 const CHECKSUMS: &str = "checksums.b3";

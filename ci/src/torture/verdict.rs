@@ -36,11 +36,7 @@ pub struct Ended {
 
 /// Runs a command, which must end within the limit.
 pub fn run(mut command: Command) -> Result<Ended, String> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
@@ -50,11 +46,7 @@ pub fn run(mut command: Command) -> Result<Ended, String> {
         let text =
             |reader: std::thread::ScopedJoinHandle<'_, String>| reader.join().unwrap_or_default();
         let (stdout, stderr) = (text(stdout), text(stderr));
-        status.map(|status| Ended {
-            status,
-            stdout,
-            stderr,
-        })
+        status.map(|status| Ended { status, stdout, stderr })
     })
 }
 
@@ -117,10 +109,7 @@ impl Ended {
         if let Some(long) = self.stderr.lines().find(|line| line.len() > LINE_BYTES) {
             return Some(format!("a line of {} bytes: {}", long.len(), first()));
         }
-        let errors = self
-            .stderr
-            .lines()
-            .filter(|line| line.starts_with("error: "));
+        let errors = self.stderr.lines().filter(|line| line.starts_with("error: "));
         let errors = errors.count();
         (code == REFUSED && errors != 1).then(|| format!("{errors} error lines: {}", first()))
     }
@@ -159,11 +148,7 @@ mod tests {
             ("echo result", Expected::Named, "silent"),
             ("true", Expected::Result, "silent"),
             ("kill -ABRT $$", Expected::Result, "ended by signal 6"),
-            (
-                "echo bug >&2; exit 1",
-                Expected::Result,
-                "an internal error: bug",
-            ),
+            ("echo bug >&2; exit 1", Expected::Result, "an internal error: bug"),
             ("sleep 60", Expected::Result, "still running"),
             ("echo no >&2; exit 2", Expected::Result, "0 error lines: no"),
             ("seq -s , 9999 >&2", Expected::Named, "a line of"),

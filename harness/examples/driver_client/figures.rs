@@ -74,10 +74,7 @@ pub fn launch(function: Handle, grid: u32, block: u32, arguments: &mut [u64]) ->
 
 /// The arithmetic kernel.
 pub fn chain() -> Result<Handle, Error> {
-    kernel(
-        include_str!("../../../kernels/ptx/fp32_chain.ptx"),
-        "fp32_chain",
-    )
+    kernel(include_str!("../../../kernels/ptx/fp32_chain.ptx"), "fp32_chain")
 }
 
 /// Mean costs of twenty launches each, in nanoseconds, without the cost of reading the clock.
@@ -111,12 +108,7 @@ fn time_slices(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
     let mut found = Vec::new();
     for _ in 0..groups {
         let ns = span_us * 1_000;
-        launch(
-            trace,
-            1,
-            32,
-            &mut [rows, gaps, GAPS as u64, ns, 4 * ns, THRESHOLD_NS],
-        )?;
+        launch(trace, 1, 32, &mut [rows, gaps, GAPS as u64, ns, 4 * ns, THRESHOLD_NS])?;
         sync()?;
         let mut trace_ns = [0u64; 2 * GAPS];
         call!("cuMemcpyDtoH_v2": Out<c_void>, u64, usize;
@@ -162,9 +154,7 @@ fn queue(
 fn keep(until_ms: u64) -> Result<Vec<f64>, Error> {
     open()?;
     let (chain, out) = (chain()?, memory(64 << 20)?);
-    queue(events()?, until_ms * 1_000_000, || {
-        launch(chain, 9_600, 256, &mut [out, 200, 0, 0])
-    })?;
+    queue(events()?, until_ms * 1_000_000, || launch(chain, 9_600, 256, &mut [out, 200, 0, 0]))?;
     Ok(Vec::new())
 }
 
@@ -273,10 +263,7 @@ pub fn find(id: &str, what: &[&str]) -> Result<String, Error> {
     let id: u32 = id.parse()?;
     call!("gpubench_vt_join": u32; id)?;
     call!("cuInit": u32; 0)?;
-    let numbers: Vec<u64> = what[1..]
-        .iter()
-        .map(|n| n.parse())
-        .collect::<Result<_, _>>()?;
+    let numbers: Vec<u64> = what[1..].iter().map(|n| n.parse()).collect::<Result<_, _>>()?;
     let found = match (what[0], &numbers[..]) {
         ("launches", &[groups]) => launches(groups),
         ("time-slice-trace", &[groups, span_us]) => time_slices(groups, span_us),

@@ -53,11 +53,7 @@ fn address(name: &str) -> Symbol<*mut c_void> {
 }
 
 fn check(what: &str, code: c_int) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("{what} answers {code}").into())
-    }
+    if code == 0 { Ok(()) } else { Err(format!("{what} answers {code}").into()) }
 }
 
 /// Starts the driver and retains the primary context, as programs on the runtime do, or makes one.
@@ -137,9 +133,7 @@ fn library_of(name: &str) -> Result<String, Error> {
         if libc::dladdr(found, &raw mut info) == 0 || info.dli_fname.is_null() {
             return Err("it is in no library".into());
         }
-        Ok(CStr::from_ptr(info.dli_fname)
-            .to_string_lossy()
-            .into_owned())
+        Ok(CStr::from_ptr(info.dli_fname).to_string_lossy().into_owned())
     }
 }
 

@@ -12,11 +12,7 @@ use std::hint::black_box;
 const DURATION_S: f64 = 600.0;
 
 fn scenario(rng: RngKind) -> Scenario {
-    Scenario {
-        rng,
-        duration_s: DURATION_S,
-        ..Scenario::default()
-    }
+    Scenario { rng, duration_s: DURATION_S, ..Scenario::default() }
 }
 
 fn reference(criterion: &mut Criterion) {
@@ -24,19 +20,14 @@ fn reference(criterion: &mut Criterion) {
     for rng in [RngKind::Numpy, RngKind::Fast] {
         let scenario = scenario(rng);
         group.throughput(Throughput::Elements(predict(&scenario).offered));
-        group.bench_function(format!("{rng:?}"), |bencher| {
-            bencher.iter(|| predict(&scenario))
-        });
+        group.bench_function(format!("{rng:?}"), |bencher| bencher.iter(|| predict(&scenario)));
     }
     group.finish();
 }
 
 fn disciplines(criterion: &mut Criterion) {
     let scenario = scenario(RngKind::Fast);
-    let sliced = EventOptions {
-        quantum_ms: Some(2.0),
-        ..EventOptions::default()
-    };
+    let sliced = EventOptions { quantum_ms: Some(2.0), ..EventOptions::default() };
     let requests = traffic::requests(&scenario, &sliced, 0);
     let mut group = criterion.benchmark_group("event");
     group.throughput(Throughput::Elements(requests.len() as u64));
@@ -50,9 +41,7 @@ fn disciplines(criterion: &mut Criterion) {
 
 fn selection(criterion: &mut Criterion) {
     let mut stream = FastRng::new(1);
-    let values: Vec<f64> = (0..100_000)
-        .map(|_| stream.standard_exponential())
-        .collect();
+    let values: Vec<f64> = (0..100_000).map(|_| stream.standard_exponential()).collect();
     criterion.bench_function("percentiles of 100000", |bencher| {
         bencher.iter_batched(
             || values.clone(),

@@ -17,16 +17,10 @@ use std::num::NonZeroUsize;
 #[expect(clippy::print_stdout, reason = "printing is what an example is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let duration_s = arguments
-        .next()
-        .ok_or("the argument is missing: a duration in seconds")?
-        .parse()?;
+    let duration_s =
+        arguments.next().ok_or("the argument is missing: a duration in seconds")?.parse()?;
     let threads: Option<NonZeroUsize> = arguments.next().map(|text| text.parse()).transpose()?;
-    let scenario = Scenario {
-        rng: RngKind::Numpy,
-        duration_s,
-        ..Scenario::default()
-    };
+    let scenario = Scenario { rng: RngKind::Numpy, duration_s, ..Scenario::default() };
     scenario.check()?;
     print!(
         "{}",

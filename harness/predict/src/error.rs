@@ -49,11 +49,7 @@ pub enum PredictError {
 impl PredictError {
     /// A value outside its range.
     pub fn value(name: impl Into<String>, value: impl ToString, accepted: &str) -> Self {
-        Self::Value {
-            name: name.into(),
-            value: value.to_string(),
-            accepted: accepted.to_owned(),
-        }
+        Self::Value { name: name.into(), value: value.to_string(), accepted: accepted.to_owned() }
     }
 }
 
@@ -65,10 +61,8 @@ pub struct Range {
 }
 
 /// Finite numbers above zero.
-pub const POSITIVE: Range = Range {
-    accepted: "a number above 0",
-    contains: |value| value.is_finite() && value > 0.0,
-};
+pub const POSITIVE: Range =
+    Range { accepted: "a number above 0", contains: |value| value.is_finite() && value > 0.0 };
 
 /// Finite numbers of at least zero.
 pub const NOT_NEGATIVE: Range = Range {
@@ -130,11 +124,7 @@ pub fn from_toml<T: serde::de::DeserializeOwned>(
 ) -> Result<T, PredictError> {
     toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = text.as_bytes()[..offset]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count()
-            + 1;
+        let line = text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
         PredictError::Form {
             what,
             place: format!("line {line}"),

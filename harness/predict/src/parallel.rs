@@ -14,9 +14,7 @@ pub fn map<T: Sync, R: Send>(
     let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(jobs.len()));
     let keep = |result| {
         // A panic in another thread ends the scope, so a poisoned lock is never read.
-        done.lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(result);
+        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(result);
     };
     let worker = || {
         loop {
@@ -30,9 +28,7 @@ pub fn map<T: Sync, R: Send>(
             scope.spawn(worker);
         }
     });
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, result)| result).collect()
 }
@@ -47,10 +43,7 @@ mod tests {
         for threads in [1, 3, 200] {
             let threads = NonZeroUsize::new(threads).expect("not zero");
             let squares = map(&jobs, threads, |job| job * job);
-            assert_eq!(
-                squares,
-                jobs.iter().map(|job| job * job).collect::<Vec<_>>()
-            );
+            assert_eq!(squares, jobs.iter().map(|job| job * job).collect::<Vec<_>>());
         }
         assert!(map(&[] as &[u8], NonZeroUsize::MIN, |job| *job).is_empty());
     }

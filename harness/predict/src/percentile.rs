@@ -24,11 +24,7 @@ pub fn percentiles<const N: usize>(values: &mut [f64], percents: [f64; N]) -> Op
         let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
         selected = below;
         let step = high - low;
-        if gamma >= 0.5 {
-            high - step * (1.0 - gamma)
-        } else {
-            low + step * gamma
-        }
+        if gamma >= 0.5 { high - step * (1.0 - gamma) } else { low + step * gamma }
     }))
 }
 
@@ -44,10 +40,7 @@ mod tests {
     #[test]
     fn interpolates_between_order_statistics() {
         let mut values = [4.0, 1.0, 3.0, 2.0];
-        assert_eq!(
-            percentiles(&mut values, [0.0, 50.0, 100.0]),
-            Some([1.0, 2.5, 4.0])
-        );
+        assert_eq!(percentiles(&mut values, [0.0, 50.0, 100.0]), Some([1.0, 2.5, 4.0]));
         assert_eq!(percentiles(&mut values, [25.0]), Some([1.75]));
         assert_eq!(percentiles(&mut [7.5], [50.0, 99.0]), Some([7.5, 7.5]));
         assert_eq!(percentiles(&mut [], [50.0]), None);

@@ -13,13 +13,9 @@ pub fn draw(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String 
         builder.push_record(row);
     }
     let mut table = builder.build();
-    table
-        .with(Style::blank())
-        .with(Modify::new(Columns::new(1..)).with(Alignment::right()));
+    table.with(Style::blank()).with(Modify::new(Columns::new(1..)).with(Alignment::right()));
     let text = table.to_string();
-    text.lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
+    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 /// A value as indented JSON that ends in a newline.

@@ -27,13 +27,8 @@ fn one_server(load: f64) -> Scenario {
 fn mean_wait_s(scenario: &Scenario, options: &EventOptions, replication: u64) -> f64 {
     let requests = requests(scenario, options, replication);
     let ends_s = event::ends(scenario, options, Mode::Mig, &requests);
-    let settled = requests
-        .iter()
-        .zip(&ends_s)
-        .filter(|(r, _)| r.arrival_s >= options.warmup_s);
-    let waits_s: Vec<f64> = settled
-        .map(|(r, end_s)| end_s - r.arrival_s - r.work_s)
-        .collect();
+    let settled = requests.iter().zip(&ends_s).filter(|(r, _)| r.arrival_s >= options.warmup_s);
+    let waits_s: Vec<f64> = settled.map(|(r, end_s)| end_s - r.arrival_s - r.work_s).collect();
     waits_s.iter().sum::<f64>() / waits_s.len() as f64
 }
 
@@ -42,16 +37,11 @@ fn mean_wait_s(scenario: &Scenario, options: &EventOptions, replication: u64) ->
 fn waits_s(service: ServiceKind) -> Vec<Estimate> {
     let confidence = Confidence::simultaneous(0.01, 2 * LOADS.len() as u32).expect("a level");
     // Eight relaxation times at a load of 0.9, which is 1 / (mu (1 - sqrt(rho))^2) or 3.8 s.
-    let options = EventOptions {
-        service,
-        warmup_s: 30.0,
-        ..EventOptions::default()
-    };
+    let options = EventOptions { service, warmup_s: 30.0, ..EventOptions::default() };
     let interval = |load: f64| {
         let scenario = one_server(load);
-        let means: Vec<f64> = (0..REPLICATIONS)
-            .map(|number| mean_wait_s(&scenario, &options, number))
-            .collect();
+        let means: Vec<f64> =
+            (0..REPLICATIONS).map(|number| mean_wait_s(&scenario, &options, number)).collect();
         let effect = Effect::of_mean(&means).expect("an effect");
         effect.interval(confidence).expect("an interval")
     };
@@ -65,17 +55,11 @@ fn known_wait_s(load: f64, squared_cv: f64) -> f64 {
 
 #[test]
 fn waits_of_known_queues_lie_in_the_simultaneous_intervals() {
-    let laws = [
-        (ServiceKind::Exponential, 1.0, 0.0),
-        (ServiceKind::Deterministic, 0.0, 1.0),
-    ];
+    let laws = [(ServiceKind::Exponential, 1.0, 0.0), (ServiceKind::Deterministic, 0.0, 1.0)];
     for (law, squared_cv, other) in laws {
         for (load, found) in LOADS.into_iter().zip(waits_s(law)) {
             let known_s = known_wait_s(load, squared_cv);
-            assert!(
-                found.contains(known_s),
-                "{law:?} at {load}: {known_s} is not in {found:?}"
-            );
+            assert!(found.contains(known_s), "{law:?} at {load}: {known_s} is not in {found:?}");
             // An interval that contains the other wait too would prove nothing.
             let other_s = known_wait_s(load, other);
             assert!(
@@ -94,49 +78,32 @@ fn other_distributions_have_their_mean_and_spread() {
         (ServiceKind::HyperExponential { cv: 2.0 }, 4.0),
     ];
     for (service, squared_cv) in laws {
-        let options = EventOptions {
-            service,
-            warmup_s: 30.0,
-            ..EventOptions::default()
-        };
+        let options = EventOptions { service, warmup_s: 30.0, ..EventOptions::default() };
         let scenario = one_server(0.5);
-        let means: Vec<f64> = (0..REPLICATIONS)
-            .map(|number| mean_wait_s(&scenario, &options, number))
-            .collect();
+        let means: Vec<f64> =
+            (0..REPLICATIONS).map(|number| mean_wait_s(&scenario, &options, number)).collect();
         let confidence = Confidence::simultaneous(0.01, 3).expect("a level");
         let effect = Effect::of_mean(&means).expect("an effect");
         let found = effect.interval(confidence).expect("an interval");
         let known_s = known_wait_s(0.5, squared_cv);
-        assert!(
-            found.contains(known_s),
-            "{service:?}: {known_s} not in {found:?}"
-        );
+        assert!(found.contains(known_s), "{service:?}: {known_s} not in {found:?}");
     }
 }
 
 #[test]
 fn overload_is_reported_with_its_growth_and_has_no_mean() {
-    let scenario = Scenario {
-        duration_s: 200.0,
-        ..one_server(1.25)
-    };
+    let scenario = Scenario { duration_s: 200.0, ..one_server(1.25) };
     let found = event::predict(&scenario, &EventOptions::default(), 0);
     for mode in [&found.modes[0], &found.modes[2]] {
         let State::Overloaded { growth_per_s, .. } = mode.state else {
             panic!("{mode:?} at a load of 1.25")
         };
         // 125 arrive and 100 end per second; arrivals spread by sqrt(125 / 200 s).
-        assert!(
-            (growth_per_s - 25.0).abs() < 5.0 * (125.0_f64 / 200.0).sqrt(),
-            "{mode:?}"
-        );
+        assert!((growth_per_s - 25.0).abs() < 5.0 * (125.0_f64 / 200.0).sqrt(), "{mode:?}");
         assert_eq!(mode.mean_ms, None);
     }
     let calm = event::predict(&one_server(0.9), &EventOptions::default(), 0);
-    assert!(
-        calm.modes.iter().all(|mode| mode.state == State::Stable),
-        "{calm:?}"
-    );
+    assert!(calm.modes.iter().all(|mode| mode.state == State::Stable), "{calm:?}");
 }
 
 /// With deterministic service, no quantum and equal slices both models are the same queues.
@@ -145,79 +112,40 @@ fn disciplines_agree_with_the_reference_model() {
     let scenario = Scenario::default();
     let arrivals = arrivals::arrivals(&scenario, 3);
     let work_s = scenario.service_ms / 1000.0;
-    let requests: Vec<Request> = arrivals
-        .iter()
-        .map(|(arrival_s, tenant)| Request {
-            arrival_s,
-            work_s,
-            tenant,
-        })
-        .collect();
+    let requests: Vec<Request> =
+        arrivals.iter().map(|(arrival_s, tenant)| Request { arrival_s, work_s, tenant }).collect();
     let options = EventOptions::default();
     let same = |mode: Mode, expected_s: Vec<f64>| {
         let ends_s = event::ends(&scenario, &options, mode, &requests);
         assert_eq!(ends_s.len(), expected_s.len());
         for (found_s, expected_s) in ends_s.iter().zip(expected_s) {
-            assert!(
-                (found_s - expected_s).abs() < 1e-9,
-                "{mode:?}: {found_s} {expected_s}"
-            );
+            assert!((found_s - expected_s).abs() < 1e-9, "{mode:?}: {found_s} {expected_s}");
         }
     };
     let mut expected_s = Vec::new();
-    reference::mig(&scenario, &arrivals, |service: Service| {
-        expected_s.push(service.end_s)
-    });
+    reference::mig(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
     same(Mode::Mig, std::mem::take(&mut expected_s));
-    reference::time_slice(&scenario, &arrivals, |service: Service| {
-        expected_s.push(service.end_s)
-    });
+    reference::time_slice(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
     same(Mode::TimeSlice, expected_s);
 }
 
 #[test]
 fn each_refinement_changes_its_mode() {
-    let scenario = Scenario {
-        duration_s: 120.0,
-        ..Scenario::default()
-    };
+    let scenario = Scenario { duration_s: 120.0, ..Scenario::default() };
     let p99_ms = |options: EventOptions, mode: usize| {
-        event::predict(&scenario, &options, 0).modes[mode]
-            .p99_ms
-            .expect("requests")
+        event::predict(&scenario, &options, 0).modes[mode].p99_ms.expect("requests")
     };
     let plain = EventOptions::default;
     // A short slice costs more switches; half of the SMs halve the speed of a wide kernel; a bucket
     // of a seventh delays launches that time-slicing admits; a large MIG instance is faster.
-    let short = EventOptions {
-        quantum_ms: Some(5.0),
-        ..plain()
-    };
+    let short = EventOptions { quantum_ms: Some(5.0), ..plain() };
     assert!(p99_ms(short, 2) > 1.2 * p99_ms(plain(), 2));
-    let wide = |mps_percent| EventOptions {
-        width: Some(1.0),
-        mps_percent,
-        ..plain()
-    };
+    let wide = |mps_percent| EventOptions { width: Some(1.0), mps_percent, ..plain() };
     assert!(p99_ms(wide(10.0), 1) > 1.5 * p99_ms(wide(100.0), 1));
     assert!(p99_ms(plain(), 3) > 1.2 * p99_ms(plain(), 2));
-    let bursts = event::variates::ArrivalKind::Bursts {
-        on_ms: 200.0,
-        off_ms: 800.0,
-    };
-    assert!(
-        p99_ms(
-            EventOptions {
-                arrivals: bursts,
-                ..plain()
-            },
-            2
-        ) > 2.0 * p99_ms(plain(), 2)
-    );
-    let two = Scenario {
-        tenants: 2,
-        ..scenario.clone()
-    };
+    let bursts = event::variates::ArrivalKind::Bursts { on_ms: 200.0, off_ms: 800.0 };
+    assert!(p99_ms(EventOptions { arrivals: bursts, ..plain() }, 2) > 2.0 * p99_ms(plain(), 2));
+    let two = Scenario { tenants: 2, ..scenario.clone() };
     let layout = |names: [&str; 2]| EventOptions {
         gpu: Some("H200-141".to_owned()),
         mig: names.map(str::to_owned).to_vec(),

@@ -22,10 +22,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 fn options() -> ConfigOptions {
-    ConfigOptions {
-        gpu: Some("A100-80".to_owned()),
-        ..ConfigOptions::default()
-    }
+    ConfigOptions { gpu: Some("A100-80".to_owned()), ..ConfigOptions::default() }
 }
 
 #[test]
@@ -41,20 +38,13 @@ fn every_leaf_has_a_configuration_that_its_readers_accept() {
 
 fn check(leaf: Leaf, file: &ConfigFile) {
     let context = format!("{} of {leaf:?}:\n{}", file.name, file.text);
-    assert!(
-        file.text.ends_with('\n') && !file.text.contains('\t'),
-        "{context}"
-    );
+    assert!(file.text.ends_with('\n') && !file.text.contains('\t'), "{context}");
     match file.name {
         name if name.ends_with(".sh") => check_script(&file.text, &context),
         "mig-parted.yaml" => check_parted(&file.text, &context),
         "device-plugin-values.yaml" => {
             let values: PluginValues = strict(&file.text, &context);
-            let named = values
-                .config
-                .map
-                .get(&values.config.default)
-                .expect(&context);
+            let named = values.config.map.get(&values.config.default).expect(&context);
             check_plugin(named, &context);
         }
         "gpu-operator-values.yaml" => check_operator_values(&file.text, &context),
@@ -103,11 +93,7 @@ fn check_object(object: Value, context: &str) {
 fn same<T: DeserializeOwned + Serialize>(object: Value, context: &str) {
     let typed: T = serde_yaml_ng::from_value(object.clone()).expect(context);
     let kept = serde_yaml_ng::to_value(typed).expect(context);
-    assert_eq!(
-        plain(kept),
-        plain(object),
-        "a field is not in the schema: {context}"
-    );
+    assert_eq!(plain(kept), plain(object), "a field is not in the schema: {context}");
 }
 
 /// Quantities can be written as numbers; the types have them as text.
@@ -115,11 +101,9 @@ fn plain(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::String(number.to_string()),
         Value::Sequence(items) => items.into_iter().map(plain).collect(),
-        Value::Mapping(map) => Value::Mapping(
-            map.into_iter()
-                .map(|(key, value)| (key, plain(value)))
-                .collect(),
-        ),
+        Value::Mapping(map) => {
+            Value::Mapping(map.into_iter().map(|(key, value)| (key, plain(value))).collect())
+        }
         other => other,
     }
 }
@@ -156,11 +140,7 @@ fn check_policy_patch(file: &ConfigFile, context: &str) {
 
 /// The shell parses the script without running it.
 fn check_script(text: &str, context: &str) {
-    let mut shell = Command::new("sh")
-        .arg("-n")
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("a shell");
+    let mut shell = Command::new("sh").arg("-n").stdin(Stdio::piped()).spawn().expect("a shell");
     let mut stdin = shell.stdin.take().expect("stdin was piped");
     stdin.write_all(text.as_bytes()).expect("the shell reads");
     drop(stdin);
@@ -189,11 +169,7 @@ fn the_checks_refuse_wrong_files() {
     assert!(broken(&pod, "restartPolicy", "restartPolice"));
     let map = of(Leaf::Mps, "device-plugin-config.yaml");
     assert!(broken(&map, "resources:", "resource:"));
-    assert!(broken(
-        &map,
-        "flags:\n      migStrategy: none\n    sharing:",
-        "sharing:\n      x: 1"
-    ));
+    assert!(broken(&map, "flags:\n      migStrategy: none\n    sharing:", "sharing:\n      x: 1"));
     let parted = of(Leaf::Mig, "mig-parted-config.yaml");
     assert!(broken(&parted, "mig-devices:", "mig-instances:"));
     let patch = of(Leaf::Mps, "cluster-policy-patch.yaml");
@@ -209,26 +185,14 @@ fn the_checks_refuse_wrong_files() {
     assert!(broken(&values, "enabled: false", "enabled: \"false\""));
     let values = of(Leaf::Hami, "hami-values.yaml");
     assert!(broken(&values, "Policy: force", "Policy: forced"));
-    assert!(broken(
-        &values,
-        "deviceSplitCount: 4",
-        "deviceSplitCount: \"4\""
-    ));
+    assert!(broken(&values, "deviceSplitCount: 4", "deviceSplitCount: \"4\""));
     assert!(broken(&values, "deviceSplitCount", "splitCount"));
     let claim = of(Leaf::Mps, "dra.yaml");
     assert!(broken(&claim, "strategy: MPS", "strategy: Mps"));
     assert!(broken(&claim, "strategy: MPS", "strategy: TimeSlicing"));
-    assert!(broken(
-        &claim,
-        "ThreadPercentage: 25",
-        "ThreadPercentage: 125"
-    ));
+    assert!(broken(&claim, "ThreadPercentage: 25", "ThreadPercentage: 125"));
     assert!(broken(&claim, "kind: GpuConfig", "kind: MigDeviceConfig"));
-    assert!(broken(
-        &claim,
-        "requests: [\"gpu\"]",
-        "requests: [\"gpus\"]"
-    ));
+    assert!(broken(&claim, "requests: [\"gpu\"]", "requests: [\"gpus\"]"));
     assert!(broken(&claim, "exactly:", "precisely:"));
     let claim = of(Leaf::TimeSlicingOperator, "dra.yaml");
     assert!(broken(&claim, "interval: Default", "interval: 2ms"));
@@ -247,24 +211,9 @@ fn the_files_contain_the_options() {
     let mig = text(Leaf::Mig, &wanted);
     assert!(mig.contains("-cgi 3g.40gb,1g.10gb -C"), "{mig}");
     assert!(mig.contains("nvidia.com/mig-1g.10gb: 1"), "{mig}");
-    let mps = text(
-        Leaf::Mps,
-        &ConfigOptions {
-            tenants: 5,
-            ..options()
-        },
-    );
-    assert!(
-        mps.contains("set_default_active_thread_percentage 20 "),
-        "{mps}"
-    );
-    let hami = text(
-        Leaf::Hami,
-        &ConfigOptions {
-            memory_mib: 3000,
-            ..options()
-        },
-    );
+    let mps = text(Leaf::Mps, &ConfigOptions { tenants: 5, ..options() });
+    assert!(mps.contains("set_default_active_thread_percentage 20 "), "{mps}");
+    let hami = text(Leaf::Hami, &ConfigOptions { memory_mib: 3000, ..options() });
     assert!(hami.contains("nvidia.com/gpumem: 3000"), "{hami}");
     assert!(hami.contains("CUDA_DEVICE_MEMORY_LIMIT=3000M"), "{hami}");
 }

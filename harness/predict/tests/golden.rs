@@ -7,11 +7,7 @@ use gpubench_predict::simulate::summary::{State, predict};
 use gpubench_predict::simulate::{Mode, Scenario};
 
 fn published() -> Scenario {
-    Scenario {
-        rng: RngKind::Numpy,
-        seed: 7,
-        ..Scenario::default()
-    }
+    Scenario { rng: RngKind::Numpy, seed: 7, ..Scenario::default() }
 }
 
 #[test]
@@ -28,10 +24,7 @@ fn the_published_table_is_equal_to_the_digit() {
                 return format!("{} has no figures", mode.mode.name());
             };
             let name = mode.mode.name();
-            format!(
-                "{name} {} {percent:.1} {p50_ms:.2} {p99_ms:.2}",
-                mode.served
-            )
+            format!("{name} {} {percent:.1} {p50_ms:.2} {p99_ms:.2}", mode.served)
         })
         .collect();
     let table = [
@@ -46,28 +39,15 @@ fn the_published_table_is_equal_to_the_digit() {
 fn overload_is_reported_with_its_growth() {
     // Seven slices of a seventh: 20 requests per second of 70 ms each are a load of 1.4, and 20
     // minus 1/0.07 accumulate per second and tenant.
-    let scenario = Scenario {
-        rate_per_s: 20.0,
-        ..published()
-    };
+    let scenario = Scenario { rate_per_s: 20.0, ..published() };
     let found = predict(&scenario);
     let mig = &found.modes[0];
     assert!((mig.load - 1.4).abs() < 1e-9, "{}", mig.load);
-    let State::Overloaded {
-        growth_per_s,
-        delay_growth_ms_per_s,
-    } = mig.state
-    else {
+    let State::Overloaded { growth_per_s, delay_growth_ms_per_s } = mig.state else {
         panic!("MIG at a load of 1.4 is {:?}", mig.state);
     };
-    assert!(
-        (growth_per_s - 7.0 * (20.0 - 1.0 / 0.07)).abs() < 1e-6,
-        "{growth_per_s}"
-    );
-    assert!(
-        (delay_growth_ms_per_s - 400.0).abs() < 1e-6,
-        "{delay_growth_ms_per_s}"
-    );
+    assert!((growth_per_s - 7.0 * (20.0 - 1.0 / 0.07)).abs() < 1e-6, "{growth_per_s}");
+    assert!((delay_growth_ms_per_s - 400.0).abs() < 1e-6, "{delay_growth_ms_per_s}");
     assert_eq!(found.modes[1].state, State::Stable);
 }
 
@@ -75,14 +55,8 @@ fn overload_is_reported_with_its_growth() {
 fn a_hostile_tenant_costs_nothing_under_mig() {
     let report = cost_of_hostile(&published(), &Hostile::default());
     let gap = |index: usize| report[index].gap_to_mig_ms.unwrap_or(f64::NAN);
-    assert_eq!(
-        report.iter().map(|row| row.mode).collect::<Vec<_>>(),
-        Mode::REFERENCE
-    );
+    assert_eq!(report.iter().map(|row| row.mode).collect::<Vec<_>>(), Mode::REFERENCE);
     assert_eq!(gap(0), 0.0);
     assert!(gap(1) > 100.0, "MPS {report:?}");
-    assert!(
-        gap(2) > gap(1),
-        "the hostile tenant overloads the queue: {report:?}"
-    );
+    assert!(gap(2) > gap(1), "the hostile tenant overloads the queue: {report:?}");
 }

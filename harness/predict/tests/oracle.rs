@@ -23,39 +23,13 @@ const EXPONENTIAL: usize = 12_000;
 
 /// Five parameter sets that cover every parameter of the model.
 fn parameter_sets() -> [Scenario; 5] {
-    let base = Scenario {
-        rng: RngKind::Numpy,
-        duration_s: 12.0,
-        ..Scenario::default()
-    };
-    let change = |index, service_ms, rate_per_s| TenantOverride {
-        index,
-        service_ms,
-        rate_per_s,
-    };
+    let base = Scenario { rng: RngKind::Numpy, duration_s: 12.0, ..Scenario::default() };
+    let change = |index, service_ms, rate_per_s| TenantOverride { index, service_ms, rate_per_s };
     [
         base.clone(),
-        Scenario {
-            tenants: 3,
-            service_ms: 2.5,
-            rate_per_s: 90.0,
-            duration_s: 6.0,
-            ..base.clone()
-        },
-        Scenario {
-            contention: 0.4,
-            switch_ms: 2.3,
-            slices: Some(8),
-            tenants: 5,
-            ..base.clone()
-        },
-        Scenario {
-            hostile: Some(Hostile {
-                tenant: 2,
-                ..Hostile::default()
-            }),
-            ..base.clone()
-        },
+        Scenario { tenants: 3, service_ms: 2.5, rate_per_s: 90.0, duration_s: 6.0, ..base.clone() },
+        Scenario { contention: 0.4, switch_ms: 2.3, slices: Some(8), tenants: 5, ..base.clone() },
+        Scenario { hostile: Some(Hostile { tenant: 2, ..Hostile::default() }), ..base.clone() },
         Scenario {
             tenants: 4,
             slices: Some(7),
@@ -83,12 +57,8 @@ fn job(scenario: &Scenario, seed: u64) -> Value {
     let loads: Vec<[f64; 2]> = (0..scenario.tenants)
         .map(|index| {
             let change = scenario.tenant.iter().find(|change| change.index == index);
-            let service_ms = change
-                .and_then(|c| c.service_ms)
-                .unwrap_or(scenario.service_ms);
-            let rate_per_s = change
-                .and_then(|c| c.rate_per_s)
-                .unwrap_or(scenario.rate_per_s);
+            let service_ms = change.and_then(|c| c.service_ms).unwrap_or(scenario.service_ms);
+            let rate_per_s = change.and_then(|c| c.rate_per_s).unwrap_or(scenario.rate_per_s);
             match hostile.filter(|hostile| hostile.tenant == index) {
                 Some(h) => [service_ms * h.service_factor, rate_per_s * h.rate_factor],
                 None => [service_ms, rate_per_s],
@@ -110,9 +80,8 @@ const FINGERPRINT: u64 = 0x969a_3d94_053d_2ebf;
 #[test]
 fn every_bit_equals_the_numpy_program() {
     let sets = parameter_sets();
-    let cases: Vec<(u64, &Scenario)> = (0..SEEDS)
-        .flat_map(|number| sets.iter().map(move |set| (seed(number), set)))
-        .collect();
+    let cases: Vec<(u64, &Scenario)> =
+        (0..SEEDS).flat_map(|number| sets.iter().map(move |set| (seed(number), set))).collect();
     let jobs: Vec<Value> = cases.iter().map(|(seed, set)| job(set, *seed)).collect();
     let python = reference::interpreter("compared with a fingerprint");
     let mut program = python.map(|python| Words::of(&python, &Value::from(jobs)));
@@ -122,10 +91,7 @@ fn every_bit_equals_the_numpy_program() {
         ours.extend(model(scenario, seed));
         if let Some(program) = &mut program {
             let differs = ours.iter().position(|word| *word != program.next());
-            assert_eq!(
-                differs, None,
-                "seed {seed}, {scenario:?}: this word differs"
-            );
+            assert_eq!(differs, None, "seed {seed}, {scenario:?}: this word differs");
         }
         fingerprints.push(schedule_hash(&ours));
     }
@@ -175,10 +141,8 @@ impl Words {
 
     fn next(&mut self) -> u64 {
         let end = self.position + 8;
-        let word = self
-            .bytes
-            .get(self.position..end)
-            .expect("the program wrote less than expected");
+        let word =
+            self.bytes.get(self.position..end).expect("the program wrote less than expected");
         self.position = end;
         u64::from_le_bytes(word.try_into().expect("eight bytes"))
     }

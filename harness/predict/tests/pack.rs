@@ -27,18 +27,8 @@ fn the_worked_case_has_its_published_figures() {
     let found = report(&demand(WORKED)).expect("a report");
     let kind = &found.kinds[0];
     assert_eq!(kind.memory_gb, 6.0);
-    assert_eq!(
-        (
-            kind.bound.by_memory,
-            kind.bound.by_compute,
-            kind.bound.tenants
-        ),
-        (13, 8, 8)
-    );
-    assert_eq!(
-        (kind.by_mps, kind.by_time_slicing, kind.by_mig),
-        (8, 8, Some(7))
-    );
+    assert_eq!((kind.bound.by_memory, kind.bound.by_compute, kind.bound.tenants), (13, 8, 8));
+    assert_eq!((kind.by_mps, kind.by_time_slicing, kind.by_mig), (8, 8, Some(7)));
     assert_eq!(kind.mig_layout.as_deref(), Some("7x1g.10gb"));
     // ceil(100 / (8 * 0.75)), and 100 * 0.12 of 17 GPUs are used.
     assert_eq!(found.fleet_gpus, 17);
@@ -47,10 +37,7 @@ fn the_worked_case_has_its_published_figures() {
     assert!((cost.fleet_per_year - 2.5 * 8760.0 * 17.0).abs() < 1e-6);
     assert!((cost.idle_per_year - 2.5 * 8760.0 * 5.0).abs() < 1e-6);
     let text = table(&found);
-    assert!(
-        text.contains("MIG holds 7; 1 more fit under MPS or time-slicing"),
-        "{text}"
-    );
+    assert!(text.contains("MIG holds 7; 1 more fit under MPS or time-slicing"), "{text}");
     assert!(json(&found).is_ok_and(|text| text.contains("\"binding\": \"compute\"")));
 }
 
@@ -60,10 +47,7 @@ fn what_mig_holds_fits_the_whole_gpu() {
     let text = "gpu = \"H200-141\"\n[[tenant]]\nname = \"x\"\nmemory_gb = 74\ncompute = 0.4\n";
     let found = report(&demand(text)).expect("a report");
     let kind = &found.kinds[0];
-    assert_eq!(
-        (kind.bound.by_memory, kind.by_mps, kind.by_mig),
-        (2, 2, Some(2))
-    );
+    assert_eq!((kind.bound.by_memory, kind.by_mps, kind.by_mig), (2, 2, Some(2)));
     assert!((found.gpu_memory_gb - 149.25).abs() < 0.01, "{found:?}");
     for table in gpubench_predict::mig::tables() {
         for mix in gpubench_predict::mig::placement::mixes(table) {
@@ -95,14 +79,8 @@ compute = 0.1
     assert_eq!((best.name.as_str(), best.held), ("3x1g.5gb + 4g.20gb", 4));
     assert_eq!(best.outside_sm, Some(108 - 56 - 3 * 14));
     assert!((best.spare_sm.expect("known") - (98.0 - 0.8 * 108.0)).abs() < 1e-9);
-    let large = best
-        .instances
-        .iter()
-        .find(|instance| instance.profile == "4g.20gb");
-    assert_eq!(
-        large.and_then(|instance| instance.tenant.as_deref()),
-        Some("large")
-    );
+    let large = best.instances.iter().find(|instance| instance.profile == "4g.20gb");
+    assert_eq!(large.and_then(|instance| instance.tenant.as_deref()), Some("large"));
 }
 
 #[test]
@@ -130,39 +108,15 @@ fn wrong_values_are_refused_on_one_line() {
     let cases = [
         ("gpu = \"A100-80\"".to_owned(), "a tenant is missing"),
         (tenant.to_owned(), "the memory of the GPU is missing"),
-        (
-            format!("gpu = \"V100\"\n{tenant}"),
-            "unknown MIG-capable GPU \"V100\"",
-        ),
+        (format!("gpu = \"V100\"\n{tenant}"), "unknown MIG-capable GPU \"V100\""),
         (format!("memory_gb = -1\n{tenant}"), "memory_gb is -1"),
-        (
-            format!("memory_gb = 80\ntarget = 0\n{tenant}"),
-            "target is 0",
-        ),
-        (
-            format!("memory_gb = 80\nmps_clients = 0\n{tenant}"),
-            "mps_clients is 0",
-        ),
-        (
-            format!("memory_gb = 80\nprice = {{ per_hour = -2 }}\n{tenant}"),
-            "price.per_hour is -2",
-        ),
-        (
-            format!("memory_gb = 80\nprice = {{ per_day = 2 }}\n{tenant}"),
-            "demand, line 2",
-        ),
-        (
-            format!("memory_gb = 80\n{tenant}count = 0"),
-            "count of x is 0",
-        ),
-        (
-            format!("memory_gb = 80\n{tenant}count = -1"),
-            "demand, line 6",
-        ),
-        (
-            format!("memory_gb = 80\n{tenant}cache_gb = 1\nutilisation = 2"),
-            "utilisation of x is 2",
-        ),
+        (format!("memory_gb = 80\ntarget = 0\n{tenant}"), "target is 0"),
+        (format!("memory_gb = 80\nmps_clients = 0\n{tenant}"), "mps_clients is 0"),
+        (format!("memory_gb = 80\nprice = {{ per_hour = -2 }}\n{tenant}"), "price.per_hour is -2"),
+        (format!("memory_gb = 80\nprice = {{ per_day = 2 }}\n{tenant}"), "demand, line 2"),
+        (format!("memory_gb = 80\n{tenant}count = 0"), "count of x is 0"),
+        (format!("memory_gb = 80\n{tenant}count = -1"), "demand, line 6"),
+        (format!("memory_gb = 80\n{tenant}cache_gb = 1\nutilisation = 2"), "utilisation of x is 2"),
         (
             format!("memory_gb = 80\n{tenant}parameters_billion = 1\nbytes_per_parameter = 1"),
             "memory_gb of x is set twice",
@@ -179,10 +133,7 @@ fn wrong_values_are_refused_on_one_line() {
     for (text, expected) in cases {
         let refused = Demand::from_toml(&text).and_then(|demand| report(&demand).map(|_| ()));
         let error = refused.expect_err(&text).to_string();
-        assert!(
-            error.contains(expected) && !error.contains('\n'),
-            "{text}: {error}"
-        );
+        assert!(error.contains(expected) && !error.contains('\n'), "{text}: {error}");
     }
 }
 

@@ -26,11 +26,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 contention,
                 switch_ms,
                 seed,
-                rng: if is_numpy {
-                    RngKind::Numpy
-                } else {
-                    RngKind::Fast
-                },
+                rng: if is_numpy { RngKind::Numpy } else { RngKind::Fast },
                 ..Scenario::default()
             },
         )

@@ -56,29 +56,17 @@ fn cell(block: u32, mechanism: &str, condition: &str, beside: Option<&str>, rate
 }
 
 fn shared(mechanism: &str, aggressor: &str, rates: &Value) -> Vec<Value> {
-    (0..3)
-        .map(|block| cell(block, mechanism, "C", Some(aggressor), rates.clone()))
-        .collect()
+    (0..3).map(|block| cell(block, mechanism, "C", Some(aggressor), rates.clone())).collect()
 }
 
 fn calibrated(cells: Vec<Vec<Value>>) -> Calibrated {
     let record = record(&Value::from(cells.concat()), &json!([]), &json!([]));
-    calibrate(
-        &record,
-        &Choices {
-            slice_ms: 2.0,
-            ..Choices::default()
-        },
-    )
-    .expect("a calibration")
+    calibrate(&record, &Choices { slice_ms: 2.0, ..Choices::default() }).expect("a calibration")
 }
 
 fn near(found: Option<f64>, expected: f64, tolerance: f64) {
     let found = found.expect("a figure");
-    assert!(
-        (found - expected).abs() <= tolerance,
-        "{found} is not {expected}"
-    );
+    assert!((found - expected).abs() <= tolerance, "{found} is not {expected}");
 }
 
 #[test]
@@ -97,12 +85,7 @@ fn a_neighbour_under_mps_lengthens_the_service_time() {
     near(row.p50.miss_percent, 0.0, 1e-9);
     assert_eq!((row.p50.blocks, row.p50.measured_lo_ms), (3, Some(2.6)));
     // The p99 of the M/D/1 queue lies between two and three services here.
-    assert!(
-        row.p99
-            .predicted_ms
-            .is_some_and(|ms| (5.2..7.8).contains(&ms)),
-        "{row:?}"
-    );
+    assert!(row.p99.predicted_ms.is_some_and(|ms| (5.2..7.8).contains(&ms)), "{row:?}");
     assert!(row.p99.miss_percent.is_some_and(|percent| percent > 0.0));
     let applied = found.applied(&Scenario::default());
     assert_eq!((applied.service_ms, applied.switch_ms), (2.0, 0.8));
@@ -129,10 +112,7 @@ fn under_time_slicing_a_request_waits_for_the_rest_of_a_slice() {
     near(row.p99.predicted_ms, 4.08, 0.03);
     near(row.p50.miss_percent, 0.0, 1.0);
     let text = output::table(&found);
-    assert!(
-        text.contains("switch_ms") && text.contains("time-slicing[x]"),
-        "{text}"
-    );
+    assert!(text.contains("switch_ms") && text.contains("time-slicing[x]"), "{text}");
 }
 
 #[test]
@@ -159,61 +139,26 @@ fn host_time_of_a_request_overlaps_the_slices_of_the_neighbour() {
 
 #[test]
 fn slices_overload_and_gaps_are_reported() {
-    let alone = vec![cell(
-        0,
-        "mig",
-        "S",
-        None,
-        json!({"closed_service_p50_ns": 5_000_000}),
-    )];
+    let alone = vec![cell(0, "mig", "S", None, json!({"closed_service_p50_ns": 5_000_000}))];
     let overloaded = json!({
         "closed_service_p50_ns": 20_000_000, "closed_rate_per_s": 50.0, "offered_per_s": 100.0,
     });
-    let native = vec![cell(
-        0,
-        "exclusive",
-        "N",
-        None,
-        json!({"closed_service_p50_ns": 2_500_000}),
-    )];
+    let native = vec![cell(0, "exclusive", "N", None, json!({"closed_service_p50_ns": 2_500_000}))];
     let cells = vec![native, alone, shared("mig", "fma-hog", &overloaded)];
     let found = calibrated(cells);
     // Measured natively, so the 2 ms of the calibration are not used.
     assert_eq!(found.parameters.service_ms.value, 2.5);
-    near(
-        found
-            .parameters
-            .slice_speed
-            .as_ref()
-            .map(|basis| basis.value),
-        0.5,
-        1e-9,
-    );
+    near(found.parameters.slice_speed.as_ref().map(|basis| basis.value), 0.5, 1e-9);
     let row = &found.comparisons[0];
     assert_eq!((row.p50.predicted_ms, row.p50.measured_ms), (None, None));
-    assert!(
-        row.note
-            .as_ref()
-            .is_some_and(|note| note.contains("overloaded at a load of 2.00"))
-    );
+    assert!(row.note.as_ref().is_some_and(|note| note.contains("overloaded at a load of 2.00")));
     let empty = record(&json!([]), &json!([]), &json!([]));
     let refused = |choices: &Choices| {
-        calibrate(&empty, choices)
-            .expect_err("nothing to calibrate from")
-            .to_string()
+        calibrate(&empty, choices).expect_err("nothing to calibrate from").to_string()
     };
     assert!(refused(&Choices::default()).contains("a measured contended cell is missing"));
-    assert!(
-        refused(&Choices {
-            slice_ms: 0.0,
-            ..Choices::default()
-        })
-        .contains("slice_ms is 0")
-    );
-    let named = Choices {
-        victim: Some("stream".to_owned()),
-        ..Choices::default()
-    };
+    assert!(refused(&Choices { slice_ms: 0.0, ..Choices::default() }).contains("slice_ms is 0"));
+    let named = Choices { victim: Some("stream".to_owned()), ..Choices::default() };
     assert!(refused(&named).contains("unknown victim \"stream\""));
 }
 
@@ -231,9 +176,7 @@ fn row(mechanism: &str, axis: &str, sub: Option<&str>, level: &str, kept: [f64; 
 fn user(flags: &[(&str, &str)]) -> Answers {
     let mut answers = Answers::default();
     for (flag, value) in flags {
-        answers
-            .answer(flag, value, Source::User)
-            .expect("an answer");
+        answers.answer(flag, value, Source::User).expect("an answer");
     }
     answers
 }
@@ -268,23 +211,14 @@ fn a_record_answers_the_questions_that_it_measured() {
         capability.clone_into(&mut record.device.compute_capability);
         mig_capable(&record).map(|found| found.value)
     };
-    assert_eq!(
-        [old("7.5"), old("8.0"), old("10.0")],
-        [Some("no"), None, None]
-    );
+    assert_eq!([old("7.5"), old("8.0"), old("10.0")], [Some("no"), None, None]);
 }
 
 #[test]
 fn a_record_answers_questions_and_contradicts_the_user() {
     let matrix = json!([
         row("mps", "compute", Some("sm"), "L1", [0.8, 0.7, 0.9]),
-        row(
-            "time-slicing",
-            "compute",
-            Some("sm"),
-            "L0",
-            [0.5, 0.45, 0.55]
-        ),
+        row("time-slicing", "compute", Some("sm"), "L0", [0.5, 0.45, 0.55]),
         row("mps", "fault", None, "L3", [1.0, 0.96, 1.0]),
         row("mig", "bandwidth", Some("dram"), "L1-L2", [0.8, 0.7, 0.9]),
     ]);
@@ -300,25 +234,11 @@ fn a_record_answers_questions_and_contradicts_the_user() {
     ];
     let found = advise(&user(&given), plain, Some(&record)).expect("advice");
     assert_eq!(found.leaf, Leaf::TimeSlicingOperator);
-    let six = found
-        .path
-        .iter()
-        .find(|step| step.node == 6)
-        .expect("question 6");
+    let six = found.path.iter().find(|step| step.node == 6).expect("question 6");
     assert_eq!((six.source, six.answer), (Source::Record, "yes"));
-    assert!(
-        six.measured[0].starts_with("virtual: beside a busy neighbour"),
-        "{six:?}"
-    );
-    let eight = found
-        .path
-        .iter()
-        .find(|step| step.node == 8)
-        .expect("question 8");
-    assert!(
-        eight.measured[0].contains("mps[x] fault: L3, retention 1.000"),
-        "{eight:?}"
-    );
+    assert!(six.measured[0].starts_with("virtual: beside a busy neighbour"), "{six:?}");
+    let eight = found.path.iter().find(|step| step.node == 8).expect("question 8");
+    assert!(eight.measured[0].contains("mps[x] fault: L3, retention 1.000"), "{eight:?}");
     // The answer rules MPS out for its faults, but every victim survived.
     assert_eq!(found.contradictions.len(), 1, "{found:?}");
     assert!(found.contradictions[0].contains("question 8 rules out mps"));
@@ -330,10 +250,7 @@ fn a_record_answers_questions_and_contradicts_the_user() {
     // The leaf assumes a higher level than measured.
     let found = advise(&user(&[("isolation", "hard")]), plain, Some(&record)).expect("advice");
     assert_eq!(found.leaf, Leaf::Mig);
-    assert!(
-        found.contradictions[0].contains("assumes L3 for mig bandwidth"),
-        "{found:?}"
-    );
+    assert!(found.contradictions[0].contains("assumes L3 for mig bandwidth"), "{found:?}");
 }
 
 #[test]
@@ -342,10 +259,8 @@ fn a_record_gives_the_demand_of_its_victims() {
     let rates = json!({"closed_service_p50_ns": 2_600_000, "offered_per_s": 100.0});
     let cells = Value::from(shared("mps", "fma-hog", &rates));
     let found = kinds_of_record(&record(&cells, &json!([]), &json!([])), 6.0).expect("a demand");
-    let kinds: Vec<(&str, f64)> = found
-        .iter()
-        .map(|kind| (kind.name.as_str(), kind.compute))
-        .collect();
+    let kinds: Vec<(&str, f64)> =
+        found.iter().map(|kind| (kind.name.as_str(), kind.compute)).collect();
     assert_eq!(kinds, [("compute", 0.2)]);
     let refused = kinds_of_record(&record(&json!([]), &json!([]), &json!([])), 6.0);
     assert!(refused.is_err_and(|error| error.to_string().contains("measured victim")));

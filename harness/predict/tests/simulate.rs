@@ -10,10 +10,7 @@ use std::num::NonZeroUsize;
 
 fn request() -> Request {
     Request {
-        scenario: Scenario {
-            duration_s: 40.0,
-            ..Scenario::default()
-        },
+        scenario: Scenario { duration_s: 40.0, ..Scenario::default() },
         replications: 4,
         coverage: 0.95,
         loads: vec![1.3, 0.1, 0.3, 0.5, 0.7, 0.9],
@@ -37,17 +34,11 @@ fn replications_are_counted_if_a_mode_is_overloaded() {
 
 #[test]
 fn the_result_does_not_depend_on_threads() {
-    let one = Request {
-        threads: NonZeroUsize::MIN,
-        ..request()
-    };
+    let one = Request { threads: NonZeroUsize::MIN, ..request() };
     assert_eq!(report(&one).expect("a report"), swept());
     let mut discrete = request();
     discrete.scenario.event = Some(EventOptions::default());
-    let alone = Request {
-        threads: NonZeroUsize::MIN,
-        ..discrete.clone()
-    };
+    let alone = Request { threads: NonZeroUsize::MIN, ..discrete.clone() };
     assert_eq!(report(&alone), report(&discrete));
 }
 
@@ -56,11 +47,7 @@ fn json_has_its_documented_keys() {
     let text = json(&swept()).expect("json");
     let value: Value = serde_json::from_str(&text).expect("json");
     assert_eq!(value["kind"], "prediction");
-    assert!(
-        value["offered"]
-            .as_u64()
-            .is_some_and(|offered| offered > 3000)
-    );
+    assert!(value["offered"].as_u64().is_some_and(|offered| offered > 3000));
     let names: Vec<&str> = value["modes"]
         .as_array()
         .expect("modes")
@@ -79,29 +66,15 @@ fn json_has_its_documented_keys() {
 fn a_sweep_rises_and_reports_overload() {
     let report = swept();
     let sweep = report.sweep.as_ref().expect("a sweep");
-    assert!(
-        sweep
-            .points
-            .is_sorted_by(|a, b| a.device_load < b.device_load)
-    );
+    assert!(sweep.points.is_sorted_by(|a, b| a.device_load < b.device_load));
     let slice = |place: usize| &sweep.points[place].modes[2];
     let p99_ms = |place: usize| slice(place).p99_ms.expect("stable").value;
     assert!(p99_ms(0) < p99_ms(2) && p99_ms(2) < p99_ms(4));
     // A load of 1.3: no latency, only growth.
     let last = slice(5);
-    assert_eq!(
-        (last.p99_ms, last.mean_ms, last.overloaded),
-        (None, None, 4)
-    );
-    assert!(
-        last.growth_per_s.is_some_and(|growth| growth > 25.0),
-        "{last:?}"
-    );
-    let knee = sweep
-        .knees
-        .iter()
-        .find(|knee| knee.mode == Mode::TimeSlice)
-        .expect("a knee");
+    assert_eq!((last.p99_ms, last.mean_ms, last.overloaded), (None, None, 4));
+    assert!(last.growth_per_s.is_some_and(|growth| growth > 25.0), "{last:?}");
+    let knee = sweep.knees.iter().find(|knee| knee.mode == Mode::TimeSlice).expect("a knee");
     assert!((0.2..0.8).contains(&knee.device_load), "{knee:?}");
 }
 
@@ -115,11 +88,7 @@ fn csv_has_a_row_for_each_load_and_mode() {
     assert!(rows.iter().all(|row| row.len() == header.len()), "{text}");
     let overloaded = rows.iter().filter(|row| row.contains(&"overloaded"));
     assert!(overloaded.count() >= 2, "{text}");
-    let plain = Request {
-        loads: Vec::new(),
-        replications: 1,
-        ..request()
-    };
+    let plain = Request { loads: Vec::new(), replications: 1, ..request() };
     let text = csv(&report(&plain).expect("a report"));
     assert_eq!(text.lines().count(), 4, "{text}");
 }
@@ -145,12 +114,7 @@ fn the_table_names_prediction_intervals_and_overload() {
     let mut request = request();
     request.scenario.hostile = Some(Hostile::default());
     let text = table(&report(&request).expect("a report"));
-    for part in [
-        "prediction of the reference model",
-        "t interval",
-        "gap to MIG ms",
-        "overloaded",
-    ] {
+    for part in ["prediction of the reference model", "t interval", "gap to MIG ms", "overloaded"] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
 }
@@ -164,52 +128,22 @@ fn wrong_values_are_refused_on_one_line() {
         text
     };
     let cases = [
-        (
-            "tenants = 0",
-            "tenants is 0: accepted is a whole number from 1 to 1024",
-        ),
-        (
-            "rate_per_s = -3",
-            "rate_per_s is -3: accepted is a number above 0",
-        ),
+        ("tenants = 0", "tenants is 0: accepted is a whole number from 1 to 1024"),
+        ("rate_per_s = -3", "rate_per_s is -3: accepted is a number above 0"),
         ("service_ms = nan", "service_ms is NaN"),
         ("duration_s = inf", "duration_s is inf"),
-        (
-            "tenants = 7\nservce_ms = 3",
-            "scenario, line 2: unknown field `servce_ms`",
-        ),
+        ("tenants = 7\nservce_ms = 3", "scenario, line 2: unknown field `servce_ms`"),
         ("tenants = \"many\"", "scenario, line 1: invalid type"),
         ("rng = \"dice\"", "line 1: unknown variant `dice`"),
         ("rate_per_s = 1e9", "at most 200000000 requests"),
-        (
-            "[[tenant]]\nindex = 7",
-            "tenant.index is 7: accepted is a tenant from 0 to 6",
-        ),
-        (
-            "[[tenant]]\nindex = 1\n[[tenant]]\nindex = 1",
-            "accepted is each tenant once",
-        ),
-        (
-            "[hostile]\nservice_factor = 0",
-            "hostile.service_factor is 0",
-        ),
+        ("[[tenant]]\nindex = 7", "tenant.index is 7: accepted is a tenant from 0 to 6"),
+        ("[[tenant]]\nindex = 1\n[[tenant]]\nindex = 1", "accepted is each tenant once"),
+        ("[hostile]\nservice_factor = 0", "hostile.service_factor is 0"),
         ("[event]\nmps_percent = 120", "event.mps_percent is 120"),
-        (
-            "[event]\nwarmup_s = 60",
-            "event.warmup_s is 60: accepted is less than",
-        ),
-        (
-            "[event]\nservice = { kind = \"hyper-exponential\", cv = 0.5 }",
-            "service.cv is 0.5",
-        ),
-        (
-            "[event]\nmig = [\"1g.5gb\"]",
-            "event.mig is 1g.5gb: accepted is one profile for each",
-        ),
-        (
-            "tenants = 1\n[event]\nmig = [\"1g.5gb\"]",
-            "event.gpu is missing",
-        ),
+        ("[event]\nwarmup_s = 60", "event.warmup_s is 60: accepted is less than"),
+        ("[event]\nservice = { kind = \"hyper-exponential\", cv = 0.5 }", "service.cv is 0.5"),
+        ("[event]\nmig = [\"1g.5gb\"]", "event.mig is 1g.5gb: accepted is one profile for each"),
+        ("tenants = 1\n[event]\nmig = [\"1g.5gb\"]", "event.gpu is missing"),
         (
             "tenants = 1\n[event]\ngpu = \"A100-80\"\nmig = [\"1g.5gb\"]",
             "unknown MIG profile \"1g.5gb\" (known: on A100-80: 1g.10gb",
@@ -252,15 +186,9 @@ fn wrong_requests_are_refused() {
 
 #[test]
 fn a_scenario_is_equal_after_json() {
-    let scenario = Scenario {
-        event: Some(EventOptions::default()),
-        ..Scenario::default()
-    };
+    let scenario = Scenario { event: Some(EventOptions::default()), ..Scenario::default() };
     let text = serde_json::to_string(&scenario).expect("json");
-    assert_eq!(
-        serde_json::from_str::<Scenario>(&text).expect("a scenario"),
-        scenario
-    );
+    assert_eq!(serde_json::from_str::<Scenario>(&text).expect("a scenario"), scenario);
     let names = event::MODES.map(Mode::name);
     assert_eq!(names, ["MIG", "MPS", "time-slice", "HAMi"]);
 }

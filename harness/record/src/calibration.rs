@@ -158,10 +158,7 @@ impl Calibration {
     ) -> Self {
         Self {
             hash: hash_of_work(&entries, &basis),
-            binding: Some(CalibrationBinding {
-                entries_hash: hash(&entries),
-                ..binding
-            }),
+            binding: Some(CalibrationBinding { entries_hash: hash(&entries), ..binding }),
             basis: Some(basis),
             entries,
             ..Self::default()
@@ -192,10 +189,8 @@ impl Calibration {
 /// The hash over what victims do: no rate and nothing of a single device.
 fn hash_of_work(entries: &BTreeMap<String, CalibrationEntry>, basis: &CalibrationBasis) -> String {
     let victims = basis.victims.iter();
-    let specs: Vec<_> = victims
-        .filter_map(|name| entries.get(name))
-        .map(|entry| &entry.spec)
-        .collect();
+    let specs: Vec<_> =
+        victims.filter_map(|name| entries.get(name)).map(|entry| &entry.spec).collect();
     hash(&(basis, specs))
 }
 
@@ -224,9 +219,7 @@ mod tests {
         };
         let entries = [("compute", blocks), ("fma-hog", rate as u64)];
         Calibration::new(
-            entries
-                .map(|(name, n)| (name.to_owned(), entry(name, n)))
-                .into(),
+            entries.map(|(name, n)| (name.to_owned(), entry(name, n))).into(),
             CalibrationBasis {
                 victims: vec!["compute".to_owned()],
                 service_ns: 1_000_000,
@@ -256,9 +249,7 @@ mod tests {
     fn a_changed_rate_is_found_though_the_hash_has_no_rate() {
         let mut one = calibration("GPU-a", 56, 1000.0, 0.5);
         assert!(one.is_intact());
-        one.entries
-            .values_mut()
-            .for_each(|entry| entry.native_rate_per_s += 1.0);
+        one.entries.values_mut().for_each(|entry| entry.native_rate_per_s += 1.0);
         assert!(!one.is_intact());
         // Before format 2.2 the hash covered all entries.
         (one.basis, one.binding) = (None, None);

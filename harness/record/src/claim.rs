@@ -118,12 +118,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, in report order.
-    pub const ALL: [Self; 4] = [
-        Self::Supported,
-        Self::Refuted,
-        Self::Inconclusive,
-        Self::Untested,
-    ];
+    pub const ALL: [Self; 4] = [Self::Supported, Self::Refuted, Self::Inconclusive, Self::Untested];
 
     /// As in records.
     #[must_use]

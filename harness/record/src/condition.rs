@@ -26,14 +26,7 @@ pub enum Condition {
 
 impl Condition {
     /// Every condition, in the order in which reports show them.
-    pub const ALL: [Self; 6] = [
-        Self::N,
-        Self::NAgain,
-        Self::S,
-        Self::SAgain,
-        Self::C,
-        Self::U,
-    ];
+    pub const ALL: [Self; 6] = [Self::N, Self::NAgain, Self::S, Self::SAgain, Self::C, Self::U];
 
     /// The letter used in tables and in records.
     #[must_use]
@@ -83,14 +76,8 @@ pub enum Axis {
 
 impl Axis {
     /// Every axis, in report order.
-    pub const ALL: [Self; 6] = [
-        Self::Memory,
-        Self::Compute,
-        Self::Bandwidth,
-        Self::Fault,
-        Self::Jitter,
-        Self::Power,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Memory, Self::Compute, Self::Bandwidth, Self::Fault, Self::Jitter, Self::Power];
 
     /// The name used on the command line, in profiles and in records.
     #[must_use]
@@ -213,10 +200,7 @@ mod tests {
         let all = schema["oneOf"].as_array().expect("documented variants");
         let read = |one: &serde_json::Value| {
             let name = one["const"].as_str().expect("a name").to_owned();
-            (
-                name,
-                serde_json::from_value(one["const"].clone()).expect("its own name"),
-            )
+            (name, serde_json::from_value(one["const"].clone()).expect("its own name"))
         };
         all.iter().map(read).collect()
     }

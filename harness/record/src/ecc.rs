@@ -84,16 +84,10 @@ mod tests {
             uncorrected_volatile: Some(0),
             ..EccCounts::default()
         };
-        let after = EccCounts {
-            corrected_volatile: Some(5),
-            ..before
-        };
+        let after = EccCounts { corrected_volatile: Some(5), ..before };
         let moved: Vec<_> = before.moved(&after).collect();
         assert_eq!(moved, [("corrected, volatile", 2)]);
-        assert_eq!(
-            after.moved(&before).next(),
-            Some(("corrected, volatile", -2))
-        );
+        assert_eq!(after.moved(&before).next(), Some(("corrected, volatile", -2)));
         assert!(before.has_same_counts_as(&after) && before.has_any());
         let none = EccCounts::default();
         assert_eq!(before.moved(&none).next(), None);

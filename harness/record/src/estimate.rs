@@ -95,15 +95,7 @@ impl TryFrom<Json> for Estimate {
             (None, None, Some(lo)) => (Ends::AtLeast, [lo, f64::INFINITY]),
             _ => return Err(NoEnds),
         };
-        Ok(Self {
-            value: json.value,
-            lo,
-            hi,
-            ends,
-            parts: json.parts,
-            n: json.n,
-            unit: json.unit,
-        })
+        Ok(Self { value: json.value, lo, hi, ends, parts: json.parts, n: json.n, unit: json.unit })
     }
 }
 
@@ -144,10 +136,7 @@ mod tests {
                 unit: "ratio".to_owned(),
             };
             let text = serde_json::to_string(&estimate)?;
-            assert_eq!(
-                text,
-                format!(r#"{{"value":2.0,{keys},"n":3,"unit":"ratio"}}"#)
-            );
+            assert_eq!(text, format!(r#"{{"value":2.0,{keys},"n":3,"unit":"ratio"}}"#));
             assert_eq!(serde_json::from_str::<Estimate>(&text)?, estimate);
         }
         for text in [

@@ -63,13 +63,9 @@ pub fn parser_error(error: &impl std::fmt::Display) -> String {
 /// A message in which every word is an excerpt: what is longer is no word of ours.
 #[must_use]
 pub fn with_short_words(message: &str) -> String {
-    let words = message.split_inclusive(' ').map(|word| {
-        if word.len() > EXCERPT_BYTES_MAX {
-            excerpt(word)
-        } else {
-            word.to_owned()
-        }
-    });
+    let words = message
+        .split_inclusive(' ')
+        .map(|word| if word.len() > EXCERPT_BYTES_MAX { excerpt(word) } else { word.to_owned() });
     words.collect()
 }
 
@@ -143,10 +139,7 @@ mod tests {
         let words = "a few words ".repeat(50);
         assert_eq!(with_short_words(&words), words);
         let shown = with_short_words(&format!("no {} here", "x".repeat(999)));
-        assert!(
-            shown.starts_with("no xxx") && shown.ends_with(" here"),
-            "{shown}"
-        );
+        assert!(shown.starts_with("no xxx") && shown.ends_with(" here"), "{shown}");
         assert!(shown.len() < 230, "{shown}");
     }
 }

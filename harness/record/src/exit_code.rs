@@ -100,16 +100,9 @@ impl ExitCode {
     #[must_use]
     pub fn worst(self, other: Self) -> Self {
         let rank = |code: Self| {
-            Self::BY_PRECEDENCE
-                .iter()
-                .position(|&c| c == code)
-                .unwrap_or(Self::BY_PRECEDENCE.len())
+            Self::BY_PRECEDENCE.iter().position(|&c| c == code).unwrap_or(Self::BY_PRECEDENCE.len())
         };
-        if rank(self) <= rank(other) {
-            self
-        } else {
-            other
-        }
+        if rank(self) <= rank(other) { self } else { other }
     }
 }
 
@@ -128,16 +121,8 @@ mod tests {
     fn the_worst_wins_whatever_the_order() {
         for (a, b, worst) in [
             (ExitCode::Done, ExitCode::NothingRan, ExitCode::NothingRan),
-            (
-                ExitCode::TrialFailed,
-                ExitCode::Interrupted,
-                ExitCode::Interrupted,
-            ),
-            (
-                ExitCode::Internal,
-                ExitCode::NotRestored,
-                ExitCode::Internal,
-            ),
+            (ExitCode::TrialFailed, ExitCode::Interrupted, ExitCode::Interrupted),
+            (ExitCode::Internal, ExitCode::NotRestored, ExitCode::Internal),
         ] {
             assert_eq!(a.worst(b), worst);
             assert_eq!(b.worst(a), worst);

@@ -43,14 +43,7 @@ macro_rules! json {
     };
 }
 
-json!(
-    FromTenant,
-    RunEvent,
-    RunRecord,
-    TelemetryRow,
-    ToProgram,
-    ToTenant
-);
+json!(FromTenant, RunEvent, RunRecord, TelemetryRow, ToProgram, ToTenant);
 
 /// The bytes as text: one look at all of them is faster than one at each text in them.
 fn text(json: &[u8]) -> Result<&str> {

@@ -19,12 +19,7 @@ pub struct Margins {
 
 impl Default for Margins {
     fn default() -> Self {
-        Self {
-            ratio: 0.03,
-            p99: 0.10,
-            jitter: 0.10,
-            survival: 0.10,
-        }
+        Self { ratio: 0.03, p99: 0.10, jitter: 0.10, survival: 0.10 }
     }
 }
 

@@ -28,10 +28,7 @@ pub struct MechanismProperties {
     pub period_ns: u64,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(value: &u64) -> bool {
     *value == 0
 }
@@ -105,11 +102,7 @@ impl MechanismProperties {
             "green-context" | "stream-priority" => TenantForm::Threads,
             _ => TenantForm::Processes,
         };
-        let sm_numbers = if name == "mig" {
-            SmNumbers::OfPart
-        } else {
-            SmNumbers::OfDevice
-        };
+        let sm_numbers = if name == "mig" { SmNumbers::OfPart } else { SmNumbers::OfDevice };
         Self {
             sharing,
             tenants,

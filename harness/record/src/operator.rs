@@ -46,14 +46,8 @@ pub struct OperatorRow {
 
 impl OperatorRow {
     /// The names of its figures, as in JSON and CSV.
-    pub const FIGURES: [&'static str; 6] = [
-        "antt",
-        "stp",
-        "progress_min",
-        "progress_max",
-        "jain",
-        "utilisation",
-    ];
+    pub const FIGURES: [&'static str; 6] =
+        ["antt", "stp", "progress_min", "progress_max", "jain", "utilisation"];
 
     /// Its figures, in the order of their names.
     #[must_use]

@@ -44,37 +44,25 @@ impl Outcome {
     /// Measured.
     #[must_use]
     pub const fn measured() -> Self {
-        Self {
-            outcome: OutcomeKind::Measured,
-            reason: None,
-        }
+        Self { outcome: OutcomeKind::Measured, reason: None }
     }
 
     /// Cannot be measured here, because of `reason`.
     #[must_use]
     pub fn waived(reason: impl Into<String>) -> Self {
-        Self {
-            outcome: OutcomeKind::Waived,
-            reason: Some(reason.into()),
-        }
+        Self { outcome: OutcomeKind::Waived, reason: Some(reason.into()) }
     }
 
     /// Was tried and failed, because of `reason`.
     #[must_use]
     pub fn failed(reason: impl Into<String>) -> Self {
-        Self {
-            outcome: OutcomeKind::Failed,
-            reason: Some(reason.into()),
-        }
+        Self { outcome: OutcomeKind::Failed, reason: Some(reason.into()) }
     }
 
     /// Cannot be trusted, because of `reason`.
     #[must_use]
     pub fn inconclusive(reason: impl Into<String>) -> Self {
-        Self {
-            outcome: OutcomeKind::Inconclusive,
-            reason: Some(reason.into()),
-        }
+        Self { outcome: OutcomeKind::Inconclusive, reason: Some(reason.into()) }
     }
 
     /// Whether it is measured.

@@ -139,21 +139,14 @@ impl Plan {
     /// Time that the cells keep the device busy.
     #[must_use]
     pub fn device_time_ns(&self) -> u64 {
-        let lengths_ns = self
-            .cells
-            .iter()
-            .map(|cell| self.durations_of(cell).cell_ns());
+        let lengths_ns = self.cells.iter().map(|cell| self.durations_of(cell).cell_ns());
         lengths_ns.fold(0, u64::saturating_add)
     }
 
     /// Length of the phases of one cell.
     #[must_use]
     pub const fn durations_of(&self, cell: &Cell) -> Durations {
-        if cell.closed_only {
-            self.durations.closed_only()
-        } else {
-            self.durations
-        }
+        if cell.closed_only { self.durations.closed_only() } else { self.durations }
     }
 }
 
@@ -232,11 +225,7 @@ impl Durations {
     /// The same without the open loop and the pause before it.
     #[must_use]
     pub const fn closed_only(self) -> Self {
-        Self {
-            open_ns: 0,
-            gap_ns: 0,
-            ..self
-        }
+        Self { open_ns: 0, gap_ns: 0, ..self }
     }
 }
 

@@ -49,13 +49,7 @@ impl fmt::Display for Rotation {
 impl fmt::Display for NotPlanned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let doses: Vec<String> = self.doses.iter().map(f64::to_string).collect();
-        let PlannedPair {
-            victim, aggressor, ..
-        } = &self.pair;
-        write!(
-            f,
-            "dose {} of {victim} beside {aggressor}",
-            doses.join(", ")
-        )
+        let PlannedPair { victim, aggressor, .. } = &self.pair;
+        write!(f, "dose {} of {victim} beside {aggressor}", doses.join(", "))
     }
 }

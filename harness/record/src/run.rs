@@ -118,11 +118,8 @@ pub struct RecordLeftOut {
 impl RunRecord {
     /// The planned fault trials that did not run.
     pub fn fault_trials_not_held(&self) -> impl Iterator<Item = &FaultTrial> {
-        let held: BTreeSet<&str> = self
-            .fault_trials
-            .iter()
-            .map(|trial| trial.planned.id.as_str())
-            .collect();
+        let held: BTreeSet<&str> =
+            self.fault_trials.iter().map(|trial| trial.planned.id.as_str()).collect();
         let planned = self.plan.fault_trials.iter();
         planned.filter(move |trial| !held.contains(trial.id.as_str()))
     }

@@ -227,10 +227,7 @@ mod tests {
         assert_eq!(row().latency_ns(), Some(1_003_000));
         assert_eq!(row().service_ns(), Some(1_002_750));
         assert_eq!(row().lateness_ns(), 250);
-        let unfinished = SampleRow {
-            t_done_ns: MISSING,
-            ..row()
-        };
+        let unfinished = SampleRow { t_done_ns: MISSING, ..row() };
         assert_eq!(unfinished.latency_ns(), None);
     }
 }

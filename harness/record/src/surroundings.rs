@@ -81,10 +81,8 @@ mod tests {
         let none = Surroundings::default();
         assert_eq!(serde_json::to_string(&none)?, "{}");
         assert_eq!(serde_json::from_str::<Surroundings>("{}")?, none);
-        let failed = Surroundings {
-            unobserved: [(Unobserved::Xids, "lost".to_owned())].into(),
-            ..none
-        };
+        let failed =
+            Surroundings { unobserved: [(Unobserved::Xids, "lost".to_owned())].into(), ..none };
         let text = serde_json::to_string(&failed)?;
         assert_eq!(text, r#"{"unobserved":{"xids":"lost"}}"#);
         assert_eq!(serde_json::from_str::<Surroundings>(&text)?, failed);

@@ -61,11 +61,7 @@ impl fmt::Display for TopUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let left = seconds(self.left_ns);
-        write!(
-            f,
-            "{} rows ask for blocks, {left:.1} s left",
-            self.rows.len()
-        )?;
+        write!(f, "{} rows ask for blocks, {left:.1} s left", self.rows.len())?;
         for row in &self.rows {
             let (axis, victim, aggressor) = (&row.axis, &row.victim, &row.aggressor);
             let decision = match row.decision {
@@ -78,10 +74,7 @@ impl fmt::Display for TopUp {
             };
             let (more, needs) = (row.wanted.saturating_sub(row.blocks), seconds(row.needs_ns));
             let variant = &row.variant;
-            write!(
-                f,
-                "; {axis} of {victim} beside {aggressor} under {variant}: {reason}, "
-            )?;
+            write!(f, "; {axis} of {victim} beside {aggressor} under {variant}: {reason}, ")?;
             write!(f, "{more} more blocks, {needs:.1} s, {decision}")?;
         }
         Ok(())

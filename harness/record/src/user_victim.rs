@@ -39,9 +39,7 @@ impl Reports {
     /// The variant of that word.
     #[must_use]
     pub fn find(word: &str) -> Option<Self> {
-        [Self::Requests, Self::Lines]
-            .into_iter()
-            .find(|known| known.as_str() == word)
+        [Self::Requests, Self::Lines].into_iter().find(|known| known.as_str() == word)
     }
 }
 
@@ -143,20 +141,11 @@ impl FromProgram {
             let end = text.find(" at line ").unwrap_or(text.len());
             text[..end].replace(", expected one of", ", known are")
         })?;
-        let Line {
-            ready,
-            arrivals,
-            due_ns,
-            start_ns,
-            end_ns,
-            failed,
-            done,
-            error,
-        } = line;
+        let Line { ready, arrivals, due_ns, start_ns, end_ns, failed, done, error } = line;
         match (ready, start_ns, end_ns, done, error) {
-            (Some(true), None, None, None, None) => Ok(Self::Ready {
-                arrivals: arrivals == Some(true),
-            }),
+            (Some(true), None, None, None, None) => {
+                Ok(Self::Ready { arrivals: arrivals == Some(true) })
+            }
             (None, Some(start_ns), Some(end_ns), None, None) if start_ns <= end_ns => {
                 Ok(Self::Request(Request {
                     due_ns,
@@ -182,22 +171,11 @@ mod tests {
 
     #[test]
     fn reads_every_message_of_a_program() {
-        let request = |due_ns, failed| Request {
-            due_ns,
-            start_ns: 5,
-            end_ns: 9,
-            failed,
-        };
+        let request = |due_ns, failed| Request { due_ns, start_ns: 5, end_ns: 9, failed };
         for (line, expected) in [
             ("{\"ready\":true}", FromProgram::Ready { arrivals: false }),
-            (
-                "{\"ready\": true, \"arrivals\": true}\n",
-                FromProgram::Ready { arrivals: true },
-            ),
-            (
-                "{\"start_ns\":5,\"end_ns\":9}",
-                FromProgram::Request(request(None, false)),
-            ),
+            ("{\"ready\": true, \"arrivals\": true}\n", FromProgram::Ready { arrivals: true }),
+            ("{\"start_ns\":5,\"end_ns\":9}", FromProgram::Request(request(None, false))),
             (
                 "{\"due_ns\":4,\"start_ns\":5,\"end_ns\":9,\"failed\":true}",
                 FromProgram::Request(request(Some(4), true)),
@@ -221,31 +199,21 @@ mod tests {
             ("{\"ready\":tr", "it is no JSON object"),
             ("3", "invalid type"),
             ("{\"begin_ns\":5}", "unknown field `begin_ns`"),
-            (
-                "{\"start_ns\":9,\"end_ns\":5}",
-                "end_ns 5 is before start_ns 9",
-            ),
+            ("{\"start_ns\":9,\"end_ns\":5}", "end_ns 5 is before start_ns 9"),
             ("{\"start_ns\":9}", "do not go together"),
             ("{\"start_ns\":-1,\"end_ns\":5}", "invalid value"),
             ("{\"ready\":true,\"done\":true}", "do not go together"),
             ("{\"ready\":false}", "do not go together"),
         ] {
             let read = FromProgram::read(line);
-            assert!(
-                read.as_ref().is_err_and(|why| why.contains(problem)),
-                "{line}: {read:?}"
-            );
+            assert!(read.as_ref().is_err_and(|why| why.contains(problem)), "{line}: {read:?}");
         }
     }
 
     #[test]
     fn writes_each_order_as_one_line() -> Result<(), serde_json::Error> {
-        let order = RunOrder {
-            from_ns: 1,
-            closed_until_ns: 2,
-            arrivals_ns: vec![3, 4],
-            until_ns: 5,
-        };
+        let order =
+            RunOrder { from_ns: 1, closed_until_ns: 2, arrivals_ns: vec![3, 4], until_ns: 5 };
         assert_eq!(
             to_line(&ToProgram::Run(order))?,
             "{\"run\":{\"from_ns\":1,\"closed_until_ns\":2,\"arrivals_ns\":[3,4],\"until_ns\":5}}\n"

@@ -76,26 +76,18 @@ mod tests {
 
     #[test]
     fn only_the_major_version_decides() {
-        let newer_minor = FormatVersion {
-            minor: FORMAT_VERSION.minor + 1,
-            ..FORMAT_VERSION
-        };
+        let newer_minor = FormatVersion { minor: FORMAT_VERSION.minor + 1, ..FORMAT_VERSION };
         assert!(newer_minor.check_readable().is_ok());
         let first = FormatVersion { major: 1, minor: 0 };
         assert!(first.check_readable().is_ok());
         let none = FormatVersion { major: 0, minor: 9 };
         assert!(none.check_readable().is_err());
-        let newer_major = FormatVersion {
-            major: FORMAT_VERSION.major + 1,
-            minor: 0,
-        };
+        let newer_major = FormatVersion { major: FORMAT_VERSION.major + 1, minor: 0 };
         let text = newer_major.check_readable().map_err(|e| e.to_string());
         assert_eq!(
             text,
-            Err(
-                "record format 3.0 cannot be read by this gpubench, which reads 1.x to 2.x"
-                    .to_owned()
-            )
+            Err("record format 3.0 cannot be read by this gpubench, which reads 1.x to 2.x"
+                .to_owned())
         );
     }
 }

@@ -169,10 +169,7 @@ pub enum ToTenant {
 /// From a tenant to the coordinator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one message a cell, which is never kept"
-)]
+#[expect(clippy::large_enum_variant, reason = "one message a cell, which is never kept")]
 pub enum FromTenant {
     /// First line: the process has started.
     Hello {
@@ -291,10 +288,7 @@ pub enum FromTenant {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// Not the JSON of a known message.
-    #[error(
-        "not a message of protocol {PROTOCOL}: {}: {line:?}",
-        crate::parser_error(source)
-    )]
+    #[error("not a message of protocol {PROTOCOL}: {}: {line:?}", crate::parser_error(source))]
     Parse {
         /// The beginning of the line.
         line: String,
@@ -322,10 +316,8 @@ pub fn from_line<T: Json>(line: &str) -> Result<T, WireError> {
     if line.len() > LINE_BYTES_MAX {
         return Err(WireError::TooLong);
     }
-    T::from_json(line.trim_end().as_bytes()).map_err(|source| WireError::Parse {
-        line: line.chars().take(80).collect(),
-        source,
-    })
+    T::from_json(line.trim_end().as_bytes())
+        .map_err(|source| WireError::Parse { line: line.chars().take(80).collect(), source })
 }
 
 #[cfg(test)]
@@ -354,10 +346,7 @@ mod tests {
             assert!(line.contains(&format!(r#""kind":{json}"#)), "{line}");
             assert_eq!(from_line::<FromTenant>(&line)?, refused);
             let torn = &line[..line.len() - 3];
-            assert!(matches!(
-                from_line::<FromTenant>(torn),
-                Err(WireError::Parse { .. })
-            ));
+            assert!(matches!(from_line::<FromTenant>(torn), Err(WireError::Parse { .. })));
         }
         Ok(())
     }
@@ -366,23 +355,11 @@ mod tests {
     fn each_verification_reads_back_as_itself() -> Result<(), Box<dyn std::error::Error>> {
         let results = [
             ("compute", Verification::Correct),
-            (
-                "tensor",
-                Verification::Waived {
-                    reason: "no tensor cores".to_owned(),
-                },
-            ),
-            (
-                "dram-copy",
-                Verification::Failed {
-                    problem: "byte 3 is 0".to_owned(),
-                },
-            ),
+            ("tensor", Verification::Waived { reason: "no tensor cores".to_owned() }),
+            ("dram-copy", Verification::Failed { problem: "byte 3 is 0".to_owned() }),
         ];
         let results = results.map(|(name, found)| (name.to_owned(), found));
-        let verified = FromTenant::Verified {
-            results: results.into(),
-        };
+        let verified = FromTenant::Verified { results: results.into() };
         let line = to_line(&verified)?;
         assert_eq!(from_line::<FromTenant>(&line)?, verified);
         Ok(())
@@ -399,16 +376,8 @@ mod tests {
 
     #[test]
     fn names_the_beginning_of_a_torn_line() -> Result<(), Box<dyn std::error::Error>> {
-        let participants = Participants {
-            issuer: 4,
-            reaper: 5,
-        };
-        let line = to_line(&ToTenant::Open {
-            ordinal: 0,
-            spin: true,
-            participants,
-            inside: None,
-        })?;
+        let participants = Participants { issuer: 4, reaper: 5 };
+        let line = to_line(&ToTenant::Open { ordinal: 0, spin: true, participants, inside: None })?;
         let torn = &line[..line.len() / 2];
         match from_line::<ToTenant>(torn) {
             Err(WireError::Parse { line, .. }) => assert!(torn.starts_with(&line)),
@@ -420,9 +389,6 @@ mod tests {
     #[test]
     fn refuses_an_endless_line() {
         let line = "x".repeat(LINE_BYTES_MAX + 1);
-        assert!(matches!(
-            from_line::<FromTenant>(&line),
-            Err(WireError::TooLong)
-        ));
+        assert!(matches!(from_line::<FromTenant>(&line), Err(WireError::TooLong)));
     }
 }

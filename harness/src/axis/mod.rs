@@ -36,9 +36,7 @@ impl AxisEntry {
     /// The same with the user's own program as the victim.
     pub fn user_victim_pairs(&self) -> impl Iterator<Item = &'static Pair> {
         let sub_axis = self.sub_axis;
-        USER_VICTIM_PAIRS
-            .iter()
-            .filter(move |pair| pair.sub_axis == sub_axis)
+        USER_VICTIM_PAIRS.iter().filter(move |pair| pair.sub_axis == sub_axis)
     }
 }
 
@@ -163,11 +161,7 @@ mod tests {
         for entry in all() {
             let (axis, sub_axis) = (entry.sub_axis.axis().as_str(), entry.sub_axis.as_str());
             assert_eq!(entry.name, format!("{axis}/{sub_axis}"));
-            assert!(
-                entry.summary.ends_with('?'),
-                "{}: the question it answers",
-                entry.name
-            );
+            assert!(entry.summary.ends_with('?'), "{}: the question it answers", entry.name);
             let probed = PROBED.contains(entry);
             assert_ne!(
                 entry.pairs().next().is_some(),
@@ -176,10 +170,6 @@ mod tests {
                 entry.name
             );
         }
-        assert!(
-            CATALOGUE
-                .iter()
-                .any(|entry| entry.sub_axis == JITTER_SUB_AXIS)
-        );
+        assert!(CATALOGUE.iter().any(|entry| entry.sub_axis == JITTER_SUB_AXIS));
     }
 }

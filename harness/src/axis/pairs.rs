@@ -43,11 +43,7 @@ pub static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 });
 
 fn pair(victim: &'static str, aggressor: &Workload) -> Pair {
-    Pair {
-        sub_axis: aggressor.sub_axis,
-        victim,
-        aggressor: aggressor.name,
-    }
+    Pair { sub_axis: aggressor.sub_axis, victim, aggressor: aggressor.name }
 }
 
 /// The pairs of a user's program: the resources that it uses are unknown, so it is paired once with
@@ -55,14 +51,8 @@ fn pair(victim: &'static str, aggressor: &Workload) -> Pair {
 /// reservation, and a user's program reports none.
 pub static USER_VICTIM_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let mut pairs: Vec<Pair> = Vec::new();
-    for pair in PAIRS
-        .iter()
-        .filter(|pair| pair.sub_axis != SubAxis::Capacity)
-    {
-        let with_program = Pair {
-            victim: USER_VICTIM,
-            ..*pair
-        };
+    for pair in PAIRS.iter().filter(|pair| pair.sub_axis != SubAxis::Capacity) {
+        let with_program = Pair { victim: USER_VICTIM, ..*pair };
         if !pairs.contains(&with_program) {
             pairs.push(with_program);
         }
@@ -81,40 +71,22 @@ mod tests {
         let meets: BTreeSet<_> = USER_VICTIM_PAIRS.iter().map(|one| one.aggressor).collect();
         let all = PAIRS.iter().filter(|one| one.sub_axis != SubAxis::Capacity);
         assert_eq!(meets, all.map(|one| one.aggressor).collect());
-        let unique: BTreeSet<_> = USER_VICTIM_PAIRS
-            .iter()
-            .map(|one| (one.sub_axis, one.aggressor))
-            .collect();
+        let unique: BTreeSet<_> =
+            USER_VICTIM_PAIRS.iter().map(|one| (one.sub_axis, one.aggressor)).collect();
         assert_eq!(unique.len(), USER_VICTIM_PAIRS.len());
     }
 
     #[test]
     fn every_pair_is_stated_once_and_has_a_victim_and_an_aggressor()
     -> Result<(), Box<dyn std::error::Error>> {
-        let unique: BTreeSet<_> = PAIRS
-            .iter()
-            .map(|pair| (pair.victim, pair.aggressor))
-            .collect();
+        let unique: BTreeSet<_> = PAIRS.iter().map(|pair| (pair.victim, pair.aggressor)).collect();
         assert_eq!(unique.len(), PAIRS.len());
         let stated = load::CATALOGUE.iter().map(|workload| workload.meets.len());
-        assert_eq!(
-            stated.sum::<usize>(),
-            PAIRS.len(),
-            "every stated name exists"
-        );
+        assert_eq!(stated.sum::<usize>(), PAIRS.len(), "every stated name exists");
         for pair in PAIRS.iter() {
-            assert!(
-                CATALOGUE
-                    .iter()
-                    .any(|entry| entry.sub_axis == pair.sub_axis),
-                "{pair:?}"
-            );
+            assert!(CATALOGUE.iter().any(|entry| entry.sub_axis == pair.sub_axis), "{pair:?}");
             assert_eq!(load::find(pair.victim)?.role, Role::Victim, "{pair:?}");
-            assert_eq!(
-                load::find(pair.aggressor)?.role,
-                Role::Aggressor,
-                "{pair:?}"
-            );
+            assert_eq!(load::find(pair.aggressor)?.role, Role::Aggressor, "{pair:?}");
         }
         Ok(())
     }

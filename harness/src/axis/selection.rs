@@ -108,9 +108,7 @@ mod tests {
             let one = Selection::Axis(axis);
             let mut entries = CATALOGUE.iter().chain(PROBED);
             let needs = entries.any(|entry| one.needs(entry.sub_axis));
-            let faults = fault_classes()
-                .into_iter()
-                .any(|class| one.has_faults(class));
+            let faults = fault_classes().into_iter().any(|class| one.has_faults(class));
             assert!(needs || faults, "{axis:?}");
         }
         let one = Selection::find("fault/mmu").expect("a class");

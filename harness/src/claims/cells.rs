@@ -86,9 +86,7 @@ pub(super) fn early_tail(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<F
         let aggressor = cell.aggressor.as_deref().unwrap_or_default();
         let value = spread(one).zip(solo.get(&same_victim(cell)));
         let values = blocks.entry((cell.sub_axis, &cell.victim, aggressor));
-        values
-            .or_default()
-            .extend(value.map(|(beside, solo)| beside / solo));
+        values.or_default().extend(value.map(|(beside, solo)| beside / solo));
     }
     let found = blocks.into_iter().filter(|(_, values)| !values.is_empty());
     found
@@ -107,10 +105,7 @@ fn same_victim(cell: &Cell) -> (&str, u32, SubAxis, &str) {
 
 fn is_selected(claim: &Claim, sub_axis: SubAxis) -> bool {
     // Jitter has no cells of its own.
-    claim
-        .select
-        .sub_axis
-        .is_none_or(|wanted| wanted == sub_axis)
+    claim.select.sub_axis.is_none_or(|wanted| wanted == sub_axis)
 }
 
 fn interval(quantity: Quantity, values: &[f64]) -> Result<gpubench_record::Estimate, NoEstimate> {

@@ -47,17 +47,12 @@ fn circumstances(select: &Selection, run: &RunRecord) -> Result<(), String> {
         return Err(format!("needs the profile {profile}, not {}", plan.profile));
     }
     let capability = &run.device.compute_capability;
-    let major = capability
-        .split('.')
-        .next()
-        .and_then(|text| text.parse().ok());
+    let major = capability.split('.').next().and_then(|text| text.parse().ok());
     let wanted = &select.compute_capability;
     if wanted.is_empty() || major.is_some_and(|major: u32| wanted.contains(&major)) {
         return Ok(());
     }
-    Err(format!(
-        "needs a device of another generation, not {capability}"
-    ))
+    Err(format!("needs a device of another generation, not {capability}"))
 }
 
 /// The variants of these mechanisms that ran.
@@ -71,10 +66,7 @@ fn variants<'a>(
     let rows = run.mechanisms.iter().filter(of_names).filter(of_prefix);
     let all: Vec<&MechanismRow> = rows.collect();
     let ran = |row: &&MechanismRow| {
-        !matches!(
-            row.outcome.outcome,
-            OutcomeKind::Waived | OutcomeKind::Failed
-        )
+        !matches!(row.outcome.outcome, OutcomeKind::Waived | OutcomeKind::Failed)
     };
     let ran: Vec<&MechanismRow> = all.iter().copied().filter(ran).collect();
     match (all.first(), ran.is_empty()) {
@@ -98,8 +90,7 @@ fn collect(
     run: &RunRecord,
 ) -> Vec<Found> {
     let each = variants.iter();
-    each.flat_map(|variant| of_variant(claim, quantity, variant, run))
-        .collect()
+    each.flat_map(|variant| of_variant(claim, quantity, variant, run)).collect()
 }
 
 fn of_variant(
@@ -111,9 +102,7 @@ fn of_variant(
     let variant = mechanism.variant.as_str();
     let bad = |sub_axis: &str, unit: &str| {
         let found = rows::of_sub_axis(run, variant, sub_axis, |row| &row.survival).into_iter();
-        found
-            .map(|one| one.map(|good| failures(&good, unit)))
-            .collect()
+        found.map(|one| one.map(|good| failures(&good, unit))).collect()
     };
     match quantity {
         Quantity::Retention => rows::matrix(claim, run, variant, |row| &row.retention),

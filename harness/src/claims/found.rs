@@ -16,19 +16,12 @@ pub(super) struct Found {
 
 impl Found {
     pub(super) fn new(variant: &str, key: impl Into<String>, estimate: Estimate) -> Self {
-        Self {
-            variant: variant.to_owned(),
-            key: key.into(),
-            estimate: Ok(estimate),
-        }
+        Self { variant: variant.to_owned(), key: key.into(), estimate: Ok(estimate) }
     }
 
     /// The same with another figure.
     pub(super) fn map(self, change: impl FnOnce(Estimate) -> Result<Estimate, String>) -> Self {
-        Self {
-            estimate: self.estimate.and_then(change),
-            ..self
-        }
+        Self { estimate: self.estimate.and_then(change), ..self }
     }
 
     /// The ratio of this figure and that of another mechanism, as independent ones.
@@ -48,23 +41,13 @@ impl Found {
 }
 
 const fn plain(of: &Estimate) -> gpubench_stats::Estimate {
-    let Estimate {
-        value, lo, hi, n, ..
-    } = *of;
+    let Estimate { value, lo, hi, n, .. } = *of;
     gpubench_stats::Estimate { value, lo, hi, n }
 }
 
 pub(super) fn printed(found: gpubench_stats::Estimate, unit: &str) -> Estimate {
     let gpubench_stats::Estimate { value, lo, hi, n } = found;
-    Estimate {
-        value,
-        lo,
-        hi,
-        ends: Ends::Interval,
-        parts: None,
-        n,
-        unit: unit.to_owned(),
-    }
+    Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n, unit: unit.to_owned() }
 }
 
 /// The share of an event in trials, with one-sided Clopper-Pearson bounds, each at 95 %, as in
@@ -76,10 +59,7 @@ pub(super) fn share(events: u64, trials: u64, unit: &str) -> Result<Estimate, St
         lower_bound(successes, trials, Confidence::P95).map_err(|error| error.to_string())
     };
     let (with, without) = (bound(events)?, bound(trials - events.min(trials))?);
-    Ok(Estimate {
-        hi: 1.0 - without.lo,
-        ..printed(with, unit)
-    })
+    Ok(Estimate { hi: 1.0 - without.lo, ..printed(with, unit) })
 }
 
 /// The share of failures in this unit, from the share of successes in a matrix row. The interval of
@@ -94,15 +74,7 @@ pub(super) fn failures(of: &Estimate, unit: &str) -> Result<Estimate, String> {
 /// One over a positive figure.
 pub(super) fn inverse(of: Estimate) -> Result<Estimate, String> {
     if of.lo <= 0.0 || of.ends != Ends::Interval {
-        return Err(format!(
-            "the rate may be zero: {:.3} to {:.3}",
-            of.lo, of.hi
-        ));
+        return Err(format!("the rate may be zero: {:.3} to {:.3}", of.lo, of.hi));
     }
-    Ok(Estimate {
-        value: 1.0 / of.value,
-        lo: 1.0 / of.hi,
-        hi: 1.0 / of.lo,
-        ..of
-    })
+    Ok(Estimate { value: 1.0 / of.value, lo: 1.0 / of.hi, hi: 1.0 / of.lo, ..of })
 }

@@ -60,28 +60,20 @@ fn figure(claim: &Claim, found: Found) -> ClaimFigure {
             estimate: Some(estimate),
             reason: None,
         },
-        Err(reason) => ClaimFigure {
-            of,
-            verdict: Verdict::Inconclusive,
-            estimate: None,
-            reason: Some(reason),
-        },
+        Err(reason) => {
+            ClaimFigure { of, verdict: Verdict::Inconclusive, estimate: None, reason: Some(reason) }
+        }
     }
 }
 
 /// The figures that have the verdict of the claim; all of them where none has.
 fn evidence(verdict: Verdict, figures: &[ClaimFigure]) -> String {
-    let mut deciding: Vec<&ClaimFigure> = figures
-        .iter()
-        .filter(|one| one.verdict == verdict)
-        .collect();
+    let mut deciding: Vec<&ClaimFigure> =
+        figures.iter().filter(|one| one.verdict == verdict).collect();
     if deciding.is_empty() {
         deciding = figures.iter().collect();
     }
-    let named = deciding
-        .iter()
-        .take(NAMED_MAX)
-        .map(|one| words::figure(one));
+    let named = deciding.iter().take(NAMED_MAX).map(|one| words::figure(one));
     let mut text = named.collect::<Vec<_>>().join("; ");
     if deciding.len() > NAMED_MAX {
         text.push_str(&format!("; and {} more", deciding.len() - NAMED_MAX));

@@ -112,18 +112,11 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
     }
     let without = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
     let without = records.iter().filter(without).map(|one| {
-        format!(
-            "{}: it holds no claims ledger; compared with the ledger of this version",
-            one.name
-        )
+        format!("{}: it holds no claims ledger; compared with the ledger of this version", one.name)
     });
     let mut titles: Vec<String> = records.iter().map(|one| title(one.run)).collect();
     titles.dedup();
-    Page {
-        title: format!("Claims: {}", titles.join("; ")),
-        notices: without.collect(),
-        tables,
-    }
+    Page { title: format!("Claims: {}", titles.join("; ")), notices: without.collect(), tables }
 }
 
 /// The same as one table, for CSV.
@@ -143,13 +136,8 @@ pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
             texts.map(str::to_owned).into()
         })
     });
-    let columns = [
-        "record", "claim", "verdict", "says", "source", "test", "figures",
-    ];
-    Page {
-        tables: vec![table("", &columns, lines)],
-        ..Page::default()
-    }
+    let columns = ["record", "claim", "verdict", "says", "source", "test", "figures"];
+    Page { tables: vec![table("", &columns, lines)], ..Page::default() }
 }
 
 /// Recipes and phrases as one table, for CSV.
@@ -162,10 +150,7 @@ pub fn recipe_lines(ledger: &Ledger) -> Page {
         rows.map(move |row| std::iter::once(kind.to_owned()).chain(row).collect())
     });
     let columns = ["kind", "mechanism", "text", "truth", "answer"];
-    Page {
-        tables: vec![table("", &columns, rows)],
-        ..Page::default()
-    }
+    Page { tables: vec![table("", &columns, rows)], ..Page::default() }
 }
 
 fn title(run: &RunRecord) -> String {
@@ -181,9 +166,7 @@ fn counts(rows: &[ClaimRow]) -> String {
         format!("{n} {}", verdict.as_str())
     };
     let counts = Verdict::ALL.map(count).join(", ");
-    let by_none = rows
-        .iter()
-        .filter(|row| row.evidence.starts_with(NO_RECORD));
+    let by_none = rows.iter().filter(|row| row.evidence.starts_with(NO_RECORD));
     match by_none.count() {
         0 => counts,
         n => format!("{counts} ({n} that no record decides)"),

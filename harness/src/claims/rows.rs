@@ -72,11 +72,7 @@ fn found(row: &MatrixRow, figure: &Option<Estimate>) -> Option<Found> {
         }
         None => Err(because(&row.outcome)),
     };
-    Some(Found {
-        variant: row.variant.clone(),
-        key: key.join(" "),
-        estimate,
-    })
+    Some(Found { variant: row.variant.clone(), key: key.join(" "), estimate })
 }
 
 fn because(outcome: &Outcome) -> String {
@@ -99,18 +95,12 @@ pub(super) fn slices_per_kernel(run: &RunRecord, variant: &str) -> Vec<Found> {
     let own = run.probes.iter().filter(|probe| probe.variant == variant);
     own.filter_map(|probe| match &probe.found {
         ProbeFound::TimeSliceTrace { traces, .. } => {
-            let kernels = traces
-                .iter()
-                .flat_map(|one| [&one.victim_ns, &one.neighbour_ns]);
+            let kernels = traces.iter().flat_map(|one| [&one.victim_ns, &one.neighbour_ns]);
             let slices: Vec<f64> = kernels.map(|spans| spans.len() as f64).collect();
             let mean = Effect::of_mean(&slices).ok()?;
             let mean = mean.interval(Confidence::P95).ok()?;
             let figure = printed(mean, "slices");
-            Some(Found::new(
-                variant,
-                "kernels of the time-slice trace",
-                figure,
-            ))
+            Some(Found::new(variant, "kernels of the time-slice trace", figure))
         }
         _ => None,
     })
@@ -123,21 +113,14 @@ pub(super) fn escapes(run: &RunRecord, variant: &str, axis: &str) -> Vec<Found> 
         .probe_figures
         .iter()
         .filter(|one| one.variant == variant)
-        .filter(|one| {
-            one.explains
-                .as_deref()
-                .is_some_and(|of| of.starts_with(axis))
-        })
+        .filter(|one| one.explains.as_deref().is_some_and(|of| of.starts_with(axis)))
         .filter_map(|one| one.verdict.as_deref())
         .collect();
     let escaped = verdicts.iter().filter(|verdict| **verdict == "escaped");
     let (escaped, tried) = (escaped.count() as u64, verdicts.len() as u64);
     let figure = share(escaped, tried, "of the tried routes");
     let key = format!("{axis} escapes, {escaped} of {tried}");
-    figure
-        .map(|figure| Found::new(variant, key, figure))
-        .into_iter()
-        .collect()
+    figure.map(|figure| Found::new(variant, key, figure)).into_iter().collect()
 }
 
 /// The share of victims with this outcome, of each selected fault.
@@ -168,11 +151,7 @@ pub(super) fn faults(
                 None if victims == 0 => return None,
                 None => share(hit, victims, "of the victims"),
             };
-            Some(Found {
-                variant: variant.to_owned(),
-                key: tally.fault.clone(),
-                estimate,
-            })
+            Some(Found { variant: variant.to_owned(), key: tally.fault.clone(), estimate })
         })
         .collect()
 }

@@ -20,11 +20,7 @@ const WANTED: [(&str, &[Wanted<'_>]); 4] = [
     (
         "probes",
         &[
-            (
-                "TS-1a",
-                Supported,
-                "overlap: 0.000 [0.000, 0.000] ratio, n = 6",
-            ),
+            ("TS-1a", Supported, "overlap: 0.000 [0.000, 0.000] ratio, n = 6"),
             ("TS-4", Supported, "capacity probe: 1.000 [0.9"),
             // 0 of 59: a claim of "never" rests on the one-sided bound.
             (
@@ -32,57 +28,29 @@ const WANTED: [(&str, &[Wanted<'_>]); 4] = [
                 Supported,
                 "visibility probe: 0.000 [0.000, 0.050] reads not kept out, n = 59",
             ),
-            (
-                "TS-6b",
-                Supported,
-                "residue probe: 0.000 [0.000, 0.000] pages found",
-            ),
-            (
-                "TS-8a",
-                Refuted,
-                "time slice: 2.091 [2.091, 2.091] ms, n = 252",
-            ),
+            ("TS-6b", Supported, "residue probe: 0.000 [0.000, 0.000] pages found"),
+            ("TS-8a", Refuted, "time slice: 2.091 [2.091, 2.091] ms, n = 252"),
             ("TS-8b", Supported, "time slice: 2.091"),
             ("TS-9a", Refuted, "kernels of the time-slice trace: "),
-            (
-                "MPS-5b",
-                Untested,
-                "no mps, mps-quota, mps-static, mps-memory in the record",
-            ),
+            ("MPS-5b", Untested, "no mps, mps-quota, mps-static, mps-memory in the record"),
             ("TS-12", Untested, "no record decides it: needs a reset"),
         ],
     ),
     (
         "faults-time-slicing",
-        &[(
-            "TS-5",
-            Refuted,
-            "sigkill: 0.000 [0.000, 0.950] of the victims, n = 1",
-        )],
+        &[("TS-5", Refuted, "sigkill: 0.000 [0.000, 0.950] of the victims, n = 1")],
     ),
     (
         "faults-mps",
         &[
-            (
-                "MPS-4a",
-                Refuted,
-                "assert: 0.000 [0.000, 0.950] of the victims, n = 1",
-            ),
-            (
-                "MPS-4b",
-                Supported,
-                "trap: 1.000 [0.050, 1.000] of the victims, n = 1",
-            ),
+            ("MPS-4a", Refuted, "assert: 0.000 [0.000, 0.950] of the victims, n = 1"),
+            ("MPS-4b", Supported, "trap: 1.000 [0.050, 1.000] of the victims, n = 1"),
         ],
     ),
     (
         "matrix",
         &[
-            (
-                "MPS-7a",
-                Supported,
-                "mps dram stream beside dram-copy: 0.160 [0.158, 0.162]",
-            ),
+            ("MPS-7a", Supported, "mps dram stream beside dram-copy: 0.160 [0.158, 0.162]"),
             ("MPS-3c", Supported, "0.297 [0.29"),
             ("MIG-2a", Untested, "mig[3g+3g] waived: "),
             ("TS-7d", Untested, "needs the profile batch-training, not "),
@@ -118,11 +86,7 @@ fn the_records_of_an_h100_decide_claims_and_name_their_figures() -> Result<(), E
         for (id, verdict, evidence) in claims {
             let row = &rows[*id];
             assert_eq!(row.verdict, *verdict, "{name} {id}: {}", row.evidence);
-            assert!(
-                row.evidence.contains(evidence),
-                "{name} {id}: {}",
-                row.evidence
-            );
+            assert!(row.evidence.contains(evidence), "{name} {id}: {}", row.evidence);
         }
     }
     Ok(())
@@ -162,11 +126,7 @@ fn a_wide_interval_and_a_doubtful_row_decide_nothing() -> Result<(), Error> {
     (row.outcome, row.level) = (Outcome::inconclusive("planted doubt"), None);
     let found = &judged(&doubtful)?["MPS-7a"];
     assert_eq!(found.verdict, Verdict::Inconclusive);
-    assert!(
-        found.evidence.contains("planted doubt"),
-        "{}",
-        found.evidence
-    );
+    assert!(found.evidence.contains("planted doubt"), "{}", found.evidence);
     // Two levels that stay open are no doubt.
     let row = doubtful.matrix.iter_mut().find(is_row).ok_or("a row")?;
     row.level = Some("L0..L1".to_owned());
@@ -185,11 +145,7 @@ fn a_row_without_the_figure_gives_its_reason() -> Result<(), Error> {
     row.warnings = vec!["overloaded beside the aggressor".to_owned()];
     let found = &judged(&run)?["TS-2a"];
     assert_eq!(found.verdict, Verdict::Inconclusive);
-    assert!(
-        found.evidence.contains("overloaded beside"),
-        "{}",
-        found.evidence
-    );
+    assert!(found.evidence.contains("overloaded beside"), "{}", found.evidence);
     Ok(())
 }
 
@@ -207,11 +163,7 @@ fn a_claim_of_each_figure_is_refuted_by_one_and_any_is_supported_by_one() -> Res
     let [retention] = &rows["MPS-2a"].figures[..] else {
         return Err("one row".into());
     };
-    assert!(
-        retention.of.ends_with("compute beside fma-hog"),
-        "{}",
-        retention.of
-    );
+    assert!(retention.of.ends_with("compute beside fma-hog"), "{}", retention.of);
     // With 59 dead victims of 59 for every fault, each supports the claim of each.
     for tally in &mut run.fault_tallies {
         tally.victims = [(gpubench_record::fault::Harm::Dead, 59)].into();
@@ -229,10 +181,7 @@ fn the_ledger_that_counts_is_the_given_one() -> Result<(), Error> {
     let [claim] = &mut claims[..] else {
         return Err("one claim".into());
     };
-    assert_eq!(
-        evaluate(std::slice::from_ref(claim), &run)[0].verdict,
-        Verdict::Supported
-    );
+    assert_eq!(evaluate(std::slice::from_ref(claim), &run)[0].verdict, Verdict::Supported);
     claim.threshold = Some(9e6);
     assert_eq!(evaluate(&claims, &run)[0].verdict, Verdict::Refuted);
     Ok(())

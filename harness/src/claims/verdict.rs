@@ -49,10 +49,8 @@ pub(super) fn together(verdicts: impl Iterator<Item = Verdict>, any: bool) -> Ve
 /// contradict each other leave the claim inconclusive.
 pub(super) fn of_records(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     let verdicts: Vec<Verdict> = verdicts.collect();
-    let (supported, refuted) = (
-        verdicts.contains(&Verdict::Supported),
-        verdicts.contains(&Verdict::Refuted),
-    );
+    let (supported, refuted) =
+        (verdicts.contains(&Verdict::Supported), verdicts.contains(&Verdict::Refuted));
     match (supported, refuted) {
         (true, false) => Verdict::Supported,
         (false, true) => Verdict::Refuted,

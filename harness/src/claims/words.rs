@@ -12,10 +12,7 @@ pub(super) fn test(claim: &Claim) -> String {
     else {
         return String::new();
     };
-    let is_time = matches!(
-        quantity,
-        Quantity::TimeSlice | Quantity::TimeToEnforce | Quantity::P99
-    );
+    let is_time = matches!(quantity, Quantity::TimeSlice | Quantity::TimeToEnforce | Quantity::P99);
     let number = |x: f64| match is_time {
         true => format!("{} ms", x / 1e6),
         false => x.to_string(),
@@ -32,10 +29,7 @@ pub(super) fn test(claim: &Claim) -> String {
     };
     let select = &claim.select;
     let parts = [
-        select
-            .against
-            .as_ref()
-            .map(|one| format!("over that of {one}")),
+        select.against.as_ref().map(|one| format!("over that of {one}")),
         select.sub_axis.map(|one| format!("on {}", one.as_str())),
         select.tenants.map(|n| format!("with {n} tenants")),
         select.variant.as_ref().map(|one| format!("of {one}...")),

@@ -21,12 +21,8 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 
 /// The exit codes of this verb.
-pub const EXIT_CODES: &[ExitCode] = &[
-    ExitCode::Done,
-    ExitCode::Internal,
-    ExitCode::Usage,
-    ExitCode::OutputFailed,
-];
+pub const EXIT_CODES: &[ExitCode] =
+    &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
 /// Recommends a sharing mechanism by a decision tree
 ///
@@ -82,12 +78,7 @@ struct ConfigArgs {
     #[arg(long, value_name = "GPU", requires = "config")]
     gpu: Option<String>,
     /// MIG: profiles of the instances (separate by commas) [default: equal ones]
-    #[arg(
-        long,
-        value_name = "PROFILE",
-        value_delimiter = ',',
-        requires = "config"
-    )]
+    #[arg(long, value_name = "PROFILE", value_delimiter = ',', requires = "config")]
     layout: Vec<String>,
     /// HAMi: memory of one tenant in MiB, at least 1 [default: 8000]
     #[arg(long, value_name = "MIB", requires = "config", value_parser = whole::<u32>(1, u64::MAX))]
@@ -107,10 +98,7 @@ impl ConfigArgs {
         set(&mut options.memory_mib, self.memory_mib);
         set(&mut options.namespace, self.namespace.clone());
         set(&mut options.image, self.image.clone());
-        options.gpu = self
-            .gpu
-            .clone()
-            .or_else(|| record.map(|run| run.device.name.clone()));
+        options.gpu = self.gpu.clone().or_else(|| record.map(|run| run.device.name.clone()));
         options.layout.clone_from(&self.layout);
         options
     }
@@ -180,10 +168,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         ask_all(&mut answers, &mut std::io::stdin().lock(), ui)?;
     }
-    let second = SecondAnswers {
-        kind: args.second.kind,
-        is_memory_bound: args.second.memory_bound,
-    };
+    let second =
+        SecondAnswers { kind: args.second.kind, is_memory_bound: args.second.memory_bound };
     let advice = advise(&answers, second, record.as_ref())?;
     let files = if args.config.config {
         files(advice.leaf, &args.config.options(record.as_ref()))?
@@ -219,13 +205,11 @@ fn ask(node: &Node, input: &mut impl BufRead, ui: &Ui) -> Result<Option<String>,
         ui.note(&format!("   {}: {}", choice.value, choice.meaning));
     }
     let mut line = String::new();
-    let read = input
-        .read_line(&mut line)
-        .map_err(|source| ExpectedError::Unreadable {
-            what: "answer",
-            path: PathBuf::from("(standard input)"),
-            source,
-        })?;
+    let read = input.read_line(&mut line).map_err(|source| ExpectedError::Unreadable {
+        what: "answer",
+        path: PathBuf::from("(standard input)"),
+        source,
+    })?;
     Ok((read > 0).then(|| line.trim().to_owned()))
 }
 
@@ -239,9 +223,7 @@ fn json(advice: &Advice, files: &[ConfigFile]) -> Result<String, ExpectedError> 
     if files.is_empty() {
         return Ok(output::json(advice)?);
     }
-    Ok(json_text(
-        &serde_json::json!({ "advice": advice, "files": files }),
-    )?)
+    Ok(json_text(&serde_json::json!({ "advice": advice, "files": files }))?)
 }
 
 #[cfg(test)]
@@ -255,16 +237,9 @@ mod tests {
     fn a_dialog_repeats_a_question_until_its_answer_is_accepted() {
         let mut answers = Answers::default();
         let mut input = "maybe\nhard\n no \nunread\n".as_bytes();
-        let result = ask_all(
-            &mut answers,
-            &mut input,
-            &Ui::from_environment(ColorWhen::Auto),
-        );
+        let result = ask_all(&mut answers, &mut input, &Ui::from_environment(ColorWhen::Auto));
         assert!(result.is_ok());
-        assert_eq!(
-            (answers.value(1), answers.value(2)),
-            (Some("hard"), Some("no"))
-        );
+        assert_eq!((answers.value(1), answers.value(2)), (Some("hard"), Some("no")));
         assert_eq!(input, b"unread\n");
     }
 
@@ -272,11 +247,7 @@ mod tests {
     fn a_dialog_ends_with_its_input() {
         let mut answers = Answers::default();
         let mut input = "shared\n".as_bytes();
-        let result = ask_all(
-            &mut answers,
-            &mut input,
-            &Ui::from_environment(ColorWhen::Auto),
-        );
+        let result = ask_all(&mut answers, &mut input, &Ui::from_environment(ColorWhen::Auto));
         assert!(result.is_ok());
         assert_eq!((answers.value(1), answers.value(3)), (Some("shared"), None));
     }

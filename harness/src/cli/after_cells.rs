@@ -111,10 +111,7 @@ impl AfterCellsFlags {
 pub(super) fn in_words(plan: &Plan) -> String {
     let mut lines = String::new();
     if !plan.probes.is_empty() {
-        lines += &format!(
-            "then probes of each mechanism: {}\n",
-            plan.probes.join(", ")
-        );
+        lines += &format!("then probes of each mechanism: {}\n", plan.probes.join(", "));
     }
     if let Some(first) = plan.fault_trials.first() {
         let windows = plan.fault_trials.iter().map(|trial| trial.window_ns);

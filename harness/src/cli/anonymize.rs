@@ -16,10 +16,7 @@ use crate::judge::{Repair, expected, open_scored};
 pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let [record] = records else {
         return Err(ExpectedError::Usage {
-            problem: format!(
-                "--anonymize copies one record, and {} are named",
-                records.len()
-            ),
+            problem: format!("--anonymize copies one record, and {} are named", records.len()),
             remedy: Some("copy each to a folder of its own".to_owned()),
         });
     };

@@ -69,28 +69,18 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let ledger = ledger()?;
     let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
-    let judged = opened.iter().map(|one| Judged {
-        name: one.dir.display().to_string(),
-        run: &one.run,
-    });
+    let judged =
+        opened.iter().map(|one| Judged { name: one.dir.display().to_string(), run: &one.run });
     let judged: Vec<Judged<'_>> = judged.collect();
     let is_csv = args.format == ClaimsFormat::Csv;
     let (page, json) = if args.recipes {
         let json = json!({ "recipes": ledger.recipes, "misleading": ledger.misleading });
-        let page = if is_csv {
-            page::recipe_lines
-        } else {
-            page::recipes
-        };
+        let page = if is_csv { page::recipe_lines } else { page::recipes };
         (page(&ledger), json)
     } else if judged.is_empty() {
         (page::ledger(&ledger), json!(ledger.claims))
     } else {
-        let page = if is_csv {
-            page::verdict_lines
-        } else {
-            page::verdicts
-        };
+        let page = if is_csv { page::verdict_lines } else { page::verdicts };
         (page(&judged), page::verdicts_json(&judged))
     };
     args.output.write(&args.text(&page, &json, ui)?, ui)?;

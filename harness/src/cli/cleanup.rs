@@ -50,9 +50,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     }
     let failures = [undone.unrestored, undone.remaining].concat();
     if !failures.is_empty() {
-        return Err(ExpectedError::NotRestored {
-            what: failures.join("; "),
-        });
+        return Err(ExpectedError::NotRestored { what: failures.join("; ") });
     }
     if undone.lines.is_empty() {
         ui.print("nothing to clean up\n")?;

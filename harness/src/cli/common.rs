@@ -131,12 +131,10 @@ pub(super) fn whole<T: TryFrom<u64>>(
     move |text| {
         let number = text.trim().parse().ok();
         let number = number.filter(|number| (min..=max).contains(number));
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| match max {
-                u64::MAX => format!("accepted: a whole number of at least {min}"),
-                max => format!("accepted: a whole number from {min} to {max}"),
-            })
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match max {
+            u64::MAX => format!("accepted: a whole number of at least {min}"),
+            max => format!("accepted: a whole number from {min} to {max}"),
+        })
     }
 }
 
@@ -178,9 +176,7 @@ pub enum TextFormat {
 pub fn exit_codes_help(codes: &[ExitCode]) -> String {
     let mut sorted = codes.to_vec();
     sorted.sort_by_key(|code| code.code());
-    let lines = sorted
-        .iter()
-        .map(|code| format!("  {:>3}  {}", code.code(), code.meaning()));
+    let lines = sorted.iter().map(|code| format!("  {:>3}  {}", code.code(), code.meaning()));
     let lines: Vec<String> = lines.collect();
     format!("Exit codes:\n{}", lines.join("\n"))
 }
@@ -190,9 +186,8 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
 /// # Errors
 /// When the value has no JSON form, which is a bug.
 pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| ExpectedError::Internal {
-        what: error.to_string(),
-    })?;
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
     Ok(text + "\n")
 }
 

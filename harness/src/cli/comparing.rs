@@ -65,11 +65,8 @@ pub fn format_of<T, const N: usize>(
     all: [(&'static str, T); N],
 ) -> Result<T, ExpectedError> {
     let known = || all.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let unknown = ExpectedError::UnknownName {
-        kind: "format",
-        name: name.to_owned(),
-        known: known(),
-    };
+    let unknown =
+        ExpectedError::UnknownName { kind: "format", name: name.to_owned(), known: known() };
     let found = all.into_iter().find(|(one, _)| *one == name);
     found.map(|(_, format)| format).ok_or(unknown)
 }
@@ -83,11 +80,7 @@ pub fn read(records: &[PathBuf], ui: &Ui) -> Result<Sessions, ExpectedError> {
 
 /// The exit code of a verb that read records: at least 4 where one contradicts itself.
 pub fn of_records(code: ExitCode, is_doubtful: bool) -> ExitCode {
-    if is_doubtful {
-        code.worst(ExitCode::TrialFailed)
-    } else {
-        code
-    }
+    if is_doubtful { code.worst(ExitCode::TrialFailed) } else { code }
 }
 
 /// Names what is wrong with a record, and says whether it contradicts itself.
@@ -121,9 +114,7 @@ pub fn say_left_out(lines: &[String], ui: &Ui) {
 
 /// An error that is a bug.
 pub fn internal(error: impl std::fmt::Display) -> ExpectedError {
-    ExpectedError::Internal {
-        what: error.to_string(),
-    }
+    ExpectedError::Internal { what: error.to_string() }
 }
 
 /// A usage error about a folder of nights.
@@ -138,13 +129,10 @@ pub fn refused(folder: &Path, error: impl std::fmt::Display, remedy: &str) -> Ex
 pub fn time(text: &str) -> Result<String, String> {
     let shape = "0000-00-00T00:00:00Z";
     let fits = text.len() == shape.len()
-        && text
-            .chars()
-            .zip(shape.chars())
-            .all(|(letter, wanted)| match wanted {
-                '0' => letter.is_ascii_digit(),
-                wanted => letter == wanted,
-            });
+        && text.chars().zip(shape.chars()).all(|(letter, wanted)| match wanted {
+            '0' => letter.is_ascii_digit(),
+            wanted => letter == wanted,
+        });
     if fits {
         Ok(text.to_owned())
     } else {

@@ -20,12 +20,6 @@ pub(super) fn as_text(rows: &[Detectable]) -> String {
         ]
     };
     let rows: Vec<[String; 5]> = rows.iter().map(line).collect();
-    let header = [
-        "row",
-        "cells",
-        "blocks",
-        "detects (80 % power)",
-        "spread of blocks",
-    ];
+    let header = ["row", "cells", "blocks", "detects (80 % power)", "spread of blocks"];
     table(header, &rows)
 }

@@ -115,11 +115,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let report = diff(&before, &after, &options).map_err(internal)?;
     let format = format_of(&args.format, Format::ALL)?;
-    let detail = if args.full {
-        Detail::Full
-    } else {
-        Detail::Changes
-    };
+    let detail = if args.full { Detail::Full } else { Detail::Changes };
     let text = render::diff(&report, format, detail).map_err(internal)?;
     args.output.write(&text, ui)?;
     let doubtful = [&before, &after].map(|side| say_problems(side, ui));
@@ -135,10 +131,9 @@ fn both(
         say_left_out(&found.left_out, ui);
     }
     match sides {
-        [Err(before), Err(after)] => Err(ExpectedError::Usage {
-            problem: format!("{before}; {after}"),
-            remedy: None,
-        }),
+        [Err(before), Err(after)] => {
+            Err(ExpectedError::Usage { problem: format!("{before}; {after}"), remedy: None })
+        }
         [before, after] => Ok((before?.sessions, after?.sessions)),
     }
 }

@@ -77,11 +77,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         TextFormat::Json => ui.print(&pretty_json(&to_json(&report))?)?,
         TextFormat::Table => ui.print_text(&as_text(&report))?,
     }
-    if report
-        .verified
-        .iter()
-        .any(|(_, found)| matches!(found, Verification::Failed { .. }))
-    {
+    if report.verified.iter().any(|(_, found)| matches!(found, Verification::Failed { .. })) {
         return Err(ExpectedError::NothingRan {
             reason: "kernels give wrong results on this device".to_owned(),
         });
@@ -94,28 +90,17 @@ fn device_text(report: &HostReport) -> String {
     match &report.device {
         Ok(device) => {
             let mut rows = vec![
-                [
-                    "kind".to_owned(),
-                    format!("{:?}", device.kind).to_lowercase(),
-                ],
+                ["kind".to_owned(), format!("{:?}", device.kind).to_lowercase()],
                 ["name".to_owned(), device.name.clone()],
                 ["uuid".to_owned(), device.uuid.clone()],
                 ["driver".to_owned(), device.driver.clone()],
                 ["CUDA".to_owned(), device.cuda.clone()],
-                [
-                    "compute capability".to_owned(),
-                    device.compute_capability.clone(),
-                ],
+                ["compute capability".to_owned(), device.compute_capability.clone()],
                 ["SMs".to_owned(), or_unknown(device.sm_count.into(), "")],
                 ["memory".to_owned(), format!("{} MiB", device.memory_mib)],
                 ["L2".to_owned(), or_unknown(device.l2_kib, " KiB")],
             ];
-            rows.extend(
-                device
-                    .facts
-                    .iter()
-                    .map(|(name, fact)| [name.clone(), fact.clone()]),
-            );
+            rows.extend(device.facts.iter().map(|(name, fact)| [name.clone(), fact.clone()]));
             table(["device", ""], &rows)
         }
         Err(reason) => format!("device: none ({reason})\n"),
@@ -132,11 +117,7 @@ fn or_unknown(figure: u64, unit: &str) -> String {
 
 fn as_text(report: &HostReport) -> String {
     let mut out = device_text(report);
-    let user = if report.root {
-        "root"
-    } else {
-        "not root: device settings cannot be changed"
-    };
+    let user = if report.root { "root" } else { "not root: device settings cannot be changed" };
     out.push_str(&format!("\nuser: {user}\n\n"));
     for line in report.planted.iter().chain(&report.noise) {
         out.push_str(&format!("planted: {line}\n"));
@@ -153,14 +134,7 @@ fn as_text(report: &HostReport) -> String {
         out.push('\n');
     }
     let rows: Vec<[String; 6]> = report.timer.iter().map(timer_row).collect();
-    let header = [
-        "timer lateness at 1 kHz",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "wakes",
-    ];
+    let header = ["timer lateness at 1 kHz", "p50", "p99", "p99.9", "max", "wakes"];
     out.push_str(&table(header, &rows));
     for (class, tested) in &report.timer {
         if let Ok((stops, found)) = tested {
@@ -169,12 +143,7 @@ fn as_text(report: &HostReport) -> String {
     }
     let rows: Vec<[String; 4]> = report.achieved.iter().map(achieved_row).collect();
     if !rows.is_empty() {
-        let header = [
-            report.scope,
-            "achieved",
-            "the device's peak by clock and width",
-            "share",
-        ];
+        let header = [report.scope, "achieved", "the device's peak by clock and width", "share"];
         out.push('\n');
         out.push_str(&table(header, &rows));
     }
@@ -184,11 +153,8 @@ fn as_text(report: &HostReport) -> String {
     }
     out.push_str(&effect_line(report));
     if !report.verified.is_empty() {
-        let rows: Vec<[String; 2]> = report
-            .verified
-            .iter()
-            .map(|(name, found)| [name.clone(), found.to_string()])
-            .collect();
+        let rows: Vec<[String; 2]> =
+            report.verified.iter().map(|(name, found)| [name.clone(), found.to_string()]).collect();
         out.push('\n');
         out.push_str(&table(["kernel check", "result"], &rows));
     }
@@ -199,24 +165,12 @@ fn timer_row((class, tested): &(&'static str, TimerTest)) -> [String; 6] {
     let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
     let name = format!("scheduling class {class}");
     match tested {
-        Ok((_, p)) => [
-            name,
-            us(p.p50_ns),
-            us(p.p99_ns),
-            us(p.p999_ns),
-            us(p.max_ns),
-            p.wakes.to_string(),
-        ],
+        Ok((_, p)) => {
+            [name, us(p.p50_ns), us(p.p99_ns), us(p.p999_ns), us(p.max_ns), p.wakes.to_string()]
+        }
         Err(reason) => {
             let dash = || "-".to_owned();
-            [
-                format!("{name}: {reason}"),
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-            ]
+            [format!("{name}: {reason}"), dash(), dash(), dash(), dash(), dash()]
         }
     }
 }
@@ -264,10 +218,5 @@ fn achieved_row(one: &Achieved) -> [String; 4] {
         (Ok(achieved), Ok(peak)) => format!("{:.1} %", 100.0 * achieved / peak),
         _ => "-".to_owned(),
     };
-    [
-        one.name.to_owned(),
-        rate(&one.per_s),
-        rate(&one.peak_per_s),
-        share,
-    ]
+    [one.name.to_owned(), rate(&one.per_s), rate(&one.peak_per_s), share]
 }

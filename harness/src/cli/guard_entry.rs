@@ -33,9 +33,7 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
 fn guard(run: &RunId) -> std::io::Result<()> {
     // Signals that end a coordinator are sent to guard processes too, by a service manager or by
     // name. With handlers that do nothing they leave this process alive until its work is done.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _entered = runtime.enter();
     let _caught = Signals::catch()?;
     let mut received = Vec::new();

@@ -64,8 +64,5 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let history = History::of(&found.sessions, found.left_out, &declared, by).map_err(internal)?;
     let text = render::history(&history, format).map_err(internal)?;
     args.output.write(&text, ui)?;
-    Ok(of_records(
-        ExitCode::Done,
-        say_problems(&found.sessions, ui),
-    ))
+    Ok(of_records(ExitCode::Done, say_problems(&found.sessions, ui)))
 }

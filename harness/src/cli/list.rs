@@ -18,12 +18,8 @@ const INDENT: &str = "    ";
 const BETWEEN: &str = " · ";
 
 /// The exit codes of this verb.
-pub const EXIT_CODES: &[ExitCode] = &[
-    ExitCode::Done,
-    ExitCode::Internal,
-    ExitCode::Usage,
-    ExitCode::OutputFailed,
-];
+pub const EXIT_CODES: &[ExitCode] =
+    &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
 /// Lists the names that profiles and flags accept
 #[derive(Debug, clap::Args)]
@@ -109,23 +105,11 @@ fn below(what: What, left_out: &[Row]) -> String {
         lines.extend(fault_answers::campaigns());
     }
     for row in left_out {
-        let reason = row
-            .details
-            .iter()
-            .find(|(key, _)| *key == catalogues::LEFT_OUT);
-        let reason = reason
-            .and_then(|(_, reason)| reason.as_str())
-            .unwrap_or_default();
-        lines.push(format!(
-            "left out: {} ({}): {reason}",
-            row.name, row.summary
-        ));
+        let reason = row.details.iter().find(|(key, _)| *key == catalogues::LEFT_OUT);
+        let reason = reason.and_then(|(_, reason)| reason.as_str()).unwrap_or_default();
+        lines.push(format!("left out: {} ({}): {reason}", row.name, row.summary));
     }
-    if lines.is_empty() {
-        String::new()
-    } else {
-        format!("\n{}\n", lines.join("\n"))
-    }
+    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 
 fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
@@ -187,11 +171,7 @@ fn paragraph(row: &Row, width: usize) -> String {
     }
     lines.retain(|line| !line.is_empty());
     lines.extend(answers(row));
-    format!(
-        "{}\n{INDENT}{}\n",
-        row.name,
-        lines.join(&format!("\n{INDENT}"))
-    )
+    format!("{}\n{INDENT}{}\n", row.name, lines.join(&format!("\n{INDENT}")))
 }
 
 fn detail((key, value): &(&'static str, Value)) -> Option<String> {
@@ -253,10 +233,7 @@ mod tests {
             let names: BTreeSet<&str> =
                 read.iter().filter_map(|row| row["name"].as_str()).collect();
             assert_eq!(names.len(), rows.len(), "{what:?}: names are unique");
-            assert!(
-                read.iter()
-                    .all(|row| row["summary"].as_str().is_some_and(|s| !s.is_empty()))
-            );
+            assert!(read.iter().all(|row| row["summary"].as_str().is_some_and(|s| !s.is_empty())));
             let text = render(&rows, WIDTH);
             assert!(rows.iter().all(|row| text.contains(&row.name)), "{what:?}");
         }

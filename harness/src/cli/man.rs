@@ -9,12 +9,8 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 
 /// The exit codes of this verb.
-pub const EXIT_CODES: &[ExitCode] = &[
-    ExitCode::Done,
-    ExitCode::Internal,
-    ExitCode::Usage,
-    ExitCode::OutputFailed,
-];
+pub const EXIT_CODES: &[ExitCode] =
+    &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
 /// Prints the manual page, or writes those of every verb into a folder
 #[derive(Debug, clap::Args)]
@@ -33,11 +29,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     match &args.output {
         None => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(super::command())
-                .render(&mut text)
-                .map_err(|error| ExpectedError::Internal {
-                    what: format!("manual page: {error}"),
-                })?;
+            clap_mangen::Man::new(super::command()).render(&mut text).map_err(|error| {
+                ExpectedError::Internal { what: format!("manual page: {error}") }
+            })?;
             ui.print_bytes(&text)?;
         }
         Some(dir) => std::fs::create_dir_all(dir)

@@ -61,10 +61,7 @@ impl DevicesFlags {
         match self.device.as_slice() {
             [] => Ok(None),
             [DeviceChoice::One(one)] => Ok(Some(one)),
-            wanted => Err(Several {
-                wanted,
-                parallel: self.parallel,
-            }),
+            wanted => Err(Several { wanted, parallel: self.parallel }),
         }
     }
 
@@ -101,17 +98,11 @@ impl Several<'_> {
             run_folder::check(&out.join(&target.folder))?;
         }
         let runs = Runs { targets, out, ui };
-        let ends = if self.parallel {
-            runs.side_by_side()
-        } else {
-            runs.in_turn()
-        }?;
+        let ends = if self.parallel { runs.side_by_side() } else { runs.in_turn() }?;
         ui.print_text(&summary::table(&runs.targets, &ends, out))?;
         let code = ends.iter().map(End::code).fold(ExitCode::Done, worse);
         if code == ExitCode::Interrupted {
-            return Err(ExpectedError::Interrupted {
-                record: out.to_path_buf(),
-            });
+            return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
         }
         Ok(code)
     }
@@ -171,11 +162,8 @@ impl Runs<'_> {
     /// All at once, each on its share of the cores. Their lines on stderr have the name of the
     /// folder in front; what they print is printed when they end.
     fn side_by_side(&self) -> Result<Vec<End>, ExpectedError> {
-        let measured: Vec<&Target> = self
-            .targets
-            .iter()
-            .filter(|one| one.problem.is_none())
-            .collect();
+        let measured: Vec<&Target> =
+            self.targets.iter().filter(|one| one.problem.is_none()).collect();
         let shares = self.shares(&measured)?;
         event_loop(async |stop| {
             let mut set = JoinSet::new();
@@ -249,13 +237,10 @@ impl Runs<'_> {
 fn event_loop(
     work: impl AsyncFnOnce(watch::Receiver<bool>) -> Result<Vec<End>, ExpectedError>,
 ) -> Result<Vec<End>, ExpectedError> {
-    let internal = |error: std::io::Error| ExpectedError::Internal {
-        what: format!("event loop: {error}"),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(internal)?;
+    let internal =
+        |error: std::io::Error| ExpectedError::Internal { what: format!("event loop: {error}") };
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     runtime.block_on(async move {
         let signals = Signals::catch().map_err(internal)?;
         let (stop, stopped) = watch::channel(false);

@@ -119,19 +119,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         }
         Some(dir) => resumed_run(args, dir)?,
     };
-    let MatrixSetup {
-        setup,
-        kernel_log,
-        calibrations,
-        notes,
-        folder: _folder,
-    } = setup;
+    let MatrixSetup { setup, kernel_log, calibrations, notes, folder: _folder } = setup;
     for note in notes {
         ui.note(&note);
     }
-    let mut progress = ProgressObserver {
-        progress: ui.progress(&setup.plan_left()),
-    };
+    let mut progress = ProgressObserver { progress: ui.progress(&setup.plan_left()) };
     let end = run_until_signal(setup, kernel_log, &mut progress);
     progress.progress.finish();
     // The error of the run has priority: on a full disk the scores cannot be written either.
@@ -164,11 +156,7 @@ impl NewRun {
         let out = args.out.out.clone();
         let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
         run_folder::check(&out)?;
-        Ok(Self {
-            profile,
-            out,
-            labels: labels::of_run(&args.label)?,
-        })
+        Ok(Self { profile, out, labels: labels::of_run(&args.label)? })
     }
 
     /// The device, the folder and the setup.
@@ -237,11 +225,9 @@ fn present(
                 width: ui.width_of_stdout(),
                 ..report_options(&opened, format, view, &[])
             };
-            format
-                .render(&opened.run, &options, &mut text)
-                .map_err(|error| ExpectedError::Internal {
-                    what: format!("{name} report: {error}"),
-                })?;
+            format.render(&opened.run, &options, &mut text).map_err(|error| {
+                ExpectedError::Internal { what: format!("{name} report: {error}") }
+            })?;
         }
         match to_file {
             None => ui.print_bytes(&text)?,
@@ -254,9 +240,7 @@ fn present(
     }
     key.map_or(Ok(()), |key| key.sign(out))?;
     if end? == RunEnd::Interrupted {
-        return Err(ExpectedError::Interrupted {
-            record: out.to_path_buf(),
-        });
+        return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
     }
     verdict::exit_code(record, &args.profile.mechanism, args.strict)
 }

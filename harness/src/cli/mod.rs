@@ -210,10 +210,7 @@ fn exit_codes() -> Vec<ExitCode> {
 
 fn print_usage(error: &clap::Error) -> ExitCode {
     // Help and version are results and go to stdout; a closed pipe is not an error.
-    let is_result = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    );
+    let is_result = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let printed = if is_result {
         error.print()
     } else {
@@ -255,12 +252,7 @@ mod tests {
             .collect();
         for code in ExitCode::BY_PRECEDENCE {
             let returned = verbs.iter().any(|verb| verb.contains(code.meaning()));
-            assert_eq!(
-                help.contains(code.meaning()),
-                returned,
-                "{}",
-                code.meaning()
-            );
+            assert_eq!(help.contains(code.meaning()), returned, "{}", code.meaning());
         }
         assert!(help.contains(ExitCode::Inconclusive.meaning()));
         assert!(help.contains(ExitCode::Regression.meaning()));

@@ -60,10 +60,7 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format_of(&args.format, OutliersFormat::ALL)?;
     let found = night_means(&args.folders, is_compared)?;
-    let options = Options {
-        by: args.by.clone(),
-        margin: args.margin,
-    };
+    let options = Options { by: args.by.clone(), margin: args.margin };
     let report = outliers(&found.sessions, found.left_out, &options).map_err(internal)?;
     let text = render::outliers(&report, format).map_err(internal)?;
     args.output.write(&text, ui)?;

@@ -35,11 +35,7 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 fn beside(target: &Path, mode: u32) -> std::io::Result<NamedTempFile> {
     let folder = target.parent().map(Path::to_path_buf).unwrap_or_default();
-    let folder = if folder.as_os_str().is_empty() {
-        PathBuf::from(".")
-    } else {
-        folder
-    };
+    let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
     tempfile::Builder::new()
         .prefix(".gpubench-")
         .permissions(Permissions::from_mode(mode))

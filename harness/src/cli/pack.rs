@@ -19,12 +19,8 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 
 /// The exit codes of this verb.
-pub const EXIT_CODES: &[ExitCode] = &[
-    ExitCode::Done,
-    ExitCode::Internal,
-    ExitCode::Usage,
-    ExitCode::OutputFailed,
-];
+pub const EXIT_CODES: &[ExitCode] =
+    &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
 /// Computes how many tenants fit on a GPU by mechanism, and the cost of a fleet
 ///
@@ -141,18 +137,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let is_json = args.format == TextFormat::Json;
     let text = if args.chargeback {
         let bill = args.bill(ui)?;
-        if is_json {
-            json_text(&bill)?
-        } else {
-            output::bill(&bill)
-        }
+        if is_json { json_text(&bill)? } else { output::bill(&bill) }
     } else {
         let found = report(&args.demand(ui)?)?;
-        if is_json {
-            output::json(&found)?
-        } else {
-            output::table(&found)
-        }
+        if is_json { output::json(&found)? } else { output::table(&found) }
     };
     args.output.write(&text, ui)?;
     Ok(ExitCode::Done)
@@ -193,10 +181,8 @@ impl Args {
         let Some(path) = &self.from else {
             return Ok(Vec::new());
         };
-        let unreadable = |problem: String| ExpectedError::RecordUnreadable {
-            path: path.clone(),
-            problem,
-        };
+        let unreadable =
+            |problem: String| ExpectedError::RecordUnreadable { path: path.clone(), problem };
         let record = Record::open(path).map_err(|error| unreadable(error.to_string()))?;
         say_damage(&record, ui);
         let mut used = Vec::new();

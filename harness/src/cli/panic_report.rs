@@ -46,9 +46,7 @@ fn report(info: &PanicHookInfo<'_>) -> String {
         .map(|text| (*text).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned());
-    let location = info
-        .location()
-        .map_or_else(String::new, |location| format!(" at {location}"));
+    let location = info.location().map_or_else(String::new, |location| format!(" at {location}"));
     line(&what, &location)
 }
 

@@ -84,12 +84,7 @@ fn render_json(
     rows: &[Detectable],
     notes: &[String],
 ) -> Result<String, ExpectedError> {
-    pretty_json(&AsJson {
-        plan,
-        device_time_ns: plan.device_time_ns(),
-        detectable: rows,
-        notes,
-    })
+    pretty_json(&AsJson { plan, device_time_ns: plan.device_time_ns(), detectable: rows, notes })
 }
 
 /// The JSON of this verb.
@@ -115,31 +110,22 @@ fn render_text(plan: &Plan, rows: &[Detectable], notes: &[String]) -> String {
         skips(plan),
         notes.iter().map(|note| format!("note: {note}\n")).collect(),
     ];
-    let texts: Vec<String> = sections
-        .into_iter()
-        .filter(|section| !section.is_empty())
-        .collect();
+    let texts: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
     texts.join("\n")
 }
 
 fn summary(plan: &Plan) -> String {
     let d = &plan.durations;
     let span = |ns| Span::from_ns(in_round_figures(ns));
-    let (cells, per_block) = (
-        plan.cells.len(),
-        plan.cells.len() / plan.blocks.max(1) as usize,
-    );
-    let victim = plan
-        .user_victim
-        .as_ref()
-        .map_or_else(String::new, |victim| {
-            let (command, reports) = (&victim.command, victim.reports.as_str());
-            let ready = span(victim.ready_ns);
-            format!(
-                "\nvictim: {command} (measured by its {reports}), restarted for most cells, ready \
+    let (cells, per_block) = (plan.cells.len(), plan.cells.len() / plan.blocks.max(1) as usize);
+    let victim = plan.user_victim.as_ref().map_or_else(String::new, |victim| {
+        let (command, reports) = (&victim.command, victim.reports.as_str());
+        let ready = span(victim.ready_ns);
+        format!(
+            "\nvictim: {command} (measured by its {reports}), restarted for most cells, ready \
              within {ready}"
-            )
-        });
+        )
+    });
     let open = plan.cells.iter().filter(|cell| !cell.closed_only).count();
     let where_open = if open == cells {
         String::new()
@@ -170,29 +156,18 @@ fn summary(plan: &Plan) -> String {
 
 /// The run of the rotation, as a line.
 fn rotation(plan: &Plan) -> String {
-    plan.rotation
-        .as_ref()
-        .map_or_else(String::new, |rotation| format!("\nrotation: {rotation}"))
+    plan.rotation.as_ref().map_or_else(String::new, |rotation| format!("\nrotation: {rotation}"))
 }
 
 /// Minutes and seconds, rounded up.
 pub(super) fn in_minutes(ns: u64) -> String {
     let seconds = ns.div_ceil(1_000_000_000);
     let (minutes, rest) = (seconds / 60, seconds % 60);
-    if minutes == 0 {
-        format!("{rest} s")
-    } else {
-        format!("{minutes} min {rest} s")
-    }
+    if minutes == 0 { format!("{rest} s") } else { format!("{minutes} min {rest} s") }
 }
 
 fn mechanisms(plan: &Plan) -> String {
-    let count = |variant: &str| {
-        plan.cells
-            .iter()
-            .filter(|cell| cell.variant == variant)
-            .count()
-    };
+    let count = |variant: &str| plan.cells.iter().filter(|cell| cell.variant == variant).count();
     let mut rows: Vec<[String; 3]> = plan
         .mechanisms
         .iter()
@@ -206,20 +181,9 @@ fn mechanisms(plan: &Plan) -> String {
         })
         .collect();
     // Native cells always run: they are the reference of the other mechanisms.
-    if !plan
-        .mechanisms
-        .iter()
-        .any(|mechanism| mechanism.properties.is_reference())
-    {
+    if !plan.mechanisms.iter().any(|mechanism| mechanism.properties.is_reference()) {
         let native = count(&plan.reference).to_string();
-        rows.insert(
-            0,
-            [
-                format!("({}, as reference)", plan.reference),
-                native,
-                "none".to_owned(),
-            ],
-        );
+        rows.insert(0, [format!("({}, as reference)", plan.reference), native, "none".to_owned()]);
     }
     table(["mechanism", "cells", "changes on the host"], &rows)
 }
@@ -227,16 +191,7 @@ fn mechanisms(plan: &Plan) -> String {
 fn first_block(plan: &Plan) -> String {
     let first = plan.cells.iter().filter(|cell| cell.block == 0);
     let rows: Vec<[String; 5]> = first.map(row).collect();
-    table(
-        [
-            "first block",
-            "mechanism",
-            "condition",
-            "victim",
-            "aggressor",
-        ],
-        &rows,
-    )
+    table(["first block", "mechanism", "condition", "victim", "aggressor"], &rows)
 }
 
 /// Lengths that follow from a budget have digits that tell a reader nothing: whole milliseconds
@@ -253,11 +208,7 @@ fn row(cell: &Cell) -> [String; 5] {
     let aggressor = cell.aggressor.as_ref().map_or_else(
         || "-".to_owned(),
         |name| {
-            if cell.dose < 1.0 {
-                format!("{name} at {}", cell.dose)
-            } else {
-                name.clone()
-            }
+            if cell.dose < 1.0 { format!("{name} at {}", cell.dose) } else { name.clone() }
         },
     );
     let number = cell.id.split('-').next().unwrap_or(&cell.id);
@@ -279,11 +230,7 @@ fn skips(plan: &Plan) -> String {
             [skip.variant.clone(), skip.reason.clone(), remedy]
         })
         .collect();
-    if rows.is_empty() {
-        String::new()
-    } else {
-        table(["will not run", "reason", "remedy"], &rows)
-    }
+    if rows.is_empty() { String::new() } else { table(["will not run", "reason", "remedy"], &rows) }
 }
 
 #[cfg(test)]

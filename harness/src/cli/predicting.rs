@@ -15,10 +15,7 @@ use crate::error::input::{self, RECORD_BYTES_MAX, WRITTEN_BYTES_MAX};
 
 impl From<PredictError> for ExpectedError {
     fn from(error: PredictError) -> Self {
-        Self::Usage {
-            problem: error.to_string(),
-            remedy: None,
-        }
+        Self::Usage { problem: error.to_string(), remedy: None }
     }
 }
 
@@ -71,10 +68,8 @@ pub(super) fn read_text(what: &'static str, path: &Path) -> Result<String, Expec
 /// Reads the folder of a record, or the output of `report --format json`.
 /// Damage of its files is named.
 pub(super) fn read_record(path: &Path, ui: &Ui) -> Result<RunRecord, ExpectedError> {
-    let unreadable = |problem: String| ExpectedError::RecordUnreadable {
-        path: path.to_owned(),
-        problem,
-    };
+    let unreadable =
+        |problem: String| ExpectedError::RecordUnreadable { path: path.to_owned(), problem };
     if path.is_file() {
         let text = input::read_text("record", path, RECORD_BYTES_MAX)?;
         return serde_json::from_str(&text)

@@ -52,13 +52,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
-        Self {
-            bar,
-            mode,
-            state: State::of(plan),
-            printed: None,
-            last_phase: String::new(),
-        }
+        Self { bar, mode, state: State::of(plan), printed: None, last_phase: String::new() }
     }
 
     /// A phase of the run begins.

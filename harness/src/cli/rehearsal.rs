@@ -26,11 +26,7 @@ pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<ExitCode, E
         TextFormat::Table => as_table(&rehearsed),
     })?;
     let failed = |one: &Rehearsed| one.outcome == RehearsalOutcome::Failed;
-    Ok(if rehearsed.iter().any(failed) {
-        ExitCode::TrialFailed
-    } else {
-        ExitCode::Done
-    })
+    Ok(if rehearsed.iter().any(failed) { ExitCode::TrialFailed } else { ExitCode::Done })
 }
 
 fn as_table(rehearsed: &[Rehearsed]) -> String {

@@ -125,12 +125,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         (None, true) => View::Full,
         (None, false) => View::Screen,
     };
-    let earlier: Vec<PathBuf> = args
-        .records
-        .iter()
-        .filter(|dir| **dir != opened.dir)
-        .cloned()
-        .collect();
+    let earlier: Vec<PathBuf> =
+        args.records.iter().filter(|dir| **dir != opened.dir).cloned().collect();
     let to_terminal = args.output.is_none();
     let options = RenderOptions {
         color: to_terminal && ui.color_on_stdout(),
@@ -141,9 +137,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut text = Vec::new();
     format
         .render(&opened.run, &options, &mut text)
-        .map_err(|error| ExpectedError::Internal {
-            what: error.to_string(),
-        })?;
+        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
     match &args.output {
         None => ui.print_bytes(&text)?,
         Some(path) => {
@@ -216,10 +210,7 @@ impl Args {
             return Err(unknown("mechanism of this record", name, names));
         }
         let axis_names = axis::known_names();
-        if let Some(name) = axes
-            .iter()
-            .find(|name| !axis_names.contains(&name.as_str()))
-        {
+        if let Some(name) = axes.iter().find(|name| !axis_names.contains(&name.as_str())) {
             let known = axis_names.iter().map(ToString::to_string).collect();
             return Err(unknown("axis", name, known));
         }
@@ -228,8 +219,5 @@ impl Args {
 }
 
 fn format_names() -> Vec<&'static str> {
-    format::CATALOGUE
-        .iter()
-        .map(|format| format.name())
-        .collect()
+    format::CATALOGUE.iter().map(|format| format.name()).collect()
 }

@@ -39,8 +39,5 @@ fn password(name: &str) -> Result<String, ExpectedError> {
 }
 
 fn usage(problem: String) -> ExpectedError {
-    ExpectedError::Usage {
-        problem,
-        remedy: None,
-    }
+    ExpectedError::Usage { problem, remedy: None }
 }

@@ -21,9 +21,7 @@ pub fn run_until_signal(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| ExpectedError::Internal {
-            what: format!("event loop: {error}"),
-        })?;
+        .map_err(|error| ExpectedError::Internal { what: format!("event loop: {error}") })?;
     let out = setup.out.clone();
     let has_user_victim = setup.plan.user_victim.is_some();
     runtime.block_on(async move {
@@ -67,22 +65,13 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             quit: signal(SignalKind::quit())?,
-            hangup: if ignores_hangup() {
-                None
-            } else {
-                Some(signal(SignalKind::hangup())?)
-            },
+            hangup: if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) },
         })
     }
 
     /// Waits for the first of them.
     pub(super) async fn wait(self) {
-        let Self {
-            mut interrupt,
-            mut terminate,
-            mut quit,
-            mut hangup,
-        } = self;
+        let Self { mut interrupt, mut terminate, mut quit, mut hangup } = self;
         let hangup = async {
             match &mut hangup {
                 Some(hangup) => hangup.recv().await,

@@ -26,12 +26,8 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 
 /// The exit codes of this verb.
-pub const EXIT_CODES: &[ExitCode] = &[
-    ExitCode::Done,
-    ExitCode::Internal,
-    ExitCode::Usage,
-    ExitCode::OutputFailed,
-];
+pub const EXIT_CODES: &[ExitCode] =
+    &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
 /// Predicts latencies of tenants that share a GPU, by a queueing model
 ///
@@ -136,10 +132,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let with_flags = args.scenario()?;
     let calibrated = match &args.run.calibrate {
         None => None,
-        Some(path) => Some(calibrate::calibrate(
-            &read_record(path, ui)?,
-            &args.choices(&with_flags),
-        )?),
+        Some(path) => {
+            Some(calibrate::calibrate(&read_record(path, ui)?, &args.choices(&with_flags))?)
+        }
     };
     // Flags override the record.
     let scenario = match &calibrated {
@@ -168,9 +163,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 }
 
 fn merged_json(found: &Report, more: serde_json::Value) -> Result<String, ExpectedError> {
-    let internal = |error: serde_json::Error| ExpectedError::Internal {
-        what: error.to_string(),
-    };
+    let internal = |error: serde_json::Error| ExpectedError::Internal { what: error.to_string() };
     let mut value = serde_json::to_value(found).map_err(internal)?;
     if let (Some(object), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
         object.extend(more);
@@ -216,11 +209,8 @@ impl Args {
     }
 
     fn choices(&self, scenario: &Scenario) -> Choices {
-        let mut choices = Choices {
-            victim: self.run.victim.clone(),
-            seed: scenario.seed,
-            ..Choices::default()
-        };
+        let mut choices =
+            Choices { victim: self.run.victim.clone(), seed: scenario.seed, ..Choices::default() };
         let quantum_ms = self.event.as_ref().and_then(|event| event.quantum_ms);
         set(&mut choices.slice_ms, quantum_ms);
         choices
@@ -239,11 +229,7 @@ impl Args {
             replications: self.run.replications,
             coverage: self.run.confidence,
             loads,
-            threads: self
-                .run
-                .threads
-                .and_then(NonZeroUsize::new)
-                .unwrap_or(cores),
+            threads: self.run.threads.and_then(NonZeroUsize::new).unwrap_or(cores),
         }
     }
 }
@@ -273,10 +259,7 @@ mod tests {
             let arg = command.get_arguments().find(|arg| arg.get_id() == flag);
             let help = arg.and_then(clap::Arg::get_help).map(ToString::to_string);
             let wanted = format!("[default: {default}]");
-            assert!(
-                help.is_some_and(|help| help.ends_with(&wanted)),
-                "{flag}: {wanted}"
-            );
+            assert!(help.is_some_and(|help| help.ends_with(&wanted)), "{flag}: {wanted}");
         }
     }
 }

@@ -34,10 +34,7 @@ pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<Spread, Exp
         let request = MatrixRequest {
             calibration: calibration.clone(),
             recalibrate: false,
-            after_cells: AfterCells {
-                faults: FaultRequest::Off,
-                ..AfterCells::default()
-            },
+            after_cells: AfterCells { faults: FaultRequest::Off, ..AfterCells::default() },
             ..MatrixRequest::default()
         };
         ui.note(&format!("A/A session {} of {}", session + 1, args.sessions));
@@ -49,9 +46,8 @@ pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<Spread, Exp
         calibration.get_or_insert(out);
         found = Some(spread::add(&record)?);
     }
-    let (spread, path) = found.ok_or_else(|| ExpectedError::Internal {
-        what: "no session was requested".to_owned(),
-    })?;
+    let (spread, path) = found
+        .ok_or_else(|| ExpectedError::Internal { what: "no session was requested".to_owned() })?;
     ui.note(&format!("kept in {}", path.display()));
     Ok(spread)
 }
@@ -77,11 +73,7 @@ fn axes_of_cells(wanted: &Wanted) -> Wanted {
         Wanted::All => [Axis::Compute, Axis::Bandwidth, Axis::Jitter]
             .map(|axis| axis.as_str().to_owned())
             .to_vec(),
-        Wanted::Names(names) => names
-            .iter()
-            .filter(|name| has_cells(name))
-            .cloned()
-            .collect(),
+        Wanted::Names(names) => names.iter().filter(|name| has_cells(name)).cloned().collect(),
     };
     Wanted::Names(names)
 }

@@ -16,9 +16,7 @@ pub type StandIn = (&'static str, fn(&[OsString]) -> u8);
 
 /// Every stand-in.
 pub const STAND_INS: &[StandIn] = &[
-    (nvidia_cuda_mps::CONTROL, |argv| {
-        nvidia_cuda_mps::control(argv, &PROGRAMS)
-    }),
+    (nvidia_cuda_mps::CONTROL, |argv| nvidia_cuda_mps::control(argv, &PROGRAMS)),
     (nvidia_cuda_mps::SERVER, |_| nvidia_cuda_mps::server()),
     (nvidia_smi::NAME, nvidia_smi::run),
 ];
@@ -45,10 +43,7 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
 
 fn find(table: &[StandIn], argv: &[OsString]) -> Option<fn(&[OsString]) -> u8> {
     let name = Path::new(argv.first()?).file_name()?;
-    table
-        .iter()
-        .find(|(known, _)| name == *known)
-        .map(|&(_, command)| command)
+    table.iter().find(|(known, _)| name == *known).map(|&(_, command)| command)
 }
 
 #[cfg(test)]
@@ -69,11 +64,7 @@ mod tests {
             ("", false),
         ] {
             let argv = [OsString::from(argv0), OsString::from("-d")];
-            assert_eq!(
-                find(TABLE, &argv).map(|run| run(&argv)),
-                found.then_some(7),
-                "{argv0}"
-            );
+            assert_eq!(find(TABLE, &argv).map(|run| run(&argv)), found.then_some(7), "{argv0}");
         }
         assert!(find(TABLE, &[]).is_none());
     }

@@ -28,10 +28,7 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
     }
     // Under some mechanisms tenants share a process; the other tenants use sockets.
     if let (Some(path), Some(count)) = (argv.get(2), argv.get(3)) {
-        let count = count
-            .to_str()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0);
+        let count = count.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);
         if gpubench_workloads::child::serve_beside(Path::new(path), count).is_err() {
             return Some(ExitCode::Internal.code());
         }

@@ -43,13 +43,7 @@ impl Ui {
         .write_global();
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let live = std::io::stderr().is_terminal() && !dumb;
-        Self {
-            progress: if live {
-                ProgressMode::Live
-            } else {
-                ProgressMode::Lines
-            },
-        }
+        Self { progress: if live { ProgressMode::Live } else { ProgressMode::Lines } }
     }
 
     /// Whether results may be coloured.
@@ -139,10 +133,7 @@ pub fn quote_arguments(message: &str, arguments: impl Iterator<Item = String>) -
         // A flag and its value can be one argument, and a value can be a list.
         let values = argument.split_once('=').map(|(_, value)| value);
         let parts = values.unwrap_or(&argument).split(',');
-        for part in std::iter::once(argument.as_str())
-            .chain(values)
-            .chain(parts)
-        {
+        for part in std::iter::once(argument.as_str()).chain(values).chain(parts) {
             let short = excerpt(part);
             if short != part {
                 quoted = quoted.replace(part, &short);
@@ -160,9 +151,7 @@ fn fold(line: &str, width: usize) -> Vec<String> {
     let gap = (beginning + 1..chars.len())
         .rev()
         .find(|&at| at >= 2 && chars[at] != ' ' && chars[at - 2..at] == [' ', ' ']);
-    let margin = gap
-        .filter(|at| at + width / 4 <= width)
-        .unwrap_or(beginning + 2);
+    let margin = gap.filter(|at| at + width / 4 <= width).unwrap_or(beginning + 2);
     let mut lines = Vec::new();
     let mut rest = chars;
     while rest.len() > width {
@@ -174,9 +163,7 @@ fn fold(line: &str, width: usize) -> Vec<String> {
         let tail: String = rest[end..].iter().collect();
         lines.push(head.trim_end().to_owned());
         let margin = if margin < width { margin } else { 0 };
-        rest = format!("{}{}", " ".repeat(margin), tail.trim_start())
-            .chars()
-            .collect();
+        rest = format!("{}{}", " ".repeat(margin), tail.trim_start()).chars().collect();
         if tail.trim().is_empty() {
             return lines;
         }
@@ -249,39 +236,20 @@ mod tests {
         let line = " mps   96   an MPS daemon of its own, in a folder";
         assert_eq!(
             fold(line, 30),
-            [
-                " mps   96   an MPS daemon of",
-                "            its own, in a",
-                "            folder"
-            ]
+            [" mps   96   an MPS daemon of", "            its own, in a", "            folder"]
         );
-        assert_eq!(
-            fold("  a list: one, two", 12),
-            ["  a list:", "    one, two"]
-        );
+        assert_eq!(fold("  a list: one, two", 12), ["  a list:", "    one, two"]);
         assert_eq!(fold("short", 12), ["short"]);
-        assert_eq!(
-            fold(&"x".repeat(20), 12),
-            ["x".repeat(12), format!("  {}", "x".repeat(8))]
-        );
+        assert_eq!(fold(&"x".repeat(20), 12), ["x".repeat(12), format!("  {}", "x".repeat(8))]);
     }
 
     #[test]
     fn the_widest_column_of_a_table_gives_way_to_the_width() {
-        let rows = [[
-            "mps".to_owned(),
-            "waived: limits need driver 615".to_owned(),
-            "-".to_owned(),
-        ]];
+        let rows =
+            [["mps".to_owned(), "waived: limits need driver 615".to_owned(), "-".to_owned()]];
         let text = drawn(["name", "verdict", "remedy"], &rows, Some(34));
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 34),
-            "{text}"
-        );
-        assert!(
-            text.contains("waived: limits") && text.contains("mps"),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.chars().count() <= 34), "{text}");
+        assert!(text.contains("waived: limits") && text.contains("mps"), "{text}");
         assert_eq!(text.lines().count(), 3, "{text}");
     }
 

@@ -133,10 +133,7 @@ fn machine_file(name: &str) -> Result<&'static str, ExpectedError> {
     let (_, text) = known.ok_or_else(|| ExpectedError::UnknownName {
         kind: "virtual machine",
         name: name.to_owned(),
-        known: machine::BUILT_IN
-            .iter()
-            .map(|(name, _)| (*name).to_owned())
-            .collect(),
+        known: machine::BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).collect(),
     })?;
     Ok(text)
 }
@@ -167,17 +164,11 @@ fn running() -> Result<String, ExpectedError> {
 
 fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
     let gpu = start(&exec.machine)?;
-    let (program, arguments) = exec
-        .command
-        .split_first()
-        .ok_or_else(|| ExpectedError::Usage {
-            problem: "no program to run".to_owned(),
-            remedy: Some("virtual-gpu exec -- COMMAND...".to_owned()),
-        })?;
-    let status = process(program, Inherits::All)
-        .args(arguments)
-        .envs(gpu.environment())
-        .status();
+    let (program, arguments) = exec.command.split_first().ok_or_else(|| ExpectedError::Usage {
+        problem: "no program to run".to_owned(),
+        remedy: Some("virtual-gpu exec -- COMMAND...".to_owned()),
+    })?;
+    let status = process(program, Inherits::All).args(arguments).envs(gpu.environment()).status();
     let status = status.map_err(|error| ExpectedError::ProgramNotStarted {
         program: program.display().to_string(),
         error,
@@ -208,17 +199,14 @@ fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut machines = Vec::new();
     for (name, _) in machine::BUILT_IN {
         machines.push(
-            Machine::load(name).map_err(|error| ExpectedError::Internal {
-                what: error.to_string(),
-            })?,
+            Machine::load(name)
+                .map_err(|error| ExpectedError::Internal { what: error.to_string() })?,
         );
     }
     let text = match format {
         TextFormat::Table => {
-            let rows: Vec<[String; 2]> = machines
-                .iter()
-                .map(|m| [m.name.clone(), m.summary.clone()])
-                .collect();
+            let rows: Vec<[String; 2]> =
+                machines.iter().map(|m| [m.name.clone(), m.summary.clone()]).collect();
             table(["machine", "summary"], &rows)
         }
         TextFormat::Json => {
@@ -226,9 +214,9 @@ fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
                 .iter()
                 .map(|m| json!({ "name": m.name, "summary": m.summary, "product": m.gpu.product }))
                 .collect();
-            serde_json::to_string_pretty(&rows).map_err(|error| ExpectedError::Internal {
-                what: error.to_string(),
-            })? + "\n"
+            serde_json::to_string_pretty(&rows)
+                .map_err(|error| ExpectedError::Internal { what: error.to_string() })?
+                + "\n"
         }
     };
     ui.print(&text)?;

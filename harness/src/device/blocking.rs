@@ -73,10 +73,7 @@ pub struct BlockingCall<T> {
 /// steps checks this after each step.
 #[must_use]
 pub fn is_abandoned() -> bool {
-    ABANDONED.with_borrow(|flag| {
-        flag.as_ref()
-            .is_some_and(|flag| flag.load(Ordering::Relaxed))
-    })
+    ABANDONED.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))
 }
 
 impl<T: Send + 'static> BlockingCall<T> {
@@ -98,15 +95,8 @@ impl<T: Send + 'static> BlockingCall<T> {
             let _ = send.send(work());
         }));
         match started {
-            Ok(()) => Ok(Self {
-                doing,
-                answer,
-                abandoned,
-            }),
-            Err(error) => Err(NoAnswer {
-                doing,
-                problem: format!("no thread for it: {error}"),
-            }),
+            Ok(()) => Ok(Self { doing, answer, abandoned }),
+            Err(error) => Err(NoAnswer { doing, problem: format!("no thread for it: {error}") }),
         }
     }
 
@@ -123,10 +113,7 @@ impl<T: Send + 'static> BlockingCall<T> {
             Ok(Err(_)) => std::panic::resume_unwind(Box::new(self.doing.clone())),
             Err(_) => Err(NoAnswer {
                 doing: self.doing.clone(),
-                problem: format!(
-                    "no answer within {} s; the call is abandoned",
-                    limit.as_secs()
-                ),
+                problem: format!("no answer within {} s; the call is abandoned", limit.as_secs()),
             }),
         }
     }
@@ -157,9 +144,7 @@ mod tests {
 
     #[test]
     fn a_late_call_is_named_and_its_thread_is_marked_as_abandoned() -> TestResult {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (report, reported) = channel();
         runtime.block_on(async {
             let mut call = BlockingCall::start("waiting", move || {
@@ -184,19 +169,13 @@ mod tests {
 
     #[test]
     fn calls_one_after_another_share_threads_and_calls_at_once_do_not() -> TestResult {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let limit = Duration::from_secs(60);
         let number = || std::thread::current().id();
         runtime.block_on(async {
             let mut one_by_one = HashSet::new();
             for _ in 0..200 {
-                one_by_one.insert(
-                    BlockingCall::start("counting", number)?
-                        .within(limit)
-                        .await?,
-                );
+                one_by_one.insert(BlockingCall::start("counting", number)?.within(limit).await?);
             }
             assert!(one_by_one.len() < 100, "{} threads", one_by_one.len());
             let (open, gate) = channel::<()>();
@@ -215,9 +194,7 @@ mod tests {
 
     #[test]
     fn returns_the_answer_and_continues_a_panic() -> TestResult {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let limit = Duration::from_secs(60);
             let mut call = BlockingCall::start("adding", || 1 + 1)?;

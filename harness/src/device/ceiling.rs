@@ -136,9 +136,7 @@ fn lanes_of(identity: &DeviceIdentity) -> Option<(u32, Option<u32>)> {
 fn tensor_lanes_of(identity: &DeviceIdentity) -> Option<u32> {
     let capability = capability_of(identity)?;
     let mut lanes = TENSOR_LANES.iter();
-    lanes
-        .find(|(known, _)| *known == capability)
-        .map(|(_, lanes)| *lanes)
+    lanes.find(|(known, _)| *known == capability).map(|(_, lanes)| *lanes)
 }
 
 fn capability_of(identity: &DeviceIdentity) -> Option<(u32, u32)> {
@@ -181,10 +179,7 @@ mod tests {
             link_generation: Some(5),
             link_width: Some(16),
         };
-        let a100 = Reported {
-            sm_clock_mhz: Some(1410),
-            ..h100
-        };
+        let a100 = Reported { sm_clock_mhz: Some(1410), ..h100 };
         let (hopper, ampere) = (device("9.0", 132), device("8.0", 108));
         for (reported, identity, ceiling, tera) in [
             (h100, &hopper, Ceiling::Dram, 3.352),
@@ -196,14 +191,9 @@ mod tests {
             (a100, &ampere, Ceiling::Tensor, 311.869),
         ] {
             let rated = reported.rated(ceiling, identity).expect("a rate");
-            assert!(
-                (rated.per_s / 1e12 / tera - 1.0).abs() < 1e-4,
-                "{ceiling:?} {rated:?}"
-            );
+            assert!((rated.per_s / 1e12 / tera - 1.0).abs() < 1e-4, "{ceiling:?} {rated:?}");
         }
-        let source = h100
-            .rated(Ceiling::Double, &hopper)
-            .map(|rated| rated.source);
+        let source = h100.rated(Ceiling::Double, &hopper).map(|rated| rated.source);
         let expected = "SM clock 1980 MHz x 8448 FP64 lanes on 132 SMs x 2";
         assert_eq!(source.as_deref(), Some(expected));
     }

@@ -16,32 +16,21 @@ use super::nvml::{Nvml, QueryError};
 pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
     let fact = |what| move |source| QueryError::Fact { what, source };
     let device = nvml.device().map_err(fact("device"))?;
-    let driver = nvml
-        .library()
-        .sys_driver_version()
-        .map_err(fact("driver version"))?;
-    let cuda = nvml
-        .library()
-        .sys_cuda_driver_version()
-        .map_err(fact("CUDA version"))?;
+    let driver = nvml.library().sys_driver_version().map_err(fact("driver version"))?;
+    let cuda = nvml.library().sys_cuda_driver_version().map_err(fact("CUDA version"))?;
     let name = device.name().map_err(fact("name"))?;
     let memory = device.memory_info().map_err(fact("memory size"))?;
-    let capability = device
-        .cuda_compute_capability()
-        .map_err(fact("compute capability"))?;
+    let capability = device.cuda_compute_capability().map_err(fact("compute capability"))?;
     // A virtual device says so in its name and in its driver version.
     let kind = if name.starts_with("Virtual") || driver.contains("virtual") {
         DeviceKind::Virtual
     } else {
         DeviceKind::Real
     };
-    let pci_id = device.pci_info().ok().map(|pci| {
-        format!(
-            "{:08x}:{:08x}",
-            pci.pci_device_id,
-            pci.pci_sub_system_id.unwrap_or(0)
-        )
-    });
+    let pci_id = device
+        .pci_info()
+        .ok()
+        .map(|pci| format!("{:08x}:{:08x}", pci.pci_device_id, pci.pci_sub_system_id.unwrap_or(0)));
     Ok(DeviceIdentity {
         kind,
         name,
@@ -66,29 +55,11 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
         }
     };
     let text = |value: u32| value.to_string();
-    put(
-        "max_sm_clock_mhz",
-        device.max_clock_info(Clock::SM).ok().map(text),
-    );
-    put(
-        "max_memory_clock_mhz",
-        device.max_clock_info(Clock::Memory).ok().map(text),
-    );
-    put(
-        "power_limit_mw",
-        device.enforced_power_limit().ok().map(text),
-    );
-    put(
-        "compute_mode",
-        device.compute_mode().ok().map(|mode| format!("{mode:?}")),
-    );
-    put(
-        "ecc",
-        device
-            .is_ecc_enabled()
-            .ok()
-            .map(|ecc| format!("{}", ecc.currently_enabled)),
-    );
+    put("max_sm_clock_mhz", device.max_clock_info(Clock::SM).ok().map(text));
+    put("max_memory_clock_mhz", device.max_clock_info(Clock::Memory).ok().map(text));
+    put("power_limit_mw", device.enforced_power_limit().ok().map(text));
+    put("compute_mode", device.compute_mode().ok().map(|mode| format!("{mode:?}")));
+    put("ecc", device.is_ecc_enabled().ok().map(|ecc| format!("{}", ecc.currently_enabled)));
     let mig = match device.mig_mode() {
         Ok(mode) if mode.current == 0 => "off".to_owned(),
         Ok(_) => "on".to_owned(),
@@ -96,22 +67,10 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
         Err(error) => format!("unknown: {error}"),
     };
     put("mig_mode", Some(mig));
-    put(
-        "virtualization",
-        device
-            .virtualization_mode()
-            .ok()
-            .map(|mode| format!("{mode:?}")),
-    );
+    put("virtualization", device.virtualization_mode().ok().map(|mode| format!("{mode:?}")));
     put("vbios", device.vbios_version().ok());
-    put(
-        "pcie_generation",
-        device.current_pcie_link_gen().ok().map(text),
-    );
-    put(
-        "pcie_width",
-        device.current_pcie_link_width().ok().map(text),
-    );
+    put("pcie_generation", device.current_pcie_link_gen().ok().map(text));
+    put("pcie_width", device.current_pcie_link_width().ok().map(text));
     facts
 }
 

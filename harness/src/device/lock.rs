@@ -61,11 +61,7 @@ impl GpuLock {
     /// When another run holds it, or no file can be made.
     pub fn take(uuid: &str) -> Result<Self, LockError> {
         let run_lock = Path::new("/run/lock");
-        let folder = if run_lock.is_dir() {
-            run_lock.to_path_buf()
-        } else {
-            std::env::temp_dir()
-        };
+        let folder = if run_lock.is_dir() { run_lock.to_path_buf() } else { std::env::temp_dir() };
         Self::take_in(&folder, uuid).or_else(|error| match error {
             LockError::Io { ref source, .. }
                 if folder == run_lock && CLOSED.contains(&source.kind()) =>
@@ -82,10 +78,7 @@ impl GpuLock {
     /// When another run holds it, or the file cannot be made.
     pub fn take_in(folder: &Path, uuid: &str) -> Result<Self, LockError> {
         let path: PathBuf = folder.join(format!("gpubench-{uuid}.lock"));
-        let io = |source| LockError::Io {
-            path: path.display().to_string(),
-            source,
-        };
+        let io = |source| LockError::Io { path: path.display().to_string(), source };
         let mut waited = Duration::ZERO;
         loop {
             let file = open(&path).map_err(io)?;
@@ -204,18 +197,11 @@ mod tests {
     fn a_second_run_is_refused_with_the_holder() -> Tested {
         let dir = tempfile::tempdir()?;
         let first = GpuLock::take_in(dir.path(), "GPU-1")?;
-        let taken = GpuLock::take_in(dir.path(), "GPU-1")
-            .map(|_| ())
-            .map_err(|e| e.to_string());
-        let expected = format!(
-            "GPU GPU-1 is in use by another run (process {})",
-            std::process::id()
-        );
+        let taken = GpuLock::take_in(dir.path(), "GPU-1").map(|_| ()).map_err(|e| e.to_string());
+        let expected =
+            format!("GPU GPU-1 is in use by another run (process {})", std::process::id());
         assert_eq!(taken, Err(expected));
-        assert!(
-            GpuLock::take_in(dir.path(), "GPU-2").is_ok(),
-            "another GPU is free"
-        );
+        assert!(GpuLock::take_in(dir.path(), "GPU-2").is_ok(), "another GPU is free");
         drop(first);
         assert!(GpuLock::take_in(dir.path(), "GPU-1").is_ok());
         let nowhere = GpuLock::take_in(&dir.path().join("none"), "GPU-1");
@@ -233,16 +219,11 @@ mod tests {
         symlink(&target, lock("link"))?;
         std::fs::hard_link(&target, lock("hard"))?;
         std::fs::create_dir(lock("folder"))?;
-        let made = std::process::Command::new("mkfifo")
-            .arg(lock("pipe"))
-            .status()?;
+        let made = std::process::Command::new("mkfifo").arg(lock("pipe")).status()?;
         assert!(made.success());
         for name in ["link", "hard", "folder", "pipe"] {
             let taken = GpuLock::take_in(dir.path(), name);
-            assert!(
-                matches!(taken, Err(LockError::Io { .. })),
-                "{name}: {taken:?}"
-            );
+            assert!(matches!(taken, Err(LockError::Io { .. })), "{name}: {taken:?}");
         }
         assert_eq!(std::fs::read_to_string(&target)?, "precious");
         assert_eq!(target.metadata()?.permissions().mode() & 0o777, 0o600);

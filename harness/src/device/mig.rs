@@ -5,10 +5,7 @@
 //! that of nvml.h: instances are made from the profile's id (not from the number with which the
 //! profile is queried), compute instances are destroyed before their GPU instance, and the UUID is
 //! that of the compute instance's own device.
-#![expect(
-    unsafe_code,
-    reason = "NVML's calls about MIG instances have no safe form"
-)]
+#![expect(unsafe_code, reason = "NVML's calls about MIG instances have no safe form")]
 
 use std::ffi::{c_char, c_uint};
 
@@ -41,11 +38,8 @@ impl Nvml {
     /// # Errors
     /// When NVML does not report it.
     pub fn confidential(&self) -> Result<bool, NvmlError> {
-        let mut state = sys::nvmlConfComputeSystemState_t {
-            environment: 0,
-            ccFeature: 0,
-            devToolsMode: 0,
-        };
+        let mut state =
+            sys::nvmlConfComputeSystemState_t { environment: 0, ccFeature: 0, devToolsMode: 0 };
         call!(self, nvmlSystemGetConfComputeState(&raw mut state))?;
         // NVML_CC_SYSTEM_FEATURE_ENABLED (nvml.h).
         Ok(state.ccFeature == 1)
@@ -92,10 +86,8 @@ impl Nvml {
             // SAFETY: a plain C structure, for which all zeroes is a value.
             let mut info: sys::nvmlGpuInstanceProfileInfo_v2_t = unsafe { std::mem::zeroed() };
             info.version = version_of::<sys::nvmlGpuInstanceProfileInfo_v2_t>(2);
-            let info_result = call!(
-                self,
-                nvmlDeviceGetGpuInstanceProfileInfoV(device, number, &raw mut info)
-            );
+            let info_result =
+                call!(self, nvmlDeviceGetGpuInstanceProfileInfoV(device, number, &raw mut info));
             match info_result {
                 Ok(()) => found.push(InstanceProfile {
                     id: info.id,
@@ -158,10 +150,7 @@ impl Nvml {
             let mut handles = vec![std::ptr::null_mut(); profile.max.max(1) as usize];
             let mut count = profile.max.max(1);
             let first = handles.as_mut_ptr();
-            call!(
-                self,
-                nvmlDeviceGetGpuInstances(device, profile.id, first, &raw mut count)
-            )?;
+            call!(self, nvmlDeviceGetGpuInstances(device, profile.id, first, &raw mut count))?;
             for &handle in handles.iter().take(count as usize) {
                 found.push(self.describe(handle)?);
             }
@@ -197,10 +186,7 @@ impl Nvml {
         let mut instances = vec![std::ptr::null_mut(); COMPUTE_INSTANCES_MAX];
         let mut count = COMPUTE_INSTANCES_MAX as c_uint;
         let first = instances.as_mut_ptr();
-        call!(
-            self,
-            nvmlGpuInstanceGetComputeInstances(handle, profile_id, first, &raw mut count)
-        )?;
+        call!(self, nvmlGpuInstanceGetComputeInstances(handle, profile_id, first, &raw mut count))?;
         instances.truncate(count as usize);
         Ok(instances)
     }
@@ -215,11 +201,7 @@ impl Nvml {
         let mut uuid: [c_char; UUID_BYTES] = [0; UUID_BYTES];
         let (first, length) = (uuid.as_mut_ptr(), UUID_BYTES as c_uint);
         call!(self, nvmlDeviceGetUUID(info.device, first, length))?;
-        Ok(ComputeInstance {
-            id: info.id,
-            profile_id: info.profileId,
-            uuid: text(&uuid),
-        })
+        Ok(ComputeInstance { id: info.id, profile_id: info.profileId, uuid: text(&uuid) })
     }
 
     fn compute_profiles(
@@ -260,10 +242,8 @@ impl Nvml {
     ) -> Result<Instance, NvmlError> {
         let device = self.raw_device()?;
         let mut handle = std::ptr::null_mut();
-        let placement = sys::nvmlGpuInstancePlacement_t {
-            start: placement.start,
-            size: placement.size,
-        };
+        let placement =
+            sys::nvmlGpuInstancePlacement_t { start: placement.start, size: placement.size };
         call!(
             self,
             nvmlDeviceCreateGpuInstanceWithPlacement(
@@ -273,9 +253,7 @@ impl Nvml {
                 &raw mut handle
             )
         )?;
-        let made = self
-            .create_compute(handle)
-            .and_then(|()| self.describe(handle));
+        let made = self.create_compute(handle).and_then(|()| self.describe(handle));
         if made.is_err() {
             // The first error is the cause and is returned.
             let _ = call!(self, nvmlGpuInstanceDestroy(handle));
@@ -289,10 +267,7 @@ impl Nvml {
         let whole = profiles.iter().max_by_key(|profile| profile.sliceCount);
         let whole = whole.ok_or(NvmlError::NotSupported)?;
         let mut compute = std::ptr::null_mut();
-        call!(
-            self,
-            nvmlGpuInstanceCreateComputeInstance(handle, whole.id, &raw mut compute)
-        )
+        call!(self, nvmlGpuInstanceCreateComputeInstance(handle, whole.id, &raw mut compute))
     }
 
     /// Destroys an instance with its compute instances.
@@ -302,10 +277,7 @@ impl Nvml {
     pub fn destroy_instance(&self, id: u32) -> Result<(), NvmlError> {
         let device = self.raw_device()?;
         let mut handle = std::ptr::null_mut();
-        call!(
-            self,
-            nvmlDeviceGetGpuInstanceById(device, id, &raw mut handle)
-        )?;
+        call!(self, nvmlDeviceGetGpuInstanceById(device, id, &raw mut handle))?;
         for profile in self.compute_profiles(handle)? {
             for compute in self.compute_handles(handle, profile.id)? {
                 call!(self, nvmlComputeInstanceDestroy(compute))?;

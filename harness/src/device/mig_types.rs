@@ -68,10 +68,7 @@ pub struct ComputeInstance {
 
 impl From<sys::nvmlGpuInstancePlacement_t> for Placement {
     fn from(placement: sys::nvmlGpuInstancePlacement_t) -> Self {
-        Self {
-            start: placement.start,
-            size: placement.size,
-        }
+        Self { start: placement.start, size: placement.size }
     }
 }
 
@@ -89,10 +86,7 @@ pub(super) fn profile_name(name: &[c_char]) -> String {
 
 /// The characters before the terminating zero.
 pub(super) fn text(characters: &[c_char]) -> String {
-    let bytes: Vec<u8> = characters
-        .iter()
-        .map(|character| character.to_ne_bytes()[0])
-        .collect();
+    let bytes: Vec<u8> = characters.iter().map(|character| character.to_ne_bytes()[0]).collect();
     let until_zero = CStr::from_bytes_until_nul(&bytes);
     until_zero.map_or_else(
         |_| String::from_utf8_lossy(&bytes).into_owned(),
@@ -121,9 +115,6 @@ mod tests {
         // nvml.h: nvmlGpuInstanceProfileInfo_v2 = NVML_STRUCT_VERSION(GpuInstanceProfileInfo, 2).
         let size = size_of::<sys::nvmlGpuInstanceProfileInfo_v2_t>();
         assert_eq!(size, 152);
-        assert_eq!(
-            version_of::<sys::nvmlGpuInstanceProfileInfo_v2_t>(2),
-            0x0200_0098
-        );
+        assert_eq!(version_of::<sys::nvmlGpuInstanceProfileInfo_v2_t>(2), 0x0200_0098);
     }
 }

@@ -79,10 +79,9 @@ pub struct HostGpu {
 /// When there is no driver, or the driver has no device.
 pub fn host_gpus() -> Result<Vec<HostGpu>, QueryError> {
     let library = Library::init().map_err(QueryError::Load)?;
-    let count = library.device_count().map_err(|source| QueryError::Fact {
-        what: "number of devices",
-        source,
-    })?;
+    let count = library
+        .device_count()
+        .map_err(|source| QueryError::Fact { what: "number of devices", source })?;
     if count == 0 {
         return Err(QueryError::NoneListed);
     }
@@ -134,10 +133,7 @@ impl Nvml {
                 },
                 source,
             })?;
-            device.uuid().map_err(|source| QueryError::Fact {
-                what: "UUID",
-                source,
-            })?
+            device.uuid().map_err(|source| QueryError::Fact { what: "UUID", source })?
         };
         Ok(Self { library, uuid })
     }
@@ -224,9 +220,7 @@ impl Nvml {
             ("memory_bytes_per_s", self.memory_peak_bytes_per_s()),
             ("fp32_flops_per_s", self.fp32_peak_flops_per_s()),
         ];
-        let known = peaks
-            .into_iter()
-            .filter_map(|(name, peak)| Some((name, peak.ok()?)));
+        let known = peaks.into_iter().filter_map(|(name, peak)| Some((name, peak.ok()?)));
         known.map(|(name, peak)| (name.to_owned(), peak)).collect()
     }
 

@@ -91,8 +91,7 @@ pub fn remove_dead(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     let dead = named.map(|entry| entry.path()).filter(|path| is_dead(path));
     // Another process may remove the same folder at this time.
-    dead.filter(|path| std::fs::remove_dir_all(path).is_ok())
-        .collect()
+    dead.filter(|path| std::fs::remove_dir_all(path).is_ok()).collect()
 }
 
 /// Removes those of dead processes of this user in the temporary folder. Returns their paths.
@@ -103,10 +102,8 @@ pub fn remove_dead_temporary() -> Vec<PathBuf> {
 /// Opens a folder of this user, and no link.
 fn open(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    let folder = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+    let folder =
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if folder.metadata()?.uid() == rustix::process::geteuid().as_raw() {
         return Ok(folder);
     }

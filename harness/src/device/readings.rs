@@ -43,44 +43,20 @@ impl Nvml {
             return out;
         };
         let mut push = |metric, value: Option<f64>, unit| {
-            out.extend(value.map(|value| Reading {
-                metric,
-                value,
-                unit,
-            }));
+            out.extend(value.map(|value| Reading { metric, value, unit }));
         };
         let number = |value: Result<u32, NvmlError>| value.ok().map(f64::from);
         push("power", number(device.power_usage()), "mW");
         let energy = device.total_energy_consumption().ok().map(|mj| mj as f64);
         push("energy", energy, "mJ");
         push("sm_clock", number(device.clock_info(Clock::SM)), "MHz");
-        push(
-            "memory_clock",
-            number(device.clock_info(Clock::Memory)),
-            "MHz",
-        );
+        push("memory_clock", number(device.clock_info(Clock::Memory)), "MHz");
         push("temperature", self.temperature_c(), "C");
         let utilisation = device.utilization_rates().ok();
-        push(
-            "gpu_utilisation",
-            utilisation.as_ref().map(|u| f64::from(u.gpu)),
-            "percent",
-        );
-        push(
-            "memory_utilisation",
-            utilisation.map(|u| f64::from(u.memory)),
-            "percent",
-        );
-        push(
-            "memory_used",
-            device.memory_info().ok().map(|m| m.used as f64),
-            "bytes",
-        );
-        push(
-            THROTTLE_REASONS,
-            self.throttle_reasons().ok().map(|bits| bits as f64),
-            "bits",
-        );
+        push("gpu_utilisation", utilisation.as_ref().map(|u| f64::from(u.gpu)), "percent");
+        push("memory_utilisation", utilisation.map(|u| f64::from(u.memory)), "percent");
+        push("memory_used", device.memory_info().ok().map(|m| m.used as f64), "bytes");
+        push(THROTTLE_REASONS, self.throttle_reasons().ok().map(|bits| bits as f64), "bits");
         let processes = self.compute_pids().ok().map(|pids| pids.len() as f64);
         push("compute_processes", processes, "count");
         out

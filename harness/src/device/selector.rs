@@ -76,9 +76,7 @@ impl FromStr for DeviceSelector {
         }
         if let Some(machine) = text.strip_prefix("virtual:") {
             let named = !machine.is_empty();
-            return named
-                .then(|| Self::Virtual(Some(machine.to_owned())))
-                .ok_or_else(refused);
+            return named.then(|| Self::Virtual(Some(machine.to_owned()))).ok_or_else(refused);
         }
         if is_uuid_of("GPU-", text) {
             return Ok(Self::Gpu(text.to_owned()));
@@ -102,10 +100,7 @@ pub fn is_uuid(text: &str) -> bool {
 /// Whether hexadecimal digits and hyphens follow the prefix.
 fn is_uuid_of(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
-        rest.len() >= 8
-            && rest
-                .bytes()
-                .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     })
 }
 
@@ -137,10 +132,7 @@ mod tests {
             ("12", Index(12)),
             (gpu, Gpu(gpu.to_owned())),
             (mig, Mig(mig.to_owned())),
-            (
-                "MIG-GPU-8932f937/1/0",
-                Mig("MIG-GPU-8932f937/1/0".to_owned()),
-            ),
+            ("MIG-GPU-8932f937/1/0", Mig("MIG-GPU-8932f937/1/0".to_owned())),
         ] {
             assert_eq!(text.parse::<DeviceSelector>().as_ref(), Ok(&expected));
             assert_eq!(expected.to_string(), text);
@@ -149,23 +141,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_accepted_forms() {
-        for text in [
-            "",
-            "virtual:",
-            "-1",
-            "+1",
-            "gpu0",
-            "GPU-",
-            "GPU-xyz12345",
-            "99999999999",
-        ] {
-            let refused = text
-                .parse::<DeviceSelector>()
-                .map_err(|error| error.to_string());
-            assert!(
-                refused.is_err_and(|line| line.contains("virtual:MACHINE")),
-                "{text}"
-            );
+        for text in ["", "virtual:", "-1", "+1", "gpu0", "GPU-", "GPU-xyz12345", "99999999999"] {
+            let refused = text.parse::<DeviceSelector>().map_err(|error| error.to_string());
+            assert!(refused.is_err_and(|line| line.contains("virtual:MACHINE")), "{text}");
         }
     }
 
@@ -177,10 +155,7 @@ mod tests {
         for text in ["all", "0,2", "virtual:turing,virtual", "0,all"] {
             let refused = text.parse::<DeviceSelector>();
             let refused = refused.map_err(|error| error.to_string());
-            assert!(
-                refused.is_err_and(|line| line.contains("names several devices")),
-                "{text}"
-            );
+            assert!(refused.is_err_and(|line| line.contains("names several devices")), "{text}");
         }
         let path = Virtual(Some("./a,b.toml".to_owned()));
         assert_eq!("virtual:./a,b.toml".parse(), Ok(path));

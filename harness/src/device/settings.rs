@@ -46,9 +46,7 @@ impl Nvml {
     pub fn compute_mode(&self) -> Result<&'static str, NvmlError> {
         let mode = self.device()?.compute_mode()?;
         let known = MODES.iter().find(|(known, _)| *known == mode);
-        known
-            .map(|(_, name)| *name)
-            .ok_or(NvmlError::UnexpectedVariant(0))
+        known.map(|(_, name)| *name).ok_or(NvmlError::UnexpectedVariant(0))
     }
 
     /// Sets the compute mode.

@@ -26,19 +26,11 @@ const HAMI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hami.so.zlib"));
 
 /// The names with which programs load the driver's libraries: cudarc tries `libcuda.so` first and
 /// `libcuda.so.1` last, nvml-wrapper loads `libnvidia-ml.so`.
-const NAMES: [&str; 4] = [
-    "libcuda.so",
-    "libcuda.so.1",
-    "libnvidia-ml.so",
-    "libnvidia-ml.so.1",
-];
+const NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"];
 
 /// Vendor commands that this program stands in for when a link of that name starts it.
-pub const COMMANDS: [&str; 3] = [
-    nvidia_cuda_mps::CONTROL,
-    nvidia_cuda_mps::SERVER,
-    nvidia_smi::NAME,
-];
+pub const COMMANDS: [&str; 3] =
+    [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER, nvidia_smi::NAME];
 
 /// Beginning of the names of the folders.
 const PREFIX: &str = "virtual-gpu-";
@@ -77,19 +69,11 @@ impl VirtualGpu {
     /// When the machine is unknown or no folder can be used.
     pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
         let machine = Machine::load(machine)?;
-        let gpu = Self {
-            root: private_folder()?,
-            machine,
-        };
+        let gpu = Self { root: private_folder()?, machine };
         let device = gpu.device_dir();
-        std::fs::create_dir(&device).map_err(|source| SessionError::Io {
-            path: device.display().to_string(),
-            source,
-        })?;
-        let session = Session {
-            privileged: gpu.machine.privileged,
-            ..Session::new(time, seed)
-        };
+        std::fs::create_dir(&device)
+            .map_err(|source| SessionError::Io { path: device.display().to_string(), source })?;
+        let session = Session { privileged: gpu.machine.privileged, ..Session::new(time, seed) };
         session.create(&device, &gpu.machine)?;
         if gpu.machine.mps.is_none() {
             for name in [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER] {
@@ -112,9 +96,7 @@ impl VirtualGpu {
     /// Path of the stand-in for HAMi-core; `None` on a machine without it.
     #[must_use]
     pub fn hami_library(&self) -> Option<PathBuf> {
-        self.machine
-            .hami
-            .then(|| self.root.path().join("libvgpu.so"))
+        self.machine.hami.then(|| self.root.path().join("libvgpu.so"))
     }
 
     /// The machine that it models.
@@ -173,10 +155,7 @@ impl VirtualGpu {
     /// it.
     #[must_use]
     pub fn is_gone(device_dir: &Path) -> bool {
-        device_dir
-            .parent()
-            .filter(|_| device_dir.is_dir())
-            .is_none_or(is_dead)
+        device_dir.parent().filter(|_| device_dir.is_dir()).is_none_or(is_dead)
     }
 
     /// Keeps it when this process ends. Returns its folder.
@@ -210,11 +189,7 @@ const ROOM_BYTES: u64 = 1 << 30;
 /// execution. All users share the last, so its name holds the user's id. Those on a full disk come
 /// last.
 fn parents() -> Vec<PathBuf> {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
     let mut parents: Vec<PathBuf> = cache
         .into_iter()
@@ -271,9 +246,7 @@ fn write_library(path: &Path, packed: &[u8]) -> std::io::Result<()> {
 /// Removes the folders of virtual GPUs whose processes were killed. Returns their paths.
 pub fn remove_leftovers() -> Vec<PathBuf> {
     let parents = parents().into_iter();
-    parents
-        .flat_map(|parent| remove_dead(&parent, PREFIX))
-        .collect()
+    parents.flat_map(|parent| remove_dead(&parent, PREFIX)).collect()
 }
 
 /// Removes the parent folders that hold nothing any more.

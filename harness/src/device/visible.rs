@@ -62,10 +62,9 @@ impl Allotment {
         }
         let by_pci = std::env::var_os(ORDER).is_some_and(|order| order == BY_PCI);
         let library = Library::init().map_err(QueryError::Load)?;
-        let count = library.device_count().map_err(|source| QueryError::Fact {
-            what: "number of devices",
-            source,
-        })?;
+        let count = library
+            .device_count()
+            .map_err(|source| QueryError::Fact { what: "number of devices", source })?;
         let gpu = |index| -> Gpu {
             // An entry of a lost GPU names nothing, as for the driver.
             let device = library.device_by_index(index).ok()?;
@@ -100,11 +99,7 @@ impl Allotment {
         if devices.is_empty() {
             return Err(VisibleError::Hidden(value));
         }
-        Ok(Self {
-            value,
-            devices,
-            assumes_order,
-        })
+        Ok(Self { value, devices, assumes_order })
     }
 
     /// UUID of the first device, the default.
@@ -174,8 +169,7 @@ mod tests {
     fn read(value: &str, by_pci: bool, gpus: &[Gpu]) -> Result<Vec<String>, String> {
         let instance = |name: &str| (name == "MIG-c1").then(|| name.to_owned());
         let read = Allotment::of(value.to_owned(), by_pci, gpus, &instance);
-        read.map(|one| one.devices)
-            .map_err(|error| error.to_string())
+        read.map(|one| one.devices).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -55,11 +55,7 @@ mod tests {
             |path: &Path, most| read_text("list", path, most).map_err(|error| error.to_string());
         assert_eq!(read(&path, 5).as_deref(), Ok("12345"));
         for (path, most, problem) in [
-            (
-                path.as_path(),
-                4,
-                "it is too long (accepted: at most 4 bytes)",
-            ),
+            (path.as_path(), 4, "it is too long (accepted: at most 4 bytes)"),
             (Path::new("/dev/zero"), 1 << 16, "at most 65536 bytes"),
             (dir.path(), 4, "directory"),
         ] {

@@ -23,10 +23,7 @@ fn path() -> PathBuf {
 }
 
 fn busy() -> ExpectedError {
-    ExpectedError::Busy {
-        gpu: "GPU-1".to_owned(),
-        holder: "process 1".to_owned(),
-    }
+    ExpectedError::Busy { gpu: "GPU-1".to_owned(), holder: "process 1".to_owned() }
 }
 
 fn before_a_run() -> Vec<(ExpectedError, u8)> {
@@ -51,13 +48,7 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
         (profile, 2),
         (unreadable, 2),
         (unknown, 2),
-        (
-            ExpectedError::Usage {
-                problem: "no axis left".to_owned(),
-                remedy: None,
-            },
-            2,
-        ),
+        (ExpectedError::Usage { problem: "no axis left".to_owned(), remedy: None }, 2),
         (
             ExpectedError::NoBaseline {
                 path: path(),
@@ -65,31 +56,15 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             },
             20,
         ),
-        (
-            ExpectedError::NoDriver {
-                reason: "no /dev/nvidiactl".to_owned(),
-            },
-            3,
-        ),
-        (
-            ExpectedError::NoDevice {
-                wanted: "7".to_owned(),
-                found: vec![],
-            },
-            3,
-        ),
+        (ExpectedError::NoDriver { reason: "no /dev/nvidiactl".to_owned() }, 3),
+        (ExpectedError::NoDevice { wanted: "7".to_owned(), found: vec![] }, 3),
         (
             ExpectedError::DevicesHidden {
                 problem: "CUDA_VISIBLE_DEVICES=\"-1\" leaves none".to_owned(),
             },
             3,
         ),
-        (
-            ExpectedError::NothingRan {
-                reason: "all waived".to_owned(),
-            },
-            3,
-        ),
+        (ExpectedError::NothingRan { reason: "all waived".to_owned() }, 3),
         (
             ExpectedError::ProgramNotStarted {
                 program: "trian".to_owned(),
@@ -98,9 +73,7 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             3,
         ),
         (
-            ExpectedError::VictimProgram {
-                problem: "the program ended: exit status 1".to_owned(),
-            },
+            ExpectedError::VictimProgram { problem: "the program ended: exit status 1".to_owned() },
             3,
         ),
         (busy(), 3),
@@ -121,43 +94,15 @@ fn in_a_run() -> Vec<(ExpectedError, u8)> {
     };
     let problem = || "torn".to_owned();
     vec![
-        (
-            ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied)),
-            5,
-        ),
-        (
-            ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull)),
-            5,
-        ),
-        (
-            ExpectedError::RecordUnreadable {
-                path: path(),
-                problem: problem(),
-            },
-            2,
-        ),
-        (
-            ExpectedError::IncompatibleVersion {
-                path: path(),
-                problem: problem(),
-            },
-            2,
-        ),
+        (ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied)), 5),
+        (ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull)), 5),
+        (ExpectedError::RecordUnreadable { path: path(), problem: problem() }, 2),
+        (ExpectedError::IncompatibleVersion { path: path(), problem: problem() }, 2),
         (failed, 4),
         (stopped, 4),
-        (
-            ExpectedError::NotRestored {
-                what: "compute mode".to_owned(),
-            },
-            6,
-        ),
+        (ExpectedError::NotRestored { what: "compute mode".to_owned() }, 6),
         (ExpectedError::Interrupted { record: path() }, 130),
-        (
-            ExpectedError::Internal {
-                what: "an index out of range".to_owned(),
-            },
-            1,
-        ),
+        (ExpectedError::Internal { what: "an index out of range".to_owned() }, 1),
     ]
 }
 
@@ -194,10 +139,7 @@ fn a_full_disk_and_a_forbidden_folder_are_different_errors() {
 
 #[test]
 fn a_missing_driver_names_the_virtual_gpu() {
-    let text = ExpectedError::NoDriver {
-        reason: "no libcuda".to_owned(),
-    }
-    .to_string();
+    let text = ExpectedError::NoDriver { reason: "no libcuda".to_owned() }.to_string();
     assert!(text.starts_with("no NVIDIA driver found"));
     assert!(text.contains("--device virtual"));
 }

@@ -64,9 +64,7 @@ mod tests {
             let closed = row.phase == Phase::Closed;
             !closed || Some(row.seq) == last || std::mem::take(&mut first)
         });
-        (0..)
-            .zip(&mut world.rows[0])
-            .for_each(|(seq, row)| row.seq = seq);
+        (0..).zip(&mut world.rows[0]).for_each(|(seq, row)| row.seq = seq);
     }
 
     /// One request was accepted, and failed long afterwards.
@@ -91,51 +89,16 @@ mod tests {
     type Case = (&'static str, fn(&mut World), Gate, GateState);
 
     const CASES: &[Case] = &[
-        (
-            ANSWERED,
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::Results,
-            Passed,
-        ),
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::Results, Passed),
         (ANSWERED, |w| refuse_all(w, 1), Gate::Results, Failed),
-        (
-            "compute",
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::Results,
-            Failed,
-        ),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::Results, Failed),
         (ANSWERED, late_failure, Gate::Results, Failed),
         (ANSWERED, refused_peer, Gate::Results, Passed),
-        (
-            ANSWERED,
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::ClosedRate,
-            NotEvaluated,
-        ),
-        (
-            "compute",
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::ClosedRate,
-            Failed,
-        ),
-        (
-            ANSWERED,
-            |w| (refuse_all(w, NO_MEMORY), few_closed(w, 9)).1,
-            Gate::ClosedRate,
-            Failed,
-        ),
-        (
-            ANSWERED,
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::CoResidencyClosed,
-            Passed,
-        ),
-        (
-            "compute",
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::CoResidencyClosed,
-            Failed,
-        ),
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::ClosedRate, NotEvaluated),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::ClosedRate, Failed),
+        (ANSWERED, |w| (refuse_all(w, NO_MEMORY), few_closed(w, 9)).1, Gate::ClosedRate, Failed),
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::CoResidencyClosed, Passed),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::CoResidencyClosed, Failed),
         (ANSWERED, two_requests, Gate::CoResidencyClosed, Failed),
         (
             ANSWERED,
@@ -143,18 +106,8 @@ mod tests {
             Gate::CoResidencyClosed,
             Failed,
         ),
-        (
-            ANSWERED,
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::Overload,
-            Passed,
-        ),
-        (
-            "compute",
-            |w| refuse_all(w, NO_MEMORY),
-            Gate::Overload,
-            NotEvaluated,
-        ),
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::Overload, Passed),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::Overload, NotEvaluated),
     ];
 
     #[test]
@@ -186,10 +139,7 @@ mod tests {
         let some = judged(ANSWERED, every_third);
         let (answered, honoured) = counts(&some);
         assert_eq!(answered, Some(497), "arrivals of this seed");
-        assert!(
-            honoured == Some(331) || honoured == Some(332),
-            "{honoured:?}"
-        );
+        assert!(honoured == Some(331) || honoured == Some(332), "{honoured:?}");
         assert!(some.rates.contains_key(figure::CLOSED_RATE_PER_S));
         let none = judged(ANSWERED, |world| refuse_all(world, NO_MEMORY));
         assert_eq!(counts(&none), (Some(497), Some(0)));

@@ -28,15 +28,9 @@ pub(super) fn judge(
     if !observation.cell.condition.has_aggressor() {
         return;
     }
-    let aggressors: Vec<&Tenant<'_>> = observation
-        .tenants
-        .iter()
-        .filter(|tenant| tenant.role() == Role::Aggressor)
-        .collect();
-    let busy: Vec<Vec<Span>> = aggressors
-        .iter()
-        .map(|tenant| outstanding(tenant.rows))
-        .collect();
+    let aggressors: Vec<&Tenant<'_>> =
+        observation.tenants.iter().filter(|tenant| tenant.role() == Role::Aggressor).collect();
+    let busy: Vec<Vec<Span>> = aggressors.iter().map(|tenant| outstanding(tenant.rows)).collect();
     rates(observation, &aggressors, windows.closed, found);
     if observation.clock == ClockKind::Wall && observation.cell.dose >= 1.0 {
         let idle = busy.iter().filter_map(|spans| idle(spans, windows.closed));
@@ -45,13 +39,7 @@ pub(super) fn judge(
     if observation.cell.dose < 1.0 {
         duty(observation.cell.dose, &busy, windows, found);
     } else {
-        co_residency(
-            observation.thresholds.overlap_min,
-            victim,
-            &busy,
-            windows,
-            found,
-        );
+        co_residency(observation.thresholds.overlap_min, victim, &busy, windows, found);
     }
     if windows.open.length_ns() > 0 {
         victim_in_every_part(victim, windows.open, found);
@@ -110,10 +98,7 @@ fn idle(busy: &[Span], window: Span) -> Option<f64> {
 /// The smallest share; 0 where the cell has no aggressor or a share is unknown: the gate then
 /// fails.
 fn smallest(shares: impl Iterator<Item = Option<f64>>) -> f64 {
-    shares
-        .map(|share| share.unwrap_or(0.0))
-        .reduce(f64::min)
-        .unwrap_or(0.0)
+    shares.map(|share| share.unwrap_or(0.0)).reduce(f64::min).unwrap_or(0.0)
 }
 
 fn co_residency(
@@ -124,10 +109,7 @@ fn co_residency(
     found: &mut Findings,
 ) {
     let own = demand(victim, windows.closed);
-    let both = smallest(
-        busy.iter()
-            .map(|spans| share(&common(&own, spans), windows.closed)),
-    );
+    let both = smallest(busy.iter().map(|spans| share(&common(&own, spans), windows.closed)));
     found.rate("overlap_closed_ratio", both);
     let detail = format!(
         "both had work outstanding in {:.1} % of the closed loop, accepted is above {:.1} %",
@@ -181,10 +163,8 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
         if window.length_ns() == 0 {
             continue;
         }
-        let shares: Vec<f64> = busy
-            .iter()
-            .map(|spans| share(spans, window).unwrap_or(0.0))
-            .collect();
+        let shares: Vec<f64> =
+            busy.iter().map(|spans| share(spans, window).unwrap_or(0.0)).collect();
         let is_off = |share: &f64| (share - dose).abs() > DOSE_TOLERANCE * dose;
         holds &= !shares.iter().any(is_off);
         let further = |share: &f64| (share - dose).abs() > (furthest - dose).abs();
@@ -223,26 +203,19 @@ fn victim_in_every_part(victim: &Tenant<'_>, open: Span, found: &mut Findings) {
     });
     let detail = match without {
         None => "the victim issued wherever its schedule had an arrival".to_owned(),
-        Some(number) => format!(
-            "the victim issued nothing in tenth {} of the open loop",
-            number + 1
-        ),
+        Some(number) => {
+            format!("the victim issued nothing in tenth {} of the open loop", number + 1)
+        }
     };
     found.holds(GATE, without.is_none(), detail);
 }
 
 fn alive_at_the_end(aggressors: &[&Tenant<'_>], end_ns: u64, found: &mut Findings) {
-    let dead = aggressors
-        .iter()
-        .find(|tenant| tenant.death().is_some() || tenant.rows.is_empty());
+    let dead = aggressors.iter().find(|tenant| tenant.death().is_some() || tenant.rows.is_empty());
     let detail = match dead {
         Some(tenant) => format!("{} did not live to the end", tenant.name()),
         None if aggressors.is_empty() => "there was no aggressor".to_owned(),
         None => format!("alive at {end_ns} ns, the end of the last loop"),
     };
-    found.holds(
-        Gate::AggressorAlive,
-        dead.is_none() && !aggressors.is_empty(),
-        detail,
-    );
+    found.holds(Gate::AggressorAlive, dead.is_none() && !aggressors.is_empty(), detail);
 }

@@ -19,12 +19,7 @@ pub struct GateEntry {
 }
 
 const fn entry(gate: Gate, kind: GateKind, scope: GateScope, summary: &'static str) -> GateEntry {
-    GateEntry {
-        gate,
-        kind,
-        scope,
-        summary,
-    }
+    GateEntry { gate, kind, scope, summary }
 }
 
 const fn of_cell(gate: Gate, summary: &'static str) -> GateEntry {
@@ -44,19 +39,13 @@ const fn disturbance(gate: Gate, scope: GateScope, summary: &'static str) -> Gat
 pub const CATALOGUE: &[GateEntry] = &[
     of_cell(Gate::Completed, "the coordinator ran the cell to its end"),
     of_cell(Gate::TenantsAlive, "no tenant ended before the cell did"),
-    of_cell(
-        Gate::LogComplete,
-        "the log of each tenant holds every request once",
-    ),
+    of_cell(Gate::LogComplete, "the log of each tenant holds every request once"),
     of_cell(
         Gate::Results,
         "every request computed the right result, or was refused where that is an answer",
     ),
     of_cell(Gate::NeighboursIdle, "idle neighbours issued no request"),
-    of_cell(
-        Gate::ClosedRate,
-        "the closed loop has enough completions for a rate",
-    ),
+    of_cell(Gate::ClosedRate, "the closed loop has enough completions for a rate"),
     disturbance(
         Gate::WarmUp,
         GateScope::Cell,
@@ -68,26 +57,14 @@ pub const CATALOGUE: &[GateEntry] = &[
         GateScope::Cell,
         "the halves of the closed loop differ by 10 % at most",
     ),
-    of_cell(
-        Gate::Overload,
-        "the victim kept up with the offered requests",
-    ),
-    of_cell(
-        Gate::Schedule,
-        "requests of the open loop were due when the seed of the block says",
-    ),
-    of_cell(
-        Gate::Dose,
-        "an aggressor below full dose was busy for the planned share of the time",
-    ),
+    of_cell(Gate::Overload, "the victim kept up with the offered requests"),
+    of_cell(Gate::Schedule, "requests of the open loop were due when the seed of the block says"),
+    of_cell(Gate::Dose, "an aggressor below full dose was busy for the planned share of the time"),
     of_cell(
         Gate::CoResidencyClosed,
         "victim and aggressor had work outstanding together in the closed loop",
     ),
-    of_cell(
-        Gate::CoResidencyOpen,
-        "the aggressor had work outstanding throughout the open loop",
-    ),
+    of_cell(Gate::CoResidencyOpen, "the aggressor had work outstanding throughout the open loop"),
     of_cell(
         Gate::VictimInEveryTenth,
         "the victim issued in every tenth of the open loop that has an arrival",
@@ -100,27 +77,12 @@ pub const CATALOGUE: &[GateEntry] = &[
         "requests that the harness issued late lengthened the percentiles by a tenth of the native \
          service time or of the tail at most",
     ),
-    of_cell(
-        Gate::MechanismInForce,
-        "the mechanism was in force while samples were taken",
-    ),
-    of_cell(
-        Gate::ForeignProcess,
-        "no process other than the tenants was on the GPU",
-    ),
-    of_cell(
-        Gate::Throttle,
-        "no hardware protection held the clocks of the GPU down",
-    ),
+    of_cell(Gate::MechanismInForce, "the mechanism was in force while samples were taken"),
+    of_cell(Gate::ForeignProcess, "no process other than the tenants was on the GPU"),
+    of_cell(Gate::Throttle, "no hardware protection held the clocks of the GPU down"),
     of_cell(Gate::Xid, "the device reported no Xid"),
-    of_cell(
-        Gate::Ecc,
-        "the device counted no error that its memory could not correct",
-    ),
-    of_rows(
-        Gate::EccCorrected,
-        "the device counted no corrected memory error",
-    ),
+    of_cell(Gate::Ecc, "the device counted no error that its memory could not correct"),
+    of_rows(Gate::EccCorrected, "the device counted no corrected memory error"),
     of_cell(
         Gate::TimeNamespace,
         "every process that stamps samples is in the time namespace of the coordinator",
@@ -135,10 +97,7 @@ pub const CATALOGUE: &[GateEntry] = &[
         GateScope::Cell,
         "CPU time that the victim's threads lost lowered its rate by 10 % at most",
     ),
-    of_rows(
-        Gate::ServiceDrift,
-        "native requests take within 10 % of the calibrated service time",
-    ),
+    of_rows(Gate::ServiceDrift, "native requests take within 10 % of the calibrated service time"),
     disturbance(
         Gate::DeviceDrift,
         GateScope::Nothing,

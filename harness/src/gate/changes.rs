@@ -19,31 +19,20 @@ pub(super) fn lose_row(world: &mut World, at: usize) {
 
 /// Issues every open-loop request late; completions stay where they are.
 pub(super) fn late(world: &mut World, by_ns: u64) {
-    world
-        .victim(Phase::Open)
-        .for_each(|row| row.t_issue_ns += by_ns);
+    world.victim(Phase::Open).for_each(|row| row.t_issue_ns += by_ns);
 }
 
 pub(super) fn late_but_busy(world: &mut World) {
     late(world, 900_000);
-    world
-        .victim(Phase::Open)
-        .for_each(|row| row.issuer_idle = false);
+    world.victim(Phase::Open).for_each(|row| row.issuer_idle = false);
 }
 
 /// The victim's issuer does not run for that long in the closed loop.
 pub(super) fn lose_core(world: &mut World, lost_ms: u64) {
     let mut issuer = Gaps::default();
     issuer.add(lost_ms * MS);
-    let closed = PhaseGaps {
-        issuer,
-        reaper: None,
-        late_ends: None,
-    };
-    world.cpu_gaps = Some(CpuGaps {
-        closed,
-        ..CpuGaps::default()
-    });
+    let closed = PhaseGaps { issuer, reaper: None, late_ends: None };
+    world.cpu_gaps = Some(CpuGaps { closed, ..CpuGaps::default() });
 }
 
 pub(super) fn stop_aggressor(world: &mut World, at_ms: u64) {
@@ -97,9 +86,7 @@ pub(super) fn few_closed(world: &mut World, keep: usize) {
         kept += usize::from(row.phase == Phase::Closed);
         row.phase != Phase::Closed || kept <= keep
     });
-    (0..)
-        .zip(&mut world.rows[0])
-        .for_each(|(seq, row)| row.seq = seq);
+    (0..).zip(&mut world.rows[0]).for_each(|(seq, row)| row.seq = seq);
 }
 
 /// The closed loop holds `keep` long requests, one always outstanding.
@@ -108,13 +95,7 @@ pub(super) fn long_closed(world: &mut World, keep: u64) {
     let rows = &mut world.rows[0];
     let at = rows.partition_point(|row| row.phase == Phase::Warmup);
     rows.retain(|row| row.phase != Phase::Closed);
-    let long = back_to_back(
-        0,
-        Phase::Closed,
-        start_ns,
-        end_ns,
-        (end_ns - start_ns) / keep,
-    );
+    let long = back_to_back(0, Phase::Closed, start_ns, end_ns, (end_ns - start_ns) / keep);
     rows.splice(at..at, long);
     (0..).zip(rows).for_each(|(seq, row)| row.seq = seq);
 }

@@ -75,11 +75,7 @@ fn is_starved(observation: &CellObservation<'_>, victim: &Tenant<'_>, window: Sp
     {
         return false;
     }
-    if victim
-        .rows
-        .iter()
-        .any(|row| row.status == SampleStatus::Error)
-    {
+    if victim.rows.iter().any(|row| row.status == SampleStatus::Error) {
         return false;
     }
     let busy_ns: u64 = outstanding(victim.rows)

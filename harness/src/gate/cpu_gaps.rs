@@ -45,11 +45,7 @@ pub(super) fn judge(
         turn_ns as f64 / 1e6,
         100.0 * WORTH_HAVING_LN.exp_m1(),
     );
-    found.holds(
-        GATE,
-        loss_ln.is_some_and(|ln| ln <= WORTH_HAVING_LN),
-        detail,
-    );
+    found.holds(GATE, loss_ln.is_some_and(|ln| ln <= WORTH_HAVING_LN), detail);
     found.numbers(loss_ln, Some(WORTH_HAVING_LN), "log ratio");
 }
 
@@ -70,9 +66,7 @@ fn turn_ns(observation: &CellObservation<'_>, victim: &Tenant<'_>, long_gaps: u6
     let left_out = usize::try_from(long_gaps).unwrap_or(usize::MAX);
     let all_hit = left_out >= service_ns.len();
     let longest_ns = service_ns.get(if all_hit { 0 } else { left_out });
-    let native_ns = observation
-        .calibrated_service_ns
-        .or(service_ns.last().copied());
+    let native_ns = observation.calibrated_service_ns.or(service_ns.last().copied());
     let (longest_ns, native_ns) = (longest_ns.copied().unwrap_or(0), native_ns.unwrap_or(0));
     longest_ns.saturating_sub(native_ns)
 }

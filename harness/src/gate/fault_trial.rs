@@ -56,9 +56,7 @@ pub fn judge_trial(
 /// injection.
 fn instant(trial: &FaultTrial, observed: &FaultObservation) -> u64 {
     let acted_ns = observed.acted_ns.filter(|_| trial.facts.by_coordinator);
-    acted_ns
-        .or(observed.injector.began_ns)
-        .unwrap_or(trial.at_ns)
+    acted_ns.or(observed.injector.began_ns).unwrap_or(trial.at_ns)
 }
 
 /// Why the fault did not happen as planned; `None` where it did. Without the planned fault a trial

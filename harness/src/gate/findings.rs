@@ -62,11 +62,7 @@ impl Findings {
 
     /// Passes or fails a gate.
     pub(super) fn holds(&mut self, gate: Gate, holds: bool, detail: impl Into<String>) {
-        let state = if holds {
-            GateState::Passed
-        } else {
-            GateState::Failed
-        };
+        let state = if holds { GateState::Passed } else { GateState::Failed };
         self.gate(gate, state, detail);
     }
 
@@ -95,9 +91,8 @@ impl Findings {
             .gates
             .iter()
             .filter(|gate| gate.state == GateState::Failed && gate.scope == GateScope::Cell);
-        let reasons: Vec<String> = failed
-            .map(|gate| format!("{}: {}", gate.gate, gate.detail))
-            .collect();
+        let reasons: Vec<String> =
+            failed.map(|gate| format!("{}: {}", gate.gate, gate.detail)).collect();
         if reasons.is_empty() {
             return Outcome::measured();
         }

@@ -27,11 +27,7 @@ pub(crate) fn row(seq: u64, phase: Phase, t_sched_ns: u64, t_done_ns: u64) -> Sa
         t_issue_ns: t_sched_ns,
         t_ret_ns: t_sched_ns,
         t_done_ns,
-        gpu_ns: if t_done_ns == MISSING {
-            MISSING
-        } else {
-            t_done_ns - t_sched_ns
-        },
+        gpu_ns: if t_done_ns == MISSING { MISSING } else { t_done_ns - t_sched_ns },
         error: 0,
         phase,
         status: SampleStatus::Ok,
@@ -81,13 +77,7 @@ impl World {
         let cell = cell(condition);
         let mut rows = vec![victim_rows(&durations, service_ns)];
         if condition.has_aggressor() {
-            rows.push(back_to_back(
-                0,
-                Phase::Closed,
-                0,
-                durations.cell_ns(),
-                3 * MS,
-            ));
+            rows.push(back_to_back(0, Phase::Closed, 0, durations.cell_ns(), 3 * MS));
         } else if !condition.is_native() {
             rows.push(Vec::new());
         }
@@ -182,9 +172,7 @@ impl World {
 
     /// The victim's rows of one phase.
     pub(crate) fn victim(&mut self, phase: Phase) -> impl Iterator<Item = &mut SampleRow> {
-        self.rows[0]
-            .iter_mut()
-            .filter(move |row| row.phase == phase)
+        self.rows[0].iter_mut().filter(move |row| row.phase == phase)
     }
 }
 
@@ -195,10 +183,7 @@ pub(crate) fn ecc(corrected: u64, uncorrected: u64) -> EccSpan {
         uncorrected_volatile: Some(uncorrected),
         ..EccCounts::default()
     };
-    EccSpan {
-        before: counts(3, 1),
-        after: counts(3 + corrected, 1 + uncorrected),
-    }
+    EccSpan { before: counts(3, 1), after: counts(3 + corrected, 1 + uncorrected) }
 }
 
 pub(crate) fn cell(condition: Condition) -> Cell {
@@ -255,13 +240,7 @@ fn victim_rows(durations: &Durations, service_ns: u64) -> Vec<SampleRow> {
     let closed_ns = rows.last().map_or(0, |row| row.t_done_ns);
     let closed_end_ns = durations.warmup_ns + durations.closed_ns;
     let seq = rows.len() as u64;
-    rows.extend(back_to_back(
-        seq,
-        Phase::Closed,
-        closed_ns,
-        closed_end_ns,
-        service_ns,
-    ));
+    rows.extend(back_to_back(seq, Phase::Closed, closed_ns, closed_end_ns, service_ns));
     let open_start_ns = closed_end_ns + durations.gap_ns;
     let arrivals = poisson_schedule_ns(OFFERED_PER_S, durations.open_ns, SEED);
     let mut free_ns = 0;

@@ -11,11 +11,8 @@ use super::{CellObservation, CellXid, ClockKind, Findings, Host, in_force};
 const STEAL_MENTIONED: f64 = 0.005;
 
 /// Reasons for throttling (`nvml.h`, `nvmlClocksThrottleReason*`) that spoil a cell.
-const SPOILING: &[(u64, &str)] = &[
-    (0x08, "hw slowdown"),
-    (0x40, "hw thermal slowdown"),
-    (0x80, "hw power brake"),
-];
+const SPOILING: &[(u64, &str)] =
+    &[(0x08, "hw slowdown"), (0x40, "hw thermal slowdown"), (0x80, "hw power brake")];
 /// Reasons that the gate names and accepts: the driver limits the clock as it does for any load.
 const ACCEPTED: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slowdown")];
 
@@ -24,9 +21,7 @@ pub(super) const VIRTUAL: &str = "n/a (virtual time)";
 pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
     in_force::judge(observation, found);
     let host = &observation.host;
-    let others = host
-        .other_pids
-        .map(|pids| pids.iter().map(u32::to_string).collect());
+    let others = host.other_pids.map(|pids| pids.iter().map(u32::to_string).collect());
     listed(
         Gate::ForeignProcess,
         "no process but the tenants was on the GPU",
@@ -75,11 +70,7 @@ fn throttle(host: &Host<'_>, found: &mut Findings) {
         return found.not_evaluated(GATE, why());
     };
     let named = |known: &[(u64, &'static str)]| -> Vec<&'static str> {
-        known
-            .iter()
-            .filter(|(bit, _)| reasons & bit != 0)
-            .map(|(_, name)| *name)
-            .collect()
+        known.iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name).collect()
     };
     let (spoiling, accepted) = (named(SPOILING), named(ACCEPTED));
     if spoiling.is_empty() && host.unobserved.contains_key(&Unobserved::Throttle) {
@@ -87,11 +78,7 @@ fn throttle(host: &Host<'_>, found: &mut Findings) {
         return found.not_evaluated(GATE, why());
     }
     let all: Vec<&str> = spoiling.iter().chain(&accepted).copied().collect();
-    let detail = if all.is_empty() {
-        "none".to_owned()
-    } else {
-        all.join(", ")
-    };
+    let detail = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
     found.holds(GATE, spoiling.is_empty(), detail);
 }
 

@@ -21,10 +21,7 @@ pub enum Proofs<'a> {
 
 impl Default for Proofs<'_> {
     fn default() -> Self {
-        Self::OfCell {
-            taken: &[],
-            required: None,
-        }
+        Self::OfCell { taken: &[], required: None }
     }
 }
 
@@ -35,10 +32,7 @@ const GATE: Gate = Gate::MechanismInForce;
 pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
     let (taken, missing) = match observation.host.proofs {
         Proofs::Pooled([]) => return found.not_evaluated(GATE, "no proof was taken"),
-        Proofs::OfCell {
-            taken: [],
-            required: None,
-        } => {
+        Proofs::OfCell { taken: [], required: None } => {
             return found.not_evaluated(GATE, "the tenants run without a mechanism");
         }
         Proofs::Pooled(taken) => {
@@ -48,10 +42,7 @@ pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
         }
         Proofs::OfCell { taken, required } => {
             let length_ns = observation.durations.cell_ns();
-            (
-                taken,
-                missing(taken, required.unwrap_or_default(), length_ns),
-            )
+            (taken, missing(taken, required.unwrap_or_default(), length_ns))
         }
     };
     if let Some(against) = taken.iter().find(|proof| !proof.holds) {
@@ -116,19 +107,12 @@ mod tests {
     fn verdict(taken: Vec<Proof>) -> (GateState, String) {
         let mut world = World::new(Condition::C, 1_000_000);
         world.proofs = taken;
-        let required = |when, check: &str| RequiredProof {
-            when,
-            check: check.to_owned(),
-        };
-        world.required_proofs = Some(vec![
-            required(ProofTime::During, "listed"),
-            required(ProofTime::Once, "limited"),
-        ]);
+        let required = |when, check: &str| RequiredProof { when, check: check.to_owned() };
+        world.required_proofs =
+            Some(vec![required(ProofTime::During, "listed"), required(ProofTime::Once, "limited")]);
         let gates = world.judge().gates;
         let gate = gates.into_iter().find(|gate| gate.gate == GATE);
-        gate.map_or((GateState::NotApplicable, String::new()), |gate| {
-            (gate.state, gate.detail)
-        })
+        gate.map_or((GateState::NotApplicable, String::new()), |gate| (gate.state, gate.detail))
     }
 
     #[test]
@@ -136,10 +120,7 @@ mod tests {
         let once = proof(ProofTime::Once, "limited", Some(-9_000_000_000));
         let inside = proof(ProofTime::During, "listed", Some(5_000_000));
         let (state, detail) = verdict(vec![inside.clone(), once.clone()]);
-        assert_eq!(
-            (state, detail.as_str()),
-            (GateState::Passed, "2 proofs hold")
-        );
+        assert_eq!((state, detail.as_str()), (GateState::Passed, "2 proofs hold"));
         for (taken, expected) in [
             (vec![], "not observed: listed (during); limited (once)"),
             (vec![inside.clone()], "not observed: limited (once)"),
@@ -153,14 +134,8 @@ mod tests {
             let (state, detail) = verdict(vec![outside, once.clone()]);
             assert_eq!(state, GateState::Failed, "{t_ns:?}: {detail}");
         }
-        let against = Proof {
-            holds: false,
-            ..proof(ProofTime::AtOpen, "alone", None)
-        };
+        let against = Proof { holds: false, ..proof(ProofTime::AtOpen, "alone", None) };
         let (state, detail) = verdict(vec![inside, once, against]);
-        assert_eq!(
-            (state, detail.as_str()),
-            (GateState::Failed, "alone (at open): seven")
-        );
+        assert_eq!((state, detail.as_str()), (GateState::Failed, "alone (at open): seven"));
     }
 }

@@ -33,10 +33,8 @@ pub struct CellXid {
 /// The Xids of each cell; `None` where NVML reported none.
 #[must_use]
 pub fn assign_xids(readings: &[XidReading<'_>]) -> Vec<Option<Vec<CellXid>>> {
-    let mut found: Vec<Option<Vec<CellXid>>> = readings
-        .iter()
-        .map(|reading| reading.numbers.map(|_| Vec::new()))
-        .collect();
+    let mut found: Vec<Option<Vec<CellXid>>> =
+        readings.iter().map(|reading| reading.numbers.map(|_| Vec::new())).collect();
     // Lines whose event has not arrived, each with the cell that read it.
     let mut waiting: VecDeque<(usize, &XidLine)> = VecDeque::new();
     for (at, reading) in readings.iter().enumerate() {
@@ -47,10 +45,7 @@ pub fn assign_xids(readings: &[XidReading<'_>]) -> Vec<Option<Vec<CellXid>>> {
             let line = waiting.iter().position(|(_, line)| line.number == number);
             let line = line.and_then(|line| waiting.remove(line));
             for cell in cells_of(readings, at, line) {
-                let xid = CellXid {
-                    number,
-                    note: note(readings, cell, at, line),
-                };
+                let xid = CellXid { number, note: note(readings, cell, at, line) };
                 found[cell].get_or_insert_default().push(xid);
             }
         }
@@ -73,9 +68,7 @@ fn cells_of(readings: &[XidReading<'_>], at: usize, line: Option<(usize, &XidLin
             false => vec![at - 1, at],
         };
     };
-    let begun = (0..=read)
-        .rev()
-        .find(|cell| start(*cell).is_some_and(|start_ns| start_ns <= t_ns));
+    let begun = (0..=read).rev().find(|cell| start(*cell).is_some_and(|start_ns| start_ns <= t_ns));
     match begun {
         // Before the first cell: calibration and the first cell are read together.
         None => vec![0],
@@ -123,11 +116,7 @@ mod tests {
     const CELLS: [&str; 3] = ["a", "b", "c"];
 
     fn line(number: u32, t_ns: Option<u64>) -> XidLine {
-        XidLine {
-            number,
-            t_ns,
-            ..XidLine::default()
-        }
+        XidLine { number, t_ns, ..XidLine::default() }
     }
 
     /// Cells of 100 ns every 200 ns from 1000 on; numbers and lines that each read.
@@ -136,10 +125,7 @@ mod tests {
             let start_ns = 1000 + 200 * at as u64;
             XidReading {
                 cell: CELLS[at],
-                span: Some(CellSpan {
-                    start_ns,
-                    end_ns: start_ns + 100,
-                }),
+                span: Some(CellSpan { start_ns, end_ns: start_ns + 100 }),
                 numbers: Some(numbers),
                 lines,
             }
@@ -160,10 +146,7 @@ mod tests {
     }
 
     fn noted(number: u32, note: &str) -> CellXid {
-        CellXid {
-            number,
-            note: Some(note.to_owned()),
-        }
+        CellXid { number, note: Some(note.to_owned()) }
     }
 
     #[test]
@@ -179,11 +162,8 @@ mod tests {
         let found = assigned(&[none, (&[13], &[line(13, Some(1050))]), none]);
         assert_eq!(found, [vec![noted(13, late)], vec![], vec![]]);
         // The event alone is late, also beside one of the cell itself.
-        let found = assigned(&[
-            (&[], &[line(13, Some(1050))]),
-            (&[13, 13], &[line(13, Some(1250))]),
-            none,
-        ]);
+        let found =
+            assigned(&[(&[], &[line(13, Some(1050))]), (&[13, 13], &[line(13, Some(1250))]), none]);
         assert_eq!(found, [vec![noted(13, late)], vec![own(13)], vec![]]);
         let found = assigned(&[(&[], &[line(13, None)]), (&[13], &[]), none]);
         assert_eq!(found, [vec![noted(13, late)], vec![], vec![]]);
@@ -199,11 +179,7 @@ mod tests {
         let of = |other: &str, why: &str| format!("of this cell or of {other}: {why}");
         assert_eq!(
             found,
-            [
-                vec![noted(31, &of("b", between))],
-                vec![noted(31, &of("a", between))],
-                vec![]
-            ]
+            [vec![noted(31, &of("b", between))], vec![noted(31, &of("a", between))], vec![]]
         );
         for lines in [&[line(31, None)][..], &[], &[line(45, Some(1250))]] {
             let found = assigned(&[none, (&[31], lines), none]);
@@ -218,12 +194,7 @@ mod tests {
 
     #[test]
     fn cells_of_old_records_have_what_they_read() {
-        let reading = |cell, numbers| XidReading {
-            cell,
-            span: None,
-            numbers,
-            lines: &[],
-        };
+        let reading = |cell, numbers| XidReading { cell, span: None, numbers, lines: &[] };
         let found = assign_xids(&[reading("a", None), reading("b", Some(&[13][..]))]);
         assert_eq!(found, [None, Some(vec![own(13)])]);
     }

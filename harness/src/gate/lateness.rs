@@ -51,24 +51,13 @@ pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, foun
 /// Adds the percentiles of latencies without the harness's own lateness at both ends, and returns
 /// the largest difference from those as they are; `None` where the cell has no percentiles.
 fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -> Option<f64> {
-    let ran: Vec<SampleRow> = rows
-        .iter()
-        .filter(|row| row.status != SampleStatus::Error)
-        .copied()
-        .collect();
+    let ran: Vec<SampleRow> =
+        rows.iter().filter(|row| row.status != SampleStatus::Error).copied().collect();
     let lower_ns = DurationsNs::new(punctual_ns(&ran), ran.len());
     let mut bound_ns = None;
     for (as_is, lower, p) in [
-        (
-            figure::OPEN_LATENCY_P50_NS,
-            figure::OPEN_LATENCY_P50_LOWER_NS,
-            0.5,
-        ),
-        (
-            figure::OPEN_LATENCY_P99_NS,
-            figure::OPEN_LATENCY_P99_LOWER_NS,
-            0.99,
-        ),
+        (figure::OPEN_LATENCY_P50_NS, figure::OPEN_LATENCY_P50_LOWER_NS, 0.5),
+        (figure::OPEN_LATENCY_P99_NS, figure::OPEN_LATENCY_P99_LOWER_NS, 0.99),
     ] {
         let Some(as_is) = found.rates.get(as_is).copied() else {
             continue;
@@ -124,8 +113,6 @@ fn limit_ns(observation: &CellObservation<'_>, found: &Findings) -> f64 {
     let figure = |name: &str| found.rates.get(name).copied();
     let median_ns = figure(figure::OPEN_LATENCY_P50_NS).unwrap_or(0.0);
     let tail_ns = figure(figure::OPEN_LATENCY_P99_NS).map_or(0.0, |p99_ns| p99_ns - median_ns);
-    let service_ns = observation
-        .calibrated_service_ns
-        .map_or(median_ns, |ns| ns as f64);
+    let service_ns = observation.calibrated_service_ns.map_or(median_ns, |ns| ns as f64);
     BOUND_SHARE_MAX * service_ns.max(tail_ns)
 }

@@ -45,10 +45,7 @@ pub(super) fn judge(
     if why.is_none() {
         latencies(&rows, found);
     }
-    for (name, idle) in [
-        ("lateness_idle_p99_ns", true),
-        ("lateness_busy_p99_ns", false),
-    ] {
+    for (name, idle) in [("lateness_idle_p99_ns", true), ("lateness_busy_p99_ns", false)] {
         let rows = rows.iter().filter(|row| row.issuer_idle == idle);
         found.optional_rate(name, lateness_p99_ns(rows));
     }
@@ -88,10 +85,7 @@ struct Until<'a> {
 
 impl<'a> Until<'a> {
     const fn new(stamps_ns: &'a [u64]) -> Self {
-        Self {
-            stamps_ns,
-            count: 0,
-        }
+        Self { stamps_ns, count: 0 }
     }
 
     /// How many are at or before `t_ns`.
@@ -156,10 +150,7 @@ impl Queue {
         let what = if limit_reached {
             "the limit of outstanding requests was reached".to_owned()
         } else if self.at_end > allowed || growth > allowed {
-            format!(
-                "{} of {} requests were outstanding at the end",
-                self.at_end, self.offered
-            )
+            format!("{} of {} requests were outstanding at the end", self.at_end, self.offered)
         } else {
             return None;
         };
@@ -206,10 +197,8 @@ fn overload_gate(condition: Condition, why: Option<&str>, found: &mut Findings) 
 /// Percentiles of latency, and the median service time for comparison with tools that stamp at
 /// issue. Not under overload, where they grow with the length of the run.
 fn latencies(rows: &[SampleRow], found: &mut Findings) {
-    let ran: Vec<&SampleRow> = rows
-        .iter()
-        .filter(|row| row.status != SampleStatus::Error)
-        .collect();
+    let ran: Vec<&SampleRow> =
+        rows.iter().filter(|row| row.status != SampleStatus::Error).collect();
     let latency_ns = ran.iter().filter_map(|row| row.latency_ns()).collect();
     let latency_ns = DurationsNs::new(latency_ns, ran.len());
     for (name, p) in [
@@ -231,10 +220,7 @@ mod tests {
 
     #[test]
     fn few_arrivals_close_together_are_no_overload_and_many_that_wait_are() {
-        let open = Span {
-            start_ns: 0,
-            end_ns: 20_000_000,
-        };
+        let open = Span { start_ns: 0, end_ns: 20_000_000 };
         let all_done = [13_000_000, 14_000_000, 15_000_000];
         let close = Queue::of(&[11_000_000, 11_100_000, 11_150_000], &all_done, open);
         assert!(close.slope_per_s.is_some_and(|slope| slope > 10_000.0));

@@ -21,11 +21,7 @@ impl DurationsNs {
         if let Some(longest_ns) = known_ns.iter().copied().max() {
             known_ns.resize(count, longest_ns);
         }
-        Self {
-            sorted: Sorted::from_ns(&known_ns).ok(),
-            count,
-            known,
-        }
+        Self { sorted: Sorted::from_ns(&known_ns).ok(), count, known }
     }
 
     /// The `p` quantile.
@@ -78,11 +74,7 @@ mod tests {
     fn a_quantile_needs_its_fewest_samples() {
         let thousand: Vec<u64> = (1..=4_000).collect();
         for (p, needed) in [(0.5, 6), (0.9, 36), (0.99, 368), (0.999, 3_688)] {
-            assert_eq!(
-                quantile_ns(&thousand[..needed - 1], needed - 1, p),
-                None,
-                "{p}"
-            );
+            assert_eq!(quantile_ns(&thousand[..needed - 1], needed - 1, p), None, "{p}");
             assert!(quantile_ns(&thousand[..needed], needed, p).is_some(), "{p}");
         }
         assert_eq!(quantile_ns(&[1, 2, 3, 4, 5, 6, 7], 7, 0.5), Some(4.0));

@@ -22,18 +22,13 @@ pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
 fn alive(observation: &CellObservation<'_>, found: &mut Findings) {
     const GATE: Gate = Gate::TenantsAlive;
     let dead = observation.tenants.iter().filter_map(|tenant| {
-        tenant
-            .death()
-            .map(|death| format!("{} ended early: {death}", tenant.name()))
+        tenant.death().map(|death| format!("{} ended early: {death}", tenant.name()))
     });
     let dead: Vec<String> = dead.collect();
-    let victim_died = observation
-        .tenants
-        .iter()
-        .find_map(|tenant| match tenant.role() {
-            Role::Victim => tenant.death(),
-            _ => None,
-        });
+    let victim_died = observation.tenants.iter().find_map(|tenant| match tenant.role() {
+        Role::Victim => tenant.death(),
+        _ => None,
+    });
     if let Some(death) = victim_died {
         found.break_cell(format!("the victim ended early: {death}"));
     }
@@ -44,11 +39,7 @@ fn alive(observation: &CellObservation<'_>, found: &mut Findings) {
         found.holds(Gate::Completed, false, failure);
     }
     if dead.is_empty() {
-        found.holds(
-            GATE,
-            true,
-            format!("all {} lived to the end", observation.tenants.len()),
-        );
+        found.holds(GATE, true, format!("all {} lived to the end", observation.tenants.len()));
     } else {
         found.holds(GATE, false, dead.join("; "));
     }
@@ -66,18 +57,12 @@ fn complete(tenants: &[Tenant<'_>], found: &mut Findings) {
             ));
         }
         if let Some(seq) = first_gap(tenant.rows) {
-            missing.push(format!(
-                "{}: request {seq} is missing or there twice",
-                tenant.name()
-            ));
+            missing.push(format!("{}: request {seq} is missing or there twice", tenant.name()));
         }
     }
     let rows: usize = tenants.iter().map(|tenant| tenant.rows.len()).sum();
-    let detail = if missing.is_empty() {
-        format!("{rows} rows, none missing")
-    } else {
-        missing.join("; ")
-    };
+    let detail =
+        if missing.is_empty() { format!("{rows} rows, none missing") } else { missing.join("; ") };
     found.holds(Gate::LogComplete, missing.is_empty(), detail);
 }
 
@@ -107,15 +92,10 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
         let codes: Vec<i32> = failed.map(|row| row.error).collect();
         if !codes.is_empty() {
             let (errors, codes) = (codes.len(), in_words(codes));
-            bad.push(format!(
-                "{}: {errors} requests failed ({codes})",
-                tenant.name()
-            ));
+            bad.push(format!("{}: {errors} requests failed ({codes})", tenant.name()));
         }
         let rows = tenant.rows.iter();
-        let wrong = rows
-            .filter(|row| row.status == SampleStatus::WrongResult)
-            .count();
+        let wrong = rows.filter(|row| row.status == SampleStatus::WrongResult).count();
         if wrong > 0 {
             bad.push(format!("{}: {wrong} wrong results", tenant.name()));
         }
@@ -130,32 +110,20 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
 fn in_words(mut codes: Vec<i32>) -> String {
     codes.sort_unstable();
     codes.dedup();
-    let named = codes
-        .iter()
-        .take(NAMED_MAX)
-        .map(|code| format!("CUresult {code}"));
+    let named = codes.iter().take(NAMED_MAX).map(|code| format!("CUresult {code}"));
     named.collect::<Vec<_>>().join(", ")
 }
 
 /// A neighbour that was planned idle issued no request.
 fn idle_neighbours(tenants: &[Tenant<'_>], found: &mut Findings) {
-    let mut idle = tenants
-        .iter()
-        .filter(|tenant| tenant.role() == Role::Idle)
-        .peekable();
+    let mut idle = tenants.iter().filter(|tenant| tenant.role() == Role::Idle).peekable();
     if idle.peek().is_none() {
         return;
     }
-    let busy: Vec<&str> = idle
-        .filter(|tenant| !tenant.rows.is_empty())
-        .map(Tenant::name)
-        .collect();
+    let busy: Vec<&str> = idle.filter(|tenant| !tenant.rows.is_empty()).map(Tenant::name).collect();
     let detail = match busy.len() {
         0 => "no neighbour issued anything".to_owned(),
-        _ => format!(
-            "should have been idle and issued requests: {}",
-            busy.join(", ")
-        ),
+        _ => format!("should have been idle and issued requests: {}", busy.join(", ")),
     };
     found.holds(Gate::NeighboursIdle, busy.is_empty(), detail);
 }

@@ -24,10 +24,7 @@ pub(super) fn planned_arrivals(observation: &CellObservation<'_>, open: Span) ->
 
 /// Bursts as the generator of schedules takes them.
 const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
-    gpubench_stats::Bursts {
-        requests: bursts.requests,
-        peak: bursts.peak,
-    }
+    gpubench_stats::Bursts { requests: bursts.requests, peak: bursts.peak }
 }
 
 /// The victim was offered exactly the arrivals that every cell of its block is offered.

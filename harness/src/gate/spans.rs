@@ -32,14 +32,8 @@ impl Windows {
         let closed_end_ns = durations.warmup_ns + durations.closed_ns;
         let open_start_ns = closed_end_ns + durations.gap_ns;
         Self {
-            closed: Span {
-                start_ns: durations.warmup_ns,
-                end_ns: closed_end_ns,
-            },
-            open: Span {
-                start_ns: open_start_ns,
-                end_ns: open_start_ns + durations.open_ns,
-            },
+            closed: Span { start_ns: durations.warmup_ns, end_ns: closed_end_ns },
+            open: Span { start_ns: open_start_ns, end_ns: open_start_ns + durations.open_ns },
         }
     }
 }
@@ -54,10 +48,7 @@ pub(super) fn outstanding(rows: &[SampleRow]) -> Vec<Span> {
     let mut spans: Vec<Span> = rows
         .iter()
         .filter(|row| row.status != SampleStatus::Error || row.t_done_ns != MISSING)
-        .map(|row| Span {
-            start_ns: row.t_issue_ns,
-            end_ns: row.t_done_ns,
-        })
+        .map(|row| Span { start_ns: row.t_issue_ns, end_ns: row.t_done_ns })
         .filter(|span| span.start_ns < span.end_ns)
         .collect();
     spans.sort_unstable_by_key(|span| (span.start_ns, span.end_ns));
@@ -97,10 +88,7 @@ pub(super) fn share(spans: &[Span], window: Span) -> Option<f64> {
     if window.length_ns() == 0 {
         return None;
     }
-    let covered: u64 = common(spans, &[window])
-        .iter()
-        .map(|span| span.length_ns())
-        .sum();
+    let covered: u64 = common(spans, &[window]).iter().map(|span| span.length_ns()).sum();
     Some(covered as f64 / window.length_ns() as f64)
 }
 
@@ -139,14 +127,9 @@ mod tests {
 
     #[test]
     fn unfinished_work_has_no_end_and_refused_work_does_not_count() {
-        let unfinished = SampleRow {
-            status: SampleStatus::Unfinished,
-            ..row(0, Phase::Open, 5, MISSING)
-        };
-        let refused = SampleRow {
-            status: SampleStatus::Error,
-            ..unfinished
-        };
+        let unfinished =
+            SampleRow { status: SampleStatus::Unfinished, ..row(0, Phase::Open, 5, MISSING) };
+        let refused = SampleRow { status: SampleStatus::Error, ..unfinished };
         assert_eq!(outstanding(&[unfinished]), [span(5, MISSING)]);
         assert_eq!(outstanding(&[refused]), []);
         assert_eq!(share(&outstanding(&[unfinished]), span(0, 10)), Some(0.5));
@@ -163,24 +146,13 @@ mod tests {
         ] {
             assert_eq!(share(&spans, window), want, "{window:?}");
         }
-        assert_eq!(
-            common(&spans, &[span(10, 50)]),
-            [span(10, 20), span(40, 50)]
-        );
-        assert_eq!(
-            common(&[span(10, 50)], &spans),
-            [span(10, 20), span(40, 50)]
-        );
+        assert_eq!(common(&spans, &[span(10, 50)]), [span(10, 20), span(40, 50)]);
+        assert_eq!(common(&[span(10, 50)], &spans), [span(10, 20), span(40, 50)]);
     }
 
     #[test]
     fn windows_follow_one_another() {
-        let durations = Durations {
-            warmup_ns: 10,
-            closed_ns: 20,
-            gap_ns: 5,
-            open_ns: 40,
-        };
+        let durations = Durations { warmup_ns: 10, closed_ns: 20, gap_ns: 5, open_ns: 40 };
         let windows = Windows::of(&durations);
         assert_eq!((windows.closed, windows.open), (span(10, 30), span(35, 75)));
         assert_eq!(windows.open.end_ns, durations.cell_ns());

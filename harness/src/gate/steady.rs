@@ -49,10 +49,7 @@ fn warm_up(service_ns: &[f64], found: &mut Findings) {
         let (cut, of) = (cut.discard_batches, cut.batches);
         return found.holds(GATE, true, format!("MSER-5 cuts {cut} of {of} batches"));
     }
-    let what = format!(
-        "MSER-5 cuts {} of {} batches, which",
-        cut.discard_batches, cut.batches
-    );
+    let what = format!("MSER-5 cuts {} of {} batches, which", cut.discard_batches, cut.batches);
     match difference(service_ns, cut.discard_batches as usize) {
         Some(difference) => judge_difference(GATE, &what, difference, found),
         None => found.not_evaluated(GATE, too_few(service_ns.len())),
@@ -90,9 +87,7 @@ fn judge_difference(gate: Gate, what: &str, difference: Difference, found: &mut 
 /// Compares the first `cut` batches with the rest, with the pooled standard error of a two-sample
 /// t test; `None` unless each part has two batches.
 fn difference(service_ns: &[f64], cut: usize) -> Option<Difference> {
-    let batches = service_ns
-        .chunks_exact(BATCH_REQUESTS)
-        .map(|batch| mean(batch).ok());
+    let batches = service_ns.chunks_exact(BATCH_REQUESTS).map(|batch| mean(batch).ok());
     let batches: Vec<f64> = batches.collect::<Option<_>>()?;
     let (before, after) = batches.split_at_checked(cut)?;
     let (a, b) = (moments(before).ok()?, moments(after).ok()?);
@@ -102,14 +97,9 @@ fn difference(service_ns: &[f64], cut: usize) -> Option<Difference> {
     let log_ratio = a.mean.ln() - b.mean.ln();
     // The error of a logarithm is the relative error.
     let error = error / f64::midpoint(a.mean, b.mean);
-    log_ratio
-        .is_finite()
-        .then_some(Difference { log_ratio, error })
+    log_ratio.is_finite().then_some(Difference { log_ratio, error })
 }
 
 fn too_few(have: usize) -> String {
-    format!(
-        "too few requests: have {have}, need at least {}",
-        4 * BATCH_REQUESTS
-    )
+    format!("too few requests: have {have}, need at least {}", 4 * BATCH_REQUESTS)
 }

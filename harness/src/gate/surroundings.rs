@@ -52,25 +52,13 @@ fn ecc(span: Option<EccSpan>, unobserved: &BTreeMap<Unobserved, String>, found: 
         Some((count(&span.before)?, count(&span.after)?))
     };
     for (gate, kind, both) in [
-        (
-            Gate::Ecc,
-            "uncorrected",
-            counts(|counts| counts.uncorrected_volatile),
-        ),
-        (
-            Gate::EccCorrected,
-            "corrected",
-            counts(|counts| counts.corrected_volatile),
-        ),
+        (Gate::Ecc, "uncorrected", counts(|counts| counts.uncorrected_volatile)),
+        (Gate::EccCorrected, "corrected", counts(|counts| counts.corrected_volatile)),
     ] {
         match both {
             None => found.not_evaluated(gate, missing(unobserved, Unobserved::Ecc)),
             Some((before, after)) if before == after => {
-                found.holds(
-                    gate,
-                    true,
-                    format!("{after} {kind} errors before and after"),
-                );
+                found.holds(gate, true, format!("{after} {kind} errors before and after"));
             }
             // A count that falls was reset, so errors of this cell may be gone with it.
             Some((before, after)) => {

@@ -54,18 +54,10 @@ mod tests {
         late.t_issue_ns = world.durations.cell_ns();
         world.rows[1].push(late);
         let (rates, tenants) = (world.judge().rates, &world.cell.tenants);
-        let time = |slot: usize| {
-            rates
-                .get(&tenant_gpu_time_ns(&tenants[slot].tenant))
-                .copied()
-        };
+        let time = |slot: usize| rates.get(&tenant_gpu_time_ns(&tenants[slot].tenant)).copied();
         assert_eq!(time(0), Some((count - 1) as f64 * 1_000.0));
         assert_eq!(time(1), Some((world.rows[1].len() - 1) as f64 * 1_000.0));
-        let rate = |slot: usize| {
-            rates
-                .get(&tenant_rate_per_s(&tenants[slot].tenant))
-                .copied()
-        };
+        let rate = |slot: usize| rates.get(&tenant_rate_per_s(&tenants[slot].tenant)).copied();
         assert_eq!(rate(0), None, "the victim has the rate of the cell");
         assert!(rate(1).is_some_and(|rate| (rate - 1e9 / (3.0 * MS as f64)).abs() < 1.0));
     }

@@ -19,17 +19,9 @@ use GateState::{Failed, NotApplicable, NotEvaluated, Passed};
 fn a_valid_cell_is_measured_in_every_condition() {
     for condition in Condition::ALL {
         let result = World::new(condition, MS).judge();
-        assert!(
-            result.outcome.is_measured(),
-            "{condition:?}: {:?}",
-            result.outcome
-        );
+        assert!(result.outcome.is_measured(), "{condition:?}: {:?}", result.outcome);
         let mut gates = result.gates.iter();
-        assert!(
-            gates.all(|gate| gate.state != Failed),
-            "{condition:?}: {:#?}",
-            result.gates
-        );
+        assert!(gates.all(|gate| gate.state != Failed), "{condition:?}: {:#?}", result.gates);
         // Where nothing disturbs, every bound is 0.
         assert_eq!(result.rates[figure::CLOSED_RATE_LOSS_MAX_LN], 0.0);
         assert_eq!(result.rates[figure::CLOSED_HALVES_LN], 0.0);
@@ -43,16 +35,10 @@ fn a_valid_cell_is_measured_in_every_condition() {
         assert_eq!(result.rates["closed_service_p50_ns"], 1e6);
         assert_eq!(result.rates["gpu_p50_ns"], 1e6);
         assert_eq!(result.rates["open_service_p50_ns"] as u64 / 100_000, 10);
-        assert_eq!(
-            result.rates.contains_key("achieved_dose_ratio"),
-            condition.has_aggressor()
-        );
+        assert_eq!(result.rates.contains_key("achieved_dose_ratio"), condition.has_aggressor());
         assert_eq!(result.requests["open"], 497, "arrivals of this seed");
         assert!(result.rates[figure::BACKLOG_SLOPE_PER_S].abs() < 1.0);
-        assert!(
-            !result.rates.contains_key("open_latency_p999_ns"),
-            "497 requests are too few"
-        );
+        assert!(!result.rates.contains_key("open_latency_p999_ns"), "497 requests are too few");
     }
 }
 
@@ -61,10 +47,7 @@ fn the_rate_does_not_depend_on_where_the_window_ends() {
     for service_ns in [999_983, 1_300_000, 7_700_000, 33_333_333, 70_000_000] {
         let result = World::new(Condition::N, service_ns).judge();
         let rate = result.rates[figure::CLOSED_RATE_PER_S];
-        assert!(
-            (rate * service_ns as f64 / 1e9 - 1.0).abs() < 1e-12,
-            "{service_ns}: {rate}"
-        );
+        assert!((rate * service_ns as f64 / 1e9 - 1.0).abs() < 1e-12, "{service_ns}: {rate}");
     }
 }
 
@@ -75,31 +58,14 @@ fn overload_is_detected_below_the_request_limit_and_leaves_no_percentiles() {
         let result = World::new(condition, 5 * MS).judge();
         assert_eq!(result.gate_state(&Gate::Overload), Some(state));
         assert!(result.rates[figure::BACKLOG_SLOPE_PER_S] > 20.0);
-        let (good, offered) = (
-            result.rates[figure::GOODPUT_PER_S],
-            result.rates[figure::OFFERED_PER_S],
-        );
-        assert!(
-            (195.0..=200.0).contains(&good) && offered > 270.0,
-            "{good} of {offered}"
-        );
-        assert!(
-            !result.rates.keys().any(|name| name.starts_with("open_")),
-            "{:?}",
-            result.rates
-        );
-        assert_eq!(
-            result.rates[figure::CLOSED_RATE_PER_S],
-            200.0,
-            "the closed loop still counts"
-        );
+        let (good, offered) =
+            (result.rates[figure::GOODPUT_PER_S], result.rates[figure::OFFERED_PER_S]);
+        assert!((195.0..=200.0).contains(&good) && offered > 270.0, "{good} of {offered}");
+        assert!(!result.rates.keys().any(|name| name.starts_with("open_")), "{:?}", result.rates);
+        assert_eq!(result.rates[figure::CLOSED_RATE_PER_S], 200.0, "the closed loop still counts");
     }
     let busy = World::new(Condition::C, 2 * MS).judge();
-    assert_eq!(
-        busy.gate_state(&Gate::Overload),
-        Some(Passed),
-        "half load is no overload"
-    );
+    assert_eq!(busy.gate_state(&Gate::Overload), Some(Passed), "half load is no overload");
 }
 
 #[test]
@@ -113,23 +79,12 @@ fn requests_that_never_ended_count_in_the_tail() {
     let result = world.judge();
     assert!(result.outcome.is_measured(), "{:?}", result.outcome);
     let p99 = |result: &CellResult| result.rates[figure::OPEN_LATENCY_P99_NS];
-    assert!(
-        p99(&result) > p99(&before),
-        "four requests became slower than all others"
-    );
-    world
-        .victim(Phase::Open)
-        .skip(1)
-        .step_by(40)
-        .for_each(|row| {
-            (row.t_done_ns, row.status) = (MISSING, SampleStatus::Unfinished);
-        });
+    assert!(p99(&result) > p99(&before), "four requests became slower than all others");
+    world.victim(Phase::Open).skip(1).step_by(40).for_each(|row| {
+        (row.t_done_ns, row.status) = (MISSING, SampleStatus::Unfinished);
+    });
     let result = world.judge();
-    assert!(
-        !result.rates.contains_key(figure::OPEN_LATENCY_P99_NS),
-        "{:?}",
-        result.rates
-    );
+    assert!(!result.rates.contains_key(figure::OPEN_LATENCY_P99_NS), "{:?}", result.rates);
 }
 
 #[test]
@@ -147,26 +102,17 @@ fn lateness_and_steal_do_not_apply_in_virtual_time() {
         result.rates["lateness_idle_p99_ns"], 500_000.0,
         "the figure is reported all the same"
     );
-    assert!(
-        !result.rates.contains_key("lateness_busy_p99_ns"),
-        "no issuer was busy"
-    );
+    assert!(!result.rates.contains_key("lateness_busy_p99_ns"), "no issuer was busy");
 }
 
 #[test]
 fn tenants_that_were_not_planned_are_refused() {
     let world = World::new(Condition::N, MS);
-    let planned = CellTenant {
-        tenant: "neighbour-1".to_owned(),
-        role: Role::Aggressor,
-        workload: None,
-    };
+    let planned =
+        CellTenant { tenant: "neighbour-1".to_owned(), role: Role::Aggressor, workload: None };
     let results = [&world.cell.tenants[0], &planned].map(|one| TenantResult::ready(one, None));
-    let [victim, other] = [&results[0], &results[1]].map(|result| Tenant {
-        result,
-        rows: &[],
-        answering_codes: &[],
-    });
+    let [victim, other] =
+        [&results[0], &results[1]].map(|result| Tenant { result, rows: &[], answering_codes: &[] });
     let observed = |tenants: &[Tenant<'_>]| {
         judge(&CellObservation {
             cell: &world.cell,
@@ -185,14 +131,8 @@ fn tenants_that_were_not_planned_are_refused() {
         })
     };
     assert!(matches!(observed(&[]), Err(GateError::NoVictim { .. })));
-    assert!(matches!(
-        observed(&[other]),
-        Err(GateError::NoVictim { .. })
-    ));
-    assert!(matches!(
-        observed(&[victim, other]),
-        Err(GateError::Tenants { .. })
-    ));
+    assert!(matches!(observed(&[other]), Err(GateError::NoVictim { .. })));
+    assert!(matches!(observed(&[victim, other]), Err(GateError::Tenants { .. })));
     let silent = observed(&[victim]).expect("the planned tenants");
     assert_eq!(
         silent.outcome.outcome,
@@ -216,8 +156,5 @@ fn the_gates_follow_the_thresholds_of_the_profile() {
     let mut world = World::new(Condition::C, MS);
     stop_aggressor(&mut world, 2_720);
     world.thresholds.overlap_min = 0.97;
-    assert_eq!(
-        world.judge().gate_state(&Gate::CoResidencyOpen),
-        Some(Failed)
-    );
+    assert_eq!(world.judge().gate_state(&Gate::CoResidencyOpen), Some(Failed));
 }

@@ -87,11 +87,7 @@ fn next_good(harm: Harm, failed_ns: Option<u64>, last: u64, late: &[u64], end: u
 
 /// The longest time between two completions, also from `start` and to `end` where given.
 fn longest_gap(done: &[u64], start: Option<u64>, end: Option<u64>) -> u64 {
-    let all: Vec<u64> = start
-        .into_iter()
-        .chain(done.iter().copied())
-        .chain(end)
-        .collect();
+    let all: Vec<u64> = start.into_iter().chain(done.iter().copied()).chain(end).collect();
     let gaps = all.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
     gaps.max().unwrap_or(0)
 }

@@ -73,10 +73,7 @@ pub fn add(
 }
 
 fn usage(problem: &str, remedy: &str) -> ExpectedError {
-    ExpectedError::Usage {
-        problem: problem.to_owned(),
-        remedy: Some(remedy.to_owned()),
-    }
+    ExpectedError::Usage { problem: problem.to_owned(), remedy: Some(remedy.to_owned()) }
 }
 
 /// A probe that makes a row runs where the axes of the profile include the row. Every other one
@@ -98,10 +95,7 @@ fn is_wanted(probe: &Probe, profile: &Profile, flags: &AfterCells) -> bool {
 
 fn only_faults(profile: &Profile) -> bool {
     let is_fault = |selection: Selection| {
-        profile
-            .fault_classes()
-            .iter()
-            .any(|&class| selection.has_faults(class))
+        profile.fault_classes().iter().any(|&class| selection.has_faults(class))
     };
     !profile.selects(|selection| !is_fault(selection))
 }
@@ -115,11 +109,9 @@ fn wish(profile: &Profile, flags: &AfterCells, is_virtual_time: bool) -> Option<
         FaultRequest::Unset if !is_virtual_time || is_user || chosen.is_empty() => return None,
         FaultRequest::Unset => (Vec::new(), chosen, TRIALS_BY_DEFAULT),
         // The flag alone requests faults, whatever the axes.
-        FaultRequest::On(names) if chosen.is_empty() => (
-            names.clone(),
-            crate::axis::fault_classes(),
-            profile.faults.trials,
-        ),
+        FaultRequest::On(names) if chosen.is_empty() => {
+            (names.clone(), crate::axis::fault_classes(), profile.faults.trials)
+        }
         FaultRequest::On(names) => (names.clone(), chosen, profile.faults.trials),
     };
     Some(plan::FaultWish {
@@ -160,14 +152,8 @@ mod tests {
     fn memory_is_probed_on_every_device_and_faults_run_by_default_on_the_virtual_gpu() {
         const MEMORY: [&str; 4] = ["capacity", "cap", "residue", "visibility"];
         let unset = AfterCells::default();
-        let on = AfterCells {
-            faults: FaultRequest::On(Vec::new()),
-            ..AfterCells::default()
-        };
-        let off = AfterCells {
-            faults: FaultRequest::Off,
-            ..AfterCells::default()
-        };
+        let on = AfterCells { faults: FaultRequest::On(Vec::new()), ..AfterCells::default() };
+        let off = AfterCells { faults: FaultRequest::Off, ..AfterCells::default() };
         let all = crate::axis::fault_classes().len();
         for (axes, flags, is_virtual, probes, faults) in [
             ("", &unset, true, &MEMORY[..], Some((1, all))),
@@ -182,11 +168,7 @@ mod tests {
             let found = after(axes, flags, is_virtual);
             assert_eq!(found, (probes.to_vec(), faults), "{axes} {flags:?}");
         }
-        let all = AfterCells {
-            probes: true,
-            escape: true,
-            ..AfterCells::default()
-        };
+        let all = AfterCells { probes: true, escape: true, ..AfterCells::default() };
         let (probes, _) = after("axes = [\"compute\"]", &all, true);
         assert_eq!(probes.len(), probe::CATALOGUE.len());
     }
@@ -194,9 +176,7 @@ mod tests {
     #[test]
     fn the_fault_axis_alone_needs_faults() {
         assert!(only_faults(&profile("axes = [\"fault\"]")));
-        assert!(only_faults(&profile(
-            "axes = [\"fault/sm\", \"fault/mmu\"]"
-        )));
+        assert!(only_faults(&profile("axes = [\"fault/sm\", \"fault/mmu\"]")));
         assert!(!only_faults(&profile("axes = [\"fault\", \"memory\"]")));
         assert!(!only_faults(&profile("")));
     }

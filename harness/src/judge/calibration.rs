@@ -15,10 +15,7 @@ use crate::error::input::{RECORD_BYTES_MAX, read_text};
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum File {
-    Record {
-        calibration: Calibration,
-        device: DeviceIdentity,
-    },
+    Record { calibration: Calibration, device: DeviceIdentity },
     Calibration(Calibration),
 }
 
@@ -32,11 +29,7 @@ pub fn read(
     plan: &Plan,
     session: &DeviceSession,
 ) -> Result<Calibration, ExpectedError> {
-    let file = if path.is_dir() {
-        path.join("record.json")
-    } else {
-        path.to_path_buf()
-    };
+    let file = if path.is_dir() { path.join("record.json") } else { path.to_path_buf() };
     let wrong = |problem: String| ExpectedError::Usage {
         problem: format!("calibration {}: {problem}", file.display()),
         remedy: Some("pass a record of the same GPU, or leave --calibration out".to_owned()),
@@ -45,10 +38,7 @@ pub fn read(
     let found =
         serde_json::from_str(&text).map_err(|error| wrong(parser_message(&error.to_string())))?;
     let (calibration, device) = match found {
-        File::Record {
-            calibration,
-            device,
-        } => (calibration, Some(device)),
+        File::Record { calibration, device } => (calibration, Some(device)),
         File::Calibration(calibration) => (calibration, None),
     };
     if !calibration.is_intact() {
@@ -61,16 +51,11 @@ pub fn read(
     if let Some(problem) = bound.and_then(|bound| mismatch(bound, &here)) {
         return Err(wrong(problem));
     }
-    let needed = plan
-        .cells
-        .iter()
-        .flat_map(|cell| &cell.tenants)
-        .filter_map(|t| t.workload.as_ref());
+    let needed =
+        plan.cells.iter().flat_map(|cell| &cell.tenants).filter_map(|t| t.workload.as_ref());
     for name in needed {
         if !calibration.entries.contains_key(name) {
-            return Err(wrong(format!(
-                "it has no workload {name}, which the plan needs"
-            )));
+            return Err(wrong(format!("it has no workload {name}, which the plan needs")));
         }
     }
     Ok(calibration)
@@ -83,9 +68,7 @@ pub(super) fn mismatch(made_on: &CalibrationBinding, here: &CalibrationBinding) 
         |of: &CalibrationBinding| format!("{} ({}, {})", of.name, of.kind.as_str(), of.uuid);
     if device(made_on) != device(here) {
         let (made_on, here) = (device(made_on), device(here));
-        return Some(format!(
-            "it belongs to {made_on}, and this device is {here}"
-        ));
+        return Some(format!("it belongs to {made_on}, and this device is {here}"));
     }
     let mut peaks = made_on.peaks.iter();
     let (name, was, is) = peaks.find_map(|(name, was)| {
@@ -93,9 +76,7 @@ pub(super) fn mismatch(made_on: &CalibrationBinding, here: &CalibrationBinding) 
         (is != was).then_some((name, was, is))
     })?;
     let device = device(here);
-    Some(format!(
-        "it belongs to {device} with {name} {was:e}, which now has {is:e}"
-    ))
+    Some(format!("it belongs to {device} with {name} {was:e}, which now has {is:e}"))
 }
 
 #[cfg(test)]

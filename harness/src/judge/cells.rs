@@ -93,24 +93,14 @@ impl Evidence {
     pub(super) fn of_record(run: &RunRecord, events: &[RunEvent]) -> Self {
         let mut of_cells: BTreeMap<String, Vec<Proof>> = BTreeMap::new();
         for event in events {
-            if let RunEvent::Proved {
-                cell: Some(cell),
-                proof,
-                ..
-            } = event
-            {
-                of_cells
-                    .entry(cell.clone())
-                    .or_default()
-                    .push(proof.clone());
+            if let RunEvent::Proved { cell: Some(cell), proof, .. } = event {
+                of_cells.entry(cell.clone()).or_default().push(proof.clone());
             }
         }
         let rows = run.mechanisms.iter();
         Self {
             of_cells,
-            pooled: rows
-                .map(|row| (row.variant.clone(), row.proof.clone()))
-                .collect(),
+            pooled: rows.map(|row| (row.variant.clone(), row.proof.clone())).collect(),
         }
     }
 
@@ -130,14 +120,7 @@ impl Evidence {
 fn xids(events: &[RunEvent]) -> Vec<Option<Vec<CellXid>>> {
     let mut readings = Vec::new();
     for event in events {
-        if let RunEvent::CellEnded {
-            id,
-            xids,
-            xid_lines,
-            surroundings,
-            ..
-        } = event
-        {
+        if let RunEvent::CellEnded { id, xids, xid_lines, surroundings, .. } = event {
             readings.push(XidReading {
                 cell: id,
                 span: surroundings.span,
@@ -159,10 +142,7 @@ pub(super) fn judged(
 ) -> Result<CellResult, JudgeError> {
     if end.tenants.len() != cell.tenants.len() {
         // The cell never started, because a tenant did not get ready.
-        let reason = end
-            .failure
-            .clone()
-            .unwrap_or_else(|| "it never started".to_owned());
+        let reason = end.failure.clone().unwrap_or_else(|| "it never started".to_owned());
         return Ok(not_started(run, cell, end, reason));
     }
     let mut rows: Vec<Vec<SampleRow>> = Vec::new();
@@ -190,15 +170,9 @@ pub(super) fn judged(
         .collect();
     let entry = |name: &String| run.calibration.entries.get(name);
     // The user's program may follow no schedule. Then no rate was offered.
-    let has_schedule = end
-        .tenants
-        .iter()
-        .any(|tenant| tenant.schedule_hash.is_some());
-    let clock = if run.provenance.clock == "virtual" {
-        ClockKind::Virtual
-    } else {
-        ClockKind::Wall
-    };
+    let has_schedule = end.tenants.iter().any(|tenant| tenant.schedule_hash.is_some());
+    let clock =
+        if run.provenance.clock == "virtual" { ClockKind::Virtual } else { ClockKind::Wall };
     Ok(gate::judge(&CellObservation {
         cell,
         durations: &run.plan.durations_of(cell),

@@ -28,16 +28,9 @@ mod tests {
 
     #[test]
     fn a_text_that_is_no_uuid_names_no_file() {
-        for text in [
-            "../../x",
-            "GPU-../../x",
-            "GPU-92af0b11/x",
-            "/x",
-            "GPU-",
-            "x",
-            "",
-            "GPU-92af0b11\0",
-        ] {
+        for text in
+            ["../../x", "GPU-../../x", "GPU-92af0b11/x", "/x", "GPU-", "x", "", "GPU-92af0b11\0"]
+        {
             let found = device_file("spread", text, ".json");
             assert!(matches!(found, Ok(None)), "{text}: {found:?}");
         }

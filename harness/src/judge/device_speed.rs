@@ -63,12 +63,7 @@ mod tests {
 
     fn check(rate_per_s: f64) -> RunEvent {
         RunEvent::SpeedChecked {
-            check: SpeedCheck {
-                at_ns: 0,
-                rate_per_s,
-                sm_clock_mhz: None,
-                temperature_c: None,
-            },
+            check: SpeedCheck { at_ns: 0, rate_per_s, sm_clock_mhz: None, temperature_c: None },
         }
     }
 
@@ -95,14 +90,8 @@ mod tests {
                 {"gpubench": "", "started_at": "", "command": [], "clock": "wall"}}}"#;
             serde_json::from_str(text).expect("an event")
         };
-        let events = [
-            check(50.0),
-            ended("cut"),
-            resumed(),
-            check(100.0),
-            ended("whole"),
-            check(100.0),
-        ];
+        let events =
+            [check(50.0), ended("cut"), resumed(), check(100.0), ended("whole"), check(100.0)];
         let found = brackets(&events);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [("whole", [0.0; 2])]);
     }
@@ -125,11 +114,7 @@ mod tests {
         assert_eq!(names, ["a", "b", "c"]);
         let near = |id: &str, want: [f64; 2]| {
             let both = found[id].iter().zip(want);
-            assert!(
-                both.into_iter()
-                    .all(|(log, want)| (log - want.ln()).abs() < 1e-12),
-                "{id}"
-            );
+            assert!(both.into_iter().all(|(log, want)| (log - want.ln()).abs() < 1e-12), "{id}");
         };
         near("a", [1.0, 0.9]);
         near("b", [1.0, 0.9]);

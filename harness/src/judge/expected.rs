@@ -18,13 +18,10 @@ use crate::tenant::TenantError;
 #[must_use]
 pub fn from_virtual_gpu(error: VirtualGpuError) -> ExpectedError {
     match error {
-        VirtualGpuError::Machine(error) => ExpectedError::Usage {
-            problem: error.to_string(),
-            remedy: None,
-        },
-        other => ExpectedError::NothingRan {
-            reason: other.to_string(),
-        },
+        VirtualGpuError::Machine(error) => {
+            ExpectedError::Usage { problem: error.to_string(), remedy: None }
+        }
+        other => ExpectedError::NothingRan { reason: other.to_string() },
     }
 }
 
@@ -45,9 +42,7 @@ pub fn from_nvml(error: QueryError) -> ExpectedError {
 #[must_use]
 pub fn from_visible(error: VisibleError) -> ExpectedError {
     match error {
-        VisibleError::Hidden(_) => ExpectedError::DevicesHidden {
-            problem: error.to_string(),
-        },
+        VisibleError::Hidden(_) => ExpectedError::DevicesHidden { problem: error.to_string() },
         VisibleError::Order(_) => ExpectedError::Usage {
             problem: error.to_string(),
             remedy: Some("set CUDA_DEVICE_ORDER=PCI_BUS_ID, or list UUIDs".to_owned()),
@@ -60,13 +55,9 @@ pub fn from_visible(error: VisibleError) -> ExpectedError {
 #[must_use]
 pub fn no_devices(error: QueryError) -> ExpectedError {
     match error {
-        QueryError::Load(source) => ExpectedError::NoDriver {
-            reason: source.to_string(),
-        },
+        QueryError::Load(source) => ExpectedError::NoDriver { reason: source.to_string() },
         QueryError::NoneListed | QueryError::Device { .. } | QueryError::Fact { .. } => {
-            ExpectedError::NothingRan {
-                reason: error.to_string(),
-            }
+            ExpectedError::NothingRan { reason: error.to_string() }
         }
     }
 }
@@ -76,9 +67,7 @@ pub fn no_devices(error: QueryError) -> ExpectedError {
 pub fn from_host(error: HostError) -> ExpectedError {
     match error {
         HostError::Journal(error) => from_journal(error),
-        HostError::Refused(error) => ExpectedError::NotRestored {
-            what: error.to_string(),
-        },
+        HostError::Refused(error) => ExpectedError::NotRestored { what: error.to_string() },
         HostError::NotRestored(what) => ExpectedError::NotRestored { what },
     }
 }
@@ -88,9 +77,7 @@ pub fn from_host(error: HostError) -> ExpectedError {
 pub fn from_journal(error: JournalError) -> ExpectedError {
     match error {
         JournalError::Io { path, source } => ExpectedError::from_write(Path::new(&path), source),
-        JournalError::Line { .. } => ExpectedError::NotRestored {
-            what: error.to_string(),
-        },
+        JournalError::Line { .. } => ExpectedError::NotRestored { what: error.to_string() },
         JournalError::NoFolder => ExpectedError::Usage {
             problem: error.to_string(),
             remedy: Some("set XDG_STATE_HOME".to_owned()),
@@ -103,19 +90,16 @@ pub fn from_journal(error: JournalError) -> ExpectedError {
 pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
     let (path, problem) = (dir.to_owned(), error.to_string());
     match error {
-        StoreError::Version { source, .. } => ExpectedError::IncompatibleVersion {
-            path,
-            problem: source.to_string(),
-        },
-        StoreError::Io {
-            action: "read" | "list",
-            ..
-        } => ExpectedError::RecordUnreadable { path, problem },
+        StoreError::Version { source, .. } => {
+            ExpectedError::IncompatibleVersion { path, problem: source.to_string() }
+        }
+        StoreError::Io { action: "read" | "list", .. } => {
+            ExpectedError::RecordUnreadable { path, problem }
+        }
         StoreError::Io { path, source, .. } => ExpectedError::from_write(path, source),
-        StoreError::Occupied { .. } | StoreError::InUse { .. } => ExpectedError::Usage {
-            problem,
-            remedy: None,
-        },
+        StoreError::Occupied { .. } | StoreError::InUse { .. } => {
+            ExpectedError::Usage { problem, remedy: None }
+        }
         _ => ExpectedError::RecordUnreadable { path, problem },
     }
 }
@@ -124,14 +108,10 @@ pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
 #[must_use]
 pub fn from_user_victim(error: TenantError) -> ExpectedError {
     match error {
-        TenantError::Refused {
-            kind: RefusalKind::Program,
-            what,
-            ..
-        } => ExpectedError::VictimProgram { problem: what },
-        error => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
+        TenantError::Refused { kind: RefusalKind::Program, what, .. } => {
+            ExpectedError::VictimProgram { problem: what }
+        }
+        error => ExpectedError::NothingRan { reason: error.to_string() },
     }
 }
 
@@ -140,28 +120,18 @@ pub fn from_user_victim(error: TenantError) -> ExpectedError {
 pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
     match error {
         RunError::Store(error) => from_store(out, error),
-        RunError::Spawn(error) => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
-        RunError::Tenant(error) => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
-        RunError::NoAnswer(error) => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
-        RunError::Verification(what) => ExpectedError::NothingRan {
-            reason: format!("kernel verification failed: {what}"),
-        },
+        RunError::Spawn(error) => ExpectedError::NothingRan { reason: error.to_string() },
+        RunError::Tenant(error) => ExpectedError::NothingRan { reason: error.to_string() },
+        RunError::NoAnswer(error) => ExpectedError::NothingRan { reason: error.to_string() },
+        RunError::Verification(what) => {
+            ExpectedError::NothingRan { reason: format!("kernel verification failed: {what}") }
+        }
         RunError::Clock(what) => ExpectedError::Internal { what },
-        RunError::Cores(error) => ExpectedError::Internal {
-            what: format!("placing threads on cores: {error}"),
-        },
-        RunError::DiskFull => ExpectedError::DiskFull {
-            path: out.to_path_buf(),
-        },
-        RunError::Interrupted => ExpectedError::Interrupted {
-            record: out.to_path_buf(),
-        },
+        RunError::Cores(error) => {
+            ExpectedError::Internal { what: format!("placing threads on cores: {error}") }
+        }
+        RunError::DiskFull => ExpectedError::DiskFull { path: out.to_path_buf() },
+        RunError::Interrupted => ExpectedError::Interrupted { record: out.to_path_buf() },
         RunError::Host(error) => from_host(error),
         RunError::UnknownMechanism(name) => ExpectedError::Internal {
             what: format!("mechanism {name} is planned and cannot be run"),

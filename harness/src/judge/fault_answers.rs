@@ -19,9 +19,7 @@ pub const ASSUMED: &str = "assumed";
 /// The machines with measured rows.
 fn measured() -> Vec<(Machine, Measured)> {
     // Tests load every built-in machine.
-    let machines = BUILT_IN
-        .iter()
-        .filter_map(|(name, _)| Machine::load(name).ok());
+    let machines = BUILT_IN.iter().filter_map(|(name, _)| Machine::load(name).ok());
     let measured = machines.filter_map(|machine| {
         let trials = machine.faults.measured.clone()?;
         Some((machine, trials))
@@ -35,11 +33,7 @@ pub fn measured_of(fault: &Fault) -> Vec<Value> {
     let mut entries = Vec::new();
     for (machine, trials) in measured() {
         let before = entries.len();
-        for under in trials
-            .under
-            .iter()
-            .filter(|under| can_happen(fault, **under))
-        {
+        for under in trials.under.iter().filter(|under| can_happen(fault, **under)) {
             let row = machine.fault_row(fault.name, *under);
             let row = row.filter(|row| row.evidence.is_none());
             entries.extend(row.map(|row| measured_entry(&trials, *under, row, fault)));
@@ -149,11 +143,7 @@ fn assumed_entry(row: &FaultRow) -> Value {
     let under = row.under.map_or("every mechanism", Under::as_str);
     let evidence = row.evidence.map_or(MEASURED, Evidence::as_str);
     let source = row.source.as_deref().unwrap_or_default();
-    let refusal = if row.refuses_new_clients {
-        ", new ones refused"
-    } else {
-        ""
-    };
+    let refusal = if row.refuses_new_clients { ", new ones refused" } else { "" };
     let text = format!(
         "under {under}: {}, Xids {}, other MPS clients {}{refusal} ({source})",
         came(row.own),

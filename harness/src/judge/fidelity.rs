@@ -54,10 +54,7 @@ pub fn machine_name(
         }
     }
     let problem = format!("no machine file models {}", run.device.name);
-    Err(refused(
-        problem,
-        "--machine NAME|PATH; gpubench virtual-gpu list prints the machines",
-    ))
+    Err(refused(problem, "--machine NAME|PATH; gpubench virtual-gpu list prints the machines"))
 }
 
 /// A machine by name or path.
@@ -82,13 +79,10 @@ pub const fn size(machine: &Machine) -> DeviceSize {
 #[must_use]
 pub fn noticed(machine: &Machine) -> Noticed {
     let mut noticed = Noticed::new();
-    for (fault, under) in fault::CATALOGUE
-        .iter()
-        .flat_map(|fault| Under::ALL.map(|under| (fault, under)))
+    for (fault, under) in
+        fault::CATALOGUE.iter().flat_map(|fault| Under::ALL.map(|under| (fault, under)))
     {
-        let points = machine
-            .fault_row(fault.name, under)
-            .and_then(|row| row.noticed_ms);
+        let points = machine.fault_row(fault.name, under).and_then(|row| row.noticed_ms);
         if let Some([least, _, most]) = points {
             let key = (under.as_str().to_owned(), fault.name.to_owned());
             noticed.insert(key, [least, most].map(|ms| (ms * 1e6) as u64));
@@ -109,9 +103,7 @@ pub fn reasons(path: &Path) -> Result<Reasons, ExpectedError> {
     };
     let text = read_limited(path, WRITTEN_BYTES_MAX).map_err(unreadable)?;
     toml::from_str(&text).map_err(|error| {
-        let line = error
-            .span()
-            .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
         let message = parser_message(error.message());
         unreadable(std::io::Error::other(format!("line {line}: {message}")))
     })
@@ -137,9 +129,7 @@ pub fn profile(run: &RunRecord, options: Profile, blocks: u32) -> Profile {
         mechanisms: Wanted::Names(unique(plan.mechanisms.iter().map(|one| one.name.as_str()))),
         axes: Wanted::Names(axes(run)),
         victims: Wanted::Names(unique(plan.pairs.iter().map(|pair| pair.victim.as_str()))),
-        aggressors: Wanted::Names(unique(
-            plan.pairs.iter().map(|pair| pair.aggressor.as_str()),
-        )),
+        aggressors: Wanted::Names(unique(plan.pairs.iter().map(|pair| pair.aggressor.as_str()))),
         tenants: plan.tenants,
         neighbours: plan.neighbours.clone(),
         sweep: plan.sweep.clone(),
@@ -158,12 +148,7 @@ pub fn profile(run: &RunRecord, options: Profile, blocks: u32) -> Profile {
             OpenLoops::All
         },
         device_time: DEVICE_TIME,
-        blocks: Blocks {
-            min: blocks,
-            max: blocks,
-            top_up: false,
-            half_width: 0.0,
-        },
+        blocks: Blocks { min: blocks, max: blocks, top_up: false, half_width: 0.0 },
         cell: parts,
         cell_min: parts,
         thresholds: plan.thresholds.clone(),
@@ -178,11 +163,7 @@ pub fn profile(run: &RunRecord, options: Profile, blocks: u32) -> Profile {
     }
     profile.rotation.runs = 1;
     profile.rotation.services.clear();
-    (
-        profile.soak.limit,
-        profile.soak.keep_warm,
-        profile.soak.check,
-    ) = (none, none, none);
+    (profile.soak.limit, profile.soak.keep_warm, profile.soak.check) = (none, none, none);
     profile
 }
 
@@ -199,11 +180,7 @@ pub fn after_cells(run: &RunRecord, fault_trials: u32) -> AfterCells {
         probes: found().any(|one| !is_of_row(one) && !is_escape(one)),
         escape: found().any(is_escape),
         fault_trials: (!faults.is_empty()).then_some(fault_trials),
-        faults: if faults.is_empty() {
-            FaultRequest::Off
-        } else {
-            FaultRequest::On(faults)
-        },
+        faults: if faults.is_empty() { FaultRequest::Off } else { FaultRequest::On(faults) },
     }
 }
 
@@ -232,11 +209,7 @@ fn axes(run: &RunRecord) -> Vec<String> {
 
 /// The doses of the record's contended cells, smallest first.
 fn doses(run: &RunRecord) -> Vec<f64> {
-    let contended = run
-        .plan
-        .cells
-        .iter()
-        .filter(|cell| cell.condition == Condition::C);
+    let contended = run.plan.cells.iter().filter(|cell| cell.condition == Condition::C);
     let bits: BTreeSet<u64> = contended.map(|cell| cell.dose.to_bits()).collect();
     // Positive numbers sort as their bits do.
     let doses: Vec<f64> = bits.into_iter().map(f64::from_bits).collect();

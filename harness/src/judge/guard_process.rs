@@ -100,18 +100,11 @@ impl GuardProcess {
     /// # Errors
     /// When it cannot be started.
     pub fn start(is_virtual: bool) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            run: RunId::own()?,
-            state: Mutex::default(),
-        });
+        let shared = Arc::new(Shared { run: RunId::own()?, state: Mutex::default() });
         // A test of the journal: coordinator and guard process die together.
         let dies = is_virtual && std::env::var_os(DIE_AFTER_STEPS).is_some();
         let first = if dies { None } else { shared.start()? };
-        Ok(Self {
-            shared,
-            watch: None,
-            first,
-        })
+        Ok(Self { shared, watch: None, first })
     }
 
     /// The run.

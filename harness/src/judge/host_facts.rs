@@ -66,9 +66,7 @@ pub fn of_session(session: &DeviceSession, options: &HostOptions, profile: &Prof
 fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
     // A virtual GPU offers beside its state what a host would have installed.
     let device = std::env::var_os(ENV).map(PathBuf::from);
-    let virtual_folders = device
-        .iter()
-        .filter_map(|device| Some(device.parent()?.to_path_buf()));
+    let virtual_folders = device.iter().filter_map(|device| Some(device.parent()?.to_path_buf()));
     let inputs = HostInputs {
         hami_lib: options.hami_lib.clone(),
         program: profile.user_victim.victim().map(|victim| victim.command),

@@ -34,17 +34,8 @@ const SCORES: [&str; 9] = [
 ];
 
 /// The keys that name a row.
-const NAMES: [&str; 9] = [
-    "id",
-    "variant",
-    "axis",
-    "sub_axis",
-    "victim",
-    "workload",
-    "aggressor",
-    "fault",
-    "figure",
-];
+const NAMES: [&str; 9] =
+    ["id", "variant", "axis", "sub_axis", "victim", "workload", "aggressor", "fault", "figure"];
 
 /// What came of scoring a record again.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -70,30 +61,18 @@ pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
         }
         return if run.scoring == score::VERSION {
             let text = format!("the scores of the record do not follow from its cells: {error}");
-            ScoredAgain {
-                differences: vec![text],
-                note: None,
-            }
+            ScoredAgain { differences: vec![text], note: None }
         } else {
             let text = format!("{} scored it, and its scores stay: {error}", run.scoring);
-            ScoredAgain {
-                differences: Vec::new(),
-                note: Some(text),
-            }
+            ScoredAgain { differences: Vec::new(), note: Some(text) }
         };
     }
     if *rules != score::VERSION {
         let version = score::VERSION;
         let note = format!("scored again by {version}: {rules} scored it before");
-        return ScoredAgain {
-            note: Some(note),
-            ..ScoredAgain::default()
-        };
+        return ScoredAgain { note: Some(note), ..ScoredAgain::default() };
     }
-    ScoredAgain {
-        differences: differences(&stored, &without_cells(run)),
-        note: None,
-    }
+    ScoredAgain { differences: differences(&stored, &without_cells(run)), note: None }
 }
 
 /// A copy of a record without its cells, measured and planned, which are most of it.
@@ -136,8 +115,7 @@ impl Found {
     fn sentences(mut self) -> Vec<String> {
         let more = self.count - self.named.len();
         if more > 0 {
-            self.named
-                .push(format!("{more} more scores do not follow from the cells"));
+            self.named.push(format!("{more} more scores do not follow from the cells"));
         }
         self.named
     }
@@ -177,11 +155,7 @@ impl Found {
             (Value::Number(a), Value::Number(b)) if is_close(a.as_f64(), b.as_f64()) => {}
             _ if stored == made => {}
             _ => self.add(|| {
-                format!(
-                    "{place} is {}, and {} follows from the cells",
-                    short(stored),
-                    short(made)
-                )
+                format!("{place} is {}, and {} follows from the cells", short(stored), short(made))
             }),
         }
     }
@@ -190,10 +164,7 @@ impl Found {
         let mut keys: Vec<&String> = stored.keys().chain(made.keys()).collect();
         keys.sort();
         keys.dedup();
-        for key in keys
-            .into_iter()
-            .filter(|key| !TEXTS.contains(&key.as_str()))
-        {
+        for key in keys.into_iter().filter(|key| !TEXTS.contains(&key.as_str())) {
             // Records before format 2.3 do not say which axes an overall level rests on.
             if key == "axes" && is_empty(stored.get(key)) {
                 continue;
@@ -205,8 +176,7 @@ impl Found {
 }
 
 fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
-    a.zip(b)
-        .is_some_and(|(a, b)| (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()))
+    a.zip(b).is_some_and(|(a, b)| (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()))
 }
 
 /// The name of a row in words.

@@ -123,10 +123,7 @@ fn merged(before: Option<Calibration>, made: &Calibration) -> Calibration {
     }
     let victims = before.basis.into_iter().flat_map(|basis| basis.victims);
     let victims: BTreeSet<_> = victims.chain(basis.victims).collect();
-    let basis = CalibrationBasis {
-        victims: victims.into_iter().collect(),
-        ..basis
-    };
+    let basis = CalibrationBasis { victims: victims.into_iter().collect(), ..basis };
     let mut entries = before.entries;
     entries.extend(made.entries.clone());
     let mut all = Calibration::new(entries, basis, binding);
@@ -148,11 +145,7 @@ fn read(path: &Path) -> Result<Vec<Calibration>, ExpectedError> {
         }
     };
     serde_json::from_str(&text).map_err(|error| ExpectedError::Usage {
-        problem: format!(
-            "{what} {}: {}",
-            path.display(),
-            parser_message(&error.to_string())
-        ),
+        problem: format!("{what} {}: {}", path.display(), parser_message(&error.to_string())),
         remedy: Some("delete the file: the next run calibrates again".to_owned()),
     })
 }

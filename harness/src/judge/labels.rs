@@ -31,9 +31,7 @@ pub fn of_run(flags: &[(String, String)]) -> Result<BTreeMap<String, String>, Ex
 /// # Errors
 /// With what is accepted.
 pub fn label(text: &str) -> Result<(String, String), String> {
-    let parts = text
-        .split_once('=')
-        .map(|(key, value)| (key.trim(), value.trim()));
+    let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
     let is_plain = |text: &str| !text.is_empty() && !text.contains([',', '"', '=', '@']);
     match parts {
         Some((key, value)) if is_plain(key) && is_plain(value) => {
@@ -45,11 +43,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 
 fn of_variable(text: &str) -> Result<BTreeMap<String, String>, ExpectedError> {
     let mut labels = BTreeMap::new();
-    for entry in text
-        .split(',')
-        .map(str::trim)
-        .filter(|entry| !entry.is_empty())
-    {
+    for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         if let Some(path) = entry.strip_prefix('@') {
             labels.extend(of_file(Path::new(path))?);
         } else {
@@ -89,17 +83,10 @@ mod tests {
     fn labels_come_from_entries_and_files() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("labels");
-        std::fs::write(
-            &path,
-            "pool=\"h100\"\nzone=\"\"\n\nnvidia.com/gpu.count=\"8\"\n",
-        )?;
+        std::fs::write(&path, "pool=\"h100\"\nzone=\"\"\n\nnvidia.com/gpu.count=\"8\"\n")?;
         let found = of_variable(&format!("cluster=a, pool=b,@{}", path.display()))?;
         let found: Vec<(&str, &str)> = found.iter().map(|(k, v)| (&**k, &**v)).collect();
-        let expected = [
-            ("cluster", "a"),
-            ("nvidia.com/gpu.count", "8"),
-            ("pool", "h100"),
-        ];
+        let expected = [("cluster", "a"), ("nvidia.com/gpu.count", "8"), ("pool", "h100")];
         assert_eq!(found, expected);
         for wrong in ["cluster", "=a", "cluster=", "a=b=c", "@/absent"] {
             assert!(of_variable(wrong).is_err(), "{wrong}");

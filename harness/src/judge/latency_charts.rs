@@ -9,12 +9,8 @@ use gpubench_reports::{CurveOf, LatencyChart, LatencyCurve, Record};
 use crate::gate::OPEN_REQUESTS;
 
 /// The figures of a cell for each of [`PERCENTILES`].
-const FIGURES: [&str; PERCENTILES.len()] = [
-    "open_latency_p50_ns",
-    "open_latency_p90_ns",
-    "open_latency_p99_ns",
-    "open_latency_p999_ns",
-];
+const FIGURES: [&str; PERCENTILES.len()] =
+    ["open_latency_p50_ns", "open_latency_p90_ns", "open_latency_p99_ns", "open_latency_p999_ns"];
 
 /// For each victim with an open loop, the latencies in N, and in S and in C at full dose. From the
 /// histograms of the record; without them, from the percentiles of each cell.
@@ -27,10 +23,7 @@ pub fn latency_charts(
     let mut by_victim: BTreeMap<&str, BTreeMap<CurveOf, Vec<&CellResult>>> = BTreeMap::new();
     for cell in run.cells.iter().filter(|cell| is_drawn(run, cell)) {
         let curves = by_victim.entry(&cell.cell.victim).or_default();
-        curves
-            .entry(CurveOf::cell(&cell.cell))
-            .or_default()
-            .push(cell);
+        curves.entry(CurveOf::cell(&cell.cell)).or_default().push(cell);
     }
     let has_latencies = record.has_latencies();
     let mut charts = Vec::new();
@@ -46,10 +39,7 @@ pub fn latency_charts(
             })
             .collect();
         if !curves.is_empty() {
-            charts.push(LatencyChart {
-                victim: victim.to_owned(),
-                curves,
-            });
+            charts.push(LatencyChart { victim: victim.to_owned(), curves });
         }
     }
     charts

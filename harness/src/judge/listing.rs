@@ -56,18 +56,12 @@ pub fn workloads() -> Vec<Row> {
             ("counter", json!(workload.counter())),
             ("lengths", json!(workload.lengths())),
             ("meets", json!(meets(workload.name).join(" "))),
-            (
-                "needs",
-                json!(Some(workload.needs()).filter(|needs| !needs.is_empty())),
-            ),
+            ("needs", json!(Some(workload.needs()).filter(|needs| !needs.is_empty()))),
             // No mechanism excludes single workloads; `needs` names the requirements of a workload.
             ("mechanisms", json!(catalogue::names())),
         ],
     };
-    gpubench_workloads::load::CATALOGUE
-        .iter()
-        .map(row)
-        .collect()
+    gpubench_workloads::load::CATALOGUE.iter().map(row).collect()
 }
 
 /// A pair of victim and aggressor, under a key that tables print.
@@ -117,10 +111,7 @@ pub fn faults() -> Vec<Row> {
                         Answer::Well | Answer::Ends => json!([]),
                     },
                 ),
-                (
-                    "may_go_well",
-                    json!(matches!(fault.answer, Answer::Open(_))),
-                ),
+                ("may_go_well", json!(matches!(fault.answer, Answer::Open(_)))),
                 ("ends_its_process", json!(fault.answer == Answer::Ends)),
                 ("xids", json!(fault.xids)),
                 ("mechanisms", json!(under)),
@@ -151,15 +142,13 @@ pub fn without_faults() -> Vec<(&'static str, &'static str)> {
 /// Faults that the catalogue lacks on purpose, with the reason.
 pub fn faults_left_out() -> Vec<Row> {
     let rows = gpubench_workloads::fault::LEFT_OUT.iter();
-    rows.map(|one| left_out(one.name, one.summary, one.reason))
-        .collect()
+    rows.map(|one| left_out(one.name, one.summary, one.reason)).collect()
 }
 
 /// Probes that the catalogue lacks on purpose, with the reason.
 pub fn probes_left_out() -> Vec<Row> {
     let rows = probe::LEFT_OUT.iter();
-    rows.map(|one| left_out(one.name, one.summary, one.reason))
-        .collect()
+    rows.map(|one| left_out(one.name, one.summary, one.reason)).collect()
 }
 
 /// Key of the reason for which a catalogue lacks an entry.
@@ -181,18 +170,9 @@ pub fn axes() -> Vec<Row> {
         details: vec![
             ("axis", json!(entry.sub_axis.axis().as_str())),
             ("sub_axis", json!(entry.sub_axis.as_str())),
-            (
-                "victim",
-                json!(entry.pairs().next().map(|pair| pair.victim)),
-            ),
-            (
-                "aggressor",
-                json!(entry.pairs().next().map(|pair| pair.aggressor)),
-            ),
-            (
-                "pairs",
-                json!(entry.pairs().map(pair_of).collect::<Vec<_>>()),
-            ),
+            ("victim", json!(entry.pairs().next().map(|pair| pair.victim))),
+            ("aggressor", json!(entry.pairs().next().map(|pair| pair.aggressor))),
+            ("pairs", json!(entry.pairs().map(pair_of).collect::<Vec<_>>())),
         ],
     };
     let jitter = Row {

@@ -73,9 +73,8 @@ pub fn matrix_setup(
     let is_virtual = session.clock().is_virtual();
     after_cells::add(&mut plan, &profile, &request.after_cells, is_virtual)?;
     let calibration = request.calibration.as_deref();
-    let calibration = calibration
-        .map(|path| calibration::read(path, &plan, session))
-        .transpose()?;
+    let calibration =
+        calibration.map(|path| calibration::read(path, &plan, session)).transpose()?;
     let file = KeptCalibrations::of(session, &plan, &host.facts)?;
     // A named calibration is neither mixed with kept ones nor kept.
     let file = file.filter(|_| calibration.is_none());
@@ -93,12 +92,7 @@ pub fn matrix_setup(
         setup.provenance.host.insert(OTHER_GPUS.to_owned(), others);
     }
     Ok(MatrixSetup {
-        setup: Setup {
-            calibration,
-            kept,
-            settings: Some(settings),
-            ..setup
-        },
+        setup: Setup { calibration, kept, settings: Some(settings), ..setup },
         kernel_log,
         calibrations: file,
         notes,
@@ -185,10 +179,8 @@ impl Host {
         }
         provenance.labels.clone_from(labels);
         provenance.visible_devices = session.allotment().map(Allotment::describe);
-        provenance.victim_environment = plan
-            .user_victim
-            .as_ref()
-            .map(|_| VICTIM_ENVIRONMENT.to_owned());
+        provenance.victim_environment =
+            plan.user_victim.as_ref().map(|_| VICTIM_ENVIRONMENT.to_owned());
         let setup = Setup {
             out: out.to_path_buf(),
             clock: session.clock(),

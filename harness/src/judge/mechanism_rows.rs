@@ -14,9 +14,8 @@ pub fn settle(mechanisms: &mut Vec<MechanismRow>, skips: &[Skip]) {
         }
     }
     for skip in skips.iter().filter(|skip| skip.axis.is_none()) {
-        let known = mechanisms
-            .iter()
-            .any(|row| row.variant == skip.variant || row.name == skip.variant);
+        let known =
+            mechanisms.iter().any(|row| row.variant == skip.variant || row.name == skip.variant);
         if !known {
             mechanisms.push(MechanismRow {
                 name: skip.name.clone(),

@@ -53,12 +53,7 @@ pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> 
             Repair::No => score_opened(&record).map_err(|error| unscored(dir, &error))?,
             Repair::Yes => store(dir, unscored)?,
         };
-        Checked {
-            run,
-            warnings,
-            note: None,
-            is_doubtful: false,
-        }
+        Checked { run, warnings, note: None, is_doubtful: false }
     } else {
         checked(&record)
     };
@@ -146,10 +141,7 @@ fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
     let Checked { run, note, .. } = checked(&record);
     let cells = run.cells.len();
     let scores = note.unwrap_or_else(|| format!("the scores follow from {cells} cells"));
-    Ok(Verified {
-        problems: run.problems,
-        summary: format!("{files}; {scores}"),
-    })
+    Ok(Verified { problems: run.problems, summary: format!("{files}; {scores}") })
 }
 
 /// Opens these records and returns the newest, which also counts the fault trials of the others.
@@ -162,12 +154,7 @@ pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError>
         all.push(open_scored(dir, repair)?);
     }
     // All times are UTC in one format, so the order of the texts is the order in time.
-    all.sort_by(|a, b| {
-        a.run
-            .provenance
-            .started_at
-            .cmp(&b.run.provenance.started_at)
-    });
+    all.sort_by(|a, b| a.run.provenance.started_at.cmp(&b.run.provenance.started_at));
     let Some(mut newest) = all.pop() else {
         return Err(ExpectedError::Usage {
             problem: "no record was named".to_owned(),
@@ -188,10 +175,7 @@ pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError>
 
 /// The error of a record that cannot be scored.
 fn unscored(dir: &Path, error: &JudgeError) -> ExpectedError {
-    ExpectedError::RecordUnreadable {
-        path: dir.to_owned(),
-        problem: error.to_string(),
-    }
+    ExpectedError::RecordUnreadable { path: dir.to_owned(), problem: error.to_string() }
 }
 
 /// Turns the logs of a run that just ended into Parquet, scores it and writes its record.
@@ -248,15 +232,9 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("record.json");
         std::fs::write(&json, r#"{"format_version": {"major": 99, "minor": 0}}"#)?;
-        assert!(matches!(
-            open(folder.path()),
-            Err(ExpectedError::IncompatibleVersion { .. })
-        ));
+        assert!(matches!(open(folder.path()), Err(ExpectedError::IncompatibleVersion { .. })));
         std::fs::write(&json, "{\"format_version\": ")?;
-        assert!(matches!(
-            open(folder.path()),
-            Err(ExpectedError::RecordUnreadable { .. })
-        ));
+        assert!(matches!(open(folder.path()), Err(ExpectedError::RecordUnreadable { .. })));
         Ok(())
     }
 }

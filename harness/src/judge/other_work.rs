@@ -26,10 +26,7 @@ pub(super) fn check(session: &DeviceSession) -> Result<(), ExpectedError> {
         }
         std::thread::sleep(STEP);
     }
-    Err(ExpectedError::Busy {
-        gpu: session.identity().uuid.clone(),
-        holder: holders(&pids),
-    })
+    Err(ExpectedError::Busy { gpu: session.identity().uuid.clone(), holder: holders(&pids) })
 }
 
 fn holders(pids: &[u32]) -> String {
@@ -44,11 +41,7 @@ fn holders(pids: &[u32]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let process = if pids.len() == 1 {
-        "process"
-    } else {
-        "processes"
-    };
+    let process = if pids.len() == 1 { "process" } else { "processes" };
     format!("other work: {process} {}{more}", named.join(", "))
 }
 
@@ -60,16 +53,10 @@ mod tests {
     fn processes_are_named_with_their_programs() {
         let own = std::process::id();
         let text = holders(&[own]);
-        assert!(
-            text.starts_with(&format!("other work: process {own} (")),
-            "{text}"
-        );
+        assert!(text.starts_with(&format!("other work: process {own} (")), "{text}");
         let many: Vec<u32> = (0..10).map(|at| u32::MAX - at).collect();
         let text = holders(&many);
-        assert!(
-            text.starts_with("other work: processes 4294967295, "),
-            "{text}"
-        );
+        assert!(text.starts_with("other work: processes 4294967295, "), "{text}");
         assert!(text.ends_with(" and 2 more"), "{text}");
     }
 }

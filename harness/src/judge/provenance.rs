@@ -23,15 +23,10 @@ pub fn of_run(clock: &RunClock, plan: &Plan) -> Provenance {
         let (floor_ns, class) = if plans_jitter(plan) {
             timer::floor()
         } else {
-            (
-                BTreeMap::new(),
-                "not measured: no jitter is planned".to_owned(),
-            )
+            (BTreeMap::new(), "not measured: no jitter is planned".to_owned())
         };
         provenance.timer_floor_ns = floor_ns;
-        provenance
-            .host
-            .insert(timer::SELF_TEST_KEY.to_owned(), class);
+        provenance.host.insert(timer::SELF_TEST_KEY.to_owned(), class);
     }
     provenance
 }
@@ -39,11 +34,7 @@ pub fn of_run(clock: &RunClock, plan: &Plan) -> Provenance {
 /// The same without the timer floor.
 #[must_use]
 pub fn without_timer(clock: &RunClock) -> Provenance {
-    let read = |path: &str| {
-        std::fs::read_to_string(path)
-            .ok()
-            .map(|text| text.trim().to_owned())
-    };
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let mut host = BTreeMap::new();
     let mut put = |name: &str, value: Option<String>| {
         host.extend(value.map(|value| (name.to_owned(), value)));
@@ -51,18 +42,10 @@ pub fn without_timer(clock: &RunClock) -> Provenance {
     put("kernel", read("/proc/sys/kernel/osrelease"));
     put("hostname", read("/proc/sys/kernel/hostname"));
     let cpu = procfs::CpuInfo::current().ok();
-    put(
-        "cpu",
-        cpu.and_then(|cpu| Some(cpu.model_name(0)?.to_owned())),
-    );
-    let cores = std::thread::available_parallelism()
-        .ok()
-        .map(|n| n.to_string());
+    put("cpu", cpu.and_then(|cpu| Some(cpu.model_name(0)?.to_owned())));
+    let cores = std::thread::available_parallelism().ok().map(|n| n.to_string());
     put("cores", cores);
-    put(
-        "governor",
-        read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-    );
+    put("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
     put("cgroup_cpu_max", read("/sys/fs/cgroup/cpu.max"));
     Provenance {
         gpubench: env!("CARGO_PKG_VERSION").to_owned(),

@@ -50,22 +50,14 @@ pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), 
     let events = read_events(record.dir())?.events;
     let ended = cells::endings(&events);
     let mut finished = None;
-    if let Some(RunEvent::Ended {
-        complete, reason, ..
-    }) = events.last()
-    {
+    if let Some(RunEvent::Ended { complete, reason, .. }) = events.last() {
         finished = Some((*complete, reason.clone()));
     }
     let evidence = Evidence::of_record(&run, &events);
     let mut judged = Vec::new();
     for cell in &run.plan.cells {
         let Some(end) = ended.get(&cell.id) else {
-            judged.extend(
-                run.cells
-                    .iter()
-                    .find(|known| known.cell.id == cell.id)
-                    .cloned(),
-            );
+            judged.extend(run.cells.iter().find(|known| known.cell.id == cell.id).cloned());
             continue;
         };
         judged.push(cells::judged(record, &run, cell, end, &evidence)?);

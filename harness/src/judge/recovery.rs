@@ -43,8 +43,7 @@ impl UndoReport {
     fn add(&mut self, left: &Leftover, recovered: &Recovered) {
         let gpu = &left.gpu;
         let undone = recovered.undone.iter();
-        self.lines
-            .extend(undone.map(|change| format!("{gpu}: undone: {}", change.describe())));
+        self.lines.extend(undone.map(|change| format!("{gpu}: undone: {}", change.describe())));
         let alone = recovered.left_alone.iter();
         self.lines.extend(alone.map(|why| format!("{gpu}: {why}")));
         for (change, why) in &recovered.failed {
@@ -65,13 +64,8 @@ impl UndoReport {
         let is_dead = |run: &RunId| run.life(&own) == Life::Ended;
         let processes = end_run_processes(Kind::All, is_dead);
         if processes > 0 {
-            let noun = if processes == 1 {
-                "process"
-            } else {
-                "processes"
-            };
-            self.lines
-                .push(format!("ended {processes} {noun} of dead runs"));
+            let noun = if processes == 1 { "process" } else { "processes" };
+            self.lines.push(format!("ended {processes} {noun} of dead runs"));
         }
         Ok(())
     }
@@ -89,14 +83,9 @@ pub fn after_death(dead: &RunId) {
             let Ok(left) = leftovers(&dir, None, &is_its) else {
                 break;
             };
-            let undone = left
-                .into_iter()
-                .map(|(journal, left)| undo(journal, &left, By::Guard));
+            let undone = left.into_iter().map(|(journal, left)| undo(journal, &left, By::Guard));
             let undone: Vec<_> = undone.collect();
-            if !undone
-                .iter()
-                .any(|ended| matches!(ended, Err(Refused::Held(_))))
-            {
+            if !undone.iter().any(|ended| matches!(ended, Err(Refused::Held(_)))) {
                 break;
             }
             std::thread::sleep(STEP);
@@ -118,19 +107,13 @@ pub fn before_run(
 ) -> Result<Vec<String>, ExpectedError> {
     let is_ours =
         |left: &Leftover| left.gpu == gpu && left.virtual_device.as_deref() == virtual_device;
-    let mut undone = undo_all(
-        dir,
-        Some(gpu),
-        &|left| is_ours(left) || is_on_gone_device(left),
-        By::Run,
-    )?;
+    let mut undone =
+        undo_all(dir, Some(gpu), &|left| is_ours(left) || is_on_gone_device(left), By::Run)?;
     undone.end_processes()?;
     remove_dead_folders();
     if !undone.unrestored.is_empty() {
         let what = undone.unrestored.join("; ");
-        return Err(ExpectedError::NotRestored {
-            what: format!("a run that died left {what}"),
-        });
+        return Err(ExpectedError::NotRestored { what: format!("a run that died left {what}") });
     }
     let parts = [undone.lines, undone.remaining].concat();
     let note = (!parts.is_empty()).then(|| format!("what a dead run left: {}", parts.join("; ")));
@@ -187,8 +170,7 @@ fn undo_all(
                 let settings: Vec<String> =
                     left.changes.iter().map(|(_, c)| c.describe()).collect();
                 let settings = settings.join(", ");
-                all.unrestored
-                    .push(format!("{}: {settings}: {why}", left.gpu));
+                all.unrestored.push(format!("{}: {settings}: {why}", left.gpu));
             }
         }
     }
@@ -251,9 +233,7 @@ fn lock(left: &Leftover) -> Result<GpuLock, Refused> {
     // The name is from a file, and the lock of another folder would be taken.
     if left.gpu.contains('/') {
         let gpu = &left.gpu;
-        return Err(Refused::Other(format!(
-            "its journal names the GPU \"{gpu}\", a path"
-        )));
+        return Err(Refused::Other(format!("its journal names the GPU \"{gpu}\", a path")));
     }
     let taken = match &left.virtual_device {
         Some(folder) => GpuLock::take_in(folder, &left.gpu),

@@ -70,19 +70,11 @@ pub fn rehearse(
     let facts = host_facts::of_session(session, options, profile);
     let capabilities = capabilities(&facts, profile);
     let plan = plan::plan(profile, &capabilities, &ptx_hash())?;
-    let cx = MechanismContext {
-        profile,
-        facts: &facts,
-    };
+    let cx = MechanismContext { profile, facts: &facts };
     let mut guard = Guard::new(Arc::new(RealHost::new(session.nvml())), journal);
     let mut rehearsed = Vec::new();
     for planned in &plan.mechanisms {
-        rehearsed.push(rehearse_one(
-            &cx,
-            &planned.name,
-            &planned.variant,
-            &mut guard,
-        )?);
+        rehearsed.push(rehearse_one(&cx, &planned.name, &planned.variant, &mut guard)?);
     }
     rehearsed.extend(plan.skips.iter().map(|skip| Rehearsed {
         variant: skip.variant.clone(),

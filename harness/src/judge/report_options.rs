@@ -20,11 +20,7 @@ pub fn report_options(
 ) -> RenderOptions {
     let mut warnings = opened.warnings.clone();
     let record_dir = Some(opened.dir.display().to_string());
-    let mut options = RenderOptions {
-        view,
-        record_dir,
-        ..RenderOptions::default()
-    };
+    let mut options = RenderOptions { view, record_dir, ..RenderOptions::default() };
     // Of the views of a terminal only the full one shows latencies.
     let has_latencies = view == View::Full || format.name() != "terminal";
     if format.is_for_people() && has_latencies {
@@ -53,11 +49,9 @@ fn diff(opened: &Opened, earlier: &[PathBuf]) -> Option<Page> {
     if earlier.is_empty() {
         return None;
     }
-    Some(
-        comparison(earlier, &opened.dir).unwrap_or_else(|error| Page {
-            title: "The earlier records cannot be compared with this one".to_owned(),
-            notices: vec![error.to_string()],
-            ..Page::default()
-        }),
-    )
+    Some(comparison(earlier, &opened.dir).unwrap_or_else(|error| Page {
+        title: "The earlier records cannot be compared with this one".to_owned(),
+        notices: vec![error.to_string()],
+        ..Page::default()
+    }))
 }

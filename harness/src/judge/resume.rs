@@ -63,24 +63,14 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
             let problem = format!("it has no {EVENTS_FILE}, which a run is resumed from");
             unreadable(dir, problem)
         } else {
-            of_store(StoreError::NoRecord {
-                dir: dir.to_owned(),
-            })
+            of_store(StoreError::NoRecord { dir: dir.to_owned() })
         });
     }
     let folder = run_folder::hold(dir)?;
     let last_event_at = last_event_at(dir, &events_file)?;
     let events = read_events(dir).map_err(of_store)?.events;
-    let (
-        Some(RunEvent::Began {
-            plan,
-            device,
-            provenance,
-            settings,
-            ..
-        }),
-        Some(now),
-    ) = (events.first().cloned(), plan_of(&events))
+    let (Some(RunEvent::Began { plan, device, provenance, settings, .. }), Some(now)) =
+        (events.first().cloned(), plan_of(&events))
     else {
         return Err(unreadable(dir, "it has no plan".to_owned()));
     };
@@ -236,8 +226,5 @@ fn refuse_complete(dir: &Path, events: &[RunEvent]) -> Result<(), ExpectedError>
 }
 
 fn unreadable(dir: &Path, problem: String) -> ExpectedError {
-    ExpectedError::RecordUnreadable {
-        path: dir.to_owned(),
-        problem,
-    }
+    ExpectedError::RecordUnreadable { path: dir.to_owned(), problem }
 }

@@ -104,19 +104,13 @@ mod tests {
         for refused in [check(&out), make(&out).map(|_| ())] {
             let error = refused.err().ok_or("a second run was accepted")?;
             assert_eq!(error.exit_code().code(), 2);
-            assert!(
-                error.to_string().contains("a run is still writing"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("a run is still writing"), "{error}");
         }
         drop(first);
         drop(make(&out)?);
         std::fs::write(out.join("events.jsonl"), "")?;
         let error = check(&out).err().ok_or("a record was accepted")?;
-        assert!(
-            error.to_string().contains("already holds a record"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("already holds a record"), "{error}");
         Ok(())
     }
 }

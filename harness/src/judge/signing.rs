@@ -71,28 +71,18 @@ impl SigningKey {
 /// asks for 1 GiB, and a file could ask for any amount.
 fn asks_for_password(text: &str) -> bool {
     const MEMORY_MAX: u64 = 1 << 31;
-    let bytes = text
-        .lines()
-        .nth(1)
-        .and_then(|line| STANDARD.decode(line.trim()).ok());
+    let bytes = text.lines().nth(1).and_then(|line| STANDARD.decode(line.trim()).ok());
     let Some(Ok(bytes)) = bytes.map(<[u8; 158]>::try_from) else {
         return false;
     };
-    let number = |at: usize| {
-        bytes[at..at + 8]
-            .iter()
-            .rev()
-            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
-    };
+    let number =
+        |at: usize| bytes[at..at + 8].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     let (operations, memory) = (number(38), number(46));
     &bytes[..6] == b"EdScB2" && memory <= MEMORY_MAX && operations <= MEMORY_MAX
 }
 
 fn usage(problem: String) -> ExpectedError {
-    ExpectedError::Usage {
-        problem,
-        remedy: None,
-    }
+    ExpectedError::Usage { problem, remedy: None }
 }
 
 /// A public key that checks records.
@@ -118,10 +108,7 @@ pub fn public_key(path: &Path) -> Result<VerifyingKey, ExpectedError> {
         ))
     })?;
     let id = key.keynum().iter().rev().map(|byte| format!("{byte:02X}"));
-    Ok(VerifyingKey {
-        id: id.collect(),
-        key,
-    })
+    Ok(VerifyingKey { id: id.collect(), key })
 }
 
 /// What is wrong with the signature of a record, one sentence each; none where it is good.
@@ -178,9 +165,7 @@ mod tests {
         let text = open.sk.to_box(None)?.into_string();
         assert!(SigningKey::of_text("key", &text, never).is_ok());
         let locked = include_str!("../../tests/it/data/signing/locked.key");
-        let refused = SigningKey::of_text("key", locked, never)
-            .err()
-            .ok_or("accepted")?;
+        let refused = SigningKey::of_text("key", locked, never).err().ok_or("accepted")?;
         assert_eq!(refused.to_string(), "asked for a password");
         Ok(())
     }
@@ -194,9 +179,7 @@ mod tests {
         bytes[53] = 0x80;
         let greedy = format!("x\n{}\n", STANDARD.encode(bytes));
         for damaged in ["", "untrusted comment: x\nRWQ=\n", "x\n!!!\n", &greedy] {
-            let error = SigningKey::of_text("key", damaged, never)
-                .err()
-                .ok_or("accepted")?;
+            let error = SigningKey::of_text("key", damaged, never).err().ok_or("accepted")?;
             assert_eq!(error.exit_code().code(), 2);
             let said = error.to_string();
             assert!(said.starts_with("key is no secret key"), "{said}");

@@ -67,10 +67,7 @@ pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
 /// Replaces the file as a whole, so that a reader never finds half of it.
 fn write(path: &Path, spread: &Spread) -> std::io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let mut text = serde_json::to_string_pretty(spread)?;
     text.push('\n');
     let mut file = tempfile::NamedTempFile::new_in(dir)?;

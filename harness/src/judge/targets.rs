@@ -91,13 +91,7 @@ fn of_machines(machines: &[&str]) -> Result<Vec<Target>, ExpectedError> {
             folder = format!("{folder}-{}", targets.len());
         }
         let device = format!("virtual:{name}");
-        targets.push(Target {
-            index: None,
-            name: device.clone(),
-            device,
-            folder,
-            problem: None,
-        });
+        targets.push(Target { index: None, name: device.clone(), device, folder, problem: None });
     }
     Ok(targets)
 }
@@ -148,19 +142,9 @@ fn of_gpu(gpu: &HostGpu, gpus: &[HostGpu]) -> Target {
     let (device, folder, problem) = match &gpu.uuid {
         Ok(uuid) if alike.count() > 1 => (uuid.clone(), uuid.clone(), None),
         Ok(uuid) => (uuid.clone(), short(gpu), None),
-        Err(error) => (
-            gpu.index.to_string(),
-            format!("index-{}", gpu.index),
-            Some(error.clone()),
-        ),
+        Err(error) => (gpu.index.to_string(), format!("index-{}", gpu.index), Some(error.clone())),
     };
-    Target {
-        index: Some(gpu.index),
-        name: gpu.name.clone(),
-        device,
-        folder,
-        problem,
-    }
+    Target { index: Some(gpu.index), name: gpu.name.clone(), device, folder, problem }
 }
 
 fn named<'a>(selector: &DeviceSelector, gpus: &'a [HostGpu]) -> Result<&'a HostGpu, ExpectedError> {
@@ -187,10 +171,7 @@ fn unknown(wanted: &str, gpus: &[HostGpu]) -> ExpectedError {
     };
     let found: Vec<String> = gpus.iter().map(of).collect();
     refused(
-        &format!(
-            "--device: no GPU \"{wanted}\" (found: {})",
-            found.join(", ")
-        ),
+        &format!("--device: no GPU \"{wanted}\" (found: {})", found.join(", ")),
         "accepted in a list: the index or the UUID of a whole GPU",
     )
 }

@@ -47,9 +47,7 @@ fn compare(profile: &Profile, facts: &HostFacts, of: &str) -> Result<String, Str
         // Where no mechanism can run there is no matrix, and the error lists the verdicts of
         // doctor.
         Err(PlanError::NothingToRun { reasons }) => {
-            let waived = doctor
-                .iter()
-                .filter(|c| c.availability != Availability::Available);
+            let waived = doctor.iter().filter(|c| c.availability != Availability::Available);
             let listed = waived.map(|capability| match &capability.availability {
                 Availability::Waived { reason, .. } => {
                     format!("{}: {reason}", capability.variant.variant)
@@ -76,11 +74,7 @@ fn compare(profile: &Profile, facts: &HostFacts, of: &str) -> Result<String, Str
             Availability::Waived { .. } => {
                 assert_eq!(row.outcome.outcome, OutcomeKind::Waived, "{variant}");
                 assert_eq!(verdict, format!("waived: {reason}"), "{variant}");
-                assert_eq!(
-                    remedy,
-                    row.remedy.clone().unwrap_or("-".to_owned()),
-                    "{variant}"
-                );
+                assert_eq!(remedy, row.remedy.clone().unwrap_or("-".to_owned()), "{variant}");
                 if capability.variant.mechanism == of {
                     found = reason;
                 }
@@ -102,14 +96,8 @@ fn doctor_the_plan_and_the_matrix_agree() -> TestResult {
             restrict(&mut facts);
             let reason = compare(&profile, &facts, mechanism)?;
             if *name == "hopper" {
-                assert_eq!(
-                    whole, "",
-                    "{restriction}: {mechanism} runs on a complete host"
-                );
-                assert!(
-                    reason.contains(part),
-                    "{restriction}: {mechanism}: {reason:?}"
-                );
+                assert_eq!(whole, "", "{restriction}: {mechanism} runs on a complete host");
+                assert!(reason.contains(part), "{restriction}: {mechanism}: {reason:?}");
             }
         }
     }
@@ -139,18 +127,11 @@ fn under_mig_only_mechanisms_in_an_instance_are_available() -> TestResult {
         for capability in capabilities(&facts, &profile).mechanisms {
             let name = capability.variant.mechanism.as_str();
             let is_available = capability.availability == Availability::Available;
-            assert_eq!(
-                is_available,
-                available.contains(&name),
-                "{name} with {has:?}"
-            );
+            assert_eq!(is_available, available.contains(&name), "{name} with {has:?}");
             if let Availability::Waived { reason, remedy } = capability.availability
                 && !name.starts_with("mig")
             {
-                assert_eq!(
-                    reason, "MIG mode is on, so there is no whole device",
-                    "{name}"
-                );
+                assert_eq!(reason, "MIG mode is on, so there is no whole device", "{name}");
                 let whole = ["nvidia-smi -mig 0", "-i", &facts.uuid].join(" ");
                 assert_eq!(remedy, Some(whole), "{name}");
             }
@@ -167,11 +148,7 @@ fn the_built_in_profiles_have_time_for_every_mechanism_of_a_host() -> TestResult
         let facts = complete_host(&Machine::load("hopper")?);
         let plan = plan::plan(&profile, &capabilities(&facts, &profile), "ptx")?;
         assert_eq!(plan.skips, [], "{name}");
-        assert_eq!(
-            plan.mechanisms.len(),
-            crate::catalogue::names().len(),
-            "{name}"
-        );
+        assert_eq!(plan.mechanisms.len(), crate::catalogue::names().len(), "{name}");
     }
     Ok(())
 }

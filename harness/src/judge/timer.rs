@@ -18,14 +18,9 @@ pub const CLASSES: [(&str, Class); 2] = [("fifo", Class::Fifo), ("other", Class:
 /// Lateness of wake-ups in nanoseconds, by the names in records.
 #[must_use]
 pub fn by_name(found: &Punctuality) -> BTreeMap<String, u64> {
-    [
-        ("p50", found.p50_ns),
-        ("p99", found.p99_ns),
-        ("p999", found.p999_ns),
-        ("max", found.max_ns),
-    ]
-    .map(|(name, ns)| (name.to_owned(), ns))
-    .into()
+    [("p50", found.p50_ns), ("p99", found.p99_ns), ("p999", found.p999_ns), ("max", found.max_ns)]
+        .map(|(name, ns)| (name.to_owned(), ns))
+        .into()
 }
 
 /// Measures in the scheduling class of the tenants' issuer threads: real-time if this user may use

@@ -63,9 +63,7 @@ fn wanted(
         };
         let of_jitter = jitter.filter(|_| row.retention.is_none());
         let victim = of_jitter.map(|pair| &pair.victim).or(row.victim.as_ref());
-        let aggressor = of_jitter
-            .map(|pair| &pair.aggressor)
-            .or(row.aggressor.as_ref());
+        let aggressor = of_jitter.map(|pair| &pair.aggressor).or(row.aggressor.as_ref());
         Some(MoreBlocks {
             variant: row.variant.clone(),
             axis: row.axis.clone(),

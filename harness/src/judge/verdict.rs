@@ -68,34 +68,22 @@ fn could_run(
     let waived = |row: &&MechanismRow| row.outcome.outcome == OutcomeKind::Waived;
     let reasons = |rows: &[&MechanismRow]| {
         let one = |row: &&MechanismRow| {
-            let reason = row
-                .outcome
-                .reason
-                .as_deref()
-                .unwrap_or("no reason is recorded");
+            let reason = row.outcome.reason.as_deref().unwrap_or("no reason is recorded");
             format!("{}: {reason}", row.variant)
         };
         rows.iter().map(one).collect::<Vec<String>>().join("; ")
     };
-    let under_test: Vec<&MechanismRow> = mechanisms
-        .iter()
-        .filter(|row| row.name != reference)
-        .collect();
+    let under_test: Vec<&MechanismRow> =
+        mechanisms.iter().filter(|row| row.name != reference).collect();
     if !under_test.is_empty() && under_test.iter().all(waived) {
-        return Err(ExpectedError::NothingRan {
-            reason: reasons(&under_test),
-        });
+        return Err(ExpectedError::NothingRan { reason: reasons(&under_test) });
     }
-    let missing: Vec<&MechanismRow> = mechanisms
-        .iter()
-        .filter(|row| waived(row) && named.contains(&row.name))
-        .collect();
+    let missing: Vec<&MechanismRow> =
+        mechanisms.iter().filter(|row| waived(row) && named.contains(&row.name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    Err(ExpectedError::NamedAndWaived {
-        mechanisms: reasons(&missing),
-    })
+    Err(ExpectedError::NamedAndWaived { mechanisms: reasons(&missing) })
 }
 
 /// A mechanism of this host: its variant, its verdict and the remedy.
@@ -105,11 +93,7 @@ pub fn mechanism_row(capability: &Capability) -> [String; 3] {
         Availability::Available => ("available".to_owned(), None),
         Availability::Waived { reason, remedy } => (format!("waived: {reason}"), remedy.clone()),
     };
-    [
-        capability.variant.variant.clone(),
-        verdict,
-        remedy.unwrap_or_else(|| "-".to_owned()),
-    ]
+    [capability.variant.variant.clone(), verdict, remedy.unwrap_or_else(|| "-".to_owned())]
 }
 
 #[cfg(test)]
@@ -138,10 +122,8 @@ mod tests {
 
     #[test]
     fn failed_and_waived_mechanisms_decide_the_exit_code() {
-        let (exclusive, mps) = (
-            row("exclusive", Outcome::measured()),
-            row("mps", Outcome::measured()),
-        );
+        let (exclusive, mps) =
+            (row("exclusive", Outcome::measured()), row("mps", Outcome::measured()));
         let no_mig = row("mig", Outcome::waived("the device has no MIG"));
         let no_mps = row("mps", Outcome::waived("it takes no more clients"));
         let off = row("mps", Outcome::failed("not in force: no client"));
@@ -150,25 +132,10 @@ mod tests {
             (vec![&exclusive, &mps], vec![], 0, ""),
             (vec![&exclusive, &mps, &no_mig], vec![], 0, ""),
             (vec![&exclusive, &mps, &no_mig], vec!["mps"], 0, ""),
-            (
-                vec![&exclusive, &mps, &no_mig],
-                vec!["mps", "mig"],
-                3,
-                "mig[x]: the device has no",
-            ),
-            (
-                vec![&exclusive, &no_mps, &no_mig],
-                vec![],
-                3,
-                "mps[x]: it takes",
-            ),
+            (vec![&exclusive, &mps, &no_mig], vec!["mps", "mig"], 3, "mig[x]: the device has no"),
+            (vec![&exclusive, &no_mps, &no_mig], vec![], 3, "mps[x]: it takes"),
             (vec![&no_mps], vec!["mps"], 3, "nothing could run"),
-            (
-                vec![&exclusive, &off, &no_mig],
-                vec![],
-                4,
-                "mps[x] failed: not in force",
-            ),
+            (vec![&exclusive, &off, &no_mig], vec![], 4, "mps[x] failed: not in force"),
             (vec![&off, &no_mig], vec!["mig"], 4, "mps[x]"),
         ] {
             let rows: Vec<MechanismRow> = rows.into_iter().cloned().collect();

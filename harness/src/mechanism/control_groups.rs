@@ -37,10 +37,7 @@ impl ControlGroups {
         let path = at.unwrap_or(Path::new(MOUNTED));
         // Only version 2 has this file at its root.
         let found = path.join("cgroup.controllers").is_file();
-        found.then(|| Self {
-            path: path.to_path_buf(),
-            problem: problem(path),
-        })
+        found.then(|| Self { path: path.to_path_buf(), problem: problem(path) })
     }
 
     /// The path of a new group.
@@ -95,26 +92,14 @@ mod tests {
         let find = || ControlGroups::find(Some(dir.path()));
         assert_eq!(find(), None, "the first version");
         std::fs::write(dir.path().join("cgroup.controllers"), "cpu memory\n")?;
-        let reason = || {
-            find()
-                .and_then(|found| found.problem)
-                .map(|(reason, _)| reason)
-        };
+        let reason = || find().and_then(|found| found.problem).map(|(reason, _)| reason);
         let read_only = reason().ok_or("a tree without a file to write")?;
-        assert!(
-            read_only.contains("no control group can be made"),
-            "{read_only}"
-        );
+        assert!(read_only.contains("no control group can be made"), "{read_only}");
         std::fs::write(dir.path().join("cgroup.subtree_control"), "memory\n")?;
         assert_eq!(reason(), None, "the driver counts by itself");
         std::fs::write(dir.path().join("dmem.capacity"), "nvidia/x/vidmem 1\n")?;
-        let (why, remedy) = find()
-            .and_then(|found| found.problem)
-            .ok_or("no problem found")?;
-        assert!(
-            why.contains("does not pass the controller dmem on"),
-            "{why}"
-        );
+        let (why, remedy) = find().and_then(|found| found.problem).ok_or("no problem found")?;
+        assert!(why.contains("does not pass the controller dmem on"), "{why}");
         assert!(remedy.starts_with("echo +dmem > "), "{remedy}");
         std::fs::write(dir.path().join("cgroup.subtree_control"), "memory dmem\n")?;
         assert_eq!(reason(), None);
@@ -123,10 +108,7 @@ mod tests {
         std::fs::create_dir(&group)?;
         join(&group, 7)?;
         join(&group, 8)?;
-        assert_eq!(
-            std::fs::read_to_string(group.join("cgroup.procs"))?,
-            "7\n8\n"
-        );
+        assert_eq!(std::fs::read_to_string(group.join("cgroup.procs"))?, "7\n8\n");
         Ok(())
     }
 }

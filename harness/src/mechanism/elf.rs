@@ -17,11 +17,7 @@ use super::host::command::on_path;
 /// The bytes of a program that hold its header and its program headers.
 const HEAD_BYTES: u64 = 65_536;
 /// The machine of this program.
-const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
-    EM_AARCH64
-} else {
-    EM_X86_64
-};
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
 
 /// Why a file cannot be preloaded as a shared library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,15 +90,11 @@ pub(super) fn exports(bytes: &[u8]) -> Result<BTreeSet<String>, ElfError> {
     if header.e_type(endian) != ET_DYN || header.e_machine(endian) != MACHINE {
         return Err(ElfError::NotLoadable);
     }
-    let symbols = header
-        .sections(endian, bytes)?
-        .symbols(endian, bytes, SHT_DYNSYM)?;
+    let symbols = header.sections(endian, bytes)?.symbols(endian, bytes, SHT_DYNSYM)?;
     let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
     let names = defined.map(|symbol| symbol.name(endian, symbols.strings()));
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-    Ok(names
-        .map(|name| name.map(text))
-        .collect::<Result<_, object::read::Error>>()?)
+    Ok(names.map(|name| name.map(text)).collect::<Result<_, object::read::Error>>()?)
 }
 
 #[cfg(test)]
@@ -163,11 +155,7 @@ mod tests {
         let mut far = whole.clone();
         far[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(is_damaged(&far));
-        assert_eq!(
-            is_static(&std::env::current_exe()?),
-            Some(false),
-            "this one is dynamic"
-        );
+        assert_eq!(is_static(&std::env::current_exe()?), Some(false), "this one is dynamic");
         assert_eq!(is_static(Path::new("/proc/self/status")), None);
         Ok(())
     }
@@ -175,10 +163,7 @@ mod tests {
     #[test]
     fn finds_the_program_of_a_command_that_needs_no_shell() {
         let found = |command| program_of(command).map(|path| path.display().to_string());
-        assert_eq!(
-            found("A=1 exec ./serve --port 1").as_deref(),
-            Some("./serve")
-        );
+        assert_eq!(found("A=1 exec ./serve --port 1").as_deref(), Some("./serve"));
         assert!(found("sh serve.sh").is_some_and(|path| path.ends_with("/sh")));
         for none in ["", "cd x && ./serve", "$SERVE", "no-such-program-here"] {
             assert_eq!(found(none), None, "{none}");

@@ -72,10 +72,7 @@ impl Mechanism for Exclusive {
 }
 
 fn prove(observed: &Observation) -> Option<Proof> {
-    observed
-        .condition
-        .is_native()
-        .then(|| no_other_process(observed))
+    observed.condition.is_native().then(|| no_other_process(observed))
 }
 
 /// NVML lists no process but the victim.
@@ -84,20 +81,14 @@ pub(super) const NO_OTHER: Requirement = Requirement::during("processes on the d
 /// Whether NVML lists no process but the victim.
 pub(super) fn no_other_process(observed: &Observation) -> Proof {
     let (holds, evidence) = match (&observed.listed, observed.other_processes()) {
-        (None, _) => (
-            false,
-            "NVML does not list the device's processes".to_owned(),
-        ),
+        (None, _) => (false, "NVML does not list the device's processes".to_owned()),
         (Some(listed), _) if listed.is_empty() => (
             false,
             "NVML lists no process at all: the victim has no context on the device".to_owned(),
         ),
         (Some(listed), None) => (
             listed.len() == 1,
-            format!(
-                "NVML lists {} process of another namespace: {listed:?}",
-                listed.len()
-            ),
+            format!("NVML lists {} process of another namespace: {listed:?}", listed.len()),
         ),
         (Some(_), Some(other_processes)) if other_processes.is_empty() => {
             let idle = if observed.services.is_empty() {
@@ -105,16 +96,13 @@ pub(super) fn no_other_process(observed: &Observation) -> Proof {
             } else {
                 format!(" and our idle MPS server {:?}", observed.services)
             };
-            let evidence = format!(
-                "NVML lists no process but the victim {:?}{idle}",
-                observed.ours
-            );
+            let evidence =
+                format!("NVML lists no process but the victim {:?}{idle}", observed.ours);
             (true, evidence)
         }
-        (Some(_), Some(other_processes)) => (
-            false,
-            format!("NVML lists other processes: {other_processes:?}"),
-        ),
+        (Some(_), Some(other_processes)) => {
+            (false, format!("NVML lists other processes: {other_processes:?}"))
+        }
     };
     NO_OTHER.proof(holds, evidence)
 }
@@ -135,29 +123,17 @@ mod tests {
             (Condition::N, None, Some(false)),
             (Condition::C, Some(vec![7]), None),
         ] {
-            let observed = Observation {
-                listed,
-                ..Observation::new(condition, vec![7])
-            };
-            assert_eq!(
-                prove(&observed).map(|proof| proof.holds),
-                expected,
-                "{observed:?}"
-            );
+            let observed = Observation { listed, ..Observation::new(condition, vec![7]) };
+            assert_eq!(prove(&observed).map(|proof| proof.holds), expected, "{observed:?}");
         }
     }
 
     #[test]
     fn our_mps_server_is_no_other_process() {
-        let observed = Observation {
-            listed: Some(vec![7, 9]),
-            ..Observation::new(Condition::N, vec![7])
-        };
+        let observed =
+            Observation { listed: Some(vec![7, 9]), ..Observation::new(Condition::N, vec![7]) };
         assert_eq!(prove(&observed).map(|proof| proof.holds), Some(false));
-        let served = Observation {
-            services: vec![9],
-            ..observed
-        };
+        let served = Observation { services: vec![9], ..observed };
         assert_eq!(prove(&served).map(|proof| proof.holds), Some(true));
     }
 }

@@ -74,10 +74,7 @@ impl Mechanism for ExclusiveProcess {
         Configuration {
             variant: ENTRY.name.to_owned(),
             host_changes: change(cx).into_iter().collect(),
-            stage: Some(HostStage {
-                key: ENTRY.name.to_owned(),
-                allows_native: false,
-            }),
+            stage: Some(HostStage { key: ENTRY.name.to_owned(), allows_native: false }),
             checks: OpeningChecks::default(),
             refuses_outsiders: false,
             memory_limit_bytes: None,
@@ -99,22 +96,14 @@ impl Mechanism for ExclusiveProcess {
         if observed.condition.is_native() {
             return Vec::new();
         }
-        vec![
-            refused(observed),
-            mode(observed),
-            no_other_process(observed),
-        ]
+        vec![refused(observed), mode(observed), no_other_process(observed)]
     }
 }
 
 /// The waiver where the mode cannot be set. `consequence` is for processes that use the device.
 pub(super) fn not_settable(facts: &HostFacts, consequence: &str) -> Option<Availability> {
     let is_set = facts.compute_mode.as_deref() == Some(MODE);
-    let locked = if is_set {
-        None
-    } else {
-        settings_locked(facts, "compute mode")
-    };
+    let locked = if is_set { None } else { settings_locked(facts, "compute mode") };
     locked.or_else(|| held_by_others(facts, consequence))
 }
 
@@ -138,10 +127,7 @@ pub(super) fn set(guard: &mut Guard) -> Result<(), HostError> {
 pub(super) fn refused(observed: &Observation) -> Proof {
     let is_refused = |code: &Option<i32>| *code == Some(DEVICE_UNAVAILABLE);
     let holds = !observed.access_attempts.is_empty()
-        && observed
-            .access_attempts
-            .iter()
-            .all(|(_, code)| is_refused(code));
+        && observed.access_attempts.iter().all(|(_, code)| is_refused(code));
     let reported: Vec<String> = observed
         .access_attempts
         .iter()
@@ -194,16 +180,10 @@ mod tests {
             let proof = refused(&observed(&codes, None));
             assert_eq!(proof.holds, expected, "{codes:?}");
         }
-        for (reported, expected) in [
-            (Some("EXCLUSIVE_PROCESS"), true),
-            (Some("DEFAULT"), false),
-            (None, false),
-        ] {
-            assert_eq!(
-                mode(&observed(&[], reported)).holds,
-                expected,
-                "{reported:?}"
-            );
+        for (reported, expected) in
+            [(Some("EXCLUSIVE_PROCESS"), true), (Some("DEFAULT"), false), (None, false)]
+        {
+            assert_eq!(mode(&observed(&[], reported)).holds, expected, "{reported:?}");
         }
     }
 
@@ -218,14 +198,12 @@ mod tests {
         let of = |facts: &HostFacts| -> Result<Option<(String, String)>, String> {
             let profile = load("smoke", &Overrides::default()).map_err(|e| e.to_string())?;
             let profile = &profile;
-            Ok(
-                match ExclusiveProcess.availability(&MechanismContext { profile, facts }) {
-                    Availability::Available => None,
-                    Availability::Waived { reason, remedy } => {
-                        Some((reason, remedy.unwrap_or_default()))
-                    }
-                },
-            )
+            Ok(match ExclusiveProcess.availability(&MechanismContext { profile, facts }) {
+                Availability::Available => None,
+                Availability::Waived { reason, remedy } => {
+                    Some((reason, remedy.unwrap_or_default()))
+                }
+            })
         };
         assert_eq!(of(&free)?, None);
         let set = HostFacts {
@@ -237,43 +215,16 @@ mod tests {
         assert_eq!(of(&set)?, None, "it is in force already");
         for (change, reason, remedy) in [
             (
-                HostFacts {
-                    allow_reconfigure: false,
-                    ..free.clone()
-                },
+                HostFacts { allow_reconfigure: false, ..free.clone() },
                 "device settings (compute mode)",
                 "--allow-reconfigure",
             ),
-            (
-                HostFacts {
-                    may_change_settings: false,
-                    ..free.clone()
-                },
-                "CAP_SYS_ADMIN",
-                "root",
-            ),
-            (
-                HostFacts {
-                    holders: vec![123],
-                    ..free.clone()
-                },
-                "[123]",
-                "end",
-            ),
-            (
-                HostFacts {
-                    mig: Some(true),
-                    ..free.clone()
-                },
-                "MIG mode is on",
-                "nvidia-smi -mig 0",
-            ),
+            (HostFacts { may_change_settings: false, ..free.clone() }, "CAP_SYS_ADMIN", "root"),
+            (HostFacts { holders: vec![123], ..free.clone() }, "[123]", "end"),
+            (HostFacts { mig: Some(true), ..free.clone() }, "MIG mode is on", "nvidia-smi -mig 0"),
         ] {
             let (found, help) = of(&change)?.ok_or(reason)?;
-            assert!(
-                found.contains(reason) && help.contains(remedy),
-                "{found}: {help}"
-            );
+            assert!(found.contains(reason) && help.contains(remedy), "{found}: {help}");
         }
         Ok(())
     }

@@ -111,9 +111,7 @@ impl HostFacts {
         // (`device::identity`). In a plan, mechanisms are waived for what they need of them.
         let driver = nvml.library().sys_driver_version().unwrap_or_default();
         let device = nvml.device().ok();
-        let capability = device
-            .as_ref()
-            .and_then(|device| device.cuda_compute_capability().ok());
+        let capability = device.as_ref().and_then(|device| device.cuda_compute_capability().ok());
         let memory = device.as_ref().and_then(|device| device.memory_info().ok());
         let (mut mig_profiles, mut mig_instances, mut mig_problem) = (Vec::new(), Vec::new(), None);
         let mig_mode = nvml.mig_mode().unwrap_or_else(|error| {
@@ -173,8 +171,7 @@ fn static_programs(inputs: &HostInputs) -> Vec<PathBuf> {
     let users = inputs.program.as_deref().and_then(elf::program_of);
     let all = own.into_iter().chain(users);
     // A file that cannot be read is left out; the proof in the tenant decides.
-    all.filter(|path| elf::is_static(path) == Some(true))
-        .collect()
+    all.filter(|path| elf::is_static(path) == Some(true)).collect()
 }
 
 fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
@@ -229,9 +226,6 @@ fn limits_nothing(path: &Path, bytes: &[u8]) -> Option<String> {
         Ok(names) => names,
         Err(error) => return Some(error.to_string()),
     };
-    let missing: Vec<&str> = HOOKS
-        .into_iter()
-        .filter(|hook| !names.contains(*hook))
-        .collect();
+    let missing: Vec<&str> = HOOKS.into_iter().filter(|hook| !names.contains(*hook)).collect();
     (!missing.is_empty()).then(|| format!("it does not hook {}", missing.join(", ")))
 }

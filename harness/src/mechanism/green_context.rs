@@ -47,10 +47,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
 
 fn inside(slots: usize) -> Vec<Inside> {
     let partitions = u32::try_from(slots).unwrap_or(u32::MAX);
-    let one = |partition| Inside::GreenContext {
-        partition,
-        partitions,
-    };
+    let one = |partition| Inside::GreenContext { partition, partitions };
     (0..partitions).map(one).collect()
 }
 
@@ -79,10 +76,7 @@ impl Mechanism for GreenContext {
             variant: ENTRY.name.to_owned(),
             host_changes: Vec::new(),
             stage: None,
-            checks: OpeningChecks {
-                sm_placement: true,
-                over_limit_bytes: None,
-            },
+            checks: OpeningChecks { sm_placement: true, over_limit_bytes: None },
             refuses_outsiders: false,
             memory_limit_bytes: None,
             compute_limit: None,
@@ -139,25 +133,17 @@ fn disjoint_sms(observed: &Observation) -> Proof {
         .iter()
         .filter_map(|tenant| Some((tenant.name(), tenant.sm_placement.as_deref()?)))
         .collect();
-    let mut all: Vec<u32> = measured
-        .iter()
-        .flat_map(|(_, sms)| sms.iter().copied())
-        .collect();
+    let mut all: Vec<u32> = measured.iter().flat_map(|(_, sms)| sms.iter().copied()).collect();
     let total = all.len();
     all.sort_unstable();
     all.dedup();
     let each = measured.iter().all(|(_, sms)| !sms.is_empty());
     let holds = each && measured.len() == observed.tenants.len() && all.len() == total;
-    let reported: Vec<String> = measured
-        .iter()
-        .map(|(name, sms)| format!("{name}: {} SMs", sms.len()))
-        .collect();
+    let reported: Vec<String> =
+        measured.iter().map(|(name, sms)| format!("{name}: {} SMs", sms.len())).collect();
     let common = total - all.len();
     let evidence = format!("{}; {common} in common", reported.join(", "));
-    Proof {
-        limiter: holds,
-        ..DISJOINT.proof(holds, evidence)
-    }
+    Proof { limiter: holds, ..DISJOINT.proof(holds, evidence) }
 }
 
 #[cfg(test)]
@@ -167,18 +153,12 @@ mod tests {
     use gpubench_record::Condition;
 
     fn observed(sm_placement: &[Option<&[u32]>]) -> Observation {
-        let tenants = sm_placement
-            .iter()
-            .enumerate()
-            .map(|(slot, sms)| TenantObservation {
-                slot,
-                sm_placement: sms.map(<[u32]>::to_vec),
-                ..TenantObservation::default()
-            });
-        Observation {
-            tenants: tenants.collect(),
-            ..Observation::new(Condition::C, vec![7, 7])
-        }
+        let tenants = sm_placement.iter().enumerate().map(|(slot, sms)| TenantObservation {
+            slot,
+            sm_placement: sms.map(<[u32]>::to_vec),
+            ..TenantObservation::default()
+        });
+        Observation { tenants: tenants.collect(), ..Observation::new(Condition::C, vec![7, 7]) }
     }
 
     #[test]
@@ -189,11 +169,7 @@ mod tests {
             (vec![Some(&[0, 1]), Some(&[])], false),
             (vec![Some(&[0, 1]), None], false),
         ] {
-            assert_eq!(
-                disjoint_sms(&observed(&sm_placement)).holds,
-                expected,
-                "{sm_placement:?}"
-            );
+            assert_eq!(disjoint_sms(&observed(&sm_placement)).holds, expected, "{sm_placement:?}");
         }
     }
 

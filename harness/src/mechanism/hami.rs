@@ -131,10 +131,8 @@ impl Mechanism for Hami {
             },
             refuses_outsiders: false,
             memory_limit_bytes: Some(limit_mib << 20),
-            compute_limit: (sm < NO_LIMIT_PCT).then(|| ComputeLimit {
-                share: f64::from(sm) / 100.0,
-                of: Compute::Time,
-            }),
+            compute_limit: (sm < NO_LIMIT_PCT)
+                .then(|| ComputeLimit { share: f64::from(sm) / 100.0, of: Compute::Time }),
             required: required(cx),
         }
     }
@@ -143,13 +141,8 @@ impl Mechanism for Hami {
         let folder = private::short_folder().ok_or_else(|| {
             ControlError::new("setting HAMi up", "no private folder is short enough")
         })?;
-        guard.make(Change::Folder {
-            path: folder.clone(),
-        })?;
-        Ok(InForce {
-            folder: Some(folder),
-            ..InForce::default()
-        })
+        guard.make(Change::Folder { path: folder.clone() })?;
+        Ok(InForce { folder: Some(folder), ..InForce::default() })
     }
 
     fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
@@ -161,10 +154,7 @@ impl Mechanism for Hami {
         let mut put = |name: &str, value: std::ffi::OsString| env.insert(name.into(), value);
         put("LD_PRELOAD", library.path.clone().into());
         put("CUDA_REDIRECT", library.path.clone().into());
-        put(
-            "CUDA_DEVICE_MEMORY_LIMIT",
-            format!("{}M", limit_mib(cx)).into(),
-        );
+        put("CUDA_DEVICE_MEMORY_LIMIT", format!("{}M", limit_mib(cx)).into());
         put("CUDA_DEVICE_SM_LIMIT", options.sm_pct.to_string().into());
         put("GPU_CORE_UTILIZATION_POLICY", "FORCE".into());
         let cache = folder.join(format!("tenant-{slot}.cache"));
@@ -225,10 +215,7 @@ fn mapped(path: &str, observed: &Observation) -> Option<Proof> {
     let tenants = observed.tenants.iter();
     let bare = tenants.filter(|tenant| !tenant.mapped.as_ref().is_some_and(has));
     let bare = bare.map(|tenant| format!("not into the {}", tenant.name()));
-    let of_program = observed
-        .program
-        .iter()
-        .flat_map(|program| program.without(path));
+    let of_program = observed.program.iter().flat_map(|program| program.without(path));
     let of_program = of_program.map(|pid| format!("not into {pid} of the victim's program"));
     let bare: Vec<String> = bare.chain(of_program).collect();
     let evidence = if bare.is_empty() {
@@ -236,19 +223,13 @@ fn mapped(path: &str, observed: &Observation) -> Option<Proof> {
     } else {
         format!("{path} {}", bare.join(", "))
     };
-    Some(Proof {
-        limiter: bare.is_empty(),
-        ..MAPPED.proof(bare.is_empty(), evidence)
-    })
+    Some(Proof { limiter: bare.is_empty(), ..MAPPED.proof(bare.is_empty(), evidence) })
 }
 
 /// Whether every tenant's `cuMemAlloc_v2` is the library's.
 fn serves(path: &str, hash: &str, observed: &Observation) -> Proof {
     let file = |tenant: &TenantObservation| tenant.facts.get("allocator_file").cloned();
-    let tenants = observed
-        .tenants
-        .iter()
-        .map(|tenant| (tenant.name(), file(tenant)));
+    let tenants = observed.tenants.iter().map(|tenant| (tenant.name(), file(tenant)));
     let other = tenants.filter(|(_, file)| file.as_deref() != Some(path));
     let text = |(name, file): (String, Option<String>)| {
         let file = file.unwrap_or_else(|| "an unknown file".to_owned());

@@ -23,19 +23,12 @@ pub struct Label {
 /// keeps 15 characters (prctl(2), `PR_SET_NAME`). While they run no MIG instance can be destroyed,
 /// and their polling keeps the GPU awake: NVIDIA/DCGM issues 95 and 276, NVIDIA/mig-parted issue
 /// 181.
-const AGENTS: [&str; 5] = [
-    "nv-hostengine",
-    "dcgm-exporter",
-    "nvidia-persiste",
-    "nvsm_core",
-    "nvidia-device-p",
-];
+const AGENTS: [&str; 5] =
+    ["nv-hostengine", "dcgm-exporter", "nvidia-persiste", "nvsm_core", "nvidia-device-p"];
 
 /// The circumstances of a device. A value that NVML does not report is left out.
 pub(super) fn of(nvml: &Nvml) -> Vec<Label> {
-    let mode = nvml
-        .device()
-        .and_then(|device| device.virtualization_mode());
+    let mode = nvml.device().and_then(|device| device.virtualization_mode());
     // Labels are for display; mechanisms decide by the facts.
     let value = [
         mode.ok().and_then(virtualization),
@@ -93,10 +86,7 @@ fn agents(proc: &Path) -> Vec<Label> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(proc).into_iter().flatten().flatten() {
         let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok());
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
         if let Some(pid) = pid
             && AGENTS.contains(&comm.trim())
         {
@@ -139,20 +129,11 @@ mod tests {
         assert!(confidential(true).is_some_and(|label| label.value.starts_with("on: ")));
         assert!(processes(&[7]).is_some_and(|label| label.value.ends_with("already: [7]")));
         let described = |current, pending_| {
-            let mode = MigMode {
-                current,
-                pending: pending_,
-            };
+            let mode = MigMode { current, pending: pending_ };
             pending(mode).map(|label| label.value)
         };
-        assert_eq!(
-            (described(true, true), described(false, false)),
-            (None, None)
-        );
-        assert_eq!(
-            described(false, true).as_deref(),
-            Some("off, and on after a reset")
-        );
+        assert_eq!((described(true, true), described(false, false)), (None, None));
+        assert_eq!(described(false, true).as_deref(), Some("off, and on after a reset"));
     }
 
     #[test]
@@ -169,16 +150,11 @@ mod tests {
         put("7", "python3")?;
         put("8", "nv-hostengine-x")?;
         put("self", "nv-hostengine")?;
-        let mut want = AGENTS
-            .iter()
-            .enumerate()
-            .map(|(at, agent)| (20 - at, *agent));
+        let mut want = AGENTS.iter().enumerate().map(|(at, agent)| (20 - at, *agent));
         let mut want: Vec<(usize, &str)> = want.by_ref().collect();
         want.sort_unstable();
-        let want: Vec<String> = want
-            .iter()
-            .map(|(pid, agent)| format!("{agent} (process {pid})"))
-            .collect();
+        let want: Vec<String> =
+            want.iter().map(|(pid, agent)| format!("{agent} (process {pid})")).collect();
         let found: Vec<String> = agents(proc.path()).into_iter().map(|l| l.value).collect();
         assert_eq!(found, want);
         Ok(())

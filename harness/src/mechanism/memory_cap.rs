@@ -43,23 +43,17 @@ pub(super) fn over_limit(observed: &Observation) -> Option<Proof> {
         return None;
     }
     let holds = tried.len() == observed.tenants.len()
-        && tried
-            .iter()
-            .all(|(_, tried)| tried.refused_with == Some(OUT_OF_MEMORY));
+        && tried.iter().all(|(_, tried)| tried.refused_with == Some(OUT_OF_MEMORY));
     let reported: Vec<String> = tried
         .iter()
         .map(|(tenant, tried)| {
-            let result = tried.refused_with.map_or_else(
-                || "granted".to_owned(),
-                |code| format!("refused with {code}"),
-            );
+            let result = tried
+                .refused_with
+                .map_or_else(|| "granted".to_owned(), |code| format!("refused with {code}"));
             format!("{}: {} MiB {result}", tenant.name(), tried.bytes >> 20)
         })
         .collect();
-    Some(Proof {
-        limiter: holds,
-        ..OVER_LIMIT.proof(holds, reported.join(", "))
-    })
+    Some(Proof { limiter: holds, ..OVER_LIMIT.proof(holds, reported.join(", ")) })
 }
 
 /// Whether the memory that every tenant sees is its limit.
@@ -81,18 +75,12 @@ mod tests {
     use gpubench_record::Condition;
 
     fn observed(tenants: Vec<TenantObservation>) -> Observation {
-        Observation {
-            tenants,
-            ..Observation::new(Condition::C, vec![7, 8])
-        }
+        Observation { tenants, ..Observation::new(Condition::C, vec![7, 8]) }
     }
 
     #[test]
     fn the_tried_allocation_exceeds_every_scored_overshoot_and_fits_the_device() {
-        let facts = HostFacts {
-            memory_mib: 80_000,
-            ..HostFacts::default()
-        };
+        let facts = HostFacts { memory_mib: 80_000, ..HostFacts::default() };
         for (limit_mib, tried_mib) in [(40_000, 50_000), (8_000, 10_000), (76_000, 78_000)] {
             assert_eq!(beyond_bytes(&facts, limit_mib) >> 20, tried_mib);
         }
@@ -104,10 +92,7 @@ mod tests {
             let mut tenants = vec![TenantObservation::default(), TenantObservation::default()];
             for (tenant, &refused_with) in tenants.iter_mut().zip(results) {
                 let bytes = 1 << 30;
-                tenant.over_limit = Some(OverLimit {
-                    bytes,
-                    refused_with,
-                });
+                tenant.over_limit = Some(OverLimit { bytes, refused_with });
             }
             over_limit(&observed(tenants)).map(|proof| proof.holds)
         };

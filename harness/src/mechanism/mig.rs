@@ -66,10 +66,7 @@ impl Mechanism for Mig {
         Configuration {
             variant: variant.clone(),
             host_changes: changes(cx, layout(cx, text, tenants(cx))),
-            stage: Some(HostStage {
-                key: variant,
-                allows_native: false,
-            }),
+            stage: Some(HostStage { key: variant, allows_native: false }),
             checks: OpeningChecks::default(),
             refuses_outsiders: false,
             memory_limit_bytes: None,
@@ -80,10 +77,7 @@ impl Mechanism for Mig {
 
     fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
         let instances = enter(cx, guard, &cx.profile.mig.layout, tenants(cx))?;
-        Ok(InForce {
-            instances,
-            ..InForce::default()
-        })
+        Ok(InForce { instances, ..InForce::default() })
     }
 
     fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
@@ -153,10 +147,7 @@ pub(super) fn assigned(observed: &Observation) -> Proof {
         let handed = tenant.visible_devices.as_deref().unwrap_or("");
         let sees = instance_uuid(tenant);
         holds &= !handed.is_empty() && digits(handed) == digits(&sees);
-        reported.push(format!(
-            "{} was handed {handed} and sees {sees}",
-            tenant.name()
-        ));
+        reported.push(format!("{} was handed {handed} and sees {sees}", tenant.name()));
     }
     ASSIGNED.proof(holds, reported.join(", "))
 }
@@ -197,11 +188,7 @@ pub(super) fn listed_in_instances(observed: &Observation) -> Option<Proof> {
     let number = |id: Option<u32>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
     let text = |&(pid, instance): &(u32, Option<u32>)| {
         let listed: Vec<String> = listed_in(pid).into_iter().map(number).collect();
-        format!(
-            "{pid} handed {}, in [{}]",
-            number(instance),
-            listed.join(", ")
-        )
+        format!("{pid} handed {}, in [{}]", number(instance), listed.join(", "))
     };
     let reported: Vec<String> = handed.iter().map(text).collect();
     let holds = !handed.is_empty() && handed.iter().all(is_there);
@@ -245,8 +232,5 @@ pub(super) fn sizes(
             profile.memory_mib
         ));
     }
-    Proof {
-        hardware: holds,
-        ..SIZES.proof(holds, reported.join(", "))
-    }
+    Proof { hardware: holds, ..SIZES.proof(holds, reported.join(", ")) }
 }

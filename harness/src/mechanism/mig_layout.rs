@@ -55,9 +55,7 @@ pub(super) fn short_name(profiles: &[InstanceProfile], profile: &InstanceProfile
 pub(super) fn largest(profiles: &[InstanceProfile], count: usize) -> Option<&InstanceProfile> {
     let mut plain: Vec<&InstanceProfile> = profiles.iter().filter(|p| is_plain(p)).collect();
     plain.sort_by_key(|profile| std::cmp::Reverse((profile.slices, profile.memory_mib)));
-    plain
-        .into_iter()
-        .find(|profile| fit(profiles, &vec![*profile; count], &[]).is_some())
+    plain.into_iter().find(|profile| fit(profiles, &vec![*profile; count], &[]).is_some())
 }
 
 /// Placements for new instances beside existing ones, in the order of `wanted`; `None` if they do
@@ -70,12 +68,7 @@ pub(super) fn fit(
     let table = table(profiles, existing)?;
     let requested: Vec<&Profile> = wanted
         .iter()
-        .map(|profile| {
-            table
-                .profiles
-                .iter()
-                .find(|known| known.name == profile.name)
-        })
+        .map(|profile| table.profiles.iter().find(|known| known.name == profile.name))
         .collect::<Option<_>>()?;
     let mut starts: Vec<(String, u32)> = place(&table, &requested)?
         .into_iter()
@@ -87,19 +80,15 @@ pub(super) fn fit(
             let at = starts.iter().position(|(name, _)| *name == profile.name)?;
             let (_, start) = starts.remove(at);
             let placement = profile.placements.iter().find(|p| p.start == start)?;
-            Some(Wanted {
-                profile: (*profile).clone(),
-                placement: *placement,
-            })
+            Some(Wanted { profile: (*profile).clone(), placement: *placement })
         })
         .collect()
 }
 
 /// The free part of the device as a table for the placement search.
 fn table(profiles: &[InstanceProfile], existing: &[Instance]) -> Option<Table> {
-    let ends = profiles
-        .iter()
-        .flat_map(|p| p.placements.iter().map(|place| place.start + place.size));
+    let ends =
+        profiles.iter().flat_map(|p| p.placements.iter().map(|place| place.start + place.size));
     let slices_of = |instance: &Instance| {
         let profile = profiles.iter().find(|p| p.id == instance.profile_id);
         profile.map_or(0, |profile| profile.slices)
@@ -122,12 +111,7 @@ fn table(profiles: &[InstanceProfile], existing: &[Instance]) -> Option<Table> {
             memory_gib: None,
             slices: profile.slices,
             memory_slots: profile.placements.first().map_or(1, |place| place.size),
-            starts: profile
-                .placements
-                .iter()
-                .filter(free)
-                .map(|place| place.start)
-                .collect(),
+            starts: profile.placements.iter().filter(free).map(|place| place.start).collect(),
         }
     });
     Some(Table {
@@ -163,10 +147,7 @@ pub(super) mod tests {
     /// The profiles that NVML would report for a GPU, from the vendor's table.
     pub(crate) fn profiles(table: &Table) -> Vec<InstanceProfile> {
         let profile = |(number, profile): (usize, &gpubench_predict::mig::Profile)| {
-            let place = |&start: &u32| Placement {
-                start,
-                size: profile.memory_slots,
-            };
+            let place = |&start: &u32| Placement { start, size: profile.memory_slots };
             InstanceProfile {
                 id: number as u32,
                 name: profile.name.clone(),
@@ -187,10 +168,7 @@ pub(super) mod tests {
     #[test]
     fn reads_the_sizes_of_a_layout() {
         assert_eq!(names("3g+3g"), ["3g", "3g"]);
-        assert_eq!(
-            names("3g.20gb+1g.5gb+me+2g"),
-            ["3g.20gb", "1g.5gb+me", "2g"]
-        );
+        assert_eq!(names("3g.20gb+1g.5gb+me+2g"), ["3g.20gb", "1g.5gb+me", "2g"]);
         let a100 = of("A100-40");
         let name = |requested: &str| find(&a100, requested).map(|profile| profile.name.as_str());
         assert_eq!(name("1g"), Some("1g.5gb"));
@@ -226,21 +204,13 @@ pub(super) mod tests {
             id: 1,
             profile_id: three.id,
             placement: Placement { start, size: 4 },
-            compute: vec![ComputeInstance {
-                id: 0,
-                profile_id: 0,
-                uuid: "MIG-1".to_owned(),
-            }],
+            compute: vec![ComputeInstance { id: 0, profile_id: 0, uuid: "MIG-1".to_owned() }],
         };
         let one = fit(&a100, &[three], &[there(4)]).expect("room for one more");
         assert_eq!(one[0].placement, Placement { start: 0, size: 4 });
         assert_eq!(fit(&a100, &[three, three], &[there(4)]), None);
         let four = find(&a100, "4g").expect("there");
-        assert_eq!(
-            fit(&a100, &[four], &[there(0)]),
-            None,
-            "4g can only start at 0"
-        );
+        assert_eq!(fit(&a100, &[four], &[there(0)]), None, "4g can only start at 0");
     }
 
     proptest! {

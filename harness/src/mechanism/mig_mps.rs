@@ -59,10 +59,7 @@ impl Mechanism for MigMps {
         Configuration {
             variant: variant.clone(),
             host_changes,
-            stage: Some(HostStage {
-                key: variant,
-                allows_native: false,
-            }),
+            stage: Some(HostStage { key: variant, allows_native: false }),
             checks: OpeningChecks::default(),
             refuses_outsiders: false,
             memory_limit_bytes: None,
@@ -73,18 +70,12 @@ impl Mechanism for MigMps {
 
     fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
         let instances = mig_setup::enter(cx, guard, &cx.profile.mig_mps.layout, 1)?;
-        let uuid = instances
-            .first()
-            .and_then(|instance| instance.compute.first());
+        let uuid = instances.first().and_then(|instance| instance.compute.first());
         let uuid = uuid.map(|compute| compute.uuid.clone()).ok_or_else(|| {
             ControlError::new("starting the MPS daemon", "the instance has no device")
         })?;
         let daemon = mps::start(guard, &uuid, mps::Form::Plain)?;
-        Ok(InForce {
-            daemon: Some(daemon),
-            instances,
-            ..InForce::default()
-        })
+        Ok(InForce { daemon: Some(daemon), instances, ..InForce::default() })
     }
 
     fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, _slot: usize) -> TenantEnv {

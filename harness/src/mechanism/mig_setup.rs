@@ -39,10 +39,7 @@ fn profiles<'a>(
     };
     let names = names(layout);
     if names.len() < count {
-        return Err(format!(
-            "layout {layout} has {} instances for {count} tenants",
-            names.len()
-        ));
+        return Err(format!("layout {layout} has {} instances for {count} tenants", names.len()));
     }
     names
         .iter()
@@ -59,15 +56,10 @@ pub(super) fn layout(
     count: usize,
 ) -> Result<Layout, String> {
     let facts = cx.facts;
-    let usable: Vec<&Instance> = facts
-        .mig_instances
-        .iter()
-        .filter(|instance| !instance.compute.is_empty())
-        .collect();
+    let usable: Vec<&Instance> =
+        facts.mig_instances.iter().filter(|instance| !instance.compute.is_empty()).collect();
     if text == "auto" && usable.len() >= count {
-        return Ok(Layout::Existing(
-            usable.into_iter().take(count).cloned().collect(),
-        ));
+        return Ok(Layout::Existing(usable.into_iter().take(count).cloned().collect()));
     }
     let wanted = profiles(cx, text, count)?;
     if let Some(existing) = matching(&usable, &wanted) {
@@ -104,10 +96,9 @@ pub(super) fn variant(
 ) -> String {
     let all = &cx.facts.mig_profiles;
     let sizes: Vec<String> = match layout {
-        Ok(Layout::Make(wanted)) => wanted
-            .iter()
-            .map(|one| short_name(all, &one.profile))
-            .collect(),
+        Ok(Layout::Make(wanted)) => {
+            wanted.iter().map(|one| short_name(all, &one.profile)).collect()
+        }
         Ok(Layout::Existing(existing)) => existing
             .iter()
             .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
@@ -171,11 +162,7 @@ fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<Strin
     let whole = all.iter().max_by_key(|profile| profile.sm_count)?;
     let needed = cx.profile.share.value() * DEMAND;
     for (what, part, all) in [
-        (
-            "SMs",
-            u64::from(profile.sm_count),
-            u64::from(whole.sm_count),
-        ),
+        ("SMs", u64::from(profile.sm_count), u64::from(whole.sm_count)),
         ("memory", profile.memory_mib, whole.memory_mib),
     ] {
         if (part as f64) < needed * all as f64 {
@@ -210,12 +197,8 @@ pub(super) fn changes(cx: &MechanismContext<'_>, layout: Result<Layout, String>)
         if cx.facts.mig == Some(false) {
             changes.push("MIG mode to on".to_owned());
         }
-        let instance = |one: &Wanted| {
-            format!(
-                "MIG instance {} at {}",
-                one.profile.name, one.placement.start
-            )
-        };
+        let instance =
+            |one: &Wanted| format!("MIG instance {} at {}", one.profile.name, one.placement.start);
         changes.extend(wanted.iter().map(instance));
     }
     changes
@@ -234,10 +217,7 @@ pub(super) fn enter(
         Layout::Make(wanted) => wanted,
     };
     if cx.facts.mig == Some(false) {
-        guard.make(Change::MigMode {
-            found: false,
-            set: true,
-        })?;
+        guard.make(Change::MigMode { found: false, set: true })?;
     }
     let mut made = Vec::new();
     // The largest first: it has the fewest placements.

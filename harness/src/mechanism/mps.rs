@@ -93,10 +93,7 @@ impl Mechanism for Mps {
     fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
         enter_mode(cx, guard)?;
         let daemon = start(guard, &cx.facts.uuid, Form::Plain)?;
-        Ok(InForce {
-            daemon: Some(daemon),
-            ..InForce::default()
-        })
+        Ok(InForce { daemon: Some(daemon), ..InForce::default() })
     }
 
     fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, _slot: usize) -> TenantEnv {
@@ -169,10 +166,7 @@ pub(super) fn stage(cx: &MechanismContext<'_>) -> HostStage {
     // If the device admits one process, an idle server excludes native tenants.
     let mode = cx.facts.compute_mode.as_deref();
     let admits_one = is_exclusive(cx) || mode == Some(exclusive_process::MODE);
-    HostStage {
-        key: variant(cx, "mps", Vec::new()),
-        allows_native: !admits_one,
-    }
+    HostStage { key: variant(cx, "mps", Vec::new()), allows_native: !admits_one }
 }
 
 /// Whether a daemon can serve the whole device here.
@@ -182,9 +176,7 @@ pub(super) fn availability(cx: &MechanismContext<'_>) -> Availability {
     if let Some(waived) = device_is_partitioned(facts).or_else(|| prohibited(facts)) {
         return waived;
     }
-    daemon_available(cx)
-        .or_else(|| exclusive_mode_waiver(cx))
-        .unwrap_or(Availability::Available)
+    daemon_available(cx).or_else(|| exclusive_mode_waiver(cx)).unwrap_or(Availability::Available)
 }
 
 /// The waiver where the exclusive compute mode is requested and cannot be set.
@@ -211,16 +203,9 @@ pub(super) fn daemon_available(cx: &MechanismContext<'_>) -> Option<Availability
             None,
         ));
     }
-    let max_clients = if facts.cuda >= CUDA_13_1 {
-        CLIENTS_MAX
-    } else {
-        CLIENTS_MAX_BEFORE_13_1
-    };
+    let max_clients = if facts.cuda >= CUDA_13_1 { CLIENTS_MAX } else { CLIENTS_MAX_BEFORE_13_1 };
     (cx.profile.tenants > max_clients).then(|| {
-        waived(
-            format!("an MPS server has at most {max_clients} clients"),
-            Some("fewer tenants"),
-        )
+        waived(format!("an MPS server has at most {max_clients} clients"), Some("fewer tenants"))
     })
 }
 
@@ -255,9 +240,7 @@ pub(super) fn start(
     for path in [&folder, &daemon.pipes, &daemon.logs] {
         guard.make(Change::Folder { path: path.clone() })?;
     }
-    guard.make(Change::MpsDaemon {
-        daemon: daemon.clone(),
-    })?;
+    guard.make(Change::MpsDaemon { daemon: daemon.clone() })?;
     Ok(daemon)
 }
 
@@ -266,10 +249,7 @@ pub(super) fn start(
 pub(super) fn client_env(set_up: &InForce) -> TenantEnv {
     let mut env = TenantEnv::new();
     if let Some(daemon) = &set_up.daemon {
-        env.insert(
-            "CUDA_MPS_PIPE_DIRECTORY".into(),
-            daemon.pipes.clone().into(),
-        );
+        env.insert("CUDA_MPS_PIPE_DIRECTORY".into(), daemon.pipes.clone().into());
         env.insert("CUDA_MPS_LOG_DIRECTORY".into(), daemon.logs.clone().into());
     }
     env

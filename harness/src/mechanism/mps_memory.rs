@@ -94,24 +94,18 @@ impl Mechanism for MpsMemory {
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
         let options = &cx.profile.mps_memory;
         let limit_mib = limit_mib(cx);
-        let parts = vec![
-            format!("memory={}", options.memory_pct),
-            format!("by={}", options.by.as_str()),
-        ];
+        let parts =
+            vec![format!("memory={}", options.memory_pct), format!("by={}", options.by.as_str())];
         let variant = mps::variant(cx, ENTRY.name, parts);
         let mut host_changes = mps::changes(cx);
         if by_group(cx) {
-            host_changes.push(format!(
-                "a control group for each tenant, limited to {limit_mib} MiB"
-            ));
+            host_changes
+                .push(format!("a control group for each tenant, limited to {limit_mib} MiB"));
         }
         Configuration {
             variant: variant.clone(),
             host_changes,
-            stage: Some(HostStage {
-                key: variant,
-                ..mps::stage(cx)
-            }),
+            stage: Some(HostStage { key: variant, ..mps::stage(cx) }),
             checks: OpeningChecks {
                 sm_placement: false,
                 over_limit_bytes: Some(memory_cap::beyond_bytes(cx.facts, limit_mib)),
@@ -222,9 +216,6 @@ fn limited_group(
     let none = || ControlError::new("making a control group", "there are none of version 2");
     let path = tree.ok_or_else(none)?.fresh();
     guard.make(Change::ControlGroup { path: path.clone() })?;
-    guard.make(Change::MemoryLimit {
-        group: path.clone(),
-        hard_mib: limit_mib(cx),
-    })?;
+    guard.make(Change::MemoryLimit { group: path.clone(), hard_mib: limit_mib(cx) })?;
     Ok(path)
 }

@@ -174,11 +174,8 @@ fn sms(pct: u32, observed: &Observation) -> Proof {
         return PERCENTAGE.proof(false, "no tenant has reported the SMs of the whole device");
     };
     let max_sms = (u64::from(all) * u64::from(pct)).div_ceil(100);
-    let reported: Vec<Option<u64>> = observed
-        .tenants
-        .iter()
-        .map(|t| t.number("sm_count"))
-        .collect();
+    let reported: Vec<Option<u64>> =
+        observed.tenants.iter().map(|t| t.number("sm_count")).collect();
     let within = |count: &Option<u64>| count.is_some_and(|count| (1..=max_sms).contains(&count));
     let holds = !reported.is_empty() && reported.iter().all(within);
     let counts: Vec<String> = observed
@@ -198,10 +195,7 @@ fn sms(pct: u32, observed: &Observation) -> Proof {
         limiter: holds && max_sms < u64::from(all),
         ..PERCENTAGE.proof(
             holds,
-            format!(
-                "of {all} SMs, {pct} % is at most {max_sms}; reported: {}",
-                counts.join(", ")
-            ),
+            format!("of {all} SMs, {pct} % is at most {max_sms}; reported: {}", counts.join(", ")),
         )
     }
 }
@@ -228,17 +222,11 @@ mod tests {
     use gpubench_record::Condition;
 
     fn observed(counts: &[Option<u32>]) -> Observation {
-        let tenants = counts
-            .iter()
-            .enumerate()
-            .map(|(slot, count)| TenantObservation {
-                slot,
-                facts: count
-                    .iter()
-                    .map(|count| ("sm_count".to_owned(), count.to_string()))
-                    .collect(),
-                ..TenantObservation::default()
-            });
+        let tenants = counts.iter().enumerate().map(|(slot, count)| TenantObservation {
+            slot,
+            facts: count.iter().map(|count| ("sm_count".to_owned(), count.to_string())).collect(),
+            ..TenantObservation::default()
+        });
         Observation {
             tenants: tenants.collect(),
             native_sm_count: Some(132),
@@ -257,16 +245,9 @@ mod tests {
             (vec![], 50, false),
         ] {
             let proof = sms(pct, &observed(&counts));
-            assert_eq!(
-                (proof.holds, proof.limiter),
-                (expected, expected),
-                "{proof:?}"
-            );
+            assert_eq!((proof.holds, proof.limiter), (expected, expected), "{proof:?}");
         }
-        assert!(
-            !sms(100, &observed(&[Some(132), Some(132)])).limiter,
-            "no limit limits nothing"
-        );
+        assert!(!sms(100, &observed(&[Some(132), Some(132)])).limiter, "no limit limits nothing");
     }
 
     #[test]

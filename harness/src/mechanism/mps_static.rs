@@ -83,10 +83,7 @@ impl Mechanism for MpsStatic {
                 // device.
                 allows_native: false,
             }),
-            checks: OpeningChecks {
-                sm_placement: true,
-                over_limit_bytes: None,
-            },
+            checks: OpeningChecks { sm_placement: true, over_limit_bytes: None },
             refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: None,
             compute_limit: None,
@@ -109,11 +106,7 @@ impl Mechanism for MpsStatic {
                 mps_control::send_line(&daemon, &format!("sm_partition add {uuid} {chunks}"))?;
             partitions.push(partition_name(&answer, uuid)?);
         }
-        Ok(InForce {
-            daemon: Some(daemon),
-            partitions,
-            ..InForce::default()
-        })
+        Ok(InForce { daemon: Some(daemon), partitions, ..InForce::default() })
     }
 
     fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
@@ -139,16 +132,10 @@ impl Mechanism for MpsStatic {
 fn even_chunks(listed: &str, uuid: &str, tenants: u32) -> Result<u32, ControlError> {
     let doing = "dividing the SMs";
     let free = free_chunks(listed, uuid).ok_or_else(|| {
-        ControlError::new(
-            doing,
-            format!("lspart lists no free chunks: {:?}", listed.trim()),
-        )
+        ControlError::new(doing, format!("lspart lists no free chunks: {:?}", listed.trim()))
     })?;
     match free / tenants.max(1) {
-        0 => Err(ControlError::new(
-            doing,
-            format!("{free} chunks for {tenants} tenants"),
-        )),
+        0 => Err(ControlError::new(doing, format!("{free} chunks for {tenants} tenants"))),
         chunks => Ok(chunks),
     }
 }
@@ -159,11 +146,7 @@ fn free_chunks(listed: &str, uuid: &str) -> Option<u32> {
     listed.lines().find_map(|line| {
         let mut words = line.split_whitespace();
         let own = words.next() == Some(uuid) && words.next() == Some("-");
-        if own {
-            words.next()?.parse().ok()
-        } else {
-            None
-        }
+        if own { words.next()?.parse().ok() } else { None }
     })
 }
 
@@ -208,10 +191,7 @@ fn disjoint_sms(observed: &Observation) -> Proof {
     let holds = twice.is_empty() && (observed.tenants.len() > 1 || leaves_some());
     Proof {
         limiter: holds,
-        ..DISJOINT.proof(
-            holds,
-            format!("{}; in common: {twice:?}", reported.join(", ")),
-        )
+        ..DISJOINT.proof(holds, format!("{}; in common: {twice:?}", reported.join(", ")))
     }
 }
 

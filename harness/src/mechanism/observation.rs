@@ -143,11 +143,7 @@ impl TenantObservation {
     /// Its name in evidence.
     #[must_use]
     pub fn name(&self) -> String {
-        if self.slot == 0 {
-            "victim".to_owned()
-        } else {
-            format!("neighbour-{}", self.slot)
-        }
+        if self.slot == 0 { "victim".to_owned() } else { format!("neighbour-{}", self.slot) }
     }
 }
 
@@ -162,10 +158,7 @@ mod tests {
             listed: Some(listed.to_vec()),
             ..Observation::new(Condition::N, ours.to_vec())
         };
-        assert_eq!(
-            observed(&[7, 8], &[7, 8, 9]).other_processes(),
-            Some(vec![9])
-        );
+        assert_eq!(observed(&[7, 8], &[7, 8, 9]).other_processes(), Some(vec![9]));
         assert_eq!(observed(&[7], &[7]).other_processes(), Some(vec![]));
         assert_eq!(observed(&[7], &[30_123]).other_processes(), None);
     }

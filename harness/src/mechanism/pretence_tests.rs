@@ -19,155 +19,77 @@ const SMS: u32 = 132;
 type Row = (&'static str, &'static str, fn(&mut Observation));
 
 const ROWS: &[Row] = &[
-    ("exclusive", "another process has a context", |o| {
-        set_listed(o, &[7, 9])
+    ("exclusive", "another process has a context", |o| set_listed(o, &[7, 9])),
+    ("exclusive", "the victim runs on another device", |o| set_listed(o, &[])),
+    ("exclusive-process", "the mode was set back during the run", |o| {
+        o.compute_mode = Some("DEFAULT".to_owned());
     }),
-    ("exclusive", "the victim runs on another device", |o| {
-        set_listed(o, &[])
+    ("exclusive-process", "a second process got a context", |o| o.access_attempts[0].1 = None),
+    ("exclusive-process", "a process that was there before stays", |o| set_listed(o, &[7, 9])),
+    ("time-slicing", "an MPS server of another user serves the tenants", |o| {
+        o.mps_clients = Some(vec![7, 8]);
     }),
-    (
-        "exclusive-process",
-        "the mode was set back during the run",
-        |o| {
-            o.compute_mode = Some("DEFAULT".to_owned());
-        },
-    ),
-    ("exclusive-process", "a second process got a context", |o| {
-        o.access_attempts[0].1 = None
+    ("time-slicing", "a tenant runs on another device", |o| set_listed(o, &[7])),
+    ("mps", "a tenant does not find the daemon and runs beside it", |o| {
+        o.daemon_clients = Some(Ok(vec![7]));
     }),
-    (
-        "exclusive-process",
-        "a process that was there before stays",
-        |o| set_listed(o, &[7, 9]),
-    ),
-    (
-        "time-slicing",
-        "an MPS server of another user serves the tenants",
-        |o| {
-            o.mps_clients = Some(vec![7, 8]);
-        },
-    ),
-    ("time-slicing", "a tenant runs on another device", |o| {
-        set_listed(o, &[7])
-    }),
-    (
-        "mps",
-        "a tenant does not find the daemon and runs beside it",
-        |o| {
-            o.daemon_clients = Some(Ok(vec![7]));
-        },
-    ),
     ("mps", "the daemon has ended", |o| {
         o.daemon_clients = Some(Err("no answer".to_owned()));
     }),
-    (
-        "mps",
-        "an inherited or default percentage limits a tenant",
-        |o| fact(o, 1, "sm_count", "66"),
-    ),
-    ("mps-quota", "a tenant ignores its percentage", |o| {
-        fact(o, 0, "sm_count", "132")
-    }),
+    ("mps", "an inherited or default percentage limits a tenant", |o| fact(o, 1, "sm_count", "66")),
+    ("mps-quota", "a tenant ignores its percentage", |o| fact(o, 0, "sm_count", "132")),
     ("mps-quota", "the memory limit is not applied", |o| grant(o)),
-    (
-        "mps-quota",
-        "the neighbours lost their lower priority",
-        |o| o.tenants[1].priority = None,
-    ),
-    ("mps-static", "the partitions overlap", |o| {
-        o.tenants[1].sm_placement = Some(vec![1, 3])
-    }),
+    ("mps-quota", "the neighbours lost their lower priority", |o| o.tenants[1].priority = None),
+    ("mps-static", "the partitions overlap", |o| o.tenants[1].sm_placement = Some(vec![1, 3])),
     ("mps-static", "a tenant is not in its partition", |o| {
         o.daemon_clients = Some(Ok(vec![8]));
     }),
-    (
-        "mps-memory",
-        "the control group does not limit the device",
-        |o| {
-            fact(o, 0, "memory_total_bytes", &(80_000_u64 << 20).to_string());
-        },
-    ),
-    ("mps-memory", "the limit is shown and not enforced", |o| {
-        grant(o)
+    ("mps-memory", "the control group does not limit the device", |o| {
+        fact(o, 0, "memory_total_bytes", &(80_000_u64 << 20).to_string());
     }),
-    (
-        "mps-memory",
-        "an inherited percentage limits a tenant",
-        |o| fact(o, 0, "sm_count", "40"),
-    ),
+    ("mps-memory", "the limit is shown and not enforced", |o| grant(o)),
+    ("mps-memory", "an inherited percentage limits a tenant", |o| fact(o, 0, "sm_count", "40")),
     ("mig", "both tenants are in one instance", |o| {
         fact(o, 1, "uuid", "aa-1");
         o.tenants[1].visible_devices = Some("MIG-aa-1".to_owned());
     }),
-    ("mig", "a tenant sees another instance than its own", |o| {
-        fact(o, 1, "uuid", "aa-3")
-    }),
-    ("mig", "an instance is smaller than its profile", |o| {
-        fact(o, 0, "sm_count", "16")
-    }),
-    ("mig", "NVML lists a tenant in another instance", |o| {
-        o.instances[1].1 = Some(5)
-    }),
+    ("mig", "a tenant sees another instance than its own", |o| fact(o, 1, "uuid", "aa-3")),
+    ("mig", "an instance is smaller than its profile", |o| fact(o, 0, "sm_count", "16")),
+    ("mig", "NVML lists a tenant in another instance", |o| o.instances[1].1 = Some(5)),
     ("mig", "NVML reports no instance", |o| o.instances.clear()),
-    (
-        "mig-mps",
-        "a tenant shares the instance in time slices",
-        |o| {
-            o.daemon_clients = Some(Ok(vec![7]));
-        },
-    ),
-    ("mig-mps", "the instance is another one", |o| {
-        fact(o, 0, "uuid", "aa-2")
+    ("mig-mps", "a tenant shares the instance in time slices", |o| {
+        o.daemon_clients = Some(Ok(vec![7]));
     }),
-    ("mig-mps", "NVML lists a tenant in another instance", |o| {
-        o.instances[0].1 = Some(5)
-    }),
+    ("mig-mps", "the instance is another one", |o| fact(o, 0, "uuid", "aa-2")),
+    ("mig-mps", "NVML lists a tenant in another instance", |o| o.instances[0].1 = Some(5)),
     ("hami", "a static program or one without LD_PRELOAD", |o| {
         o.tenants[1].mapped = Some(vec!["/usr/lib/libc.so.6".to_owned()]);
     }),
-    ("hami", "the mapped files cannot be read", |o| {
-        o.tenants[1].mapped = None
-    }),
+    ("hami", "the mapped files cannot be read", |o| o.tenants[1].mapped = None),
     ("hami", "the tenant finds the driver's own functions", |o| {
         fact(o, 0, "allocator_file", "/usr/lib/libcuda.so.1");
     }),
     ("hami", "the library shows the whole device", |o| {
         fact(o, 0, "memory_total_bytes", &(80_000_u64 << 20).to_string());
     }),
-    ("hami", "an allocation beyond the limit is granted", |o| {
-        grant(o)
-    }),
+    ("hami", "an allocation beyond the limit is granted", |o| grant(o)),
     ("hami", "the SM limiter does not find its process", |o| {
         o.tenants[0].library_faults = vec!["host pid is error!".to_owned()];
     }),
-    ("green-context", "the partitions overlap", |o| {
-        o.tenants[1].sm_placement = Some(vec![2, 3])
-    }),
+    ("green-context", "the partitions overlap", |o| o.tenants[1].sm_placement = Some(vec![2, 3])),
     ("green-context", "the tenants are in two processes", |o| {
         o.ours = vec![7, 8];
         set_listed(o, &[7, 8]);
     }),
-    (
-        "stream-priority",
-        "the driver has no range of priorities",
-        |o| {
-            for slot in [0, 1] {
-                for name in [
-                    "stream_priority",
-                    "stream_priority_least",
-                    "stream_priority_greatest",
-                ] {
-                    fact(o, slot, name, "0");
-                }
+    ("stream-priority", "the driver has no range of priorities", |o| {
+        for slot in [0, 1] {
+            for name in ["stream_priority", "stream_priority_least", "stream_priority_greatest"] {
+                fact(o, slot, name, "0");
             }
-        },
-    ),
-    ("stream-priority", "both streams have one priority", |o| {
-        fact(o, 0, "stream_priority", "0")
+        }
     }),
-    ("stream-priority", "another process has a context", |o| {
-        set_listed(o, &[7, 9])
-    }),
+    ("stream-priority", "both streams have one priority", |o| fact(o, 0, "stream_priority", "0")),
+    ("stream-priority", "another process has a context", |o| set_listed(o, &[7, 9])),
 ];
 
 fn set_listed(o: &mut Observation, pids: &[u32]) {
@@ -175,17 +97,12 @@ fn set_listed(o: &mut Observation, pids: &[u32]) {
 }
 
 fn fact(o: &mut Observation, slot: usize, name: &str, value: &str) {
-    o.tenants[slot]
-        .facts
-        .insert(name.to_owned(), value.to_owned());
+    o.tenants[slot].facts.insert(name.to_owned(), value.to_owned());
 }
 
 /// The driver grants the neighbour an allocation beyond its limit.
 fn grant(o: &mut Observation) {
-    o.tenants[1].over_limit = Some(OverLimit {
-        bytes: 1 << 30,
-        refused_with: None,
-    });
+    o.tenants[1].over_limit = Some(OverLimit { bytes: 1 << 30, refused_with: None });
 }
 
 /// A host on which every mechanism runs.
@@ -197,10 +114,7 @@ fn facts() -> HostFacts {
         max: starts.len().try_into().unwrap_or(1),
         sm_count,
         memory_mib: 10_000 * u64::from(size),
-        placements: starts
-            .iter()
-            .map(|&start| Placement { start, size })
-            .collect(),
+        placements: starts.iter().map(|&start| Placement { start, size }).collect(),
     };
     HostFacts {
         memory_mib: 80_000,
@@ -211,11 +125,7 @@ fn facts() -> HostFacts {
             instance(9, "3g.40gb", 3, 60, &[0, 4], 4),
             instance(0, "7g.80gb", 7, SMS, &[0], 8),
         ],
-        hami: Some(HamiLibrary {
-            path: LIBRARY.into(),
-            hash: "00".to_owned(),
-            problem: None,
-        }),
+        hami: Some(HamiLibrary { path: LIBRARY.into(), hash: "00".to_owned(), problem: None }),
         ..HostFacts::default()
     }
 }
@@ -249,10 +159,7 @@ fn in_force(mechanism: &'static dyn Mechanism) -> Observation {
             slot,
             pid: if slot == 0 || has_threads { 7 } else { 8 },
             sm_placement: Some(vec![2 * slot as u32 + 1, 2 * slot as u32 + 2]),
-            over_limit: Some(OverLimit {
-                bytes: 1 << 30,
-                refused_with: Some(2),
-            }),
+            over_limit: Some(OverLimit { bytes: 1 << 30, refused_with: Some(2) }),
             mapped: Some(vec![LIBRARY.to_owned()]),
             visible_devices: Some(format!("MIG-aa-{instance}")),
             handed_instance: Some(instance as u32),
@@ -283,11 +190,7 @@ fn in_force(mechanism: &'static dyn Mechanism) -> Observation {
     };
     let mut listed = ours.clone();
     listed.dedup();
-    let condition = if is_native {
-        Condition::N
-    } else {
-        Condition::C
-    };
+    let condition = if is_native { Condition::N } else { Condition::C };
     let slots = if alone { 1 } else { 2 };
     Observation {
         tenants: (0..slots).map(tenant).collect(),
@@ -309,10 +212,7 @@ fn in_force(mechanism: &'static dyn Mechanism) -> Observation {
 /// The required proofs that an observation lacks, and the proofs that do not hold.
 fn faults(mechanism: &'static dyn Mechanism, observed: &Observation) -> Vec<String> {
     let (profile, facts) = (profile(), facts());
-    let cx = MechanismContext {
-        profile: &profile,
-        facts: &facts,
-    };
+    let cx = MechanismContext { profile: &profile, facts: &facts };
     let proofs = mechanism.prove(&cx, observed);
     let required = mechanism.configuration(&cx).required.into_iter();
     let required = required.map(super::Requirement::planned);
@@ -341,28 +241,20 @@ fn a_host_that_only_looks_as_if_a_mechanism_were_in_force_costs_a_proof() {
 #[test]
 fn every_mechanism_has_a_row_and_a_proof_during_the_samples() {
     let (profile, facts) = (profile(), facts());
-    let cx = MechanismContext {
-        profile: &profile,
-        facts: &facts,
-    };
+    let cx = MechanismContext { profile: &profile, facts: &facts };
     for &mechanism in CATALOGUE {
         let name = mechanism.name();
         assert!(ROWS.iter().any(|row| row.0 == name), "{name} has no row");
         let required = mechanism.configuration(&cx).required.into_iter();
         let during = required.filter(|one| one.planned().when == ProofTime::During);
-        assert!(
-            during.count() > 0,
-            "{name} is not observed during the samples"
-        );
+        assert!(during.count() > 0, "{name} is not observed during the samples");
     }
 }
 
 #[test]
 fn the_guide_has_the_same_rows() {
     let guide = include_str!("README.md");
-    let section = guide
-        .split("\n## ")
-        .find(|part| part.starts_with("When a proof could"));
+    let section = guide.split("\n## ").find(|part| part.starts_with("When a proof could"));
     let lines = section.unwrap_or_default().lines();
     let listed: Vec<(&str, &str)> = lines
         .filter_map(|line| line.strip_prefix("| `"))

@@ -15,9 +15,7 @@ const LONGEST_SOCKET: &str = "pipe/tenants/p999/control_privileged";
 #[must_use]
 pub fn short_folder() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let parents = runtime
-        .into_iter()
-        .chain([std::env::temp_dir(), PathBuf::from("/tmp")]);
+    let parents = runtime.into_iter().chain([std::env::temp_dir(), PathBuf::from("/tmp")]);
     parents
         .filter(|parent| parent.is_absolute() && parent.is_dir())
         .find_map(|parent| free_name(&parent))

@@ -44,9 +44,6 @@ impl Requirement {
     /// As in a plan.
     #[must_use]
     pub fn planned(self) -> RequiredProof {
-        RequiredProof {
-            when: self.when,
-            check: self.check.to_owned(),
-        }
+        RequiredProof { when: self.when, check: self.check.to_owned() }
     }
 }

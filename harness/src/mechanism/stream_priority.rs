@@ -101,10 +101,8 @@ fn priorities(observed: &Observation) -> Proof {
     let mut holds = !observed.tenants.is_empty();
     let mut reported = Vec::new();
     for tenant in &observed.tenants {
-        let range = (
-            figure(tenant, "stream_priority_least"),
-            figure(tenant, "stream_priority_greatest"),
-        );
+        let range =
+            (figure(tenant, "stream_priority_least"), figure(tenant, "stream_priority_greatest"));
         let has = figure(tenant, "stream_priority");
         let (Some(has), (Some(least), Some(greatest))) = (has, range) else {
             let evidence = format!("{} reported no priority of its stream", tenant.name());

@@ -31,10 +31,7 @@ fn every_option_is_a_key_of_the_profile_and_every_key_is_listed() -> Result<(), 
     let schema = serde_json::to_value(schemars::schema_for!(crate::profile::Profile))?;
     for entry in CATALOGUE.iter().map(|mechanism| mechanism.entry()) {
         let table = &schema["properties"][entry.name];
-        let pointer = table["$ref"]
-            .as_str()
-            .unwrap_or_default()
-            .trim_start_matches('#');
+        let pointer = table["$ref"].as_str().unwrap_or_default().trim_start_matches('#');
         let keys = schema.pointer(pointer).map(|table| &table["properties"]);
         let keys: BTreeSet<&str> = keys
             .filter(|_| !pointer.is_empty())
@@ -85,10 +82,6 @@ fn the_table_of_format_1_0_agrees_with_the_catalogue() {
     ];
     for name in OF_1_0 {
         let now = find(name).map(|mechanism| mechanism.entry().properties());
-        assert_eq!(
-            now,
-            Some(MechanismProperties::of_format_1_0(name)),
-            "{name}"
-        );
+        assert_eq!(now, Some(MechanismProperties::of_format_1_0(name)), "{name}");
     }
 }

@@ -135,36 +135,19 @@ fn prove(observed: &Observation) -> Option<Proof> {
     let want = observed.ours.len();
     let clients = observed.mps_clients.as_ref().map(Vec::len);
     let (holds, evidence) = match (observed.ours_listed(), clients) {
-        (None, _) => (
-            false,
-            "NVML does not list the device's processes".to_owned(),
-        ),
-        (_, Some(clients)) if clients > 0 => (
-            false,
-            format!("NVML lists {clients} clients of an MPS server"),
-        ),
-        (Some(found), _) if found == want => (
-            true,
-            format!("NVML lists all {want} tenants as compute processes of their own"),
-        ),
-        (Some(0), _)
-            if observed
-                .listed
-                .as_ref()
-                .is_some_and(|listed| listed.len() == want) =>
-        {
-            (
-                true,
-                format!("NVML lists {want} compute processes, with ids of another PID namespace"),
-            )
+        (None, _) => (false, "NVML does not list the device's processes".to_owned()),
+        (_, Some(clients)) if clients > 0 => {
+            (false, format!("NVML lists {clients} clients of an MPS server"))
         }
+        (Some(found), _) if found == want => {
+            (true, format!("NVML lists all {want} tenants as compute processes of their own"))
+        }
+        (Some(0), _) if observed.listed.as_ref().is_some_and(|listed| listed.len() == want) => (
+            true,
+            format!("NVML lists {want} compute processes, with ids of another PID namespace"),
+        ),
         (Some(found), _) => {
-            let absent = |pid: &u32| {
-                !observed
-                    .listed
-                    .as_ref()
-                    .is_some_and(|all| all.contains(pid))
-            };
+            let absent = |pid: &u32| !observed.listed.as_ref().is_some_and(|all| all.contains(pid));
             let absent: Vec<u32> = observed.ours.iter().copied().filter(absent).collect();
             let cause = if observed
                 .program
@@ -198,11 +181,8 @@ mod tests {
             (Some(vec![30_001, 30_002]), Some(vec![]), Some(true)),
             (None, None, Some(false)),
         ] {
-            let observed = Observation {
-                listed,
-                mps_clients,
-                ..Observation::new(Condition::C, vec![7, 8])
-            };
+            let observed =
+                Observation { listed, mps_clients, ..Observation::new(Condition::C, vec![7, 8]) };
             let proof = prove(&observed);
             assert_eq!(proof.map(|proof| proof.holds), expected, "{observed:?}");
         }

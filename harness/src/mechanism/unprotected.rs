@@ -27,10 +27,7 @@ pub fn unprotected_form(
         return None;
     }
     let profile = unprotected_profile(cx.profile);
-    let cx = MechanismContext {
-        profile: &profile,
-        ..*cx
-    };
+    let cx = MechanismContext { profile: &profile, ..*cx };
     let variant = |form: &'static dyn Mechanism| {
         VariantRef::new(form.name(), form.configuration(&cx).variant)
     };
@@ -40,24 +37,15 @@ pub fn unprotected_form(
     {
         return Some(variant(form));
     }
-    let admits_several = cx
-        .facts
-        .compute_mode
-        .as_deref()
-        .is_none_or(|mode| mode == "DEFAULT");
-    form_of(Sharing::InTime)
-        .filter(|_| admits_several)
-        .map(variant)
+    let admits_several = cx.facts.compute_mode.as_deref().is_none_or(|mode| mode == "DEFAULT");
+    form_of(Sharing::InTime).filter(|_| admits_several).map(variant)
 }
 
 /// A profile under which no unprotected form protects a tenant.
 #[must_use]
 pub fn unprotected_profile(profile: &Profile) -> Profile {
     let mut profile = profile.clone();
-    for set in CATALOGUE
-        .iter()
-        .filter_map(|mechanism| mechanism.entry().unprotected)
-    {
+    for set in CATALOGUE.iter().filter_map(|mechanism| mechanism.entry().unprotected) {
         set(&mut profile);
     }
     profile

@@ -37,11 +37,7 @@ const VARIABLES: Requirement =
 
 /// What a cell of a user's program must show under a mechanism that works through variables.
 pub(super) fn required(cx: &MechanismContext<'_>) -> Option<Requirement> {
-    cx.profile
-        .user_victim
-        .victim()
-        .is_some()
-        .then_some(VARIABLES)
+    cx.profile.user_victim.victim().is_some().then_some(VARIABLES)
 }
 
 /// Whether the program was started with all variables of its mechanism. A program can ignore them,
@@ -98,11 +94,7 @@ mod tests {
     fn lists_working_processes_without_the_file() {
         let files = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let program = ProgramObservation {
-            mapped: vec![
-                (7, files(&["/a", "/b"])),
-                (8, files(&["/b"])),
-                (9, files(&[])),
-            ],
+            mapped: vec![(7, files(&["/a", "/b"])), (8, files(&["/b"])), (9, files(&[]))],
             ..ProgramObservation::default()
         };
         assert_eq!(program.without("/b"), [9]);

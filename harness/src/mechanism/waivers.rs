@@ -5,18 +5,12 @@ use crate::plan::Availability;
 
 /// A waiver.
 pub(super) fn waived(reason: impl Into<String>, remedy: Option<&str>) -> Availability {
-    Availability::Waived {
-        reason: reason.into(),
-        remedy: remedy.map(str::to_owned),
-    }
+    Availability::Waived { reason: reason.into(), remedy: remedy.map(str::to_owned) }
 }
 
 /// The waiver of a change of device settings that the user did not allow.
 pub(super) fn needs_permission(what: &str) -> Availability {
-    waived(
-        format!("it would change device settings ({what})"),
-        Some("--allow-reconfigure"),
-    )
+    waived(format!("it would change device settings ({what})"), Some("--allow-reconfigure"))
 }
 
 /// The waiver of a change of a device setting without permission or privilege.
@@ -57,10 +51,7 @@ pub(super) fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Ava
     }
     (!facts.holders.is_empty()).then(|| {
         waived(
-            format!(
-                "processes {:?} use the device: {consequence}",
-                facts.holders
-            ),
+            format!("processes {:?} use the device: {consequence}", facts.holders),
             Some("end them, or choose another --device"),
         )
     })

@@ -28,10 +28,7 @@ impl<'a> Group<'a> {
     pub(super) fn sort(runnable: &[&'a Capability]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for &capability in runnable {
-            match groups
-                .iter_mut()
-                .find(|group| group.name == capability.group)
-            {
+            match groups.iter_mut().find(|group| group.name == capability.group) {
                 Some(group) => group.members.push(capability),
                 None => groups.push(Self {
                     name: &capability.group,
@@ -123,10 +120,7 @@ impl<'a> Group<'a> {
 
     /// The variant, where the host must be switched for its cells.
     fn separate_state(&self, variant: &VariantRef) -> Option<&VariantRef> {
-        let member = self
-            .members
-            .iter()
-            .find(|member| member.variant == *variant)?;
+        let member = self.members.iter().find(|member| member.variant == *variant)?;
         member.separate.then_some(&member.variant)
     }
 
@@ -138,9 +132,7 @@ impl<'a> Group<'a> {
 
     /// The mechanisms under test: all but the reference.
     fn under_test(&self) -> impl Iterator<Item = &&'a Capability> {
-        self.members
-            .iter()
-            .filter(|member| !member.properties.is_reference())
+        self.members.iter().filter(|member| !member.properties.is_reference())
     }
 
     /// Those with contended cells.
@@ -153,9 +145,7 @@ impl<'a> Group<'a> {
     /// planned as condition U.
     fn unprotected_forms(&self) -> BTreeSet<&'a VariantRef> {
         let planned: BTreeSet<_> = self.under_test().map(|member| &member.variant).collect();
-        let forms = self
-            .under_test()
-            .filter_map(|member| member.unprotected.as_ref());
+        let forms = self.under_test().filter_map(|member| member.unprotected.as_ref());
         forms.filter(|form| !planned.contains(form)).collect()
     }
 }
@@ -169,11 +159,8 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
     let mut cells = Vec::new();
     for first in (0..plan.blocks).step_by(2) {
         let reversed = (first / 2) % 2 == 1;
-        let visit: Vec<&Group<'_>> = if reversed {
-            groups.iter().rev().collect()
-        } else {
-            groups.iter().collect()
-        };
+        let visit: Vec<&Group<'_>> =
+            if reversed { groups.iter().rev().collect() } else { groups.iter().collect() };
         for group in visit {
             let mut drafts = group.cells(plan);
             let purpose = format!("order {}", group.name);

@@ -34,9 +34,7 @@ impl PerBlock {
     fn ns(self, durations: &Durations, open: OpenLoops) -> u64 {
         let everywhere = self.cells.saturating_mul(durations.cell_ns());
         let closed = self.cells.saturating_mul(durations.closed_only().cell_ns());
-        let opening = self
-            .with_jitter
-            .saturating_mul(durations.gap_ns + durations.open_ns);
+        let opening = self.with_jitter.saturating_mul(durations.gap_ns + durations.open_ns);
         match open {
             OpenLoops::All => everywhere,
             OpenLoops::Jitter => closed.saturating_add(opening),
@@ -44,16 +42,10 @@ impl PerBlock {
     }
 
     pub(super) fn of(drafts: impl Iterator<Item = Draft>, jitter: Option<&Pair>) -> Self {
-        drafts.fold(
-            Self {
-                cells: 0,
-                with_jitter: 0,
-            },
-            |sum, draft| Self {
-                cells: sum.cells + 1,
-                with_jitter: sum.with_jitter + u64::from(draft.gives_jitter(jitter)),
-            },
-        )
+        drafts.fold(Self { cells: 0, with_jitter: 0 }, |sum, draft| Self {
+            cells: sum.cells + 1,
+            with_jitter: sum.with_jitter + u64::from(draft.gives_jitter(jitter)),
+        })
     }
 }
 
@@ -68,11 +60,7 @@ pub(super) struct Fit {
 
 /// One block of full cells without open loops.
 pub(super) fn one_block(profile: &Profile) -> Fit {
-    Fit {
-        blocks: 1,
-        durations: durations(&profile.cell).closed_only(),
-        open_everywhere: false,
-    }
+    Fit { blocks: 1, durations: durations(&profile.cell).closed_only(), open_everywhere: false }
 }
 
 /// The part of `device_time` that plans of shortened cells leave to undecided rows.
@@ -125,11 +113,7 @@ fn fit_within(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanError> 
 
 /// This number of blocks, of cells that are as long as the time allows and at most full.
 fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit, PlanError> {
-    let everywhere = |durations| Fit {
-        blocks,
-        durations,
-        open_everywhere: true,
-    };
+    let everywhere = |durations| Fit { blocks, durations, open_everywhere: true };
     if profile.open_loops == OpenLoops::Jitter {
         return shortened_with_few(profile, per_block, blocks);
     }
@@ -143,11 +127,7 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
     if cell_ns < shortest.cell_ns() {
         let needed = Span::from_ns(cells.saturating_mul(shortest.cell_ns()));
         let device_time = profile.device_time;
-        return Err(PlanError::TooLittleTime {
-            device_time,
-            cells,
-            needed,
-        });
+        return Err(PlanError::TooLittleTime { device_time, cells, needed });
     }
     let durations = shrink(&full, &enough_arrivals(profile, shortest, cell_ns), cell_ns);
     // A promised latency is evaluated in the open loop of every cell.
@@ -155,11 +135,7 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
         && durations.open_ns < open_ns_for_p99(profile)
         && let Some(durations) = few_open_loops(profile, &full, shortest, per_block, blocks)
     {
-        return Ok(Fit {
-            blocks,
-            durations,
-            open_everywhere: false,
-        });
+        return Ok(Fit { blocks, durations, open_everywhere: false });
     }
     Ok(everywhere(durations))
 }
@@ -190,11 +166,7 @@ fn shortened_with_few(
     };
     let missing_ns = length(&full).saturating_sub(length(&base));
     let spare_ns = (block_ns - length(&base)).min(missing_ns);
-    Ok(Fit {
-        blocks,
-        durations: grow(&full, &base, spare_ns, missing_ns),
-        open_everywhere: false,
-    })
+    Ok(Fit { blocks, durations: grow(&full, &base, spare_ns, missing_ns), open_everywhere: false })
 }
 
 /// Durations where only cells that give jitter have an open loop, long enough for a p99; `None`
@@ -219,11 +191,7 @@ fn few_open_loops(
         return None;
     }
     let closed = shrink(&full, &shortest, cell_ns.min(full.cell_ns()));
-    Some(Durations {
-        open_ns,
-        gap_ns: profile.cell.gap.ns,
-        ..closed
-    })
+    Some(Durations { open_ns, gap_ns: profile.cell.gap.ns, ..closed })
 }
 
 /// Length of an open loop that holds the arrivals that a p99 needs, with the margin of
@@ -234,11 +202,7 @@ pub(super) fn open_ns_for_p99(profile: &Profile) -> u64 {
     let root = (ARRIVALS_MARGIN_SD + (ARRIVALS_MARGIN_SD.powi(2) + 4.0 * wanted).sqrt()) / 2.0;
     let open_s = root * root / profile.nominal_rate_per_s();
     // Saturates for a rate close to 0, where no open loop is long enough.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "as above"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as above")]
     let open_ns = (open_s * 1e9).ceil() as u64;
     open_ns
 }
@@ -247,15 +211,8 @@ pub(super) fn open_ns_for_p99(profile: &Profile) -> u64 {
 /// allow that, the shortest cell, so that every part shrinks alike.
 fn enough_arrivals(profile: &Profile, shortest: Durations, cell_ns: u64) -> Durations {
     let open_ns = open_ns_for_p99(profile).max(shortest.open_ns);
-    let base = Durations {
-        open_ns,
-        ..shortest
-    };
-    if open_ns <= profile.cell.open.ns && base.cell_ns() <= cell_ns {
-        base
-    } else {
-        shortest
-    }
+    let base = Durations { open_ns, ..shortest };
+    if open_ns <= profile.cell.open.ns && base.cell_ns() <= cell_ns { base } else { shortest }
 }
 
 /// Grows `base` towards `full` by the same fraction in every part, as far as `cell_ns` allows.

@@ -44,11 +44,7 @@ pub fn detectable(plan: &Plan, known: Option<&Spread>) -> Vec<Detectable> {
         .map(|pair| {
             let measured = known.and_then(|known| known.victims.get(&pair.victim));
             let measured = measured.map(|victim| victim.between_blocks);
-            let axis = format!(
-                "{}/{}",
-                pair.sub_axis.axis().as_str(),
-                pair.sub_axis.as_str()
-            );
+            let axis = format!("{}/{}", pair.sub_axis.axis().as_str(), pair.sub_axis.as_str());
             let (spread, source) = spread(measured, known, LOG_SPREAD_ASSUMED);
             let smallest = mde80(spread, plan.blocks, Confidence::P95).ok();
             Detectable {
@@ -108,14 +104,8 @@ mod tests {
         // (t(0.975, 9) + t(0.8, 9)) / sqrt(10) * 0.02 = 0.0199 on the log scale.
         let smallest = compute.smallest.ok_or("none")?;
         assert!((smallest - 0.0201).abs() < 2e-4, "{smallest}");
-        let mut known = Spread {
-            sessions: vec![String::new(); 3],
-            ..Spread::default()
-        };
-        let victim = VictimSpread {
-            between_blocks: 0.005,
-            ..VictimSpread::default()
-        };
+        let mut known = Spread { sessions: vec![String::new(); 3], ..Spread::default() };
+        let victim = VictimSpread { between_blocks: 0.005, ..VictimSpread::default() };
         known.victims.insert("compute".to_owned(), victim);
         let rows = detectable(&plan, Some(&known));
         assert_eq!(rows[0].source, "measured in 3 sessions");

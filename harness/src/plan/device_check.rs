@@ -20,12 +20,8 @@ pub const TENANT: &str = "victim";
 
 /// Parts of a cell. They are short, so that `doctor` is quick; the longer cells of a matrix spread
 /// less. Only the cell of [`FULL_LOAD`] has an open loop.
-const DURATIONS: Durations = Durations {
-    warmup_ns: 30_000_000,
-    closed_ns: 150_000_000,
-    gap_ns: 0,
-    open_ns: 500_000_000,
-};
+const DURATIONS: Durations =
+    Durations { warmup_ns: 30_000_000, closed_ns: 150_000_000, gap_ns: 0, open_ns: 500_000_000 };
 /// Open load of the full load: more than the device completes, so that its queue fills. A closed
 /// loop has two requests outstanding, and the device is idle while the thread that waits for them
 /// has no core; on a busy host no sample of the clocks is then under load.
@@ -38,9 +34,7 @@ const TELEMETRY_PERIOD_NS: u64 = 10_000_000;
 pub fn device_check(profile: &Profile) -> Plan {
     let pairs = std::iter::repeat_n(PAIR_VICTIM, 2 * PAIRS as usize);
     let victims = [FULL_LOAD, FULL_COPY].into_iter().chain(pairs);
-    let cells = victims
-        .zip(0_u32..)
-        .map(|(victim, number)| cell(victim, number));
+    let cells = victims.zip(0_u32..).map(|(victim, number)| cell(victim, number));
     Plan {
         profile: profile.name.clone(),
         profile_hash: String::new(),

@@ -87,10 +87,7 @@ impl Layout<'_> {
     }
 
     pub(super) fn cell(&self, block: u32, draft: &Draft) -> Cell {
-        let aggressor = draft
-            .condition
-            .has_aggressor()
-            .then_some(draft.pair.aggressor);
+        let aggressor = draft.condition.has_aggressor().then_some(draft.pair.aggressor);
         Cell {
             id: String::new(),
             block,
@@ -115,11 +112,8 @@ impl Layout<'_> {
             role: Role::Victim,
             workload: Some(draft.pair.victim.to_owned()),
         };
-        let neighbours = if draft.no_neighbours {
-            0
-        } else {
-            draft.fewer.unwrap_or(self.tenants) - 1
-        };
+        let neighbours =
+            if draft.no_neighbours { 0 } else { draft.fewer.unwrap_or(self.tenants) - 1 };
         let neighbour = |number: u32| {
             let last = self.neighbours.len().saturating_sub(1);
             let planned = self.neighbours.get((number as usize - 1).min(last));
@@ -135,8 +129,6 @@ impl Layout<'_> {
                 workload: workload.map(str::to_owned),
             }
         };
-        std::iter::once(victim)
-            .chain((1..=neighbours).map(neighbour))
-            .collect()
+        std::iter::once(victim).chain((1..=neighbours).map(neighbour)).collect()
     }
 }

@@ -32,28 +32,19 @@ pub struct MoreBlocks {
 pub fn extend(plan: &Plan, left_ns: u64, mut rows: Vec<MoreBlocks>) -> (TopUp, Vec<Cell>) {
     let templates: Vec<&Cell> = plan.cells.iter().filter(|cell| cell.block == 0).collect();
     let length_ns = |slots: &BTreeSet<Slot>| {
-        let lengths = slots
-            .iter()
-            .map(|slot| plan.durations_of(templates[slot.cell]).cell_ns());
+        let lengths = slots.iter().map(|slot| plan.durations_of(templates[slot.cell]).cell_ns());
         lengths.fold(0, u64::saturating_add)
     };
     rows.sort_by_cached_key(|row| {
         let needs_ns = length_ns(&slots(plan, &templates, row));
-        (
-            needs_ns,
-            row.variant.clone(),
-            row.victim.clone(),
-            row.aggressor.clone(),
-        )
+        (needs_ns, row.variant.clone(), row.victim.clone(), row.aggressor.clone())
     });
     let mut planned: BTreeSet<Slot> = BTreeSet::new();
     let mut spent_ns = 0_u64;
     let mut decided = Vec::new();
     for row in rows {
-        let more: BTreeSet<Slot> = slots(plan, &templates, &row)
-            .difference(&planned)
-            .copied()
-            .collect();
+        let more: BTreeSet<Slot> =
+            slots(plan, &templates, &row).difference(&planned).copied().collect();
         let needs_ns = length_ns(&more);
         let fits = spent_ns.saturating_add(needs_ns) <= left_ns;
         if fits {
@@ -69,17 +60,10 @@ pub fn extend(plan: &Plan, left_ns: u64, mut rows: Vec<MoreBlocks>) -> (TopUp, V
             blocks: row.blocks,
             wanted: row.wanted,
             needs_ns,
-            decision: if fits {
-                TopUpDecision::Planned
-            } else {
-                TopUpDecision::TooLong
-            },
+            decision: if fits { TopUpDecision::Planned } else { TopUpDecision::TooLong },
         });
     }
-    let top_up = TopUp {
-        left_ns,
-        rows: decided,
-    };
+    let top_up = TopUp { left_ns, rows: decided };
     (top_up, in_order(plan, &templates, &planned))
 }
 
@@ -116,15 +100,10 @@ fn slots(plan: &Plan, templates: &[&Cell], row: &MoreBlocks) -> BTreeSet<Slot> {
             }
         }
     };
-    let cells = templates
-        .iter()
-        .enumerate()
-        .filter(|(_, cell)| is_wanted(cell));
+    let cells = templates.iter().enumerate().filter(|(_, cell)| is_wanted(cell));
     let cells: Vec<usize> = cells.map(|(index, _)| index).collect();
     let further = 0..row.wanted.saturating_sub(row.blocks);
-    further
-        .flat_map(|further| cells.iter().map(move |&cell| Slot { further, cell }))
-        .collect()
+    further.flat_map(|further| cells.iter().map(move |&cell| Slot { further, cell })).collect()
 }
 
 /// The cells in the order in which they run. As in the planned blocks, every second block is the

@@ -19,9 +19,7 @@ pub(super) fn of_workloads(
     let names = of_pairs.chain(neighbours.iter().map(String::as_str));
     let facts = |name: &str| {
         let workload = load::find(name).ok()?;
-        let facts = WorkloadFacts {
-            answering_codes: workload.answers().to_vec(),
-        };
+        let facts = WorkloadFacts { answering_codes: workload.answers().to_vec() };
         Some((name.to_owned(), facts)).filter(|(_, facts)| *facts != WorkloadFacts::default())
     };
     names.filter_map(facts).collect()

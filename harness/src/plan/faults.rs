@@ -51,9 +51,8 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
         }
         // The group of a variant is that of its cells.
         let mut cells = plan.cells.iter();
-        let Some(group) = cells
-            .find(|cell| cell.variant == *variant)
-            .map(|cell| cell.group.clone())
+        let Some(group) =
+            cells.find(|cell| cell.variant == *variant).map(|cell| cell.group.clone())
         else {
             continue;
         };
@@ -61,8 +60,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
             if !has_needs(&mechanism.properties, fault.needs) {
                 // Only a user who named the fault expects a row for it.
                 if !wish.names.is_empty() {
-                    plan.skips
-                        .push(skip(mechanism, Some(fault), NOTHING_TO_BREAK));
+                    plan.skips.push(skip(mechanism, Some(fault), NOTHING_TO_BREAK));
                 }
                 continue;
             }
@@ -74,12 +72,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
                 continue;
             }
             for trial in 1..=wish.trials {
-                let key = TrialKey {
-                    mechanism,
-                    group: &group,
-                    fault,
-                    trial,
-                };
+                let key = TrialKey { mechanism, group: &group, fault, trial };
                 let planned = planned(plan, wish, &key);
                 plan.fault_trials.push(planned);
             }
@@ -139,11 +132,7 @@ struct TrialKey<'a> {
 }
 
 fn planned(plan: &Plan, wish: &FaultWish, key: &TrialKey<'_>) -> FaultTrial {
-    let requests = if wish.is_virtual_time {
-        REQUESTS_VIRTUAL
-    } else {
-        REQUESTS_WALL
-    };
+    let requests = if wish.is_virtual_time { REQUESTS_VIRTUAL } else { REQUESTS_WALL };
     let part_ns = requests * plan.service_ns * u64::from(plan.tenants);
     let part_ns = part_ns.max(key.fault.takes_ns);
     let number = u32::try_from(plan.fault_trials.len()).unwrap_or(u32::MAX);
@@ -179,11 +168,7 @@ fn tenants(count: u32, fault: &Fault) -> Vec<CellTenant> {
             0 => "victim".to_owned(),
             index => format!("neighbour-{index}"),
         },
-        role: if index == last {
-            Role::Aggressor
-        } else {
-            Role::Victim
-        },
+        role: if index == last { Role::Aggressor } else { Role::Victim },
         workload: (index != last).then(|| fault.victim.to_owned()),
     };
     (0..count).map(tenant).collect()

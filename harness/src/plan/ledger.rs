@@ -70,9 +70,8 @@ struct Entry {
 /// # Errors
 /// When the built-in file cannot be read, which is a defect of the build.
 pub fn ledger() -> Result<Ledger, PlanError> {
-    toml::from_str(TEXT).map_err(|error| PlanError::Ledger {
-        what: error.message().replace('\n', " "),
-    })
+    toml::from_str(TEXT)
+        .map_err(|error| PlanError::Ledger { what: error.message().replace('\n', " ") })
 }
 
 impl Ledger {
@@ -132,9 +131,8 @@ mod tests {
             let words = ledger()?.words(&[mechanism]);
             assert!(words.iter().all(|one| one.mechanism == *mechanism));
             let of_axis = words.iter().filter(|one| one.axis == *axis);
-            let texts: Vec<String> = of_axis
-                .map(|one| format!("{}: {}", one.source, one.word))
-                .collect();
+            let texts: Vec<String> =
+                of_axis.map(|one| format!("{}: {}", one.source, one.word)).collect();
             assert_eq!(texts, *want, "{mechanism} {axis:?}");
         }
         Ok(())

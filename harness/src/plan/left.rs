@@ -57,11 +57,7 @@ impl BlocksLeft {
     /// The same with the fault trials that began and did not end.
     #[must_use]
     pub fn with_trials(self, trials_again: Vec<String>) -> Left {
-        Left {
-            cells: self.cells,
-            superseded: self.superseded,
-            trials_again,
-        }
+        Left { cells: self.cells, superseded: self.superseded, trials_again }
     }
 }
 
@@ -103,11 +99,9 @@ mod tests {
         let (nothing, per_block) = after(0);
         let all = nothing.left;
         assert_eq!((nothing.complete, nothing.superseded.len()), (0, 1));
-        for (ended, complete, again) in [
-            (per_block - 1, 0, per_block),
-            (per_block, 1, 1),
-            (2 * per_block + 2, 2, 3),
-        ] {
+        for (ended, complete, again) in
+            [(per_block - 1, 0, per_block), (per_block, 1, 1), (2 * per_block + 2, 2, 3)]
+        {
             let (left, _) = after(ended);
             assert_eq!(left.complete, complete, "{ended}");
             assert_eq!(left.left, all - complete, "{ended}");
@@ -124,11 +118,7 @@ mod tests {
         let last = plan.cells.iter().map(|cell| &cell.id).max();
         assert!(cut.cells.iter().all(|cell| Some(&cell.id) > last));
         assert!(cut.cells.is_sorted_by(|a, b| a.id < b.id));
-        let ids = plan
-            .cells
-            .iter()
-            .take(per_block)
-            .map(|cell| cell.id.clone());
+        let ids = plan.cells.iter().take(per_block).map(|cell| cell.id.clone());
         let done: BTreeSet<_> = ids.collect();
         let uncut = blocks_left(&plan, &done, &done, |_| false);
         assert_eq!(uncut.cells, plan.cells[per_block..]);

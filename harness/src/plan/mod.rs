@@ -65,9 +65,8 @@ pub fn plan(
         .copied()
         .filter(|capability| capability.availability == Availability::Available)
         .collect();
-    let pairs = pairs::selected(profile).ok_or_else(|| PlanError::NoPair {
-        axes: requested_axes(profile),
-    })?;
+    let pairs = pairs::selected(profile)
+        .ok_or_else(|| PlanError::NoPair { axes: requested_axes(profile) })?;
     let groups = Group::sort(&runnable);
     let layout = layout(profile, &pairs);
     let drafts = groups.iter().flat_map(|group| group.cells(&layout));
@@ -75,20 +74,12 @@ pub fn plan(
     if per_block.cells == 0 {
         return Err(nothing_to_run(&skips));
     }
-    let Fit {
-        blocks,
-        durations,
-        open_everywhere,
-    } = match pairs.purpose {
+    let Fit { blocks, durations, open_everywhere } = match pairs.purpose {
         Purpose::Score => budget::fit(profile, per_block)?,
         Purpose::Prove => budget::one_block(profile),
     };
     let durations = windows::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
-    let layout = Layout {
-        blocks,
-        open_everywhere,
-        ..layout
-    };
+    let layout = Layout { blocks, open_everywhere, ..layout };
     let cells = in_order(&groups, &layout);
     let ledger = ledger()?;
     Ok(Plan {
@@ -167,12 +158,8 @@ fn required_proofs(
 }
 
 fn nothing_to_run(skips: &[Skip]) -> PlanError {
-    let reasons = skips
-        .iter()
-        .map(|skip| format!("{}: {}", skip.variant, skip.reason));
-    PlanError::NothingToRun {
-        reasons: reasons.collect(),
-    }
+    let reasons = skips.iter().map(|skip| format!("{}: {}", skip.variant, skip.reason));
+    PlanError::NothingToRun { reasons: reasons.collect() }
 }
 
 /// The capabilities of the mechanisms that the profile requests.
@@ -187,9 +174,7 @@ fn requested<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a C
 /// Every mechanism that has a row in the record.
 fn names<'a>(requested: &[&'a Capability], skips: &'a [Skip]) -> Vec<&'a str> {
     let requested = requested.iter().map(|one| one.variant.mechanism.as_str());
-    requested
-        .chain(skips.iter().map(|skip| skip.name.as_str()))
-        .collect()
+    requested.chain(skips.iter().map(|skip| skip.name.as_str())).collect()
 }
 
 /// The pair that jitter is scored from; `None` where the profile does not request the jitter axis.
@@ -214,37 +199,28 @@ fn planned(capability: &Capability) -> PlannedMechanism {
         name: capability.variant.mechanism.clone(),
         variant: capability.variant.variant.clone(),
         host_changes: capability.host_changes.clone(),
-        unprotected: capability
-            .unprotected
-            .as_ref()
-            .map(|form| form.variant.clone()),
+        unprotected: capability.unprotected.as_ref().map(|form| form.variant.clone()),
         properties: capability.properties,
     }
 }
 
 fn skips(profile: &Profile, requested: &[&Capability]) -> Vec<Skip> {
-    let waived = requested
-        .iter()
-        .filter_map(|capability| match &capability.availability {
-            Availability::Available => None,
-            Availability::Waived { reason, remedy } => Some(Skip {
-                name: capability.variant.mechanism.clone(),
-                variant: capability.variant.variant.clone(),
-                axis: None,
-                reason: reason.clone(),
-                remedy: remedy.clone(),
-            }),
-        });
+    let waived = requested.iter().filter_map(|capability| match &capability.availability {
+        Availability::Available => None,
+        Availability::Waived { reason, remedy } => Some(Skip {
+            name: capability.variant.mechanism.clone(),
+            variant: capability.variant.variant.clone(),
+            axis: None,
+            reason: reason.clone(),
+            remedy: remedy.clone(),
+        }),
+    });
     let Wanted::Names(names) = &profile.mechanisms else {
         return waived.collect();
     };
     let unknown = names
         .iter()
-        .filter(|name| {
-            !requested
-                .iter()
-                .any(|capability| capability.variant.mechanism == **name)
-        })
+        .filter(|name| !requested.iter().any(|capability| capability.variant.mechanism == **name))
         .map(|name| Skip {
             name: name.clone(),
             variant: name.clone(),

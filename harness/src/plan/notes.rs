@@ -17,10 +17,8 @@ pub fn notes(plan: &Plan, profile: &Profile) -> Vec<String> {
         return notes;
     }
     if !plan.decides {
-        notes.push(format!(
-            "profile {} decides nothing: its runs show that it works",
-            plan.profile
-        ));
+        notes
+            .push(format!("profile {} decides nothing: its runs show that it works", plan.profile));
     }
     let open_ns_wanted = open_ns_for_p99(profile);
     if plan.durations.open_ns < open_ns_wanted {
@@ -38,27 +36,16 @@ pub fn notes(plan: &Plan, profile: &Profile) -> Vec<String> {
     notes
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "durations and counts are far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "durations and counts are far below 2^53")]
 fn short_open_loops(plan: &Plan, profile: &Profile, open_ns_wanted: u64) -> String {
     let requests = plan.durations.open_ns as f64 / 1e9 * profile.nominal_rate_per_s();
     let wanted = plan.thresholds.jitter_requests_min;
     let others_ns = plan.durations.cell_ns() - plan.durations.open_ns;
     let needed_ns = (others_ns + open_ns_wanted).saturating_mul(plan.cells.len() as u64);
-    let needed = Span::from_ns(
-        needed_ns
-            .div_ceil(1_000_000_000)
-            .saturating_mul(1_000_000_000),
-    );
+    let needed = Span::from_ns(needed_ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000));
     format!(
         "open loops hold about {requests:.0} requests a block and a p99 needs {wanted}: jitter \
          will be inconclusive (cell.open = \"{}\" with device_time = \"{needed}\" is enough)",
-        Span::from_ns(
-            open_ns_wanted
-                .div_ceil(10_000_000)
-                .saturating_mul(10_000_000)
-        ),
+        Span::from_ns(open_ns_wanted.div_ceil(10_000_000).saturating_mul(10_000_000)),
     )
 }

@@ -27,18 +27,13 @@ pub(super) fn selected(profile: &Profile) -> Option<Pairs> {
     let entries = axis::CATALOGUE.iter();
     let scored: Vec<&Pair> = entries.flat_map(|entry| of_entry(profile, entry)).collect();
     if !scored.is_empty() {
-        return Some(Pairs {
-            pairs: scored,
-            purpose: Purpose::Score,
-        });
+        return Some(Pairs { pairs: scored, purpose: Purpose::Score });
     }
     let is_user = profile.user_victim.victim().is_some();
     let mut of_proof = axis::CATALOGUE.iter();
     let entry = of_proof.find(|entry| entry.sub_axis == JITTER_SUB_AXIS)?;
-    (!is_user && profile.selects(Selection::needs_no_pair)).then(|| Pairs {
-        pairs: entry.pairs().take(1).collect(),
-        purpose: Purpose::Prove,
-    })
+    (!is_user && profile.selects(Selection::needs_no_pair))
+        .then(|| Pairs { pairs: entry.pairs().take(1).collect(), purpose: Purpose::Prove })
 }
 
 /// The pairs of one sub-axis: those with a victim and an aggressor that the profile selects. A
@@ -58,9 +53,7 @@ fn of_entry(profile: &Profile, entry: &AxisEntry) -> Vec<&'static Pair> {
 /// Whether the profile names the axis of this entry and selects no pair of any of its sub-axes.
 fn is_bare(profile: &Profile, entry: &AxisEntry) -> bool {
     let axis = entry.sub_axis.axis();
-    let mut of_axis = axis::CATALOGUE
-        .iter()
-        .filter(|one| one.sub_axis.axis() == axis);
+    let mut of_axis = axis::CATALOGUE.iter().filter(|one| one.sub_axis.axis() == axis);
     axis != Axis::Memory
         && names(profile, axis.as_str())
         && of_axis.all(|one| wanted(profile, one).is_empty())

@@ -18,10 +18,7 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) fn of(profile: &Profile) -> Self {
         let runs = profile.rotation.runs.max(1);
-        Self {
-            run: profile.run % runs,
-            runs,
-        }
+        Self { run: profile.run % runs, runs }
     }
 
     /// Whether it is the turn of the thing with this index.
@@ -33,9 +30,7 @@ impl Turn {
 /// The rotation as it is recorded; `None` for a profile that measures everything in each run.
 pub(super) fn recorded(profile: &Profile, layout: &Layout<'_>) -> Option<Rotation> {
     let rotation = &profile.rotation;
-    let runs = rotation
-        .runs
-        .max(u32::try_from(rotation.services.len()).unwrap_or(u32::MAX));
+    let runs = rotation.runs.max(u32::try_from(rotation.services.len()).unwrap_or(u32::MAX));
     if runs <= 1 {
         return None;
     }
@@ -50,12 +45,7 @@ pub(super) fn recorded(profile: &Profile, layout: &Layout<'_>) -> Option<Rotatio
     Some(Rotation {
         run: profile.run,
         runs,
-        not_planned: layout
-            .pairs
-            .iter()
-            .zip(named)
-            .filter_map(left_out)
-            .collect(),
+        not_planned: layout.pairs.iter().zip(named).filter_map(left_out).collect(),
         services_not_planned_ns: services
             .filter(|&&service| service != profile.service)
             .map(|service| service.ns)

@@ -41,19 +41,15 @@ pub(super) fn host(groups: &[usize]) -> Capabilities {
         .enumerate()
         .map(|(number, group)| capability(&format!("m{}", number + 1), &format!("g{group}")));
     Capabilities {
-        mechanisms: std::iter::once(capability("exclusive", "g0"))
-            .chain(under_test)
-            .collect(),
+        mechanisms: std::iter::once(capability("exclusive", "g0")).chain(under_test).collect(),
         required_proofs: std::collections::BTreeMap::new(),
     }
 }
 
 #[test]
 fn the_cells_of_exclusive_and_one_mechanism() -> TestResult {
-    let profile = Profile {
-        axes: Wanted::Names(vec!["jitter".to_owned()]),
-        ..built_in("default")?
-    };
+    let profile =
+        Profile { axes: Wanted::Names(vec!["jitter".to_owned()]), ..built_in("default")? };
     let plan = plan(&profile, &host(&[0]), "ptx")?;
     assert_eq!(plan.blocks, 10);
     // With two tenants, one victim is offered a quarter of its native rate.
@@ -62,13 +58,7 @@ fn the_cells_of_exclusive_and_one_mechanism() -> TestResult {
         .cells
         .iter()
         .filter(|cell| cell.block == 0)
-        .map(|cell| {
-            (
-                cell.mechanism.as_str(),
-                cell.condition.as_str(),
-                cell.tenants.len(),
-            )
-        })
+        .map(|cell| (cell.mechanism.as_str(), cell.condition.as_str(), cell.tenants.len()))
         .collect();
     let expected = [
         ("exclusive", "N", 1),
@@ -79,16 +69,9 @@ fn the_cells_of_exclusive_and_one_mechanism() -> TestResult {
     ];
     assert_eq!(first.into_iter().collect::<Vec<_>>(), expected);
     assert_eq!(plan.cells.len(), 50);
-    let contended = plan
-        .cells
-        .iter()
-        .find(|cell| cell.condition == Condition::C);
+    let contended = plan.cells.iter().find(|cell| cell.condition == Condition::C);
     let contended = contended.ok_or("no contended cell")?;
-    assert!(
-        contended.id.ends_with("-m1-compute-C-fma-hog"),
-        "{}",
-        contended.id
-    );
+    assert!(contended.id.ends_with("-m1-compute-C-fma-hog"), "{}", contended.id);
     let roles: Vec<Role> = contended.tenants.iter().map(|tenant| tenant.role).collect();
     assert_eq!(roles, [Role::Victim, Role::Aggressor]);
     Ok(())
@@ -139,10 +122,7 @@ fn aggressors_of_one_victim_share_its_cells_without_an_aggressor() -> TestResult
 
 #[test]
 fn four_tenants_are_a_victim_and_three_neighbours_of_one_kind() -> TestResult {
-    let profile = Profile {
-        tenants: 4,
-        ..built_in("smoke")?
-    };
+    let profile = Profile { tenants: 4, ..built_in("smoke")? };
     for cell in plan(&profile, &host(&[0]), "ptx")?.cells {
         let neighbours: BTreeSet<Role> = cell.tenants[1..].iter().map(|t| t.role).collect();
         let expected = match cell.condition {
@@ -151,32 +131,19 @@ fn four_tenants_are_a_victim_and_three_neighbours_of_one_kind() -> TestResult {
             Condition::C | Condition::U => BTreeSet::from([Role::Aggressor]),
         };
         assert_eq!(neighbours, expected, "{}", cell.id);
-        assert_eq!(
-            cell.tenants.len(),
-            if cell.condition.is_native() { 1 } else { 4 }
-        );
+        assert_eq!(cell.tenants.len(), if cell.condition.is_native() { 1 } else { 4 });
     }
     Ok(())
 }
 
 #[test]
 fn doses_multiply_only_contended_cells_and_show_in_ids() -> TestResult {
-    let profile = Profile {
-        doses: vec![0.25, 1.0],
-        ..built_in("smoke")?
-    };
+    let profile = Profile { doses: vec![0.25, 1.0], ..built_in("smoke")? };
     let plan = plan(&profile, &host(&[0]), "ptx")?;
     let block: Vec<&Cell> = plan.cells.iter().filter(|cell| cell.block == 0).collect();
-    let contended = block
-        .iter()
-        .filter(|cell| cell.condition == Condition::C)
-        .count();
+    let contended = block.iter().filter(|cell| cell.condition == Condition::C).count();
     assert_eq!((block.len(), contended), (12, 4));
-    assert!(
-        block
-            .iter()
-            .any(|cell| cell.id.ends_with("-stream-C-dram-copy-dose0.25"))
-    );
+    assert!(block.iter().any(|cell| cell.id.ends_with("-stream-C-dram-copy-dose0.25")));
     Ok(())
 }
 
@@ -205,9 +172,7 @@ fn a_group_without_native_cells_still_runs() -> TestResult {
     host.mechanisms[1].needs_native = false;
     let plan = plan(&built_in("smoke")?, &host, "ptx")?;
     let native = |group: &str| {
-        plan.cells
-            .iter()
-            .any(|cell| cell.group == group && cell.condition == Condition::N)
+        plan.cells.iter().any(|cell| cell.group == group && cell.condition == Condition::N)
     };
     assert!(native("g0") && !native("g1"));
     assert!(plan.cells.iter().any(|cell| cell.group == "g1"));
@@ -233,50 +198,28 @@ fn a_mechanism_that_cannot_run_is_skipped_with_its_reason() -> TestResult {
 fn a_plan_without_cells_is_refused_with_every_reason() -> TestResult {
     let mut host = host(&[]);
     let reason = "another process holds the GPU".to_owned();
-    host.mechanisms[0].availability = Availability::Waived {
-        reason,
-        remedy: None,
-    };
+    host.mechanisms[0].availability = Availability::Waived { reason, remedy: None };
     let names = vec!["exclusive".to_owned(), "time-slicing".to_owned()];
-    let profile = Profile {
-        mechanisms: Wanted::Names(names),
-        ..built_in("smoke")?
-    };
+    let profile = Profile { mechanisms: Wanted::Names(names), ..built_in("smoke")? };
     let reasons = vec![
         "exclusive: another process holds the GPU".to_owned(),
         "time-slicing: its availability on this host is unknown".to_owned(),
     ];
-    assert_eq!(
-        plan(&profile, &host, "ptx"),
-        Err(PlanError::NothingToRun { reasons })
-    );
+    assert_eq!(plan(&profile, &host, "ptx"), Err(PlanError::NothingToRun { reasons }));
     Ok(())
 }
 
 #[test]
 fn too_little_time_names_the_smallest_sufficient_time() -> TestResult {
-    let short = Profile {
-        device_time: Span::from_s(10),
-        ..built_in("default")?
-    };
+    let short = Profile { device_time: Span::from_s(10), ..built_in("default")? };
     let Err(PlanError::TooLittleTime { needed, cells, .. }) = plan(&short, &host(&[0]), "ptx")
     else {
         return Err("a plan of 160 cells fitted into 10 s".into());
     };
     assert_eq!((cells, needed), (160, Span::from_ms(160 * 345)));
-    let enough = plan(
-        &Profile {
-            device_time: needed,
-            ..short.clone()
-        },
-        &host(&[0]),
-        "ptx",
-    )?;
+    let enough = plan(&Profile { device_time: needed, ..short.clone() }, &host(&[0]), "ptx")?;
     assert_eq!(enough.device_time_ns(), needed.ns);
-    let less = Profile {
-        device_time: Span::from_ns(needed.ns - 1),
-        ..short
-    };
+    let less = Profile { device_time: Span::from_ns(needed.ns - 1), ..short };
     assert!(plan(&less, &host(&[0]), "ptx").is_err());
     Ok(())
 }

@@ -28,10 +28,7 @@ fn rounded(durations: Durations, period_ns: u64, closed_min_ns: u64) -> Duration
     if closed_ns == 0 || closed_ns < closed_min_ns {
         return durations;
     }
-    Durations {
-        closed_ns,
-        ..durations
-    }
+    Durations { closed_ns, ..durations }
 }
 
 /// The longest period of a planned mechanism; 0 where none has one.
@@ -99,28 +96,16 @@ mod tests {
         }
         // Cells of one block and equal cells of other blocks differ, and another seed moves all.
         let of = |plan: &Plan, cell: &Cell| phase_ns(plan, cell);
-        let cells: Vec<&Cell> = plan
-            .cells
-            .iter()
-            .filter(|one| one.variant == "m1")
-            .collect();
+        let cells: Vec<&Cell> = plan.cells.iter().filter(|one| one.variant == "m1").collect();
         let mut one: Vec<u64> = cells.iter().map(|cell| of(&plan, cell)).collect();
         let mut other = plan.clone();
         other.seed += 1;
-        assert!(
-            cells
-                .iter()
-                .zip(&one)
-                .all(|(cell, phase)| of(&other, cell) != *phase)
-        );
+        assert!(cells.iter().zip(&one).all(|(cell, phase)| of(&other, cell) != *phase));
         one.sort_unstable();
         one.dedup();
         assert_eq!(one.len(), cells.len());
         let mut native = plan.cells.iter().filter(|cell| cell.variant == "exclusive");
-        assert!(
-            native.all(|cell| phase_ns(&plan, cell) == 0),
-            "it has no period"
-        );
+        assert!(native.all(|cell| phase_ns(&plan, cell) == 0), "it has no period");
         Ok(())
     }
 
@@ -150,10 +135,7 @@ mod tests {
             let mean = of(short_ns).sum::<f64>() / count;
             let squares: f64 = of(short_ns).map(|share| (share - mean).powi(2)).sum();
             let error = (squares / count / count).sqrt();
-            assert!(
-                (mean - duty).abs() < 4.0 * error,
-                "{mean} +- {error}, not {duty}"
-            );
+            assert!((mean - duty).abs() < 4.0 * error, "{mean} +- {error}, not {duty}");
             assert!((seen(0, short_ns, open_ns) - duty).abs() > 10.0 * error);
         }
         Ok(())
@@ -170,17 +152,9 @@ mod tests {
             (25, 120, 25, 25),
             (850, 0, 125, 850),
         ] {
-            let full = Durations {
-                warmup_ns: 1,
-                closed_ns: closed_ms * MS,
-                gap_ns: 2,
-                open_ns: 3,
-            };
+            let full = Durations { warmup_ns: 1, closed_ns: closed_ms * MS, gap_ns: 2, open_ns: 3 };
             let found = rounded(full, period_ms * MS, min_ms * MS);
-            let expected = Durations {
-                closed_ns: expected_ms * MS,
-                ..full
-            };
+            let expected = Durations { closed_ns: expected_ms * MS, ..full };
             assert_eq!(found, expected);
         }
     }

@@ -14,21 +14,14 @@ impl BuiltIn {
     #[must_use]
     pub fn summary(&self) -> String {
         let table = self.text.parse::<toml::Table>().unwrap_or_default();
-        table
-            .get("summary")
-            .and_then(toml::Value::as_str)
-            .unwrap_or("")
-            .to_owned()
+        table.get("summary").and_then(toml::Value::as_str).unwrap_or("").to_owned()
     }
 }
 
 /// The profile of a name, from the file of that name.
 macro_rules! built_in {
     ($name:literal) => {
-        BuiltIn {
-            name: $name,
-            text: include_str!(concat!("../../../profiles/", $name, ".toml")),
-        }
+        BuiltIn { name: $name, text: include_str!(concat!("../../../profiles/", $name, ".toml")) }
     };
 }
 
@@ -49,17 +42,11 @@ pub const CATALOGUE: &[BuiltIn] = &[
     built_in!("oversubscription"),
     built_in!("scaling"),
     // `claims.toml` is the ledger itself.
-    BuiltIn {
-        name: "claims",
-        text: include_str!("../../../profiles/claims-profile.toml"),
-    },
+    BuiltIn { name: "claims", text: include_str!("../../../profiles/claims-profile.toml") },
 ];
 
 /// Every name.
 #[must_use]
 pub fn names() -> Vec<String> {
-    CATALOGUE
-        .iter()
-        .map(|built_in| built_in.name.to_owned())
-        .collect()
+    CATALOGUE.iter().map(|built_in| built_in.name.to_owned()).collect()
 }

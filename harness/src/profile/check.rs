@@ -22,20 +22,10 @@ const CLOSED_REQUESTS_MIN: u64 = 20;
 
 /// Reports the first rule that the profile breaks.
 pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
-    names(
-        "mechanisms",
-        "mechanism",
-        &profile.mechanisms,
-        catalogue::names(),
-    )?;
+    names("mechanisms", "mechanism", &profile.mechanisms, catalogue::names())?;
     names("axes", "axis", &profile.axes, &axis::known_names())?;
     names("victims", "victim", &profile.victims, &axis::victims())?;
-    names(
-        "aggressors",
-        "aggressor",
-        &profile.aggressors,
-        &axis::aggressors(),
-    )?;
+    names("aggressors", "aggressor", &profile.aggressors, &axis::aggressors())?;
     numbers(profile)?;
     tenants::neighbours(profile)?;
     tenants::sweep(profile)?;
@@ -117,11 +107,7 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
         return Ok(());
     };
     if names.is_empty() {
-        return Err(Fault::at(
-            key,
-            "an empty list",
-            format!("\"all\", {}", known.join(", ")),
-        ));
+        return Err(Fault::at(key, "an empty list", format!("\"all\", {}", known.join(", "))));
     }
     for (index, name) in names.iter().enumerate() {
         let problem = if !known.contains(&name.as_str()) {
@@ -138,38 +124,19 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
 
 fn numbers(profile: &Profile) -> Result<(), Fault> {
     within("tenants", profile.tenants, 2, TENANTS_MAX)?;
-    within(
-        "service",
-        profile.service,
-        Span::from_ns(10_000),
-        Span::from_s(1),
-    )?;
+    within("service", profile.service, Span::from_ns(10_000), Span::from_s(1))?;
     within("slo", profile.slo, Span::from_ns(0), Span::from_s(60))?;
     if !(profile.slo_share > 0.0 && profile.slo_share < 1.0) {
         let problem = format!("{} is out of range", profile.slo_share);
         return Err(Fault::at("slo_share", problem, "above 0 and below 1"));
     }
-    within(
-        "device_time",
-        profile.device_time,
-        Span::from_s(1),
-        Span::from_s(7 * 24 * 3_600),
-    )?;
-    within(
-        "telemetry_period",
-        profile.telemetry_period,
-        Span::from_ms(10),
-        Span::from_s(60),
-    )?;
+    within("device_time", profile.device_time, Span::from_s(1), Span::from_s(7 * 24 * 3_600))?;
+    within("telemetry_period", profile.telemetry_period, Span::from_ms(10), Span::from_s(60))?;
     windows(&profile.probe_windows)?;
     if profile.load > 0.0 && profile.load <= 1.0 {
         return Ok(());
     }
-    Err(Fault::at(
-        "load",
-        format!("{} is out of range", profile.load),
-        "above 0 and at most 1",
-    ))
+    Err(Fault::at("load", format!("{} is out of range", profile.load), "above 0 and at most 1"))
 }
 
 /// Checks the windows of probes: longer ones are multiples of the shortest.
@@ -207,19 +174,12 @@ fn bursts(profile: &Profile) -> Result<(), Fault> {
 fn doses(doses: &[f64]) -> Result<(), Fault> {
     for (index, &dose) in doses.iter().enumerate() {
         if !(dose > 0.0 && dose <= 1.0) {
-            let fault = Fault::at(
-                "doses",
-                format!("{dose} is out of range"),
-                "above 0 and at most 1",
-            );
+            let fault =
+                Fault::at("doses", format!("{dose} is out of range"), "above 0 and at most 1");
             return Err(fault.element(index));
         }
         if index > 0 && doses[index - 1] >= dose {
-            let fault = Fault::at(
-                "doses",
-                "not in rising order",
-                "each dose once, smallest first",
-            );
+            let fault = Fault::at("doses", "not in rising order", "each dose once, smallest first");
             return Err(fault.element(index));
         }
     }
@@ -227,11 +187,7 @@ fn doses(doses: &[f64]) -> Result<(), Fault> {
     if doses.last() == Some(&1.0) {
         return Ok(());
     }
-    Err(Fault::at(
-        "doses",
-        "1.0 is missing",
-        "a list that ends in 1.0, which scores use",
-    ))
+    Err(Fault::at("doses", "1.0 is missing", "a list that ends in 1.0, which scores use"))
 }
 
 /// Checks every service time of the rotation as `service` is checked.
@@ -255,11 +211,7 @@ fn blocks(profile: &Profile) -> Result<(), Fault> {
         return Err(Fault::at("blocks.half_width", problem, "0 to 0.5"));
     }
     if bounds.half_width > 0.0 && !bounds.top_up {
-        let fault = Fault::at(
-            "blocks.half_width",
-            "no block is added",
-            "0, or top_up = true",
-        );
+        let fault = Fault::at("blocks.half_width", "no block is added", "0, or top_up = true");
         return Err(fault.bound_by("blocks.top_up"));
     }
     if bounds.min < floor || bounds.min > BLOCKS_MAX {
@@ -279,11 +231,7 @@ fn cells(profile: &Profile) -> Result<(), Fault> {
     let parts = |parts: &CellParts| [parts.warmup, parts.closed, parts.gap, parts.open];
     let names = ["warmup", "closed", "gap", "open"];
     let closed_min = Span::from_ns(profile.service.ns.saturating_mul(CLOSED_REQUESTS_MIN));
-    let tables = names.iter().zip(
-        parts(&profile.cell_min)
-            .into_iter()
-            .zip(parts(&profile.cell)),
-    );
+    let tables = names.iter().zip(parts(&profile.cell_min).into_iter().zip(parts(&profile.cell)));
     for (name, (shortest, full)) in tables {
         let floor = match *name {
             "closed" => closed_min,

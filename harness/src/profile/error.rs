@@ -21,20 +21,8 @@ pub struct ProfileError {
 
 impl From<ProfileError> for ExpectedError {
     fn from(error: ProfileError) -> Self {
-        let ProfileError {
-            file,
-            line,
-            key,
-            problem,
-            accepted,
-        } = error;
-        Self::Profile {
-            file,
-            line,
-            key,
-            problem,
-            accepted,
-        }
+        let ProfileError { file, line, key, problem, accepted } = error;
+        Self::Profile { file, line, key, problem, accepted }
     }
 }
 
@@ -70,11 +58,7 @@ impl Fault {
         Self {
             path: steps(key),
             // A longer one quotes an input.
-            problem: if problem.len() > PROBLEM_BYTES {
-                parser_message(&problem)
-            } else {
-                problem
-            },
+            problem: if problem.len() > PROBLEM_BYTES { parser_message(&problem) } else { problem },
             accepted: accepted.into(),
             bound_by: Vec::new(),
         }

@@ -30,10 +30,7 @@ pub(super) fn sorted(value: &Value) -> Value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| key.as_str());
-            entries
-                .into_iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect()
+            entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
         }
         Value::Array(items) => items.iter().map(sorted).collect(),
         scalar => scalar.clone(),
@@ -79,13 +76,7 @@ mod tests {
     #[test]
     fn kernels_and_overrides_count() -> Result<(), crate::error::ExpectedError> {
         let plain = load("default", &Overrides::default())?;
-        let seeded = load(
-            "default",
-            &Overrides {
-                seed: Some(7),
-                ..Overrides::default()
-            },
-        )?;
+        let seeded = load("default", &Overrides { seed: Some(7), ..Overrides::default() })?;
         assert_ne!(profile_hash(&plain, "a"), profile_hash(&plain, "b"));
         assert_ne!(profile_hash(&plain, "a"), profile_hash(&seeded, "a"));
         Ok(())
@@ -94,9 +85,6 @@ mod tests {
     #[test]
     fn keys_are_sorted() {
         let value = serde_json::json!({ "b": [1, { "d": 0.5, "c": "x" }], "a": null });
-        assert_eq!(
-            sorted(&value).to_string(),
-            r#"{"a":null,"b":[1,{"c":"x","d":0.5}]}"#
-        );
+        assert_eq!(sorted(&value).to_string(), r#"{"a":null,"b":[1,{"c":"x","d":0.5}]}"#);
     }
 }

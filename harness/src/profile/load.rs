@@ -43,10 +43,7 @@ pub struct Overrides {
 /// # Errors
 /// When there is no such profile, it cannot be read, or it is invalid.
 pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, ExpectedError> {
-    if let Some(found) = built_in::CATALOGUE
-        .iter()
-        .find(|entry| entry.name == name_or_path)
-    {
+    if let Some(found) = built_in::CATALOGUE.iter().find(|entry| entry.name == name_or_path) {
         let file = format!("built-in {}", found.name);
         let mut profile = parse(&file, found.text, overrides)?;
         found.name.clone_into(&mut profile.name);
@@ -58,17 +55,12 @@ pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, Expect
         let mut known = built_in::names();
         known.push("or the path of a .toml file".to_owned());
         let name = name_or_path.to_owned();
-        return Err(ExpectedError::UnknownName {
-            kind: "profile",
-            name,
-            known,
-        });
+        return Err(ExpectedError::UnknownName { kind: "profile", name, known });
     }
     let text = read_text("profile", path, WRITTEN_BYTES_MAX)?;
     let mut profile = parse(name_or_path, &text, overrides)?;
-    profile.name = path
-        .file_stem()
-        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    profile.name =
+        path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     Ok(profile)
 }
 
@@ -97,11 +89,7 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, P
 pub fn restored(json: &str, name: &str, run: u32) -> Option<Profile> {
     let profile: Profile = serde_json::from_str(json).ok()?;
     check(&profile).ok()?;
-    Some(Profile {
-        name: name.to_owned(),
-        run,
-        ..profile
-    })
+    Some(Profile { name: name.to_owned(), run, ..profile })
 }
 
 /// Locates a mistake: at the key itself where the file sets it, at a key of the file that makes the
@@ -117,11 +105,7 @@ fn blame(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
             ..at_cause(fault, cause, &base.location_of(&fault.path))
         };
     }
-    if own.line_of(&fault.path).is_some() {
-        own.error(fault)
-    } else {
-        base.error(fault)
-    }
+    if own.line_of(&fault.path).is_some() { own.error(fault) } else { base.error(fault) }
 }
 
 /// The same for a mistake that a flag of the command line causes; the file is valid without it.
@@ -137,10 +121,7 @@ fn blame_flags(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileErr
             accepted: fault.accepted.clone(),
         },
     };
-    ProfileError {
-        file: "the command line".to_owned(),
-        ..error
-    }
+    ProfileError { file: "the command line".to_owned(), ..error }
 }
 
 /// A mistake reported at the key that makes another one, at `location`, invalid.
@@ -218,23 +199,14 @@ fn deserialize(table: toml::Table) -> Result<Profile, Fault> {
             Segment::Enum { .. } | Segment::Unknown => None,
         });
         let (problem, accepted) = in_plain_words(&parser_message(error.message()));
-        Fault {
-            path: steps.collect(),
-            problem,
-            accepted,
-            bound_by: Vec::new(),
-        }
+        Fault { path: steps.collect(), problem, accepted, bound_by: Vec::new() }
     })
 }
 
 /// Splits serde's `<problem>, expected <what>` and names types in plain words.
 fn in_plain_words(message: &str) -> (String, String) {
     let (problem, expected) = message.split_once(", expected ").unwrap_or((message, ""));
-    let problem = if problem.starts_with("unknown field") {
-        "unknown key"
-    } else {
-        problem
-    };
+    let problem = if problem.starts_with("unknown field") { "unknown key" } else { problem };
     let expected = expected.strip_prefix("one of ").unwrap_or(expected);
     let accepted = match expected {
         "u32" | "u64" => "a whole number, not negative",

@@ -155,10 +155,7 @@ impl BurstOptions {
     /// The bursts; `None` for arrivals without bursts.
     #[must_use]
     pub fn shape(self) -> Option<Bursts> {
-        (self.requests > 0.0).then_some(Bursts {
-            requests: self.requests,
-            peak: self.peak,
-        })
+        (self.requests > 0.0).then_some(Bursts { requests: self.requests, peak: self.peak })
     }
 }
 
@@ -210,10 +207,7 @@ impl Profile {
 
     /// Open-loop arrivals per second of a victim with a native service time of exactly `service`.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "service times are far below 2^53 ns"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "service times are far below 2^53 ns")]
     pub fn nominal_rate_per_s(&self) -> f64 {
         self.load_of_one() * 1e9 / self.service.ns as f64
     }

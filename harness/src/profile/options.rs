@@ -249,9 +249,5 @@ fn layout(key: &str, text: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let accepted = "auto, or sizes such as 3g+3g, 3g.40gb+4g.40gb";
-    Err(Fault::at(
-        key,
-        format!("\"{text}\" is not a layout"),
-        accepted,
-    ))
+    Err(Fault::at(key, format!("\"{text}\" is not a layout"), accepted))
 }

@@ -38,10 +38,7 @@ impl Profile {
     pub fn of_run(&self) -> Self {
         let services = &self.rotation.services;
         let index = self.run as usize % services.len().max(1);
-        Self {
-            service: services.get(index).copied().unwrap_or(self.service),
-            ..self.clone()
-        }
+        Self { service: services.get(index).copied().unwrap_or(self.service), ..self.clone() }
     }
 }
 
@@ -49,11 +46,8 @@ impl Profile {
 pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     within("rotation.runs", profile.rotation.runs, 1, RUNS_MAX)?;
     if profile.open_loops == OpenLoops::Jitter && profile.slo.ns > 0 {
-        let fault = Fault::at(
-            "open_loops",
-            "a promised latency needs the open loop of every cell",
-            "all",
-        );
+        let fault =
+            Fault::at("open_loops", "a promised latency needs the open loop of every cell", "all");
         return Err(fault.bound_by("slo"));
     }
     Ok(())
@@ -68,22 +62,14 @@ pub(super) fn conflict(service: Span, fault: &Fault) -> Fault {
         return Fault::at(KEY, &*fault.problem, &**accepted);
     }
     let problem = format!("{service} is too long for `{key}`");
-    Fault::at(
-        KEY,
-        problem,
-        format!("a shorter one, or for {key}: {accepted}"),
-    )
-    .bound_by(&key)
+    Fault::at(KEY, problem, format!("a shorter one, or for {key}: {accepted}")).bound_by(&key)
 }
 
 /// Every profile of a cycle with another service time, with the index of that time.
 pub(super) fn services(profile: &Profile) -> impl Iterator<Item = (usize, Profile)> {
     let services = profile.rotation.services.iter().enumerate();
     services.map(|(index, &service)| {
-        let of_run = Profile {
-            service,
-            ..profile.clone()
-        };
+        let of_run = Profile { service, ..profile.clone() };
         (index, of_run)
     })
 }

@@ -35,10 +35,7 @@ pub fn keys_table() -> String {
     let schema = schema();
     // The default profile is part of the binary, and every load parses it.
     let defaults = DEFAULT.text.parse::<toml::Table>().unwrap_or_default();
-    let mut lines = vec![
-        "| key | default | meaning |".to_owned(),
-        "|---|---|---|".to_owned(),
-    ];
+    let mut lines = vec!["| key | default | meaning |".to_owned(), "|---|---|---|".to_owned()];
     let root = schema.as_object().cloned().unwrap_or_default();
     for (key, property) in properties(&root, &root) {
         let default = defaults.get(&key);
@@ -56,10 +53,7 @@ pub fn keys_table() -> String {
 
 fn line(key: &str, default: Option<&toml::Value>, property: &Map<String, Value>) -> String {
     let default = default.map_or_else(|| "-".to_owned(), |value| format!("`{value}`"));
-    let meaning = property
-        .get("description")
-        .and_then(Value::as_str)
-        .unwrap_or("");
+    let meaning = property.get("description").and_then(Value::as_str).unwrap_or("");
     format!("| `{key}` | {default} | {} |", meaning.replace('\n', " "))
 }
 
@@ -69,31 +63,20 @@ fn properties(
     schema: &Map<String, Value>,
 ) -> Vec<(String, Map<String, Value>)> {
     let properties = schema.get("properties").and_then(Value::as_object);
-    let entries = properties
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, property)| {
-            let mut property = property.as_object()?.clone();
-            if !property.contains_key("description") {
-                let target = resolve(root, &property);
-                property.extend(
-                    target
-                        .get("description")
-                        .cloned()
-                        .map(|d| ("description".into(), d)),
-                );
-            }
-            Some((key.clone(), property))
-        });
+    let entries = properties.into_iter().flatten().filter_map(|(key, property)| {
+        let mut property = property.as_object()?.clone();
+        if !property.contains_key("description") {
+            let target = resolve(root, &property);
+            property.extend(target.get("description").cloned().map(|d| ("description".into(), d)));
+        }
+        Some((key.clone(), property))
+    });
     entries.collect()
 }
 
 /// The target of `$ref`, or the schema itself.
 fn resolve(root: &Map<String, Value>, schema: &Map<String, Value>) -> Map<String, Value> {
-    let name = schema
-        .get("$ref")
-        .and_then(Value::as_str)
-        .and_then(|r| r.strip_prefix("#/$defs/"));
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix("#/$defs/"));
     let target = name.and_then(|name| root.get("$defs")?.get(name)?.as_object());
     target.unwrap_or(schema).clone()
 }

@@ -49,12 +49,7 @@ mod tests {
         for (axes, residue, cap, faults) in [
             ("axes = [\"memory\"]", true, true, 0),
             ("axes = [\"memory/cap\", \"fault/sm\"]", false, true, 1),
-            (
-                "axes = [\"fault\"]",
-                false,
-                false,
-                axis::fault_classes().len(),
-            ),
+            ("axes = [\"fault\"]", false, false, axis::fault_classes().len()),
             ("axes = [\"compute\", \"jitter\"]", false, false, 0),
         ] {
             let profile = with(axes)?;

@@ -56,12 +56,7 @@ impl SoakOptions {
 impl OptionTable for SoakOptions {
     fn check(&self) -> Result<(), Fault> {
         let none = Span::from_ns(0);
-        within(
-            "soak.window",
-            self.window,
-            Span::from_ms(100),
-            Span::from_s(60),
-        )?;
+        within("soak.window", self.window, Span::from_ms(100), Span::from_s(60))?;
         let shortest = Span::from_ns(self.window.ns * WINDOWS_MIN);
         if self.limit > none {
             within("soak.limit", self.limit, shortest, HOUR)

@@ -39,12 +39,7 @@ impl<'a> Source<'a> {
                 table.insert((*new).to_owned(), value);
             }
         }
-        Ok(Self {
-            name,
-            text,
-            located,
-            table,
-        })
+        Ok(Self { name, text, located, table })
     }
 
     /// The line of the deepest part of the path that this text has; `None` where it lacks the first

@@ -36,11 +36,7 @@ pub(super) fn neighbours(profile: &Profile) -> Result<(), Fault> {
         };
         let accepted = format!("{AGGRESSOR}, {PEER}, {}", aggressors.join(", "));
         let fault = Fault::at(KEY, problem, accepted).element(index);
-        return Err(if peer_of_program {
-            fault.bound_by("user-victim.command")
-        } else {
-            fault
-        });
+        return Err(if peer_of_program { fault.bound_by("user-victim.command") } else { fault });
     }
     Ok(())
 }

@@ -27,25 +27,10 @@ const CONFLICTS: &[(&str, usize, &str, &str)] = &[
         "service",
         "cell_min.open",
     ),
-    (
-        "[cell_min]\nclosed = \"10s\"",
-        4,
-        "cell_min.closed",
-        "cell.closed",
-    ),
-    (
-        "[cell_min]\n\nopen = \"10s\"",
-        5,
-        "cell_min.open",
-        "cell.open",
-    ),
+    ("[cell_min]\nclosed = \"10s\"", 4, "cell_min.closed", "cell.closed"),
+    ("[cell_min]\n\nopen = \"10s\"", 5, "cell_min.open", "cell.open"),
     ("blocks.min = 12", 3, "blocks.min", "blocks.max"),
-    (
-        "[thresholds]\nretention_l2 = 0.97",
-        4,
-        "thresholds.retention_l2",
-        "thresholds.retention_l3",
-    ),
+    ("[thresholds]\nretention_l2 = 0.97", 4, "thresholds.retention_l2", "thresholds.retention_l3"),
     (
         "[thresholds]\njitter_negligible = 2.0",
         4,
@@ -64,16 +49,10 @@ fn a_default_that_becomes_invalid_is_reported_at_the_key_of_the_file() {
              (built-in default:"
         );
         let rest = reported.strip_prefix(&begins).unwrap_or_default();
-        let number = rest
-            .split(')')
-            .next()
-            .and_then(|number| number.parse::<usize>().ok());
+        let number = rest.split(')').next().and_then(|number| number.parse::<usize>().ok());
         let there = number.and_then(|number| default.lines().nth(number.saturating_sub(1)));
         let last = beside.rsplit('.').next().unwrap_or_default();
-        assert!(
-            there.is_some_and(|there| there.starts_with(last)),
-            "{text}: {reported}"
-        );
+        assert!(there.is_some_and(|there| there.starts_with(last)), "{text}: {reported}");
         assert!(
             reported.contains(&format!("(accepted: another {key}, or for {beside}: ")),
             "{text}: {reported}"
@@ -97,9 +76,7 @@ fn a_service_time_of_the_rotation_is_reported_as_the_file_has_it() {
         ),
         ("\"2s\", \"1ms\"", "2s is too large (accepted: "),
     ] {
-        let reported = message(&format!(
-            "version = 1\n[rotation]\nservices = [{services}]\n"
-        ));
+        let reported = message(&format!("version = 1\n[rotation]\nservices = [{services}]\n"));
         let begins = format!("profile mine.toml:3: key `rotation.services`: {begins}");
         assert!(reported.starts_with(&begins), "{reported}");
     }
@@ -108,10 +85,7 @@ fn a_service_time_of_the_rotation_is_reported_as_the_file_has_it() {
 #[test]
 fn a_flag_that_conflicts_with_the_file_is_reported_with_the_line_of_the_file() {
     let text = "version = 1\ntenants = 3\nneighbours = [\"aggressor\", \"peer\"]\n";
-    let flags = Overrides {
-        victim_cmd: Some("serve".to_owned()),
-        ..Overrides::default()
-    };
+    let flags = Overrides { victim_cmd: Some("serve".to_owned()), ..Overrides::default() };
     let reported = match parse("mine.toml", text, &flags) {
         Ok(_) => String::new(),
         Err(error) => crate::error::ExpectedError::from(error).to_string(),
@@ -124,16 +98,10 @@ fn a_flag_that_conflicts_with_the_file_is_reported_with_the_line_of_the_file() {
 #[test]
 fn a_text_that_is_not_toml_is_reported_with_its_line() {
     let text = message("version = 1\nseed = \n");
-    assert!(
-        text.starts_with("profile mine.toml:2: not TOML: "),
-        "{text}"
-    );
+    assert!(text.starts_with("profile mine.toml:2: not TOML: "), "{text}");
     assert!(!text.contains('\n'), "{text}");
     let twice = message("version = 1\nseed = 1\nseed = 2\n");
-    assert!(
-        twice.starts_with("profile mine.toml:3: not TOML: "),
-        "{twice}"
-    );
+    assert!(twice.starts_with("profile mine.toml:3: not TOML: "), "{twice}");
 }
 
 /// The default profile with some characters replaced.
@@ -142,25 +110,10 @@ fn damaged(start: usize, length: usize, put: &str) -> String {
     let start = start % characters.len();
     let end = (start + length).min(characters.len());
     let (before, after) = (&characters[..start], &characters[end..]);
-    before
-        .iter()
-        .chain(&put.chars().collect::<Vec<_>>())
-        .chain(after)
-        .collect()
+    before.iter().chain(&put.chars().collect::<Vec<_>>()).chain(after).collect()
 }
 
-const PUT: &[&str] = &[
-    "",
-    "=",
-    "\"",
-    "[",
-    "x",
-    "-1",
-    "1e9",
-    "\n",
-    "9999999999",
-    "é",
-];
+const PUT: &[&str] = &["", "=", "\"", "[", "x", "-1", "1e9", "\n", "9999999999", "é"];
 
 proptest! {
     #[test]

@@ -47,45 +47,19 @@ pub(super) fn check(t: &Thresholds) -> Result<(), Fault> {
     ] {
         if !(value > 0.0 && value < 1.0) {
             let key = format!("thresholds.{name}");
-            return Err(Fault::at(
-                &key,
-                format!("{value} is out of range"),
-                "above 0 and below 1",
-            ));
+            return Err(Fault::at(&key, format!("{value} is out of range"), "above 0 and below 1"));
         }
     }
-    for (name, value) in [
-        ("jitter_negligible", t.jitter_negligible),
-        ("drift_max", t.drift_max),
-    ] {
+    for (name, value) in [("jitter_negligible", t.jitter_negligible), ("drift_max", t.drift_max)] {
         if !(value > 0.0 && value.is_finite()) {
             let key = format!("thresholds.{name}");
-            return Err(Fault::at(
-                &key,
-                format!("{value} is out of range"),
-                "a number above 0",
-            ));
+            return Err(Fault::at(&key, format!("{value} is out of range"), "a number above 0"));
         }
     }
-    rising(
-        "retention_l3",
-        t.retention_l3,
-        "retention_l2",
-        t.retention_l2,
-    )?;
-    rising(
-        "jitter_low_medium",
-        t.jitter_low_medium,
-        "jitter_negligible",
-        t.jitter_negligible,
-    )?;
+    rising("retention_l3", t.retention_l3, "retention_l2", t.retention_l2)?;
+    rising("jitter_low_medium", t.jitter_low_medium, "jitter_negligible", t.jitter_negligible)?;
     // The smallest sample with a finite upper end of the two-sided 95 % interval of its p99.
-    within(
-        "thresholds.jitter_requests_min",
-        t.jitter_requests_min,
-        368,
-        1_000_000,
-    )
+    within("thresholds.jitter_requests_min", t.jitter_requests_min, 368, 1_000_000)
 }
 
 fn rising(upper: &str, above: f64, lower: &str, below: f64) -> Result<(), Fault> {

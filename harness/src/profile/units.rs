@@ -45,9 +45,7 @@ impl Span {
     /// A length in seconds.
     #[must_use]
     pub const fn from_s(s: u64) -> Self {
-        Self {
-            ns: s * 1_000_000_000,
-        }
+        Self { ns: s * 1_000_000_000 }
     }
 
     /// Reads the text form; `None` where it is invalid or not a whole number of nanoseconds.
@@ -61,9 +59,7 @@ impl Span {
             return None;
         }
         let whole_ns = whole.parse::<u64>().ok()?.checked_mul(unit_ns)?;
-        Some(Self {
-            ns: whole_ns.checked_add(fraction_ns(fraction, unit_ns)?)?,
-        })
+        Some(Self { ns: whole_ns.checked_add(fraction_ns(fraction, unit_ns)?)? })
     }
 }
 
@@ -76,11 +72,7 @@ fn fraction_ns(digits: &str, unit_ns: u64) -> Option<u64> {
     let numerator = u128::from(digits.parse::<u64>().ok()?) * u128::from(unit_ns);
     let denominator = 10_u128.pow(u32::try_from(digits.len()).ok()?);
     let exact = numerator.is_multiple_of(denominator);
-    if exact {
-        u64::try_from(numerator / denominator).ok()
-    } else {
-        None
-    }
+    if exact { u64::try_from(numerator / denominator).ok() } else { None }
 }
 
 /// In the largest unit that is exact: seconds and shorter units with up to three decimals.
@@ -160,11 +152,7 @@ impl Share {
     pub fn parse(text: &str) -> Option<Self> {
         let (top, bottom) = text.split_once('/')?;
         let (top, bottom): (u32, u32) = (top.trim().parse().ok()?, bottom.trim().parse().ok()?);
-        if bottom == 0 {
-            None
-        } else {
-            Self::new(f64::from(top) / f64::from(bottom))
-        }
+        if bottom == 0 { None } else { Self::new(f64::from(top) / f64::from(bottom)) }
     }
 }
 

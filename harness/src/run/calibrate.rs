@@ -120,13 +120,8 @@ async fn verify(
     slot: usize,
     names: &BTreeSet<String>,
 ) -> Result<BTreeMap<String, String>, RunError> {
-    let message = ToTenant::Verify {
-        workloads: names.iter().cloned().collect(),
-    };
-    match tenants
-        .ask(slot, &message, "verifying its kernels", LIMIT)
-        .await?
-    {
+    let message = ToTenant::Verify { workloads: names.iter().cloned().collect() };
+    match tenants.ask(slot, &message, "verifying its kernels", LIMIT).await? {
         FromTenant::Verified { results } => {
             let (mut waived, mut wrong) = (BTreeMap::new(), Vec::new());
             for (name, found) in results {
@@ -151,11 +146,9 @@ async fn verify(
 /// Why the tenant waives the workload at this length, if it does.
 fn waiver(error: &RunError) -> Option<&str> {
     match error {
-        RunError::Tenant(TenantError::Refused {
-            kind: RefusalKind::Waived,
-            what,
-            ..
-        }) => Some(what),
+        RunError::Tenant(TenantError::Refused { kind: RefusalKind::Waived, what, .. }) => {
+            Some(what)
+        }
         _ => None,
     }
 }

@@ -68,9 +68,7 @@ impl RunClock {
     pub fn expect(&self, id: u32) -> Result<(), RunError> {
         match self {
             Self::Wall => Ok(()),
-            Self::Virtual(device) => device
-                .expect(id)
-                .map_err(|e| RunError::Clock(e.to_string())),
+            Self::Virtual(device) => device.expect(id).map_err(|e| RunError::Clock(e.to_string())),
         }
     }
 
@@ -83,9 +81,7 @@ impl RunClock {
             return Ok(());
         };
         for id in [participants.issuer, participants.reaper] {
-            device
-                .abandon(id)
-                .map_err(|error| RunError::Clock(error.to_string()))?;
+            device.abandon(id).map_err(|error| RunError::Clock(error.to_string()))?;
         }
         Ok(())
     }
@@ -98,9 +94,7 @@ impl RunClock {
         let Self::Virtual(device) = self else {
             return Ok(());
         };
-        device
-            .reap_dead_processes()
-            .map_err(|error| RunError::Clock(error.to_string()))
+        device.reap_dead_processes().map_err(|error| RunError::Clock(error.to_string()))
     }
 }
 

@@ -52,11 +52,7 @@ impl Setup {
     /// The plan with only what did not run yet, for the progress display.
     #[must_use]
     pub fn plan_left(&self) -> Plan {
-        Plan {
-            cells: self.cells_left(),
-            fault_trials: self.trials_left(),
-            ..self.plan.clone()
-        }
+        Plan { cells: self.cells_left(), fault_trials: self.trials_left(), ..self.plan.clone() }
     }
 
     /// How many findings a probe has of an earlier start, under a variant.

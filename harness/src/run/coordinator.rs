@@ -77,11 +77,7 @@ pub async fn run(
         Ok(RunEnd::Interrupted) => (false, Some("interrupted".to_owned())),
         Err(error) => (false, Some(error.to_string())),
     };
-    recorder.event(&RunEvent::Ended {
-        complete,
-        reason,
-        at: rfc3339_now(),
-    })?;
+    recorder.event(&RunEvent::Ended { complete, reason, at: rfc3339_now() })?;
     recorder.close()?;
     coordinator.cores.leave()?;
     end
@@ -127,8 +123,7 @@ impl Coordinator {
         for (name, variant) in variants(&handles.setup) {
             self.ledger.runs(&name, &variant)?;
         }
-        self.cells(&handles.setup.cells_left(), &calibration, observer)
-            .await?;
+        self.cells(&handles.setup.cells_left(), &calibration, observer).await?;
         let more = self.top_up(observer)?;
         self.cells(&more, &calibration, observer).await?;
         if handles.waits.is_stopped() {
@@ -140,11 +135,7 @@ impl Coordinator {
         }
         let xids = &mut self.xids;
         fault::campaign(&handles, session, ledger, xids, &calibration, observer).await?;
-        Ok(if handles.waits.is_stopped() {
-            RunEnd::Interrupted
-        } else {
-            RunEnd::Complete
-        })
+        Ok(if handles.waits.is_stopped() { RunEnd::Interrupted } else { RunEnd::Complete })
     }
 
     /// Runs cells in their order, until the user stops the run.
@@ -182,14 +173,8 @@ impl Coordinator {
         match look(&setup.out) {
             Ok(None) => Ok(Vec::new()),
             Ok(Some((top_up, cells))) => {
-                observer.phase(&RunPhase::ToppedUp {
-                    top_up: top_up.clone(),
-                    cells: cells.len(),
-                });
-                recorder.event(&RunEvent::ToppedUp {
-                    top_up,
-                    cells: cells.clone(),
-                })?;
+                observer.phase(&RunPhase::ToppedUp { top_up: top_up.clone(), cells: cells.len() });
+                recorder.event(&RunEvent::ToppedUp { top_up, cells: cells.clone() })?;
                 Ok(cells)
             }
             Err(error) => {
@@ -275,10 +260,7 @@ fn calibration_phase(setup: &Setup) -> RunPhase {
 fn variants(setup: &Setup) -> Vec<(String, String)> {
     let plan = &setup.plan;
     let planned = plan.mechanisms.iter().map(|one| (&one.name, &one.variant));
-    let run = plan
-        .cells
-        .iter()
-        .map(|cell| (&cell.mechanism, &cell.variant));
+    let run = plan.cells.iter().map(|cell| (&cell.mechanism, &cell.variant));
     let mut found = BTreeSet::new();
     planned
         .chain(run)

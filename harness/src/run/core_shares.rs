@@ -17,11 +17,8 @@ const PROCESSORS: &str = "/sys/devices/system/cpu";
 /// When the kernel does not report the cores of this thread.
 pub fn core_shares(parts: usize) -> Result<Option<Vec<Cores>>, ClockError> {
     let all = Cores::of_this_thread()?;
-    let located: Vec<(u32, Location)> = all
-        .list()
-        .into_iter()
-        .map(|cpu| (cpu, location(Path::new(PROCESSORS), cpu)))
-        .collect();
+    let located: Vec<(u32, Location)> =
+        all.list().into_iter().map(|cpu| (cpu, location(Path::new(PROCESSORS), cpu))).collect();
     let of = |share: Vec<u32>| {
         let others = all.list().into_iter().filter(|cpu| !share.contains(cpu));
         others.fold(all, Cores::without)
@@ -39,10 +36,7 @@ fn location(folder: &Path, cpu: u32) -> Location {
         let path = folder.join(format!("cpu{cpu}/topology/{name}"));
         std::fs::read_to_string(path).ok()?.trim().parse().ok()
     };
-    (
-        read("physical_package_id").unwrap_or(u32::MAX),
-        read("core_id").unwrap_or(cpu),
-    )
+    (read("physical_package_id").unwrap_or(u32::MAX), read("core_id").unwrap_or(cpu))
 }
 
 fn shares(located: &[(u32, Location)], parts: usize) -> Option<Vec<Vec<u32>>> {
@@ -79,11 +73,7 @@ mod tests {
         let plain: Vec<_> = (4..9).map(|cpu| (cpu, (0, cpu))).collect();
         for (located, parts, expected) in [
             (&host, 2, Some(vec![vec![0, 1, 4, 5], vec![2, 3, 6, 7]])),
-            (
-                &host,
-                3,
-                Some(vec![vec![0, 1, 4, 5], vec![2, 6], vec![3, 7]]),
-            ),
+            (&host, 3, Some(vec![vec![0, 1, 4, 5], vec![2, 6], vec![3, 7]])),
             (&host, 8, Some((0..8).map(|cpu| vec![cpu]).collect())),
             (&host, 9, None),
             (&plain, 2, Some(vec![vec![4, 5, 6], vec![7, 8]])),

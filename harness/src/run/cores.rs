@@ -114,10 +114,7 @@ impl Placement {
     /// # Errors
     /// When the kernel refuses cores that this thread may use.
     pub fn settle(setup: &Setup) -> Result<Self, ClockError> {
-        let unplaced = Self {
-            layout: Layout::default(),
-            original: None,
-        };
+        let unplaced = Self { layout: Layout::default(), original: None };
         // A user's program has the whole host, as without gpubench.
         if setup.clock.is_virtual() || setup.plan.user_victim.is_some() {
             return Ok(unplaced);
@@ -131,10 +128,7 @@ impl Placement {
         let taken = all.iter().filter(|cpu| !layout.others.contains(cpu));
         let others = taken.fold(original, |cores, cpu| cores.without(*cpu));
         others.apply()?;
-        Ok(Self {
-            layout,
-            original: Some(original),
-        })
+        Ok(Self { layout, original: Some(original) })
     }
 
     /// The core of an issuer, if it has one.
@@ -165,13 +159,7 @@ mod tests {
     #[test]
     fn the_victim_gets_cores_first_and_the_rest_keeps_one() {
         for (cores, tenants, issuers, reaper, others) in [
-            (
-                12,
-                2,
-                &[2, 6][..],
-                Some(4),
-                &[0, 1, 3, 5, 7, 8, 9, 10, 11][..],
-            ),
+            (12, 2, &[2, 6][..], Some(4), &[0, 1, 3, 5, 7, 8, 9, 10, 11][..]),
             (6, 2, &[2, 4], Some(3), &[0, 1, 5]),
             (5, 2, &[2, 4], Some(3), &[0, 1]),
             (4, 2, &[2], Some(3), &[0, 1]),
@@ -199,26 +187,14 @@ mod tests {
         };
         assert_eq!(shortage(5, 2), None);
         for (cores, tenants, text) in [
-            (
-                4,
-                2,
-                "1 of 1 neighbours share core 0, 1 with all other threads",
-            ),
-            (
-                5,
-                3,
-                "1 of 2 neighbours share core 0, 1 with all other threads",
-            ),
+            (4, 2, "1 of 1 neighbours share core 0, 1 with all other threads"),
+            (5, 3, "1 of 2 neighbours share core 0, 1 with all other threads"),
             (
                 2,
                 2,
                 "2 cores for 2 tenants: the victim's reaper shares core 0 with all other threads",
             ),
-            (
-                1,
-                2,
-                "1 core for 2 tenants: all threads of all tenants share it",
-            ),
+            (1, 2, "1 core for 2 tenants: all threads of all tenants share it"),
         ] {
             let found = shortage(cores, tenants).unwrap_or_default();
             assert!(found.contains(text), "{cores} cores: {found}");

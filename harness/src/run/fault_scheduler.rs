@@ -91,9 +91,7 @@ fn run(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
     let RunClock::Virtual(device) = clock else {
         return act(clock, action, stop);
     };
-    device
-        .join(FAULT_SCHEDULER)
-        .map_err(|error| error.to_string())?;
+    device.join(FAULT_SCHEDULER).map_err(|error| error.to_string())?;
     let done = act(clock, action, stop);
     device.leave().map_err(|error| error.to_string())?;
     done
@@ -120,11 +118,7 @@ fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
             for &pid in &pids {
                 signal_process(pid, Signal::KILL);
             }
-            let follow = if clock.is_virtual() {
-                follow
-            } else {
-                Vec::new()
-            };
+            let follow = if clock.is_virtual() { follow } else { Vec::new() };
             for pid in pids.into_iter().chain(follow) {
                 wait_for_end(clock, pid)?;
             }
@@ -164,9 +158,7 @@ fn holds(clock: &RunClock, pid: u32) -> Result<bool, String> {
 fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<bool, String> {
     match clock {
         RunClock::Virtual(device) => {
-            device
-                .sleep_until(t_ns)
-                .map_err(|error| error.to_string())?;
+            device.sleep_until(t_ns).map_err(|error| error.to_string())?;
             Ok(!stop.load(Ordering::Relaxed))
         }
         RunClock::Wall => {

@@ -38,13 +38,7 @@ impl RunHandles {
     /// The components of a new run.
     pub fn new(setup: Arc<Setup>, waits: Waits, recorder: Recorder) -> Self {
         let identity = Rc::new(RefCell::new(setup.identity.clone()));
-        Self {
-            setup,
-            waits,
-            recorder,
-            registry: PidRegistry::default(),
-            identity,
-        }
+        Self { setup, waits, recorder, registry: PidRegistry::default(), identity }
     }
 
     /// Calls NVML, with a limit.
@@ -67,10 +61,8 @@ impl RunHandles {
 
     /// Withdraws announced participants that did not join.
     pub async fn abandon(&self, participants: Participants) -> Result<(), RunError> {
-        self.clock("taking participants off the clock", move |clock| {
-            clock.abandon(participants)
-        })
-        .await
+        self.clock("taking participants off the clock", move |clock| clock.abandon(participants))
+            .await
     }
 
     /// Frees what dead tenants held on the virtual device.
@@ -80,14 +72,12 @@ impl RunHandles {
 
     /// The present instant.
     pub async fn now_ns(&self) -> Result<u64, RunError> {
-        self.clock("reading the clock", |clock| Ok(clock.now_ns()))
-            .await
+        self.clock("reading the clock", |clock| Ok(clock.now_ns())).await
     }
 
     /// The instant at which a cell that is started now begins.
     pub async fn start_ns(&self) -> Result<u64, RunError> {
-        self.clock("reading the clock", |clock| Ok(clock.start_ns()))
-            .await
+        self.clock("reading the clock", |clock| Ok(clock.start_ns())).await
     }
 
     /// Calls the shared clock, with a limit: a stopped participant may hold its lock.
@@ -100,18 +90,14 @@ impl RunHandles {
         if !clock.is_virtual() {
             return call(&clock);
         }
-        self.waits
-            .blocking(doing, CLOCK, move || call(&clock))
-            .await?
+        self.waits.blocking(doing, CLOCK, move || call(&clock)).await?
     }
 
     /// Writes that a tenant's process was started, and remembers its process id.
     pub fn started(&self, tenant: &str, pid: u32) -> Result<(), RunError> {
         self.registry.enter(tenant, pid);
         let tenant = tenant.to_owned();
-        Ok(self
-            .recorder
-            .event(&RunEvent::TenantStarted { tenant, pid })?)
+        Ok(self.recorder.event(&RunEvent::TenantStarted { tenant, pid })?)
     }
 
     /// The identity of the device so far.

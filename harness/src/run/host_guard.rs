@@ -31,10 +31,7 @@ impl HostGuard {
     pub fn new(handles: &RunHandles) -> Self {
         let setup = &handles.setup;
         let host = Arc::new(RealHost::new(Arc::clone(&setup.nvml)));
-        Self {
-            guard: Some(Guard::new(host, setup.host.journal.clone())),
-            handles: handles.clone(),
-        }
+        Self { guard: Some(Guard::new(host, setup.host.journal.clone())), handles: handles.clone() }
     }
 
     /// Has a mechanism set up the host. The user's stop and the limit end the wait; if the

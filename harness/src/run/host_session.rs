@@ -43,21 +43,13 @@ pub struct MechanismKey<'a> {
 
 impl<'a> From<&'a Cell> for MechanismKey<'a> {
     fn from(cell: &'a Cell) -> Self {
-        Self {
-            mechanism: &cell.mechanism,
-            variant: &cell.variant,
-            group: &cell.group,
-        }
+        Self { mechanism: &cell.mechanism, variant: &cell.variant, group: &cell.group }
     }
 }
 
 impl<'a> From<&'a FaultTrial> for MechanismKey<'a> {
     fn from(trial: &'a FaultTrial) -> Self {
-        Self {
-            mechanism: &trial.mechanism,
-            variant: &trial.variant,
-            group: &trial.group,
-        }
+        Self { mechanism: &trial.mechanism, variant: &trial.variant, group: &trial.group }
     }
 }
 
@@ -111,11 +103,7 @@ impl HostSession {
         }
         let in_one_process =
             mechanism::find(key.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
-        let set = if native && !in_one_process {
-            PLAIN
-        } else {
-            key.variant
-        };
+        let set = if native && !in_one_process { PLAIN } else { key.variant };
         match (self.start(set, key.mechanism).await, wanted) {
             (Ok(()), _) => {}
             // The mechanism changes only the processes of its own tenants.
@@ -280,9 +268,8 @@ fn tenant_config(
     let context = setup.host.context();
     let slots = setup.plan.tenants.max(1) as usize;
     let environment = |slot| {
-        mechanism.map_or_else(Default::default, |mechanism| {
-            mechanism.tenant_env(&context, set_up, slot)
-        })
+        mechanism
+            .map_or_else(Default::default, |mechanism| mechanism.tenant_env(&context, set_up, slot))
     };
     let configuration = mechanism.map(|mechanism| mechanism.configuration(&context));
     let admits_one = |m: &dyn Mechanism| m.entry().properties().admits_one_tenant();
@@ -290,9 +277,7 @@ fn tenant_config(
         mechanism,
         set_up: set_up.clone(),
         environments: (0..slots).map(environment).collect(),
-        checks: configuration
-            .as_ref()
-            .map_or_else(Default::default, |c| c.checks),
+        checks: configuration.as_ref().map_or_else(Default::default, |c| c.checks),
         inside: mechanism.map_or_else(Vec::new, |m| m.entry().inside(slots)),
         admits_one_tenant: mechanism.is_some_and(admits_one),
         refuses_outsiders: configuration.is_some_and(|c| c.refuses_outsiders),

@@ -20,20 +20,12 @@ impl HostSetup {
     /// From the user's profile, the facts of the host, and the journal of its changes.
     #[must_use]
     pub fn new(profile: Profile, facts: HostFacts, journal: JournalLocation) -> Self {
-        Self {
-            unprotected: mechanism::unprotected_profile(&profile),
-            profile,
-            facts,
-            journal,
-        }
+        Self { unprotected: mechanism::unprotected_profile(&profile), profile, facts, journal }
     }
 
     /// The context of mechanisms with the user's options.
     pub const fn context(&self) -> MechanismContext<'_> {
-        MechanismContext {
-            profile: &self.profile,
-            facts: &self.facts,
-        }
+        MechanismContext { profile: &self.profile, facts: &self.facts }
     }
 
     /// The context of the mechanism of a variant. A variant that does not follow from the user's
@@ -42,11 +34,7 @@ impl HostSetup {
         let context = self.context();
         let is_own =
             mechanism::find(mechanism).is_none_or(|m| m.configuration(&context).variant == variant);
-        let profile = if is_own {
-            &self.profile
-        } else {
-            &self.unprotected
-        };
+        let profile = if is_own { &self.profile } else { &self.unprotected };
         MechanismContext { profile, ..context }
     }
 

@@ -58,20 +58,14 @@ impl KernelLog {
     pub fn open(path: &Path, address: Option<PciAddress>, epoch_ns: u64) -> Result<Self, String> {
         let with_path = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut options = File::options();
-        options
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let mut file = options.open(path).map_err(with_path)?;
         let meta = file.metadata().map_err(with_path)?;
         let end = file.seek(SeekFrom::End(0)).map_err(with_path)?;
         let is_device = meta.file_type().is_char_device();
         Ok(Self {
             file,
-            form: if is_device {
-                Form::Records
-            } else {
-                Form::Lines(end)
-            },
+            form: if is_device { Form::Records } else { Form::Lines(end) },
             address,
             epoch_ns,
             read_ns: monotonic_ns(),
@@ -169,10 +163,7 @@ fn lines(file: &File, at: &mut u64) -> std::io::Result<String> {
         }
     }
     bytes.truncate(filled);
-    let whole = bytes
-        .iter()
-        .rposition(|&byte| byte == b'\n')
-        .map_or(0, |end| end + 1);
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     bytes.truncate(whole);
     *at += whole as u64;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -223,21 +214,14 @@ mod tests {
         assert_eq!(numbers(&mut log)?, [63]);
         let mut all = KernelLog::open(&path, None, 5)?;
         writer.write_all((of(1, 1) + &of(2, 9)).as_bytes())?;
-        assert_eq!(
-            numbers(&mut all)?,
-            [1, 2],
-            "without an address, every device"
-        );
+        assert_eq!(numbers(&mut all)?, [1, 2], "without an address, every device");
         Ok(())
     }
 
     #[test]
     fn names_the_reason_for_an_unreadable_log() {
         let none = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None, 0).map(|_| ());
-        assert_eq!(
-            none,
-            Err("/nowhere/kmsg: No such file or directory (os error 2)".to_owned())
-        );
+        assert_eq!(none, Err("/nowhere/kmsg: No such file or directory (os error 2)".to_owned()));
     }
 
     /// Datagrams take the place of the kernel's own log, which containers cannot read.

@@ -32,14 +32,8 @@ impl Serving {
             return Self::default();
         }
         match set_up.servers() {
-            Ok(services) => Self {
-                daemon_clients: set_up.clients(&services),
-                services,
-            },
-            Err(error) => Self {
-                services: Vec::new(),
-                daemon_clients: Some(Err(error)),
-            },
+            Ok(services) => Self { daemon_clients: set_up.clients(&services), services },
+            Err(error) => Self { services: Vec::new(), daemon_clients: Some(Err(error)) },
         }
     }
 
@@ -62,9 +56,7 @@ pub async fn snapshot(tenants: &TenantSet) -> Result<Snapshot, RunError> {
     let scope = tenants.snapshot_scope();
     let take = move || Snapshot::take(&clock, &nvml, &scope);
     let waits = &tenants.handles().waits;
-    waits
-        .blocking("observing the mechanism", DAEMON, take)
-        .await
+    waits.blocking("observing the mechanism", DAEMON, take).await
 }
 
 /// The servers of a mechanism, or why its daemon does not list them.
@@ -75,18 +67,14 @@ pub async fn servers(tenants: &TenantSet) -> Result<Result<Vec<u32>, String>, Ru
     }
     let waits = &tenants.handles().waits;
     let query = move || set_up.servers();
-    waits
-        .blocking("querying the MPS daemon", DAEMON, query)
-        .await
+    waits.blocking("querying the MPS daemon", DAEMON, query).await
 }
 
 /// The observation on which every proof rests.
 pub fn observation(tenants: &TenantSet, condition: Condition, snapshot: &Snapshot) -> Observation {
     let (on_device, serving) = (&snapshot.on_device, &snapshot.serving);
     // All processes of all lists, which include those of a user's program.
-    let listed = [&on_device.listed, &on_device.mps_clients]
-        .into_iter()
-        .flatten();
+    let listed = [&on_device.listed, &on_device.mps_clients].into_iter().flatten();
     let of_daemon = serving.daemon_clients.iter().flatten();
     let mut listed: Vec<u32> = listed.chain(of_daemon).flatten().copied().collect();
     listed.sort_unstable();
@@ -107,9 +95,7 @@ pub fn observation(tenants: &TenantSet, condition: Condition, snapshot: &Snapsho
         native_sm_count: Some(tenants.handles().sm_count()).filter(|&count| count > 0),
         services: serving.services.clone(),
         daemon_clients: serving.daemon_clients.clone(),
-        program: tenants
-            .program()
-            .map(|pids| of_program(tenants, pids, &listed, snapshot)),
+        program: tenants.program().map(|pids| of_program(tenants, pids, &listed, snapshot)),
         ..Observation::new(condition, tenants.open_pids(&listed))
     }
 }
@@ -133,10 +119,7 @@ fn of_program(
     let files = |pid: &u32| (*pid, mapped(pid).unwrap_or_default());
     ProgramObservation {
         mapped: working.iter().map(files).collect(),
-        lacking: working
-            .iter()
-            .flat_map(|&pid| lacking(pid, &handed))
-            .collect(),
+        lacking: working.iter().flat_map(|&pid| lacking(pid, &handed)).collect(),
         working,
         handed_instance: config.set_up.instance_id(0),
     }
@@ -146,12 +129,8 @@ fn of_program(
 /// readable.
 fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
     let present = environment(pid);
-    let missing = handed
-        .iter()
-        .filter(|(name, value)| present.get(*name) != Some(value));
-    missing
-        .map(|(name, _)| (pid, name.to_string_lossy().into_owned()))
-        .collect()
+    let missing = handed.iter().filter(|(name, value)| present.get(*name) != Some(value));
+    missing.map(|(name, _)| (pid, name.to_string_lossy().into_owned())).collect()
 }
 
 /// The environment that a process was started with; empty where it is not readable.

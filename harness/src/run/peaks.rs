@@ -40,10 +40,7 @@ pub async fn measure(
     slot: usize,
     aggressors: &BTreeMap<String, CalibrationEntry>,
 ) -> Result<BTreeMap<String, PeakEntry>, RunError> {
-    let reported = tenants
-        .handles()
-        .nvml("reading clocks and widths", Reported::read)
-        .await?;
+    let reported = tenants.handles().nvml("reading clocks and widths", Reported::read).await?;
     let identity = tenants.handles().identity();
     // A tenant in a MIG instance has a part of the device, and the ceilings are of the whole.
     let is_whole = tenants.handles().setup.host.facts.mig != Some(true);
@@ -114,29 +111,17 @@ mod tests {
     use super::{Rate, Rated, compare};
 
     fn rate(workload: &str, resource: &'static str, unit: &str, per_s: f64) -> Rate {
-        Rate {
-            workload: workload.to_owned(),
-            resource,
-            unit: unit.to_owned(),
-            per_s,
-            rated: None,
-        }
+        Rate { workload: workload.to_owned(), resource, unit: unit.to_owned(), per_s, rated: None }
     }
 
     #[test]
     fn the_ceiling_of_the_hardware_comes_before_every_detector() {
         let mut weak = rate("copy", "DRAM", "bytes", 150.0);
-        weak.rated = Some(Rated {
-            per_s: 320.0,
-            source: "clock x width".to_owned(),
-        });
+        weak.rated = Some(Rated { per_s: 320.0, source: "clock x width".to_owned() });
         let detectors = [rate("copy, 4x", "DRAM", "bytes", 151.0)];
         let peaks = compare(&[weak], &detectors);
         let peak = &peaks["copy"];
-        assert_eq!(
-            (peak.ceiling, peak.peak_per_s),
-            (CeilingKind::Hardware, 320.0)
-        );
+        assert_eq!((peak.ceiling, peak.peak_per_s), (CeilingKind::Hardware, 320.0));
         assert_eq!(peak.source, "clock x width");
     }
 
@@ -155,9 +140,7 @@ mod tests {
         ];
         let peaks = compare(&alone, &detectors);
         let peak = |name: &str| {
-            peaks
-                .get(name)
-                .map(|peak| (peak.alone_per_s, peak.peak_per_s, peak.source.as_str()))
+            peaks.get(name).map(|peak| (peak.alone_per_s, peak.peak_per_s, peak.source.as_str()))
         };
         assert_eq!(peak("copy"), Some((280.0, 300.0, "copy, 4x")));
         assert_eq!(peak("slow-copy"), Some((100.0, 300.0, "copy, 4x")));

@@ -63,10 +63,7 @@ mod tests {
             registry.enter(tenant, pid);
         }
         let tenants_of = |pid: Option<u32>| {
-            let mut lines = [XidLine {
-                pid,
-                ..XidLine::default()
-            }];
+            let mut lines = [XidLine { pid, ..XidLine::default() }];
             registry.attribute(&mut lines, &[20]);
             let [line] = lines;
             line.ours.map(|ours| ours.join(" "))

@@ -52,11 +52,7 @@ impl Recorder {
     /// Writes that a tenant's process ended, and how.
     pub fn tenant_ended(&self, tenant: &str, pid: u32, reason: String) -> Result<(), StoreError> {
         let tenant = tenant.to_owned();
-        self.event(&RunEvent::TenantEnded {
-            tenant,
-            pid,
-            reason,
-        })
+        self.event(&RunEvent::TenantEnded { tenant, pid, reason })
     }
 
     /// Writes readings of counters.

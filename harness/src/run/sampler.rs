@@ -139,10 +139,7 @@ impl Sampler {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.within(FINISH).await {
             Ok(sampled) => sampled,
-            Err(error) => Sampled {
-                failure: Some(error.to_string()),
-                ..Sampled::default()
-            },
+            Err(error) => Sampled { failure: Some(error.to_string()), ..Sampled::default() },
         }
     }
 }
@@ -240,21 +237,13 @@ mod tests {
     #[test]
     fn samples_every_cell_half_way() {
         let times = |length_ns, period_ns| {
-            let times = Times {
-                t0_ns: 7,
-                length_ns,
-                period_ns,
-                closed_ns: [0, 0],
-            };
+            let times = Times { t0_ns: 7, length_ns, period_ns, closed_ns: [0, 0] };
             let all = times.instants().into_iter();
             all.map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
         };
         assert_eq!(times(4_000_000, 100_000_000), [7, 2_000_007]);
         assert_eq!(times(4_000_000, 2_000_000), [7, 2_000_007]);
-        assert_eq!(
-            times(5_000_000, 2_000_000),
-            [7, 2_000_007, 2_500_007, 4_000_007]
-        );
+        assert_eq!(times(5_000_000, 2_000_000), [7, 2_000_007, 2_500_007, 4_000_007]);
     }
 
     #[test]

@@ -95,12 +95,7 @@ impl Soak {
             let elapsed_ns = self.busy_until_ns.saturating_sub(began_ns);
             let steady = is_steady(&windows);
             if steady || elapsed_ns >= self.plan.limit_ns {
-                return Ok(Heating {
-                    steady,
-                    elapsed_ns,
-                    first,
-                    last,
-                });
+                return Ok(Heating { steady, elapsed_ns, first, last });
             }
             let next = self.measure(tenants, slot, self.plan.window_ns).await?;
             windows.push(next);
@@ -213,11 +208,8 @@ impl Soak {
         watch_ns: u64,
     ) -> Result<SpeedCheck, RunError> {
         let count = watch_ns as f64 / SERVICE_NS as f64 * SHORTER;
-        let requests = RunRequests {
-            spec: self.spec.clone(),
-            watch_ns,
-            requests_max: count as u32 + 4,
-        };
+        let requests =
+            RunRequests { spec: self.spec.clone(), watch_ns, requests_max: count as u32 + 4 };
         let completed = probe::step(tenants, slot, requests).await?;
         let doing = "reading clock and temperature";
         let readings = |nvml: &Nvml| (nvml.sm_clock_mhz(), nvml.temperature_c());

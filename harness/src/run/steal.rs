@@ -18,10 +18,7 @@ impl CpuTime {
         let stolen = cpu.steal?;
         // The time of guests is in user and nice already (proc_stat(5)).
         let total = cpu.user + cpu.nice + cpu.system + cpu.idle + cpu.iowait? + cpu.irq?;
-        Some(Self {
-            total: total + cpu.softirq? + stolen,
-            stolen,
-        })
+        Some(Self { total: total + cpu.softirq? + stolen, stolen })
     }
 
     /// Share of the time since `before` that was stolen, 0 to 1; `None` if no time passed.

@@ -117,9 +117,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(600);
 
     fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
+        tokio::runtime::Builder::new_current_thread().enable_all().build()
     }
 
     #[test]
@@ -128,15 +126,9 @@ mod tests {
         runtime()?.block_on(async {
             let (stop, stopped) = watch::channel(false);
             let waits = Waits::new(stopped);
-            let late = waits
-                .blocking("calling a driver", Duration::from_millis(10), hang)
-                .await;
+            let late = waits.blocking("calling a driver", Duration::from_millis(10), hang).await;
             let text = late.map_err(|error| error.to_string());
-            assert!(
-                text.as_ref()
-                    .is_err_and(|text| text.contains("calling a driver")),
-                "{text:?}"
-            );
+            assert!(text.as_ref().is_err_and(|text| text.contains("calling a driver")), "{text:?}");
             let call = waits.blocking("calling a driver", LIMIT, hang);
             let stopping = async {
                 // The receiver is held above.

@@ -62,9 +62,7 @@ impl XidMonitor {
         let is_virtual = handles.setup.clock.is_virtual();
         let nvml = Arc::clone(&handles.setup.nvml);
         let started = move || XidWatch::start(&nvml, is_virtual);
-        let started = handles
-            .waits
-            .blocking("registering for Xids", LIMIT, started);
+        let started = handles.waits.blocking("registering for Xids", LIMIT, started);
         let watch = started.await?;
         if let Err(text) = &watch {
             handles.recorder.warning(text.clone())?;
@@ -92,16 +90,8 @@ impl XidMonitor {
         // The line of an event is logged before the event is sent.
         let lines = self.lines(what, services)?;
         Ok(match numbers {
-            Ok(numbers) => Xids {
-                numbers: Some(numbers),
-                lines,
-                failure: None,
-            },
-            Err(failure) => Xids {
-                numbers: None,
-                lines,
-                failure: Some(failure),
-            },
+            Ok(numbers) => Xids { numbers: Some(numbers), lines, failure: None },
+            Err(failure) => Xids { numbers: None, lines, failure: Some(failure) },
         })
     }
 
@@ -211,10 +201,7 @@ fn listen(
     };
     for reply in requests {
         let drained = drain(&set, wait_ms);
-        if reply
-            .send(drained.map_err(|error| error.to_string()))
-            .is_err()
-        {
+        if reply.send(drained.map_err(|error| error.to_string())).is_err() {
             return;
         }
     }
@@ -224,9 +211,7 @@ fn register(nvml: &Nvml) -> Result<EventSet<'_>, String> {
     let failure = |error: &dyn std::fmt::Display| format!("Xids cannot be listened to: {error}");
     let device = nvml.device().map_err(|e| failure(&e))?;
     let set = nvml.library().create_event_set().map_err(|e| failure(&e))?;
-    device
-        .register_events(EventTypes::CRITICAL_XID_ERROR, set)
-        .map_err(|e| failure(&e.error))
+    device.register_events(EventTypes::CRITICAL_XID_ERROR, set).map_err(|e| failure(&e.error))
 }
 
 fn drain(set: &EventSet<'_>, wait_ms: u32) -> Result<Vec<u32>, NvmlError> {

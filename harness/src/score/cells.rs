@@ -86,9 +86,7 @@ impl<'a> Cells<'a> {
         let mut results: BTreeMap<&str, &CellResult> = BTreeMap::new();
         for result in input.cells {
             if results.insert(&result.cell.id, result).is_some() {
-                return Err(ScoreError::Twice {
-                    id: result.cell.id.clone(),
-                });
+                return Err(ScoreError::Twice { id: result.cell.id.clone() });
             }
         }
         let mut by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>> = BTreeMap::new();
@@ -114,14 +112,10 @@ impl<'a> Cells<'a> {
                     },
                     condition: cell.condition,
                 };
-                by_key.entry(key).or_default().insert(
-                    cell.block,
-                    Planned {
-                        cell,
-                        result,
-                        reading,
-                    },
-                );
+                by_key
+                    .entry(key)
+                    .or_default()
+                    .insert(cell.block, Planned { cell, result, reading });
             }
         }
         match results.into_keys().next() {
@@ -186,18 +180,12 @@ impl<'a> Cells<'a> {
         let serving =
             |key: &&Key| key.variant == form && key.pair == *pair && key.condition.has_aggressor();
         let elsewhere = |key: &&Key| key.group != group;
-        self.by_key
-            .keys()
-            .filter(serving)
-            .min_by_key(|key| (elsewhere(key), key.condition))
+        self.by_key.keys().filter(serving).min_by_key(|key| (elsewhere(key), key.condition))
     }
 
     /// The native cells of the same victim in the same blocks.
     pub(super) fn native_of(&self, key: &Key) -> Key {
-        Key {
-            variant: self.reference.to_owned(),
-            ..key.with(Condition::N)
-        }
+        Key { variant: self.reference.to_owned(), ..key.with(Condition::N) }
     }
 
     /// Every block of one condition.
@@ -216,8 +204,7 @@ impl<'a> Planned<'a> {
     }
 
     fn failed(&self) -> bool {
-        self.result
-            .is_some_and(|result| result.outcome.outcome == OutcomeKind::Failed)
+        self.result.is_some_and(|result| result.outcome.outcome == OutcomeKind::Failed)
     }
 
     /// Why it does not count; `None` where it does.
@@ -225,9 +212,7 @@ impl<'a> Planned<'a> {
         if self.measured().is_some() {
             return None;
         }
-        let reason = self
-            .result
-            .and_then(|result| result.outcome.reason.as_deref());
+        let reason = self.result.and_then(|result| result.outcome.reason.as_deref());
         let (kind, what) = match self.result {
             None => (LostKind::NotMeasured, "did not run"),
             Some(result) => {

@@ -38,9 +38,7 @@ pub(super) fn repetition(what: &str, estimate: &Estimate, row: &mut Row) -> bool
              {ACCEPTED}"
         ));
     } else if fires {
-        row.warn(format!(
-            "A/A: {what} against itself is {found}, which excludes 1"
-        ));
+        row.warn(format!("A/A: {what} against itself is {found}, which excludes 1"));
     }
     fires
 }
@@ -95,10 +93,7 @@ mod tests {
             (6, 28, 0.002_268_701_383_355_467_7),
         ] {
             let found = at_least(k, n, 0.05);
-            assert!(
-                (found - want).abs() < 1e-12,
-                "{k} of {n}: {found}, want {want}"
-            );
+            assert!((found - want).abs() < 1e-12, "{k} of {n}: {found}, want {want}");
         }
     }
 }

@@ -28,12 +28,7 @@ pub(super) fn curves(context: &Context<'_>) -> Result<Vec<DoseCurve>, ScoreError
     }
     let by_dose: Vec<(f64, Cells<'_>)> = doses
         .into_iter()
-        .map(|dose| {
-            Ok((
-                dose,
-                Cells::index_at(context.input, Reading::Printed, dose)?,
-            ))
-        })
+        .map(|dose| Ok((dose, Cells::index_at(context.input, Reading::Printed, dose)?)))
         .collect::<Result<_, ScoreError>>()?;
     let mut curves = Vec::new();
     for mechanism in context.under_test() {
@@ -107,11 +102,8 @@ fn curve(
 fn at_dose(cells: &Cells<'_>, dose: f64, variant: &str, pair: &Pair) -> Option<AtDose> {
     let contended = cells.contended(variant, pair)?;
     let pairs = cells.pair(contended, &contended.with(gpubench_record::Condition::S))?;
-    let achieved: Vec<f64> = pairs
-        .measured
-        .iter()
-        .filter_map(|(_, top, _)| top.rates.get(ACHIEVED).copied())
-        .collect();
+    let achieved: Vec<f64> =
+        pairs.measured.iter().filter_map(|(_, top, _)| top.rates.get(ACHIEVED).copied()).collect();
     let logs = Logs::of_rates(&pairs);
     let retention = logs.ratio().ok();
     let statistical =
@@ -161,11 +153,7 @@ fn area(measured: &[AtDose]) -> (usize, Result<Estimate, NoEstimate>) {
             let moved = measured.iter().map(|one| one.widening[index]).collect();
             dose_area(&doses, &from_0(moved, 0.0))
         };
-        Ok(Estimate {
-            lo: area.lo - end(0)?,
-            hi: area.hi + end(1)?,
-            ..area
-        })
+        Ok(Estimate { lo: area.lo - end(0)?, hi: area.hi + end(1)?, ..area })
     });
     (heights.len(), whole)
 }

@@ -28,10 +28,8 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
         .collect();
     // L0 only where the mechanism contains no fault at all; L1 where it contains some
     // (`scoring-v3`).
-    let any_contained = rows
-        .iter()
-        .filter_map(|row| row.range)
-        .any(|range| range.worst > Level::L0);
+    let any_contained =
+        rows.iter().filter_map(|row| row.range).any(|range| range.worst > Level::L0);
     if any_contained {
         for range in rows.iter_mut().filter_map(|row| row.range.as_mut()) {
             range.worst = range.worst.max(Level::L1);
@@ -92,18 +90,12 @@ struct Sources<'a> {
 impl<'a> Sources<'a> {
     fn of(context: &Context<'a>, variant: &str) -> Self {
         let of_variant = |trials: &'a [FaultResult]| -> Vec<&'a FaultResult> {
-            let own = trials
-                .iter()
-                .filter(|trial| trial.planned.variant == variant);
+            let own = trials.iter().filter(|trial| trial.planned.variant == variant);
             own.collect()
         };
         let own = of_variant(context.input.fault_trials);
         let doubt = controls(&own);
-        let mut sources = Self {
-            records: vec![own],
-            doubt,
-            dropped: Vec::new(),
-        };
+        let mut sources = Self { records: vec![own], doubt, dropped: Vec::new() };
         for earlier in context.input.earlier_trials {
             let trials = of_variant(earlier);
             if trials.is_empty() {
@@ -124,9 +116,7 @@ impl<'a> Sources<'a> {
     fn of_fault(&self, fault: &str) -> Vec<Vec<&'a FaultResult>> {
         let own = |record: &Vec<&'a FaultResult>| {
             let trials = record.iter().copied();
-            trials
-                .filter(|trial| trial.planned.fault == fault)
-                .collect()
+            trials.filter(|trial| trial.planned.fault == fault).collect()
         };
         self.records.iter().map(own).collect()
     }
@@ -145,13 +135,9 @@ fn controls(trials: &[&FaultResult]) -> Option<String> {
             "no control counts: {placebos} placebos, {self_tests} self-test faults"
         ));
     }
-    let harmed = of(Control::Placebo)
-        .filter(|trial| !trial.is_contained())
-        .count();
+    let harmed = of(Control::Placebo).filter(|trial| !trial.is_contained()).count();
     if harmed > 0 {
-        return Some(format!(
-            "the placebo harmed a victim in {harmed} of {placebos} trials"
-        ));
+        return Some(format!("the placebo harmed a victim in {harmed} of {placebos} trials"));
     }
     let dead = |trial: &&&FaultResult| trial.victims.iter().any(|v| v.harm == Harm::Dead);
     let missed = self_tests - of(Control::SelfTest).filter(dead).count();
@@ -178,10 +164,7 @@ fn row(
     let held = records.first().map_or(0, Vec::len);
     if held < planned.trials {
         let why = context.input.fault_stop.unwrap_or("the run ended before");
-        row.warn(format!(
-            "{held} of {} planned trials were held: {why}",
-            planned.trials
-        ));
+        row.warn(format!("{held} of {} planned trials were held: {why}", planned.trials));
     }
     let mut all = records.iter().flatten();
     if let Some(left_out) = all.find(|trial| !trial.outcome.is_measured()) {

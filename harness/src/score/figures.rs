@@ -62,11 +62,7 @@ impl Logs {
             log.is_finite().then_some((*block, log))
         });
         let (blocks, logs) = counted.unzip();
-        Self {
-            blocks,
-            logs,
-            systematic: Systematic::default(),
-        }
+        Self { blocks, logs, systematic: Systematic::default() }
     }
 
     pub(super) fn mean(&self) -> Option<f64> {
@@ -75,14 +71,10 @@ impl Logs {
 
     /// The logarithms of both series in the blocks that they share.
     pub(super) fn shared(&self, other: &Self) -> (Vec<f64>, Vec<f64>) {
-        let both = self
-            .blocks
-            .iter()
-            .zip(&self.logs)
-            .filter_map(|(block, mine)| {
-                let at = other.blocks.iter().position(|one| one == block)?;
-                Some((*mine, other.logs[at]))
-            });
+        let both = self.blocks.iter().zip(&self.logs).filter_map(|(block, mine)| {
+            let at = other.blocks.iter().position(|one| one == block)?;
+            Some((*mine, other.logs[at]))
+        });
         both.unzip()
     }
 
@@ -111,27 +103,12 @@ pub(super) fn reaching(estimate: &Estimate, values: [f64; 2]) -> Estimate {
 /// An estimate in the form of the record.
 pub(super) fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimate {
     let gpubench_stats::Estimate { value, lo, hi, n } = estimate;
-    Estimate {
-        value,
-        lo,
-        hi,
-        ends: Ends::Interval,
-        parts: None,
-        n,
-        unit: unit.to_owned(),
-    }
+    Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n, unit: unit.to_owned() }
 }
 
 /// The estimate as text: value, interval, unit and number of blocks.
 pub(super) fn in_words(estimate: &Estimate) -> String {
-    let Estimate {
-        value,
-        lo,
-        hi,
-        n,
-        unit,
-        ..
-    } = estimate;
+    let Estimate { value, lo, hi, n, unit, .. } = estimate;
     format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}")
 }
 
@@ -176,9 +153,8 @@ pub(super) fn blocks_needed(
         Scale::Linear => x,
         Scale::Log => x.ln(),
     };
-    let stat = estimate.parts.map_or((estimate.lo, estimate.hi), |parts| {
-        (parts.stat_lo, parts.stat_hi)
-    });
+    let stat =
+        estimate.parts.map_or((estimate.lo, estimate.hi), |parts| (parts.stat_lo, parts.stat_hi));
     let (value, bound_at) = (scale(estimate.value), scale(bound));
     let (stat_end, end) = if value < bound_at {
         (scale(stat.1), scale(estimate.hi))
@@ -194,10 +170,7 @@ pub(super) fn blocks_needed(
         Some(blocks) => format!("about {blocks} blocks are needed"),
         None => "no number of blocks would decide".to_owned(),
     };
-    let text = format!(
-        "{what} straddles {bound}: {wanted}, {} are there",
-        estimate.n
-    );
+    let text = format!("{what} straddles {bound}: {wanted}, {} are there", estimate.n);
     Some(Straddled { text, blocks })
 }
 
@@ -206,15 +179,7 @@ mod tests {
     use super::*;
 
     fn estimate(value: f64, lo: f64, hi: f64, unit: &str) -> Estimate {
-        Estimate {
-            value,
-            lo,
-            hi,
-            ends: Ends::Interval,
-            parts: None,
-            n: 8,
-            unit: unit.to_owned(),
-        }
+        Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n: 8, unit: unit.to_owned() }
     }
 
     #[test]
@@ -229,29 +194,14 @@ mod tests {
         let found = blocks_needed("retention", &ratio, 0.8, Scale::Log);
         let blocks = found.and_then(|found| found.blocks);
         assert!(matches!(blocks, Some(32 | 33)), "{blocks:?}");
-        let on_it = blocks_needed(
-            "index",
-            &estimate(0.2, 0.1, 0.5, "index"),
-            0.2,
-            Scale::Linear,
-        );
+        let on_it = blocks_needed("index", &estimate(0.2, 0.1, 0.5, "index"), 0.2, Scale::Linear);
         assert!(on_it.is_some_and(|found| found.blocks.is_none()));
         assert_eq!(
-            blocks_needed(
-                "index",
-                &estimate(0.3, 0.2, 0.5, "index"),
-                0.2,
-                Scale::Linear
-            ),
+            blocks_needed("index", &estimate(0.3, 0.2, 0.5, "index"), 0.2, Scale::Linear),
             None
         );
         assert_eq!(
-            blocks_needed(
-                "index",
-                &estimate(0.1, 0.0, 0.19, "index"),
-                0.2,
-                Scale::Linear
-            ),
+            blocks_needed("index", &estimate(0.1, 0.0, 0.19, "index"), 0.2, Scale::Linear),
             None
         );
     }

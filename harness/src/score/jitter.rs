@@ -45,10 +45,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         row.doubt("no native cell was planned, and the unit of jitter is the native median");
         return row.finish();
     };
-    row.matrix.aggressor = pairs
-        .measured
-        .iter()
-        .find_map(|(_, top, _)| top.cell.aggressor.clone());
+    row.matrix.aggressor = pairs.measured.iter().find_map(|(_, top, _)| top.cell.aggressor.clone());
     if context.input.plan.user_victim.is_some() && pairs.measured.iter().any(without_schedule) {
         row.warn("the victim follows no schedule: these are service times of a closed loop");
     }
@@ -79,21 +76,15 @@ enum Overload {
 /// Judges overload beside the aggressor. A victim that keeps up in N and S but not in C has the
 /// lowest level. It has no percentiles, because they grow with the length of the run.
 fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
-    let overloaded: Vec<&CellResult> = pairs
-        .measured
-        .iter()
-        .map(|(_, top, _)| *top)
-        .filter(|cell| is_overloaded(cell))
-        .collect();
+    let overloaded: Vec<&CellResult> =
+        pairs.measured.iter().map(|(_, top, _)| *top).filter(|cell| is_overloaded(cell)).collect();
     let (some, all) = (overloaded.len(), pairs.measured.len());
     if some == 0 {
         return Overload::None;
     }
     let mean = |name: &str| {
-        let figures: Vec<f64> = overloaded
-            .iter()
-            .filter_map(|cell| cell.rates.get(name).copied())
-            .collect();
+        let figures: Vec<f64> =
+            overloaded.iter().filter_map(|cell| cell.rates.get(name).copied()).collect();
         gpubench_stats::moments::mean(&figures).map_or("unknown".to_owned(), |m| format!("{m:.1}"))
     };
     row.warn(format!(
@@ -122,8 +113,7 @@ fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
 fn only_beside_the_aggressor(context: &Context<'_>, contended: &Key, pairs: &mut Pairs<'_>) {
     let solo = context.cells.blocks(&contended.with(Condition::S));
     let kept_up = |block: &u32| {
-        solo.and_then(|solo| solo.get(block))
-            .is_some_and(|one| one.measured().is_some())
+        solo.and_then(|solo| solo.get(block)).is_some_and(|one| one.measured().is_some())
     };
     let left_out = &mut pairs.left_out;
     pairs.measured.retain(|(block, top, _)| {
@@ -197,10 +187,7 @@ fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &m
 }
 
 fn interval(values: &[f64]) -> Result<Estimate, NoEstimate> {
-    Ok(printed(
-        Effect::of_mean(values)?.interval(Confidence::P95)?,
-        UNIT,
-    ))
+    Ok(printed(Effect::of_mean(values)?.interval(Confidence::P95)?, UNIT))
 }
 
 /// Names the two parts of the jitter: that of the mechanism itself and that of the neighbour.
@@ -215,11 +202,8 @@ fn split(context: &Context<'_>, contended: &Key, tails: &Tails, row: &mut Row) {
     };
     let cells = |block: &u32| {
         let punctual = |one: &&CellResult| open_loop_doubt(one).is_none();
-        let [c, s, n] = [c, s, n].map(|all| {
-            all.get(block)
-                .and_then(|one| one.measured())
-                .filter(punctual)
-        });
+        let [c, s, n] =
+            [c, s, n].map(|all| all.get(block).and_then(|one| one.measured()).filter(punctual));
         Some((c?, s?, n?))
     };
     let (mut own, mut neighbour) = (Vec::new(), Vec::new());
@@ -257,18 +241,11 @@ fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut 
     let coarse = floor > context.input.plan.thresholds.jitter_negligible && jitter.hi <= floor;
     if coarse {
         row.matrix.word = Some(BELOW_FLOOR.to_owned());
-        row.doubt(format!(
-            "{BELOW_FLOOR}: the timers of this host resolve {floor:.3} {UNIT}"
-        ));
+        row.doubt(format!("{BELOW_FLOOR}: the timers of this host resolve {floor:.3} {UNIT}"));
     }
 }
 
 fn open_requests(pairs: &Pairs<'_>) -> u64 {
-    let cells = pairs
-        .measured
-        .iter()
-        .flat_map(|(_, top, native)| [top, native]);
-    cells
-        .filter_map(|cell| cell.requests.get(OPEN_REQUESTS))
-        .sum()
+    let cells = pairs.measured.iter().flat_map(|(_, top, native)| [top, native]);
+    cells.filter_map(|cell| cell.requests.get(OPEN_REQUESTS)).sum()
 }

@@ -59,10 +59,7 @@ impl fmt::Display for LevelRange {
 impl LevelRange {
     /// One level.
     pub(super) const fn at(level: Level) -> Self {
-        Self {
-            worst: level,
-            best: level,
-        }
+        Self { worst: level, best: level }
     }
 
     /// The level; `None` where more than one is open.
@@ -90,26 +87,17 @@ impl LevelRange {
                 Level::L1
             }
         };
-        Self {
-            worst: level(lo),
-            best: level(hi),
-        }
+        Self { worst: level(lo), best: level(hi) }
     }
 
     /// All levels of two ranges, and those between.
     pub(super) fn with(self, other: Self) -> Self {
-        Self {
-            worst: self.worst.min(other.worst),
-            best: self.best.max(other.best),
-        }
+        Self { worst: self.worst.min(other.worst), best: self.best.max(other.best) }
     }
 
     /// The weaker of two, at either end.
     pub(super) fn weaker(self, other: Self) -> Self {
-        Self {
-            worst: self.worst.min(other.worst),
-            best: self.best.min(other.best),
-        }
+        Self { worst: self.worst.min(other.worst), best: self.best.min(other.best) }
     }
 }
 
@@ -130,12 +118,8 @@ impl Resource<'_> {
     pub(super) fn range(&self, thresholds: &Thresholds) -> LevelRange {
         // An unbounded index may be anything. A guarantee that cannot be measured counts as kept:
         // the cap at L2 stands for it.
-        let index = self
-            .index
-            .map_or((f64::NEG_INFINITY, f64::INFINITY), |i| (i.lo, i.hi));
-        let guarantee = self
-            .guarantee
-            .map_or((f64::INFINITY, f64::INFINITY), |g| (g.lo, g.hi));
+        let index = self.index.map_or((f64::NEG_INFINITY, f64::INFINITY), |i| (i.lo, i.hi));
+        let guarantee = self.guarantee.map_or((f64::INFINITY, f64::INFINITY), |g| (g.lo, g.hi));
         let at_best = Ends {
             retention: self.retention.hi,
             guarantee: guarantee.1,
@@ -156,9 +140,7 @@ impl Resource<'_> {
 
     /// Whether the mechanism isolates, but gives the tenant less than the guarantee of L3.
     pub(super) fn forfeits_capacity(&self, thresholds: &Thresholds) -> bool {
-        let short = self
-            .guarantee
-            .is_some_and(|g| g.hi < thresholds.guarantee_l3);
+        let short = self.guarantee.is_some_and(|g| g.hi < thresholds.guarantee_l3);
         short && self.retention.lo >= thresholds.retention_l2
     }
 }
@@ -198,8 +180,5 @@ pub(super) fn of_jitter(jitter: &Estimate, thresholds: &Thresholds) -> LevelRang
             Level::L0
         }
     };
-    LevelRange {
-        worst: level(jitter.hi),
-        best: level(jitter.lo),
-    }
+    LevelRange { worst: level(jitter.hi), best: level(jitter.lo) }
 }

@@ -37,11 +37,8 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
     ["capacity", "cap", "residue", "visibility"]
         .into_iter()
         .filter_map(|sub_axis| {
-            let found: Vec<&ProbeFound> = own
-                .iter()
-                .copied()
-                .filter(|found| found.is_of_row(sub_axis))
-                .collect();
+            let found: Vec<&ProbeFound> =
+                own.iter().copied().filter(|found| found.is_of_row(sub_axis)).collect();
             (!found.is_empty()).then(|| row(context, mechanism, sub_axis, &found))
         })
         .collect()
@@ -68,11 +65,7 @@ fn row(
             let tried = is_limited
                 .then(|| bypass(context.input.probes, &mechanism.variant, "memory"))
                 .flatten();
-            let bound = if is_limited {
-                Bound::Limiter
-            } else {
-                Bound::Partition
-            };
+            let bound = if is_limited { Bound::Limiter } else { Bound::Partition };
             let enforced_by = (Evidence::of(mechanism), bound);
             let (word, warning) = with_bypass(level, enforced_by, tried);
             if let Some(warning) = warning {
@@ -97,11 +90,7 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
                 neighbour_bytes,
                 granted_bytes,
             } => {
-                promised.add(
-                    "reservations honoured",
-                    (*honoured).into(),
-                    (*trials).into(),
-                );
+                promised.add("reservations honoured", (*honoured).into(), (*trials).into());
                 row.warn(format!(
                     "of a reservation of {} MiB at least {} MiB were granted, while neighbours \
                      held at least {} MiB",
@@ -134,14 +123,8 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
 }
 
 fn residue(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
-    let ProbeFound::Residue {
-        released_by,
-        page_bytes,
-        marked,
-        found_by_owner,
-        scanned,
-        stale,
-    } = found
+    let ProbeFound::Residue { released_by, page_bytes, marked, found_by_owner, scanned, stale } =
+        found
     else {
         return;
     };
@@ -152,11 +135,7 @@ fn residue(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     }
     let pages = (*marked).min(*scanned);
     promised.add("clean pages", pages.saturating_sub(*stale), pages);
-    let how = if released_by == "freed" {
-        "freed"
-    } else {
-        "given up with their context"
-    };
+    let how = if released_by == "freed" { "freed" } else { "given up with their context" };
     row.warn(format!(
         "{stale} of {marked} marked pages of {page_bytes} bytes, {how}, were found by the next \
          tenant among {scanned}; the interval takes pages for independent"
@@ -191,13 +170,7 @@ fn visibility(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
 
 /// The figure and the levels of a memory cap.
 fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
-    let ProbeFound::Cap {
-        limit_bytes,
-        device_bytes,
-        in_use_bytes,
-        calls,
-    } = found
-    else {
+    let ProbeFound::Cap { limit_bytes, device_bytes, in_use_bytes, calls } = found else {
         return None;
     };
     let Some(limit) = limit_bytes.filter(|&limit| limit > 0) else {
@@ -216,17 +189,10 @@ fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
         let overshoot = over(call.bytes.1);
         let unsupported = call.bytes.1 == 0 && call.refused_with != Some(OUT_OF_MEMORY);
         if unsupported {
-            row.warn(format!(
-                "{} allocated nothing: {:?}",
-                call.call, call.refused_with
-            ));
+            row.warn(format!("{} allocated nothing: {:?}", call.call, call.refused_with));
             continue;
         }
-        row.warn(format!(
-            "{}: {:+.2} % of the limit",
-            call.call,
-            100.0 * overshoot
-        ));
+        row.warn(format!("{}: {:+.2} % of the limit", call.call, 100.0 * overshoot));
         if call.call == MANAGED {
             row.warn(format!(
                 "{MANAGED} is not judged: untouched pages need not take device memory"

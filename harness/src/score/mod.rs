@@ -219,11 +219,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
 
 impl<'a> Context<'a> {
     fn new(input: &'a ScoreInput<'a>, reading: Reading) -> Result<Self, ScoreError> {
-        Ok(Self {
-            input,
-            cells: Cells::index(input, reading)?,
-            reading,
-        })
+        Ok(Self { input, cells: Cells::index(input, reading)?, reading })
     }
 
     /// Whether a cell, or the open loop of one, does not count for a disturbance alone.
@@ -236,16 +232,10 @@ impl<'a> Context<'a> {
     fn under_test(&self) -> Vec<&'a MechanismRow> {
         let position = |row: &MechanismRow| {
             let mut planned = self.input.plan.mechanisms.iter();
-            planned
-                .position(|one| one.variant == row.variant)
-                .unwrap_or(usize::MAX)
+            planned.position(|one| one.variant == row.variant).unwrap_or(usize::MAX)
         };
-        let mut rows: Vec<&MechanismRow> = self
-            .input
-            .mechanisms
-            .iter()
-            .filter(|row| !self.is_reference(row))
-            .collect();
+        let mut rows: Vec<&MechanismRow> =
+            self.input.mechanisms.iter().filter(|row| !self.is_reference(row)).collect();
         rows.sort_by_key(|row| (position(row), row.variant.clone()));
         rows
     }
@@ -254,9 +244,7 @@ impl<'a> Context<'a> {
     fn claimed(&self, mechanism: &str, axis: Axis) -> Vec<String> {
         let claimed = self.input.plan.claimed.iter();
         let of_both = claimed.filter(|one| one.mechanism == mechanism && one.axis == axis);
-        of_both
-            .map(|one| format!("{}: {}", one.source, one.word))
-            .collect()
+        of_both.map(|one| format!("{}: {}", one.source, one.word)).collect()
     }
 
     /// Whether this is the reference that the mechanisms are compared with.

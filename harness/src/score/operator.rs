@@ -56,10 +56,8 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<OperatorRow> {
     let is_native = |result: &&CellResult| {
         result.cell.condition == Condition::N && result.cell.variant == plan.reference
     };
-    let natives: BTreeMap<_, &CellResult> = measured()
-        .filter(is_native)
-        .map(|result| (same_victim(&result.cell), result))
-        .collect();
+    let natives: BTreeMap<_, &CellResult> =
+        measured().filter(is_native).map(|result| (same_victim(&result.cell), result)).collect();
     let mut blocks: BTreeMap<Key<'_>, Vec<Block<'_>>> = BTreeMap::new();
     for result in measured() {
         let Some(key) = key(context, &result.cell) else {
@@ -70,8 +68,7 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<OperatorRow> {
         blocks.entry(key).or_default().extend(block);
     }
     let rows = blocks.into_iter();
-    rows.filter_map(|(key, blocks)| row(&key, &blocks).ok().flatten())
-        .collect()
+    rows.filter_map(|(key, blocks)| row(&key, &blocks).ok().flatten()).collect()
 }
 
 /// What the native cell of a cell has in common with it.
@@ -142,9 +139,7 @@ fn used_by_neighbours(context: &Context<'_>, result: &CellResult, progress: &[f6
         Some(peak.alone_per_s / peak.peak_per_s)
     };
     let neighbours = result.cell.tenants.iter().skip(1).zip(progress);
-    neighbours
-        .map(|(one, progress)| progress * alone(one.workload.as_ref()).unwrap_or(1.0))
-        .sum()
+    neighbours.map(|(one, progress)| progress * alone(one.workload.as_ref()).unwrap_or(1.0)).sum()
 }
 
 /// The progress of each neighbour.

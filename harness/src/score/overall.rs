@@ -22,20 +22,14 @@ pub(super) fn rows(plan: &Plan, rows: &[Row]) -> Vec<OverallRow> {
     variants
         .into_iter()
         .map(|(mechanism, variant)| {
-            let own: Vec<&Row> = rows
-                .iter()
-                .filter(|row| row.matrix.variant == variant)
-                .collect();
+            let own: Vec<&Row> = rows.iter().filter(|row| row.matrix.variant == variant).collect();
             of_variant(plan, mechanism, variant, &own)
         })
         .collect()
 }
 
 fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> OverallRow {
-    let counting: Vec<Axis> = Axis::ALL
-        .into_iter()
-        .filter(|axis| axis.counts_overall())
-        .collect();
+    let counting: Vec<Axis> = Axis::ALL.into_iter().filter(|axis| axis.counts_overall()).collect();
     let mut ranges: BTreeMap<Axis, Option<LevelRange>> = BTreeMap::new();
     let counts = |row: &&&Row| row.axis.counts_overall() && !row.cannot_run_here;
     for row in rows.iter().filter(counts) {
@@ -50,10 +44,7 @@ fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> Ove
         .map(|a| a.as_str().to_owned());
     let mut overall: Option<LevelRange> = None;
     let mut weakest: Option<(LevelRange, Axis)> = None;
-    for (axis, range) in ranges
-        .iter()
-        .filter_map(|(axis, range)| Some((*axis, (*range)?)))
-    {
+    for (axis, range) in ranges.iter().filter_map(|(axis, range)| Some((*axis, (*range)?))) {
         overall = Some(overall.map_or(range, |known| known.weaker(range)));
         let weaker =
             weakest.is_none_or(|(known, _)| (range.worst, range.best) < (known.worst, known.best));
@@ -71,9 +62,7 @@ fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> Ove
         mechanism: mechanism.to_owned(),
         variant: variant.to_owned(),
         level: overall.map(|range| range.to_string()),
-        weakest_axis: overall
-            .and(weakest)
-            .map(|(_, axis)| axis.as_str().to_owned()),
+        weakest_axis: overall.and(weakest).map(|(_, axis)| axis.as_str().to_owned()),
         unmeasured_axes: unmeasured_axes.collect(),
     }
 }

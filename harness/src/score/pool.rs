@@ -22,10 +22,7 @@ fn key(record: &RunRecord) -> [(&'static str, String); 5] {
     let which = match device.kind {
         DeviceKind::Real => format!("real {}", device.uuid),
         DeviceKind::Virtual => {
-            let hash = device
-                .facts
-                .get(MACHINE_HASH)
-                .map_or("unknown", String::as_str);
+            let hash = device.facts.get(MACHINE_HASH).map_or("unknown", String::as_str);
             format!("virtual, machine file {hash}")
         }
     };
@@ -33,10 +30,7 @@ fn key(record: &RunRecord) -> [(&'static str, String); 5] {
         ("device", which),
         ("driver", device.driver.clone()),
         ("tenants", record.plan.tenants.to_string()),
-        (
-            "profile's service time in ns",
-            record.plan.service_ns.to_string(),
-        ),
+        ("profile's service time in ns", record.plan.service_ns.to_string()),
         ("scoring", record.scoring.clone()),
     ]
 }
@@ -73,10 +67,7 @@ pub fn pool(record: &RunRecord, others: &[(String, &RunRecord)]) -> Pooled {
             pooled.earlier.push(other.fault_trials.clone());
             continue;
         };
-        pooled.left_out.push(RecordLeftOut {
-            record: name.clone(),
-            reason: why,
-        });
+        pooled.left_out.push(RecordLeftOut { record: name.clone(), reason: why });
     }
     pooled
 }

@@ -30,10 +30,7 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
     });
     let mut figures = Vec::new();
     for probe in probes {
-        let mut out = Out {
-            variant: &probe.variant,
-            figures: &mut figures,
-        };
+        let mut out = Out { variant: &probe.variant, figures: &mut figures };
         match &probe.found {
             ProbeFound::TimeSliceTrace { traces, .. } => {
                 time_slice_trace::figures(&mut out, traces);
@@ -44,43 +41,31 @@ pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
             }
             // The full-device baseline is the unit of shares and has none itself.
             ProbeFound::Share { .. } if probe.variant == plan.reference => {}
-            ProbeFound::Share {
-                configured_ppm,
-                windows_ns,
-                alone,
-                beside,
-            } => {
+            ProbeFound::Share { configured_ppm, windows_ns, alone, beside } => {
                 let configured = configured_ppm.map(|ppm| f64::from(ppm) / 1e6);
                 let series = [("alone", alone), ("beside a neighbour", beside)];
                 share::figures(&mut out, baseline, configured, windows_ns, series);
             }
-            ProbeFound::Enforcement {
-                limit_ppm: Some(ppm),
-                window_ns,
-                trials,
-            } => enforcement::figures(
-                &mut out,
-                baseline.map(|baseline| baseline.per_ns),
-                f64::from(*ppm) / 1e6,
-                *window_ns,
-                trials,
-            ),
+            ProbeFound::Enforcement { limit_ppm: Some(ppm), window_ns, trials } => {
+                enforcement::figures(
+                    &mut out,
+                    baseline.map(|baseline| baseline.per_ns),
+                    f64::from(*ppm) / 1e6,
+                    *window_ns,
+                    trials,
+                )
+            }
             ProbeFound::LaunchLatency(trials) => launch_latency::figures(&mut out, trials),
             ProbeFound::CallTrials(trials) => driver_calls::figures(&mut out, trials),
-            ProbeFound::Escape {
-                limit_bytes,
-                in_use_bytes,
-                limit_ppm,
-                routes,
-            } => escape::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, routes),
+            ProbeFound::Escape { limit_bytes, in_use_bytes, limit_ppm, routes } => {
+                escape::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, routes)
+            }
             // These make rows and no figures; without a cap there are no trials.
             ProbeFound::Capacity { .. }
             | ProbeFound::Cap { .. }
             | ProbeFound::Residue { .. }
             | ProbeFound::Visibility { .. }
-            | ProbeFound::Enforcement {
-                limit_ppm: None, ..
-            }
+            | ProbeFound::Enforcement { limit_ppm: None, .. }
             | ProbeFound::Broken { .. } => {}
         }
     }

@@ -98,10 +98,7 @@ mod tests {
         let bounds = forty.bounds()?;
         let near = |a: f64, b: f64| (a - b).abs() < 5e-4;
         assert!(near(found.lo, 0.544) && near(found.hi, 0.794), "{found:?}");
-        assert!(
-            near(bounds.at_least, 0.564) && near(bounds.at_most, 0.778),
-            "{bounds:?}"
-        );
+        assert!(near(bounds.at_least, 0.564) && near(bounds.at_most, 0.778), "{bounds:?}");
         assert_eq!(
             Bounds::of(59, 59)?.in_words(),
             "the level rests on one-sided 95 % bounds: at least 0.950, at most 1.000"

@@ -72,27 +72,17 @@ fn native(context: &Context<'_>, group: &str, pair: &Pair) -> Key {
     Key {
         group: group.to_owned(),
         variant: context.input.plan.reference.clone(),
-        pair: Pair {
-            aggressor: None,
-            ..pair.clone()
-        },
+        pair: Pair { aggressor: None, ..pair.clone() },
         condition: Condition::N,
     }
 }
 
 /// Adds the pairs of one more group, with block numbers of their own.
 fn merge<'a>(all: &mut Pairs<'a>, pairs: Pairs<'a>, offset: u32) {
-    let shifted = pairs
-        .measured
-        .into_iter()
-        .map(|(block, top, bottom)| (block + offset, top, bottom));
+    let shifted =
+        pairs.measured.into_iter().map(|(block, top, bottom)| (block + offset, top, bottom));
     all.measured.extend(shifted);
-    all.left_out.extend(
-        pairs
-            .left_out
-            .into_iter()
-            .map(|(block, why)| (block + offset, why)),
-    );
+    all.left_out.extend(pairs.left_out.into_iter().map(|(block, why)| (block + offset, why)));
     all.any_failed |= pairs.any_failed;
 }
 
@@ -105,9 +95,7 @@ pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
     let mut by_block: Vec<(u32, Vec<f64>)> = Vec::new();
     for key in [native.clone(), native.with(Condition::NAgain)] {
         for (block, planned) in context.cells.blocks(&key).into_iter().flatten() {
-            let rate = planned
-                .measured()
-                .and_then(|cell| cell.rates.get(CLOSED_RATE_PER_S));
+            let rate = planned.measured().and_then(|cell| cell.rates.get(CLOSED_RATE_PER_S));
             let Some(log) = rate.map(|rate| rate.ln()).filter(|log| log.is_finite()) else {
                 continue;
             };

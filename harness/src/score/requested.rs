@@ -25,10 +25,7 @@ impl Requested {
             let axis = pair.sub_axis.axis().as_str();
             requests(plan, axis) || requests(plan, &format!("{axis}/{}", pair.sub_axis.as_str()))
         };
-        Self {
-            pairs: planned.into_iter().filter(is_requested).collect(),
-            jitter,
-        }
+        Self { pairs: planned.into_iter().filter(is_requested).collect(), jitter }
     }
 }
 

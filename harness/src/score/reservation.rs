@@ -49,19 +49,14 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         return row.finish();
     };
     row.decide_by(UNIT, &pairs);
-    let (beside, solo_cells): (Vec<&CellResult>, Vec<&CellResult>) = pairs
-        .measured
-        .iter()
-        .map(|(_, beside, solo)| (*beside, *solo))
-        .unzip();
+    let (beside, solo_cells): (Vec<&CellResult>, Vec<&CellResult>) =
+        pairs.measured.iter().map(|(_, beside, solo)| (*beside, *solo)).unzip();
     row.matrix.requests = beside.iter().map(|cell| counted(cell).1).sum();
     let share = honoured(&beside, "beside the hog", &mut row);
     let without_hog = honoured(&solo_cells, "without the hog", &mut row);
     if let Some(found) = without_hog.filter(|found| found.value < PROPORTION_L3) {
         let found = in_words(&found);
-        row.doubt(format!(
-            "requests are refused without the hog as well: {found}"
-        ));
+        row.doubt(format!("requests are refused without the hog as well: {found}"));
     }
     let unprotected = unprotected(context, contended, mechanism, &mut row);
     if let Some(share) = &share
@@ -114,10 +109,7 @@ fn levels(share: &Estimate, unprotected: &Unprotected, index_l1: f64) -> LevelRa
         if no_better { Level::L0 } else { level }
     };
     let range = LevelRange::of_proportion(share);
-    LevelRange {
-        worst: at(range.worst, index[0]),
-        best: at(range.best, index[1]),
-    }
+    LevelRange { worst: at(range.worst, index[0]), best: at(range.best, index[1]) }
 }
 
 /// What the unprotected form honours. A hog that leaves it nearly everything is too weak.
@@ -135,9 +127,7 @@ fn unprotected(
     let cells: Vec<&CellResult> = cells.filter_map(|(_, cell)| cell.measured()).collect();
     let (have, need) = (cells.len(), BLOCKS_MIN as usize);
     if have < need {
-        row.doubt(format!(
-            "{UNIT} unprotected rests on {have} blocks, {need} are needed"
-        ));
+        row.doubt(format!("{UNIT} unprotected rests on {have} blocks, {need} are needed"));
     }
     let Some(share) = honoured(&cells, "unprotected", row) else {
         return Unprotected::Unknown;
@@ -150,11 +140,7 @@ fn unprotected(
              {max}"
         ));
     }
-    if key == contended {
-        Unprotected::Itself
-    } else {
-        Unprotected::Honours(share)
-    }
+    if key == contended { Unprotected::Itself } else { Unprotected::Honours(share) }
 }
 
 /// Honoured requests, and answered requests.

@@ -86,11 +86,7 @@ impl Measured {
 }
 
 fn aggressor(context: &Context<'_>, contended: &Key) -> Option<String> {
-    context
-        .cells
-        .blocks(contended)?
-        .values()
-        .find_map(|planned| planned.cell.aggressor.clone())
+    context.cells.blocks(contended)?.values().find_map(|planned| planned.cell.aggressor.clone())
 }
 
 /// A ratio of rates that decides the level, with its interval; `None` where it was not planned or
@@ -118,17 +114,13 @@ fn efficiency(context: &Context<'_>, solo: &Key, native: &Key, row: &mut Row) ->
     let pairs = context.cells.pair(solo, native)?;
     row.find(&pairs);
     let ratio = Logs::of_rates(&pairs).ratio();
-    ratio
-        .map_err(|error| row.warn(format!("no efficiency: {error}")))
-        .ok()
+    ratio.map_err(|error| row.warn(format!("no efficiency: {error}"))).ok()
 }
 
 /// Says where the victim starved in some blocks.
 fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
     let tops = pairs.measured.iter().map(|(_, top, _)| *top);
-    let starved = tops
-        .filter(|top| systematic::starved(top).is_some())
-        .count();
+    let starved = tops.filter(|top| systematic::starved(top).is_some()).count();
     let all = pairs.measured.len();
     if starved > 0 {
         row.warn(format!(
@@ -166,9 +158,7 @@ pub(super) fn unprotected_form<'a>(
     };
     let cells = &context.cells;
     let Some(key) = cells.unprotected(form, &contended.pair, &contended.group) else {
-        row.warn(format!(
-            "no cell of the unprotected form {form} was planned: L2 at most"
-        ));
+        row.warn(format!("no cell of the unprotected form {form} was planned: L2 at most"));
         return None;
     };
     let u_kind = if form == mechanism.variant {
@@ -216,9 +206,7 @@ fn check_aggressor(context: &Context<'_>, effectiveness: &Estimate, row: &mut Ro
     };
     let peaks = &context.input.calibration.peaks;
     let Some(peak) = peaks.get(&aggressor).filter(|peak| peak.peak_per_s > 0.0) else {
-        row.warn(format!(
-            "not evaluated: {aggressor} against its resource's peak"
-        ));
+        row.warn(format!("not evaluated: {aggressor} against its resource's peak"));
         return;
     };
     let share = peak.alone_per_s / peak.peak_per_s;

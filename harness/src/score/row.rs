@@ -101,10 +101,7 @@ impl Row {
         let mut row = Self::new(context, &mechanism.name, &mechanism.variant, axis, pair);
         row.matrix.outcome = mechanism.outcome.clone();
         let waived = |pair: &Pair| {
-            let aggressor = pair
-                .aggressor
-                .as_deref()
-                .filter(|_| !context.is_reference(mechanism));
+            let aggressor = pair.aggressor.as_deref().filter(|_| !context.is_reference(mechanism));
             context.input.calibration.waived(&pair.victim, aggressor)
         };
         if row.matrix.outcome.is_measured()
@@ -157,9 +154,7 @@ impl Row {
             self.failed |= pairs.any_failed;
             let why = pairs.left_out.values().next();
             let why = why.map_or(String::new(), |one| format!(" ({})", one.why));
-            self.doubt(format!(
-                "{what} rests on {have} blocks, {need} are needed{why}"
-            ));
+            self.doubt(format!("{what} rests on {have} blocks, {need} are needed{why}"));
         }
     }
 
@@ -219,11 +214,8 @@ impl Row {
         self.name_unknown_parts();
         if self.matrix.outcome.is_measured() && self.is_doubtful() {
             let why = self.doubts.join("; ");
-            self.matrix.outcome = if self.failed {
-                Outcome::failed(why)
-            } else {
-                Outcome::inconclusive(why)
-            };
+            self.matrix.outcome =
+                if self.failed { Outcome::failed(why) } else { Outcome::inconclusive(why) };
         }
         self
     }

@@ -15,12 +15,7 @@ impl<'a> Served<'a> {
     pub(crate) fn of(plan: &'a Plan) -> Self {
         let cells = plan.cells.iter();
         let alone = cells.filter(|cell| !cell.condition.has_aggressor());
-        Self {
-            plan,
-            own: alone
-                .map(|cell| (cell.sub_axis, cell.victim.as_str()))
-                .collect(),
-        }
+        Self { plan, own: alone.map(|cell| (cell.sub_axis, cell.victim.as_str())).collect() }
     }
 
     /// The sub-axis of a cell, then those of its victim that have no cells of their own.

@@ -50,16 +50,11 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
         return Vec::new();
     }
     let results = context.input.cells.iter();
-    let results: BTreeMap<&str, &CellResult> = results
-        .map(|result| (result.cell.id.as_str(), result))
-        .collect();
+    let results: BTreeMap<&str, &CellResult> =
+        results.map(|result| (result.cell.id.as_str(), result)).collect();
     let served = Served::of(plan);
     let mut solos: BTreeMap<Solo<'_>, &CellResult> = BTreeMap::new();
-    for cell in plan
-        .cells
-        .iter()
-        .filter(|cell| cell.condition == Condition::S)
-    {
+    for cell in plan.cells.iter().filter(|cell| cell.condition == Condition::S) {
         let result = results.get(cell.id.as_str()).copied();
         if let Some(result) = result.filter(|result| result.outcome.is_measured()) {
             let of_axis = |sub_axis| (solo_of(cell, sub_axis), result);
@@ -86,23 +81,14 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
             });
         }
     }
-    blocks
-        .into_iter()
-        .map(|(key, blocks)| row(context, &key, &blocks))
-        .collect()
+    blocks.into_iter().map(|(key, blocks)| row(context, &key, &blocks)).collect()
 }
 
 /// What identifies the solo cell of a cell.
 type Solo<'a> = (&'a str, &'a str, SubAxis, &'a str, u32);
 
 fn solo_of(cell: &Cell, sub_axis: SubAxis) -> Solo<'_> {
-    (
-        &cell.group,
-        &cell.variant,
-        sub_axis,
-        &cell.victim,
-        cell.block,
-    )
+    (&cell.group, &cell.variant, sub_axis, &cell.victim, cell.block)
 }
 
 /// The row of a cell; `None` for repetitions, unprotected forms and partial doses.
@@ -131,10 +117,8 @@ fn key<'a>(plan: &Plan, cell: &'a Cell, sub_axis: SubAxis) -> Option<Key<'a>> {
 }
 
 fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow {
-    let measured: Vec<(u32, &CellResult, Option<&CellResult>)> = blocks
-        .iter()
-        .filter_map(|block| Some((block.number, block.result?, block.solo)))
-        .collect();
+    let measured: Vec<(u32, &CellResult, Option<&CellResult>)> =
+        blocks.iter().filter_map(|block| Some((block.number, block.result?, block.solo))).collect();
     let count = |result: &CellResult, name: &str| result.requests.get(name).copied();
     let kept: Vec<(u64, u64)> = measured
         .iter()
@@ -164,9 +148,7 @@ fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow
         aggressor: key.aggressor.map(str::to_owned),
         tenants: u32::try_from(key.tenants).unwrap_or(u32::MAX),
         outcome,
-        retention: (key.condition == Condition::C)
-            .then(|| retention(&measured))
-            .flatten(),
+        retention: (key.condition == Condition::C).then(|| retention(&measured)).flatten(),
         within_slo: share_within_slo(&kept),
         requests: kept.iter().map(|(_, offered)| offered).sum(),
     }
@@ -184,17 +166,10 @@ fn retention(measured: &[(u32, &CellResult, Option<&CellResult>)]) -> Option<Est
 /// Clopper and Pearson's over all requests, which assumes independent requests and is too narrow
 /// where they queue.
 fn share_within_slo(blocks: &[(u64, u64)]) -> Option<Estimate> {
-    let shares: Vec<f64> = blocks
-        .iter()
-        .map(|&(kept, offered)| kept as f64 / offered as f64)
-        .collect();
-    let spread = Effect::of_mean(&shares)
-        .ok()?
-        .interval(Confidence::P95)
-        .ok()?;
-    let (kept, offered) = blocks
-        .iter()
-        .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    let shares: Vec<f64> =
+        blocks.iter().map(|&(kept, offered)| kept as f64 / offered as f64).collect();
+    let spread = Effect::of_mean(&shares).ok()?.interval(Confidence::P95).ok()?;
+    let (kept, offered) = blocks.iter().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     let (kept, offered) = (u32::try_from(kept).ok()?, u32::try_from(offered).ok()?);
     // With more requests the interval of the counts is far narrower than that of the blocks.
     let pooled = (offered <= TRIALS_MAX)

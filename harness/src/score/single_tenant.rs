@@ -71,10 +71,7 @@ fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row:
     let solo = Key {
         group: group.to_owned(),
         variant: mechanism.variant.clone(),
-        pair: Pair {
-            aggressor: None,
-            ..pair.clone()
-        },
+        pair: Pair { aggressor: None, ..pair.clone() },
         condition: Condition::S,
     };
     let Some(pairs) = context.cells.pair(&solo, &context.cells.native_of(&solo)) else {
@@ -84,9 +81,7 @@ fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row:
     if have < need {
         let why = pairs.left_out.values().next();
         let why = why.map_or("", |one| one.why.as_str());
-        row.warn(format!(
-            "efficiency rests on {have} blocks, {need} are needed ({why})"
-        ));
+        row.warn(format!("efficiency rests on {have} blocks, {need} are needed ({why})"));
         return;
     }
     row.matrix.requests = pairs.requests();

@@ -90,24 +90,14 @@ fn figures(logs: Vec<Vec<[f64; 2]>>) -> VictimSpread {
             squares += found.sd.powi(2) * f64::from(found.n - 1);
             df += found.n - 1;
         }
-        bimodal += u32::from(matches!(
-            modes(&ratios, MODES_RATIO_MIN),
-            Ok(Modes::Two { .. })
-        ));
-        let of_blocks: Vec<f64> = session
-            .iter()
-            .map(|[one, again]| (one + again) / 2.0)
-            .collect();
+        bimodal += u32::from(matches!(modes(&ratios, MODES_RATIO_MIN), Ok(Modes::Two { .. })));
+        let of_blocks: Vec<f64> = session.iter().map(|[one, again]| (one + again) / 2.0).collect();
         if let Ok(found) = moments(&of_blocks) {
             means.push(found.mean);
             within.push(found.sd.powi(2) / f64::from(found.n));
         }
     }
-    let between_blocks = if df == 0 {
-        0.0
-    } else {
-        (squares / f64::from(df)).sqrt()
-    };
+    let between_blocks = if df == 0 { 0.0 } else { (squares / f64::from(df)).sqrt() };
     let of_means = moments(&means).ok();
     let explained = within.iter().sum::<f64>() / within.len().max(1) as f64;
     let between = of_means.map(|found| (found.sd.powi(2) - explained).max(0.0).sqrt());
@@ -166,9 +156,7 @@ mod tests {
     fn noise_of_blocks_is_no_spread_between_sessions() {
         // Four block means with sd 0.0258: a session mean varies by 0.0129 for that alone.
         let session = |shift: f64| -> Vec<[f64; 2]> {
-            [-0.03, -0.01, 0.01, 0.03]
-                .map(|block| [block + shift; 2])
-                .to_vec()
+            [-0.03, -0.01, 0.01, 0.03].map(|block| [block + shift; 2]).to_vec()
         };
         let found = figures(vec![session(0.0), session(0.01), session(-0.01)]);
         assert_eq!(found.between_sessions, Some(0.0));

@@ -19,11 +19,7 @@ pub struct Straddling {
 pub(super) fn of(rows: &[Row]) -> Vec<Straddling> {
     let wanted = |(place, row): (usize, &Row)| {
         let deciding = row.matrix.retention.as_ref().or(row.matrix.jitter.as_ref());
-        Some(Straddling {
-            row: place,
-            blocks: deciding?.n,
-            blocks_wanted: row.blocks_wanted?,
-        })
+        Some(Straddling { row: place, blocks: deciding?.n, blocks_wanted: row.blocks_wanted? })
     };
     rows.iter().enumerate().filter_map(wanted).collect()
 }

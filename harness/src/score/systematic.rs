@@ -40,11 +40,7 @@ pub(super) struct Block<'a> {
 
 impl Default for Systematic {
     fn default() -> Self {
-        Self {
-            up: 0.0,
-            down: 0.0,
-            known: true,
-        }
+        Self { up: 0.0, down: 0.0, known: true }
     }
 }
 
@@ -72,10 +68,7 @@ impl Systematic {
 
     /// The interval with this part; the value stays.
     pub(super) fn widen(self, estimate: Estimate) -> Estimate {
-        let (lo, hi) = (
-            estimate.lo * (-self.down).exp(),
-            estimate.hi * self.up.exp(),
-        );
+        let (lo, hi) = (estimate.lo * (-self.down).exp(), estimate.hi * self.up.exp());
         self.with_ends(estimate, lo, hi)
     }
 

@@ -28,12 +28,7 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
     let victims = || trials.iter().flat_map(|trial| &trial.victims);
     let observed = || trials.iter().map(|trial| &trial.observed);
     let client = |pick: fn(&gpubench_record::NewClient) -> bool| {
-        number(
-            observed()
-                .filter_map(|one| one.new_client)
-                .filter(pick)
-                .count(),
-        )
+        number(observed().filter_map(|one| one.new_client).filter(pick).count())
     };
     let more = |bound: f64| (k == n).then(|| needed(bound).saturating_sub(n));
     let records = |source: &&Vec<&FaultResult>| source.iter().any(|trial| counts(trial));
@@ -80,12 +75,8 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
 /// Each Xid of a trial with the process that the kernel's log names, once.
 fn owners(observed: &FaultObservation) -> BTreeSet<String> {
     let owner = |line: &XidLine| {
-        let is_victim = |name: &String| {
-            observed
-                .victims
-                .iter()
-                .any(|one| one.planned.tenant == *name)
-        };
+        let is_victim =
+            |name: &String| observed.victims.iter().any(|one| one.planned.tenant == *name);
         let owner = match &line.ours {
             None if line.pid.is_none() => "no process that the driver knows",
             None => "a process of another namespace",
@@ -201,12 +192,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
     let acted: Counts<u32> = tally.recovery_after.clone();
     numbers(
         "recovery action afterwards",
-        times(
-            &acted
-                .into_iter()
-                .filter(|(action, _)| *action != 0)
-                .collect(),
-        ),
+        times(&acted.into_iter().filter(|(action, _)| *action != 0).collect()),
     );
     for (what, times) in [
         ("detected", tally.detected),
@@ -218,10 +204,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
     for (what, trials) in [
         ("no new client accepted", tally.no_new_client),
         ("the mechanism's service gone", tally.service_gone),
-        (
-            "device not left as found",
-            n - tally.left_as_found - tally.unknown_if_left,
-        ),
+        ("device not left as found", n - tally.left_as_found - tally.unknown_if_left),
     ] {
         if trials > 0 {
             parts.push(format!("{what} in {trials} trials"));

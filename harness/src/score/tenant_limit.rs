@@ -27,12 +27,7 @@ pub(super) fn limits(plan: &Plan, rows: &[ServiceRow]) -> Vec<TenantLimit> {
         let Some(aggressor) = row.aggressor.as_deref() else {
             continue;
         };
-        let key = (
-            row.variant.as_str(),
-            row.sub_axis,
-            row.victim.as_str(),
-            aggressor,
-        );
+        let key = (row.variant.as_str(), row.sub_axis, row.victim.as_str(), aggressor);
         if !order.contains(&key) {
             order.push(key);
         }
@@ -64,10 +59,7 @@ fn limit(
     let mechanism = tried.first().map_or("", |row| &row.mechanism);
     // Rows beyond the first number that surely breaks the promise do not matter.
     let breaks = |row: &&ServiceRow| {
-        let share = row
-            .within_slo
-            .as_ref()
-            .filter(|_| row.outcome.is_measured());
+        let share = row.within_slo.as_ref().filter(|_| row.outcome.is_measured());
         share.is_some_and(|share| share.hi < needed)
     };
     let last = tried.iter().position(breaks);
@@ -106,10 +98,8 @@ fn limit(
 
 /// `None` where any of the numbers has no share.
 fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
-    let shares: Option<Vec<(u32, &Estimate)>> = tried
-        .iter()
-        .map(|row| Some((row.tenants, row.within_slo.as_ref()?)))
-        .collect();
+    let shares: Option<Vec<(u32, &Estimate)>> =
+        tried.iter().map(|row| Some((row.tenants, row.within_slo.as_ref()?))).collect();
     let shares = shares.filter(|shares| !shares.is_empty())?;
     let largest = |of: fn(&Estimate) -> f64| {
         let kept = shares.iter().take_while(|(_, share)| of(share) >= needed);
@@ -117,19 +107,11 @@ fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
     };
     // Where the highest number may keep the promise too, higher ones may.
     let (hi, highest) = (largest(|share| share.hi), shares.last()?.0);
-    let ends = if hi == f64::from(highest) {
-        Ends::AtLeast
-    } else {
-        Ends::Interval
-    };
+    let ends = if hi == f64::from(highest) { Ends::AtLeast } else { Ends::Interval };
     Some(Estimate {
         value: largest(|share| share.value),
         lo: largest(|share| share.lo),
-        hi: if ends == Ends::AtLeast {
-            f64::INFINITY
-        } else {
-            hi
-        },
+        hi: if ends == Ends::AtLeast { f64::INFINITY } else { hi },
         ends,
         parts: None,
         n: shares.iter().map(|(_, share)| share.n).min().unwrap_or(0),
@@ -147,11 +129,7 @@ mod tests {
             variant: "time-slicing".to_owned(),
             sub_axis: SubAxis::Sm,
             victim: "compute".to_owned(),
-            condition: if tenants == 1 {
-                Condition::S
-            } else {
-                Condition::C
-            },
+            condition: if tenants == 1 { Condition::S } else { Condition::C },
             aggressor: (tenants > 1).then(|| "fma-hog".to_owned()),
             tenants,
             outcome: Outcome::measured(),
@@ -213,11 +191,7 @@ mod tests {
 
     #[test]
     fn an_interval_around_the_needed_share_gives_an_interval_of_numbers() {
-        let rows = [
-            row(1, Some(ALL)),
-            row(2, Some([0.97, 0.992, 0.999])),
-            row(4, Some(NONE)),
-        ];
+        let rows = [row(1, Some(ALL)), row(2, Some([0.97, 0.992, 0.999])), row(4, Some(NONE))];
         let limit = found(&rows);
         let tenants = limit.tenants.expect("a number");
         assert_eq!([tenants.lo, tenants.value, tenants.hi], [1.0, 2.0, 2.0]);
@@ -229,24 +203,15 @@ mod tests {
     fn a_promise_that_may_hold_at_the_highest_number_gives_a_bound() {
         let limit = found(&[row(1, Some(ALL)), row(2, Some([0.97, 0.992, 0.999]))]);
         let tenants = limit.tenants.expect("a number");
-        assert_eq!(
-            (tenants.ends, tenants.lo, tenants.value),
-            (Ends::AtLeast, 1.0, 2.0)
-        );
+        assert_eq!((tenants.ends, tenants.lo, tenants.value), (Ends::AtLeast, 1.0, 2.0));
         let reason = limit.outcome.reason.unwrap_or_default();
-        assert_eq!(
-            reason,
-            "at least 1 tenants: the interval of a share holds 0.99"
-        );
+        assert_eq!(reason, "at least 1 tenants: the interval of a share holds 0.99");
     }
 
     #[test]
     fn the_promised_share_decides() {
-        let rows = [
-            row(1, Some(ALL)),
-            row(2, Some([0.93, 0.95, 0.97])),
-            row(4, Some([0.60, 0.65, 0.70])),
-        ];
+        let rows =
+            [row(1, Some(ALL)), row(2, Some([0.93, 0.95, 0.97])), row(4, Some([0.60, 0.65, 0.70]))];
         for (needed, expected) in [(0.99, 1.0), (0.9, 2.0), (0.5, 4.0), (0.999, 1.0)] {
             let limit = found_with(needed, &rows);
             let tenants = limit.tenants.expect("a number");

@@ -178,11 +178,9 @@ mod tests {
             let word = of_resource(level, evidence, bound);
             assert_eq!(word, want, "{bound:?} {level} {evidence:?}");
         }
-        for (level, want) in [
-            (Level::L3, "Negligible"),
-            (Level::L2, "Low-Medium"),
-            (Level::L0, "High"),
-        ] {
+        for (level, want) in
+            [(Level::L3, "Negligible"), (Level::L2, "Low-Medium"), (Level::L0, "High")]
+        {
             assert_eq!(of_jitter(level), want);
         }
     }
@@ -190,15 +188,10 @@ mod tests {
     #[test]
     fn a_bypass_that_succeeds_demotes_hardware() {
         let probed = |escaped: bool| Some((escaped, "bypass".to_owned()));
-        let (hardware, none) = (
-            (Evidence::Hardware, Bound::Limiter),
-            (Evidence::None, Bound::Limiter),
-        );
+        let (hardware, none) =
+            ((Evidence::Hardware, Bound::Limiter), (Evidence::None, Bound::Limiter));
         let hardware = |bypass| with_bypass(Level::L3, hardware, bypass);
-        assert_eq!(
-            hardware(None),
-            ("Hardware", Some(BYPASS_NOT_TRIED.to_owned()))
-        );
+        assert_eq!(hardware(None), ("Hardware", Some(BYPASS_NOT_TRIED.to_owned())));
         assert_eq!(hardware(probed(false)).0, "Hardware");
         assert_eq!(hardware(probed(true)).0, "Software");
         assert_eq!(with_bypass(Level::L0, none, None), ("None", None));
@@ -208,14 +201,8 @@ mod tests {
     fn only_evidence_that_holds_counts() {
         for (proofs, want) in [
             (vec![(true, true, true)], Evidence::Hardware),
-            (
-                vec![(true, false, true), (true, false, false)],
-                Evidence::Limiter,
-            ),
-            (
-                vec![(false, true, true), (true, false, false)],
-                Evidence::None,
-            ),
+            (vec![(true, false, true), (true, false, false)], Evidence::Limiter),
+            (vec![(false, true, true), (true, false, false)], Evidence::None),
             (vec![], Evidence::None),
         ] {
             assert_eq!(Evidence::of(&mechanism(&proofs)), want, "{proofs:?}");

@@ -55,9 +55,7 @@ impl PreKillHook {
     /// Runs the work within [`HOOK`]. The tenant is killed in any case.
     async fn run(self, pid: u32) -> Result<(), NoAnswer> {
         let doing = format!("the pre-kill hook of process {pid}");
-        BlockingCall::start(doing, move || (self.0)(pid))?
-            .within(HOOK)
-            .await
+        BlockingCall::start(doing, move || (self.0)(pid))?.within(HOOK).await
     }
 }
 

@@ -175,12 +175,9 @@ impl Tenant {
         limit: Duration,
     ) -> Result<FromTenant, TenantError> {
         match tokio::time::timeout(limit, self.link.receive()).await {
-            Ok(Ok(FromTenant::Refused { doing, kind, text })) => Err(TenantError::Refused {
-                tenant: self.name.clone(),
-                doing,
-                kind,
-                what: text,
-            }),
+            Ok(Ok(FromTenant::Refused { doing, kind, text })) => {
+                Err(TenantError::Refused { tenant: self.name.clone(), doing, kind, what: text })
+            }
             Ok(Ok(answer)) => {
                 match &answer {
                     FromTenant::Opened { facts } => {
@@ -204,22 +201,14 @@ impl Tenant {
     /// Kills a tenant that did not answer.
     async fn silent(&mut self, doing: &'static str, limit: Duration) -> TenantError {
         let how = self.kill().await;
-        TenantError::Silent {
-            tenant: self.name.clone(),
-            doing,
-            seconds: limit.as_secs(),
-            how,
-        }
+        TenantError::Silent { tenant: self.name.clone(), doing, seconds: limit.as_secs(), how }
     }
 
     /// An answer of the wrong kind.
     #[must_use]
     pub fn unexpected(&self, answer: &FromTenant) -> TenantError {
         let what = format!("unexpected answer {answer:?}");
-        TenantError::Protocol {
-            tenant: self.name.clone(),
-            what,
-        }
+        TenantError::Protocol { tenant: self.name.clone(), what }
     }
 
     /// Ends the process: sends `Quit`, waits, then kills it. Returns how it ended.
@@ -245,9 +234,6 @@ impl Tenant {
                 format!("killed, because it sent {wire}")
             }
         };
-        TenantError::Ended {
-            tenant: self.name.clone(),
-            how,
-        }
+        TenantError::Ended { tenant: self.name.clone(), how }
     }
 }

@@ -61,10 +61,7 @@ impl Spawner {
     pub fn new(environment: BTreeMap<OsString, OsString>) -> std::io::Result<Self> {
         // /proc/self/exe names the running binary even after its file was replaced.
         let program = PathBuf::from("/proc/self/exe").canonicalize()?;
-        Ok(Self {
-            program,
-            environment,
-        })
+        Ok(Self { program, environment })
     }
 
     /// Starts a tenant with further variables and waits for its hello.
@@ -110,10 +107,7 @@ impl Spawner {
         let Some((first, rest)) = tenants.split_first() else {
             return Ok(Vec::new());
         };
-        let start = |source| SpawnError::Start {
-            tenant: first.0.clone(),
-            source,
-        };
+        let start = |source| SpawnError::Start { tenant: first.0.clone(), source };
         let folder = PrivateFolder::temporary().map_err(start)?;
         let path = folder.path().join("tenants");
         let listener = UnixListener::bind(&path).map_err(start)?;
@@ -142,19 +136,10 @@ impl Spawner {
         extra: &BTreeMap<OsString, OsString>,
         arguments: &[OsString],
     ) -> Result<Link, SpawnError> {
-        let start = |source| SpawnError::Start {
-            tenant: name.to_owned(),
-            source,
-        };
-        let is_user_victim = arguments
-            .first()
-            .is_some_and(|verb| verb == USER_VICTIM_ARG);
+        let start = |source| SpawnError::Start { tenant: name.to_owned(), source };
+        let is_user_victim = arguments.first().is_some_and(|verb| verb == USER_VICTIM_ARG);
         // The tenant of a user's program opens no device itself and passes its environment on.
-        let inherits = if is_user_victim {
-            Inherits::All
-        } else {
-            Inherits::Listed
-        };
+        let inherits = if is_user_victim { Inherits::All } else { Inherits::Listed };
         let mut command = Command::from(command(&self.program, inherits));
         command
             .args(arguments)
@@ -175,10 +160,7 @@ impl Spawner {
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
         let errors = child.stderr.take().ok_or_else(missing)?;
-        let stderr = errors
-            .into_owned_fd()
-            .and_then(StderrCapture::keep)
-            .map_err(start)?;
+        let stderr = errors.into_owned_fd().and_then(StderrCapture::keep).map_err(start)?;
         let mut link = Link::new(child, input, output);
         link.capture_stderr(stderr);
         Ok(link)
@@ -199,9 +181,7 @@ async fn await_hello(
         open: false,
     };
     match tenant.receive("starting", HELLO).await? {
-        FromTenant::Hello {
-            protocol: PROTOCOL, ..
-        } => Ok(tenant),
+        FromTenant::Hello { protocol: PROTOCOL, .. } => Ok(tenant),
         other => {
             tenant.kill().await;
             Err(tenant.unexpected(&other).into())

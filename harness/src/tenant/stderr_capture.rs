@@ -34,10 +34,7 @@ impl StderrCapture {
 
     /// The lines that report a limit as off.
     pub fn library_faults(&self) -> Vec<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn read(&self, mut from: impl BufRead, copy_to: &mut impl Write) {
@@ -83,10 +80,7 @@ mod tests {
     fn captured(text: &str) -> (Vec<String>, String) {
         let (capture, mut copied) = (StderrCapture(Arc::default()), Vec::new());
         capture.read(text.as_bytes(), &mut copied);
-        (
-            capture.library_faults(),
-            String::from_utf8_lossy(&copied).into_owned(),
-        )
+        (capture.library_faults(), String::from_utf8_lossy(&copied).into_owned())
     }
 
     #[test]
@@ -105,11 +99,7 @@ mod tests {
     #[test]
     fn finds_a_report_that_the_end_of_a_piece_cuts() {
         for before in 4_070..4_110 {
-            let text = format!(
-                "{}host pid is error!{}",
-                "y".repeat(before),
-                "z".repeat(9_000)
-            );
+            let text = format!("{}host pid is error!{}", "y".repeat(before), "z".repeat(9_000));
             let (faults, copied) = captured(&text);
             assert_eq!((faults.len(), copied == text), (1, true), "{before}");
         }

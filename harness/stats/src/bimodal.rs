@@ -50,11 +50,7 @@ pub enum Modes {
 pub fn modes(blocks: &[f64], smallest_gap: f64) -> Result<Modes, NoEstimate> {
     if !(smallest_gap >= 0.0 && smallest_gap.is_finite()) {
         let accepted = "a finite number, 0 or above";
-        return Err(NoEstimate::OutOfRange {
-            what: "smallest gap",
-            value: smallest_gap,
-            accepted,
-        });
+        return Err(NoEstimate::OutOfRange { what: "smallest gap", value: smallest_gap, accepted });
     }
     require_series("blocks", blocks, 2 * SIDE_MIN as u32)?;
     let deviation = median_absolute_deviation(blocks)?;
@@ -86,22 +82,11 @@ mod tests {
 
     #[test]
     fn a_slow_mode_in_two_of_ten_blocks_is_found_and_described() {
-        let blocks = [
-            0.01, -0.01, 0.30, 0.00, 0.02, -0.02, 0.01, 0.32, -0.01, 0.00,
-        ];
-        let Modes::Two {
-            low,
-            low_n,
-            high,
-            high_n,
-        } = modes(&blocks, 0.0).unwrap()
-        else {
+        let blocks = [0.01, -0.01, 0.30, 0.00, 0.02, -0.02, 0.01, 0.32, -0.01, 0.00];
+        let Modes::Two { low, low_n, high, high_n } = modes(&blocks, 0.0).unwrap() else {
             panic!("the slow mode was missed")
         };
-        assert!(
-            low.abs() < 1e-12 && (high - 0.31).abs() < 1e-12,
-            "{low} {high}"
-        );
+        assert!(low.abs() < 1e-12 && (high - 0.31).abs() < 1e-12, "{low} {high}");
         assert_eq!((low_n, high_n), (8, 2));
     }
 
@@ -115,14 +100,8 @@ mod tests {
             blocks
         };
         let sigma = median_absolute_deviation(&with_gap(0.05)).unwrap();
-        assert_eq!(
-            modes(&with_gap(3.0 * sigma - 1e-9), 0.0).unwrap(),
-            Modes::One
-        );
-        assert!(matches!(
-            modes(&with_gap(3.0 * sigma + 1e-9), 0.0).unwrap(),
-            Modes::Two { .. }
-        ));
+        assert_eq!(modes(&with_gap(3.0 * sigma - 1e-9), 0.0).unwrap(), Modes::One);
+        assert!(matches!(modes(&with_gap(3.0 * sigma + 1e-9), 0.0).unwrap(), Modes::Two { .. }));
     }
 
     #[test]

@@ -33,11 +33,7 @@ impl Confidence {
     pub fn simultaneous(family_alpha: f64, rows: u32) -> Result<Self, NoEstimate> {
         require_open_unit("alpha", family_alpha)?;
         if rows == 0 {
-            return Err(NoEstimate::TooFew {
-                what: "rows of a family",
-                have: 0,
-                need: 1,
-            });
+            return Err(NoEstimate::TooFew { what: "rows of a family", have: 0, need: 1 });
         }
         Self::from_alpha(family_alpha / f64::from(rows))
     }
@@ -70,10 +66,7 @@ mod tests {
     #[test]
     fn refuses_impossible_values() {
         for alpha in [0.0, 1.0, -0.1, f64::NAN, f64::INFINITY] {
-            assert!(
-                Confidence::from_alpha(alpha).is_err(),
-                "{alpha} was accepted"
-            );
+            assert!(Confidence::from_alpha(alpha).is_err(), "{alpha} was accepted");
         }
     }
 }

@@ -101,9 +101,8 @@ mod tests {
         let mut rng = ScheduleRng::new(2);
         let mut late = 0;
         for _ in 0..200 {
-            let series: Vec<f64> = (0..60)
-                .map(|at| normal(&mut rng) - if at < 30 { 0.0 } else { 3.0 })
-                .collect();
+            let series: Vec<f64> =
+                (0..60).map(|at| normal(&mut rng) - if at < 30 { 0.0 } else { 3.0 }).collect();
             let alarm = first_alarm(&series).unwrap();
             let is_soon =
                 alarm.is_some_and(|a| (30..38).contains(&a.at) && a.direction == Direction::Down);

@@ -33,11 +33,7 @@ pub struct DesignEffect {
 pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEffect, NoEstimate> {
     require_open_unit("a quantile's probability", p)?;
     if batches < 2 {
-        return Err(NoEstimate::TooFew {
-            what: "batches",
-            have: u64::from(batches),
-            need: 2,
-        });
+        return Err(NoEstimate::TooFew { what: "batches", have: u64::from(batches), need: 2 });
     }
     let total = require_series("latencies", latencies, batches)?;
     let batch_len = total / batches;
@@ -62,11 +58,7 @@ pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEf
     let share = exceedances as f64 / f64::from(n);
     let between = moments(&shares)?.sd.powi(2) / f64::from(batches);
     let independent = share * (1.0 - share) / f64::from(n);
-    Ok(DesignEffect {
-        d: between / independent,
-        n,
-        exceedances: exceedances as u32,
-    })
+    Ok(DesignEffect { d: between / independent, n, exceedances: exceedances as u32 })
 }
 
 #[cfg(test)]
@@ -91,11 +83,7 @@ mod tests {
         let seeds = [11, 12, 13, 14, 15, 16, 17, 18];
         let sum: f64 = seeds
             .iter()
-            .map(|&seed| {
-                design_effect(&series(seed), 0.99, BATCHES_DEFAULT)
-                    .unwrap()
-                    .d
-            })
+            .map(|&seed| design_effect(&series(seed), 0.99, BATCHES_DEFAULT).unwrap().d)
             .sum();
         sum / seeds.len() as f64
     }
@@ -159,11 +147,7 @@ mod tests {
     fn reports_missing_batches_and_exceedances() {
         assert_eq!(
             design_effect(&[1.0; 4000], 0.99, 20).unwrap_err(),
-            NoEstimate::TooFew {
-                what: "values above the quantile",
-                have: 0,
-                need: 20
-            }
+            NoEstimate::TooFew { what: "values above the quantile", have: 0, need: 20 }
         );
         assert!(design_effect(&[1.0; 10], 0.99, 20).is_err());
         assert!(design_effect(&[1.0; 10], 0.99, 1).is_err());

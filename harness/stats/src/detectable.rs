@@ -59,9 +59,7 @@ impl Test {
         while self.found(hi, &bounds) < power {
             hi *= 2.0;
             if hi.is_infinite() {
-                return Err(NoEstimate::Unbounded {
-                    what: "the detectable effect",
-                });
+                return Err(NoEstimate::Unbounded { what: "the detectable effect" });
             }
         }
         for _ in 0..HALVINGS {
@@ -127,12 +125,7 @@ mod tests {
     use super::*;
 
     fn test(df: f64, rows: u32, margin: f64) -> Test {
-        Test {
-            se: 1.0,
-            df,
-            confidence: Confidence::simultaneous(0.05, rows).unwrap(),
-            margin,
-        }
+        Test { se: 1.0, df, confidence: Confidence::simultaneous(0.05, rows).unwrap(), margin }
     }
 
     /// `scipy.stats.nct.sf(t.ppf(1 - a/2, df), df, effect)`.
@@ -146,12 +139,7 @@ mod tests {
 
     #[test]
     fn the_detectable_effect_has_the_power() {
-        for (df, rows, margin) in [
-            (6.0, 27, 0.0),
-            (6.0, 27, 9.0),
-            (3.2, 1, 2.0),
-            (14.0, 27, 1.0),
-        ] {
+        for (df, rows, margin) in [(6.0, 27, 0.0), (6.0, 27, 9.0), (3.2, 1, 2.0), (14.0, 27, 1.0)] {
             let test = test(df, rows, margin);
             let effect = test.detectable(0.8).unwrap();
             assert!((test.power(effect).unwrap() - 0.8).abs() < 1e-6);
@@ -165,10 +153,7 @@ mod tests {
 
     #[test]
     fn without_noise_the_margin_is_detectable() {
-        let exact = Test {
-            se: 0.0,
-            ..test(6.0, 1, 0.03)
-        };
+        let exact = Test { se: 0.0, ..test(6.0, 1, 0.03) };
         assert_eq!(exact.detectable(0.8).unwrap(), 0.03);
         assert_eq!(exact.power(0.02).unwrap(), 0.0);
         assert_eq!(exact.power(0.03).unwrap(), 1.0);

@@ -18,11 +18,7 @@ pub fn dose_area(doses: &[f64], responses: &[f64]) -> Result<f64, NoEstimate> {
     require_series("responses", responses, 2)?;
     if let Some(pair) = doses.windows(2).find(|pair| pair[0] >= pair[1]) {
         let accepted = "more than the dose before it";
-        return Err(NoEstimate::OutOfRange {
-            what: "a dose",
-            value: pair[1],
-            accepted,
-        });
+        return Err(NoEstimate::OutOfRange { what: "a dose", value: pair[1], accepted });
     }
     let range = doses[doses.len() - 1] - doses[0];
     let mean_height = doses

@@ -27,11 +27,7 @@ pub struct Search {
 
 impl Default for Search {
     fn default() -> Self {
-        Self {
-            part_min: 5,
-            permutations: 999,
-            seed: 1,
-        }
+        Self { part_min: 5, permutations: 999, seed: 1 }
     }
 }
 
@@ -111,10 +107,7 @@ impl Ranked {
             ranked[at].rank = rank;
         }
         let twice: f64 = ranked.iter().map(|one| one.to_all).sum();
-        Self {
-            values: ranked,
-            pairs: twice / 2.0,
-        }
+        Self { values: ranked, pairs: twice / 2.0 }
     }
 }
 

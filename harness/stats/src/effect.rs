@@ -30,12 +30,7 @@ impl Effect {
     pub fn of_mean(values: &[f64]) -> Result<Self, NoEstimate> {
         let found = moments(values)?;
         let se = found.sd / f64::from(found.n).sqrt();
-        Ok(Self {
-            value: found.mean,
-            se,
-            df: f64::from(found.n - 1),
-            n: found.n,
-        })
+        Ok(Self { value: found.mean, se, df: f64::from(found.n - 1), n: found.n })
     }
 
     /// The two-sided t interval, `value +/- t * se`.
@@ -96,10 +91,7 @@ mod tests {
         let shifted: Vec<f64> = X.iter().map(|x| x + 0.49).collect();
         // max(ttest_1samp(Y, -m, alternative='greater').pvalue,
         //     ttest_1samp(Y, m, alternative='less').pvalue) for m in (0.03, 0.04, 0.01)
-        let interval = Effect::of_mean(&shifted)
-            .unwrap()
-            .interval(Confidence::P90)
-            .unwrap();
+        let interval = Effect::of_mean(&shifted).unwrap().interval(Confidence::P90).unwrap();
         for (margin, p) in [
             (0.03, 0.077_485_852_237_122_37),
             (0.04, 0.020_352_373_152_458_275),

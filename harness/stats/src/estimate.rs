@@ -148,11 +148,7 @@ pub(crate) fn require_series(
         accepted: "at most 4294967295",
     })?;
     if n < need {
-        return Err(NoEstimate::TooFew {
-            what,
-            have: u64::from(n),
-            need: u64::from(need),
-        });
+        return Err(NoEstimate::TooFew { what, have: u64::from(n), need: u64::from(need) });
     }
     Ok(n)
 }
@@ -165,11 +161,7 @@ pub(crate) fn require_positive_series(
 ) -> Result<u32, NoEstimate> {
     let n = require_series(what, values, need)?;
     match values.iter().position(|&v| v <= 0.0) {
-        Some(index) => Err(NoEstimate::NotPositive {
-            what,
-            index,
-            value: values[index],
-        }),
+        Some(index) => Err(NoEstimate::NotPositive { what, index, value: values[index] }),
         None => Ok(n),
     }
 }
@@ -179,10 +171,7 @@ pub(crate) fn require_equal_lengths(left: &[f64], right: &[f64]) -> Result<(), N
     if left.len() == right.len() {
         Ok(())
     } else {
-        Err(NoEstimate::Unequal {
-            left: left.len(),
-            right: right.len(),
-        })
+        Err(NoEstimate::Unequal { left: left.len(), right: right.len() })
     }
 }
 
@@ -191,11 +180,7 @@ pub(crate) fn require_open_unit(what: &'static str, p: f64) -> Result<f64, NoEst
     if p > 0.0 && p < 1.0 {
         Ok(p)
     } else {
-        Err(NoEstimate::OutOfRange {
-            what,
-            value: p,
-            accepted: "above 0 and below 1",
-        })
+        Err(NoEstimate::OutOfRange { what, value: p, accepted: "above 0 and below 1" })
     }
 }
 
@@ -204,21 +189,13 @@ pub(crate) fn require_positive(what: &'static str, value: f64) -> Result<f64, No
     if value > 0.0 && value.is_finite() {
         Ok(value)
     } else {
-        Err(NoEstimate::OutOfRange {
-            what,
-            value,
-            accepted: "a finite number above 0",
-        })
+        Err(NoEstimate::OutOfRange { what, value, accepted: "a finite number above 0" })
     }
 }
 
 /// Refuses a result that left the range of the float.
 pub(crate) fn require_finite_result(what: &'static str, value: f64) -> Result<f64, NoEstimate> {
-    if value.is_finite() {
-        Ok(value)
-    } else {
-        Err(NoEstimate::Overflow { what })
-    }
+    if value.is_finite() { Ok(value) } else { Err(NoEstimate::Overflow { what }) }
 }
 
 #[cfg(test)]
@@ -234,41 +211,25 @@ mod tests {
         );
         assert_eq!(
             Estimate::new(0.5, f64::NEG_INFINITY, 1.0, 3),
-            Err(NoEstimate::Overflow {
-                what: "lower bound"
-            })
+            Err(NoEstimate::Overflow { what: "lower bound" })
         );
         assert_eq!(
             Estimate::new(2.0, 0.0, 1.0, 3),
-            Err(NoEstimate::Disordered {
-                value: 2.0,
-                lo: 0.0,
-                hi: 1.0
-            })
+            Err(NoEstimate::Disordered { value: 2.0, lo: 0.0, hi: 1.0 })
         );
     }
 
     #[test]
     fn names_the_first_bad_value_and_what_is_missing() {
         let too_few = require_series("block logs", &[1.0], 2).unwrap_err();
-        assert_eq!(
-            too_few.to_string(),
-            "too few block logs: have 1, need at least 2"
-        );
+        assert_eq!(too_few.to_string(), "too few block logs: have 1, need at least 2");
         assert_eq!(
             require_series("rates", &[1.0, f64::NAN, f64::INFINITY], 1),
-            Err(NoEstimate::NotFinite {
-                what: "rates",
-                index: 1
-            })
+            Err(NoEstimate::NotFinite { what: "rates", index: 1 })
         );
         assert_eq!(
             require_positive_series("rates", &[1.0, 2.0, 0.0], 1),
-            Err(NoEstimate::NotPositive {
-                what: "rates",
-                index: 2,
-                value: 0.0
-            })
+            Err(NoEstimate::NotPositive { what: "rates", index: 2, value: 0.0 })
         );
     }
 
@@ -276,10 +237,7 @@ mod tests {
     fn decreasing_maps_swap_the_ends() {
         let estimate = Estimate::new(0.5, 0.25, 0.75, 4).unwrap();
         let mirrored = estimate.map_decreasing(|x| 1.0 - x).unwrap();
-        assert_eq!(
-            (mirrored.lo, mirrored.value, mirrored.hi),
-            (0.25, 0.5, 0.75)
-        );
+        assert_eq!((mirrored.lo, mirrored.value, mirrored.hi), (0.25, 0.5, 0.75));
         assert!(estimate.contains(0.75) && !estimate.contains(0.76));
     }
 }

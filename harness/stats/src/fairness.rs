@@ -69,23 +69,14 @@ mod tests {
     #[test]
     fn two_equal_halves_are_fair_but_slow() {
         let actual = fairness(&[2.0, 4.0], &[1.0, 2.0]).unwrap();
-        let expected = Fairness {
-            antt: 2.0,
-            stp: 1.0,
-            min_over_max: 1.0,
-            jain: 1.0,
-            tenants: 2,
-        };
+        let expected = Fairness { antt: 2.0, stp: 1.0, min_over_max: 1.0, jain: 1.0, tenants: 2 };
         assert_eq!(actual, expected);
     }
 
     #[test]
     fn one_tenant_at_full_speed_and_one_at_a_quarter() {
         let actual = fairness(&[1.0, 4.0], &[1.0, 1.0]).unwrap();
-        assert_eq!(
-            (actual.antt, actual.stp, actual.min_over_max),
-            (2.5, 1.25, 0.25)
-        );
+        assert_eq!((actual.antt, actual.stp, actual.min_over_max), (2.5, 1.25, 0.25));
         // 1.25^2 / (2 * 1.0625)
         assert!((actual.jain - 0.735_294_117_647_058_8).abs() < 1e-15);
     }

@@ -47,9 +47,9 @@ impl RatioSet {
     pub fn bounded(self) -> Result<Estimate, NoEstimate> {
         match self {
             Self::Bounded(estimate) => Ok(estimate),
-            Self::Outside { .. } | Self::Everything { .. } => Err(NoEstimate::Unbounded {
-                what: "the ratio of means",
-            }),
+            Self::Outside { .. } | Self::Everything { .. } => {
+                Err(NoEstimate::Unbounded { what: "the ratio of means" })
+            }
         }
     }
 }
@@ -87,21 +87,13 @@ pub fn isolation_index(retention_over_effectiveness: RatioSet) -> Result<RatioSe
     let mirror = |ratio: f64| 1.0 - ratio;
     Ok(match retention_over_effectiveness {
         RatioSet::Bounded(estimate) => RatioSet::Bounded(estimate.map_decreasing(mirror)?),
-        RatioSet::Outside {
-            value,
-            below,
-            above,
-            n,
-        } => RatioSet::Outside {
+        RatioSet::Outside { value, below, above, n } => RatioSet::Outside {
             value: mirror(value),
             below: mirror(above),
             above: mirror(below),
             n,
         },
-        RatioSet::Everything { value, n } => RatioSet::Everything {
-            value: value.map(mirror),
-            n,
-        },
+        RatioSet::Everything { value, n } => RatioSet::Everything { value: value.map(mirror), n },
     })
 }
 
@@ -121,10 +113,7 @@ fn solve(
     // not in floats. It is not negative when `square` is positive, except by rounding.
     let spread = x.mean.powi(2) * s_yy - 2.0 * x.mean * y.mean * s_xy + y.mean.powi(2) * s_xx;
     let quarter = t2 * (spread - t2 * (s_xx * s_yy - s_xy.powi(2)));
-    for (what, figure) in [
-        ("Fieller's quadratic", square),
-        ("Fieller's discriminant", quarter),
-    ] {
+    for (what, figure) in [("Fieller's quadratic", square), ("Fieller's discriminant", quarter)] {
         require_finite_result(what, figure)?;
     }
     let value = x.mean / y.mean;
@@ -144,17 +133,9 @@ fn solve(
         let (below, above) = ((linear + root) / square, (linear - root) / square);
         require_finite_result("ratio of means", below)?;
         require_finite_result("ratio of means", above)?;
-        return Ok(RatioSet::Outside {
-            value,
-            below,
-            above,
-            n,
-        });
+        return Ok(RatioSet::Outside { value, below, above, n });
     }
-    Ok(RatioSet::Everything {
-        value: Some(value),
-        n,
-    })
+    Ok(RatioSet::Everything { value: Some(value), n })
 }
 
 #[cfg(test)]
@@ -162,12 +143,8 @@ mod tests {
     use super::*;
 
     /// Invented logs of a retention near 0.9 and an effectiveness near 0.5.
-    const LN_R: [f64; 8] = [
-        -0.105, -0.112, -0.098, -0.120, -0.101, -0.108, -0.095, -0.110,
-    ];
-    const LN_U: [f64; 8] = [
-        -0.690, -0.702, -0.671, -0.715, -0.688, -0.699, -0.665, -0.705,
-    ];
+    const LN_R: [f64; 8] = [-0.105, -0.112, -0.098, -0.120, -0.101, -0.108, -0.095, -0.110];
+    const LN_U: [f64; 8] = [-0.690, -0.702, -0.671, -0.715, -0.688, -0.699, -0.665, -0.705];
 
     fn close(actual: f64, expected: f64) {
         assert!(
@@ -180,29 +157,17 @@ mod tests {
     /// `scipy.optimize.brentq`: the definition of the set, without the quadratic.
     #[test]
     fn paired_bounds_are_where_the_t_test_rejects() {
-        let actual = paired(&LN_R, &LN_U, Confidence::P95)
-            .unwrap()
-            .bounded()
-            .unwrap();
+        let actual = paired(&LN_R, &LN_U, Confidence::P95).unwrap().bounded().unwrap();
         close(actual.lo, 0.146_420_642_804_756_45);
         close(actual.hi, 0.160_094_546_630_523_86);
-        let index = isolation_index(RatioSet::Bounded(actual))
-            .unwrap()
-            .bounded()
-            .unwrap();
-        assert_eq!(
-            (index.lo, index.hi, index.n),
-            (1.0 - actual.hi, 1.0 - actual.lo, 8)
-        );
+        let index = isolation_index(RatioSet::Bounded(actual)).unwrap().bounded().unwrap();
+        assert_eq!((index.lo, index.hi, index.n), (1.0 - actual.hi, 1.0 - actual.lo, 8));
     }
 
     /// As above with `abs(mean(x) - r * mean(y)) / sqrt(var(x)/8 + r*r*var(y)/8) = t.ppf(.975, 7)`.
     #[test]
     fn independent_bounds_are_where_the_t_test_rejects() {
-        let actual = independent(&LN_R, &LN_U, Confidence::P95)
-            .unwrap()
-            .bounded()
-            .unwrap();
+        let actual = independent(&LN_R, &LN_U, Confidence::P95).unwrap().bounded().unwrap();
         close(actual.lo, 0.143_128_300_742_325_83);
         close(actual.hi, 0.163_777_158_714_254_25);
     }
@@ -221,9 +186,7 @@ mod tests {
     fn an_ineffective_aggressor_leaves_the_set_unbounded() {
         let weak = [-0.02, 0.03, -0.01, 0.02, -0.03, 0.01, 0.02, -0.01];
         let set = independent(&LN_R, &weak, Confidence::P95).unwrap();
-        let RatioSet::Outside { below, above, .. } = set else {
-            panic!("{set:?}")
-        };
+        let RatioSet::Outside { below, above, .. } = set else { panic!("{set:?}") };
         // Both ends satisfy the definition: |mean x - r mean y| = t * se.
         let t = two_sided_quantile(0.05, 7.0).unwrap();
         let (x, y) = (moments(&LN_R).unwrap(), moments(&weak).unwrap());
@@ -233,10 +196,8 @@ mod tests {
         }
         assert!(below < above);
         let mirrored = isolation_index(set).unwrap();
-        assert!(
-            matches!(mirrored, RatioSet::Outside { below: b, above: a, .. }
-            if b == 1.0 - above && a == 1.0 - below)
-        );
+        assert!(matches!(mirrored, RatioSet::Outside { below: b, above: a, .. }
+            if b == 1.0 - above && a == 1.0 - below));
         assert!(matches!(set.bounded(), Err(NoEstimate::Unbounded { .. })));
     }
 
@@ -245,26 +206,14 @@ mod tests {
         let flat = [-0.02, 0.03, -0.01, 0.02];
         let other = [0.02, -0.03, 0.02, -0.02];
         let set = independent(&flat, &other, Confidence::P95).unwrap();
-        assert!(
-            matches!(
-                set,
-                RatioSet::Everything {
-                    value: Some(_),
-                    n: 4
-                }
-            ),
-            "{set:?}"
-        );
+        assert!(matches!(set, RatioSet::Everything { value: Some(_), n: 4 }), "{set:?}");
         let zero = paired(&LN_R, &[0.0; 8], Confidence::P95).unwrap();
         assert_eq!(zero, RatioSet::Everything { value: None, n: 8 });
     }
 
     #[test]
     fn identical_blocks_give_an_interval_of_width_zero() {
-        let actual = paired(&[-0.1; 6], &[-0.5; 6], Confidence::P95)
-            .unwrap()
-            .bounded()
-            .unwrap();
+        let actual = paired(&[-0.1; 6], &[-0.5; 6], Confidence::P95).unwrap().bounded().unwrap();
         assert_eq!((actual.lo, actual.hi), (actual.value, actual.value));
         assert!(paired(&[1.0], &[1.0], Confidence::P95).is_err());
         assert!(paired(&[1.0; 3], &[1.0; 2], Confidence::P95).is_err());

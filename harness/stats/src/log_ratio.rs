@@ -28,11 +28,7 @@ impl LogRatio {
         require_positive_series("denominator blocks", denominator, 2)?;
         // A difference of logs, not the log of a quotient: it cannot overflow, and swapping
         // numerator and denominator mirrors the result exactly.
-        let logs = numerator
-            .iter()
-            .zip(denominator)
-            .map(|(a, b)| a.ln() - b.ln())
-            .collect();
+        let logs = numerator.iter().zip(denominator).map(|(a, b)| a.ln() - b.ln()).collect();
         Ok(Self { logs })
     }
 
@@ -64,9 +60,7 @@ impl LogRatio {
     /// # Errors
     /// [`NoEstimate::Overflow`] when a bound leaves the range of the float.
     pub fn interval(&self, confidence: Confidence) -> Result<Estimate, NoEstimate> {
-        self.effect()?
-            .interval(confidence)?
-            .map_increasing(f64::exp)
+        self.effect()?.interval(confidence)?.map_increasing(f64::exp)
     }
 }
 
@@ -87,10 +81,7 @@ mod tests {
             (actual.value, 0.606_876_086_886_063),
             (actual.lo, 0.597_338_233_505_269_4),
             (actual.hi, 0.616_566_233_627_654_3),
-            (
-                ratio.effect().unwrap().two_sided_p().unwrap(),
-                2.055_486_917_686_253_3e-11,
-            ),
+            (ratio.effect().unwrap().two_sided_p().unwrap(), 2.055_486_917_686_253_3e-11),
         ] {
             assert!(
                 (actual - expected).abs() < 1e-11 * expected,
@@ -102,10 +93,7 @@ mod tests {
 
     #[test]
     fn equal_conditions_are_exactly_one() {
-        let actual = LogRatio::paired(&A, &A)
-            .unwrap()
-            .interval(Confidence::P95)
-            .unwrap();
+        let actual = LogRatio::paired(&A, &A).unwrap().interval(Confidence::P95).unwrap();
         assert_eq!((actual.value, actual.lo, actual.hi), (1.0, 1.0, 1.0));
     }
 
@@ -113,19 +101,12 @@ mod tests {
     fn refuses_values_without_a_logarithm_or_a_partner() {
         assert_eq!(
             LogRatio::paired(&[1.0, 0.0], &[1.0, 1.0]).unwrap_err(),
-            NoEstimate::NotPositive {
-                what: "numerator blocks",
-                index: 1,
-                value: 0.0
-            }
+            NoEstimate::NotPositive { what: "numerator blocks", index: 1, value: 0.0 }
         );
         assert!(LogRatio::paired(&[1.0, 2.0], &[1.0]).is_err());
         assert!(LogRatio::paired(&[1.0], &[1.0]).is_err());
         assert!(LogRatio::from_logs(vec![0.1, f64::NAN]).is_err());
         let huge = LogRatio::from_logs(vec![800.0, 801.0]).unwrap();
-        assert!(matches!(
-            huge.interval(Confidence::P95),
-            Err(NoEstimate::Overflow { .. })
-        ));
+        assert!(matches!(huge.interval(Confidence::P95), Err(NoEstimate::Overflow { .. })));
     }
 }

@@ -49,11 +49,8 @@ pub fn covariance(left: &[f64], right: &[f64]) -> Result<f64, NoEstimate> {
     let n = require_series("pairs", left, 2)?;
     require_series("pairs", right, 2)?;
     let (mean_left, mean_right) = (mean(left)?, mean(right)?);
-    let products: f64 = left
-        .iter()
-        .zip(right)
-        .map(|(l, r)| (l - mean_left) * (r - mean_right))
-        .sum();
+    let products: f64 =
+        left.iter().zip(right).map(|(l, r)| (l - mean_left) * (r - mean_right)).sum();
     require_finite_result("covariance", products / f64::from(n - 1))
 }
 
@@ -98,10 +95,7 @@ mod tests {
 
     #[test]
     fn overflow_is_an_error_and_not_an_infinity() {
-        assert_eq!(
-            mean(&[-1.7e308, 1.7e308]).unwrap_err(),
-            NoEstimate::Overflow { what: "mean" }
-        );
+        assert_eq!(mean(&[-1.7e308, 1.7e308]).unwrap_err(), NoEstimate::Overflow { what: "mean" });
         assert!(mean(&[]).is_err());
         assert!(covariance(&[1.0, 2.0], &[1.0]).is_err());
     }

@@ -64,9 +64,7 @@ pub fn warm_up(requests: &[f64]) -> Result<WarmUp, NoEstimate> {
         }
     }
     if !best.0.is_finite() {
-        return Err(NoEstimate::Overflow {
-            what: "the warm-up criterion",
-        });
+        return Err(NoEstimate::Overflow { what: "the warm-up criterion" });
     }
     Ok(WarmUp {
         discard_requests: best.1 * BATCH_REQUESTS,
@@ -82,19 +80,15 @@ mod tests {
 
     /// The definition, in quadratic time.
     fn by_definition(requests: &[f64]) -> usize {
-        let means: Vec<f64> = requests
-            .chunks_exact(5)
-            .map(|c| c.iter().sum::<f64>() / 5.0)
-            .collect();
+        let means: Vec<f64> =
+            requests.chunks_exact(5).map(|c| c.iter().sum::<f64>() / 5.0).collect();
         let criterion = |d: usize| {
             let tail = &means[d..];
             let count = tail.len() as f64;
             let centre = tail.iter().sum::<f64>() / count;
             tail.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / (count * count)
         };
-        (0..=means.len() - 5)
-            .min_by(|&a, &b| criterion(a).total_cmp(&criterion(b)))
-            .unwrap()
+        (0..=means.len() - 5).min_by(|&a, &b| criterion(a).total_cmp(&criterion(b))).unwrap()
     }
 
     fn noisy(warm_up_requests: usize, total: usize, seed: u64) -> Vec<f64> {
@@ -109,11 +103,7 @@ mod tests {
         for seed in 1..=20 {
             let series = noisy(37, 503, seed);
             let actual = warm_up(&series).unwrap();
-            assert_eq!(
-                actual.discard_batches as usize,
-                by_definition(&series),
-                "seed {seed}"
-            );
+            assert_eq!(actual.discard_batches as usize, by_definition(&series), "seed {seed}");
         }
     }
 
@@ -129,15 +119,8 @@ mod tests {
     #[test]
     fn a_series_that_settles_late_is_rejected() {
         let actual = warm_up(&noisy(320, 500, 2)).unwrap();
-        assert!(
-            actual.discard_batches >= 64 && !actual.settled(),
-            "{actual:?}"
-        );
-        let exactly_half = WarmUp {
-            discard_requests: 250,
-            discard_batches: 50,
-            batches: 100,
-        };
+        assert!(actual.discard_batches >= 64 && !actual.settled(), "{actual:?}");
+        let exactly_half = WarmUp { discard_requests: 250, discard_batches: 50, batches: 100 };
         assert!(exactly_half.settled());
     }
 

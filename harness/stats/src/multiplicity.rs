@@ -61,11 +61,9 @@ fn ascending(p_values: &[f64]) -> Vec<usize> {
 
 fn require_p_values(p_values: &[f64]) -> Result<(), NoEstimate> {
     match p_values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
-        Some(&value) => Err(NoEstimate::OutOfRange {
-            what: "a p value",
-            value,
-            accepted: "0 to 1",
-        }),
+        Some(&value) => {
+            Err(NoEstimate::OutOfRange { what: "a p value", value, accepted: "0 to 1" })
+        }
         None => Ok(()),
     }
 }
@@ -79,28 +77,19 @@ mod tests {
     fn close(actual: &[f64], expected: &[f64]) {
         assert_eq!(actual.len(), expected.len());
         for (g, w) in actual.iter().zip(expected) {
-            assert!(
-                (g - w).abs() < 1e-14,
-                "actual {actual:?}, expected {expected:?}"
-            );
+            assert!((g - w).abs() < 1e-14, "actual {actual:?}, expected {expected:?}");
         }
     }
 
     #[test]
     fn false_discovery_rate_equals_scipy() {
         // scipy.stats.false_discovery_control(P, method='bh')
-        close(
-            &benjamini_hochberg(&P).unwrap(),
-            &[0.0525, 0.006, 0.24, 0.036, 0.0525, 0.9],
-        );
+        close(&benjamini_hochberg(&P).unwrap(), &[0.0525, 0.006, 0.24, 0.036, 0.0525, 0.9]);
     }
 
     #[test]
     fn family_wise_corrections_equal_the_hand() {
-        close(
-            &bonferroni(&P).unwrap(),
-            &[0.21, 0.006, 1.0, 0.072, 0.18, 1.0],
-        );
+        close(&bonferroni(&P).unwrap(), &[0.21, 0.006, 1.0, 0.072, 0.18, 1.0]);
         // Ascending .001 .012 .03 .035 .2 .9 times 6 5 4 3 2 1, then the running maximum.
         close(&holm(&P).unwrap(), &[0.12, 0.006, 0.4, 0.06, 0.12, 0.9]);
     }

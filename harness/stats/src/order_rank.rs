@@ -29,11 +29,7 @@ pub struct Ranks {
 pub fn ranks(n: u32, p: f64, confidence: Confidence) -> Result<Ranks, NoEstimate> {
     require_open_unit("a quantile's probability", p)?;
     if n == 0 {
-        return Err(NoEstimate::TooFew {
-            what: "values",
-            have: 0,
-            need: 1,
-        });
+        return Err(NoEstimate::TooFew { what: "values", have: 0, need: 1 });
     }
     require_trials(n)?;
     let tail = confidence.alpha() / 2.0;
@@ -41,10 +37,7 @@ pub fn ranks(n: u32, p: f64, confidence: Confidence) -> Result<Ranks, NoEstimate
     let lower = first_true(n, |below| 1.0 - at_least(below + 1, n, p) > tail);
     // upper: the smallest u with P(u values or more below) = 1 - B(u - 1) <= tail.
     let upper = first_true(n, |below| at_least(below + 1, n, p) <= tail);
-    Ok(Ranks {
-        lower: (lower > 0).then_some(lower),
-        upper: (upper < n).then_some(upper + 1),
-    })
+    Ok(Ranks { lower: (lower > 0).then_some(lower), upper: (upper < n).then_some(upper + 1) })
 }
 
 /// The fewest values for which the `p` quantile has a finite upper bound: `p^n <= alpha / 2`.
@@ -58,9 +51,7 @@ pub fn smallest_n_for_upper_bound(p: f64, confidence: Confidence) -> Result<u32,
     if n <= f64::from(u32::MAX) {
         Ok(n as u32)
     } else {
-        Err(NoEstimate::Unbounded {
-            what: "the number of values for a finite bound",
-        })
+        Err(NoEstimate::Unbounded { what: "the number of values for a finite bound" })
     }
 }
 
@@ -70,18 +61,11 @@ impl Sorted {
     /// # Errors
     /// [`NoEstimate::TooFew`] with the number needed when either bound does not exist.
     pub fn order_interval(&self, p: f64, confidence: Confidence) -> Result<Estimate, NoEstimate> {
-        let Ranks {
-            lower: Some(lower),
-            upper: Some(upper),
-        } = ranks(self.count(), p, confidence)?
+        let Ranks { lower: Some(lower), upper: Some(upper) } = ranks(self.count(), p, confidence)?
         else {
             let need = smallest_n_for_upper_bound(p.max(1.0 - p), confidence)?;
             let have = u64::from(self.count());
-            return Err(NoEstimate::TooFew {
-                what: "values",
-                have,
-                need: u64::from(need),
-            });
+            return Err(NoEstimate::TooFew { what: "values", have, need: u64::from(need) });
         };
         let at = |rank: u32| self.values()[rank as usize - 1];
         Estimate::new(self.linear(p)?, at(lower), at(upper), self.count())
@@ -133,34 +117,17 @@ mod tests {
             (50000, 0.999, 49936, 49964),
         ] {
             let actual = ranks(n, p, Confidence::P95).unwrap();
-            let expected = Ranks {
-                lower: Some(lower),
-                upper: Some(upper),
-            };
+            let expected = Ranks { lower: Some(lower), upper: Some(upper) };
             assert_eq!(actual, expected, "n = {n}, p = {p}");
         }
     }
 
     #[test]
     fn a_finite_upper_bound_needs_this_many_values() {
-        for (p, expected) in [
-            (0.5, 6),
-            (0.9, 36),
-            (0.99, 368),
-            (0.999, 3688),
-            (0.9999, 36_887),
-        ] {
-            assert_eq!(
-                smallest_n_for_upper_bound(p, Confidence::P95).unwrap(),
-                expected
-            );
+        for (p, expected) in [(0.5, 6), (0.9, 36), (0.99, 368), (0.999, 3688), (0.9999, 36_887)] {
+            assert_eq!(smallest_n_for_upper_bound(p, Confidence::P95).unwrap(), expected);
             assert!(ranks(expected, p, Confidence::P95).unwrap().upper.is_some());
-            assert!(
-                ranks(expected - 1, p, Confidence::P95)
-                    .unwrap()
-                    .upper
-                    .is_none()
-            );
+            assert!(ranks(expected - 1, p, Confidence::P95).unwrap().upper.is_none());
         }
     }
 
@@ -169,38 +136,21 @@ mod tests {
         let few = Sorted::new((0..367).map(f64::from).collect()).unwrap();
         assert_eq!(
             few.order_interval(0.99, Confidence::P95).unwrap_err(),
-            NoEstimate::TooFew {
-                what: "values",
-                have: 367,
-                need: 368
-            }
+            NoEstimate::TooFew { what: "values", have: 367, need: 368 }
         );
         assert_eq!(
             few.order_interval(0.01, Confidence::P95).unwrap_err(),
-            NoEstimate::TooFew {
-                what: "values",
-                have: 367,
-                need: 368
-            }
+            NoEstimate::TooFew { what: "values", have: 367, need: 368 }
         );
         let enough = Sorted::new((1..=40_000).map(f64::from).collect()).unwrap();
         let actual = enough.order_interval(0.99, Confidence::P95).unwrap();
-        assert_eq!(
-            (actual.lo, actual.hi, actual.n),
-            (39_561.0, 39_640.0, 40_000)
-        );
+        assert_eq!((actual.lo, actual.hi, actual.n), (39_561.0, 39_640.0, 40_000));
     }
 
     #[test]
     fn a_single_value_has_no_interval() {
         let actual = ranks(1, 0.5, Confidence::P95).unwrap();
-        assert_eq!(
-            actual,
-            Ranks {
-                lower: None,
-                upper: None
-            }
-        );
+        assert_eq!(actual, Ranks { lower: None, upper: None });
         assert!(ranks(0, 0.5, Confidence::P95).is_err());
         assert!(ranks(1_000_001, 0.5, Confidence::P95).is_err());
         assert!(ranks(10, 1.0, Confidence::P95).is_err());

@@ -46,9 +46,7 @@ pub fn blocks_needed(
     distance: f64,
     confidence: Confidence,
 ) -> Result<u32, NoEstimate> {
-    const UNBOUNDED: NoEstimate = NoEstimate::Unbounded {
-        what: "the number of blocks needed",
-    };
+    const UNBOUNDED: NoEstimate = NoEstimate::Unbounded { what: "the number of blocks needed" };
     require_blocks(n)?;
     require_spread("the spread between blocks", sd)?;
     if distance == 0.0 {
@@ -57,20 +55,12 @@ pub fn blocks_needed(
     require_positive("the distance to the boundary", distance)?;
     let t = two_sided_quantile(confidence.alpha(), f64::from(n) - 1.0)?;
     let needed = (t * sd / distance).powi(2).ceil().max(2.0);
-    if needed <= f64::from(u32::MAX) {
-        Ok(needed as u32)
-    } else {
-        Err(UNBOUNDED)
-    }
+    if needed <= f64::from(u32::MAX) { Ok(needed as u32) } else { Err(UNBOUNDED) }
 }
 
 fn require_blocks(n: u32) -> Result<(), NoEstimate> {
     if n < 2 {
-        return Err(NoEstimate::TooFew {
-            what: "blocks",
-            have: u64::from(n),
-            need: 2,
-        });
+        return Err(NoEstimate::TooFew { what: "blocks", have: u64::from(n), need: 2 });
     }
     Ok(())
 }
@@ -79,11 +69,7 @@ fn require_spread(what: &'static str, spread: f64) -> Result<(), NoEstimate> {
     if spread >= 0.0 && spread.is_finite() {
         return Ok(());
     }
-    Err(NoEstimate::OutOfRange {
-        what,
-        value: spread,
-        accepted: "a finite number, 0 or above",
-    })
+    Err(NoEstimate::OutOfRange { what, value: spread, accepted: "a finite number, 0 or above" })
 }
 
 #[cfg(test)]

@@ -55,28 +55,18 @@ pub fn trials_for_lower_bound(bound: f64, confidence: Confidence) -> Result<u32,
     if trials <= f64::from(u32::MAX) {
         Ok(trials as u32)
     } else {
-        Err(NoEstimate::Unbounded {
-            what: "the number of trials",
-        })
+        Err(NoEstimate::Unbounded { what: "the number of trials" })
     }
 }
 
 fn require_counts(successes: u32, trials: u32) -> Result<(), NoEstimate> {
     if trials == 0 {
-        return Err(NoEstimate::TooFew {
-            what: "trials",
-            have: 0,
-            need: 1,
-        });
+        return Err(NoEstimate::TooFew { what: "trials", have: 0, need: 1 });
     }
     require_trials(trials)?;
     if successes > trials {
         let (value, accepted) = (f64::from(successes), "at most the number of trials");
-        return Err(NoEstimate::OutOfRange {
-            what: "the number of successes",
-            value,
-            accepted,
-        });
+        return Err(NoEstimate::OutOfRange { what: "the number of successes", value, accepted });
     }
     Ok(())
 }
@@ -87,11 +77,7 @@ pub(crate) fn require_trials(trials: u32) -> Result<(), NoEstimate> {
         return Ok(());
     }
     let (value, accepted) = (f64::from(trials), "at most 1000000");
-    Err(NoEstimate::OutOfRange {
-        what: "the number of trials",
-        value,
-        accepted,
-    })
+    Err(NoEstimate::OutOfRange { what: "the number of trials", value, accepted })
 }
 
 /// The proportion at which `successes` or more have probability `tail`: the `tail` quantile of
@@ -133,31 +119,13 @@ mod tests {
             (1, 14, 0.001_806_780_659_127_629, 0.338_684_489_931_821_2),
             (13, 14, 0.661_315_510_068_178_8, 0.998_193_219_340_872_4),
             (58, 59, 0.909_144_067_113_350_7, 0.999_570_976_667_159_7),
-            (
-                500_000,
-                1_000_000,
-                0.499_019_519_195_311_8,
-                0.500_980_480_804_688_2,
-            ),
+            (500_000, 1_000_000, 0.499_019_519_195_311_8, 0.500_980_480_804_688_2),
             (150, 299, 0.443_554_685_974_165_7, 0.559_756_338_323_237_5),
-            (
-                1,
-                100000,
-                2.531_784_274_393_282_6e-07,
-                5.571_516_034_432_556e-05,
-            ),
+            (1, 100000, 2.531_784_274_393_282_6e-07, 5.571_516_034_432_556e-05),
         ] {
             let actual = clopper_pearson(k, n, Confidence::P95).unwrap();
-            assert!(
-                (actual.lo - lo).abs() < 1e-12,
-                "{k}/{n}: {} {lo}",
-                actual.lo
-            );
-            assert!(
-                (actual.hi - hi).abs() < 1e-12,
-                "{k}/{n}: {} {hi}",
-                actual.hi
-            );
+            assert!((actual.lo - lo).abs() < 1e-12, "{k}/{n}: {} {lo}", actual.lo);
+            assert!((actual.hi - hi).abs() < 1e-12, "{k}/{n}: {} {hi}", actual.hi);
             assert_eq!(actual.n, n);
         }
     }
@@ -175,21 +143,12 @@ mod tests {
             (0, 3, 0.0),
         ] {
             let actual = lower_bound(k, n, Confidence::P95).unwrap();
-            assert!(
-                (actual.lo - lo).abs() < 1e-12,
-                "{k}/{n}: {} {lo}",
-                actual.lo
-            );
+            assert!((actual.lo - lo).abs() < 1e-12, "{k}/{n}: {} {lo}", actual.lo);
             assert_eq!(actual.hi, 1.0);
         }
         // The bounds that the levels of fault containment are read from.
-        for (n, expected) in [
-            (10, "0.74"),
-            (14, "0.81"),
-            (29, "0.90"),
-            (59, "0.95"),
-            (299, "0.99"),
-        ] {
+        for (n, expected) in [(10, "0.74"), (14, "0.81"), (29, "0.90"), (59, "0.95"), (299, "0.99")]
+        {
             let lo = lower_bound(n, n, Confidence::P95).unwrap().lo;
             assert_eq!(format!("{lo:.2}"), expected, "{n}/{n}");
         }
@@ -198,17 +157,9 @@ mod tests {
     #[test]
     fn trials_needed_are_the_fewest_that_reach_the_bound() {
         for (bound, trials) in [(0.80, 14), (0.90, 29), (0.95, 59), (0.99, 299)] {
-            assert_eq!(
-                trials_for_lower_bound(bound, Confidence::P95).unwrap(),
-                trials
-            );
+            assert_eq!(trials_for_lower_bound(bound, Confidence::P95).unwrap(), trials);
             assert!(lower_bound(trials, trials, Confidence::P95).unwrap().lo >= bound);
-            assert!(
-                lower_bound(trials - 1, trials - 1, Confidence::P95)
-                    .unwrap()
-                    .lo
-                    < bound
-            );
+            assert!(lower_bound(trials - 1, trials - 1, Confidence::P95).unwrap().lo < bound);
         }
         assert!(trials_for_lower_bound(1.0, Confidence::P95).is_err());
     }

@@ -52,11 +52,7 @@ pub fn fisher_p(first: Trials, second: Trials) -> Result<f64, NoEstimate> {
     // Equal tables may differ in the last places of their logarithms.
     let observed = ln_table(first.successes) + 1e-9;
     let tables = all.saturating_sub(n2)..=all.min(n1);
-    let p: f64 = tables
-        .map(ln_table)
-        .filter(|ln_p| *ln_p <= observed)
-        .map(f64::exp)
-        .sum();
+    let p: f64 = tables.map(ln_table).filter(|ln_p| *ln_p <= observed).map(f64::exp).sum();
     Ok(p.min(1.0))
 }
 
@@ -84,10 +80,7 @@ mod tests {
         ] {
             let actual = fisher_p(one, two).unwrap();
             assert!((actual / expected - 1.0).abs() < 1e-9, "{actual}");
-            assert_eq!(
-                fisher_p(two, one).map(|p| (p / actual - 1.0).abs() < 1e-9),
-                Ok(true)
-            );
+            assert_eq!(fisher_p(two, one).map(|p| (p / actual - 1.0).abs() < 1e-9), Ok(true));
         }
         assert!(fisher_p(group(2, 1), group(1, 1)).is_err());
     }
@@ -96,12 +89,7 @@ mod tests {
     /// change no more often than its confidence allows.
     #[test]
     fn an_interval_without_a_change_excludes_zero_no_more_often_than_allowed() {
-        for (n1, n2, alpha) in [
-            (14, 14, 0.05),
-            (14, 56, 0.05),
-            (12, 12, 0.002),
-            (40, 4, 0.1),
-        ] {
+        for (n1, n2, alpha) in [(14, 14, 0.05), (14, 56, 0.05), (12, 12, 0.002), (40, 4, 0.1)] {
             let confidence = Confidence::from_alpha(alpha).unwrap();
             for step in 1..20 {
                 let share = f64::from(step) / 20.0;
@@ -130,10 +118,7 @@ mod tests {
         let there = difference(one, two, Confidence::P95).unwrap();
         let back = difference(two, one, Confidence::P95).unwrap();
         assert!(there.hi < 0.0);
-        assert_eq!(
-            (there.value, there.lo, there.hi),
-            (-back.value, -back.hi, -back.lo)
-        );
+        assert_eq!((there.value, there.lo, there.hi), (-back.value, -back.hi, -back.lo));
         let same = difference(one, one, Confidence::P95).unwrap();
         assert!(same.lo < 0.0 && same.hi > 0.0);
     }

@@ -33,11 +33,7 @@ impl Sorted {
         if let Some(&beyond) = durations_ns.iter().find(|&&d| d >= EXACT_NS) {
             let accepted = "below 2^53 ns";
             let value = beyond as f64;
-            return Err(NoEstimate::OutOfRange {
-                what: "a duration",
-                value,
-                accepted,
-            });
+            return Err(NoEstimate::OutOfRange { what: "a duration", value, accepted });
         }
         Self::new(durations_ns.iter().map(|&d| d as f64).collect())
     }
@@ -83,11 +79,7 @@ impl Sorted {
         // NumPy's interpolation, equal to the last bit: it starts at the nearer neighbour, so both
         // ends are exact and no result leaves [a, b].
         let step = require_finite_result("distance of neighbours", b - a)?;
-        Ok(if fraction < 0.5 {
-            a + step * fraction
-        } else {
-            b - step * (1.0 - fraction)
-        })
+        Ok(if fraction < 0.5 { a + step * fraction } else { b - step * (1.0 - fraction) })
     }
 
     /// The `p` quantile by nearest rank: the smallest value with at least a share `p` of all values
@@ -101,11 +93,7 @@ impl Sorted {
         // 0.07 * 100 is 7.000000000000001 in floats, and the rank must be 7.
         let exact = p * n;
         let near = exact.round();
-        let rank = if (exact - near).abs() <= 4.0 * f64::EPSILON * n {
-            near
-        } else {
-            exact.ceil()
-        };
+        let rank = if (exact - near).abs() <= 4.0 * f64::EPSILON * n { near } else { exact.ceil() };
         let index = (rank as usize).max(1) - 1;
         Ok(self.values[index.min(self.values.len() - 1)])
     }
@@ -124,11 +112,7 @@ fn require_unit(p: f64) -> Result<(), NoEstimate> {
         Ok(())
     } else {
         let accepted = "0 to 1";
-        Err(NoEstimate::OutOfRange {
-            what: "a quantile's probability",
-            value: p,
-            accepted,
-        })
+        Err(NoEstimate::OutOfRange { what: "a quantile's probability", value: p, accepted })
     }
 }
 
@@ -155,11 +139,7 @@ mod tests {
             (1.0, 80.25, 80.25),
         ] {
             assert_eq!(series().linear(p).unwrap(), linear, "linear at {p}");
-            assert_eq!(
-                series().nearest_rank(p).unwrap(),
-                nearest,
-                "nearest rank at {p}"
-            );
+            assert_eq!(series().nearest_rank(p).unwrap(), nearest, "nearest rank at {p}");
         }
     }
 
@@ -175,11 +155,7 @@ mod tests {
         let hundred = Sorted::new((1..=100).map(f64::from).collect()).unwrap();
         for percent in 1..=100_u32 {
             let p = f64::from(percent) / 100.0;
-            assert_eq!(
-                hundred.nearest_rank(p).unwrap(),
-                f64::from(percent),
-                "p = {p}"
-            );
+            assert_eq!(hundred.nearest_rank(p).unwrap(), f64::from(percent), "p = {p}");
         }
     }
 
@@ -187,10 +163,7 @@ mod tests {
     fn one_value_is_every_quantile() {
         let one = Sorted::new(vec![3.0]).unwrap();
         for p in [0.0, 0.5, 0.99, 1.0] {
-            assert_eq!(
-                (one.linear(p).unwrap(), one.nearest_rank(p).unwrap()),
-                (3.0, 3.0)
-            );
+            assert_eq!((one.linear(p).unwrap(), one.nearest_rank(p).unwrap()), (3.0, 3.0));
         }
     }
 
@@ -199,10 +172,7 @@ mod tests {
         assert!(Sorted::new(vec![]).is_err());
         assert!(Sorted::new(vec![1.0, f64::NAN]).is_err());
         for p in [-0.01, 1.01, f64::NAN] {
-            assert!(
-                series().linear(p).is_err() && series().nearest_rank(p).is_err(),
-                "{p}"
-            );
+            assert!(series().linear(p).is_err() && series().nearest_rank(p).is_err(), "{p}");
         }
         assert!(Sorted::from_ns(&[1 << 53]).is_err());
         assert_eq!(Sorted::from_ns(&[(1 << 53) - 1, 7]).unwrap().min(), 7.0);

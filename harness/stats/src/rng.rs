@@ -153,10 +153,7 @@ mod tests {
             0.678_492_910_568_542_2,
         ] {
             let actual = rng.exponential();
-            assert!(
-                (actual - expected).abs() <= expected * f64::EPSILON,
-                "{actual} {expected}"
-            );
+            assert!((actual - expected).abs() <= expected * f64::EPSILON, "{actual} {expected}");
         }
     }
 
@@ -165,9 +162,8 @@ mod tests {
     #[test]
     fn the_software_logarithm_is_pinned_to_the_last_bit() {
         let mut rng = ScheduleRng::new(7);
-        let digest = (0..10_000).fold(0_u64, |digest, _| {
-            digest.rotate_left(5) ^ rng.exponential().to_bits()
-        });
+        let digest = (0..10_000)
+            .fold(0_u64, |digest, _| digest.rotate_left(5) ^ rng.exponential().to_bits());
         assert_eq!(digest, 0xc7a2_c1e3_770c_c8ac);
     }
 
@@ -193,10 +189,7 @@ mod tests {
         }
         assert_eq!(counts.len(), 24);
         // 1000 each, standard deviation 31.
-        assert!(
-            counts.values().all(|count| (850..1150).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.values().all(|count| (850..1150).contains(count)), "{counts:?}");
     }
 
     #[test]

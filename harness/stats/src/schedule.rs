@@ -94,9 +94,7 @@ pub fn schedule_ns(
     let within_per_s = rate_per_s * peak;
     let is_burst = requests > 0.0 && requests.is_finite() && peak > 1.0;
     if !(rate_per_s > 0.0 && within_per_s <= 1e8 && is_burst) {
-        return Err(ScheduleError::Rate {
-            rate_per_s: within_per_s,
-        });
+        return Err(ScheduleError::Rate { rate_per_s: within_per_s });
     }
     let expected = rate_per_s * (duration_ns as f64 / NS_PER_S);
     if expected > ARRIVALS_MAX {
@@ -136,9 +134,7 @@ pub fn schedule_hash(arrivals_ns: &[u64]) -> u64 {
     arrivals_ns
         .iter()
         .flat_map(|arrival| arrival.to_le_bytes())
-        .fold(OFFSET_BASIS, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(PRIME)
-        })
+        .fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]
@@ -154,9 +150,7 @@ mod tests {
         let actual = poisson_schedule_ns(250.0, 10 * SECOND_NS, 42).unwrap();
         assert_eq!(
             actual[..6],
-            [
-                1_645_726, 4_151_161, 9_554_417, 12_268_389, 16_914_640, 17_807_511
-            ]
+            [1_645_726, 4_151_161, 9_554_417, 12_268_389, 16_914_640, 17_807_511]
         );
         assert_eq!(actual.len(), 2_498);
         assert_eq!(schedule_hash(&actual), 0x651e_d121_3bc9_dade);
@@ -201,10 +195,7 @@ mod tests {
     /// `l` that leaves bursts at rate `a` and pauses at rate `b` is `1 + 2 l a / (a + b)^2`.
     #[test]
     fn bursts_have_the_mean_rate_and_the_dispersion_of_the_process() {
-        let bursts = Some(Bursts {
-            requests: 10.0,
-            peak: 5.0,
-        });
+        let bursts = Some(Bursts { requests: 10.0, peak: 5.0 });
         let counts: Vec<f64> = (0..400)
             .map(|seed| {
                 let all = schedule_ns(100.0, 20 * SECOND_NS, seed, bursts).unwrap();
@@ -219,10 +210,7 @@ mod tests {
         // Mean 2000 with deviation 166, so a standard error of 8.3; of the variance 7 %.
         assert!((found.mean - 2_000.0).abs() < 35.0, "{found:?}");
         let observed = found.sd.powi(2) / found.mean;
-        assert!(
-            (observed / dispersion - 1.0).abs() < 0.3,
-            "{observed} {dispersion}"
-        );
+        assert!((observed / dispersion - 1.0).abs() < 0.3, "{observed} {dispersion}");
     }
 
     #[test]
@@ -251,11 +239,7 @@ mod tests {
             poisson_schedule_ns(1e8, 2 * SECOND_NS, 1),
             Err(ScheduleError::TooMany { .. })
         ));
-        assert!(
-            poisson_schedule_ns(1e-300, SECOND_NS, 1)
-                .unwrap()
-                .is_empty()
-        );
+        assert!(poisson_schedule_ns(1e-300, SECOND_NS, 1).unwrap().is_empty());
         assert!(poisson_schedule_ns(5.0, 0, 1).unwrap().is_empty());
     }
 }

@@ -55,9 +55,7 @@ impl Dependence {
         let tail = 1.0 - confidence.alpha() / 2.0;
         let degrees = f64::from(batches - 1);
         let widened = student_t::quantile(tail, degrees)? / normal_quantile(tail)?;
-        Ok(Some(Self {
-            d: (found.d * widened * widened).max(1.0),
-        }))
+        Ok(Some(Self { d: (found.d * widened * widened).max(1.0) }))
     }
 
     /// The correlation of means over `length` consecutive values each; at most that of the series.
@@ -67,9 +65,7 @@ impl Dependence {
     pub fn of_means(self, length: u32) -> Self {
         let length = f64::from(length.max(1));
         let between = (self.d * self.d - 1.0) / (2.0 * self.d * length);
-        Self {
-            d: (1.0 + between).min(self.d),
-        }
+        Self { d: (1.0 + between).min(self.d) }
     }
 }
 
@@ -109,12 +105,7 @@ fn normal_quantile(p: f64) -> Result<f64, NoEstimate> {
 /// bound.
 pub fn interval(series: &[f64], p: f64, confidence: Confidence) -> Result<Estimate, NoEstimate> {
     let dependence = Dependence::of(series, p, confidence)?;
-    interval_with(
-        series,
-        p,
-        dependence.unwrap_or(Dependence::NONE),
-        confidence,
-    )
+    interval_with(series, p, dependence.unwrap_or(Dependence::NONE), confidence)
 }
 
 /// As [`interval`], with a known correlation.
@@ -152,10 +143,7 @@ pub fn interval_with(
     let (lo, hi) = (
         values[outwards(among_all(below), rank_by_normal(n, p, dependence, tail)?) - 1],
         values[values.len()
-            - outwards(
-                among_all(above),
-                rank_by_normal(n, 1.0 - p, dependence, tail)?,
-            )],
+            - outwards(among_all(above), rank_by_normal(n, 1.0 - p, dependence, tail)?)],
     );
     Estimate::new(sorted.linear(p)?, lo, hi, n)
 }

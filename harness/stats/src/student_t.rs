@@ -19,11 +19,7 @@ pub fn quantile(p: f64, df: f64) -> Result<f64, NoEstimate> {
     require_positive("degrees of freedom", df)?;
     // Both tails use the smaller one, so that opposite quantiles are equal to the last bit.
     let tail = p.min(1.0 - p);
-    let magnitude = if tail == 0.5 {
-        0.0
-    } else {
-        upper_quantile(tail, df)?
-    };
+    let magnitude = if tail == 0.5 { 0.0 } else { upper_quantile(tail, df)? };
     Ok(if p < 0.5 { -magnitude } else { magnitude })
 }
 
@@ -51,11 +47,7 @@ fn upper_tail(t: f64, df: f64) -> Result<f64, NoEstimate> {
     require_positive("degrees of freedom", df)?;
     if t.is_nan() {
         let accepted = "any number";
-        return Err(NoEstimate::OutOfRange {
-            what: "t",
-            value: t,
-            accepted,
-        });
+        return Err(NoEstimate::OutOfRange { what: "t", value: t, accepted });
     }
     if t == 0.0 {
         return Ok(0.5);
@@ -111,9 +103,7 @@ fn bisected_quantile(tail: f64, df: f64) -> Result<f64, NoEstimate> {
         lo = hi;
         hi *= 2.0;
         if hi.is_infinite() {
-            return Err(NoEstimate::Overflow {
-                what: "quantile of Student's t",
-            });
+            return Err(NoEstimate::Overflow { what: "quantile of Student's t" });
         }
     }
     loop {
@@ -163,11 +153,7 @@ mod tests {
         ] {
             close(df, quantile(p, df).unwrap(), expected);
             close(df, quantile(1.0 - p, df).unwrap(), -expected);
-            close(
-                df,
-                two_sided_quantile(2.0 * (1.0 - p), df).unwrap(),
-                expected,
-            );
+            close(df, two_sided_quantile(2.0 * (1.0 - p), df).unwrap(), expected);
         }
         assert_eq!(quantile(0.5, 3.0).unwrap(), 0.0);
     }

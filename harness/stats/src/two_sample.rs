@@ -15,15 +15,9 @@ use crate::moments::moments;
 /// value.
 pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
     let (a, b) = (moments(first)?, moments(second)?);
-    let component = |sd: f64, n: u32| Component {
-        variance: sd * sd / f64::from(n),
-        df: f64::from(n - 1),
-    };
-    combine(
-        b.mean - a.mean,
-        [component(a.sd, a.n), component(b.sd, b.n)],
-        a.n.saturating_add(b.n),
-    )
+    let component =
+        |sd: f64, n: u32| Component { variance: sd * sd / f64::from(n), df: f64::from(n - 1) };
+    combine(b.mean - a.mean, [component(a.sd, a.n), component(b.sd, b.n)], a.n.saturating_add(b.n))
 }
 
 /// One new session against `K` baseline sessions: `se = s * sqrt(1 + 1/K)`, `df = K - 1`.
@@ -38,12 +32,7 @@ pub fn new_against_baseline(baseline: &[f64], new: f64) -> Result<Effect, NoEsti
     let base = moments(baseline)?;
     let k = f64::from(base.n);
     let value = require_finite_result("difference", new - base.mean)?;
-    Ok(Effect {
-        value,
-        se: base.sd * (1.0 + 1.0 / k).sqrt(),
-        df: k - 1.0,
-        n: base.n,
-    })
+    Ok(Effect { value, se: base.sd * (1.0 + 1.0 / k).sqrt(), df: k - 1.0, n: base.n })
 }
 
 /// The spread between sessions of one machine, estimated from A/A sessions.
@@ -62,10 +51,7 @@ impl SessionSpread {
     /// [`NoEstimate::TooFew`] for under two sessions, [`NoEstimate::NotFinite`] for a bad value.
     pub fn of_sessions(session_means: &[f64]) -> Result<Self, NoEstimate> {
         let found = moments(session_means)?;
-        Ok(Self {
-            sd: found.sd,
-            sessions: found.n,
-        })
+        Ok(Self { sd: found.sd, sessions: found.n })
     }
 }
 
@@ -84,19 +70,11 @@ pub fn one_against_one(
 ) -> Result<Effect, NoEstimate> {
     if history.sessions < 2 {
         let have = u64::from(history.sessions);
-        return Err(NoEstimate::TooFew {
-            what: "sessions of history",
-            have,
-            need: 2,
-        });
+        return Err(NoEstimate::TooFew { what: "sessions of history", have, need: 2 });
     }
     if !(history.sd >= 0.0 && history.sd.is_finite()) {
         let accepted = "a finite number, 0 or above";
-        return Err(NoEstimate::OutOfRange {
-            what: "session spread",
-            value: history.sd,
-            accepted,
-        });
+        return Err(NoEstimate::OutOfRange { what: "session spread", value: history.sd, accepted });
     }
     let (a, b) = (moments(first_blocks)?, moments(second_blocks)?);
     let (blocks_a, blocks_b) = (f64::from(a.n), f64::from(b.n));
@@ -134,12 +112,7 @@ fn combine(value: f64, components: [Component; 2], n: u32) -> Result<Effect, NoE
     };
     require_finite_result("difference", value)?;
     require_finite_result("standard error", total)?;
-    Ok(Effect {
-        value,
-        se: total.sqrt(),
-        df,
-        n,
-    })
+    Ok(Effect { value, se: total.sqrt(), df, n })
 }
 
 #[cfg(test)]
@@ -173,10 +146,7 @@ mod tests {
     #[test]
     fn swapping_the_groups_mirrors_the_effect() {
         let (there, back) = (welch(&A, &B).unwrap(), welch(&B, &A).unwrap());
-        assert_eq!(
-            (there.value, there.se, there.df),
-            (-back.value, back.se, back.df)
-        );
+        assert_eq!((there.value, there.se, there.df), (-back.value, back.se, back.df));
     }
 
     #[test]
@@ -191,24 +161,15 @@ mod tests {
 
     #[test]
     fn one_against_one_adds_the_known_spread() {
-        let history = SessionSpread {
-            sd: 0.01,
-            sessions: 10,
-        };
+        let history = SessionSpread { sd: 0.01, sessions: 10 };
         let actual = one_against_one(&A, &B, history).unwrap();
         // sw2 = (3*var(A) + 4*var(B)) / 7; v = sw2*(1/4 + 1/5), w = 2*.01**2
         // sqrt(v + w), (v + w)**2 / (v*v/7 + w*w/9)
         close(actual.se, 0.015_039_934_935_269_597);
         close(actual.df, 11.263_891_314_887_525);
-        let unknown = SessionSpread {
-            sd: 0.01,
-            sessions: 1,
-        };
+        let unknown = SessionSpread { sd: 0.01, sessions: 1 };
         assert!(one_against_one(&A, &B, unknown).is_err());
-        let impossible = SessionSpread {
-            sd: f64::NAN,
-            sessions: 10,
-        };
+        let impossible = SessionSpread { sd: f64::NAN, sessions: 10 };
         assert!(one_against_one(&A, &B, impossible).is_err());
     }
 

@@ -56,15 +56,9 @@ fn equal_conditions_differ_significantly_in_one_of_twenty() {
 fn intervals_contain_the_true_ratio() {
     for ((seed, blocks), truth) in SEEDS.into_iter().zip([6, 8, 20]).zip([0.5, 0.95, 1.1]) {
         let coverage = rate(seed, |rng| {
-            paired(rng, blocks, truth)
-                .interval(Confidence::P95)
-                .unwrap()
-                .contains(truth)
+            paired(rng, blocks, truth).interval(Confidence::P95).unwrap().contains(truth)
         });
-        assert!(
-            COVERAGE.contains(&coverage),
-            "seed {seed}, {blocks} blocks: {coverage}"
-        );
+        assert!(COVERAGE.contains(&coverage), "seed {seed}, {blocks} blocks: {coverage}");
     }
 }
 
@@ -82,14 +76,8 @@ fn equal_sessions_differ_significantly_in_one_of_twenty() {
             let baseline: Vec<f64> = (0..10).map(|_| night(rng)).collect();
             excludes_zero(new_against_baseline(&baseline, night(rng)).unwrap())
         });
-        assert!(
-            FALSE_POSITIVES.contains(&of_welch),
-            "seed {seed}: {of_welch}"
-        );
-        assert!(
-            FALSE_POSITIVES.contains(&of_prediction),
-            "seed {seed}: {of_prediction}"
-        );
+        assert!(FALSE_POSITIVES.contains(&of_welch), "seed {seed}: {of_welch}");
+        assert!(FALSE_POSITIVES.contains(&of_prediction), "seed {seed}: {of_prediction}");
     }
 }
 
@@ -102,9 +90,6 @@ fn equivalence_is_shown_falsely_in_at_most_one_of_twenty() {
             let interval = effect.interval(Confidence::P90).unwrap();
             -0.03 < interval.lo && interval.hi < 0.03
         });
-        assert!(
-            (0.03..=0.07).contains(&false_shown),
-            "seed {seed}: {false_shown}"
-        );
+        assert!((0.03..=0.07).contains(&false_shown), "seed {seed}: {false_shown}");
     }
 }

@@ -69,11 +69,7 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
         let (a, b) = (random.series(m, 0.0, spread), random.series(n, 1.0, other));
         let found = two_sample::welch(&a, &b)?;
         let interval = found.interval(Confidence::P95)?;
-        let mut answer = vec![
-            Some(found.value),
-            Some(found.df),
-            Some(found.two_sided_p()?),
-        ];
+        let mut answer = vec![Some(found.value), Some(found.df), Some(found.two_sided_p()?)];
         answer.extend(ends(&interval));
         all.push(job("welch", &[&a, &b], answer));
 
@@ -82,10 +78,7 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
         let (x, y) = (random.series(n, -0.3, 0.05), random.series(n, -1.0, 0.02));
         for (name, found) in [
             ("fieller-paired", fieller::paired(&x, &y, Confidence::P95)?),
-            (
-                "fieller-independent",
-                fieller::independent(&x, &y, Confidence::P95)?,
-            ),
+            ("fieller-independent", fieller::independent(&x, &y, Confidence::P95)?),
         ] {
             let RatioSet::Bounded(found) = found else {
                 continue;

@@ -30,10 +30,7 @@ fn split(pairs: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
 }
 
 fn ratio(a: &[f64], b: &[f64]) -> Estimate {
-    LogRatio::paired(a, b)
-        .unwrap()
-        .interval(Confidence::P95)
-        .unwrap()
+    LogRatio::paired(a, b).unwrap().interval(Confidence::P95).unwrap()
 }
 
 proptest! {

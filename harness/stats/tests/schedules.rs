@@ -59,9 +59,7 @@ fn gaps_of_a_poisson_schedule_are_exponential() {
             let all = poisson_schedule_ns(rate_per_s, duration_ns, seed).expect("a schedule");
             let gaps = gaps_ns(&all);
             let first = gaps.iter().take(300);
-            first
-                .map(|gap| 1.0 - (-gap * rate_per_s / 1e9).exp())
-                .collect()
+            first.map(|gap| 1.0 - (-gap * rate_per_s / 1e9).exp()).collect()
         });
         assert!(is_at_the_level(share), "{rate_per_s} per s: {share}");
     }
@@ -81,16 +79,11 @@ fn the_test_rejects_other_schedules() {
     // Equal distances, and bursts.
     let even = rejected(|_| vec![1.0 - (-1.0_f64).exp(); 300]);
     assert!(even > 0.99, "{even}");
-    let bursts = Some(Bursts {
-        requests: 10.0,
-        peak: 4.0,
-    });
+    let bursts = Some(Bursts { requests: 10.0, peak: 4.0 });
     let share = rejected(|seed| {
         let all = schedule_ns(300.0, SECOND_NS, seed, bursts).expect("a schedule");
         let gaps = gaps_ns(&all);
-        gaps.iter()
-            .map(|gap| 1.0 - (-gap * 300.0 / 1e9).exp())
-            .collect()
+        gaps.iter().map(|gap| 1.0 - (-gap * 300.0 / 1e9).exp()).collect()
     });
     assert!(share > 0.9, "{share}");
 }

@@ -17,9 +17,5 @@ const MESSAGE_BYTES: usize = 2000;
 fn is_one_line(message: &str) {
     assert!(!message.contains('\n'), "several lines: {message:?}");
     assert!(!message.trim().is_empty(), "an empty message");
-    assert!(
-        message.len() <= MESSAGE_BYTES,
-        "{} bytes: {message}",
-        message.len()
-    );
+    assert!(message.len() <= MESSAGE_BYTES, "{} bytes: {message}", message.len());
 }

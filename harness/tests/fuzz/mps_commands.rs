@@ -67,9 +67,7 @@ fn answer(pipe: &Path, command: &[u8]) -> std::io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(ANSWER))?;
     stream.set_write_timeout(Some(ANSWER))?;
     // The daemon closes the connection after the longest line, and then writes fail.
-    let _ = stream
-        .write_all(command)
-        .and_then(|()| stream.write_all(b"\n"));
+    let _ = stream.write_all(command).and_then(|()| stream.write_all(b"\n"));
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
@@ -91,8 +89,5 @@ fn mps_commands() {
         assert!(found.len() < 1 << 16, "{} bytes", found.len());
     });
     let list = answer(daemon.pipe.path(), b"get_default_client_priority");
-    assert!(
-        list.is_ok_and(|answer| !answer.is_empty()),
-        "the daemon died"
-    );
+    assert!(list.is_ok_and(|answer| !answer.is_empty()), "the daemon died");
 }

@@ -48,10 +48,7 @@ fn an_anonymized_copy_reads_like_the_record_and_names_no_host_user_or_device() -
     assert_ne!(after.provenance.host["hostname"], hostname);
     assert_eq!(after.provenance.labels.len(), 0);
     assert_eq!(after.provenance.command, ["removed"]);
-    assert_eq!(
-        (&after.matrix, &after.cells),
-        (&before.matrix, &before.cells)
-    );
+    assert_eq!((&after.matrix, &after.cells), (&before.matrix, &before.cells));
 
     // The copy is scored again, drawn and compared, and is the same device as another copy.
     for args in [

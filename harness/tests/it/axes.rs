@@ -15,11 +15,7 @@ fn on(axes: &str, arguments: &[&str]) -> Result<RunRecord, Error> {
 /// The axes of the rows, each with its sub-axes, and the levels of `mps-quota`.
 fn axes_of(record: &RunRecord) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
-    for row in record
-        .matrix
-        .iter()
-        .filter(|row| row.mechanism != "exclusive")
-    {
+    for row in record.matrix.iter().filter(|row| row.mechanism != "exclusive") {
         let sub_axis = row.sub_axis.iter().map(|sub| format!("/{sub}"));
         let name = row.axis.clone() + &sub_axis.collect::<String>();
         if !axes.contains(&name) {
@@ -35,12 +31,7 @@ fn each_axis_and_sub_axis_is_measured_alone() -> TestResult {
     for (axes, expected) in [
         (
             "\"memory\"",
-            &[
-                "memory/capacity",
-                "memory/cap",
-                "memory/residue",
-                "memory/visibility",
-            ][..],
+            &["memory/capacity", "memory/cap", "memory/residue", "memory/visibility"][..],
         ),
         ("\"memory/residue\"", &["memory/residue"]),
         ("\"jitter\"", &["jitter"]),
@@ -53,21 +44,11 @@ fn each_axis_and_sub_axis_is_measured_alone() -> TestResult {
         let named: Vec<&str> = overall.axes.iter().map(String::as_str).collect();
         let first = expected[0].split('/').next().ok_or("no axis")?;
         // The shortest profile has too few requests for a p99.
-        let with_level = if first == "jitter" {
-            vec![]
-        } else {
-            vec![first]
-        };
+        let with_level = if first == "jitter" { vec![] } else { vec![first] };
         assert_eq!(named, with_level, "{axes}: {overall:?}");
         let proof = &record.mechanisms.iter().find(|row| row.name == "mps-quota");
-        assert!(
-            proof.is_some_and(|row| !row.proof.is_empty()),
-            "{axes}: no proof"
-        );
-        assert!(
-            record.cells.iter().all(|cell| cell.outcome.is_measured()),
-            "{axes}"
-        );
+        assert!(proof.is_some_and(|row| !row.proof.is_empty()), "{axes}: no proof");
+        assert!(record.cells.iter().all(|cell| cell.outcome.is_measured()), "{axes}");
     }
     Ok(())
 }
@@ -78,38 +59,19 @@ fn all_five_axes_are_the_default_of_a_virtual_gpu() -> TestResult {
     let named = ["--mechanism", "time-slicing,mps-quota,mig"];
     let record = matrix(dir.path(), "out", HOPPER, "axes = \"all\"", &named, &[0])?;
     let rows = axes_of(&record);
-    for axis in [
-        "memory/cap",
-        "compute/sm",
-        "bandwidth/l2",
-        "fault/sm",
-        "jitter",
-    ] {
+    for axis in ["memory/cap", "compute/sm", "bandwidth/l2", "fault/sm", "jitter"] {
         assert!(rows.iter().any(|row| row == axis), "{axis}: {rows:?}");
     }
-    assert!(
-        record
-            .plan
-            .fault_trials
-            .iter()
-            .all(|trial| trial.trial == 1)
-    );
+    assert!(record.plan.fault_trials.iter().all(|trial| trial.trial == 1));
     let mig = record.mechanisms.iter().find(|row| row.name == "mig");
     let outcome = mig.map(|row| row.outcome.outcome);
-    assert_eq!(
-        outcome,
-        Some(OutcomeKind::Measured),
-        "the MIG mode was not changed"
-    );
+    assert_eq!(outcome, Some(OutcomeKind::Measured), "the MIG mode was not changed");
     // One trial refutes containment, and shows none.
     let faults = || record.matrix.iter().filter(|row| row.axis == "fault");
     let decided = faults().filter(|row| row.outcome.is_measured());
     let levels: Vec<Option<&str>> = decided.map(|row| row.level.as_deref()).collect();
     assert!(!levels.is_empty() && levels.len() < faults().count());
-    assert!(
-        levels.iter().all(|level| *level <= Some("L1")),
-        "{levels:?}"
-    );
+    assert!(levels.iter().all(|level| *level <= Some("L1")), "{levels:?}");
     let took_ns: u64 = record.probes.iter().filter_map(|probe| probe.took_ns).sum();
     assert!(took_ns > 0 && took_ns < 3 * 15_000_000_000, "{took_ns}");
     Ok(())
@@ -118,10 +80,7 @@ fn all_five_axes_are_the_default_of_a_virtual_gpu() -> TestResult {
 #[test]
 fn what_was_not_asked_for_is_said_with_its_flag() -> TestResult {
     let lab = Lab::on("hopper")?;
-    lab.write(
-        "short.toml",
-        &SHORT.replace("[\"compute/sm\"]", "[\"memory/cap\", \"fault\"]"),
-    )?;
+    lab.write("short.toml", &SHORT.replace("[\"compute/sm\"]", "[\"memory/cap\", \"fault\"]"))?;
     let named = ["--mechanism", "exclusive-process,mps"];
     let off = ["--no-faults", "--no-reconfigure"];
     // A named mechanism is waived: status 3.
@@ -185,16 +144,9 @@ fn a_small_overshoot_of_a_limit_is_scored() -> TestResult {
         );
         let record = matrix(dir.path(), name, &machine, changes, &named, &[code])?;
         for (mechanism, level) in ["mps-quota", "hami"].into_iter().zip(levels) {
-            let rows = &mut record
-                .matrix
-                .iter()
-                .filter(|row| row.mechanism == mechanism);
+            let rows = &mut record.matrix.iter().filter(|row| row.mechanism == mechanism);
             let row = rows.next().ok_or("no row")?;
-            assert_eq!(
-                row.level.as_deref(),
-                level,
-                "{mechanism} {overshoot}: {row:?}"
-            );
+            assert_eq!(row.level.as_deref(), level, "{mechanism} {overshoot}: {row:?}");
         }
     }
     Ok(())

@@ -21,10 +21,7 @@ fn refused(command: Command, code: i32, part: &str) -> Result<String, Error> {
     let begin = Instant::now();
     let done = finish(command)?.ended_with(code)?;
     assert!(begin.elapsed() < SECONDS, "{part}: {:?}", begin.elapsed());
-    let errors = done
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("error: "));
+    let errors = done.stderr.lines().filter(|line| line.starts_with("error: "));
     assert_eq!(errors.count(), 1, "{part}: {}", done.stderr);
     assert!(done.stderr.contains(part), "{part}: {}", done.stderr);
     Ok(done.stderr)
@@ -33,10 +30,7 @@ fn refused(command: Command, code: i32, part: &str) -> Result<String, Error> {
 #[test]
 fn a_simulation_without_end_is_refused_with_the_range() -> TestResult {
     for (line, part) in [
-        (
-            "simulate --replications 1000000000",
-            "accepted: a whole number from 1 to 100000",
-        ),
+        ("simulate --replications 1000000000", "accepted: a whole number from 1 to 100000"),
         (
             "simulate --quantum-ms 1e-9",
             "event.quantum_ms is 0.000000001: accepted is a larger number, because a run has at",
@@ -49,22 +43,13 @@ fn a_simulation_without_end_is_refused_with_the_range() -> TestResult {
             "simulate --bursts 1e-7:1e-7",
             "event.arrivals.on_ms is 0.0000001: accepted is a larger number",
         ),
-        (
-            "simulate --replications 100000 --loads 0.01..1:1000",
-            "accepted is at most 1000000 runs",
-        ),
+        ("simulate --replications 100000 --loads 0.01..1:1000", "accepted is at most 1000000 runs"),
         (
             "simulate --duration 1e9",
             "duration_s is 1000000000: accepted is a number above 0 and at most 31536000",
         ),
-        (
-            "simulate --threads 100000",
-            "accepted: a whole number from 1 to 1024",
-        ),
-        (
-            "simulate --config /dev/zero",
-            "it is too long (accepted: at most 1048576 bytes)",
-        ),
+        ("simulate --threads 100000", "accepted: a whole number from 1 to 1024"),
+        ("simulate --config /dev/zero", "it is too long (accepted: at most 1048576 bytes)"),
     ] {
         refused(gpubench(line.split_whitespace()), 2, part)?;
     }
@@ -79,32 +64,20 @@ fn a_machine_file_out_of_range_is_refused_by_the_verb() -> TestResult {
             "sm_clock_mhz = 0",
             "gpu.sm_clock_mhz is 0, accepted is 1 to 100000",
         ),
-        (
-            "idle_w = 70.0",
-            "idle_w = nan",
-            "power.idle_w is NaN, accepted is 0 to 100000",
-        ),
+        ("idle_w = 70.0", "idle_w = nan", "power.idle_w is NaN, accepted is 0 to 100000"),
         (
             "connect_us = 900",
             "connect_us = 9223372036854775807",
             "mps.connect_us is 9223372036854775807, accepted is 0 to 60000000",
         ),
-        (
-            "name = \"hopper\"",
-            "name = \"a/b\"",
-            "name is a/b, accepted is 1 to 64 letters",
-        ),
+        ("name = \"hopper\"", "name = \"a/b\"", "name is a/b, accepted is 1 to 64 letters"),
     ] {
         let lab = Lab::changed("hopper", &[(from, to)], "")?;
         refused(lab.matrix("out", &[]), 2, part)?;
     }
     let lab = Lab::on("turing")?;
     let device = ["plan", "--device", "virtual:/dev/zero"];
-    refused(
-        lab.gpubench(device),
-        2,
-        "it is too long (accepted: at most 1048576 bytes)",
-    )?;
+    refused(lab.gpubench(device), 2, "it is too long (accepted: at most 1048576 bytes)")?;
     Ok(())
 }
 
@@ -127,11 +100,7 @@ fn with_record(lab: &Lab, name: &str, replace: impl Fn(&Path) -> TestResult) -> 
         // `--verify` prints the problems as its result.
         let said = done.stdout + &done.stderr;
         assert!(said.contains(name), "{name}: {verb:?}: {}", done.stderr);
-        assert!(
-            !done.stderr.contains("internal"),
-            "{verb:?}: {}",
-            done.stderr
-        );
+        assert!(!done.stderr.contains("internal"), "{verb:?}: {}", done.stderr);
         if name == "record.json" {
             assert_eq!(done.code, Some(2), "{verb:?}: {}", done.stderr);
         }
@@ -145,20 +114,13 @@ fn with_record(lab: &Lab, name: &str, replace: impl Fn(&Path) -> TestResult) -> 
 fn a_folder_a_pipe_or_a_device_in_a_record_is_named() -> TestResult {
     let lab = Lab::on("turing")?;
     finish(lab.matrix("out", &["--mechanism=time-slicing"]))?.ended_with(0)?;
-    for name in [
-        "record.json",
-        "samples.parquet",
-        "latencies.hlog",
-        "telemetry.parquet",
-    ] {
+    for name in ["record.json", "samples.parquet", "latencies.hlog", "telemetry.parquet"] {
         with_record(&lab, name, |file| Ok(std::fs::create_dir(file)?))?;
         with_record(&lab, name, |file| {
             assert!(Command::new("mkfifo").arg(file).status()?.success());
             Ok(())
         })?;
-        with_record(&lab, name, |file| {
-            Ok(std::os::unix::fs::symlink("/dev/zero", file)?)
-        })?;
+        with_record(&lab, name, |file| Ok(std::os::unix::fs::symlink("/dev/zero", file)?))?;
     }
     Ok(())
 }
@@ -168,27 +130,12 @@ fn a_message_repeats_little_of_a_long_input() -> TestResult {
     let lab = Lab::on("turing")?;
     let (word, words) = ("x".repeat(50_000), "many words ".repeat(5_000));
     lab.write("key.toml", &format!("version = 1\n\"{word}\" = 1\n"))?;
-    lab.write(
-        "value.toml",
-        &format!("version = 1\naxes = [\"{words}\"]\n"),
-    )?;
+    lab.write("value.toml", &format!("version = 1\naxes = [\"{words}\"]\n"))?;
     lab.write("scenario.toml", &format!("rng = \"{words}\"\n"))?;
     let long = |arguments: &[&str]| lab.gpubench(arguments);
     for command in [
-        long(&[
-            "plan",
-            "--device",
-            "virtual:turing",
-            "--profile",
-            "key.toml",
-        ]),
-        long(&[
-            "plan",
-            "--device",
-            "virtual:turing",
-            "--profile",
-            "value.toml",
-        ]),
+        long(&["plan", "--device", "virtual:turing", "--profile", "key.toml"]),
+        long(&["plan", "--device", "virtual:turing", "--profile", "value.toml"]),
         long(&["simulate", "--config", "scenario.toml"]),
         long(&["plan", "--device", &word]),
         long(&["plan", "--axis", &words]),
@@ -203,11 +150,7 @@ fn a_message_repeats_little_of_a_long_input() -> TestResult {
         assert!(done.code.is_some_and(|code| code != 0), "{shown}");
         let input = ["x".repeat(ECHO_BYTES + 1), "many words ".repeat(20)];
         for input in input {
-            assert!(
-                !done.stderr.contains(&input),
-                "{shown}: {}",
-                done.stderr.len()
-            );
+            assert!(!done.stderr.contains(&input), "{shown}: {}", done.stderr.len());
         }
         assert!(done.stderr.len() < 3_000, "{shown}: {}", done.stderr);
     }

@@ -58,33 +58,18 @@ fn circumstances_are_named_and_waive_no_mechanism() -> TestResult {
         "processes: on the device already: [",
         "agent: nv-hostengine (process ",
     ] {
-        assert!(
-            labels.iter().any(|l| l.starts_with(prefix)),
-            "{prefix}: {labels:?}"
-        );
-        assert!(
-            text.contains(&format!("host: {prefix}")),
-            "{prefix}: {text}"
-        );
+        assert!(labels.iter().any(|l| l.starts_with(prefix)), "{prefix}: {labels:?}");
+        assert!(text.contains(&format!("host: {prefix}")), "{prefix}: {text}");
     }
     let mechanisms = report["mechanisms"].as_array().ok_or("no mechanisms")?;
     let mut slicing = mechanisms.iter();
     let slicing = slicing.find(|one| one["variant"]["mechanism"] == "time-slicing");
-    assert_eq!(
-        slicing.ok_or("none")?["availability"]["availability"],
-        "available"
-    );
+    assert_eq!(slicing.ok_or("none")?["availability"]["availability"], "available");
     // The virtual GPU runs at the clock that is set.
     let clocks = &report["clocks"];
     assert_eq!(clocks["verdict"], "set", "{clocks}");
-    assert_eq!(
-        clocks["sm_mhz"],
-        serde_json::json!({"least": 1005.0, "most": 1005.0})
-    );
-    assert_eq!(
-        clocks["reasons"],
-        serde_json::json!(["application clocks setting"])
-    );
+    assert_eq!(clocks["sm_mhz"], serde_json::json!({"least": 1005.0, "most": 1005.0}));
+    assert_eq!(clocks["reasons"], serde_json::json!(["application clocks setting"]));
     let set = "SM clock under full load: 1005 MHz of at most 1590, limited by application clocks \
                setting; set: application clock 1005 MHz, default 1590 MHz (NVML does not report \
                clock locks)";
@@ -109,10 +94,7 @@ fn a_plain_machine_has_no_labels() -> TestResult {
     // Agents of the test host are named too.
     let labels = report["labels"].as_array().ok_or("no labels")?;
     let of_device = |label: &&Value| !label.as_str().is_some_and(|l| l.starts_with("agent: "));
-    assert_eq!(
-        labels.iter().filter(of_device).collect::<Vec<_>>(),
-        Vec::<&Value>::new()
-    );
+    assert_eq!(labels.iter().filter(of_device).collect::<Vec<_>>(), Vec::<&Value>::new());
     let clocks = &report["clocks"];
     assert_eq!(clocks["greatest_sm_mhz"], 1590, "{clocks}");
     assert_eq!(clocks["application_sm_mhz"], 1590, "{clocks}");
@@ -128,15 +110,7 @@ fn the_record_names_the_circumstances() -> TestResult {
     let lab = Lab::changed("turing", &[], end)?;
     finish(lab.reconfigure("time-slicing", "out"))?.ended_with(0)?;
     let record = lab.record("out")?;
-    let observed = record
-        .provenance
-        .host
-        .get("observed")
-        .cloned()
-        .unwrap_or_default();
-    assert!(
-        observed.contains("virtualization: passthrough: "),
-        "{observed:?}"
-    );
+    let observed = record.provenance.host.get("observed").cloned().unwrap_or_default();
+    assert!(observed.contains("virtualization: passthrough: "), "{observed:?}");
     Ok(())
 }

@@ -19,8 +19,7 @@ fn claims(records: &[PathBuf], flags: &[&str]) -> Result<String, Error> {
 fn verdict<'a>(of: &'a Value, id: &str) -> &'a str {
     let rows = of.as_array().map_or(&[][..], Vec::as_slice);
     let row = rows.iter().find(|row| row["id"] == id);
-    row.and_then(|row| row["verdict"].as_str())
-        .unwrap_or("absent")
+    row.and_then(|row| row["verdict"].as_str()).unwrap_or("absent")
 }
 
 #[test]
@@ -66,10 +65,7 @@ fn several_records_decide_together() -> TestResult {
     let of_ts_1a = lines.lines().filter(|line| line.contains(",TS-1a,"));
     assert_eq!(of_ts_1a.count(), records.len(), "{lines}");
     let text = claims(&records, &[])?;
-    for said in [
-        "compared with the ledger of this version",
-        "untested (9 that",
-    ] {
+    for said in ["compared with the ledger of this version", "untested (9 that"] {
         assert!(text.contains(said), "{text}");
     }
     Ok(())
@@ -120,17 +116,12 @@ fn a_new_record_has_its_ledger_its_verdicts_and_the_operators_view() -> TestResu
         assert_eq!(verdict(&json, id), wanted, "{id}: {:#?}", record.claims);
     }
     let view = record.operator.iter();
-    let view: Vec<(&str, u32)> = view
-        .map(|row| (row.variant.as_str(), row.tenants))
-        .collect();
+    let view: Vec<(&str, u32)> = view.map(|row| (row.variant.as_str(), row.tenants)).collect();
     assert_eq!(view, [("time-slicing[slice=default]", 2), ("mps", 2)]);
     for row in &record.operator {
         let shares: f64 = row.gpu_time.iter().map(|one| one.share).sum();
         assert_eq!(row.gpu_time.len(), 2, "{row:?}");
-        assert!(
-            (shares - 1.0).abs() < 1e-9 && row.stp.value < 2.0,
-            "{row:?}"
-        );
+        assert!((shares - 1.0).abs() < 1e-9 && row.stp.value < 2.0, "{row:?}");
     }
     let own = claims(&[lab.path("out")], &["--format", "json"])?;
     let own: Value = serde_json::from_str(&own)?;

@@ -41,9 +41,7 @@ impl Host {
 
     /// A run of `mps` that died with its guard process while its daemon ran. Returns its journal.
     fn died(&self) -> Result<String, Error> {
-        let mut run: Child = self
-            .with_folders(self.0.reconfigure("mps", "out"))
-            .spawn()?;
+        let mut run: Child = self.with_folders(self.0.reconfigure("mps", "out")).spawn()?;
         self.0.wait_for_journal(&mut run, "mps-daemon")?;
         let journal = self.0.journal();
         wait_for("a daemon", || !daemons(&journal).is_empty())?;
@@ -58,9 +56,7 @@ impl Host {
         });
         // The state folder itself stays, with what is kept for later runs.
         let paths = entries.map(|entry| entry.path());
-        paths
-            .filter(|path| !path.ends_with("state/gpubench") || self.0.journal() != "")
-            .collect()
+        paths.filter(|path| !path.ends_with("state/gpubench") || self.0.journal() != "").collect()
     }
 }
 
@@ -72,11 +68,7 @@ fn cleanup_of_the_virtual_device_undoes_what_is_left_and_leaves_no_file() -> Tes
         assert_ne!(host.left(), Vec::<PathBuf>::new());
         let cleaned = finish(host.gpubench(&["cleanup", "--device", device]))?.ended_with(0)?;
         for part in ["undone: MPS daemon in", "undone: folder", "removed "] {
-            assert!(
-                cleaned.stdout.contains(part),
-                "{device}: {}",
-                cleaned.stdout
-            );
+            assert!(cleaned.stdout.contains(part), "{device}: {}", cleaned.stdout);
         }
         assert_eq!(daemons(&journal), Vec::<u32>::new(), "{device}");
         assert_eq!(host.left(), Vec::<PathBuf>::new(), "{device}");
@@ -102,20 +94,13 @@ fn cleanup_of_another_device_leaves_the_journal() -> TestResult {
 fn an_unknown_device_is_a_usage_error() -> TestResult {
     let host = Host::new()?;
     for (device, part) in [
-        (
-            "GPU-00000000-0000-0000-0000-000000000000",
-            "no journal names it",
-        ),
+        ("GPU-00000000-0000-0000-0000-000000000000", "no journal names it"),
         ("7", "no journal names it"),
         ("virtual:nothing", "nothing"),
         ("gpu7", "is not a device"),
     ] {
         let refused = finish(host.gpubench(&["cleanup", "--device", device]))?.ended_with(2)?;
-        assert!(
-            refused.stderr.contains(part),
-            "{device}: {}",
-            refused.stderr
-        );
+        assert!(refused.stderr.contains(part), "{device}: {}", refused.stderr);
         assert_eq!(refused.stdout, "", "{device}");
     }
     assert_eq!(host.left(), Vec::<PathBuf>::new());

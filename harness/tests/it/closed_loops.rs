@@ -52,9 +52,8 @@ fn every_window_sees_the_same_rate_of_a_limiter() -> TestResult {
     let of = |conditions: &[Condition]| {
         let cells = record.cells.iter();
         let cells = cells.filter(|cell| conditions.contains(&cell.cell.condition));
-        let rates: Vec<f64> = cells
-            .filter_map(|cell| cell.rates.get("closed_rate_per_s").copied())
-            .collect();
+        let rates: Vec<f64> =
+            cells.filter_map(|cell| cell.rates.get("closed_rate_per_s").copied()).collect();
         rates
     };
     let native = of(&[Condition::N]);
@@ -81,11 +80,7 @@ fn every_window_sees_the_same_rate_of_a_limiter() -> TestResult {
         let cell = cell.ok_or("an event of no cell")?;
         let phase_ns = phase_ns(&record.plan, cell);
         let waited_ns = start_ns - ended_ns;
-        assert!(
-            waited_ns >= phase_ns,
-            "{}: {waited_ns} of {phase_ns} ns",
-            cell.id
-        );
+        assert!(waited_ns >= phase_ns, "{}: {waited_ns} of {phase_ns} ns", cell.id);
         if cell.mechanism == "hami" {
             quarters.push(phase_ns / 30_000_000);
         }
@@ -110,21 +105,14 @@ fn beside_a_hog(cap_w: &str) -> Result<MatrixRow, Error> {
 #[test]
 fn the_part_that_the_clock_took_is_named_in_the_row() -> TestResult {
     let (free, capped) = (beside_a_hog("700.0")?, beside_a_hog("250.0")?);
-    let ratio = |row: &MatrixRow| {
-        Some((
-            row.retention.as_ref()?.value,
-            row.clock_part.as_ref()?.value,
-        ))
-    };
+    let ratio =
+        |row: &MatrixRow| Some((row.retention.as_ref()?.value, row.clock_part.as_ref()?.value));
     let (uncapped, none) = ratio(&free).ok_or("figures without a cap")?;
     let (time, clock) = ratio(&capped).ok_or("figures under a cap")?;
     assert_eq!(none, 1.0);
     assert!(time < 0.95 * uncapped && clock < 0.95, "{time} {clock}");
     // In cycles the neighbour takes as much as without the cap.
-    assert!(
-        (time / clock / uncapped - 1.0).abs() < 0.01,
-        "{time} {clock} {uncapped}"
-    );
+    assert!((time / clock / uncapped - 1.0).abs() < 0.01, "{time} {clock} {uncapped}");
     let named = |row: &MatrixRow| row.warnings.iter().any(|text| text.starts_with("clock: "));
     assert!(named(&capped) && !named(&free), "{:?}", capped.warnings);
     Ok(())

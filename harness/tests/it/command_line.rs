@@ -35,11 +35,7 @@ fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
         "virtual-gpu show no-such-machine",
     ] {
         let (code, stdout, stderr) = run(line)?;
-        assert_eq!(
-            (code, stdout.as_str()),
-            (2, ""),
-            "gpubench {line}: {stderr}"
-        );
+        assert_eq!((code, stdout.as_str()), (2, ""), "gpubench {line}: {stderr}");
         assert!(!stderr.is_empty(), "gpubench {line}");
     }
     Ok(())
@@ -48,10 +44,7 @@ fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
 #[test]
 fn an_invalid_profile_is_reported_in_one_line_and_a_hint() -> TestResult {
     let folder = tempfile::tempdir()?;
-    std::fs::write(
-        folder.path().join("mine.toml"),
-        "version = 1\n\n[cell]\nopen = \"2\"\n",
-    )?;
+    std::fs::write(folder.path().join("mine.toml"), "version = 1\n\n[cell]\nopen = \"2\"\n")?;
     let output = gpubench("plan --device virtual --profile mine.toml")
         .current_dir(folder.path())
         .output()?;
@@ -63,10 +56,7 @@ fn an_invalid_profile_is_reported_in_one_line_and_a_hint() -> TestResult {
         "error: profile mine.toml:4: key `cell.open`: invalid value: string \"2\" (accepted: a \
          duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\")"
     );
-    assert!(
-        lines.len() == 2 && lines[1].starts_with("hint: "),
-        "{stderr}"
-    );
+    assert!(lines.len() == 2 && lines[1].starts_with("hint: "), "{stderr}");
     Ok(())
 }
 
@@ -75,16 +65,11 @@ fn a_missing_driver_is_one_line_that_names_the_flag() -> TestResult {
     // The loader stops at a file that is not a library, so it does not find this host's driver.
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("libnvidia-ml.so.1"), b"no library")?;
-    let output = gpubench("plan --profile smoke")
-        .env("LD_LIBRARY_PATH", folder.path())
-        .output()?;
+    let output = gpubench("plan --profile smoke").env("LD_LIBRARY_PATH", folder.path()).output()?;
     let stderr = String::from_utf8(output.stderr)?;
     assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0));
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(
-        stderr.starts_with("error: no NVIDIA driver found"),
-        "{stderr}"
-    );
+    assert!(stderr.starts_with("error: no NVIDIA driver found"), "{stderr}");
     assert!(stderr.contains("--device virtual"), "{stderr}");
     Ok(())
 }
@@ -99,24 +84,14 @@ fn too_little_device_time_is_a_usage_error_with_a_remedy() -> TestResult {
         path.display()
     ))?;
     assert_eq!(code, 2);
-    assert!(
-        stderr.contains("device_time 5s is too short for 160 cells"),
-        "{stderr}"
-    );
-    assert!(
-        stderr.contains("hint: set device_time = \"55.2s\""),
-        "{stderr}"
-    );
+    assert!(stderr.contains("device_time 5s is too short for 160 cells"), "{stderr}");
+    assert!(stderr.contains("hint: set device_time = \"55.2s\""), "{stderr}");
     Ok(())
 }
 
 #[test]
 fn results_go_to_stdout_without_colour_when_it_is_not_a_terminal() -> TestResult {
-    for line in [
-        "list axes",
-        "plan --device virtual",
-        "plan --device virtual --format json",
-    ] {
+    for line in ["list axes", "plan --device virtual", "plan --device virtual --format json"] {
         let (code, stdout, stderr) = run(line)?;
         assert_eq!((code, stderr.as_str()), (0, ""), "gpubench {line}");
         assert!(!stdout.contains('\u{1b}'), "gpubench {line}");
@@ -131,11 +106,7 @@ fn results_go_to_stdout_without_colour_when_it_is_not_a_terminal() -> TestResult
 
 #[test]
 fn the_same_seed_gives_the_same_plan() -> TestResult {
-    let plan = |seed| {
-        run(&format!(
-            "plan --device virtual --format json --seed {seed}"
-        ))
-    };
+    let plan = |seed| run(&format!("plan --device virtual --format json --seed {seed}"));
     assert_eq!(plan(7)?, plan(7)?);
     assert_ne!(plan(7)?.1, plan(8)?.1);
     Ok(())
@@ -144,25 +115,15 @@ fn the_same_seed_gives_the_same_plan() -> TestResult {
 #[test]
 fn a_full_disk_ends_with_five_and_a_closed_pipe_with_zero() -> TestResult {
     let full = OpenOptions::new().write(true).open("/dev/full")?;
-    let output = gpubench("list axes")
-        .stdout(full)
-        .stderr(Stdio::piped())
-        .output()?;
+    let output = gpubench("list axes").stdout(full).stderr(Stdio::piped()).output()?;
     assert_eq!(output.status.code(), Some(5));
     assert!(String::from_utf8(output.stderr)?.starts_with("error: no space left"));
     for line in ["plan --device virtual --format json", "--help", "list axes"] {
         let (reader, writer) = std::io::pipe()?;
         drop(reader);
-        let output = gpubench(line)
-            .stdout(writer)
-            .stderr(Stdio::piped())
-            .output()?;
+        let output = gpubench(line).stdout(writer).stderr(Stdio::piped()).output()?;
         let stderr = String::from_utf8(output.stderr)?;
-        assert_eq!(
-            (output.status.code(), stderr.as_str()),
-            (Some(0), ""),
-            "gpubench {line}"
-        );
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "gpubench {line}");
     }
     Ok(())
 }
@@ -184,39 +145,22 @@ fn doctor_reports_the_share_of_the_peak_and_the_detectable_effect() -> TestResul
     let (code, stdout, stderr) = run("doctor --device virtual:turing --format json")?;
     assert_eq!(code, 0, "{stderr}");
     let report: serde_json::Value = serde_json::from_str(&stdout)?;
-    let noise = [
-        "noise.request = 0.004",
-        "noise.epoch = 0.003 (every 500 ms)",
-        "noise.session = 0.002",
-    ];
+    let noise =
+        ["noise.request = 0.004", "noise.epoch = 0.003 (every 500 ms)", "noise.session = 0.002"];
     assert_eq!(report["noise"], serde_json::json!(noise));
     assert_eq!(report["planted"], serde_json::json!([]));
     // Two transfers a clock on 256 data lines; a multiply and an add on 64 lanes of 40 SMs.
-    let peaks = [
-        ("copy", 2.0 * 5_001e6 * 32.0),
-        ("FMA", 2.0 * 1_590e6 * 2_560.0),
-    ];
-    for (one, (name, peak)) in report["achieved"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .zip(peaks)
-    {
+    let peaks = [("copy", 2.0 * 5_001e6 * 32.0), ("FMA", 2.0 * 1_590e6 * 2_560.0)];
+    for (one, (name, peak)) in report["achieved"].as_array().into_iter().flatten().zip(peaks) {
         assert_eq!(one["name"], name);
         let peak_per_s = one["peak_per_s"].as_f64().ok_or("no peak")?;
         assert!((peak_per_s / peak - 1.0).abs() < 1e-9, "{one}");
         let share = one["share_of_peak"].as_f64().ok_or("no share")?;
         assert!((0.95..1.01).contains(&share), "{one}");
     }
-    assert_eq!(
-        report["achieved"].as_array().map(Vec::len),
-        Some(peaks.len())
-    );
+    assert_eq!(report["achieved"].as_array().map(Vec::len), Some(peaks.len()));
     let effect = &report["detectable_effect"];
-    assert_eq!(
-        (&effect["blocks"], &effect["pairs"]),
-        (&8.into(), &8.into())
-    );
+    assert_eq!((&effect["blocks"], &effect["pairs"]), (&8.into(), &8.into()));
     // The factor for 8 blocks is 1.15 (method: t_0.975,7 + t_0.8,7 over the square root of 8).
     let (sd, mde) = (effect["sd_log"].as_f64(), effect["mde80_ratio"].as_f64());
     let (sd, mde) = (sd.ok_or("no sd")?, mde.ok_or("no effect")?);
@@ -242,19 +186,15 @@ fn a_running_virtual_gpu_shows_the_path_of_its_kernel_log() -> TestResult {
 
 #[test]
 fn a_program_that_does_not_start_is_named_with_a_hint() -> TestResult {
-    for (program, reason) in [
-        ("/no/such/program", "No such file or directory"),
-        ("/dev/null", "Permission denied"),
-    ] {
+    for (program, reason) in
+        [("/no/such/program", "No such file or directory"), ("/dev/null", "Permission denied")]
+    {
         let line = format!("virtual-gpu exec --machine turing -- {program}");
         let (code, stdout, stderr) = run(&line)?;
         assert_eq!((code, stdout.as_str()), (3, ""), "{stderr}");
         let lines: Vec<&str> = stderr.lines().collect();
         let wanted = format!("error: program {program} does not start: {reason}");
-        assert!(
-            lines.len() == 2 && lines[0].starts_with(&wanted),
-            "{stderr}"
-        );
+        assert!(lines.len() == 2 && lines[0].starts_with(&wanted), "{stderr}");
         let hint = "hint: accepted: a program on PATH, or the path of an executable file";
         assert!(lines[1].trim_start().starts_with(hint), "{stderr}");
     }

@@ -87,23 +87,17 @@ fn concurrent_aggressors_slow_only_the_victims_of_their_resource() -> TestResult
 #[test]
 fn every_aggressor_of_the_catalogue_has_a_row() {
     let rows: BTreeSet<&str> = CONCURRENT.iter().map(|row| row.aggressor).collect();
-    let all = load::CATALOGUE
-        .iter()
-        .filter(|one| one.role == Role::Aggressor);
+    let all = load::CATALOGUE.iter().filter(|one| one.role == Role::Aggressor);
     assert_eq!(rows, all.map(|one| one.name).collect());
 }
 
 #[test]
 fn the_aggressor_of_every_pair_slows_its_victim() {
     let pairs = axis::PAIRS.iter();
-    let pairs: Vec<_> = pairs
-        .filter(|pair| VICTIMS.contains(&pair.victim))
-        .collect();
+    let pairs: Vec<_> = pairs.filter(|pair| VICTIMS.contains(&pair.victim)).collect();
     assert!(!pairs.is_empty());
     for pair in pairs {
-        let row = CONCURRENT
-            .iter()
-            .find(|row| row.aggressor == pair.aggressor);
+        let row = CONCURRENT.iter().find(|row| row.aggressor == pair.aggressor);
         let slows = row.is_some_and(|row| row.slows.contains(&pair.victim));
         assert!(slows, "{pair:?} is scored without an effect");
     }
@@ -134,10 +128,7 @@ fn time_sliced_sm_aggressors_slow_every_sm_victim() -> TestResult {
             // The victim's time slice ends with its request, so it has less than half of the time.
             let Estimate { lo, hi, .. } = *matrix.retention(aggressor, victim)?;
             let table = matrix.table();
-            assert!(
-                lo > 0.1 && hi < 0.5,
-                "{victim} beside {aggressor}: {lo} to {hi}\n{table}"
-            );
+            assert!(lo > 0.1 && hi < 0.5, "{victim} beside {aggressor}: {lo} to {hi}\n{table}");
         }
     }
     Ok(())
@@ -302,11 +293,8 @@ impl Setup<'_> {
     /// A victim's rates without a neighbour or beside an aggressor.
     fn rates(&self, victim: &mut Tenant, beside: Option<&mut Tenant>) -> Result<Vec<f64>, Error> {
         // Long enough for many requests, or many time slices.
-        let (lead_ns, block_ns) = if self.mps {
-            (5_000_000, 1_900_000)
-        } else {
-            (20_000_000, 10_000_000)
-        };
+        let (lead_ns, block_ns) =
+            if self.mps { (5_000_000, 1_900_000) } else { (20_000_000, 10_000_000) };
         let now_ns = self.device.shared().read(|state| state.now_ns)?;
         let from_ns = now_ns + lead_ns;
         let cell = Cell {

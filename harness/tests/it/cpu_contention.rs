@@ -90,12 +90,7 @@ fn beside_hogs(busy: Duration) -> Result<RunRecord, Error> {
     command.arg(program()).args(matrix);
     let run = finish(command)?;
     drop(hogs);
-    assert!(
-        matches!(run.code, Some(0 | 3)),
-        "{:?}: {}",
-        run.code,
-        run.text()
-    );
+    assert!(matches!(run.code, Some(0 | 3)), "{:?}: {}", run.code, run.text());
     let record = lab.record("out")?;
     assert_eq!(record.provenance.clock, "wall");
     assert_eq!(record.cells.len(), 12, "{}", run.text());
@@ -112,11 +107,7 @@ fn gates_follow_the_bound(record: &RunRecord) {
     for cell in &record.cells {
         let gate = cell.gate(&Gate::CpuGap).expect("the gate was evaluated");
         let fails = bound(cell) > BOUND_MAX;
-        let expected = if fails {
-            GateState::Failed
-        } else {
-            GateState::Passed
-        };
+        let expected = if fails { GateState::Failed } else { GateState::Passed };
         assert_eq!(gate.state, expected, "{}", gate.detail);
         let counts = cell.outcome.outcome == OutcomeKind::Measured;
         assert!(!(fails && counts), "{}: {:?}", cell.cell.id, cell.outcome);
@@ -153,9 +144,7 @@ fn a_process_that_takes_half_of_the_time_excludes_the_cell() -> TestResult {
 /// The native cells, and a mechanism whose level follows from the machine file: under time-slicing
 /// a victim with requests of 1 ms has less than half of its rate, and nothing protects it.
 fn with_a_neighbour() -> String {
-    NATIVE
-        .replace(r#"["exclusive"]"#, r#"["exclusive", "time-slicing"]"#)
-        .replace("20s", "60s")
+    NATIVE.replace(r#"["exclusive"]"#, r#"["exclusive", "time-slicing"]"#).replace("20s", "60s")
 }
 
 /// The CPU time that another process takes, in percent of each core: `GPUBENCH_CPU_TAKEN`, such as
@@ -166,10 +155,7 @@ fn taken_pct() -> Result<Vec<u64>, Error> {
 }
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "the rows are the result of the long run"
-)]
+#[expect(clippy::print_stdout, reason = "the rows are the result of the long run")]
 fn no_decided_row_is_wrong_beside_another_process() -> TestResult {
     for pct in taken_pct()? {
         let lab = Lab::on("hopper")?.profile(&with_a_neighbour())?;
@@ -184,16 +170,10 @@ fn no_decided_row_is_wrong_beside_another_process() -> TestResult {
         gates_follow_the_bound(&record);
         for row in &record.matrix {
             // Native against native, solo against native: nothing but the other process acts.
-            let native = row
-                .retention
-                .as_ref()
-                .filter(|_| row.mechanism == "exclusive");
+            let native = row.retention.as_ref().filter(|_| row.mechanism == "exclusive");
             let ratios = [("N'/N", native), ("S/N", row.efficiency.as_ref())];
             for (what, found) in ratios.into_iter().filter_map(|(what, f)| Some((what, f?))) {
-                println!(
-                    "{pct} %: {what} {:.4} [{:.4}, {:.4}]",
-                    found.value, found.lo, found.hi
-                );
+                println!("{pct} %: {what} {:.4} [{:.4}, {:.4}]", found.value, found.lo, found.hi);
                 // By chance alone one interval in twenty does not hold the ratio, and next to none
                 // at twice the width.
                 let half = (found.hi - found.lo) / 2.0;
@@ -201,10 +181,7 @@ fn no_decided_row_is_wrong_beside_another_process() -> TestResult {
                 assert!(is_right, "{pct} %: {what}: {row:#?}");
             }
             let (level, why) = (row.level.as_deref(), &row.outcome.reason);
-            println!(
-                "{pct} %: {}: {level:?} {:?} {why:?}",
-                row.mechanism, row.retention
-            );
+            println!("{pct} %: {}: {level:?} {:?} {why:?}", row.mechanism, row.retention);
             let decided = level.filter(|level| !level.contains(".."));
             let is_right = row.mechanism != "time-slicing" || decided.is_none_or(|l| l == "L0");
             assert!(is_right, "{pct} %: {row:#?}");
@@ -229,13 +206,7 @@ fn a_run_says_before_its_first_cell_which_threads_share_cores() -> TestResult {
     let text = "note: 2 cores for 2 tenants: the victim's reaper shares core ";
     assert!(run.stdout.contains(text), "{}", run.text());
     // Virtual time passes without cores.
-    let plan = [
-        "plan",
-        "--device",
-        "virtual:hopper",
-        "--profile",
-        "short.toml",
-    ];
+    let plan = ["plan", "--device", "virtual:hopper", "--profile", "short.toml"];
     let run = finish(lab.gpubench(plan))?.ended_with(0)?;
     assert!(!run.stdout.contains("shares core"), "{}", run.text());
     Ok(())

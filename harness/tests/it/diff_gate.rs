@@ -14,12 +14,7 @@ fn month(nights: &Nights, month: u32, days: u32, factor: f64) -> TestResult {
     for day in 1..=days {
         let noise = 1.0 + 0.001 * f64::from(day % 3);
         let at = format!("2026-{month:02}-{day:02}T02:00:00Z");
-        night(
-            nights,
-            &format!("nights/m{month}n{day:02}"),
-            &at,
-            factor * noise,
-        )?;
+        night(nights, &format!("nights/m{month}n{day:02}"), &at, factor * noise)?;
     }
     Ok(())
 }
@@ -67,29 +62,13 @@ fn statuses(nights: &Nights) -> TestResult {
         (history, "doubtful", 30),
         ("nights/m1n01", "equal", 10),
         ("nights/m1n01", "moved", 20),
-        (
-            "--against-history=nights --output=no/such/folder/x",
-            "equal",
-            5,
-        ),
+        ("--against-history=nights --output=no/such/folder/x", "equal", 5),
         // A regression fails where it is named, and nothing else does.
         ("--against-history=nights --fail-on=regression", "worse", 30),
-        (
-            "--against-history=nights --fail-on=inconclusive,improved",
-            "worse",
-            0,
-        ),
+        ("--against-history=nights --fail-on=inconclusive,improved", "worse", 0),
         ("--against-history=nights --fail-on=improved", "better", 10),
-        (
-            "--against-history=nights --fail-on=regression,improved",
-            "better",
-            10,
-        ),
-        (
-            "--against-history=nights --fail-on=regression --fail-on=improved",
-            "better",
-            10,
-        ),
+        ("--against-history=nights --fail-on=regression,improved", "better", 10),
+        ("--against-history=nights --fail-on=regression --fail-on=improved", "better", 10),
         ("--fail-on=regression nights/m1n01", "equal", 0),
         ("--advisory nights/m1n01", "equal", 0),
         // Sides that cannot be compared fail whatever is named, unless they are forced.
@@ -115,14 +94,8 @@ fn refusals(nights: &Nights) -> TestResult {
     for (flag, named) in [
         ("--fail-on=colour", ["'colour'", "--fail-on", verdicts]),
         ("--fail-on=", ["a value is required", "--fail-on", verdicts]),
-        (
-            "--fail-on=regression,",
-            ["a value is required", "--fail-on", verdicts],
-        ),
-        (
-            "--advisory --fail-on=regression",
-            ["cannot be used", "--advisory", "--fail-on"],
-        ),
+        ("--fail-on=regression,", ["a value is required", "--fail-on", verdicts]),
+        ("--advisory --fail-on=regression", ["cannot be used", "--advisory", "--fail-on"]),
         ("--force=yes", ["unexpected value", "'yes'", "--force"]),
     ] {
         let mut args = vec!["diff"];
@@ -131,11 +104,7 @@ fn refusals(nights: &Nights) -> TestResult {
         let done = nights.run(&args, 2)?;
         assert_eq!(done.stdout, "");
         for name in named {
-            assert!(
-                done.stderr.contains(name),
-                "{flag}: no {name} in {}",
-                done.stderr
-            );
+            assert!(done.stderr.contains(name), "{flag}: no {name} in {}", done.stderr);
         }
     }
     Ok(())
@@ -143,13 +112,7 @@ fn refusals(nights: &Nights) -> TestResult {
 
 /// What a night against the history ends with, and with how many sessions it is compared.
 fn against(nights: &Nights, after: &str, code: i32) -> Result<usize, Error> {
-    let args = [
-        "diff",
-        "--against-history=nights",
-        "--format=json",
-        "--",
-        after,
-    ];
+    let args = ["diff", "--against-history=nights", "--format=json", "--", after];
     let report: Report = serde_json::from_str(&nights.run(&args, code)?.stdout)?;
     Ok(report.before.len())
 }
@@ -167,29 +130,14 @@ fn declared(nights: &Nights) -> TestResult {
         assert_eq!(against(nights, night, 10)?, 22, "{night}");
     }
     assert_eq!(history()?.alerts.len(), 1);
-    nights.run(
-        &[
-            "history",
-            "declare",
-            "nights",
-            "power cap",
-            "--at=2026-02-01T00:00:00Z",
-        ],
-        0,
-    )?;
+    nights.run(&["history", "declare", "nights", "power cap", "--at=2026-02-01T00:00:00Z"], 0)?;
     assert_eq!(against(nights, "same", 0)?, 10);
     assert_eq!(against(nights, "lower", 30)?, 10);
     let found = history()?;
     assert!(found.alerts.is_empty(), "{:?}", found.alerts);
     let mut events = found.series.iter().flat_map(|series| &series.events);
-    assert!(
-        events.all(|event| event.what == "power cap"),
-        "{:?}",
-        found.series
-    );
-    let page = nights
-        .run(&["history", "nights", "--format=html"], 0)?
-        .stdout;
+    assert!(events.all(|event| event.what == "power cap"), "{:?}", found.series);
+    let page = nights.run(&["history", "nights", "--format=html"], 0)?.stdout;
     assert!(page.contains(">power cap</text>"), "{page}");
     // With nine nights after it the nights before it are the baseline still.
     std::fs::remove_dir_all(nights.lab.path("nights/m2n10"))?;

@@ -49,10 +49,7 @@ impl Sides {
 
     /// Measures a side on another machine.
     fn side(&self, name: &str, changes: &[(&str, &str)], end: &str) -> Result<(), Error> {
-        self.measure(
-            name,
-            &(with_changes(machine_text("hopper")?, changes)? + end),
-        )
+        self.measure(name, &(with_changes(machine_text("hopper")?, changes)? + end))
     }
 
     fn measure(&self, name: &str, machine: &str) -> Result<(), Error> {
@@ -95,9 +92,7 @@ impl Sides {
 /// `variant axis metric` of the primary rows with a verdict.
 fn rows(report: &Report, verdict: Verdict) -> Vec<String> {
     let rows = report.rows.iter();
-    rows.filter(|row| row.primary && row.verdict == verdict)
-        .map(name)
-        .collect()
+    rows.filter(|row| row.primary && row.verdict == verdict).map(name).collect()
 }
 
 fn name(row: &DiffRow) -> String {
@@ -120,9 +115,7 @@ fn hints(report: &Report) -> Vec<&'static str> {
 fn page_has_the_comparison(sides: &Sides, variant: &str) -> TestResult {
     let args = ["report", "before/1", "leak/1", "--format", "html"];
     let page = finish(sides.lab.gpubench(args))?.ended_with(0)?.stdout;
-    let (_, section) = page
-        .split_once("Against a baseline")
-        .ok_or("no comparison")?;
+    let (_, section) = page.split_once("Against a baseline").ok_or("no comparison")?;
     for figure in [variant, "bandwidth/dram", "615.00.virtual"] {
         assert!(section.contains(figure), "no {figure} in {section}");
     }
@@ -139,22 +132,10 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
     assert_eq!(rows(&report, Verdict::Regressed), [mig]);
     assert_eq!(hints(&report), ["interference"]);
     assert_eq!(report.family.rows, 8);
-    let text = sides
-        .diff(&["--vary=driver", "before", "--", "leak"])?
-        .ended_with(30)?
-        .stdout;
-    assert!(
-        text.contains("driver 615.00.virtual -> 620.00.virtual"),
-        "{text}"
-    );
-    assert!(
-        text.contains("REGRESSED") && text.contains("VIRTUAL GPU"),
-        "{text}"
-    );
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    let text = sides.diff(&["--vary=driver", "before", "--", "leak"])?.ended_with(30)?.stdout;
+    assert!(text.contains("driver 615.00.virtual -> 620.00.virtual"), "{text}");
+    assert!(text.contains("REGRESSED") && text.contains("VIRTUAL GPU"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     // The other way round it is an improvement.
     let back = sides.diff(&["--vary=driver", "--format=json", "leak", "--", "before"])?;
     let back: Report = serde_json::from_str(&back.stdout)?;
@@ -164,44 +145,21 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
     // One session a side: the same row differs, and nothing is attributed.
     let one = sides.diff(&["--vary=driver", "--format=json", "before/1", "--", "leak/1"])?;
     let one: Report = serde_json::from_str(&one.ended_with(10)?.stdout)?;
-    assert!(
-        one.attribution.contains("not attributable"),
-        "{}",
-        one.attribution
-    );
-    let row = one
-        .rows
-        .iter()
-        .find(|row| name(row) == mig)
-        .ok_or("no row")?;
+    assert!(one.attribution.contains("not attributable"), "{}", one.attribution);
+    let row = one.rows.iter().find(|row| name(row) == mig).ok_or("no row")?;
     let reason = row.reason.as_deref().ok_or("no reason")?;
-    assert!(
-        reason.starts_with("the sessions differ; not attributable"),
-        "{reason}"
-    );
+    assert!(reason.starts_with("the sessions differ; not attributable"), "{reason}");
 
     page_has_the_comparison(&sides, &row.key.variant)?;
 
     // Sides that cannot be compared.
     let refused = sides.diff(&["before", "--", "leak"])?.ended_with(20)?;
-    assert!(
-        refused.stdout.contains("differs, and must not: driver"),
-        "{}",
-        refused.stdout
-    );
-    let seeds = sides
-        .diff(&["--vary=driver", "before", "--", "leak/1"])?
-        .ended_with(20)?;
-    assert!(
-        seeds.stdout.contains("must not: profile"),
-        "{}",
-        seeds.stdout
-    );
+    assert!(refused.stdout.contains("differs, and must not: driver"), "{}", refused.stdout);
+    let seeds = sides.diff(&["--vary=driver", "before", "--", "leak/1"])?.ended_with(20)?;
+    assert!(seeds.stdout.contains("must not: profile"), "{}", seeds.stdout);
     let advisory = ["--vary=driver", "--advisory", "before", "--", "leak"];
     sides.diff(&advisory)?.ended_with(0)?;
-    sides
-        .diff(&["--vary=colour", "before", "--", "leak"])?
-        .ended_with(2)?;
+    sides.diff(&["--vary=colour", "before", "--", "leak"])?.ended_with(2)?;
     formats(&sides)
 }
 
@@ -214,21 +172,11 @@ fn formats(sides: &Sides) -> TestResult {
         ("json", "\"verdict\": \"regressed\""),
     ] {
         let format = format!("--format={format}");
-        let args = [
-            "--vary=driver",
-            &format,
-            "--output=out",
-            "before",
-            "--",
-            "leak",
-        ];
+        let args = ["--vary=driver", &format, "--output=out", "before", "--", "leak"];
         sides.diff(&args)?.ended_with(30)?;
         let text = std::fs::read_to_string(sides.lab.path("out"))?;
         assert!(text.contains(wanted), "{format}: {text}");
-        assert!(
-            text.contains("VIRTUAL GPU") || format.ends_with("json"),
-            "{format}"
-        );
+        assert!(text.contains("VIRTUAL GPU") || format.ends_with("json"), "{format}");
     }
     Ok(())
 }
@@ -261,38 +209,17 @@ fn changes_of_the_whole_device_are_no_matter_of_isolation() -> TestResult {
 
 /// The sessions of the test above as a history, and side by side.
 fn history(sides: &Sides) -> TestResult {
-    let declare = [
-        "history",
-        "declare",
-        "before",
-        "new cooler",
-        "--at=2999-01-01T00:00:00Z",
-    ];
+    let declare = ["history", "declare", "before", "new cooler", "--at=2999-01-01T00:00:00Z"];
     finish(sides.lab.gpubench(declare))?.ended_with(0)?;
     let done = finish(sides.lab.gpubench(["history", "before", "equal"]))?.ended_with(0)?;
     let sessions = format!("{} sessions", 2 * SESSIONS);
     assert!(done.stdout.contains(&sessions), "{}", done.stdout);
-    assert!(
-        done.stdout
-            .lines()
-            .all(|line| line.chars().count() <= 80 || !line.contains(' '))
-    );
+    assert!(done.stdout.lines().all(|line| line.chars().count() <= 80 || !line.contains(' ')));
     // Ten nights are needed.
-    let done = sides
-        .diff(&["--against-history=before", "--", "equal/1"])?
-        .ended_with(20)?;
-    assert!(
-        done.stderr
-            .contains("no segment of the history has 10 sessions"),
-        "{}",
-        done.stderr
-    );
+    let done = sides.diff(&["--against-history=before", "--", "equal/1"])?.ended_with(20)?;
+    assert!(done.stderr.contains("no segment of the history has 10 sessions"), "{}", done.stderr);
     let done = finish(sides.lab.gpubench(["compare", "before/1", "all/1"]))?.ended_with(0)?;
     assert!(done.stdout.contains("no verdict"), "{}", done.stdout);
-    assert!(
-        !done.stdout.to_lowercase().contains("regress"),
-        "{}",
-        done.stdout
-    );
+    assert!(!done.stdout.to_lowercase().contains("regress"), "{}", done.stdout);
     Ok(())
 }

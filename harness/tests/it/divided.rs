@@ -54,9 +54,7 @@ impl Divided {
         let done = self.run(&["doctor", "--format", "json"], more)?;
         let report: Value = serde_json::from_str(&done.stdout)?;
         let all = report["mechanisms"].as_array().ok_or("no mechanisms")?;
-        let available = all
-            .iter()
-            .filter(|one| one["availability"]["availability"] == "available");
+        let available = all.iter().filter(|one| one["availability"]["availability"] == "available");
         let names = available.filter_map(|one| one["variant"]["mechanism"].as_str());
         let names = names.map(str::to_owned).collect();
         Ok((report, done.code, names))
@@ -70,10 +68,7 @@ fn agrees(record: &RunRecord, available: &[String]) -> TestResult {
         if available.contains(&one.name) {
             assert_eq!(kind, OutcomeKind::Measured, "{}: {reason}", one.name);
             let proofs = &row(record, &one.name)?.proof;
-            assert!(
-                !proofs.is_empty() && proofs.iter().all(|p| p.holds),
-                "{proofs:?}"
-            );
+            assert!(!proofs.is_empty() && proofs.iter().all(|p| p.holds), "{proofs:?}");
         } else {
             assert_eq!(
                 (kind, reason.as_str()),
@@ -83,17 +78,11 @@ fn agrees(record: &RunRecord, available: &[String]) -> TestResult {
             );
         }
     }
-    let mig_rows = record
-        .matrix
-        .iter()
-        .filter(|row| row.mechanism.starts_with("mig"));
+    let mig_rows = record.matrix.iter().filter(|row| row.mechanism.starts_with("mig"));
     for row in mig_rows {
         let reason = row.outcome.reason.clone().unwrap_or_default();
         assert!(!reason.contains("no proof"), "{reason}");
-        assert!(
-            row.guarantee.is_none() && row.effectiveness.is_none(),
-            "{row:?}"
-        );
+        assert!(row.guarantee.is_none() && row.effectiveness.is_none(), "{row:?}");
     }
     Ok(())
 }
@@ -117,10 +106,7 @@ fn available_mechanisms_run_in_existing_instances() -> TestResult {
     assert!(
         events.contains("calibrated under mig[3g+3g], the victim for 0.857 of its instance"),
         "{}",
-        events
-            .lines()
-            .find(|line| line.contains("MIG mode is on:"))
-            .unwrap_or_default()
+        events.lines().find(|line| line.contains("MIG mode is on:")).unwrap_or_default()
     );
     assert_eq!(divided.host.lab.journal(), "");
     Ok(())
@@ -133,14 +119,10 @@ fn without_instances_a_run_needs_permission_to_create_them() -> TestResult {
     let (report, code, available) = divided.doctor(&["--no-reconfigure"])?;
     assert_eq!((code, &available), (Some(3), &none));
     assert!(report["device"]["name"].as_str().is_some(), "{report}");
-    let effect = report["detectable_effect"]["reason"]
-        .as_str()
-        .unwrap_or_default();
+    let effect = report["detectable_effect"]["reason"].as_str().unwrap_or_default();
     assert_eq!(effect, "MIG mode is on, and there is no instance");
     for verb in ["plan", "matrix"] {
-        let waived = divided
-            .run(&[verb, "--no-reconfigure"], &[])?
-            .ended_with(3)?;
+        let waived = divided.run(&[verb, "--no-reconfigure"], &[])?.ended_with(3)?;
         let reason = format!("exclusive: {NO_WHOLE_DEVICE}");
         assert!(waived.stderr.contains(&reason), "{verb}: {}", waived.stderr);
     }
@@ -151,9 +133,8 @@ fn without_instances_a_run_needs_permission_to_create_them() -> TestResult {
     );
     divided.matrix("out", &["--allow-reconfigure", "--mechanism", "mig-mps"])?;
     agrees(&divided.host.lab.record("out")?, &available)?;
-    let left = divided
-        .device
-        .transact(|state, _| (state.mig.current, mig::instances(state).count()))?;
+    let left =
+        divided.device.transact(|state, _| (state.mig.current, mig::instances(state).count()))?;
     assert_eq!(left, (true, 0), "the state from before");
     assert_eq!(divided.host.lab.journal(), "");
     Ok(())

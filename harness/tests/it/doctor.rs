@@ -10,9 +10,7 @@ use serde_json::Value;
 
 /// A JSON value as the text prints it.
 fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The reports of `doctor` on one machine, as text and JSON.
@@ -84,20 +82,11 @@ impl Reports {
             ("l2_kib", "L2", " KiB"),
         ] {
             let value = plain(&device[key]);
-            assert!(
-                !matches!(&*value, "null" | "" | "0"),
-                "{}: {key}",
-                self.machine
-            );
+            assert!(!matches!(&*value, "null" | "" | "0"), "{}: {key}", self.machine);
             self.has_row(&[label, &format!("{value}{unit}")]);
         }
         let facts = device["facts"].as_object().ok_or("no facts")?;
-        for expected in [
-            "mig_mode",
-            "compute_mode",
-            "max_sm_clock_mhz",
-            "max_memory_clock_mhz",
-        ] {
+        for expected in ["mig_mode", "compute_mode", "max_sm_clock_mhz", "max_memory_clock_mhz"] {
             assert!(facts.contains_key(expected), "{}: {facts:?}", self.machine);
         }
         for (name, fact) in facts {
@@ -147,10 +136,7 @@ impl Reports {
             }
             let figures = ["p50_ns", "p99_ns", "p999_ns", "max_ns", "wakes"];
             for figure in figures {
-                assert!(
-                    one[figure].as_u64().is_some(),
-                    "{class}: no {figure}: {one}"
-                );
+                assert!(one[figure].as_u64().is_some(), "{class}: no {figure}: {one}");
             }
             let [row] = self.beginning(&label)[..] else {
                 return Err(format!("{class} does not have exactly one row: {}", self.text).into());
@@ -174,10 +160,7 @@ impl Reports {
         let max_mhz = mhz(&clocks["sm_mhz"]["most"]).ok_or("no clock")?;
         self.has(&format!("SM clock under full load: {max_mhz}"));
         self.has(&plain(&clocks["text"]));
-        assert!(
-            ["greatest", "lower"].contains(&&*plain(&clocks["verdict"])),
-            "{clocks}"
-        );
+        assert!(["greatest", "lower"].contains(&&*plain(&clocks["verdict"])), "{clocks}");
         let effect = &self.json["detectable_effect"];
         let ratio = effect["mde80_ratio"].as_f64().ok_or("no effect")?;
         assert!(ratio > 0.0, "{effect}");
@@ -209,8 +192,7 @@ fn text_and_json_agree_on_every_machine() -> TestResult {
             |(machine, _): &'static (&str, &str)| scope.spawn(|| text_and_json_agree(machine));
         let runs: Vec<_> = BUILT_IN.iter().map(start).collect();
         for run in runs {
-            run.join()
-                .map_err(|_| "a report is wrong; the message is above")??;
+            run.join().map_err(|_| "a report is wrong; the message is above")??;
         }
         Ok(())
     })
@@ -219,9 +201,7 @@ fn text_and_json_agree_on_every_machine() -> TestResult {
 /// The vendor's commands in string literals of this source.
 fn commands_in(source: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let code = source
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
+    let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
     for line in code {
         // Every second part of a line lies between quotation marks.
         for literal in line.split('"').skip(1).step_by(2) {
@@ -252,41 +232,20 @@ fn sources(folder: &Path, all: &mut String) -> std::io::Result<()> {
 #[test]
 fn every_command_of_a_remedy_runs_on_the_virtual_device() -> TestResult {
     let mut source = String::new();
-    sources(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
-        &mut source,
-    )?;
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut source)?;
     let commands = commands_in(&source);
-    for known in [
-        "nvidia-smi -c DEFAULT",
-        "nvidia-smi -mig 0",
-        "nvidia-smi --gpu-reset",
-    ] {
+    for known in ["nvidia-smi -c DEFAULT", "nvidia-smi -mig 0", "nvidia-smi --gpu-reset"] {
         assert!(commands.contains(known), "{known}: {commands:?}");
     }
     // Remedies name the device with `-i`.
-    let of_one = commands
-        .iter()
-        .filter(|command| command.starts_with("nvidia-smi"));
+    let of_one = commands.iter().filter(|command| command.starts_with("nvidia-smi"));
     let of_one: Vec<String> = of_one.map(|command| format!("{command} -i 0")).collect();
     for command in commands.iter().chain(&of_one) {
-        let exec = [
-            "virtual-gpu",
-            "exec",
-            "--machine",
-            "hopper",
-            "--",
-            "sh",
-            "-c",
-            command,
-        ];
+        let exec = ["virtual-gpu", "exec", "--machine", "hopper", "--", "sh", "-c", command];
         let output = finish(gpubench(exec))?;
         assert_eq!(output.code, Some(0), "{command}: {}", output.text());
     }
     // `nvidia-smi` without arguments lists no processes on a virtual device.
-    assert!(
-        !source.contains("nvidia-smi lists"),
-        "a text refers to a process list"
-    );
+    assert!(!source.contains("nvidia-smi lists"), "a text refers to a process list");
     Ok(())
 }

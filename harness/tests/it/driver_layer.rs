@@ -84,17 +84,10 @@ fn identity(driver: &'static Driver, device: &Device, machine: &Machine) -> Test
     for (attribute, expected) in [
         (Attribute::MultiprocessorCount, machine.gpu.sm_count),
         (Attribute::WarpSize, 32),
-        (
-            Attribute::MaxThreadsPerBlock,
-            machine.gpu.max_threads_per_block,
-        ),
+        (Attribute::MaxThreadsPerBlock, machine.gpu.max_threads_per_block),
         (Attribute::CooperativeLaunch, 1),
     ] {
-        assert_eq!(
-            device.attribute(attribute)?.unsigned_abs(),
-            expected,
-            "{attribute:?}"
-        );
+        assert_eq!(device.attribute(attribute)?.unsigned_abs(), expected, "{attribute:?}");
     }
     Ok(())
 }
@@ -116,27 +109,18 @@ fn contexts(device: &Device, context: &Context) -> TestResult {
     // SAFETY: the context has no other object and no clone.
     unsafe { own.destroy_under_work() }?;
     context.bind()?;
-    assert!(
-        context.mem_info()?.free_bytes > used,
-        "its memory is free again"
-    );
+    assert!(context.mem_info()?.free_bytes > used, "its memory is free again");
     Ok(())
 }
 
 fn streams_and_events(context: &Context) -> TestResult {
     let (stream, urgent) = (Stream::new(context)?, Stream::with_priority(context, -5)?);
     assert_eq!(urgent.context().mem_info()?, context.mem_info()?);
-    let (start, end) = (
-        Event::new(context, EventKind::Timing)?,
-        Event::new(context, EventKind::TimingBlocking)?,
-    );
+    let (start, end) =
+        (Event::new(context, EventKind::Timing)?, Event::new(context, EventKind::TimingBlocking)?);
     let mark = Event::new(context, EventKind::MarkBlocking)?;
     assert!(mark.is_done()?, "never recorded");
-    assert_eq!(
-        code(end.elapsed_ms_since(&start)),
-        Some(INVALID_HANDLE),
-        "not recorded"
-    );
+    assert_eq!(code(end.elapsed_ms_since(&start)), Some(INVALID_HANDLE), "not recorded");
     let buffer = DeviceBuffer::<u32>::alloc(context, 1 << 20)?;
     let pinned = PinnedBuffer::<u32>::alloc(context, 1 << 20)?;
     start.record(&stream)?;
@@ -148,28 +132,18 @@ fn streams_and_events(context: &Context) -> TestResult {
     assert!(stream.is_done()? && urgent.is_done()? && end.is_done()?);
     stream.synchronize()?;
     assert!(end.elapsed_ms_since(&start)? > 0.0);
-    assert_eq!(
-        code(end.elapsed_ms_since(&mark)),
-        Some(INVALID_HANDLE),
-        "a mark records no time"
-    );
+    assert_eq!(code(end.elapsed_ms_since(&mark)), Some(INVALID_HANDLE), "a mark records no time");
     Ok(())
 }
 
 fn buffers(context: &Context) -> TestResult {
     let stream = Stream::new(context)?;
     let buffer = DeviceBuffer::from_slice(context, &[1_u32, 2, 3, 4])?;
-    assert_eq!(
-        (buffer.len(), buffer.bytes(), buffer.is_empty()),
-        (4, 16, false)
-    );
+    assert_eq!((buffer.len(), buffer.bytes(), buffer.is_empty()), (4, 16, false));
     buffer.write(1, &[9, 8])?;
     assert_eq!(buffer.to_vec()?, [1, 9, 8, 4]);
     let mut last = [0_u32; 1];
-    buffer
-        .device_ptr()
-        .offset_bytes(12)
-        .read(context, &mut last)?;
+    buffer.device_ptr().offset_bytes(12).read(context, &mut last)?;
     assert_eq!(last, [4]);
     let mut pinned = PinnedBuffer::<u32>::alloc(context, 4)?;
     pinned.write(0, &[5, 6, 7, 8])?;
@@ -190,27 +164,14 @@ fn buffers(context: &Context) -> TestResult {
         buffer.read(5, &mut []),
         buffer.write_async(0, &pinned, 3, 2, &stream),
     ] {
-        assert!(
-            matches!(refused, Err(DriverError::Range { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(DriverError::Range { .. })), "{refused:?}");
     }
-    assert_eq!(
-        code(DeviceBuffer::<u8>::alloc(context, 0)),
-        Some(INVALID_VALUE)
-    );
-    assert_eq!(
-        code(DeviceBuffer::<u8>::alloc(context, 1 << 50)),
-        Some(OUT_OF_MEMORY)
-    );
+    assert_eq!(code(DeviceBuffer::<u8>::alloc(context, 0)), Some(INVALID_VALUE));
+    assert_eq!(code(DeviceBuffer::<u8>::alloc(context, 1 << 50)), Some(OUT_OF_MEMORY));
     assert_eq!(code(other.free_twice()), Some(INVALID_VALUE));
     let handle = buffer.ipc_handle()?;
     let own = code(IpcMapping::open(context, handle));
-    assert_eq!(
-        own,
-        Some(INVALID_CONTEXT),
-        "the exporter cannot map its own handle"
-    );
+    assert_eq!(own, Some(INVALID_CONTEXT), "the exporter cannot map its own handle");
     Ok(buffer.free()?)
 }
 
@@ -223,20 +184,11 @@ fn host_memory(context: &Context) -> TestResult {
     pinned.read(0, &mut values)?;
     assert_eq!(values, [0, u64::MAX, 0]);
     let outside = pinned.write(2, &[1, 2]);
-    assert!(
-        matches!(outside, Err(DriverError::Range { .. })),
-        "{outside:?}"
-    );
-    assert_eq!(
-        code(PinnedBuffer::<u64>::alloc(context, 0)),
-        Some(INVALID_VALUE)
-    );
+    assert!(matches!(outside, Err(DriverError::Range { .. })), "{outside:?}");
+    assert_eq!(code(PinnedBuffer::<u64>::alloc(context, 0)), Some(INVALID_VALUE));
     let registered = RegisteredBuffer::register(context, 8192)?;
     assert_eq!(registered.bytes(), 8192);
-    assert_eq!(
-        code(RegisteredBuffer::register(context, 0)),
-        Some(INVALID_VALUE)
-    );
+    assert_eq!(code(RegisteredBuffer::register(context, 0)), Some(INVALID_VALUE));
     Ok(())
 }
 
@@ -289,15 +241,9 @@ fn kernels(context: &Context, machine: &Machine) -> TestResult {
     assert_eq!(function.name(), "stream_copy");
     assert!(!module.jit_log().contains("error"), "{}", module.jit_log());
     let missing = module.function("nothing");
-    assert!(
-        matches!(missing, Err(DriverError::NoEntry { .. })),
-        "{missing:?}"
-    );
+    assert!(matches!(missing, Err(DriverError::NoEntry { .. })), "{missing:?}");
     let max_threads = function.attribute(FuncAttribute::MaxThreadsPerBlock)?;
-    assert_eq!(
-        max_threads.unsigned_abs(),
-        machine.gpu.max_threads_per_block
-    );
+    assert_eq!(max_threads.unsigned_abs(), machine.gpu.max_threads_per_block);
     assert!(function.attribute(FuncAttribute::Registers)? > 0);
     let blocks = function.blocks_per_sm(256, 0)?;
     assert_eq!(blocks, machine.gpu.max_threads_per_sm / 256);
@@ -307,10 +253,7 @@ fn kernels(context: &Context, machine: &Machine) -> TestResult {
     stream.synchronize()?;
     assert_eq!(to.to_vec()?, [6; 256]);
     let short = function.launch(Grid::new(1, 32), &stream, &Args::new().u32(1));
-    assert!(
-        matches!(short, Err(DriverError::Arguments { .. })),
-        "{short:?}"
-    );
+    assert!(matches!(short, Err(DriverError::Arguments { .. })), "{short:?}");
     let wide = function.launch(Grid::new(1, 4096), &stream, &args(1));
     assert_eq!(code(wide), Some(INVALID_VALUE));
     let many = Grid::new(machine.gpu.sm_count * 1000, 256);
@@ -329,10 +272,7 @@ fn graphs(context: &Context) -> TestResult {
     assert_eq!(to.to_vec()?, [6; 256]);
     let short = |s: &Stream| function.launch(Grid::new(1, 64), s, &Args::new().u32(1));
     let failed = Graph::capture(&stream, short);
-    assert!(
-        matches!(failed, Err(DriverError::Arguments { .. })),
-        "{failed:?}"
-    );
+    assert!(matches!(failed, Err(DriverError::Arguments { .. })), "{failed:?}");
     // The failure ended the capture, so the stream executes launches again.
     function.launch(Grid::new(1, 64), &stream, &args(64))?;
     Ok(stream.synchronize()?)

@@ -79,9 +79,7 @@ fn visible_devices_are_an_allotment() -> TestResult {
         let instance = mig::create_instance(state, machine, 0, None)?;
         mig::create_engine(state, machine, instance, slices)
     })??;
-    let instance = device
-        .shared()
-        .read(|state| mig::uuid(state, machine, engine))?;
+    let instance = device.shared().read(|state| mig::uuid(state, machine, engine))?;
     let refused = allotted(&host, &instance, &["plan", "--device", "0"])?.ended_with(2)?;
     let line = format!(
         "--device {uuid} is not in CUDA_VISIBLE_DEVICES=\"{instance}\" (accepted: {instance})"

@@ -23,19 +23,11 @@ fn a_cell_that_was_not_observed_is_excluded_and_no_other() -> TestResult {
 
     // Each cell has all required proofs, and those of its samples lie in it.
     let required = whole.plan.required_proofs.as_ref();
-    let required = required
-        .and_then(|all| all.get("mps"))
-        .ok_or("the plan lists proofs")?;
+    let required = required.and_then(|all| all.get("mps")).ok_or("the plan lists proofs")?;
     let proofs_of = |id: &str| -> Vec<gpubench_record::Proof> {
-        let parsed = events
-            .lines()
-            .filter_map(|line| RunEvent::from_json(line.as_bytes()).ok());
+        let parsed = events.lines().filter_map(|line| RunEvent::from_json(line.as_bytes()).ok());
         let of_cell = parsed.filter_map(|event| match event {
-            RunEvent::Proved {
-                cell: Some(cell),
-                proof,
-                ..
-            } if cell == id => Some(proof),
+            RunEvent::Proved { cell: Some(cell), proof, .. } if cell == id => Some(proof),
             _ => None,
         });
         of_cell.collect()
@@ -44,23 +36,12 @@ fn a_cell_that_was_not_observed_is_excluded_and_no_other() -> TestResult {
     for cell in cells() {
         let proofs = proofs_of(&cell.id);
         for one in required {
-            assert!(
-                proofs.iter().any(|proof| proof.is(one)),
-                "{}: {one:?}",
-                cell.id
-            );
+            assert!(proofs.iter().any(|proof| proof.is(one)), "{}: {one:?}", cell.id);
         }
         let length_ns = i64::try_from(whole.plan.durations_of(cell).cell_ns())?;
         for proof in &proofs {
-            let inside = proof
-                .t_ns
-                .is_some_and(|t_ns| (0..=length_ns).contains(&t_ns));
-            assert_eq!(
-                inside,
-                proof.when == ProofTime::During,
-                "{}: {proof:?}",
-                cell.id
-            );
+            let inside = proof.t_ns.is_some_and(|t_ns| (0..=length_ns).contains(&t_ns));
+            assert_eq!(inside, proof.when == ProofTime::During, "{}: {proof:?}", cell.id);
         }
     }
 
@@ -74,11 +55,7 @@ fn a_cell_that_was_not_observed_is_excluded_and_no_other() -> TestResult {
     let shown = finish(shown)?.ended_with(0)?;
     let judged = RunRecord::from_json(shown.stdout.as_bytes())?;
     let (state, detail, outcome) = in_force(&judged, &victim).ok_or("the cell is judged")?;
-    assert_eq!(
-        (state, outcome),
-        (GateState::Failed, OutcomeKind::Inconclusive),
-        "{detail}"
-    );
+    assert_eq!((state, outcome), (GateState::Failed, OutcomeKind::Inconclusive), "{detail}");
     assert!(detail.starts_with("not observed: "), "{detail}");
     for cell in whole.plan.cells.iter().filter(|cell| cell.id != victim) {
         let judged = in_force(&judged, &cell.id).map(|found| found.0);

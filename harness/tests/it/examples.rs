@@ -30,9 +30,7 @@ fn line<'a>(readme: &'a str, name: &str) -> Result<(&'a str, Vec<&'a str>), Erro
 fn measured(record: &Value) -> Vec<[&Value; 3]> {
     let cells = record["cells"].as_array().map_or(&[][..], Vec::as_slice);
     let figures = cells.iter();
-    figures
-        .map(|cell| ["id", "rates", "requests"].map(|key| &cell[key]))
-        .collect()
+    figures.map(|cell| ["id", "rates", "requests"].map(|key| &cell[key])).collect()
 }
 
 /// The README names the format and the rules of each example; the command there carries it over.
@@ -72,10 +70,7 @@ fn each_example_matches_its_name_and_its_line_in_the_readme() -> TestResult {
             continue;
         }
         count += 1;
-        let name = entry
-            .file_name()
-            .into_string()
-            .map_err(|_| "a plain name")?;
+        let name = entry.file_name().into_string().map_err(|_| "a plain name")?;
         let (line, _) = line(&readme, &name)?;
         let run: Value = serde_json::from_str(&report(&entry.path(), "json")?)?;
         let device = &run["device"];
@@ -90,10 +85,7 @@ fn each_example_matches_its_name_and_its_line_in_the_readme() -> TestResult {
         assert!(product.contains(model), "{name}: {product}");
         assert_eq!(driver_version, driver, "{name}");
         let text = report(&entry.path(), "terminal")?;
-        assert!(
-            !text.contains("VIRTUAL") && text.contains("(real)"),
-            "{name}"
-        );
+        assert!(!text.contains("VIRTUAL") && text.contains("(real)"), "{name}");
         // These records are older than proofs of single cells.
         assert!(text.contains("PROOFS BY MECHANISM"), "{name}: {text}");
     }

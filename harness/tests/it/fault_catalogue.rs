@@ -64,10 +64,7 @@ fn every_safe_injector_is_listed_from_benign_to_severe() -> TestResult {
     let listed = listed()?;
     let is_out = |entry: &&Value| entry.get("left_out").is_some();
     let included: Vec<&Value> = listed.iter().filter(|entry| !is_out(entry)).collect();
-    let severities: Vec<&str> = included
-        .iter()
-        .map(|entry| text(entry, "severity"))
-        .collect();
+    let severities: Vec<&str> = included.iter().map(|entry| text(entry, "severity")).collect();
     let rank = |severity: &&str| FROM_BENIGN_TO_SEVERE.iter().position(|one| one == severity);
     assert!(severities.iter().all(|one| rank(one).is_some()));
     assert!(severities.is_sorted_by_key(rank), "{severities:?}");
@@ -82,11 +79,7 @@ fn every_safe_injector_is_listed_from_benign_to_severe() -> TestResult {
         assert!(measured > 0, "no measurement: {row}");
     }
     assert_eq!(faults.len(), SAFE.len(), "one fault for each row");
-    let out: Vec<&str> = listed
-        .iter()
-        .filter(is_out)
-        .map(|one| text(one, "name"))
-        .collect();
+    let out: Vec<&str> = listed.iter().filter(is_out).map(|one| text(one, "name")).collect();
     let expected: Vec<&str> = LEFT_OUT.iter().map(|(_, name)| *name).collect();
     assert_eq!(out, expected);
     Ok(())
@@ -113,10 +106,7 @@ fn planted_illegal_instructions_are_measured_and_never_read() -> TestResult {
         let found = trials.find(|trial| trial.planned.fault == "illegal-instruction");
         found.map(|trial| (trial.observed.injector.code, trial.outcome.is_measured()))
     };
-    assert_eq!(
-        trial(&run("planted", planted, named)?),
-        Some((Some(715), true))
-    );
+    assert_eq!(trial(&run("planted", planted, named)?), Some((Some(715), true)));
     assert_eq!(trial(&run("clean", clean, named)?), Some((None, false)));
     Ok(())
 }

@@ -21,11 +21,7 @@ fn the_kernel_log_names_the_process_and_instance_of_an_xid() -> TestResult {
             let lines = trial.observed.xid_lines.as_ref();
             let lines = lines.ok_or("the log was not read")?;
             let numbers = lines.iter().map(|line| line.number).collect();
-            assert_eq!(
-                Some(numbers),
-                trial.observed.xids,
-                "{what}: as in NVML events"
-            );
+            assert_eq!(Some(numbers), trial.observed.xids, "{what}: as in NVML events");
             let owner = match (fault, mechanism) {
                 ("canary", _) => "victim",
                 // The memory of a dead client is the server's to remove.
@@ -49,11 +45,7 @@ fn the_kernel_log_names_the_process_and_instance_of_an_xid() -> TestResult {
         ("mig", "sigkill", "45 of the faulting process"),
     ] {
         let owners = &tally(&record, mechanism, fault)?.xid_owners;
-        assert_eq!(
-            *owners,
-            [(owner.to_owned(), 1)].into(),
-            "{fault} under {mechanism}"
-        );
+        assert_eq!(*owners, [(owner.to_owned(), 1)].into(), "{fault} under {mechanism}");
     }
     let text = report(dir.path(), &["owned"], "md")?;
     assert!(text.contains("31 of the faulting process"), "{text}");

@@ -16,11 +16,8 @@ const RECORDS: [(Under, &str); 2] = [
 ];
 
 /// As in the records: one victim beside the injector, requests of 1 ms, one trial of each fault.
-const PROFILE: &str = concat!(
-    "tenants = 2\n",
-    include_str!("data/short.toml"),
-    "[faults]\ntrials = 1\n"
-);
+const PROFILE: &str =
+    concat!("tenants = 2\n", include_str!("data/short.toml"), "[faults]\ntrials = 1\n");
 
 /// Faults whose answer in the records took the time of driver calls, which no table holds.
 const CALLS: [&str; 4] = ["empty-launch", "bad-launch", "double-free", "oom"];
@@ -73,19 +70,14 @@ fn names_server(trial: &FaultResult) -> bool {
 /// Whether a time lies between the 5 % and the 95 % point of a row.
 fn is_usual(row: &FaultRow, ns: u64) -> bool {
     let ms = ns as f64 / 1e6;
-    row.noticed_ms
-        .is_some_and(|[low, _, high]| (low..=high).contains(&ms))
+    row.noticed_ms.is_some_and(|[low, _, high]| (low..=high).contains(&ms))
 }
 
 /// What differs between a trial of a record and the row of the table.
 fn differences(trial: &FaultResult, row: &FaultRow) -> Result<Vec<String>, Error> {
     let observed = &trial.observed;
     let logged = [&row.log_before[..], &row.xids].concat();
-    let named = if names_server(trial) {
-        Named::Server
-    } else {
-        Named::Culprit
-    };
+    let named = if names_server(trial) { Named::Server } else { Named::Culprit };
     let refused = observed.new_client.and_then(|client| client.refused_with);
     let fault = &*trial.planned.fault;
     let is_late = !CALLS.contains(&fault);
@@ -177,12 +169,7 @@ fn fault_trials_on_h100_80_end_as_in_the_records() -> TestResult {
 fn end(trial: &FaultResult) -> Result<(Outcome, Harm, Option<i32>, u32), Error> {
     let client = trial.observed.new_client.ok_or("a new client")?;
     let refused = client.refused_with;
-    Ok((
-        trial.outcome.clone(),
-        victim(trial)?.0,
-        refused,
-        client.tries,
-    ))
+    Ok((trial.outcome.clone(), victim(trial)?.0, refused, client.tries))
 }
 
 /// What a driver answered.
@@ -191,13 +178,7 @@ type Answered = (Reply, Reply, Vec<u32>, Vec<u32>, bool);
 /// The codes of injector and victim, the Xids of NVML and of the log, and whom they name.
 fn code_and_xids(trial: &FaultResult) -> Result<Answered, Error> {
     let xids = trial.observed.xids.clone().unwrap_or_default();
-    Ok((
-        own(trial),
-        peer(trial)?,
-        xids,
-        log(trial),
-        names_server(trial),
-    ))
+    Ok((own(trial), peer(trial)?, xids, log(trial), names_server(trial)))
 }
 
 #[test]

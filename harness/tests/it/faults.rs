@@ -17,10 +17,8 @@ fn outcome(trial: &FaultResult) -> Outcome {
 }
 
 /// A device plants an illegal instruction, so that every fault of the catalogue happens.
-const ILLEGAL_INSTRUCTION: (&str, toml::Value) = (
-    "illegal_instruction_threads",
-    toml::Value::Integer(100_000_000),
-);
+const ILLEGAL_INSTRUCTION: (&str, toml::Value) =
+    ("illegal_instruction_threads", toml::Value::Integer(100_000_000));
 
 const WELL: (Harm, Option<i32>) = (Harm::Unharmed, None);
 
@@ -152,9 +150,7 @@ fn check(record: &RunRecord, mechanism: &str, expected: &[&Expected]) -> TestRes
         }
         assert_eq!(outcome(trial), wanted, "{what}");
         let client = trial.observed.new_client.ok_or("a new client")?;
-        let later_ns = accepted_ns(trial)
-            .ok_or("accepted")?
-            .saturating_sub(usual_ns);
+        let later_ns = accepted_ns(trial).ok_or("accepted")?.saturating_sub(usual_ns);
         if all_dead && matches!(reach, Reach::Clients | Reach::Death) {
             // The server refuses clients until it has recovered; the next try succeeds.
             assert_eq!(client.refused_with, Some(807), "{what}");
@@ -165,9 +161,7 @@ fn check(record: &RunRecord, mechanism: &str, expected: &[&Expected]) -> TestRes
             assert_eq!((client.tries, client.refused_with), (1, None), "{what}");
             assert!(later_ns < 5_000_000, "{what}: {later_ns}");
         }
-        let service_gone = mechanism
-            .contains("mps")
-            .then_some(*fault == "mps-daemon-kill");
+        let service_gone = mechanism.contains("mps").then_some(*fault == "mps-daemon-kill");
         assert_eq!(trial.observed.service_gone, service_gone, "{what}");
     }
     Ok(())
@@ -176,10 +170,7 @@ fn check(record: &RunRecord, mechanism: &str, expected: &[&Expected]) -> TestRes
 #[test]
 fn every_fault_reaches_the_expected_victims_on_a_whole_device() -> TestResult {
     let dir = tempfile::tempdir()?;
-    let defects = [
-        ILLEGAL_INSTRUCTION,
-        ("hami_lock_stale_ms", toml::Value::Integer(40)),
-    ];
+    let defects = [ILLEGAL_INSTRUCTION, ("hami_lock_stale_ms", toml::Value::Integer(40))];
     let faults = all_faults();
     let more = ["--mechanism=exclusive,time-slicing,mps,hami", &faults];
     let record = matrix(dir.path(), "whole", &planted(HOPPER, &defects)?, &more)?;
@@ -201,23 +192,14 @@ fn every_fault_reaches_the_expected_victims_on_a_whole_device() -> TestResult {
     let oom = row(&record, "time-slicing", "oom")?;
     let verdict = (oom.level.as_deref(), oom.word.as_deref());
     assert_eq!(verdict, (Some("L0"), Some("None")));
-    assert!(
-        row(&record, "time-slicing", "placebo").is_err(),
-        "controls are not scored"
-    );
+    assert!(row(&record, "time-slicing", "placebo").is_err(), "controls are not scored");
     let trap = tally(&record, "mps", "trap")?;
     assert_eq!((trap.contained, trap.trials, trap.records), (0, 1, 1));
     assert_eq!(trap.victims, [(Harm::Dead, 2)].into());
     assert_eq!(trap.victim_codes, [(719, 2)].into());
-    assert_eq!(
-        (&trap.own_codes, &trap.xids),
-        (&[(719, 1)].into(), &[(13, 1)].into())
-    );
+    assert_eq!((&trap.own_codes, &trap.xids), (&[(719, 1)].into(), &[(13, 1)].into()));
     assert_eq!(trap.refused_with, [(807, 1)].into());
-    assert_eq!(
-        (trap.left_as_found, trap.unknown_if_left, trap.next_good),
-        (1, 0, None)
-    );
+    assert_eq!((trap.left_as_found, trap.unknown_if_left, trap.next_good), (1, 0, None));
     assert!(trap.detected.is_some() && trap.new_client.is_some());
     assert_eq!(tally(&record, "mps", "placebo")?.contained, 1);
     assert_eq!(tally(&record, "mps", "canary")?.contained, 0);
@@ -228,11 +210,8 @@ fn every_fault_reaches_the_expected_victims_on_a_whole_device() -> TestResult {
 fn every_fault_reaches_the_expected_victims_on_a_partitioned_device() -> TestResult {
     let dir = tempfile::tempdir()?;
     let faults = all_faults();
-    let more = [
-        "--mechanism=exclusive,mps-quota,mps-static,mig,mig-mps",
-        &faults,
-        "--allow-reconfigure",
-    ];
+    let more =
+        ["--mechanism=exclusive,mps-quota,mps-static,mig,mig-mps", &faults, "--allow-reconfigure"];
     let machine = planted(HOPPER, &[ILLEGAL_INSTRUCTION])?;
     let record = matrix(dir.path(), "cut", &machine, &more)?;
     for mechanism in ["mps-quota", "mps-static", "mig", "mig-mps"] {
@@ -249,26 +228,18 @@ fn a_planted_fault_across_contexts_reaches_every_victim() -> TestResult {
     let more = [TIME_SLICING, "--faults=trap,bad-launch", "--fault-trials=2"];
     let record = matrix(dir.path(), "crossing", &machine, &more)?;
     let trials = trials(&record, "time-slicing")?;
-    for (fault, victims) in [
-        ("placebo", [WELL; 2]),
-        ("bad-launch", [WELL; 2]),
-        ("trap", [(Harm::Dead, Some(719)); 2]),
-    ] {
+    for (fault, victims) in
+        [("placebo", [WELL; 2]), ("bad-launch", [WELL; 2]), ("trap", [(Harm::Dead, Some(719)); 2])]
+    {
         assert_eq!(outcome(trials[fault]).0, victims, "{fault}");
     }
     let trap = row(&record, "time-slicing", "trap")?;
     assert_eq!(trap.level.as_deref(), Some("L0"));
-    assert_eq!(
-        trap.survival.as_ref().map(|s| (s.n, s.value)),
-        Some((2, 0.0))
-    );
+    assert_eq!(trap.survival.as_ref().map(|s| (s.n, s.value)), Some((2, 0.0)));
     // Counters that the device does not have are unset, not 0.
     let trap = tally(&record, "time-slicing", "trap")?;
     assert_eq!((trap.ecc_unobserved, trap.ecc_moved.len()), (2, 0));
-    let counts = record
-        .fault_trials
-        .iter()
-        .flat_map(|trial| trial.observed.ecc);
+    let counts = record.fault_trials.iter().flat_map(|trial| trial.observed.ecc);
     assert!(counts.into_iter().all(|ecc| ecc == EccCounts::default()));
     assert_eq!(trap.left_as_found, 2, "no reported state changed");
     Ok(())

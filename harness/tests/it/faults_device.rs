@@ -11,23 +11,10 @@ use gpubench_record::{EccCounts, FaultResult, Json, RunRecord};
 fn trials_stop_when_the_device_needs_a_reset() -> TestResult {
     let dir = tempfile::tempdir()?;
     for (name, defect, after, why) in [
-        (
-            "xid",
-            ("fault_xid", 79.into()),
-            0,
-            "Xid 79 requires a reset",
-        ),
-        (
-            "action",
-            ("fault_recovery_action", 1.into()),
-            1,
-            "NVML requests recovery action 1",
-        ),
+        ("xid", ("fault_xid", 79.into()), 0, "Xid 79 requires a reset"),
+        ("action", ("fault_recovery_action", 1.into()), 1, "NVML requests recovery action 1"),
     ] {
-        let more = [
-            TIME_SLICING,
-            "--faults=double-free,illegal-instruction,trap,illegal-address",
-        ];
+        let more = [TIME_SLICING, "--faults=double-free,illegal-instruction,trap,illegal-address"];
         let machine = planted(TURING, &[defect])?;
         let (code, stderr, record) = ended(dir.path(), name, &machine, &more)?;
         // The status of an incomplete record.
@@ -46,11 +33,7 @@ fn trials_stop_when_the_device_needs_a_reset() -> TestResult {
         ] {
             assert!(tables.contains(&notice), "{tables}");
         }
-        let run: Vec<&str> = record
-            .fault_trials
-            .iter()
-            .map(|t| t.planned.fault.as_str())
-            .collect();
+        let run: Vec<&str> = record.fault_trials.iter().map(|t| t.planned.fault.as_str()).collect();
         assert_eq!(run, ["placebo", "canary", "double-free", "trap"], "{name}");
         let stopped = record.fault_trials_stopped.as_deref().unwrap_or_default();
         assert!(stopped.starts_with(why), "{stopped}");
@@ -80,11 +63,7 @@ fn ecc_counts_of_a_fault_are_reported_as_changes_of_the_device() -> TestResult {
             ("fault_remap_pending", true.into()),
         ],
     )?;
-    let more = [
-        TIME_SLICING,
-        "--faults=double-free,trap",
-        "--fault-trials=2",
-    ];
+    let more = [TIME_SLICING, "--faults=double-free,trap", "--fault-trials=2"];
     let record = matrix(dir.path(), "ecc", &machine, &more)?;
     let benign = tally(&record, "time-slicing", "double-free")?;
     assert_eq!((benign.left_as_found, benign.ecc_moved.len()), (2, 0));
@@ -97,30 +76,14 @@ fn ecc_counts_of_a_fault_are_reported_as_changes_of_the_device() -> TestResult {
         ("rows remapped, uncorrected", 2),
         ("remap pending", 1),
     ];
-    assert_eq!(
-        trap.ecc_moved,
-        moved.map(|(name, by)| (name.to_owned(), by)).into()
-    );
-    assert_eq!(
-        (
-            trap.left_as_found,
-            trap.unknown_if_left,
-            trap.ecc_unobserved
-        ),
-        (0, 0, 0)
-    );
+    assert_eq!(trap.ecc_moved, moved.map(|(name, by)| (name.to_owned(), by)).into());
+    assert_eq!((trap.left_as_found, trap.unknown_if_left, trap.ecc_unobserved), (0, 0, 0));
     // The second trial starts with the counters that the first one left.
     let of = |trial: &FaultResult| (trial.planned.fault == "trap").then_some(trial.observed.ecc);
     let ecc: Vec<_> = record.fault_trials.iter().filter_map(of).collect();
     let counters = |ecc: &EccCounts| (ecc.corrected_volatile, ecc.uncorrected_aggregate);
-    assert_eq!(
-        ecc[0].each_ref().map(counters),
-        [(Some(0), Some(0)), (Some(3), Some(1))]
-    );
-    assert_eq!(
-        ecc[1].each_ref().map(counters),
-        [(Some(3), Some(1)), (Some(6), Some(2))]
-    );
+    assert_eq!(ecc[0].each_ref().map(counters), [(Some(0), Some(0)), (Some(3), Some(1))]);
+    assert_eq!(ecc[1].each_ref().map(counters), [(Some(3), Some(1)), (Some(6), Some(2))]);
     assert_eq!(ecc[1][1].remap_failed, Some(0));
     let tables = report(dir.path(), &["ecc"], "md")?;
     assert!(tables.contains("ECC uncorrected, volatile +2"), "{tables}");
@@ -140,16 +103,10 @@ fn one_seed_gives_the_same_trials_and_another_seed_adds_trials() -> TestResult {
     assert_eq!(first.fault_trials.len(), 6);
     run("c", "--seed=4", "--faults=trap")?;
     let tables = report(dir.path(), &["c", "a", "b"], "md")?;
-    assert!(
-        tables.contains("its trials are those of another record that counts"),
-        "{tables}"
-    );
+    assert!(tables.contains("its trials are those of another record that counts"), "{tables}");
     let pooled = report(dir.path(), &["a", "b", "c"], "json")?;
     let pooled = RunRecord::from_json(pooled.as_bytes())?;
-    let left_out = pooled
-        .records_left_out
-        .first()
-        .ok_or("a record is left out")?;
+    let left_out = pooled.records_left_out.first().ok_or("a record is left out")?;
     let name = dir.path().join("b").display().to_string();
     let why = "its trials are those of another record that counts";
     assert_eq!((&*left_out.record, &*left_out.reason), (&*name, why));

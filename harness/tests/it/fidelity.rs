@@ -41,20 +41,13 @@ fn fidelity(lab: &Lab, record: &Value, more: &[&str]) -> Result<Finished, Error>
 /// The verdicts of the checks of one row, by figure.
 fn verdicts(table: &Value, name: &str) -> Result<Value, Error> {
     let rows = table["records"][0]["rows"].as_array().ok_or("no rows")?;
-    let row = rows
-        .iter()
-        .find(|row| row["name"] == name)
-        .ok_or("no such row")?;
+    let row = rows.iter().find(|row| row["name"] == name).ok_or("no such row")?;
     let checks = row["checks"].as_array().ok_or("no checks")?;
     let pair = |check: &Value| {
         let figure = check["figure"].as_str().unwrap_or_default().to_owned();
         (figure, check["verdict"].clone())
     };
-    Ok(checks
-        .iter()
-        .map(pair)
-        .collect::<serde_json::Map<_, _>>()
-        .into())
+    Ok(checks.iter().map(pair).collect::<serde_json::Map<_, _>>().into())
 }
 
 #[test]
@@ -69,30 +62,16 @@ fn time_slicing_agrees_on_the_default_machine_and_planted_isolation_is_optimisti
     assert_eq!(within["level"], "within", "{}", run.stdout);
 
     let isolated = [("isolated = false", "isolated = true")];
-    lab.write(
-        "isolated.toml",
-        &with_changes(machine_text("h100-80")?, &isolated)?,
-    )?;
+    lab.write("isolated.toml", &with_changes(machine_text("h100-80")?, &isolated)?)?;
     let reasons = "[[difference]]\nrecord = \"h100\"\nreason = \"planted\"\nrows = \
                    [\"time-slicing[slice=default] compute/sm\"]\n";
     lab.write("known.toml", reasons)?;
     // Nothing lists that the jitter is better than on hardware.
     let more = ["--machine", "isolated.toml", "--reasons", "known.toml"];
     let run = fidelity(&lab, &record, &more)?.ended_with(30)?;
-    assert!(
-        run.stdout.contains("! time-slicing[slice=default] jitter"),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        run.stdout.lines().all(|line| line.chars().count() <= 80),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        run.stdout
-            .ends_with("the model is more optimistic than the hardware\n")
-    );
+    assert!(run.stdout.contains("! time-slicing[slice=default] jitter"), "{}", run.stdout);
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{}", run.stdout);
+    assert!(run.stdout.ends_with("the model is more optimistic than the hardware\n"));
     Ok(())
 }
 
@@ -107,37 +86,14 @@ fn what_cannot_be_compared_is_one_line_before_anything_runs() -> TestResult {
         }
         record
     };
-    lab.write(
-        "wrong.toml",
-        "[[difference]]\nrecord = \"h100\"\nrow = \"mps\"\n",
-    )?;
+    lab.write("wrong.toml", "[[difference]]\nrecord = \"h100\"\nrow = \"mps\"\n")?;
     for (record, more, part) in [
-        (
-            with("/device/kind", json!("virtual")),
-            &[][..],
-            "it is of a virtual GPU",
-        ),
-        (
-            with("/device/name", json!("NVIDIA L4")),
-            &[],
-            "no machine file models NVIDIA L4",
-        ),
-        (
-            real.clone(),
-            &["--machine", "l4"],
-            "unknown virtual machine \"l4\"",
-        ),
+        (with("/device/kind", json!("virtual")), &[][..], "it is of a virtual GPU"),
+        (with("/device/name", json!("NVIDIA L4")), &[], "no machine file models NVIDIA L4"),
+        (real.clone(), &["--machine", "l4"], "unknown virtual machine \"l4\""),
         (real.clone(), &["--reasons", "none.toml"], "none.toml"),
-        (
-            real.clone(),
-            &["--reasons", "wrong.toml"],
-            "wrong.toml: line 3: unknown field `row`",
-        ),
-        (
-            real.clone(),
-            &["--blocks", "2"],
-            "a whole number from 3 to 1000",
-        ),
+        (real.clone(), &["--reasons", "wrong.toml"], "wrong.toml: line 3: unknown field `row`"),
+        (real.clone(), &["--blocks", "2"], "a whole number from 3 to 1000"),
     ] {
         let refused = fidelity(&lab, &record, more)?.ended_with(2)?;
         assert_eq!(refused.stdout, "", "{part}");

@@ -27,11 +27,7 @@ fn record(dir: &Path, kind: &str, version: &str) -> Result<PathBuf, Error> {
 
 fn compared(before: &Path, after: &Path, options: &Options) -> Result<Report, Error> {
     let side = |path: &Path| sessions(&[path.to_path_buf()]);
-    Ok(diff(
-        &side(before)?.sessions,
-        &side(after)?.sessions,
-        options,
-    )?)
+    Ok(diff(&side(before)?.sessions, &side(after)?.sessions, options)?)
 }
 
 #[test]
@@ -41,11 +37,7 @@ fn a_record_of_every_version_is_compared_and_rendered() -> TestResult {
         for version in VERSIONS {
             let folder = record(dir.path(), kind, version)?;
             let report = compared(&folder, &folder, &Options::default())?;
-            assert!(
-                report.comparable,
-                "{kind} {version}: {:?}",
-                report.differences
-            );
+            assert!(report.comparable, "{kind} {version}: {:?}", report.differences);
             assert_eq!(report.counts.regressed, 0, "{kind} {version}");
             for (name, format) in Format::ALL {
                 let text = render::diff(&report, format, Detail::Full)?;
@@ -79,15 +71,9 @@ fn versions_beside_each_other_give_a_history_and_no_regression() -> TestResult {
             let strict = compared(&pair[0], &pair[1], &Options::default())?;
             let refused = strict.exit == ExitCode::NotComparable.code();
             assert!(strict.comparable || refused, "{pair:?}: {}", strict.exit);
-            let options = Options {
-                force: true,
-                ..Options::default()
-            };
+            let options = Options { force: true, ..Options::default() };
             let forced = compared(&pair[0], &pair[1], &options)?;
-            assert!(
-                forced.comparable && forced.counts.regressed == 0,
-                "{pair:?}"
-            );
+            assert!(forced.comparable && forced.counts.regressed == 0, "{pair:?}");
         }
         let found = sessions(&folders)?;
         assert_eq!(found.sessions.len(), VERSIONS.len());

@@ -152,22 +152,15 @@ fn a_run_under_nohup_ignores_the_end_of_its_terminal() -> TestResult {
     let script = "trap '' HUP; exec \"$0\" \"$@\"";
     let run = host.matrix("mps", "out");
     let mut shell = std::process::Command::new("sh");
-    shell
-        .args(["-c", script])
-        .arg(run.get_program())
-        .args(run.get_args());
+    shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
     for (name, value) in run.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
             None => shell.env_remove(name),
         };
     }
-    shell
-        .current_dir(host.host.lab.path(""))
-        .stdin(std::process::Stdio::null());
-    shell
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+    shell.current_dir(host.host.lab.path("")).stdin(std::process::Stdio::null());
+    shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut run = shell.spawn()?;
     host.host.lab.wait_for_journal(&mut run, "mps-daemon")?;
     signal(run.id(), "HUP")?;
@@ -186,9 +179,7 @@ fn a_dead_guard_process_is_started_again_and_the_run_goes_on() -> TestResult {
     for name in ["KILL", "ABRT", "KILL"] {
         let first = guard_of(&run).ok_or("no guard process")?;
         signal(first, name)?;
-        wait_for("another guard process", || {
-            guard_of(&run).is_some_and(|pid| pid != first)
-        })?;
+        wait_for("another guard process", || guard_of(&run).is_some_and(|pid| pid != first))?;
     }
     run.kill()?;
     run.wait()?;
@@ -204,19 +195,9 @@ fn a_guard_process_survives_what_ends_its_coordinator() -> TestResult {
     let group = |pid: u32| -> Option<String> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // Fields after the name in parentheses: state, parent, process group.
-        Some(
-            stat.rsplit(')')
-                .next()?
-                .split_whitespace()
-                .nth(2)?
-                .to_owned(),
-        )
+        Some(stat.rsplit(')').next()?.split_whitespace().nth(2)?.to_owned())
     };
-    assert_ne!(
-        group(guard),
-        group(run.id()),
-        "Ctrl-C reaches the guard process"
-    );
+    assert_ne!(group(guard), group(run.id()), "Ctrl-C reaches the guard process");
     for name in ["INT", "TERM", "HUP", "QUIT"] {
         signal(guard, name)?;
     }
@@ -236,26 +217,16 @@ fn what_a_run_left_that_died_with_its_guard_process_is_undone_by_the_next() -> T
     for mechanism in ["mps", "mig"] {
         let host = Guarded::new()?;
         let mut run = host.matrix(mechanism, "out").spawn()?;
-        let wanted = if mechanism == "mps" {
-            "mps-daemon"
-        } else {
-            "\"made\""
-        };
+        let wanted = if mechanism == "mps" { "mps-daemon" } else { "\"made\"" };
         host.host.lab.wait_for_journal(&mut run, wanted)?;
         let journal = host.host.lab.journal();
         if mechanism == "mps" {
             wait_for("a daemon", || !daemons(&journal).is_empty())?;
         }
         kill_both(&mut run)?;
-        assert!(
-            host.has_left()?,
-            "{mechanism}: the guard process is not dead"
-        );
+        assert!(host.has_left()?, "{mechanism}: the guard process is not dead");
         let next = rehearse(&host, "mps")?.ended_with(0)?;
-        let notes = next
-            .stderr
-            .lines()
-            .filter(|line| line.contains("what a dead run left: "));
+        let notes = next.stderr.lines().filter(|line| line.contains("what a dead run left: "));
         assert_eq!(notes.count(), 1, "{mechanism}: {}", next.stderr);
         host.is_clean(mechanism)?;
     }
@@ -288,10 +259,7 @@ fn what_a_users_program_started_ends_with_a_killed_run() -> TestResult {
     let mut run = run.spawn()?;
     let sleepers = || {
         let of_run = crate::support::processes_with(&host.host.lab.arg("state"));
-        of_run
-            .iter()
-            .filter(|line| line.trim() == "sleep 1000")
-            .count()
+        of_run.iter().filter(|line| line.trim() == "sleep 1000").count()
     };
     wait_during(&mut run, "the program", || sleepers() == 2)?;
     run.kill()?;

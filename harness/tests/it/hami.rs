@@ -58,11 +58,7 @@ fn hooked_functions_are_found_in_the_preloaded_library() -> TestResult {
     let at = |symbol| run(&gpu, &dir.path().join("cache"), &[], &["where", symbol]);
     assert!(at("cuMemAlloc_v2")?.ends_with("libvgpu.so"));
     assert!(at("cuLaunchKernel")?.ends_with("libvgpu.so"));
-    for bypass in [
-        "cuMemAllocFromPoolAsync",
-        "cuLaunchCooperativeKernel",
-        "cuGraphLaunch",
-    ] {
+    for bypass in ["cuMemAllocFromPoolAsync", "cuLaunchCooperativeKernel", "cuGraphLaunch"] {
         let found = at(bypass)?;
         assert!(!found.ends_with("libvgpu.so"), "{bypass} is in {found}");
     }
@@ -73,10 +69,7 @@ fn hooked_functions_are_found_in_the_preloaded_library() -> TestResult {
 const BYPASSES: [(&str, &[&str]); 9] = [
     ("arrays", &["cuArrayCreate_v2"]),
     ("pools", &["cuMemAllocFromPoolAsync"]),
-    (
-        "per-thread",
-        &["cuMemAllocAsync_ptsz", "cuLaunchKernel_ptsz"],
-    ),
+    ("per-thread", &["cuMemAllocAsync_ptsz", "cuLaunchKernel_ptsz"]),
     ("globals", &["cuModuleLoadDataEx"]),
     ("ipc", &["cuIpcOpenMemHandle_v2"]),
     ("graphs", &["cuGraphLaunch"]),
@@ -88,10 +81,7 @@ const BYPASSES: [(&str, &[&str]); 9] = [
 #[test]
 fn patches_close_every_bypass_but_the_one_left_open() -> TestResult {
     for (open, _) in BYPASSES {
-        let others = BYPASSES
-            .iter()
-            .map(|(bypass, _)| *bypass)
-            .filter(|bypass| *bypass != open);
+        let others = BYPASSES.iter().map(|(bypass, _)| *bypass).filter(|bypass| *bypass != open);
         let closed: Vec<String> = others.map(|bypass| format!("\"{bypass}\"")).collect();
         let defects = format!("\n[defects]\nhami_closed = [{}]\n", closed.join(", "));
         let (gpu, dir) = start(|text| text + &defects)?;
@@ -99,11 +89,7 @@ fn patches_close_every_bypass_but_the_one_left_open() -> TestResult {
             for call in calls {
                 let found = run(&gpu, &dir.path().join("cache"), &[], &["where", call])?;
                 let is_hooked = found.ends_with("libvgpu.so");
-                assert_eq!(
-                    is_hooked,
-                    bypass != open,
-                    "{open} is open: {call} is in {found}"
-                );
+                assert_eq!(is_hooked, bypass != open, "{open} is open: {call} is in {found}");
             }
         }
     }
@@ -115,10 +101,7 @@ fn the_memory_limit_is_reported_and_includes_the_context() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
     let cache = |name: &str| dir.path().join(name);
-    assert_eq!(
-        run(&gpu, &cache("a"), &limit, &["total"])?,
-        (2048 * MIB).to_string()
-    );
+    assert_eq!(run(&gpu, &cache("a"), &limit, &["total"])?, (2048 * MIB).to_string());
     let allocated: u64 = run(&gpu, &cache("b"), &limit, &["fill", "16"])?.parse()?;
     // The context of this machine takes 512 of 2048 MiB.
     assert_eq!(allocated, 1536 * MIB);
@@ -129,12 +112,7 @@ fn the_memory_limit_is_reported_and_includes_the_context() -> TestResult {
 fn a_context_that_the_program_creates_is_not_counted() -> TestResult {
     let (gpu, dir) = start(|text| text)?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
-    let allocated = run(
-        &gpu,
-        &dir.path().join("made"),
-        &limit,
-        &["fill", "16", "made"],
-    )?;
+    let allocated = run(&gpu, &dir.path().join("made"), &limit, &["fill", "16", "made"])?;
     assert_eq!(allocated.parse::<u64>()?, 2048 * MIB);
     // A process that is not in the list of processes is not charged for its primary context.
     let hidden = "\n[defects]\nhami_pid_hidden = true\n";
@@ -183,10 +161,7 @@ fn the_first_process_sets_the_limit_of_a_shared_cache() -> TestResult {
     let first = [("CUDA_DEVICE_MEMORY_LIMIT", "1024M")];
     let second = [("CUDA_DEVICE_MEMORY_LIMIT", "4096M")];
     run(&gpu, &cache, &first, &["total"])?;
-    assert_eq!(
-        run(&gpu, &cache, &second, &["total"])?,
-        (1024 * MIB).to_string()
-    );
+    assert_eq!(run(&gpu, &cache, &second, &["total"])?, (1024 * MIB).to_string());
     Ok(())
 }
 
@@ -196,13 +171,7 @@ fn clients_that_die_in_the_library_leave_nothing_on_the_device() -> TestResult {
     let limit = ("CUDA_DEVICE_MEMORY_LIMIT", "2048M");
     let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
     // Under the lock of the shared state, each after more allocations than the one before.
-    let points = [
-        Place::Locked,
-        Place::Copied,
-        Place::Changed,
-        Place::Published,
-        Place::Reading,
-    ];
+    let points = [Place::Locked, Place::Copied, Place::Changed, Place::Published, Place::Reading];
     for number in 0..25 {
         let point = points[number % points.len()];
         let crash_at = format!("{}:{}", point.name(), 3 + number);
@@ -210,10 +179,7 @@ fn clients_that_die_in_the_library_leave_nothing_on_the_device() -> TestResult {
             .args(["fill", "16"])
             .envs(gpu.environment())
             .env("LD_PRELOAD", &library)
-            .env(
-                "CUDA_DEVICE_MEMORY_SHARED_CACHE",
-                dir.path().join(number.to_string()),
-            )
+            .env("CUDA_DEVICE_MEMORY_SHARED_CACHE", dir.path().join(number.to_string()))
             .envs([limit, (crash::ENV, crash_at.as_str())])
             .stdout(Stdio::null())
             .status()?;
@@ -234,12 +200,7 @@ fn nothing_is_left(gpu: &VirtualGpu) -> TestResult {
         let contexts = state.contexts.live().iter().filter(|c| c.live);
         let streams = state.streams.live().iter().filter(|s| s.live);
         let memory = state.allocations.live().iter().filter(|a| a.live);
-        [
-            processes.count(),
-            contexts.count(),
-            streams.count(),
-            memory.count(),
-        ]
+        [processes.count(), contexts.count(), streams.count(), memory.count()]
     })?;
     assert_eq!(left, [0; 4]);
     Ok(())
@@ -289,11 +250,7 @@ fn clients_that_die_at_random_instants_leave_nothing_behind() -> TestResult {
     running.into_iter().try_for_each(end)?;
     nothing_is_left(&gpu)?;
     let allocated: u64 = run(&gpu, &cache, &[], &["fill", "16"])?.parse()?;
-    assert_eq!(
-        allocated,
-        (8192 - 512) * MIB,
-        "the next client has the whole limit"
-    );
+    assert_eq!(allocated, (8192 - 512) * MIB, "the next client has the whole limit");
     Ok(())
 }
 

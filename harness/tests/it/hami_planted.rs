@@ -124,12 +124,7 @@ fn time_slices_and_the_pauses_between_them_are_as_long_as_planted() -> TestResul
         // Between two slices of a client lie one slice of the other client and two gaps.
         let gaps = spans.chunks(2).map(|pair| (pair[1] - pair[0]) / 2.0);
         holds(noise, &slices, slice_us as f64 * 1e3, "a time slice");
-        holds(
-            noise,
-            &gaps.collect::<Vec<_>>(),
-            gap_us as f64 * 1e3,
-            "a gap",
-        );
+        holds(noise, &gaps.collect::<Vec<_>>(), gap_us as f64 * 1e3, "a gap");
     }
     Ok(())
 }
@@ -157,9 +152,8 @@ fn a_limiter_gives_the_share_that_is_planted() -> TestResult {
         // The last kernel of a period starts before the limiter closes and ends after it. On
         // average, half of it is within the limit.
         let shares = counts.iter().zip(&times_ns);
-        let shares: Vec<f64> = shares
-            .map(|(count, time_ns)| (count - 0.5) * time_ns / PERIOD_NS)
-            .collect();
+        let shares: Vec<f64> =
+            shares.map(|(count, time_ns)| (count - 0.5) * time_ns / PERIOD_NS).collect();
         holds(noise, &shares, planted, "the share");
     }
     Ok(())

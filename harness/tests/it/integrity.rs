@@ -52,31 +52,18 @@ fn every_file_has_a_checksum_and_a_changed_byte_is_named() -> TestResult {
 /// The damaged file is named by `report` and by its check.
 fn named(lab: &Lab, path: &Path, place: &str) -> TestResult {
     let verified = run(lab, &["report", "run", "--verify"])?;
-    assert!(
-        [Some(2), Some(4)].contains(&verified.code),
-        "{place}: {:?}",
-        verified.code
-    );
+    assert!([Some(2), Some(4)].contains(&verified.code), "{place}: {:?}", verified.code);
     let report = run(lab, &["report", "run", "--format", "json"])?;
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or("a name")?;
     if name == "checksums.b3" {
-        assert!(
-            report.stderr.contains("warning: run: "),
-            "{place}: {}",
-            report.stderr
-        );
+        assert!(report.stderr.contains("warning: run: "), "{place}: {}", report.stderr);
         return Ok(());
     }
     assert!(report.stderr.contains(name), "{place}: {}", report.stderr);
     if report.code == Some(2) {
         // Not readable at all: one line.
-        assert_eq!(
-            report.stderr.lines().count(),
-            1,
-            "{place}: {}",
-            report.stderr
-        );
+        assert_eq!(report.stderr.lines().count(), 1, "{place}: {}", report.stderr);
         return Ok(());
     }
     let code = if name == "record.json" { 4 } else { 0 };
@@ -113,10 +100,7 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format() -> Tes
     let path = lab.path("run/record.json");
     let mut record: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
     let rows = record["matrix"].as_array_mut().ok_or("no matrix")?;
-    let row = rows
-        .iter_mut()
-        .find(|row| row["level"] == "L0")
-        .ok_or("no row with L0")?;
+    let row = rows.iter_mut().find(|row| row["level"] == "L0").ok_or("no row with L0")?;
     row["level"] = "L3".into();
     row["retention"]["value"] = 0.990.into();
     std::fs::write(&path, serde_json::to_string_pretty(&record)?)?;
@@ -127,11 +111,8 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format() -> Tes
         let name = format.name();
         let done = run(&lab, &["report", "run", "--format", name])?.ended_with(4)?;
         assert!(done.stderr.contains(said), "{name}: {}", done.stderr);
-        let expected = if name == "openmetrics" {
-            "gpubench_record_problems 2"
-        } else {
-            "L0 follows from"
-        };
+        let expected =
+            if name == "openmetrics" { "gpubench_record_problems 2" } else { "L0 follows from" };
         let output = done.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(output.contains(expected), "{name}: {output}");
     }

@@ -23,13 +23,8 @@ fn interrupt(run: Child) -> Result<Output, Error> {
 }
 
 fn end_by(signal: &str, mut run: Child) -> Result<Output, Error> {
-    let sent = Command::new("kill")
-        .args([signal, &run.id().to_string()])
-        .status()?;
-    assert!(
-        sent.success() || run.try_wait()?.is_some(),
-        "no signal sent"
-    );
+    let sent = Command::new("kill").args([signal, &run.id().to_string()]).status()?;
+    assert!(sent.success() || run.try_wait()?.is_some(), "no signal sent");
     let begin = Instant::now();
     while run.try_wait()?.is_none() {
         assert!(begin.elapsed() < LIVENESS, "the run does not end");
@@ -95,11 +90,7 @@ fn interrupt_at(moment: Moment) -> Result<(bool, bool), Error> {
         let report = finish(lab.gpubench(["report", &folder, "--format", "json"]))?;
         assert_eq!(report.code, Some(0), "{moment:?}: {}", report.stderr);
         let record = RunRecord::from_json(report.stdout.as_bytes())?;
-        assert_eq!(
-            record.complete,
-            ended.status.code() == Some(0),
-            "{moment:?}"
-        );
+        assert_eq!(record.complete, ended.status.code() == Some(0), "{moment:?}");
     }
     Ok((begun, ended.status.code() == Some(0)))
 }
@@ -134,13 +125,7 @@ fn a_run_with_a_record_handles_the_signal() -> TestResult {
 #[test]
 fn sigterm_among_the_fault_trials_leaves_a_scored_record_of_them() -> TestResult {
     let lab = Lab::on("hopper")?;
-    let more = [
-        "--mechanism",
-        "time-slicing",
-        "--faults",
-        "--fault-trials",
-        "500",
-    ];
+    let more = ["--mechanism", "time-slicing", "--faults", "--fault-trials", "500"];
     let run = lab.matrix("out", &more).spawn()?;
     let events = lab.path("out").join("events.jsonl");
     let begin = Instant::now();

@@ -75,10 +75,7 @@ fn its_intervals_have_a_statistical_part_only_and_say_so() -> TestResult {
         let has_starved = row.warnings.iter().any(|text| text.contains("starved"));
         assert_eq!(parts.stat_lo > figure.lo, has_starved);
         assert!(parts.stat_lo >= figure.lo);
-        let said = row
-            .warnings
-            .iter()
-            .filter(|text| text.contains("statistical part only"));
+        let said = row.warnings.iter().filter(|text| text.contains("statistical part only"));
         assert_eq!(said.count(), 1, "{:?}", row.warnings);
     }
     Ok(())
@@ -98,20 +95,10 @@ fn a_cell_of_format_1_0_that_was_excluded_for_stolen_time_counts() -> TestResult
         row.cloned().ok_or("a row of MPS")
     };
     let (before, after) = (of_mps(&stored)?, of_mps(&run)?);
-    assert_eq!(
-        (before.level, before.retention.map(|r| r.n)),
-        (None, Some(5))
-    );
-    assert_eq!(
-        (after.level.as_deref(), after.retention.map(|r| r.n)),
-        (Some("L0"), Some(6))
-    );
+    assert_eq!((before.level, before.retention.map(|r| r.n)), (None, Some(5)));
+    assert_eq!((after.level.as_deref(), after.retention.map(|r| r.n)), (Some("L0"), Some(6)));
     let says = "cpu-steal in 1 cells, first 0021-b04-mps-compute-C-fma-hog: 0.82 %";
-    assert!(
-        after.warnings.iter().any(|text| text.starts_with(says)),
-        "{:?}",
-        after.warnings
-    );
+    assert!(after.warnings.iter().any(|text| text.starts_with(says)), "{:?}", after.warnings);
     Ok(())
 }
 

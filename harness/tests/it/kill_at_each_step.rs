@@ -46,10 +46,7 @@ const LACKING: [(&str, &[&str]); 6] = [
     ("h200", &[]),
     ("h100-80", &["mps-static", "mps-memory"]),
     ("a100-80", &["mps-static", "mps-memory", "hami"]),
-    (
-        "turing",
-        &["mps-static", "mps-memory", "mig", "mig-mps", "hami"],
-    ),
+    ("turing", &["mps-static", "mps-memory", "mig", "mig-mps", "hami"]),
 ];
 
 /// A device whose settings are compared before and after a kill.
@@ -65,17 +62,11 @@ impl Stage {
         let text = machine_text(machine)?.replace("instance_ms = 1000", "instance_ms = 0");
         // Device time for all mechanisms, so that none is skipped: nothing is measured.
         let profile = SHORT.to_owned() + "[time-slicing]\nslice = \"short\"\n" + options;
-        let profile = with_changes(
-            &profile,
-            &[("device_time = \"60s\"", "device_time = \"10min\"")],
-        )?;
+        let profile =
+            with_changes(&profile, &[("device_time = \"60s\"", "device_time = \"10min\"")])?;
         let host = Resident::start(Lab::of_machine(&text)?.profile(&profile)?)?;
         let device = host.open()?;
-        Ok(Self {
-            host,
-            device,
-            machine: machine.to_owned(),
-        })
+        Ok(Self { host, device, machine: machine.to_owned() })
     }
 
     fn gpubench(&self, args: &[&str], die_after: Option<u32>) -> Result<Finished, Error> {
@@ -101,9 +92,7 @@ impl Stage {
         let document: serde_json::Value = serde_json::from_str(&planned.stdout)?;
         let rows = document["plan"]["mechanisms"].as_array().ok_or("no plan")?;
         let changes = |row: &&serde_json::Value| {
-            row["host_changes"]
-                .as_array()
-                .is_some_and(|changes| !changes.is_empty())
+            row["host_changes"].as_array().is_some_and(|changes| !changes.is_empty())
         };
         let name = |row: &serde_json::Value| row["name"].as_str().unwrap_or_default().to_owned();
         Ok(rows.iter().filter(changes).map(name).collect())
@@ -131,11 +120,7 @@ impl Stage {
         assert_eq!(cleaned.code, Some(0), "{what}: {}", cleaned.stderr);
         assert_eq!(self.settings()?, found, "{what}");
         assert_eq!(self.host.left_in("run"), Vec::<PathBuf>::new(), "{what}");
-        assert_eq!(
-            self.host.left_in("state/gpubench"),
-            Vec::<PathBuf>::new(),
-            "{what}"
-        );
+        assert_eq!(self.host.left_in("state/gpubench"), Vec::<PathBuf>::new(), "{what}");
         for pipe in pipes {
             assert_eq!(mps_processes(&pipe), Vec::<u32>::new(), "{what}");
         }
@@ -185,17 +170,12 @@ fn every_mechanism_is_restored_after_a_kill_at_every_step_on_every_machine() -> 
         assert!(machines.contains(&name), "{name} is not in the table");
     }
     for (machine, lacking) in LACKING {
-        let has = MECHANISMS
-            .iter()
-            .filter(|(name, _)| !lacking.contains(name));
+        let has = MECHANISMS.iter().filter(|(name, _)| !lacking.contains(name));
         let has: Vec<_> = has.copied().collect();
         let names: Vec<&str> = has.iter().map(|(name, _)| *name).collect();
         let stage = Stage::new(machine, "")?;
         assert_eq!(stage.changing()?, names, "{machine}");
-        jobs.extend(
-            has.into_iter()
-                .map(|(mechanism, changes)| (machine, mechanism, changes)),
-        );
+        jobs.extend(has.into_iter().map(|(mechanism, changes)| (machine, mechanism, changes)));
     }
     // The longest jobs first.
     jobs.sort_by_key(|(_, _, changes)| std::cmp::Reverse(*changes));
@@ -205,11 +185,7 @@ fn every_mechanism_is_restored_after_a_kill_at_every_step_on_every_machine() -> 
         let refused = machine == "a100-80" && REFUSED.contains(&mechanism);
         let steps = if refused { 3 } else { 4 * changes };
         let stage = Stage::new(machine, "")?;
-        assert_eq!(
-            stage.kill_at_each(mechanism)?,
-            steps,
-            "{machine}: {mechanism}"
-        );
+        assert_eq!(stage.kill_at_each(mechanism)?, steps, "{machine}: {mechanism}");
         Ok(())
     })
 }
@@ -241,9 +217,7 @@ exec "$STAND_IN" "$@"
 fn install_intruder(stage: &mut Stage, refuses: bool) -> Result<std::fs::File, Error> {
     let client = driver_client()?.display().to_string();
     let refuses = if refuses { "1" } else { "0" };
-    let script = INTRUDER
-        .replace("CLIENT", &client)
-        .replace("REFUSES", refuses);
+    let script = INTRUDER.replace("CLIENT", &client).replace("REFUSES", refuses);
     stage.host.shadow("nvidia-cuda-mps-control", &script)?;
     let held = stage.host.lab.path("held");
     assert!(Command::new("mkfifo").arg(&held).status()?.success());
@@ -260,37 +234,22 @@ fn intrude(refuses: bool) -> TestResult {
     let held = install_intruder(&mut stage, refuses)?;
     let is_busy = |what: &str, done: &Finished| {
         assert_eq!(done.code, Some(6), "{what}: {}", done.stderr);
-        for part in [
-            "MIG instance 7g.80gb at 0: destroying a MIG instance",
-            "cleanup",
-        ] {
+        for part in ["MIG instance 7g.80gb at 0: destroying a MIG instance", "cleanup"] {
             assert!(done.stderr.contains(part), "{what}: {}", done.stderr);
         }
     };
     is_busy("the run", &stage.rehearse("mig-mps", None)?);
     let half = stage.settings()?;
-    let left = (
-        half.mig,
-        half.instances.len(),
-        half.engines,
-        half.daemons,
-        half.contexts,
-    );
+    let left = (half.mig, half.instances.len(), half.engines, half.daemons, half.contexts);
     // The instance and the MIG mode that it needs stay; everything else is gone.
     assert_eq!(left, ((true, true), 1, 1, 0, 1));
     assert_eq!(stage.host.left_in("run"), Vec::<PathBuf>::new());
     is_busy("cleanup", &stage.gpubench(&["cleanup"], None)?);
     assert_eq!(stage.settings()?, half, "a failed clean-up changes nothing");
     let refused = stage.rehearse("mps", None)?;
-    assert_eq!(
-        refused.code,
-        Some(6),
-        "a run is refused before the clean-up"
-    );
+    assert_eq!(refused.code, Some(6), "a run is refused before the clean-up");
     drop(held);
-    wait_for("the intruder ends", || {
-        stage.settings().is_ok_and(|now| now.contexts == 0)
-    })?;
+    wait_for("the intruder ends", || stage.settings().is_ok_and(|now| now.contexts == 0))?;
     stage.gpubench(&["cleanup"], None)?.ended_with(0)?;
     assert_eq!(stage.settings()?, found);
     assert_eq!(stage.host.left_in("state/gpubench"), Vec::<PathBuf>::new());

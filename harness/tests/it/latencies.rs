@@ -53,10 +53,7 @@ fn compare(record: &Record, cell: &CellResult) -> Result<usize, Error> {
         let exact = exact[rank - 1];
         let found = found.ns;
         let error_ns = found.abs_diff(exact);
-        assert!(
-            error_ns <= exact / 1_000,
-            "{id} {name}: {found}, exactly {exact}"
-        );
+        assert!(error_ns <= exact / 1_000, "{id} {name}: {found}, exactly {exact}");
         compared += 1;
     }
     Ok(compared)
@@ -80,12 +77,7 @@ fn reports_show_the_same_percentiles_without_samples() -> TestResult {
     ])?;
     let record = Record::open(&out)?;
     let mut compared = 0;
-    for cell in record
-        .run()
-        .cells
-        .iter()
-        .filter(|cell| cell.outcome.is_measured())
-    {
+    for cell in record.run().cells.iter().filter(|cell| cell.outcome.is_measured()) {
         compared += compare(&record, cell)?;
     }
     assert!(compared > 100, "{compared} percentiles");
@@ -108,9 +100,6 @@ fn reports_show_the_same_percentiles_without_samples() -> TestResult {
     std::fs::remove_file(&samples)?;
     seal(&out)?;
     let without_both = gpubench(&["report", &folder, "--format", "md"])?;
-    assert!(
-        without_both.contains("the record keeps no latencies"),
-        "{without_both}"
-    );
+    assert!(without_both.contains("the record keeps no latencies"), "{without_both}");
     Ok(())
 }

@@ -52,9 +52,7 @@ fn every_victim_has_every_possible_length() -> TestResult {
 }
 
 /// Victims whose loops are extrapolated, so that long requests cost the host little.
-const EXTRAPOLATED: [&str; 8] = [
-    "compute", "l2", "fp64", "int", "tensor", "shared", "l1", "issue",
-];
+const EXTRAPOLATED: [&str; 8] = ["compute", "l2", "fp64", "int", "tensor", "shared", "l1", "issue"];
 
 /// The victims and lengths to test on a machine. The slow machine has those that take too long on
 /// the others.
@@ -113,12 +111,7 @@ fn in_child(machine: &str) -> TestResult {
             Err(error) => {
                 line["is_waiver"] = json!(error.kind() == RefusalKind::Waived);
                 line["error"] = json!(error.to_string());
-                if let LoadError::NoSuchLength {
-                    nearest_ns,
-                    smallest_ns,
-                    ..
-                } = error
-                {
+                if let LoadError::NoSuchLength { nearest_ns, smallest_ns, .. } = error {
                     line["nearest_ns"] = json!(nearest_ns);
                     line["least_ns"] = json!(smallest_ns);
                 }
@@ -148,8 +141,7 @@ fn an_impossible_length_waives_only_the_rows_of_its_victim() -> TestResult {
     let record = lab.record("out")?;
     let rows_of = |victim: &str| -> Vec<&MatrixRow> {
         let rows = record.matrix.iter();
-        rows.filter(|row| row.victim.as_deref() == Some(victim))
-            .collect()
+        rows.filter(|row| row.victim.as_deref() == Some(victim)).collect()
     };
     let (waived, measured) = (rows_of("alloc"), rows_of("compute"));
     let both = waived.len() > 1 && measured.len() > 1;

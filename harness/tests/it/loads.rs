@@ -40,10 +40,8 @@ fn every_workload_does_its_job_on_every_machine() -> TestResult {
         let run = move || run_again(&name, TEST, &[(WORKER, "1")]);
         std::thread::spawn(run)
     };
-    let runs: Vec<_> = machines(folder.path())?
-        .into_iter()
-        .map(|name| (name.clone(), start(name)))
-        .collect();
+    let runs: Vec<_> =
+        machines(folder.path())?.into_iter().map(|name| (name.clone(), start(name))).collect();
     let (mut measured, mut problems) = (Vec::new(), Vec::new());
     for (name, run) in runs {
         let machine = Machine::load(&name)?;
@@ -64,11 +62,7 @@ fn every_workload_does_its_job_on_every_machine() -> TestResult {
         let same = params(&measured[0]) == params(&measured[1]);
         // Machines with hosts of nearly one speed have the same bursts of launches.
         let of_host = workload.sub_axis == SubAxis::Launch;
-        assert!(
-            same == is_fixed || of_host,
-            "{}: sizes must follow the device",
-            workload.name
-        );
+        assert!(same == is_fixed || of_host, "{}: sizes must follow the device", workload.name);
     }
     Ok(())
 }
@@ -89,20 +83,14 @@ fn check(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
     let tolerance = if role == Role::Victim { 0.1 } else { 0.25 };
     let has_length = workload.knob.is_some();
     let fraction = peak_per_s(machine, name).map(|peak| work_per_s / peak);
-    let doses = [
-        ("work", figure("achieved_dose")),
-        ("windows", figure("busy_dose")),
-    ];
+    let doses = [("work", figure("achieved_dose")), ("windows", figure("busy_dose"))];
     let mut problems = Vec::new();
     let mut expect = |good: bool, problem: String| problems.extend((!good).then_some(problem));
     expect(work_per_s > 0.0, "counts no work".to_owned());
     let good = !has_length || (length - 1.0).abs() <= tolerance;
     expect(good, format!("has {length:.2} of its service time"));
     let good = fraction.is_none_or(|fraction| (min..=max).contains(&fraction));
-    expect(
-        good,
-        format!("has {fraction:.3?} of its peak, not {min:.3} to {max:.3}"),
-    );
+    expect(good, format!("has {fraction:.3?} of its peak, not {min:.3} to {max:.3}"));
     for (kind, found) in doses.into_iter().filter(|_| role == Role::Aggressor) {
         let good = (found / DOSE - 1.0).abs() <= 0.1;
         expect(good, format!("has dose {found:.3} in {kind}, not {DOSE}"));
@@ -111,11 +99,7 @@ fn check(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
 }
 
 fn service_ns(name: &str) -> u64 {
-    if name == "inference" {
-        SERVICE_IN_FULL_NS
-    } else {
-        SERVICE_NS
-    }
+    if name == "inference" { SERVICE_IN_FULL_NS } else { SERVICE_NS }
 }
 
 /// The highest rate of a workload on this machine, in its unit per second; `None` if the machine
@@ -191,18 +175,10 @@ fn calibrate(
         return Ok(Err(reason));
     }
     let name = workload.name;
-    workload
-        .verify(gpu)
-        .map_err(|error| format!("verifying {name}: {error}"))?;
-    let share = if workload.role == Role::Victim {
-        SHARE
-    } else {
-        1.0
-    };
+    workload.verify(gpu).map_err(|error| format!("verifying {name}: {error}"))?;
+    let share = if workload.role == Role::Victim { SHARE } else { 1.0 };
     let found = load::calibrate(workload, gpu, clock, share, service_ns(name));
-    Ok(Ok(
-        found.map_err(|error| format!("calibrating {name}: {error}"))?
-    ))
+    Ok(Ok(found.map_err(|error| format!("calibrating {name}: {error}"))?))
 }
 
 /// Runs an aggressor at a dose. Returns its work as a fraction of its work without pauses, and the
@@ -210,9 +186,7 @@ fn calibrate(
 fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(f64, f64), Error> {
     const DEPTH: u32 = 2;
     let (gpu, clock) = (&device.gpu, &device.clock);
-    let end_ns = (30 * found.service_ns)
-        .max(10 * PERIOD_NS)
-        .next_multiple_of(PERIOD_NS);
+    let end_ns = (30 * found.service_ns).max(10 * PERIOD_NS).next_multiple_of(PERIOD_NS);
     device.expect(0)?;
     let participation = Participation::join(clock, 0)?;
     let mut prepared = workload.setup(gpu, &found.spec)?;
@@ -225,12 +199,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
     device.expect(1)?;
     let cell = CellRun {
         t0_ns: clock.now_ns() + 1_000_000,
-        load: LoadSpec::Aggressor {
-            end_ns,
-            dose: DOSE,
-            period_ns: PERIOD_NS,
-            depth: DEPTH,
-        },
+        load: LoadSpec::Aggressor { end_ns, dose: DOSE, period_ns: PERIOD_NS, depth: DEPTH },
         arrivals_ns: Vec::new(),
         issuer: 0,
         reaper: 1,
@@ -239,11 +208,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
     };
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
-    let mut requests = Requests {
-        gpu,
-        pool,
-        prepared: &mut *prepared,
-    };
+    let mut requests = Requests { gpu, pool, prepared: &mut *prepared };
     let outcome = run_cell(&time, &cell, &mut requests, &reap, log)?;
     assert_eq!(outcome.failure, None, "{}", workload.name);
     device.expect(0)?;
@@ -251,15 +216,9 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
     drop(prepared);
     participation.leave()?;
     let rows = read_log(&path)?.rows;
-    assert!(
-        rows.iter().all(|row| row.status == SampleStatus::Ok),
-        "{}",
-        workload.name
-    );
-    let mut spans: Vec<(u64, u64)> = rows
-        .iter()
-        .map(|row| (row.t_issue_ns, row.t_done_ns))
-        .collect();
+    assert!(rows.iter().all(|row| row.status == SampleStatus::Ok), "{}", workload.name);
+    let mut spans: Vec<(u64, u64)> =
+        rows.iter().map(|row| (row.t_issue_ns, row.t_done_ns)).collect();
     spans.sort_unstable();
     let (mut busy_ns, mut until_ns) = (0, 0);
     for (from, to) in spans {

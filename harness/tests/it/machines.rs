@@ -120,11 +120,9 @@ fn measure_all(first: u64, last: u64) -> Result<Vec<Row>, Error> {
     };
     let all = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
-        let joined = threads.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err("a worker panicked".into()))
-        });
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a worker panicked".into())));
         joined.collect::<Result<Vec<_>, Error>>()
     })?;
     Ok(all.into_iter().flatten().collect())
@@ -141,10 +139,7 @@ fn seeds() -> Result<(u64, u64), Error> {
 }
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "the rows are the result of the long run"
-)]
+#[expect(clippy::print_stdout, reason = "the rows are the result of the long run")]
 fn random_machines_have_their_planted_retention_and_level() -> TestResult {
     let (first, last) = seeds()?;
     let rows = measure_all(first, last)?;

@@ -8,10 +8,8 @@ use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_dur
 use gpubench_record::{CeilingKind, Condition, Json, OutcomeKind, RunRecord};
 
 /// The shortest profile, with two mechanisms.
-const PROFILE: &str = concat!(
-    "mechanisms = [\"exclusive\", \"time-slicing\"]\n",
-    include_str!("data/short.toml")
-);
+const PROFILE: &str =
+    concat!("mechanisms = [\"exclusive\", \"time-slicing\"]\n", include_str!("data/short.toml"));
 
 fn turing() -> Result<Lab, Error> {
     Lab::on("turing")?.profile(PROFILE)
@@ -55,10 +53,7 @@ fn one_seed_gives_the_same_bytes_and_the_same_matrix() -> TestResult {
         assert!(read("a")? == read("b")?, "{file} differs");
     }
     let (a, b) = (lab.record("a")?, lab.record("b")?);
-    assert_eq!(
-        serde_json::to_string(&a.matrix)?,
-        serde_json::to_string(&b.matrix)?
-    );
+    assert_eq!(serde_json::to_string(&a.matrix)?, serde_json::to_string(&b.matrix)?);
     assert_eq!(a.cells, b.cells);
     assert!(a.complete && !a.matrix.is_empty());
     finish(lab.matrix("c", &["--seed", "6"]))?.ended_with(0)?;
@@ -89,22 +84,15 @@ fn time_slicing_costs_what_the_machine_file_plants() -> TestResult {
         "{} is not about {expected}",
         retention.value
     );
-    let cells = |condition| {
-        record
-            .cells
-            .iter()
-            .filter(move |cell| cell.cell.condition == condition)
-    };
+    let cells =
+        |condition| record.cells.iter().filter(move |cell| cell.cell.condition == condition);
     assert_eq!(cells(Condition::C).count(), 6);
     // Without a neighbour the aggressor reaches nearly the device's peak: it is not a weak one.
     let peak = &record.calibration.peaks["fma-hog"];
     let share = peak.alone_per_s / peak.peak_per_s;
     assert!((0.95..=1.01).contains(&share), "{peak:?}");
     let rated = 40.0 * 64.0 * 2.0 * 1_590e6;
-    assert_eq!(
-        (peak.ceiling, peak.peak_per_s),
-        (CeilingKind::Hardware, rated)
-    );
+    assert_eq!((peak.ceiling, peak.peak_per_s), (CeilingKind::Hardware, rated));
     let unknown = row.warnings.iter().find(|text| text.contains("peak"));
     assert_eq!(unknown, None);
     for cell in &record.cells {
@@ -138,9 +126,7 @@ fn the_binary_needs_no_other_file() -> TestResult {
 /// Starts a run and waits until two of its cells have ended.
 fn started(lab: &Lab) -> Result<Child, Error> {
     let mut run = lab.matrix("out", &[]).spawn()?;
-    wait_during(&mut run, "two cells", || {
-        events(lab).matches("\"cell-ended\"").count() >= 2
-    })?;
+    wait_during(&mut run, "two cells", || events(lab).matches("\"cell-ended\"").count() >= 2)?;
     Ok(run)
 }
 
@@ -188,18 +174,13 @@ fn a_killed_coordinator_leaves_everything_until_then_readable_and_no_tenant() ->
     let pids = tenants(&lab)?;
     run.kill()?;
     run.wait()?;
-    wait_for("the end of the tenants", || {
-        pids.iter().all(|&pid| !alive(pid))
-    })?;
+    wait_for("the end of the tenants", || pids.iter().all(|&pid| !alive(pid)))?;
     let report =
         finish(lab.gpubench(["report", "out", "--format=json", "--repair"]))?.ended_with(0)?;
     let record = RunRecord::from_json(report.stdout.as_bytes())?;
     assert!(!record.complete, "a killed run is incomplete");
     assert!(record.cells.len() >= 2, "{} cells", record.cells.len());
-    assert!(
-        record.cells.iter().any(|cell| cell.outcome.is_measured()),
-        "no cell is judged"
-    );
+    assert!(record.cells.iter().any(|cell| cell.outcome.is_measured()), "no cell is judged");
     let kept = lab.record("out")?;
     assert!(!kept.complete && kept.incomplete_reason.is_some());
     assert!(lab.path("out/samples.parquet").is_file() && !lab.path("out/cells").exists());
@@ -215,16 +196,10 @@ fn a_killed_tenant_fails_its_cell_and_the_run_goes_on() -> TestResult {
     Finished::from(run.wait_with_output()?).ended_with(4)?;
     let record = lab.record("out")?;
     assert!(record.complete, "the other cells did not run");
-    let failed: Vec<_> = record
-        .cells
-        .iter()
-        .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
-        .collect();
+    let failed: Vec<_> =
+        record.cells.iter().filter(|cell| cell.outcome.outcome == OutcomeKind::Failed).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
-    let death = failed[0]
-        .tenant_results
-        .iter()
-        .find_map(|tenant| tenant.death.clone());
+    let death = failed[0].tenant_results.iter().find_map(|tenant| tenant.death.clone());
     let reason = format!("{death:?} {:?}", failed[0].outcome.reason);
     assert!(reason.contains("killed by signal 9"), "{reason}");
     Ok(())
@@ -253,9 +228,7 @@ fn an_aggressor_killed_in_a_cell_gives_no_score() -> TestResult {
         .cells
         .iter()
         .filter(|cell| {
-            cell.tenant_results
-                .iter()
-                .any(|tenant| tenant.death.is_some())
+            cell.tenant_results.iter().any(|tenant| tenant.death.is_some())
                 || cell.outcome.outcome == OutcomeKind::Failed
         })
         .collect();

@@ -17,13 +17,7 @@ const TWO: &str = "virtual:turing,virtual:hopper";
 
 fn matrix(lab: &Lab, devices: &str, more: &[&str]) -> Command {
     let mut command = lab.gpubench(["matrix", "--device", devices, "--profile", "short.toml"]);
-    command
-        .args([
-            "--mechanism=exclusive,time-slicing",
-            "--no-faults",
-            "--out=all",
-        ])
-        .args(more);
+    command.args(["--mechanism=exclusive,time-slicing", "--no-faults", "--out=all"]).args(more);
     command
 }
 
@@ -41,10 +35,7 @@ fn is_complete(run: &RunRecord) -> bool {
 fn devices_in_turn_have_records_of_their_own_that_other_verbs_read() -> TestResult {
     let lab = Lab::on("turing")?;
     let run = finish(matrix(&lab, TWO, &["--seed=7"]))?.ended_with(0)?;
-    for (at, name) in [
-        ("[1 of 2]", "virtual-turing"),
-        ("[2 of 2]", "virtual-hopper"),
-    ] {
+    for (at, name) in [("[1 of 2]", "virtual-turing"), ("[2 of 2]", "virtual-hopper")] {
         let record = lab.record(&format!("all/{name}"))?;
         assert!(is_complete(&record), "{name}");
         assert_eq!(record.seed, 7);
@@ -56,14 +47,9 @@ fn devices_in_turn_have_records_of_their_own_that_other_verbs_read() -> TestResu
     let table = run.stdout.lines().rev().take(3);
     assert!(table.into_iter().all(|line| line.chars().count() <= 80));
     // The record of one GPU can be had again alone.
-    let alone = finish(lab.matrix(
-        "alone",
-        &[
-            "--mechanism=exclusive,time-slicing",
-            "--no-faults",
-            "--seed=7",
-        ],
-    ))?;
+    let alone = finish(
+        lab.matrix("alone", &["--mechanism=exclusive,time-slicing", "--no-faults", "--seed=7"]),
+    )?;
     alone.ended_with(0)?;
     let (alone, listed) = (lab.record("alone")?, lab.record("all/virtual-turing")?);
     assert_eq!(alone.matrix, listed.matrix);
@@ -71,11 +57,7 @@ fn devices_in_turn_have_records_of_their_own_that_other_verbs_read() -> TestResu
     let nights = finish(lab.gpubench(["history", "all"]))?.ended_with(0)?;
     let uuids = ["virtual-turing", "virtual-hopper"].map(|name| lab.record(&format!("all/{name}")));
     for record in uuids {
-        assert!(
-            nights.stdout.contains(&record?.device.uuid[..12]),
-            "{}",
-            nights.stdout
-        );
+        assert!(nights.stdout.contains(&record?.device.uuid[..12]), "{}", nights.stdout);
     }
     // Two devices are no fleet.
     finish(lab.gpubench(["outliers", "all"]))?.ended_with(10)?;
@@ -93,19 +75,14 @@ fn devices_side_by_side_divide_the_cores_and_name_each_other() -> TestResult {
     let run = finish(matrix(&lab, TWO, &["--parallel"]))?;
     if own.len() < 2 {
         let run = run.ended_with(2)?;
-        assert!(
-            run.stderr.contains("fewer cores than GPUs"),
-            "{}",
-            run.stderr
-        );
+        assert!(run.stderr.contains("fewer cores than GPUs"), "{}", run.stderr);
         return Ok(());
     }
     let run = run.ended_with(0)?;
     let mut divided = Vec::new();
-    for (name, other) in [
-        ("virtual-turing", "virtual:hopper"),
-        ("virtual-hopper", "virtual:turing"),
-    ] {
+    for (name, other) in
+        [("virtual-turing", "virtual:hopper"), ("virtual-hopper", "virtual:turing")]
+    {
         let record = lab.record(&format!("all/{name}"))?;
         assert!(is_complete(&record), "{name}");
         let host = &record.provenance.host;
@@ -113,10 +90,7 @@ fn devices_side_by_side_divide_the_cores_and_name_each_other() -> TestResult {
         let prefix = format!("[{name}] ");
         let has_prefix = |line: &str| line.starts_with(&prefix);
         assert!(run.stderr.lines().any(has_prefix), "{}", run.stderr);
-        let (_, cores) = run
-            .stderr
-            .split_once(&format!("{name}: cores "))
-            .ok_or("no cores")?;
+        let (_, cores) = run.stderr.split_once(&format!("{name}: cores ")).ok_or("no cores")?;
         let cores = cores.split([';', '\n']).next().unwrap_or_default();
         for core in cores.split(',') {
             divided.push(core.parse::<u32>()?);
@@ -129,25 +103,17 @@ fn devices_side_by_side_divide_the_cores_and_name_each_other() -> TestResult {
     assert_eq!(divided, own, "{}", run.stderr);
     let report = lab.gpubench(["report", "all/virtual-turing", "--full"]);
     let report = finish(report)?.ended_with(0)?.stdout;
-    assert!(
-        report.contains("virtual:hopper, measured at the same time"),
-        "{report}"
-    );
+    assert!(report.contains("virtual:hopper, measured at the same time"), "{report}");
     // The same work with and without another GPU beside it does not compare silently.
-    let alone = finish(lab.matrix(
-        "alone",
-        &["--mechanism=exclusive,time-slicing", "--no-faults"],
-    ))?;
+    let alone =
+        finish(lab.matrix("alone", &["--mechanism=exclusive,time-slicing", "--no-faults"]))?;
     alone.ended_with(0)?;
     let diff = lab.gpubench(["diff", "--format=json", "alone", "--", "all/virtual-turing"]);
     let diff: serde_json::Value = serde_json::from_str(&finish(diff)?.stdout)?;
     let differs = diff["differences"].as_array().ok_or("no differences")?;
     let beside = differs.iter().find(|one| one["fact"] == "other-gpus");
     let beside = beside.ok_or_else(|| diff.to_string())?;
-    assert_eq!(
-        (&beside["before"][0], &beside["after"][0]),
-        (&"none".into(), &"1".into())
-    );
+    assert_eq!((&beside["before"][0], &beside["after"][0]), (&"none".into(), &"1".into()));
     Ok(())
 }
 
@@ -168,19 +134,9 @@ fn a_device_that_fails_takes_no_other_one_with_it() -> TestResult {
         });
         command.args(more);
         let run = finish(command)?.ended_with(2)?;
-        assert!(is_complete(
-            &lab.record(&format!("{folder}/all/virtual-turing"))?
-        ));
-        assert!(
-            has_line(&run, &["virtual:bad.toml", "refused (2)"]),
-            "{}",
-            run.stdout
-        );
-        assert!(
-            run.stderr.contains("machine file bad.toml"),
-            "{}",
-            run.stderr
-        );
+        assert!(is_complete(&lab.record(&format!("{folder}/all/virtual-turing"))?));
+        assert!(has_line(&run, &["virtual:bad.toml", "refused (2)"]), "{}", run.stdout);
+        assert!(run.stderr.contains("machine file bad.toml"), "{}", run.stderr);
     }
     Ok(())
 }
@@ -201,20 +157,13 @@ fn a_list_that_cannot_be_measured_is_refused_in_one_line() -> TestResult {
     for (devices, problem) in [
         ("virtual,virtual:h100-80", "names virtual:h100-80 twice"),
         ("virtual,0", "virtual:h100-80 and 0 are no list"),
-        (
-            "virtual,MIG-7d1e9a58-5d5c-5b3a",
-            "cannot have the MIG instance MIG-7d1e9a58",
-        ),
+        ("virtual,MIG-7d1e9a58-5d5c-5b3a", "cannot have the MIG instance MIG-7d1e9a58"),
         ("all,0", "all includes every GPU"),
         ("virtual,", "\"\" is not a device"),
     ] {
         refused(&["matrix", "--device", devices], 2, problem)?;
     }
-    refused(
-        &["matrix", "--device=virtual", "--parallel"],
-        2,
-        "needs several GPUs",
-    )?;
+    refused(&["matrix", "--device=virtual", "--parallel"], 2, "needs several GPUs")?;
     for verb in ["plan", "doctor", "cleanup"] {
         refused(&[verb, "--device=all"], 2, "names several devices")?;
     }

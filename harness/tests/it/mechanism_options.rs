@@ -52,10 +52,7 @@ fn each_time_slice_has_the_length_of_the_machine_file() -> TestResult {
         assert_eq!(row(&record, "time-slicing")?.variant, variant);
         let found = figure(&record, &variant, "time slice")?;
         let planted = f64::from(us) * 1e3;
-        assert!(
-            (found.value / planted - 1.0).abs() < 0.01,
-            "{word}: {found:?}, not {planted}"
-        );
+        assert!((found.value / planted - 1.0).abs() < 0.01, "{word}: {found:?}, not {planted}");
         assert!(
             found.n >= 12 && found.lo <= found.value && found.value <= found.hi,
             "{word}: {found:?}"
@@ -80,10 +77,7 @@ fn between(
 ) -> Result<(String, Vec<u32>), Error> {
     let recorder = lab.path("nvidia-smi");
     std::fs::write(&recorder, RECORDER)?;
-    std::fs::set_permissions(
-        &recorder,
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )?;
+    std::fs::set_permissions(&recorder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     lab.write("calls", "")?;
     let script = format!(
         "{before}\nPATH=\"$HERE:$PATH\" {} matrix {matrix} \
@@ -94,21 +88,14 @@ fn between(
     let machine = lab.device();
     let machine = machine.trim_start_matches("virtual:");
     let mut exec = lab.gpubench(["virtual-gpu", "exec", "--machine", machine, "--"]);
-    exec.env(
-        "HERE",
-        lab.path("").display().to_string().trim_end_matches('/'),
-    );
+    exec.env("HERE", lab.path("").display().to_string().trim_end_matches('/'));
     let output = exec.args(["sh", "-c", &script]).output()?;
     done(&output)?;
     let stdout = text(&output.stdout);
     // On a busy host the sampler can miss a cell, which leaves a mechanism without proof (4). The
     // time slice is set and restored either way.
     let ended = ["status 0\n", "status 4\n"];
-    assert!(
-        ended.iter().any(|status| stdout.contains(status)),
-        "{stdout}{}",
-        text(&output.stderr)
-    );
+    assert!(ended.iter().any(|status| stdout.contains(status)), "{stdout}{}", text(&output.stderr));
     let calls = std::fs::read_to_string(lab.path("calls"))?;
     let set = |line: &str| {
         let (_, after) = line.split_once("--set-timeslice ")?;
@@ -130,10 +117,7 @@ fn the_time_slice_before_the_run_is_restored() -> TestResult {
     assert!(stdout.lines().any(is_medium), "{stdout}");
     // Each change to short is followed by one back to medium.
     let pairs: Vec<&[u32]> = set.chunks(2).collect();
-    assert!(
-        !pairs.is_empty() && pairs.iter().all(|pair| *pair == [1, 2]),
-        "{set:?}"
-    );
+    assert!(!pairs.is_empty() && pairs.iter().all(|pair| *pair == [1, 2]), "{set:?}");
     assert_eq!(lab.journal(), "");
     Ok(())
 }
@@ -142,16 +126,9 @@ fn the_time_slice_before_the_run_is_restored() -> TestResult {
 fn an_unprotected_run_keeps_the_time_slice_of_the_device() -> TestResult {
     let lab = lab(&[], &time_slice("short"))?;
     let (_, set) = between(&lab, "", "--no-reconfigure --mechanism hami", "")?;
-    assert_eq!(
-        set,
-        Vec::<u32>::new(),
-        "the time slice was set in spite of --no-reconfigure"
-    );
+    assert_eq!(set, Vec::<u32>::new(), "the time slice was set in spite of --no-reconfigure");
     let record = lab.record("out")?;
-    let mut unprotected = record
-        .cells
-        .iter()
-        .filter(|cell| cell.cell.condition == Condition::U);
+    let mut unprotected = record.cells.iter().filter(|cell| cell.cell.condition == Condition::U);
     assert!(unprotected.clone().count() > 0);
     assert!(unprotected.all(|cell| cell.cell.variant == "time-slicing[slice=default]"));
     Ok(())
@@ -170,10 +147,7 @@ fn a_time_slice_that_others_set_is_measured_as_it_is_and_named() -> TestResult {
     let record = lab.record("out")?;
     let rows = record.matrix.iter();
     let variants: BTreeSet<&str> = rows.map(|row| row.variant.as_str()).collect();
-    assert_eq!(
-        variants,
-        BTreeSet::from(["exclusive", "time-slicing[slice=long]"])
-    );
+    assert_eq!(variants, BTreeSet::from(["exclusive", "time-slicing[slice=long]"]));
     Ok(())
 }
 
@@ -182,10 +156,7 @@ fn waived(lab: &Lab, allow: bool) -> Result<(String, Option<String>), Error> {
     let mut run = if allow {
         lab.reconfigure("time-slicing,mps", "out")
     } else {
-        lab.matrix(
-            "out",
-            &["--no-reconfigure", "--mechanism", "time-slicing,mps"],
-        )
+        lab.matrix("out", &["--no-reconfigure", "--mechanism", "time-slicing,mps"])
     };
     // A named mechanism is waived (3); the other one is measured.
     let output = run.output()?;
@@ -207,10 +178,7 @@ fn a_time_slice_that_cannot_be_set_is_waived_with_a_remedy() -> TestResult {
         Ok((reason, remedy.ok_or("no remedy")?))
     };
     let (reason, remedy) = of(&lab(&[], &time_slice("medium"))?, false)?;
-    assert!(
-        reason.contains("it would change device settings (time slice)"),
-        "{reason}"
-    );
+    assert!(reason.contains("it would change device settings (time slice)"), "{reason}");
     assert_eq!(remedy, "--allow-reconfigure");
     let ordinary = [("version = 1", "version = 1\nprivileged = false")];
     let (reason, remedy) = of(&lab(&ordinary, &time_slice("long"))?, true)?;
@@ -249,10 +217,7 @@ fn neighbours_of_lower_priority_are_proved_and_keep_their_resident_work() -> Tes
     for word in ["normal", "below-normal"] {
         let lab = Lab::on("hopper")?;
         // No tenant has a limit on its SMs, so only the priority separates them.
-        add(
-            &lab,
-            &format!("[mps-quota]\npct = 100\nneighbours = \"{word}\"\n"),
-        )?;
+        add(&lab, &format!("[mps-quota]\npct = 100\nneighbours = \"{word}\"\n"))?;
         done(&lab.reconfigure("mps-quota", word).output()?)?;
         let record = lab.record(word)?;
         let found = quota(&record)?;
@@ -261,11 +226,7 @@ fn neighbours_of_lower_priority_are_proved_and_keep_their_resident_work() -> Tes
         let below = word == "below-normal";
         let named = mechanism.variant.contains("neighbours=below-normal");
         assert_eq!(named, below, "{}", mechanism.variant);
-        let proofs: Vec<_> = mechanism
-            .proof
-            .iter()
-            .filter(|p| p.check == CHECK)
-            .collect();
+        let proofs: Vec<_> = mechanism.proof.iter().filter(|p| p.check == CHECK).collect();
         assert_eq!(!proofs.is_empty(), below, "{word}: {:?}", mechanism.proof);
         for proof in proofs {
             let expected = "CUDA_MPS_CLIENT_PRIORITY: victim not set, neighbour-1 1";

@@ -12,15 +12,8 @@ use gpubench_virtual_gpu::session::TimeMode;
 
 /// By its own report the victim is the same in every condition, and its context spins.
 fn victims_are_the_same(record: &RunRecord) -> TestResult {
-    for cell in record
-        .cells
-        .iter()
-        .filter(|cell| cell.outcome.is_measured())
-    {
-        let victim = cell.tenant_results[0]
-            .identity
-            .as_ref()
-            .ok_or("no report")?;
+    for cell in record.cells.iter().filter(|cell| cell.outcome.is_measured()) {
+        let victim = cell.tenant_results[0].identity.as_ref().ok_or("no report")?;
         let entry = &record.calibration.entries[&cell.cell.victim];
         assert_eq!(victim.workload, entry.spec, "{}", cell.cell.id);
         assert_eq!(victim.context_flags, Some(1), "{}", cell.cell.id);
@@ -51,22 +44,10 @@ fn each_mechanism_is_proved_and_undone() -> TestResult {
         (hardware, proofs.iter().any(|proof| proof.limiter))
     };
     assert_eq!(evidence("mig"), (true, false));
-    for name in [
-        "mps-quota",
-        "mps-static",
-        "mps-memory",
-        "hami",
-        "green-context",
-    ] {
+    for name in ["mps-quota", "mps-static", "mps-memory", "hami", "green-context"] {
         assert_eq!(evidence(name), (false, true), "{name}");
     }
-    for name in [
-        "exclusive",
-        "exclusive-process",
-        "time-slicing",
-        "mps",
-        "mig-mps",
-    ] {
+    for name in ["exclusive", "exclusive-process", "time-slicing", "mps", "mig-mps"] {
         assert_eq!(evidence(name), (false, false), "{name}");
     }
     assert_eq!(evidence("stream-priority"), (false, false));
@@ -82,18 +63,10 @@ fn each_mechanism_is_proved_and_undone() -> TestResult {
     assert_eq!(single.outcome.outcome, OutcomeKind::Waived);
     let reason = single.outcome.reason.as_deref().unwrap_or_default();
     assert!(reason.contains("refused (46"), "{reason}");
-    assert!(
-        single.level.is_none() && single.retention.is_none(),
-        "{single:?}"
-    );
+    assert!(single.level.is_none() && single.retention.is_none(), "{single:?}");
     let efficiency = single.efficiency.as_ref().ok_or("no efficiency")?;
     assert!((efficiency.value - 1.0).abs() < 0.02, "{efficiency:?}");
-    let cells = || {
-        record
-            .cells
-            .iter()
-            .filter(|c| c.cell.mechanism == "exclusive-process")
-    };
+    let cells = || record.cells.iter().filter(|c| c.cell.mechanism == "exclusive-process");
     assert!(cells().all(|cell| cell.tenant_results.len() == 1 && cell.outcome.is_measured()));
     victims_are_the_same(&record)?;
     assert_eq!(lab.journal(), "");
@@ -110,11 +83,7 @@ fn memory_limits_and_an_exclusive_process_server_are_proved_and_undone() -> Test
     let evidence = |name: &str, check: &str| -> Result<String, String> {
         let row = row(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
-        assert!(
-            row.variant.ends_with("exclusive-process]"),
-            "{}",
-            row.variant
-        );
+        assert!(row.variant.ends_with("exclusive-process]"), "{}", row.variant);
         assert!(row.proof.iter().all(|proof| proof.holds), "{row:?}");
         let mut proofs = row.proof.iter();
         let found = proofs.find(|proof| proof.check.contains(check));
@@ -124,14 +93,8 @@ fn memory_limits_and_an_exclusive_process_server_are_proved_and_undone() -> Test
     };
     for name in ["mps", "mps-memory"] {
         let refused = evidence(name, "refused with 46")?;
-        assert!(
-            refused.contains("outsider was refused with 46"),
-            "{refused}"
-        );
-        assert_eq!(
-            evidence(name, "the compute mode")?,
-            "NVML reports EXCLUSIVE_PROCESS"
-        );
+        assert!(refused.contains("outsider was refused with 46"), "{refused}");
+        assert_eq!(evidence(name, "the compute mode")?, "NVML reports EXCLUSIVE_PROCESS");
         let clients = evidence(name, "client of our MPS daemon")?;
         assert!(clients.contains("the daemon lists all"), "{clients}");
     }
@@ -159,11 +122,7 @@ fn cleanup_undoes_a_run_that_died_with_its_guard_process() -> TestResult {
     let cleaned = lab.gpubench(["cleanup"]).output()?;
     done(&cleaned)?;
     let printed = text(&cleaned.stdout);
-    for change in [
-        "MIG mode off to on",
-        "MIG instance 7g.80gb",
-        "MPS daemon in",
-    ] {
+    for change in ["MIG mode off to on", "MIG instance 7g.80gb", "MPS daemon in"] {
         assert!(printed.contains(change), "{printed}");
     }
     assert_eq!(daemons(&journal), Vec::<u32>::new(), "a daemon still runs");
@@ -179,9 +138,7 @@ fn kill_daemons_of(run: &mut Child, lab: &Lab, variant: &str) -> TestResult {
     wait_during(run, variant, || {
         signal(pid, "STOP").is_ok() && {
             let text = std::fs::read_to_string(&events).unwrap_or_default();
-            let last = text
-                .lines()
-                .rfind(|line| line.contains("\"event\":\"proved\""));
+            let last = text.lines().rfind(|line| line.contains("\"event\":\"proved\""));
             let is_set_up = last.is_some_and(|line| line.contains(variant));
             let found = daemons(&lab.journal());
             let killed = is_set_up && !found.is_empty();
@@ -223,10 +180,7 @@ fn a_killed_daemon_was_needed(name: &str) -> Result<bool, Error> {
         assert!(stderr.contains("CUDA_ERROR_MPS"), "{name}: {stderr}");
     } else {
         assert_eq!(kind, OutcomeKind::Failed, "{name}: {reason}: {stderr}");
-        assert!(
-            reason.contains("not in force") || reason.contains("set up"),
-            "{name}: {reason}"
-        );
+        assert!(reason.contains("not in force") || reason.contains("set up"), "{name}: {reason}");
         assert!(!scored, "{name} is scored");
     }
     assert_eq!(output.status.code(), Some(4), "{name}: {stderr}");
@@ -235,16 +189,12 @@ fn a_killed_daemon_was_needed(name: &str) -> Result<bool, Error> {
 
 #[test]
 fn a_dead_daemon_fails_mps_and_quotas() -> TestResult {
-    ["mps", "mps-quota"]
-        .into_iter()
-        .try_for_each(a_dead_daemon_fails)
+    ["mps", "mps-quota"].into_iter().try_for_each(a_dead_daemon_fails)
 }
 
 #[test]
 fn a_dead_daemon_fails_partitions_and_memory_limits() -> TestResult {
-    ["mps-static", "mps-memory"]
-        .into_iter()
-        .try_for_each(a_dead_daemon_fails)
+    ["mps-static", "mps-memory"].into_iter().try_for_each(a_dead_daemon_fails)
 }
 
 #[test]
@@ -286,10 +236,7 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
             assert_eq!(row.level.as_deref(), Some("L0"), "{row:?}");
         }
         // A refused allocation does not fail the cell.
-        let mut cells = record
-            .cells
-            .iter()
-            .filter(|cell| cell.cell.mechanism == name);
+        let mut cells = record.cells.iter().filter(|cell| cell.cell.mechanism == name);
         assert!(cells.all(|cell| cell.outcome.is_measured()), "{name}");
     }
     for format in ["terminal", "html", "md", "json", "csv", "junit"] {
@@ -300,11 +247,7 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
         }
         let output = report.arg(folder).output()?;
         let printed = text(&output.stdout);
-        assert!(
-            output.status.success(),
-            "{format}: {}",
-            text(&output.stderr)
-        );
+        assert!(output.status.success(), "{format}: {}", text(&output.stderr));
         for wanted in ["reserve", "memory-hog", "requests honoured"] {
             assert!(printed.contains(wanted), "{format} lacks {wanted:?}");
         }

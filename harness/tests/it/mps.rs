@@ -82,41 +82,23 @@ fn partitions_are_created_and_listed_if_the_driver_supports_them() -> TestResult
 fn a_failed_start_prints_one_line_and_ends_with_one() -> TestResult {
     let long = "x".repeat(120);
     for (script, reason) in [
-        (
-            "nvidia-cuda-mps-control -x".to_owned(),
-            "unknown option \"-x\"",
-        ),
-        (
-            "nvidia-cuda-mps-control -d -p 4".to_owned(),
-            "protocol version",
-        ),
-        (
-            "CUDA_VISIBLE_DEVICES=7 nvidia-cuda-mps-control -d".to_owned(),
-            "no device is visible",
-        ),
-        (
-            "CUDA_MPS_LOG_DIRECTORY=/proc/no nvidia-cuda-mps-control -d".to_owned(),
-            "/proc/no",
-        ),
+        ("nvidia-cuda-mps-control -x".to_owned(), "unknown option \"-x\""),
+        ("nvidia-cuda-mps-control -d -p 4".to_owned(), "protocol version"),
+        ("CUDA_VISIBLE_DEVICES=7 nvidia-cuda-mps-control -d".to_owned(), "no device is visible"),
+        ("CUDA_MPS_LOG_DIRECTORY=/proc/no nvidia-cuda-mps-control -d".to_owned(), "/proc/no"),
         (
             format!(
                 "CUDA_MPS_PIPE_DIRECTORY=$CUDA_MPS_PIPE_DIRECTORY/{long} nvidia-cuda-mps-control -d"
             ),
             "SUN_LEN",
         ),
-        (
-            "env -u GPUBENCH_VIRTUAL_GPU nvidia-cuda-mps-control -d".to_owned(),
-            "no virtual GPU",
-        ),
+        ("env -u GPUBENCH_VIRTUAL_GPU nvidia-cuda-mps-control -d".to_owned(), "no virtual GPU"),
         ("nvidia-cuda-mps-server".to_owned(), "by its control daemon"),
     ] {
         let refused = shell("hopper", &script)?.ended_with(1)?;
         let stderr = refused.stderr;
         assert_eq!(refused.stdout, "", "{script}: {stderr}");
-        assert!(
-            stderr.contains(reason) && stderr.lines().count() == 1,
-            "{script}: {stderr}"
-        );
+        assert!(stderr.contains(reason) && stderr.lines().count() == 1, "{script}: {stderr}");
     }
     Ok(())
 }

@@ -35,10 +35,8 @@ open = "20ms"
 "#;
 
 /// Some runs of the shortest kind.
-const SHORT: &str = concat!(
-    "mechanisms = [\"exclusive\", \"time-slicing\"]\n",
-    include_str!("data/short.toml")
-);
+const SHORT: &str =
+    concat!("mechanisms = [\"exclusive\", \"time-slicing\"]\n", include_str!("data/short.toml"));
 
 #[test]
 fn every_seed_of_a_noisy_machine_has_the_same_victims() -> TestResult {
@@ -81,12 +79,7 @@ fn every_seed_of_a_noisy_machine_has_the_same_victims() -> TestResult {
     let victims = found[0].basis.as_ref().ok_or("a basis")?.victims.clone();
     assert_eq!(victims, ["compute", "l2", "pcie", "stream"]);
     let hashes: BTreeSet<&str> = found.iter().map(|made| made.hash.as_str()).collect();
-    assert_eq!(
-        hashes.len(),
-        1,
-        "{:?}",
-        found.iter().map(specs).collect::<BTreeSet<_>>()
-    );
+    assert_eq!(hashes.len(), 1, "{:?}", found.iter().map(specs).collect::<BTreeSet<_>>());
     // Rates are measured: the noise is in them.
     let rates = found.iter().map(|made| made.entries["compute"].service_ns);
     assert!(rates.collect::<BTreeSet<_>>().len() > 10);
@@ -101,9 +94,7 @@ fn specs(made: &Calibration) -> String {
 /// A run on the wall clock into `out`.
 fn on_the_wall_clock(lab: &Lab, out: &str, more: &[&str]) -> Result<RunRecord, Error> {
     let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", lab.machine(), "--"]);
-    command
-        .arg(program())
-        .args(["matrix", "--profile", "short.toml", "--out", out]);
+    command.arg(program()).args(["matrix", "--profile", "short.toml", "--out", out]);
     command.args(more);
     finish(command)?.ended_with(0)?;
     lab.record(out)
@@ -121,19 +112,10 @@ fn kept_file(lab: &Lab) -> Result<PathBuf, Error> {
 fn a_later_run_on_the_wall_clock_uses_the_kept_calibration_and_finds_drift() -> TestResult {
     let lab = Lab::on("turing")?.profile(SHORT)?;
     let first = on_the_wall_clock(&lab, "first", &[])?.calibration;
-    assert!(
-        first.kept.is_empty() && !first.entries.is_empty(),
-        "{first:?}"
-    );
+    assert!(first.kept.is_empty() && !first.entries.is_empty(), "{first:?}");
     let again = on_the_wall_clock(&lab, "again", &[])?.calibration;
-    assert_eq!(
-        again.kept,
-        first.entries.keys().cloned().collect::<Vec<_>>()
-    );
-    let same = Calibration {
-        kept: Vec::new(),
-        ..again
-    };
+    assert_eq!(again.kept, first.entries.keys().cloned().collect::<Vec<_>>());
+    let same = Calibration { kept: Vec::new(), ..again };
     assert_eq!(same, first);
 
     // As if the device had become slower since.

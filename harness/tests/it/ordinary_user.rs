@@ -52,9 +52,7 @@ impl Host {
         let copy = lab.path("gpubench");
         std::fs::copy(program(), &copy)?;
         let folder = lab.path("");
-        let host = Self {
-            device: Resident::start_by(&copy, lab)?,
-        };
+        let host = Self { device: Resident::start_by(&copy, lab)? };
         open_to_all(&folder)?;
         for user in [User::Own, User::Other] {
             std::fs::create_dir(host.home(user))?;
@@ -102,13 +100,7 @@ impl Host {
 
     fn rehearse(&self, user: User, mechanism: &str) -> Command {
         let profile = self.profile();
-        let more = [
-            "plan",
-            "--rehearse",
-            "--allow-reconfigure",
-            "--mechanism",
-            mechanism,
-        ];
+        let more = ["plan", "--rehearse", "--allow-reconfigure", "--mechanism", mechanism];
         let mut command = self.gpubench(user, &more);
         command.args(["--profile", &profile]);
         command
@@ -161,15 +153,7 @@ fn a_second_run_is_refused_and_the_holder_is_named() -> TestResult {
     ] {
         let host = Host::new(&[])?;
         let profile = host.profile();
-        let run = [
-            "matrix",
-            "--mechanism",
-            "time-slicing",
-            "--out",
-            "out",
-            "--profile",
-            &profile,
-        ];
+        let run = ["matrix", "--mechanism", "time-slicing", "--out", "out", "--profile", &profile];
         let mut run = host.gpubench(first, &run).spawn()?;
         let lock = std::fs::metadata(held_lock(&host)?)?;
         // Despite the umask every user can read, and so take, the lock; no user writes to it.
@@ -178,10 +162,7 @@ fn a_second_run_is_refused_and_the_holder_is_named() -> TestResult {
         let refused = finish(host.rehearse(second, "mps"))?;
         let stderr = &refused.stderr;
         assert_eq!(refused.code, Some(3), "{second:?}: {stderr}");
-        assert!(
-            stderr.contains(&format!("is in use by process {}", run.id())),
-            "{stderr}"
-        );
+        assert!(stderr.contains(&format!("is in use by process {}", run.id())), "{stderr}");
         wait_for_a_cell(&host, first, &mut run)?;
         let ended = terminate(run)?;
         assert_eq!(ended.code, Some(130), "{first:?}: {}", ended.stderr);
@@ -196,14 +177,7 @@ fn a_second_run_is_refused_and_the_holder_is_named() -> TestResult {
 fn folders_are_private_and_missing_rights_waive_mechanisms() -> TestResult {
     let host = Host::new(&[("version = 1", "version = 1\nprivileged = false")])?;
     let profile = host.profile();
-    let args = [
-        "plan",
-        "--allow-reconfigure",
-        "--format",
-        "json",
-        "--profile",
-        &profile,
-    ];
+    let args = ["plan", "--allow-reconfigure", "--format", "json", "--profile", &profile];
     let planned = finish(host.gpubench(User::Other, &args))?.ended_with(0)?;
     let plan: serde_json::Value = serde_json::from_str(&planned.stdout)?;
     let named = |list: &str, key: &str| -> Vec<String> {
@@ -214,18 +188,8 @@ fn folders_are_private_and_missing_rights_waive_mechanisms() -> TestResult {
     };
     let waived = ["exclusive-process", "mps-memory", "mig", "mig-mps"];
     assert_eq!(named("skips", "mechanism"), waived);
-    for available in [
-        "time-slicing",
-        "mps",
-        "mps-quota",
-        "mps-static",
-        "hami",
-        "green-context",
-    ] {
-        assert!(
-            named("mechanisms", "name").contains(&available.to_owned()),
-            "{available}"
-        );
+    for available in ["time-slicing", "mps", "mps-quota", "mps-static", "hami", "green-context"] {
+        assert!(named("mechanisms", "name").contains(&available.to_owned()), "{available}");
     }
     for skip in plan["plan"]["skips"].as_array().ok_or("no skips")? {
         let remedy = skip["remedy"].as_str().unwrap_or_default();
@@ -235,14 +199,8 @@ fn folders_are_private_and_missing_rights_waive_mechanisms() -> TestResult {
     finish(host.rehearse(User::Other, "mps,mps-static,hami"))?.ended_with(0)?;
     let state = std::fs::metadata(host.home(User::Other).join("state/gpubench"))?;
     let owner = if is_root() { OTHER } else { state.uid() };
-    assert_eq!(
-        (state.permissions().mode() & 0o777, state.uid()),
-        (0o700, owner)
-    );
-    assert_eq!(
-        std::fs::read_dir(host.home(User::Other).join("state/gpubench"))?.count(),
-        0
-    );
+    assert_eq!((state.permissions().mode() & 0o777, state.uid()), (0o700, owner));
+    assert_eq!(std::fs::read_dir(host.home(User::Other).join("state/gpubench"))?.count(), 0);
     // Without a folder for the journal the host is not changed.
     let mut homeless = host.rehearse(User::Other, "mps");
     homeless.env("XDG_STATE_HOME", "/proc/none");
@@ -278,10 +236,7 @@ fn an_unwritable_output_folder_is_refused_before_the_run() -> TestResult {
     }
     assert_eq!(std::fs::read_dir(&closed)?.count(), 0);
     assert_eq!(std::fs::read_to_string(&file)?, "not a folder");
-    assert!(
-        !host.home(User::Other).join("state/gpubench").exists(),
-        "a mechanism was set up"
-    );
+    assert!(!host.home(User::Other).join("state/gpubench").exists(), "a mechanism was set up");
     Ok(())
 }
 
@@ -293,9 +248,7 @@ fn two_users_without_a_cache_each_start_a_virtual_gpu() -> TestResult {
     for user in [User::Own, User::Other] {
         let args = ["virtual-gpu", "exec", "--", "true"];
         let mut command = host.gpubench(user, &args);
-        command
-            .env("TMPDIR", host.path("tmp"))
-            .env("HOME", "/proc/none");
+        command.env("TMPDIR", host.path("tmp")).env("HOME", "/proc/none");
         let run = finish(command)?;
         assert_eq!(run.code, Some(0), "{user:?}: {}", run.stderr);
     }

@@ -20,10 +20,7 @@ fn completions_and_manual_pages_name_every_verb() -> TestResult {
     finish(pages)?.ended_with(0)?;
     let help = finish(gpubench("--help"))?.ended_with(0)?.stdout;
     let (_, verbs) = help.split_once("Commands:").ok_or("no verbs")?;
-    let verbs = verbs
-        .lines()
-        .skip(1)
-        .take_while(|line| !line.trim().is_empty());
+    let verbs = verbs.lines().skip(1).take_while(|line| !line.trim().is_empty());
     let mut count = 0;
     // Descriptions go on in lines that are indented further.
     let verbs = verbs.filter(|line| !line.starts_with("   "));
@@ -31,19 +28,13 @@ fn completions_and_manual_pages_name_every_verb() -> TestResult {
         assert!(bash.contains(verb), "{verb}");
         if verb != "help" {
             let page = std::fs::read_to_string(dir.path().join(format!("gpubench-{verb}.1")))?;
-            assert!(
-                page.contains(".TH") && page.contains(verb),
-                "{verb}: {page}"
-            );
+            assert!(page.contains(".TH") && page.contains(verb), "{verb}: {page}");
         }
         count += 1;
     }
     assert!(count > 15, "{help}");
     let page = finish(gpubench("man"))?.ended_with(0)?.stdout;
-    assert!(
-        page.contains("EXIT") || page.contains("Exit codes"),
-        "{page}"
-    );
+    assert!(page.contains("EXIT") || page.contains("Exit codes"), "{page}");
     Ok(())
 }
 
@@ -51,9 +42,7 @@ fn completions_and_manual_pages_name_every_verb() -> TestResult {
 #[test]
 fn every_shell_has_completions() -> TestResult {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let text = finish(gpubench(&format!("completions {shell}")))?
-            .ended_with(0)?
-            .stdout;
+        let text = finish(gpubench(&format!("completions {shell}")))?.ended_with(0)?.stdout;
         assert!(text.contains("allow-reconfigure"), "{shell}: {text}");
     }
     Ok(())
@@ -62,10 +51,7 @@ fn every_shell_has_completions() -> TestResult {
 #[test]
 fn the_long_version_names_commit_compiler_and_target() -> TestResult {
     let long = finish(gpubench("--version"))?.ended_with(0)?.stdout;
-    let starts: Vec<&str> = long
-        .lines()
-        .filter_map(|line| line.split(' ').next())
-        .collect();
+    let starts: Vec<&str> = long.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(starts, ["gpubench", "commit", "built", "for"], "{long}");
     let short = finish(gpubench("-V"))?.ended_with(0)?.stdout;
     assert_eq!(short.lines().count(), 1, "{short}");
@@ -81,9 +67,8 @@ fn a_change_without_a_folder_for_its_journal_is_refused() -> TestResult {
     matrix.env_remove("HOME").env_remove("XDG_STATE_HOME");
     let stderr = finish(matrix)?.ended_with(2)?.stderr;
     assert!(stderr.contains("set XDG_STATE_HOME"), "{stderr}");
-    let names: Result<Vec<_>, _> = std::fs::read_dir(dir.path())?
-        .map(|entry| entry.map(|entry| entry.file_name()))
-        .collect();
+    let names: Result<Vec<_>, _> =
+        std::fs::read_dir(dir.path())?.map(|entry| entry.map(|entry| entry.file_name())).collect();
     assert_eq!(names?, ["out"]);
     Ok(())
 }

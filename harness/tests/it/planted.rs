@@ -100,12 +100,7 @@ fn without_noise_the_planted_slice_and_gap_are_measured() -> TestResult {
             .ok_or("no solo cell")?;
         let period_ms = 1e3 / solo.rates["closed_rate_per_s"];
         let gpu_ms = solo.rates["gpu_p50_ns"] / 1e6;
-        let expected = planted(
-            period_ms,
-            gpu_ms,
-            slice_us as f64 / 1e3,
-            gap_us as f64 / 1e3,
-        );
+        let expected = planted(period_ms, gpu_ms, slice_us as f64 / 1e3, gap_us as f64 / 1e3);
         assert!(
             (retention.value / expected - 1.0).abs() < 0.01,
             "slice {slice_us} us, gap {gap_us} us: {} is not {expected}",
@@ -125,10 +120,7 @@ fn a_machine_without_contention_gives_retention_one() -> TestResult {
     let record = measure(dir.path(), "isolated", &machine, 3, None)?;
     let row = row(&record, "time-slicing")?;
     let retention = row.retention.as_ref().ok_or("no retention")?;
-    assert!(
-        retention.lo <= 1.0 && retention.hi >= 1.0 && retention.lo > 0.99,
-        "{retention:?}"
-    );
+    assert!(retention.lo <= 1.0 && retention.hi >= 1.0 && retention.lo > 0.99, "{retention:?}");
     // An ineffective aggressor is no evidence of isolation: the row must not have the best level.
     assert_ne!(row.level.as_deref(), Some("L3"), "{row:?}");
     Ok(())
@@ -139,11 +131,7 @@ fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Tes
     const SEEDS: u64 = 200;
     let dir = tempfile::tempdir()?;
     let quiet = measure(dir.path(), "quiet", &machine([0.0; 3], 2000, 50)?, 1, None)?;
-    let planted = row(&quiet, "time-slicing")?
-        .retention
-        .as_ref()
-        .ok_or("no retention")?
-        .value;
+    let planted = row(&quiet, "time-slicing")?.retention.as_ref().ok_or("no retention")?.value;
     let calibration = dir.path().join("calibration.json");
     std::fs::write(&calibration, serde_json::to_string(&quiet.calibration)?)?;
     // No noise between sessions: an interval from one session does not cover others.
@@ -158,11 +146,7 @@ fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Tes
             let name = format!("seed{seed}");
             let record = measure(dir.path(), &name, &noisy, seed, Some(&calibration))?;
             let row = row(&record, "time-slicing")?;
-            assert_eq!(
-                row.outcome.outcome,
-                OutcomeKind::Measured,
-                "seed {seed}: {row:?}"
-            );
+            assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "seed {seed}: {row:?}");
             let retention = row.retention.as_ref().ok_or("no retention")?;
             assert!(retention.hi > retention.lo, "noise must widen the interval");
             if (retention.lo..=retention.hi).contains(&planted) {
@@ -172,18 +156,13 @@ fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Tes
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
-        let joined = threads.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err("a worker panicked".into()))
-        });
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a worker panicked".into())));
         joined.collect::<Result<Vec<()>, Error>>()
     })?;
     let inside = inside.load(Ordering::Relaxed);
     let share = inside as f64 / SEEDS as f64;
-    assert!(
-        (0.92..=0.98).contains(&share),
-        "{inside} of {SEEDS} intervals hold {planted}"
-    );
+    assert!((0.92..=0.98).contains(&share), "{inside} of {SEEDS} intervals hold {planted}");
     Ok(())
 }

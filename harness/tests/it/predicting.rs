@@ -67,13 +67,9 @@ fn check(row: &Value) -> Result<(), String> {
     for figure in ["p50", "p99"] {
         let miss = &row[figure];
         let miss_percent = percent(miss)?;
-        let [predicted, measured, lo, hi] = [
-            "predicted_ms",
-            "measured_ms",
-            "measured_lo_ms",
-            "measured_hi_ms",
-        ]
-        .map(|key| miss[key].as_f64().unwrap_or(f64::NAN));
+        let [predicted, measured, lo, hi] =
+            ["predicted_ms", "measured_ms", "measured_lo_ms", "measured_hi_ms"]
+                .map(|key| miss[key].as_f64().unwrap_or(f64::NAN));
         let expected = 100.0 * (predicted / measured - 1.0);
         if !((miss_percent - expected).abs() < 1e-6 && lo < measured && measured < hi) {
             return Err(format!("the figures of the {figure} are inconsistent"));
@@ -102,26 +98,14 @@ fn wrong_input_ends_with_two_and_names_what_is_accepted() -> TestResult {
             "simulate --tenants x",
             "'x' for '--tenants <N>': accepted: a whole number from 1 to 1024",
         ),
-        (
-            "simulate --rate -1",
-            "'-1' for '--rate-per-s <PER_S>': accepted: a number above 0",
-        ),
+        ("simulate --rate -1", "'-1' for '--rate-per-s <PER_S>': accepted: a number above 0"),
         ("simulate --service-ms nan", "accepted: a number above 0"),
         ("simulate --rng mt", "[possible values: fast, numpy]"),
-        (
-            "simulate --format pdf",
-            "[possible values: table, json, csv, svg, html]",
-        ),
+        ("simulate --format pdf", "[possible values: table, json, csv, svg, html]"),
         ("simulate --confidence 1.5", "above 0 and below 1"),
         ("simulate --bursts 5:0", "arrivals.off_ms is 0"),
-        (
-            "simulate --tenants 1 --gpu A30 --mig 1g.10gb",
-            "on A30: 1g.6gb",
-        ),
-        (
-            "simulate --hostile-tenant 7",
-            "hostile.tenant is 7: accepted is a tenant from 0 to 6",
-        ),
+        ("simulate --tenants 1 --gpu A30 --mig 1g.10gb", "on A30: 1g.6gb"),
+        ("simulate --hostile-tenant 7", "hostile.tenant is 7: accepted is a tenant from 0 to 6"),
         ("simulate --calibrate no/such/folder", "no/such/folder"),
         (
             &format!("{pack} --tenants 0"),
@@ -131,15 +115,9 @@ fn wrong_input_ends_with_two_and_names_what_is_accepted() -> TestResult {
             &format!("{pack} --price-per-hour -2"),
             "'--price-per-hour <MONEY>': accepted: a number of at least 0",
         ),
-        (
-            &format!("{pack} --price-per-hour 2 --years 4"),
-            "cannot be used with",
-        ),
+        (&format!("{pack} --price-per-hour 2 --years 4"), "cannot be used with"),
         ("pack --gpu Q", "unknown MIG-capable GPU \"Q\""),
-        (
-            "advise --isolation maybe",
-            "[possible values: single, hard, shared]",
-        ),
+        ("advise --isolation maybe", "[possible values: single, hard, shared]"),
         ("advise --isolation hard --mig yes --config", "--gpu"),
         ("advise --isolation hard --gpu A30", "--config"),
     ] {
@@ -157,12 +135,7 @@ fn all_missing_flags_are_named_at_once() -> TestResult {
         ("pack", &pack[..]),
         (
             "pack --memory-gb 24 --purchase 9000",
-            &[
-                "--tenant-memory-gb",
-                "--tenant-compute",
-                "--price-per-year",
-                "--years",
-            ],
+            &["--tenant-memory-gb", "--tenant-compute", "--price-per-year", "--years"],
         ),
         ("pack --chargeback", &["--from"]),
         ("advise", &advise.each_ref().map(String::as_str)),

@@ -49,10 +49,7 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -
     let dir = tempfile::tempdir()?;
     let machine = with_changes(
         TURING,
-        &[
-            ("slice_us = 2000", "slice_us = 1500"),
-            ("switch_gap_us = 50", "switch_gap_us = 200"),
-        ],
+        &[("slice_us = 2000", "slice_us = 1500"), ("switch_gap_us = 50", "switch_gap_us = 200")],
     )?;
     let record = probe(dir.path(), "plain", &machine, "exclusive,time-slicing")?;
     let residue = row(&record, "time-slicing", "residue")?;
@@ -60,27 +57,16 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -
     assert_eq!((clean.value, clean.n), (0.0, 512), "{residue:?}");
     assert_eq!(residue.level.as_deref(), Some("L0"));
     let capacity = row(&record, "time-slicing", "capacity")?;
-    assert_eq!(
-        (survival(capacity)?.value, survival(capacity)?.n),
-        (0.0, 59)
-    );
+    assert_eq!((survival(capacity)?.value, survival(capacity)?.n), (0.0, 59));
     let cap = row(&record, "time-slicing", "cap")?;
     assert_eq!((cap.level.as_deref(), &cap.overshoot), (Some("L0"), &None));
     let visibility = row(&record, "time-slicing", "visibility")?;
     assert_eq!(survival(visibility)?.value, 1.0);
-    assert!(
-        visibility
-            .warnings
-            .iter()
-            .any(|w| w.contains("cuMemGetInfo"))
-    );
+    assert!(visibility.warnings.iter().any(|w| w.contains("cuMemGetInfo")));
 
     for (name, planted) in [("time slice", 1_500_000.0), ("switch gap", 200_000.0)] {
         let found = figure(&record, name)?;
-        assert!(
-            (found.value / planted - 1.0).abs() < 0.01,
-            "{name}: {found:?} is not {planted}"
-        );
+        assert!((found.value / planted - 1.0).abs() < 0.01, "{name}: {found:?} is not {planted}");
         assert!(found.n >= 12 && found.lo <= found.value && found.value <= found.hi);
     }
     assert_eq!(figure(&record, "overlap")?.value, 0.0);
@@ -88,11 +74,7 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_time_slices() -
     // A tenant out of memory gets the refusal, keeps working, and harms no neighbour.
     let refusal = figure(&record, "out of memory: refused with 2, after")?;
     assert!(refusal.value > 0.0 && refusal.n == 6, "{refusal:?}");
-    for name in [
-        "the context still",
-        "memory can be",
-        "the neighbour goes on",
-    ] {
+    for name in ["the context still", "memory can be", "the neighbour goes on"] {
         let share = figure(&record, &format!("out of memory: {name}"))?;
         assert_eq!((share.value, share.n), (1.0, 6), "{name}: {share:?}");
     }
@@ -121,19 +103,11 @@ fn a_machine_that_scrubs_has_no_stale_page_and_a_lower_bound() -> TestResult {
     let residue = row(&record, "time-slicing", "residue")?;
     let clean = survival(residue)?;
     assert_eq!((clean.value, clean.n), (1.0, 512), "{residue:?}");
-    assert!(
-        (0.99..1.0).contains(&clean.lo),
-        "512 trials give a bound below 1: {clean:?}"
-    );
+    assert!((0.99..1.0).contains(&clean.lo), "512 trials give a bound below 1: {clean:?}");
     let both = record.probes.iter().filter(|probe| {
         matches!(
             &probe.found,
-            ProbeFound::Residue {
-                marked: 256,
-                found_by_owner: 256,
-                stale: 0,
-                ..
-            }
+            ProbeFound::Residue { marked: 256, found_by_owner: 256, stale: 0, .. }
         )
     });
     assert_eq!(both.count(), 2, "{:?}", record.probes);
@@ -144,12 +118,7 @@ fn a_machine_that_scrubs_has_no_stale_page_and_a_lower_bound() -> TestResult {
 fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
     let dir = tempfile::tempdir()?;
     let mechanisms = "exclusive,hami,mps-quota,mps-memory";
-    let plain = probe(
-        dir.path(),
-        "kept",
-        HOPPER,
-        &format!("{mechanisms},mps-static,mig"),
-    )?;
+    let plain = probe(dir.path(), "kept", HOPPER, &format!("{mechanisms},mps-static,mig"))?;
     let planted = format!("{HOPPER}\n[defects]\nhami_memory_overshoot = 0.25\n");
     let planted = with_changes(
         &planted,
@@ -173,12 +142,11 @@ fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
     assert_eq!((figure["n"].as_u64(), figure.get("lo")), (Some(3), None));
     let by_call = |record: &RunRecord, mechanism: &str, call: &str| -> Option<f64> {
         let found = record.probes.iter().find_map(|probe| match &probe.found {
-            ProbeFound::Cap {
-                limit_bytes: Some(limit),
-                in_use_bytes,
-                calls,
-                ..
-            } if probe.variant.starts_with(mechanism) => Some((*limit, *in_use_bytes, calls)),
+            ProbeFound::Cap { limit_bytes: Some(limit), in_use_bytes, calls, .. }
+                if probe.variant.starts_with(mechanism) =>
+            {
+                Some((*limit, *in_use_bytes, calls))
+            }
             _ => None,
         });
         let (limit, in_use, calls) = found?;
@@ -194,10 +162,7 @@ fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
         (&broken, "mps-memory", 0.15),
     ] {
         let found = by_call(record, mechanism, "cuMemAlloc").ok_or("no such probe")?;
-        assert!(
-            (found - expected).abs() < 0.01,
-            "{mechanism}: {found} is not {expected}"
-        );
+        assert!((found - expected).abs() < 0.01, "{mechanism}: {found} is not {expected}");
     }
     for mechanism in ["mps-quota", "mps-memory"] {
         let cap = row(&plain, mechanism, "cap")?;
@@ -205,10 +170,7 @@ fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
     }
     // Each tenant is limited to half of the memory, so the victim always gets its 3/7.
     let reservation = row(&plain, "mps-quota", "capacity")?;
-    assert_eq!(
-        (survival(reservation)?.value, survival(reservation)?.n),
-        (1.0, 59)
-    );
+    assert_eq!((survival(reservation)?.value, survival(reservation)?.n), (1.0, 59));
     assert_eq!(reservation.level.as_deref(), Some("L3"));
     caps_act_when_planted(&plain, &broken)?;
     a_tenant_at_its_cap_keeps_working(&plain)?;
@@ -252,15 +214,8 @@ fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> TestResult {
 fn a_tenant_at_its_cap_keeps_working(plain: &RunRecord) -> TestResult {
     for mechanism in ["hami", "mps-quota", "mig"] {
         let refusal = of(plain, mechanism, "out of memory: refused with 2, after")?;
-        assert!(
-            refusal.value > 0.0 && refusal.n == 6,
-            "{mechanism}: {refusal:?}"
-        );
-        for name in [
-            "the context still",
-            "memory can be",
-            "the neighbour goes on",
-        ] {
+        assert!(refusal.value > 0.0 && refusal.n == 6, "{mechanism}: {refusal:?}");
+        for name in ["the context still", "memory can be", "the neighbour goes on"] {
             let share = of(plain, mechanism, &format!("out of memory: {name}"))?;
             assert_eq!((share.value, share.n), (1.0, 6), "{mechanism}: {name}");
         }

@@ -58,32 +58,20 @@ fn planted_shares_launches_and_calls_are_found() -> TestResult {
         let mut all = found.0.probe_figures.iter();
         all.any(|one| one.variant.starts_with(quota) && one.figure.contains(figure))
     };
-    assert!(
-        has_figure("0.500 is configured"),
-        "{:?}",
-        found.0.probe_figures
-    );
+    assert!(has_figure("0.500 is configured"), "{:?}", found.0.probe_figures);
 
     // Under MPS no launch waits for a time slice.
     let added = found.of(quota, "launch to start, added by a neighbour, median")?;
     assert!(added.value.abs() < 1_000.0, "{added:?}");
     // The time of the call and the latency of the device.
-    found.has(
-        quota,
-        "launch to start, alone, median",
-        2_200.0 + 101_800.0,
-        0.0,
-    )?;
+    found.has(quota, "launch to start, alone, median", 2_200.0 + 101_800.0, 0.0)?;
     let alone = found.of(quota, "launch to start, alone, median")?;
     assert!(alone.value > 50_000.0, "{alone:?}");
     found.has(quota, "context creation, alone", 120e6, 0.01)?;
     found.has(quota, "context creation, beside kernels", 120e6, 0.01)?;
     found.has(quota, "module load, alone", 180e3, 0.01)?;
     let beside = found.of(quota, "module load, beside the same calls")?;
-    assert!(
-        beside.value > 1.1 * 180e3,
-        "calls do not wait for the driver's lock: {beside:?}"
-    );
+    assert!(beside.value > 1.1 * 180e3, "calls do not wait for the driver's lock: {beside:?}");
 
     let mut report = gpubench(["report", "--format", "csv"]);
     report.arg(dir.path().join("out"));
@@ -95,9 +83,6 @@ fn planted_shares_launches_and_calls_are_found() -> TestResult {
     let of_probe = |line: &&str| line.contains("mps-quota[pct=50],compute,sm,probe");
     let placement = ",SMs with the victim's blocks,88,88,88,interval,6,SMs";
     let lines: Vec<&str> = csv.lines().filter(of_probe).collect();
-    assert!(
-        lines.iter().any(|line| line.ends_with(placement)),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|line| line.ends_with(placement)), "{lines:?}");
     Ok(())
 }

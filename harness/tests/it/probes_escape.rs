@@ -88,8 +88,7 @@ fn every_documented_hole_is_found_with_its_amount() -> TestResult {
     assert_eq!(routes(&record, "contained"), CONTAINED);
     let by = |name: &str| {
         let mut all = record.probe_figures.iter();
-        all.find(|one| one.figure == name)
-            .map(|one| one.estimate.value)
+        all.find(|one| one.figure == name).map(|one| one.estimate.value)
     };
     // Nearly 80 GiB with a limit of 40, and all of the time with a limit of half.
     assert!(by("cuArrayCreate").is_some_and(|over| (0.95..1.0).contains(&over)));
@@ -131,9 +130,7 @@ fn with_one_open_hole_one_route_escapes() -> TestResult {
         escaped.sort_unstable();
         assert_eq!(escaped, expected, "{:?}", record.probes);
         let mut figures = record.probe_figures.iter();
-        let over = figures
-            .find(|one| one.figure == route)
-            .map(|one| one.estimate.value);
+        let over = figures.find(|one| one.figure == route).map(|one| one.estimate.value);
         let over = over.ok_or("no figure")?;
         assert!((min..max).contains(&over), "{open}: {over}");
     }
@@ -157,10 +154,7 @@ fn closed_holes_and_a_limit_of_the_device_contain_every_route() -> TestResult {
         "cuLaunchKernel, environment dropped",
     ];
     assert_eq!(routes(&record, "escaped"), expected, "{:?}", record.probes);
-    let cap = record
-        .matrix
-        .iter()
-        .find(|row| row.mechanism == "mps-quota");
+    let cap = record.matrix.iter().find(|row| row.mechanism == "mps-quota");
     let warns = cap.is_some_and(|row| row.warnings.iter().any(|w| w.contains("bypass: 1 of ")));
     assert!(warns, "{cap:?}");
     Ok(())

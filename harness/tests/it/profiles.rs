@@ -22,21 +22,14 @@ cell_min = { warmup = "10ms", closed = "CLOSED", gap = "5ms", open = "OPEN" }
 fn shortened(name: &str) -> Result<String, Error> {
     // Among eight tenants a rate needs a longer loop than among two, and a latency target for 99 %
     // of the requests needs enough of them.
-    let (closed, open) = if name == "oversubscription" {
-        ("300ms", "1s")
-    } else {
-        ("60ms", "150ms")
-    };
-    let found = built_in::CATALOGUE
-        .iter()
-        .find(|profile| profile.name == name);
+    let (closed, open) =
+        if name == "oversubscription" { ("300ms", "1s") } else { ("60ms", "150ms") };
+    let found = built_in::CATALOGUE.iter().find(|profile| profile.name == name);
     let mut profile: toml::Table = found.ok_or("no such profile")?.text.parse()?;
     // Its service times are too long for the short loops.
     profile.remove("rotation");
-    for (key, value) in CUT
-        .replace("CLOSED", closed)
-        .replace("OPEN", open)
-        .parse::<toml::Table>()?
+    for (key, value) in
+        CUT.replace("CLOSED", closed).replace("OPEN", open).parse::<toml::Table>()?
     {
         profile.insert(key, value);
     }
@@ -109,10 +102,7 @@ fn online_inference_meets_its_latency_target_without_a_neighbour() -> TestResult
         return Err(format!("{native:?}").into());
     };
     let kept = native.within_slo.as_ref().ok_or("no share")?;
-    assert!(
-        kept.value > 0.99 && kept.lo > 0.9 && kept.n == 6,
-        "{kept:?}"
-    );
+    assert!(kept.value > 0.99 && kept.lo > 0.9 && kept.n == 6, "{kept:?}");
     assert!(native.requests > 100, "{native:?}");
     Ok(())
 }
@@ -122,10 +112,7 @@ fn notebooks_have_bursts_and_peers_with_bursts() -> TestResult {
     let record = run("notebooks")?;
     let (cell, results) = contended(&record)?;
     let roles: Vec<Role> = cell.tenants.iter().map(|tenant| tenant.role).collect();
-    assert_eq!(
-        roles,
-        [Role::Victim, Role::Aggressor, Role::Peer, Role::Peer]
-    );
+    assert_eq!(roles, [Role::Victim, Role::Aggressor, Role::Peer, Role::Peer]);
     // Each peer has its own bursts, so it has requests in some cell, not in every one.
     let busy = |slot: usize| {
         record.cells.iter().any(|cell| {
@@ -152,14 +139,9 @@ fn a_student_lab_has_one_allocating_tenant() -> TestResult {
 fn saas_has_two_aggressors_at_the_same_time() -> TestResult {
     let record = run("saas-hostile")?;
     let (cell, results) = contended(&record)?;
-    let workloads: Vec<_> = cell.tenants[1..]
-        .iter()
-        .map(|tenant| tenant.workload.as_deref())
-        .collect();
-    assert_eq!(
-        workloads,
-        [Some("fma-hog"), Some("dram-copy"), Some("compute")]
-    );
+    let workloads: Vec<_> =
+        cell.tenants[1..].iter().map(|tenant| tenant.workload.as_deref()).collect();
+    assert_eq!(workloads, [Some("fma-hog"), Some("dram-copy"), Some("compute")]);
     assert!(results.iter().all(|tenant| tenant.rows > 0), "{results:?}");
     let names_neighbours = |row: &gpubench_record::MatrixRow| {
         let wanted = "neighbours: aggressor, dram-copy, peer";
@@ -173,10 +155,8 @@ fn saas_has_two_aggressors_at_the_same_time() -> TestResult {
 fn retention_falls_with_the_number_of_tenants() -> TestResult {
     let record = run("oversubscription")?;
     let rows = service(&record, Condition::C);
-    let retentions: Vec<(u32, f64)> = rows
-        .iter()
-        .filter_map(|row| Some((row.tenants, row.retention.as_ref()?.value)))
-        .collect();
+    let retentions: Vec<(u32, f64)> =
+        rows.iter().filter_map(|row| Some((row.tenants, row.retention.as_ref()?.value))).collect();
     let counts: Vec<u32> = retentions.iter().map(|(tenants, _)| *tenants).collect();
     assert_eq!(counts, [2, 4, 8]);
     // One request of about 1 ms, then a time slice of 2 ms (profiles/machines/hopper.toml) for each
@@ -187,25 +167,15 @@ fn retention_falls_with_the_number_of_tenants() -> TestResult {
         assert!((0.93..1.0).contains(&(retention / share)), "{retentions:?}");
     }
     // The matrix has the retention beside all tenants.
-    let row = record
-        .matrix
-        .iter()
-        .find(|row| row.retention.is_some() && row.aggressor.is_some());
+    let row = record.matrix.iter().find(|row| row.retention.is_some() && row.aggressor.is_some());
     let in_matrix = row.and_then(|row| row.retention.as_ref()).ok_or("no row")?;
-    assert!(
-        (in_matrix.value - retentions[2].1).abs() < 1e-9,
-        "{in_matrix:?}"
-    );
+    assert!((in_matrix.value - retentions[2].1).abs() < 1e-9, "{in_matrix:?}");
     // A request at a random time waits for a time slice of each other tenant: 14 ms with eight
     // tenants, during which two more requests arrive. Too few of them end within 20 ms. Among four
     // tenants a few in a thousand are late, so that 99 % may lie in the interval of their share.
     let limit = record.tenant_limits.first().ok_or("no limit")?;
     let tenants = limit.tenants.as_ref().ok_or("no number")?;
-    assert!(
-        tenants.hi == 4.0 && tenants.lo >= 2.0,
-        "{limit:?} {:?}",
-        record.service
-    );
+    assert!(tenants.hi == 4.0 && tenants.lo >= 2.0, "{limit:?} {:?}", record.service);
     Ok(())
 }
 
@@ -214,11 +184,7 @@ fn max_tenants(record: &RunRecord) -> Result<f64, Error> {
     let [limit] = &record.tenant_limits[..] else {
         return Err(format!("{:?}", record.tenant_limits).into());
     };
-    assert!(
-        limit.outcome.is_measured(),
-        "{limit:?} {:?}",
-        record.service
-    );
+    assert!(limit.outcome.is_measured(), "{limit:?} {:?}", record.service);
     assert_eq!(limit.tried, [1, 2, 4, 8]);
     let tenants = limit.tenants.as_ref().ok_or("no number")?;
     assert!(tenants.lo == tenants.hi && tenants.unit == "tenants");
@@ -245,11 +211,7 @@ fn a_limit_that_was_never_exceeded_is_a_bound() -> TestResult {
         return Err(format!("{:?}", record.tenant_limits).into());
     };
     let tenants = limit.tenants.as_ref().ok_or("no number")?;
-    assert_eq!(
-        (tenants.ends, tenants.lo),
-        (Ends::AtLeast, 8.0),
-        "{limit:?}"
-    );
+    assert_eq!((tenants.ends, tenants.lo), (Ends::AtLeast, 8.0), "{limit:?}");
     assert_eq!(serde_json::to_value(tenants)?["at_least"], 8.0);
     assert!(printed.contains(">= 8"), "{printed}");
     Ok(())

@@ -24,10 +24,7 @@ fn rename_keys<V: Clone>(map: &mut BTreeMap<String, V>) {
 }
 
 fn rename_tenants(tenants: &mut [CellTenant]) {
-    tenants
-        .iter_mut()
-        .filter_map(|tenant| tenant.workload.as_mut())
-        .for_each(rename);
+    tenants.iter_mut().filter_map(|tenant| tenant.workload.as_mut()).for_each(rename);
 }
 
 /// Renames every mechanism, workload, fault and fault class of a record to a name that no catalogue
@@ -53,10 +50,7 @@ fn rename_all(run: &mut RunRecord) {
     rename_keys(&mut run.calibration.entries);
     rename_keys(&mut run.calibration.peaks);
     rename_keys(&mut run.calibration.waived);
-    let results = run
-        .fault_trials
-        .iter_mut()
-        .map(|result| &mut result.planned);
+    let results = run.fault_trials.iter_mut().map(|result| &mut result.planned);
     for trial in run.plan.fault_trials.iter_mut().chain(results) {
         rename(&mut trial.victim);
         rename(&mut trial.fault);
@@ -82,10 +76,7 @@ fn rename_mechanisms(run: &mut RunRecord) {
         rename(&mut cell.mechanism);
         rename(&mut cell.variant);
     }
-    let results = run
-        .fault_trials
-        .iter_mut()
-        .map(|result| &mut result.planned);
+    let results = run.fault_trials.iter_mut().map(|result| &mut result.planned);
     for trial in plan.fault_trials.iter_mut().chain(results) {
         rename(&mut trial.mechanism);
         rename(&mut trial.variant);
@@ -149,11 +140,7 @@ fn figures(run: &RunRecord) -> Result<Vec<Value>, serde_json::Error> {
 fn differ_below(scored: &Value, stored: &Value) -> bool {
     let without = |row: &Value| {
         let mut row = row.clone();
-        for figure in row
-            .as_object_mut()
-            .into_iter()
-            .flat_map(|row| row.values_mut())
-        {
+        for figure in row.as_object_mut().into_iter().flat_map(|row| row.values_mut()) {
             if let Some(figure) = figure.as_object_mut() {
                 figure.remove("lo");
             }
@@ -166,11 +153,9 @@ fn differ_below(scored: &Value, stored: &Value) -> bool {
 #[test]
 fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
-    for (name, rows, of_today) in [
-        ("matrix", 59, true),
-        ("faults-mps", 12, false),
-        ("faults-time-slicing", 4, false),
-    ] {
+    for (name, rows, of_today) in
+        [("matrix", 59, true), ("faults-mps", 12, false), ("faults-time-slicing", 4, false)]
+    {
         let path = examples.join(format!("h100_580.159.04_{name}"));
         let stored = Record::open(&path)?.run().clone();
         let mut scored = stored.clone();
@@ -188,11 +173,7 @@ fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
             }
         }
         // The victim of copies beside copies, under green contexts and stream priorities.
-        assert_eq!(
-            (decided, starved),
-            (rows, 2 * u32::from(of_today)),
-            "{name}"
-        );
+        assert_eq!((decided, starved), (rows, 2 * u32::from(of_today)), "{name}");
     }
     Ok(())
 }

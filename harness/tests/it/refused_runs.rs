@@ -61,12 +61,8 @@ fn a_second_run_into_one_folder_is_refused() -> TestResult {
     let lab = Lab::on("turing")?;
     // It is refused once the folder is locked, whether its record has begun or not.
     for sign in ["out", "out/events.jsonl"] {
-        let mut first = lab
-            .matrix("out", &["--mechanism", "time-slicing"])
-            .spawn()?;
-        wait_during(&mut first, sign, || {
-            lab.path(sign).exists() && is_locked(&lab.path("out"))
-        })?;
+        let mut first = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
+        wait_during(&mut first, sign, || lab.path(sign).exists() && is_locked(&lab.path("out")))?;
         signal(first.id(), "STOP")?;
         let before = files(&lab.path("out"))?;
         let second = finish(lab.matrix("out", &[]))?;
@@ -84,9 +80,7 @@ fn a_second_run_into_one_folder_is_refused() -> TestResult {
 #[test]
 fn a_report_writes_into_a_record_only_to_repair_it() -> TestResult {
     let lab = Lab::on("turing")?;
-    let mut run = lab
-        .matrix("out", &["--mechanism", "time-slicing"])
-        .spawn()?;
+    let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
     let events = lab.path("out/events.jsonl");
     wait_during(&mut run, "two cells", || {
         let text = std::fs::read_to_string(&events).unwrap_or_default();

@@ -50,11 +50,7 @@ fn cut(
     signal(run.id(), by)?;
     let ended = run.wait_with_output()?;
     let code = ended.status.code();
-    assert!(
-        code.is_none_or(|code| code == 130),
-        "{}",
-        text(&ended.stderr)
-    );
+    assert!(code.is_none_or(|code| code == 130), "{}", text(&ended.stderr));
     let state = lab.arg("state");
     wait_for("the run is gone", || processes_with(&state).is_empty())
 }
@@ -70,9 +66,7 @@ fn logged(lab: &Lab) -> Result<Rows, Error> {
             if std::fs::read(&path)?.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            let tenant = path
-                .file_stem()
-                .map(|name| name.to_string_lossy().into_owned());
+            let tenant = path.file_stem().map(|name| name.to_string_lossy().into_owned());
             let name = cell.file_name().to_string_lossy().into_owned();
             rows.insert((name, tenant.unwrap_or_default()), read_log(&path)?);
         }
@@ -99,16 +93,7 @@ fn resume(lab: &Lab) -> Result<Finished, Error> {
 
 /// What a cell measures, without its id.
 fn what(cell: &Cell) -> String {
-    let Cell {
-        block,
-        variant,
-        condition,
-        victim,
-        aggressor,
-        dose,
-        schedule_seed,
-        ..
-    } = cell;
+    let Cell { block, variant, condition, victim, aggressor, dose, schedule_seed, .. } = cell;
     format!("{block} {variant} {condition:?} {victim} {aggressor:?} {dose} {schedule_seed}")
 }
 
@@ -118,18 +103,11 @@ fn is_whole(lab: &Lab, plan: &Plan, record: &RunRecord) -> TestResult {
     let sorted = |cells: Vec<String>| cells.into_iter().collect::<BTreeSet<_>>();
     let measured: Vec<String> = record.cells.iter().map(|one| what(&one.cell)).collect();
     assert_eq!(measured.len(), plan.cells.len());
-    assert_eq!(
-        sorted(measured),
-        sorted(plan.cells.iter().map(what).collect())
-    );
+    assert_eq!(sorted(measured), sorted(plan.cells.iter().map(what).collect()));
     assert!(record.complete, "{:?}", record.incomplete_reason);
     let failed = record.cells.iter().filter(|one| !one.outcome.is_measured());
     assert_eq!(failed.count(), 0);
-    let counting: BTreeSet<_> = record
-        .cells
-        .iter()
-        .map(|one| one.cell.id.as_str())
-        .collect();
+    let counting: BTreeSet<_> = record.cells.iter().map(|one| one.cell.id.as_str()).collect();
     let mut starts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for segment in SampleFile::open(&lab.path("out/samples.parquet"))?.segments() {
         let key = &segment.key;
@@ -138,15 +116,9 @@ fn is_whole(lab: &Lab, plan: &Plan, record: &RunRecord) -> TestResult {
         }
     }
     assert_eq!(starts.len(), plan.blocks as usize);
-    assert!(
-        starts.values().all(|of_block| of_block.len() == 1),
-        "{starts:?}"
-    );
+    assert!(starts.values().all(|of_block| of_block.len() == 1), "{starts:?}");
     let all: BTreeSet<_> = starts.into_values().flatten().collect();
-    assert!(
-        all.len() as u32 == 1 + record.interruptions.len() as u32,
-        "{all:?}"
-    );
+    assert!(all.len() as u32 == 1 + record.interruptions.len() as u32, "{all:?}");
     Ok(())
 }
 
@@ -162,24 +134,13 @@ fn has_all(out: &Path, before: &Rows) -> TestResult {
 #[test]
 fn a_killed_run_goes_on_with_whole_blocks_and_loses_no_sample() -> TestResult {
     let lab = Lab::on("hopper")?;
-    let labels = [
-        "--mechanism",
-        "time-slicing,mps",
-        "--label",
-        "pool=a",
-        "--seed",
-        "7",
-    ];
+    let labels = ["--mechanism", "time-slicing,mps", "--label", "pool=a", "--seed", "7"];
     let run = lab.matrix("out", &labels).spawn()?;
     cut(&lab, run, ("cell-ended", two_blocks), "KILL")?;
     let (plan, before) = (planned(&lab)?, logged(&lab)?);
     assert!(!lab.path("out/record.json").exists());
     let resumed = resume(&lab)?.ended_with(0)?;
-    assert!(
-        resumed.stdout.contains("RESUMED: the run was killed after"),
-        "{}",
-        resumed.stdout
-    );
+    assert!(resumed.stdout.contains("RESUMED: the run was killed after"), "{}", resumed.stdout);
     let record = lab.record("out")?;
     is_whole(&lab, &plan, &record)?;
     has_all(&lab.path("out"), &before)?;
@@ -187,31 +148,17 @@ fn a_killed_run_goes_on_with_whole_blocks_and_loses_no_sample() -> TestResult {
         return Err(format!("{} interruptions", record.interruptions.len()).into());
     };
     assert!(interruption.blocks_before >= 1 && interruption.blocks_after >= 1);
-    assert_eq!(
-        interruption.blocks_before + interruption.blocks_after,
-        plan.blocks
-    );
+    assert_eq!(interruption.blocks_before + interruption.blocks_after, plan.blocks);
     assert_eq!(interruption.is_reboot(), Some(false));
     assert_eq!(interruption.superseded as usize, record.superseded.len());
     assert!(!record.superseded.is_empty());
-    assert!(
-        record
-            .superseded
-            .iter()
-            .all(|one| !one.outcome.is_measured())
-    );
+    assert!(record.superseded.iter().all(|one| !one.outcome.is_measured()));
     assert_eq!(interruption.provenance.command[2], "--resume");
     assert_eq!(record.provenance.command[2], "--device");
-    assert_eq!(
-        (record.seed, record.provenance.labels["pool"].as_str()),
-        (7, "a")
-    );
+    assert_eq!((record.seed, record.provenance.labels["pool"].as_str()), (7, "a"));
     // Progress has what is left alone.
     let per_block = plan.cells.len() / plan.blocks as usize;
-    let left = format!(
-        " of {} cells",
-        interruption.blocks_after as usize * per_block
-    );
+    let left = format!(" of {} cells", interruption.blocks_after as usize * per_block);
     assert!(resumed.stderr.contains(&left), "{left}: {}", resumed.stderr);
     let verified = finish(lab.gpubench(["report", "out", "--verify"]))?;
     verified.ended_with(0)?;
@@ -224,9 +171,7 @@ fn a_killed_run_goes_on_with_whole_blocks_and_loses_no_sample() -> TestResult {
 #[test]
 fn a_run_goes_on_after_sigterm_and_after_a_kill_of_the_second_start() -> TestResult {
     let lab = Lab::on("hopper")?;
-    let run = lab
-        .matrix("out", &["--mechanism", "time-slicing"])
-        .spawn()?;
+    let run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
     cut(&lab, run, ("cell-ended", two_blocks), "TERM")?;
     assert!(lab.path("out/samples.parquet").exists() && !lab.path("out/cells").exists());
     let (plan, first) = (planned(&lab)?, stored(&lab)?);
@@ -238,10 +183,7 @@ fn a_run_goes_on_after_sigterm_and_after_a_kill_of_the_second_start() -> TestRes
     resume(&lab)?.ended_with(0)?;
     let record = lab.record("out")?;
     assert_eq!(record.interruptions.len(), 2);
-    assert_eq!(
-        record.interruptions[0].reason.as_deref(),
-        Some("interrupted")
-    );
+    assert_eq!(record.interruptions[0].reason.as_deref(), Some("interrupted"));
     assert_eq!(record.interruptions[1].reason, None);
     is_whole(&lab, &plan, &record)?;
     has_all(&lab.path("out"), &both)?;
@@ -251,14 +193,7 @@ fn a_run_goes_on_after_sigterm_and_after_a_kill_of_the_second_start() -> TestRes
 #[test]
 fn probes_and_fault_trials_that_ended_do_not_run_again() -> TestResult {
     let lab = Lab::on("hopper")?;
-    let more = [
-        "--mechanism",
-        "time-slicing",
-        "--probes",
-        "--faults",
-        "--fault-trials",
-        "4",
-    ];
+    let more = ["--mechanism", "time-slicing", "--probes", "--faults", "--fault-trials", "4"];
     let run = lab.matrix("out", &more).spawn()?;
     cut(&lab, run, ("fault-trial-ended", |_: &Plan| 5), "KILL")?;
     let (plan, before) = (planned(&lab)?, logged(&lab)?);
@@ -269,11 +204,7 @@ fn probes_and_fault_trials_that_ended_do_not_run_again() -> TestResult {
     assert_eq!(count(&lab, "cell-ended"), cells);
     assert_eq!(count(&lab, "fault-trial-ended"), plan.fault_trials.len());
     assert_eq!(record.fault_trials.len(), plan.fault_trials.len());
-    let ids: BTreeSet<_> = record
-        .fault_trials
-        .iter()
-        .map(|one| &one.planned.id)
-        .collect();
+    let ids: BTreeSet<_> = record.fault_trials.iter().map(|one| &one.planned.id).collect();
     assert_eq!(ids.len(), plan.fault_trials.len());
     assert_eq!(record.interruptions[0].blocks_after, 0);
     assert!(record.complete && record.fault_trials_not_held().next().is_none());

@@ -8,9 +8,7 @@ use crate::support::{Finished, Lab, TestResult, finish, processes_with, wait_dur
 /// A run that was killed in its cells.
 fn killed() -> Result<Lab, crate::support::Error> {
     let lab = Lab::on("turing")?;
-    let mut run = lab
-        .matrix("out", &["--mechanism", "time-slicing"])
-        .spawn()?;
+    let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
     let events = lab.path("out/events.jsonl");
     wait_during(&mut run, "a cell", || {
         std::fs::read_to_string(&events).is_ok_and(|text| text.contains("cell-ended"))
@@ -49,10 +47,7 @@ fn what_the_folder_decides_cannot_be_given_again() -> TestResult {
         let mut command = lab.gpubench(["matrix", "--resume", "out"]);
         command.args(flag).env("XDG_CACHE_HOME", lab.path("cache"));
         let refused = finish(command)?.ended_with(2)?;
-        is_one_line(
-            &refused,
-            &format!("which {} would change (accepted", flag[0]),
-        );
+        is_one_line(&refused, &format!("which {} would change (accepted", flag[0]));
     }
     assert!(files(&lab.path("out"))? == before, "the record was changed");
     assert!(!lab.path("cache").exists(), "a device was started");
@@ -69,10 +64,7 @@ fn a_folder_without_an_interrupted_run_is_refused() -> TestResult {
         ("empty", "holds no record"),
         ("absent", "holds no record"),
         ("short.toml", "holds no record"),
-        (
-            "alone",
-            "it has no events.jsonl, which a run is resumed from",
-        ),
+        ("alone", "it has no events.jsonl, which a run is resumed from"),
     ] {
         let refused = finish(lab.gpubench(["matrix", "--resume", folder]))?;
         is_one_line(&refused.ended_with(2)?, problem);
@@ -83,10 +75,7 @@ fn a_folder_without_an_interrupted_run_is_refused() -> TestResult {
     let key = text.replacen("\\\"share\\\":", "\\\"shared\\\":", 1);
     let hash = text.replacen("\"profile_hash\":\"", "\"profile_hash\":\"0", 1);
     for (changed, problem) in [
-        (
-            without,
-            "without its settings, which this version resumes from",
-        ),
+        (without, "without its settings, which this version resumes from"),
         (key, "its profile is damaged"),
         (hash, "its profile is damaged"),
         (String::new(), "line 1"),
@@ -104,22 +93,13 @@ fn another_build_device_or_driver_is_named_and_refused() -> TestResult {
     let lab = killed()?;
     let events = lab.path("out/events.jsonl");
     let text = std::fs::read_to_string(&events)?;
-    let driver = text
-        .find("\"driver\":\"")
-        .map(|at| at + 10)
-        .ok_or("no driver")?;
+    let driver = text.find("\"driver\":\"").map(|at| at + 10).ok_or("no driver")?;
     let end = driver + text[driver..].find('"').ok_or("no end")?;
     let value = &text[driver..end];
     let version = format!("\"gpubench\":\"{}\"", env!("CARGO_PKG_VERSION"));
     for (changed, problem) in [
-        (
-            text.replacen(&version, "\"gpubench\":\"0.0.1\"", 1),
-            "gpubench: \"0.0.1\" before, ",
-        ),
-        (
-            text.replacen("\"scoring\":\"", "\"scoring\":\"un", 1),
-            "scoring rules: \"un",
-        ),
+        (text.replacen(&version, "\"gpubench\":\"0.0.1\"", 1), "gpubench: \"0.0.1\" before, "),
+        (text.replacen("\"scoring\":\"", "\"scoring\":\"un", 1), "scoring rules: \"un"),
         (
             text.replacen("\"ptx_hash\":\"", "\"ptx_hash\":\"0", 1),
             "kernels (hash of their PTX): \"0",
@@ -142,10 +122,7 @@ fn another_build_device_or_driver_is_named_and_refused() -> TestResult {
         let before = files(&lab.path("out"))?;
         let refused = finish(lab.gpubench(["matrix", "--resume", "out"]))?;
         is_one_line(&refused.ended_with(20)?, problem);
-        assert!(
-            files(&lab.path("out"))? == before,
-            "{problem}: a file was changed"
-        );
+        assert!(files(&lab.path("out"))? == before, "{problem}: a file was changed");
     }
     std::fs::write(&events, &text)?;
     let other = ["matrix", "--resume", "out", "--device", "virtual:hopper"];
@@ -178,9 +155,7 @@ fn the_run_of_another_user_is_resumed_by_nobody_else() -> TestResult {
 #[test]
 fn the_folder_of_a_live_run_is_refused_at_once() -> TestResult {
     let lab = Lab::on("turing")?;
-    let mut run = lab
-        .matrix("out", &["--mechanism", "time-slicing"])
-        .spawn()?;
+    let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
     let events = lab.path("out/events.jsonl");
     wait_during(&mut run, "the events", || events.exists())?;
     signal(run.id(), "STOP")?;

@@ -18,19 +18,10 @@ fn measured(name: &str) -> Result<Lab, Error> {
 fn a_calibration_is_reused_on_its_own_device_only() -> TestResult {
     let (one, other) = (measured("one")?, measured("other")?);
     let (made, elsewhere) = (one.record("made")?, other.record("made")?);
-    assert_eq!(
-        made.calibration.hash, elsewhere.calibration.hash,
-        "one model of GPU"
-    );
+    assert_eq!(made.calibration.hash, elsewhere.calibration.hash, "one model of GPU");
     let bound = made.calibration.binding.as_ref().ok_or("a binding")?;
-    assert_eq!(
-        (&bound.uuid, bound.kind),
-        (&made.device.uuid, DeviceKind::Virtual)
-    );
-    assert_eq!(
-        bound.peaks["memory_bytes_per_s"],
-        2.0 * 5001e6 * 256.0 / 8.0
-    );
+    assert_eq!((&bound.uuid, bound.kind), (&made.device.uuid, DeviceKind::Virtual));
+    assert_eq!(bound.peaks["memory_bytes_per_s"], 2.0 * 5001e6 * 256.0 / 8.0);
 
     let reuse = |out: &str, path: &str| {
         let more = [MECHANISMS, "--calibration", path];
@@ -50,9 +41,7 @@ fn a_calibration_is_reused_on_its_own_device_only() -> TestResult {
     let uuids = [made.device.uuid.as_str(), &elsewhere.device.uuid];
     refused(&other.arg("made"), &uuids)?;
     let mut real = made.calibration.clone();
-    real.binding
-        .iter_mut()
-        .for_each(|bound| bound.kind = DeviceKind::Real);
+    real.binding.iter_mut().for_each(|bound| bound.kind = DeviceKind::Real);
     one.write("real.json", &serde_json::to_string(&real)?)?;
     refused("real.json", &["(real, ", "(virtual, "])?;
     Ok(())
@@ -69,12 +58,7 @@ fn a_calibration_of_an_old_record_has_no_binding_and_the_run_says_so() -> TestRe
     lab.write("old.json", &serde_json::to_string(&old)?)?;
     let more = [MECHANISMS, "--calibration", "old.json"];
     let done = finish(lab.matrix("again", &more))?.ended_with(0)?;
-    assert!(
-        done.text()
-            .contains("the reused calibration has no binding"),
-        "{}",
-        done.text()
-    );
+    assert!(done.text().contains("the reused calibration has no binding"), "{}", done.text());
     assert_eq!(lab.record("again")?.calibration, old);
     Ok(())
 }

@@ -39,11 +39,7 @@ fn flip(path: &Path, at: usize) -> TestResult {
 
 fn refused(lab: &Lab, problem: &str) -> TestResult {
     let ended = verify(lab, "open.pub")?.ended_with(4)?;
-    assert!(
-        ended.stdout.contains(problem),
-        "{problem}: {}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains(problem), "{problem}: {}", ended.stdout);
     Ok(())
 }
 
@@ -52,23 +48,11 @@ fn a_signature_holds_until_one_byte_changes() -> TestResult {
     let (lab, ended) = signed("open.key", None)?;
     ended.ended_with(0)?;
     let good = verify(&lab, "open.pub")?.ended_with(0)?;
-    assert!(
-        good.stdout.contains("signed by key A919415F7C1322D4"),
-        "{}",
-        good.stdout
-    );
+    assert!(good.stdout.contains("signed by key A919415F7C1322D4"), "{}", good.stdout);
     let wrong = verify(&lab, "locked.pub")?.ended_with(4)?;
-    assert!(
-        wrong.stdout.contains("bad signature: another key made it"),
-        "{}",
-        wrong.stdout
-    );
+    assert!(wrong.stdout.contains("bad signature: another key made it"), "{}", wrong.stdout);
     let unasked = finish(lab.gpubench(["report", "out", "--verify"]))?.ended_with(0)?;
-    assert!(
-        unasked.stdout.contains("signed, unchecked (--public-key)"),
-        "{}",
-        unasked.stdout
-    );
+    assert!(unasked.stdout.contains("signed, unchecked (--public-key)"), "{}", unasked.stdout);
     let out = lab.path("out");
     let (samples, list) = (out.join("samples.parquet"), out.join("checksums.b3"));
     // A changed sample; the same with a checksum that fits it; and the signature.
@@ -77,16 +61,10 @@ fn a_signature_holds_until_one_byte_changes() -> TestResult {
     flip(&samples, 1000)?;
     let text = std::fs::read_to_string(&list)?;
     std::fs::write(&list, text.replacen('a', "b", 1))?;
-    refused(
-        &lab,
-        "bad signature: checksums.b3 or checksums.b3.minisig was changed",
-    )?;
+    refused(&lab, "bad signature: checksums.b3 or checksums.b3.minisig was changed")?;
     std::fs::write(&list, &text)?;
     let signature = std::fs::read(out.join(SIGNATURE))?;
-    let line = signature
-        .iter()
-        .position(|&byte| byte == b'\n')
-        .ok_or("no line")?;
+    let line = signature.iter().position(|&byte| byte == b'\n').ok_or("no line")?;
     flip(&out.join(SIGNATURE), line + 40)?;
     refused(&lab, "bad signature: ")?;
     std::fs::write(out.join(SIGNATURE), &signature)?;
@@ -103,10 +81,7 @@ fn a_signature_holds_until_one_byte_changes() -> TestResult {
 #[test]
 fn a_key_with_a_password_is_unlocked_before_the_run_starts() -> TestResult {
     for (password, problem) in [
-        (
-            None,
-            "there is no terminal to ask for it (accepted: the variable GPUBENCH_SIGN_PASSWORD",
-        ),
+        (None, "there is no terminal to ask for it (accepted: the variable GPUBENCH_SIGN_PASSWORD"),
         (Some("wrong"), "is wrong"),
     ] {
         let (lab, ended) = signed("locked.key", password)?;
@@ -136,10 +111,7 @@ fn a_file_that_is_no_key_is_refused_before_anything_starts() -> TestResult {
         let mut command = lab.matrix("out", &["--sign-key", &file]);
         command.env("XDG_CACHE_HOME", lab.path("cache"));
         is_one_line(&finish(command)?.ended_with(2)?, problem);
-        assert!(
-            !lab.path("out").exists() && !lab.path("cache").exists(),
-            "{file}"
-        );
+        assert!(!lab.path("out").exists() && !lab.path("cache").exists(), "{file}");
     }
     let public = lab.arg("none");
     let refused = finish(lab.gpubench(["report", "x", "--verify", "--public-key", &public]))?;
@@ -152,11 +124,7 @@ fn an_anonymized_copy_is_not_signed() -> TestResult {
     let (lab, ended) = signed("open.key", None)?;
     ended.ended_with(0)?;
     let copied = finish(lab.gpubench(["report", "out", "--anonymize", "copy"]))?.ended_with(0)?;
-    assert!(
-        copied.text().contains("the copy is not signed"),
-        "{}",
-        copied.text()
-    );
+    assert!(copied.text().contains("the copy is not signed"), "{}", copied.text());
     assert!(!lab.path("copy").join(SIGNATURE).exists());
     Ok(())
 }
@@ -183,7 +151,5 @@ fn installed(name: &str) -> Option<PathBuf> {
         let facts = file.metadata();
         facts.is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
     };
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(is_program)
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(is_program)
 }

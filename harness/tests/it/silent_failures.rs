@@ -24,10 +24,7 @@ fn is_not_scored(record: &RunRecord, name: &str, check: &str, evidence: &str) ->
     let proofs = &row(record, name)?.proof;
     let mut broken = proofs.iter().filter(|proof| !proof.holds);
     let found = broken.any(|p| p.check.contains(check) && p.evidence.contains(evidence));
-    assert!(
-        found,
-        "{name}: no {check:?} with {evidence:?} in {proofs:?}"
-    );
+    assert!(found, "{name}: no {check:?} with {evidence:?} in {proofs:?}");
     Ok(())
 }
 
@@ -70,22 +67,9 @@ fn a_wrong_instance_an_ignored_percentage_and_a_dropped_preload_are_detected() -
     // Each tenant has an instance of its own and of the right size; only the name is wrong.
     let others = row(&record, "mig")?.proof.iter();
     let others: Vec<_> = others.filter(|p| !p.check.contains(handed)).collect();
-    assert!(
-        !others.is_empty() && others.iter().all(|p| p.holds),
-        "{others:?}"
-    );
-    is_detected(
-        &record,
-        "mps-quota",
-        "its percentage",
-        "reported: victim 132",
-    )?;
-    is_detected(
-        &record,
-        "hami",
-        "mapped into every tenant",
-        "not into the victim",
-    )
+    assert!(!others.is_empty() && others.iter().all(|p| p.holds), "{others:?}");
+    is_detected(&record, "mps-quota", "its percentage", "reported: victim 132")?;
+    is_detected(&record, "hami", "mapped into every tenant", "not into the victim")
 }
 
 /// A copy of HAMi's stand-in with every symbol, marked for another operating system. The loader

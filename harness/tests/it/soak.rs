@@ -45,9 +45,7 @@ fn speed(record: &RunRecord) -> Result<&DeviceSpeed, Error> {
 fn cells_with(record: &RunRecord, state: GateState) -> usize {
     let cells = record.cells.iter();
     let has_state = |gate: Option<GateState>| gate == Some(state);
-    cells
-        .filter(|cell| has_state(cell.gate_state(&Gate::DeviceDrift)))
-        .count()
+    cells.filter(|cell| has_state(cell.gate_state(&Gate::DeviceDrift))).count()
 }
 
 /// How many cells lie between check kernels of different rates, and how many rows say so.
@@ -75,15 +73,8 @@ fn heating_removes_a_warm_up_that_the_check_kernel_shows_without_it() -> TestRes
     assert_eq!(speed(&cold)?.heating, None);
     let (cells, rows) = drifted(&cold);
     assert!(cells > 10 && rows > 0, "{cells} cells, {rows} rows");
-    let rates: Vec<f64> = speed(&cold)?
-        .checks
-        .iter()
-        .map(|one| one.rate_per_s)
-        .collect();
-    assert!(
-        rates.windows(2).any(|pair| pair[1] > 1.05 * pair[0]),
-        "{rates:?}"
-    );
+    let rates: Vec<f64> = speed(&cold)?.checks.iter().map(|one| one.rate_per_s).collect();
+    assert!(rates.windows(2).any(|pair| pair[1] > 1.05 * pair[0]), "{rates:?}");
     Ok(())
 }
 
@@ -100,9 +91,6 @@ fn each_switch_of_the_host_has_its_check_kernels() -> TestResult {
     let nothing = "limit = \"0s\"\nkeep_warm = \"0s\"\ncheck = \"0s\"\n";
     let nothing = run(machine, mechanisms, nothing)?;
     assert_eq!(nothing.device_speed, None);
-    assert_eq!(
-        cells_with(&nothing, GateState::NotEvaluated),
-        nothing.cells.len()
-    );
+    assert_eq!(cells_with(&nothing, GateState::NotEvaluated), nothing.cells.len());
     Ok(())
 }

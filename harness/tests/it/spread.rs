@@ -29,35 +29,19 @@ fn sessions_add_up_in_a_file_that_plan_reads() -> TestResult {
         Ok(done.ended_with(0)?.stdout)
     };
     assert!(run(&["plan"])?.contains("2.0 % assumed"));
-    let calibrate = [
-        "doctor",
-        "--calibrate",
-        "--sessions",
-        "2",
-        "--format",
-        "json",
-    ];
+    let calibrate = ["doctor", "--calibrate", "--sessions", "2", "--format", "json"];
     let first: Spread = serde_json::from_str(&run(&calibrate)?)?;
     assert_eq!((first.version, first.sessions.len()), (1, 2));
     assert_eq!(first.kind, "virtual");
     let victim = first.victims.get("compute").ok_or("no victim")?;
     assert_eq!((victim.logs.len(), victim.between_blocks_df), (2, 14));
-    assert!(
-        victim.logs.iter().all(|session| session.len() == 8),
-        "{victim:?}"
-    );
+    assert!(victim.logs.iter().all(|session| session.len() == 8), "{victim:?}");
     // profiles/machines/hopper.toml plants noise of less than 1 % of a rate.
-    assert!(
-        victim.between_blocks > 1e-5 && victim.between_blocks < 0.02,
-        "{victim:?}"
-    );
+    assert!(victim.between_blocks > 1e-5 && victim.between_blocks < 0.02, "{victim:?}");
     assert!(victim.between_sessions.is_some() && victim.smallest_detectable > Some(0.0));
     // The second call adds its sessions and prints them as a table.
     let text = run(&calibrate[..4])?;
-    assert!(
-        text.contains("in 4 sessions") && text.contains("compute"),
-        "{text}"
-    );
+    assert!(text.contains("in 4 sessions") && text.contains("compute"), "{text}");
     let folder = lab.path("state").join("gpubench/spread");
     let files: Vec<_> = std::fs::read_dir(folder)?.collect::<Result<_, _>>()?;
     assert_eq!(files.len(), 1);
@@ -89,31 +73,17 @@ fn ten_kept_sessions_say_how_native_rates_of_single_sessions_differ() -> TestRes
         finish(lab.matrix(out, &["--mechanism", "time-slicing"]))?.ended_with(0)?;
     }
     let without = bases(&lab, "state")?;
-    assert!(
-        without.iter().all(|(_, basis)| basis == "blocks"),
-        "{without:?}"
-    );
+    assert!(without.iter().all(|(_, basis)| basis == "blocks"), "{without:?}");
     let (device, profile) = (lab.device(), lab.arg("short.toml"));
-    let calibrate = [
-        "doctor",
-        "--calibrate",
-        "--sessions",
-        "10",
-        "--device",
-        &device,
-        "--profile",
-        &profile,
-    ];
+    let calibrate =
+        ["doctor", "--calibrate", "--sessions", "10", "--device", &device, "--profile", &profile];
     finish(lab.gpubench(calibrate))?.ended_with(0)?;
     let with = bases(&lab, "state")?;
     for (metric, basis) in &with {
         let known = metric == "native-rate";
         assert_eq!(basis == "known-spread", known, "{metric}: {basis}");
     }
-    assert!(
-        with.iter().any(|(metric, _)| metric == "native-rate"),
-        "{with:?}"
-    );
+    assert!(with.iter().any(|(metric, _)| metric == "native-rate"), "{with:?}");
     assert_eq!(bases(&lab, "elsewhere")?, without);
     // A record whose UUID is a path must not make the file at its end count as kept.
     let folder = lab.path("state").join("gpubench/spread");

@@ -58,10 +58,7 @@ impl RecordedHost {
 
     fn matrix(&self) -> std::io::Result<Child> {
         let args = ["matrix", "--profile", "short.toml", "--out", "out"];
-        self.host
-            .gpubench(&args)
-            .args(["--mechanism", "mps"])
-            .spawn()
+        self.host.gpubench(&args).args(["--mechanism", "mps"]).spawn()
     }
 
     fn state(&self) -> Result<State, Error> {
@@ -93,9 +90,7 @@ impl RecordedHost {
         let first = || {
             let events = std::fs::read_to_string(out.join("events.jsonl")).ok()?;
             let mut victim = None;
-            for event in events
-                .lines()
-                .filter_map(|line| RunEvent::from_json(line.as_bytes()).ok())
+            for event in events.lines().filter_map(|line| RunEvent::from_json(line.as_bytes()).ok())
             {
                 match event {
                     RunEvent::TenantStarted { tenant, pid } if tenant == "victim" => {
@@ -123,10 +118,7 @@ fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> T
     // A process in the client's group receives every signal to the group. The first one ends it,
     // and its exit status names it.
     let group = i32::try_from(victim)?;
-    let mut witness = Command::new("sleep")
-        .arg("3600")
-        .process_group(group)
-        .spawn()?;
+    let mut witness = Command::new("sleep").arg("3600").process_group(group).spawn()?;
     signal(victim, "STOP")?;
     let done = Finished::from(run.wait_with_output()?);
     let stderr = &done.stderr;
@@ -149,37 +141,24 @@ fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> T
     let stopped = |line: &str| line.starts_with("State:\tT");
     assert!(stopped(before) && stopped(after), "{requests}");
     let pending = pending.rsplit('\t').next().unwrap_or_default();
-    assert_eq!(
-        u64::from_str_radix(pending, 16)? & TERM_PENDING,
-        0,
-        "{requests}"
-    );
+    assert_eq!(u64::from_str_radix(pending, 16)? & TERM_PENDING, 0, "{requests}");
     assert_eq!(status, "status 0");
     assert_eq!(witnessed, Some(TERM), "{stderr}");
 
     // The cell names the death of its victim, and the run ends as one with a failed cell.
     let record = recorded.host.lab.record("out")?;
     assert_eq!(done.code, Some(4), "{stderr}");
-    let failed: Vec<_> = record
-        .cells
-        .iter()
-        .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
-        .collect();
+    let failed: Vec<_> =
+        record.cells.iter().filter(|cell| cell.outcome.outcome == OutcomeKind::Failed).collect();
     let [cell] = failed[..] else {
         return Err(format!("{} cells failed: {stderr}", failed.len()).into());
     };
     assert!(cell.cell.mechanism == "mps", "{cell:?}");
     let reason = cell.outcome.reason.clone().unwrap_or_default();
     let why = format!("and was stopped by the coordinator, killed by signal {KILL}");
-    assert!(
-        reason.contains("victim did not answer within") && reason.contains(&why),
-        "{reason}"
-    );
+    assert!(reason.contains("victim did not answer within") && reason.contains(&why), "{reason}");
     // A new client replaces it, and later cells are measured.
-    let after = record
-        .cells
-        .iter()
-        .filter(|other| other.cell.id > cell.cell.id);
+    let after = record.cells.iter().filter(|other| other.cell.id > cell.cell.id);
     let mut served = after.filter(|other| other.cell.mechanism == "mps");
     let measured = served.any(|other| other.outcome.outcome != OutcomeKind::Failed);
     assert!(measured, "nothing ran after {}", cell.cell.id);

@@ -9,10 +9,8 @@ use gpubench_record::{CellResult, Condition, Gate, GateState, Json, OutcomeKind,
 use gpubench_virtual_gpu::session::NVML_FAILS;
 use serde_json::{Value, json};
 
-const PROFILE: &str = concat!(
-    "mechanisms = [\"exclusive\", \"time-slicing\"]\n",
-    include_str!("data/short.toml")
-);
+const PROFILE: &str =
+    concat!("mechanisms = [\"exclusive\", \"time-slicing\"]\n", include_str!("data/short.toml"));
 
 /// A finished run with its events.
 fn finished() -> Result<(Lab, Vec<Value>), Error> {
@@ -35,9 +33,7 @@ fn rescored(lab: &Lab, events: &[Value]) -> Result<RunRecord, Error> {
 
 fn failed<'a>(record: &'a RunRecord, gate: &Gate) -> Vec<(&'a str, &'a str)> {
     let detail = |cell: &'a CellResult| {
-        let found = cell
-            .gate(gate)
-            .filter(|one| one.state == GateState::Failed)?;
+        let found = cell.gate(gate).filter(|one| one.state == GateState::Failed)?;
         Some((cell.cell.id.as_str(), found.detail.as_str()))
     };
     record.cells.iter().filter_map(detail).collect()
@@ -46,9 +42,8 @@ fn failed<'a>(record: &'a RunRecord, gate: &Gate) -> Vec<(&'a str, &'a str)> {
 #[test]
 fn a_late_xid_belongs_to_the_cell_of_its_stamp() -> TestResult {
     let (lab, events) = finished()?;
-    let ends: Vec<usize> = (0..events.len())
-        .filter(|&at| events[at]["event"] == "cell-ended")
-        .collect();
+    let ends: Vec<usize> =
+        (0..events.len()).filter(|&at| events[at]["event"] == "cell-ended").collect();
     let (first, second) = (ends[3], ends[4]);
     let instant = |at: usize, which: &str| events[at]["surroundings"]["span"][which].as_u64();
     let (start, end) = (instant(first, "start_ns"), instant(first, "end_ns"));
@@ -62,27 +57,15 @@ fn a_late_xid_belongs_to_the_cell_of_its_stamp() -> TestResult {
         (
             json!(end + 1),
             vec![
-                (
-                    first,
-                    format!("13 (of this cell or of {}: {between})", id(second)),
-                ),
-                (
-                    second,
-                    format!("13 (of this cell or of {}: {between})", id(first)),
-                ),
+                (first, format!("13 (of this cell or of {}: {between})", id(second))),
+                (second, format!("13 (of this cell or of {}: {between})", id(first))),
             ],
         ),
         (
             Value::Null,
             vec![
-                (
-                    first,
-                    format!("13 (of this cell or of {}: {unstamped})", id(second)),
-                ),
-                (
-                    second,
-                    format!("13 (of this cell or of {}: {unstamped})", id(first)),
-                ),
+                (first, format!("13 (of this cell or of {}: {unstamped})", id(second))),
+                (second, format!("13 (of this cell or of {}: {unstamped})", id(first))),
             ],
         ),
     ] {
@@ -96,10 +79,7 @@ fn a_late_xid_belongs_to_the_cell_of_its_stamp() -> TestResult {
             .collect();
         let mut found = failed(&record, &Gate::Xid);
         found.sort_unstable_by_key(|(cell, _)| expected.iter().position(|one| one.0 == *cell));
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(id, text)| (*id, text.as_str()))
-            .collect();
+        let expected: Vec<_> = expected.iter().map(|(id, text)| (*id, text.as_str())).collect();
         assert_eq!(found, expected, "{t_ns}");
     }
     Ok(())
@@ -109,28 +89,17 @@ fn a_late_xid_belongs_to_the_cell_of_its_stamp() -> TestResult {
 fn another_service_time_than_the_calibrated_one_is_a_finding_of_the_rows() -> TestResult {
     let (lab, mut events) = finished()?;
     assert_eq!(failed(&lab.record("out")?, &Gate::ServiceDrift), []);
-    let calibrated = events
-        .iter_mut()
-        .find(|event| event["event"] == "calibrated");
+    let calibrated = events.iter_mut().find(|event| event["event"] == "calibrated");
     let entries = &mut calibrated.ok_or("no calibration")?["calibration"]["entries"];
     let service = &mut entries["compute"]["service_ns"];
     *service = json!(service.as_u64().ok_or("no service time")? * 6 / 5);
     let record = rescored(&lab, &events)?;
-    let native: Vec<_> = record
-        .cells
-        .iter()
-        .filter(|cell| cell.cell.condition == Condition::N)
-        .collect();
+    let native: Vec<_> =
+        record.cells.iter().filter(|cell| cell.cell.condition == Condition::N).collect();
     assert_eq!(failed(&record, &Gate::ServiceDrift).len(), native.len());
-    assert!(
-        native
-            .iter()
-            .all(|cell| cell.outcome.outcome == OutcomeKind::Measured)
-    );
+    assert!(native.iter().all(|cell| cell.outcome.outcome == OutcomeKind::Measured));
     let mut rows = record.matrix.iter();
-    let row = rows
-        .find(|row| row.mechanism == "time-slicing")
-        .ok_or("no row")?;
+    let row = rows.find(|row| row.mechanism == "time-slicing").ok_or("no row")?;
     assert!(row.guarantee.is_some(), "{row:?}");
     let named = |text: &String| text.starts_with("service-drift in 6 cells, first ");
     assert!(row.warnings.iter().any(named), "{:?}", row.warnings);
@@ -140,10 +109,7 @@ fn another_service_time_than_the_calibrated_one_is_a_finding_of_the_rows() -> Te
 #[test]
 fn a_victim_in_another_time_namespace_is_not_compared() -> TestResult {
     let unshare = ["unshare", "--user", "--map-root-user", "--time", "--fork"];
-    let allowed = Command::new(unshare[0])
-        .args(&unshare[1..])
-        .arg("true")
-        .status();
+    let allowed = Command::new(unshare[0]).args(&unshare[1..]).arg("true").status();
     if !allowed.is_ok_and(|status| status.success()) {
         // Hosts can forbid namespaces to users; then no user's victim is in another one.
         return Ok(());
@@ -167,17 +133,10 @@ fn a_victim_in_another_time_namespace_is_not_compared() -> TestResult {
         let why = &record.provenance.host["timer_self_test"];
         assert_eq!(why, "not measured: no jitter is planned");
         for cell in &record.cells {
-            assert_eq!(
-                cell.gate_state(&Gate::TimeNamespace),
-                Some(state),
-                "{cell:?}"
-            );
+            assert_eq!(cell.gate_state(&Gate::TimeNamespace), Some(state), "{cell:?}");
         }
         let recorded = record.provenance.victim_environment.as_deref();
-        assert!(
-            recorded.is_some_and(|text| text.starts_with("the user's")),
-            "{recorded:?}"
-        );
+        assert!(recorded.is_some_and(|text| text.starts_with("the user's")), "{recorded:?}");
     }
     Ok(())
 }
@@ -187,29 +146,19 @@ fn without_a_list_of_processes_no_compute_mode_is_changed() -> TestResult {
     let host = Resident::start(Lab::on("hopper")?.profile(PROFILE)?)?;
     std::fs::write(host.folder()?.join(NVML_FAILS), "")?;
     let mut run = host.gpubench(&["matrix", "--profile", "short.toml", "--out", "out"]);
-    run.args([
-        "--mechanism",
-        "exclusive-process",
-        "--allow-reconfigure",
-        "--full",
-    ]);
+    run.args(["--mechanism", "exclusive-process", "--allow-reconfigure", "--full"]);
     let run = finish(run)?.ended_with(3)?;
     let refused = "NVML does not list the processes on the device (";
     assert!(run.text().contains(refused), "{}", run.text());
     // Nothing was changed on the host, so there is nothing to undo.
-    assert_eq!(
-        host.left_in("state/gpubench"),
-        Vec::<std::path::PathBuf>::new()
-    );
+    assert_eq!(host.left_in("state/gpubench"), Vec::<std::path::PathBuf>::new());
     Ok(())
 }
 
 #[test]
 fn a_failed_list_of_processes_is_named_by_its_gate() -> TestResult {
     let host = Resident::start(Lab::on("hopper")?.profile(PROFILE)?)?;
-    let mut run = host
-        .gpubench(&["matrix", "--profile", "short.toml", "--out", "out"])
-        .spawn()?;
+    let mut run = host.gpubench(&["matrix", "--profile", "short.toml", "--out", "out"]).spawn()?;
     let events = host.lab.path("out/events.jsonl");
     wait_during(&mut run, "a proof", || {
         let text = std::fs::read_to_string(&events);
@@ -218,16 +167,9 @@ fn a_failed_list_of_processes_is_named_by_its_gate() -> TestResult {
     std::fs::write(host.folder()?.join(NVML_FAILS), "")?;
     run.wait_with_output()?;
     let record = host.lab.record("out")?;
-    let last = record
-        .cells
-        .last()
-        .and_then(|cell| cell.gate(&Gate::ForeignProcess));
+    let last = record.cells.last().and_then(|cell| cell.gate(&Gate::ForeignProcess));
     let last = last.ok_or("no gate")?;
     assert_eq!(last.state, GateState::NotEvaluated);
-    assert!(
-        last.detail.starts_with("not observed: NVML: "),
-        "{}",
-        last.detail
-    );
+    assert!(last.detail.starts_with("not observed: NVML: "), "{}", last.detail);
     Ok(())
 }

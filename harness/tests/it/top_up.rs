@@ -38,10 +38,7 @@ fn near_boundary() -> Result<String, crate::support::Error> {
     let row = record.matrix.iter().find(|row| row.aggressor.is_some());
     let retention = row.and_then(|row| row.retention.clone()).ok_or("no row")?;
     assert!(retention.hi - retention.value > 2e-4, "{retention:?}");
-    Ok(format!(
-        "{:.6}",
-        retention.value + 0.8 * (retention.hi - retention.value)
-    ))
+    Ok(format!("{:.6}", retention.value + 0.8 * (retention.hi - retention.value)))
 }
 
 #[test]
@@ -83,9 +80,8 @@ fn a_row_that_does_not_fit_is_listed_with_its_blocks() -> TestResult {
     assert_eq!(top_up.rows[0].decision, TopUpDecision::TooLong);
     assert!(top_up.rows[0].needs_ns > top_up.left_ns);
     assert!(record.plan.cells.iter().all(|cell| cell.block < 8));
-    let printed = finish(lab.gpubench(["report", &lab.arg("out"), "--full"]))?
-        .ended_with(0)?
-        .text();
+    let printed =
+        finish(lab.gpubench(["report", &lab.arg("out"), "--full"]))?.ended_with(0)?.text();
     assert!(printed.contains("too long"), "{printed}");
     Ok(())
 }

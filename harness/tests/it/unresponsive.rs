@@ -24,9 +24,7 @@ const NEVER_ANSWERS: &str = "#!/bin/sh\necho called >> \"$HERE/called\"\nexec sl
 /// `matrix` on a device on the wall clock.
 fn matrix(host: &Resident, mechanisms: &str) -> std::io::Result<Child> {
     let args = ["matrix", "--profile", "short.toml", "--out", "out"];
-    host.gpubench(&args)
-        .args(["--mechanism", mechanisms])
-        .spawn()
+    host.gpubench(&args).args(["--mechanism", mechanisms]).spawn()
 }
 
 /// Ends a run by a signal. Returns its result and the elapsed time.
@@ -69,9 +67,7 @@ fn a_hung_nvml_call_does_not_delay_the_end() -> TestResult {
     let host = Resident::start(Lab::of_machine(&quick_hopper()?)?)?;
     let mut run = matrix(&host, "exclusive")?;
     let events = host.lab.path("out/events.jsonl");
-    wait_during(&mut run, "a proof", || {
-        contains(&events, "\"event\":\"proved\"")
-    })?;
+    wait_during(&mut run, "a proof", || contains(&events, "\"event\":\"proved\""))?;
     let hangs = host.folder()?.join(NVML_HANGS);
     std::fs::write(&hangs, "")?;
     let entered = hangs.with_extension("entered");
@@ -107,9 +103,7 @@ fn a_stopped_shared_clock_does_not_delay_the_end() -> TestResult {
     let lab = Lab::on("hopper")?;
     let mut run = lab.reconfigure("exclusive,time-slicing", "out").spawn()?;
     let events = lab.path("out/events.jsonl");
-    wait_during(&mut run, "a cell", || {
-        contains(&events, "\"event\":\"cell-began\"")
-    })?;
+    wait_during(&mut run, "a cell", || contains(&events, "\"event\":\"cell-began\""))?;
     let device = Device::open(&private_device(&lab).ok_or("no device")?)?;
     // A process that is stopped during a change holds the lock like this.
     let (release, held) = std::sync::mpsc::channel::<()>();

@@ -32,13 +32,9 @@ fn lab(profile: &str) -> Result<Lab, Error> {
 
 fn matrix(lab: &Lab, victim: &str, more: &[&str]) -> Result<Finished, Error> {
     let mut command = lab.matrix("out", more);
-    command
-        .args(["--victim-cmd", victim])
-        .env(MARK, lab.path(""));
+    command.args(["--victim-cmd", victim]).env(MARK, lab.path(""));
     let mut run = command.spawn()?;
-    wait_during(&mut run, "the run itself is found", || {
-        !left_behind(lab).is_empty()
-    })?;
+    wait_during(&mut run, "the run itself is found", || !left_behind(lab).is_empty())?;
     Ok(run.wait_with_output()?.into())
 }
 
@@ -54,9 +50,8 @@ fn left_behind(lab: &Lab) -> Vec<String> {
 fn rate_per_s(record: &RunRecord, condition: Condition) -> Result<f64, Error> {
     let of_condition = |cell: &&CellResult| cell.cell.condition == condition;
     let cells = record.cells.iter().filter(of_condition);
-    let rates: Vec<f64> = cells
-        .filter_map(|cell| cell.rates.get("closed_rate_per_s").copied())
-        .collect();
+    let rates: Vec<f64> =
+        cells.filter_map(|cell| cell.rates.get("closed_rate_per_s").copied()).collect();
     let highest = rates.into_iter().reduce(f64::max);
     highest.ok_or_else(|| format!("{condition:?} has no rate").into())
 }
@@ -70,11 +65,7 @@ fn a_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
     let record = lab.record("out")?;
     assert_eq!(record.provenance.clock, "wall");
     assert_eq!(record.cells.len(), 30);
-    let planned = record
-        .plan
-        .user_victim
-        .as_ref()
-        .ok_or("no program in the plan")?;
+    let planned = record.plan.user_victim.as_ref().ok_or("no program in the plan")?;
     assert_eq!(planned.command, victim);
     let entry = &record.calibration.entries[USER_VICTIM];
     assert!(entry.native_rate_per_s > 0.0 && entry.unit == "requests");
@@ -82,16 +73,9 @@ fn a_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
         assert_ne!(cell.outcome.outcome, OutcomeKind::Failed, "{cell:?}");
         let victim = &cell.tenant_results[0];
         assert_eq!(victim.planned.workload.as_deref(), Some(USER_VICTIM));
-        assert!(
-            victim.rows > 0 && victim.schedule_hash.is_none(),
-            "{cell:?}"
-        );
+        assert!(victim.rows > 0 && victim.schedule_hash.is_none(), "{cell:?}");
         let state = |gate| cell.gate_state(&gate);
-        assert_eq!(
-            state(Gate::ForeignProcess),
-            Some(GateState::Passed),
-            "{cell:?}"
-        );
+        assert_eq!(state(Gate::ForeignProcess), Some(GateState::Passed), "{cell:?}");
         assert_eq!(state(Gate::Schedule), Some(GateState::NotEvaluated));
     }
     for row in &record.mechanisms {
@@ -99,10 +83,7 @@ fn a_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
         assert!(!row.proof.is_empty(), "{row:?}");
     }
     // Two tenants that always have work get half of the device each, less the switches.
-    let (solo, beside) = (
-        rate_per_s(&record, Condition::S)?,
-        rate_per_s(&record, Condition::C)?,
-    );
+    let (solo, beside) = (rate_per_s(&record, Condition::S)?, rate_per_s(&record, Condition::C)?);
     assert!(beside < 0.8 * solo, "{beside} beside, {solo} alone");
     Ok(())
 }
@@ -173,20 +154,13 @@ fn a_program_that_drops_its_variables_is_not_under_its_mechanism() -> TestResult
             "the program was started with the variables of its mechanism",
             "lacks CUDA_MPS_ACTIVE_THREAD_PERCENTAGE as it was set",
         ),
-        (
-            "hami",
-            "the library is mapped into every tenant",
-            "of the victim's program",
-        ),
+        ("hami", "the library is mapped into every tenant", "of the victim's program"),
     ] {
         let (row, failed) = proved(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Failed, "{row:?}");
         assert!(failed.contains(&check), "{row:?}");
         let reason = row.outcome.reason.as_deref().unwrap_or_default();
-        assert!(
-            reason.starts_with("not in force: ") && reason.contains(evidence),
-            "{reason}"
-        );
+        assert!(reason.starts_with("not in force: ") && reason.contains(evidence), "{reason}");
     }
     Ok(())
 }
@@ -220,11 +194,7 @@ const NO_VICTIMS: [(&str, &[&str], &str); 8] = [
         &["--victim-reports", "lines", "--victim-ready", "1500ms"],
         "it was not ready within 1.5 s, which --victim-ready sets: it printed no line",
     ),
-    (
-        "VICTIM badly",
-        &[],
-        "line 2 of the program, \"hello\": it is no JSON object",
-    ),
+    ("VICTIM badly", &[], "line 2 of the program, \"hello\": it is no JSON object"),
 ];
 
 #[test]
@@ -234,10 +204,8 @@ fn a_command_that_cannot_be_measured_ends_the_run_with_one_error() -> TestResult
     for (command, more, error) in NO_VICTIMS {
         // Also starts a process that leaves the group and one that ignores SIGTERM.
         let stubborn = "trap '' TERM; (setsid sleep 600 &); sleep 600 &";
-        let command = format!(
-            "{stubborn} {}",
-            command.replace("VICTIM badly", &format!("{victim} badly"))
-        );
+        let command =
+            format!("{stubborn} {}", command.replace("VICTIM badly", &format!("{victim} badly")));
         let run = matrix(&lab, &command, more)?;
         std::fs::remove_dir_all(lab.path("out"))?;
         let text = run.stderr;
@@ -245,10 +213,7 @@ fn a_command_that_cannot_be_measured_ends_the_run_with_one_error() -> TestResult
         let line = text.lines().find(|line| line.starts_with("error: "));
         let line = line.ok_or_else(|| format!("{command}: {text}"))?;
         let start = "error: victim program cannot be measured: ";
-        assert!(
-            line.starts_with(start) && line.contains(error),
-            "{command}: {line}"
-        );
+        assert!(line.starts_with(start) && line.contains(error), "{command}: {line}");
         assert!(text.contains("workloads/README.md"), "{text}");
         assert_eq!(left_behind(&lab), [] as [String; 0], "{command}");
     }
@@ -300,16 +265,10 @@ fn a_misbehaving_program_fails_its_cells_and_leaves_no_process() -> TestResult {
     ];
     assert_eq!(failed.len(), expected.len(), "{failed:#?}");
     for (failed, expected) in failed.iter().zip(expected) {
-        assert!(
-            failed.contains(expected) && !failed.contains('\n'),
-            "{failed}"
-        );
+        assert!(failed.contains(expected) && !failed.contains('\n'), "{failed}");
     }
     // Between these failures a new process of the program is measured.
-    let measured = record
-        .cells
-        .iter()
-        .filter(|cell| cell.outcome.is_measured());
+    let measured = record.cells.iter().filter(|cell| cell.outcome.is_measured());
     assert!(measured.count() > 12);
     Ok(())
 }

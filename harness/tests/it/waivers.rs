@@ -49,10 +49,7 @@ fn check_waived(found: &Waived, wanted: &[(&str, &str, &str)]) {
 fn plan(lab: &Lab, more: &[&str]) -> Command {
     let device = lab.device();
     let mut command = lab.gpubench(["plan", "--device", &device]);
-    command
-        .arg("--profile")
-        .arg(lab.path("short.toml"))
-        .args(more);
+    command.arg("--profile").arg(lab.path("short.toml")).args(more);
     command
 }
 
@@ -65,17 +62,9 @@ fn missing_features_of_a_machine_are_named() -> TestResult {
             ("mig", "the device has no MIG", ""),
             ("mig-mps", "the device has no MIG", ""),
             ("mps-static", "need driver 590", "newer driver"),
-            (
-                "mps-memory",
-                "need driver 615 and CUDA 13.4",
-                "newer driver",
-            ),
+            ("mps-memory", "need driver 615 and CUDA 13.4", "newer driver"),
             ("hami", "libvgpu.so was not found", "--hami-lib PATH"),
-            (
-                "exclusive-process",
-                "device settings (compute mode)",
-                "--allow-reconfigure",
-            ),
+            ("exclusive-process", "device settings (compute mode)", "--allow-reconfigure"),
         ],
     );
     let text = machine_text("turing")?;
@@ -86,22 +75,11 @@ fn missing_features_of_a_machine_are_named() -> TestResult {
         &found,
         &[
             ("mps", "nvidia-cuda-mps-control is not on PATH", "MPS tools"),
-            (
-                "mps-quota",
-                "nvidia-cuda-mps-control is not on PATH",
-                "MPS tools",
-            ),
-            (
-                "green-context",
-                "CUDA 12.0, green contexts need 12.4",
-                "550",
-            ),
+            ("mps-quota", "nvidia-cuda-mps-control is not on PATH", "MPS tools"),
+            ("green-context", "CUDA 12.0, green contexts need 12.4", "550"),
         ],
     );
-    let pascal = [(
-        "compute_capability = \"7.5\"",
-        "compute_capability = \"6.1\"",
-    )];
+    let pascal = [("compute_capability = \"7.5\"", "compute_capability = \"6.1\"")];
     let found = waived(&mut plan(&Lab::changed("turing", &pascal, "")?, &[]))?;
     check_waived(&found, &[("mps", "compute capability 6.1", "")]);
     Ok(())
@@ -111,10 +89,7 @@ fn missing_features_of_a_machine_are_named() -> TestResult {
 fn missing_rights_are_named() -> TestResult {
     let ordinary = [("version = 1", "version = 1\nprivileged = false")];
     let lab = Lab::changed("hopper", &ordinary, "")?;
-    lab.write(
-        "short.toml",
-        &format!("{SHORT}[time-slicing]\nslice = \"short\"\n"),
-    )?;
+    lab.write("short.toml", &format!("{SHORT}[time-slicing]\nslice = \"short\"\n"))?;
     let found = waived(&mut plan(&lab, &["--no-reconfigure"]))?;
     let flag = "--allow-reconfigure";
     check_waived(
@@ -149,25 +124,16 @@ fn a_library_that_enforces_no_limit_is_not_preloaded() -> TestResult {
     let remedy = "--hami-lib PATH of HAMi-core's libvgpu.so";
     let script = lab.path("libvgpu.so");
     std::fs::write(&script, "#!/bin/sh\n")?;
-    check_waived(
-        &plan_with(&script)?,
-        &[("hami", "it is no ELF file", remedy)],
-    );
+    check_waived(&plan_with(&script)?, &[("hami", "it is no ELF file", remedy)]);
     let libc = mapped("/libc.so").ok_or("a program without libc")?;
     let lacks = "it does not hook cuMemAlloc_v2, cuLaunchKernel";
     check_waived(&plan_with(&libc)?, &[("hami", lacks, remedy)]);
     let missing = lab.path("none.so");
-    check_waived(
-        &plan_with(&missing)?,
-        &[("hami", "none.so cannot be read", remedy)],
-    );
+    check_waived(&plan_with(&missing)?, &[("hami", "none.so cannot be read", remedy)]);
     std::fs::create_dir(lab.path("my libs"))?;
     let spaced = lab.path("my libs/libvgpu.so");
     std::fs::copy(&libc, &spaced)?;
-    check_waived(
-        &plan_with(&spaced)?,
-        &[("hami", "a space or a colon", remedy)],
-    );
+    check_waived(&plan_with(&spaced)?, &[("hami", "a space or a colon", remedy)]);
     Ok(())
 }
 
@@ -178,10 +144,7 @@ fn a_static_program_waives_hami() -> TestResult {
     std::fs::write(&source, "int main(void) { return 0; }\n")?;
     let plan_with = |form: &str| -> Result<Waived, Error> {
         let built = lab.path(form).display().to_string();
-        let compiled = Command::new("cc")
-            .args([form, "-o", &built])
-            .arg(&source)
-            .output()?;
+        let compiled = Command::new("cc").args([form, "-o", &built]).arg(&source).output()?;
         assert!(compiled.status.success(), "{}", text(&compiled.stderr));
         waived(&mut plan(&lab, &["--victim-cmd", &built]))
     };

@@ -1,9 +1,6 @@
 //! `matrix` in wall time, on a virtual GPU that the environment names and that is found like a real
 //! one. The checks hold on a busy machine.
-#![expect(
-    unsafe_code,
-    reason = "one test calls the C interface of the virtual GPU"
-)]
+#![expect(unsafe_code, reason = "one test calls the C interface of the virtual GPU")]
 
 use std::ffi::{CString, c_void};
 use std::path::Path;
@@ -17,10 +14,8 @@ use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
-const SHORT: &str = concat!(
-    "mechanisms = [\"exclusive\", \"time-slicing\"]\n",
-    include_str!("data/short.toml")
-);
+const SHORT: &str =
+    concat!("mechanisms = [\"exclusive\", \"time-slicing\"]\n", include_str!("data/short.toml"));
 
 /// A kernel that traps.
 const TRAP: &str = "
@@ -48,11 +43,7 @@ fn clock_under(library: &Path) -> Result<String, Error> {
     let record = lab.record("out")?;
     let hami = record.mechanisms.iter().find(|row| row.name == "hami");
     let hami = hami.ok_or("no hami")?;
-    assert!(
-        hami.proof.iter().all(|proof| proof.holds),
-        "{:?}",
-        hami.proof
-    );
+    assert!(hami.proof.iter().all(|proof| proof.holds), "{:?}", hami.proof);
     Ok(record.provenance.clock)
 }
 
@@ -67,9 +58,8 @@ fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> TestResu
     std::fs::write(&library, &bytes)?;
     assert_eq!(clock_under(&library)?, "virtual");
     // The same library without the symbol that declares support for virtual time.
-    let offsets: Vec<usize> = (0..bytes.len() - MARK.len())
-        .filter(|&at| bytes[at..].starts_with(MARK))
-        .collect();
+    let offsets: Vec<usize> =
+        (0..bytes.len() - MARK.len()).filter(|&at| bytes[at..].starts_with(MARK)).collect();
     assert!(!offsets.is_empty());
     for at in offsets {
         bytes[at] = b'x';
@@ -97,11 +87,7 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult 
     assert_eq!(record.provenance.clock, "wall");
     assert!(record.complete && record.cells.len() == 30, "{text}");
     for cell in &record.cells {
-        let has_reason = cell
-            .outcome
-            .reason
-            .as_ref()
-            .is_some_and(|why| !why.is_empty());
+        let has_reason = cell.outcome.reason.as_ref().is_some_and(|why| !why.is_empty());
         match cell.outcome.outcome {
             OutcomeKind::Measured => assert!(!has_reason, "{cell:?}"),
             OutcomeKind::Inconclusive => assert!(has_reason, "{cell:?}"),
@@ -123,17 +109,9 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> TestResult 
     assert_eq!(cost.ratios.len(), 4, "{cost:?}");
     assert!(cost.ratios.iter().all(|ratio| *ratio > 0.0), "{cost:?}");
     let floor = &record.provenance.timer_floor_ns;
-    let of = |name: &str| {
-        floor
-            .get(name)
-            .copied()
-            .ok_or(format!("no {name}: {floor:?}"))
-    };
+    let of = |name: &str| floor.get(name).copied().ok_or(format!("no {name}: {floor:?}"));
     let (p50, p99, p999, max) = (of("p50")?, of("p99")?, of("p999")?, of("max")?);
-    assert!(
-        p50 <= p99 && p99 <= p999 && p999 <= max && max > 0,
-        "{floor:?}"
-    );
+    assert!(p50 <= p99 && p99 <= p999 && p999 <= max && max > 0, "{floor:?}");
     Ok(())
 }
 
@@ -147,11 +125,7 @@ fn wait_for_a_contended_cell(run: &mut Child, out: &Path) -> TestResult {
 }
 
 fn ok(code: i32) -> TestResult {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("CUresult {code}").into())
-    }
+    if code == 0 { Ok(()) } else { Err(format!("CUresult {code}").into()) }
 }
 
 /// Runs [`fault`] in a separate process on this device.
@@ -173,15 +147,9 @@ fn fault() -> TestResult {
         ok(cuInit(0))?;
         ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
         ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
+        ok(cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
         let none = null_mut();
-        ok(cuLaunchKernel(
-            function, 1, 1, 1, 32, 1, 1, 0, stream, none, extra,
-        ))?;
+        ok(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, none, extra))?;
         assert_eq!(cuCtxSynchronize(), LAUNCH_FAILED);
         // A broken context refuses this call; it ends with the process.
         cuCtxDestroy_v2(context);
@@ -207,9 +175,7 @@ fn an_xid_and_a_memory_error_spoil_their_cell() -> TestResult {
     let record = lab.record("out")?;
     let in_state = |gate: &Gate, state| -> Vec<&gpubench_record::CellResult> {
         let cells = record.cells.iter();
-        cells
-            .filter(|cell| cell.gate_state(gate) == Some(state))
-            .collect()
+        cells.filter(|cell| cell.gate_state(gate) == Some(state)).collect()
     };
     let failed = in_state(&Gate::Xid, GateState::Failed);
     // The fault can happen between two cells.
@@ -225,14 +191,8 @@ fn an_xid_and_a_memory_error_spoil_their_cell() -> TestResult {
     let clean = in_state(&Gate::Xid, GateState::Passed);
     assert_eq!(clean.len(), record.cells.len() - failed.len());
     for (gate, detail) in [
-        (
-            Gate::Ecc,
-            "0 uncorrected errors before the cell, 1 after it",
-        ),
-        (
-            Gate::EccCorrected,
-            "0 corrected errors before the cell, 3 after it",
-        ),
+        (Gate::Ecc, "0 uncorrected errors before the cell, 1 after it"),
+        (Gate::EccCorrected, "0 corrected errors before the cell, 3 after it"),
     ] {
         let failed = in_state(&gate, GateState::Failed);
         assert_eq!(failed.len(), 1, "{gate}: {failed:#?}");

@@ -3,10 +3,7 @@
 //! Signatures follow cuda.h of CUDA 12.9; every symbol under `required` is exported since driver
 //! 450 at the latest, so the table fills on all supported drivers. Each entry becomes an unsafe
 //! method that returns the driver's number as a typed error and never as an enum.
-#![expect(
-    unsafe_code,
-    reason = "calls into libcuda through pointers found by name"
-)]
+#![expect(unsafe_code, reason = "calls into libcuda through pointers found by name")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

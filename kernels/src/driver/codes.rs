@@ -132,9 +132,7 @@ const NAMES: &[(i32, &str)] = &[
 /// cuda.h (13.5) says of each but two that it "leaves the process in an inconsistent state"; of 710
 /// that the context must be destroyed and its memory is lost, of 810 that the process must be
 /// terminated and relaunched.
-const STICKY: &[i32] = &[
-    226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911,
-];
+const STICKY: &[i32] = &[226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911];
 
 /// The name of `code` in cuda.h, or `UNKNOWN_NAME`.
 pub fn name(code: i32) -> &'static str {
@@ -188,10 +186,7 @@ mod tests {
             (CUresult::CUDA_ERROR_LAUNCH_FAILED as i32, 719),
             (CUresult::CUDA_ERROR_NOT_READY as i32, NOT_READY),
             (CUresult::CUDA_ERROR_NO_DEVICE as i32, NO_DEVICE),
-            (
-                CUresult::CUDA_ERROR_MPS_SERVER_NOT_READY as i32,
-                MPS_SERVER_NOT_READY,
-            ),
+            (CUresult::CUDA_ERROR_MPS_SERVER_NOT_READY as i32, MPS_SERVER_NOT_READY),
         ] {
             assert_eq!(theirs, ours);
         }

@@ -84,11 +84,7 @@ impl Context {
         unsafe { api.primary_ctx_set_flags(device.handle, wait as c_uint) }?;
         // SAFETY: writes one handle.
         unsafe { api.primary_ctx_retain(&raw mut handle, device.handle) }?;
-        let context = Self(Arc::new(Inner {
-            device: *device,
-            handle,
-            kind: Kind::Primary,
-        }));
+        let context = Self(Arc::new(Inner { device: *device, handle, kind: Kind::Primary }));
         context.bind()?;
         Ok(context)
     }
@@ -96,11 +92,7 @@ impl Context {
     /// Takes ownership of a context and makes it current on this thread.
     pub(super) fn adopt(device: &Device, handle: Handle, kind: Kind) -> Result<Self, DriverError> {
         let device = *device;
-        let context = Self(Arc::new(Inner {
-            device,
-            handle,
-            kind,
-        }));
+        let context = Self(Arc::new(Inner { device, handle, kind }));
         context.bind()?;
         Ok(context)
     }
@@ -110,17 +102,8 @@ impl Context {
         let mut handle: Handle = std::ptr::null_mut();
         let flags = wait as c_uint;
         // SAFETY: writes one handle; the new context is current on this thread.
-        unsafe {
-            device
-                .driver
-                .api
-                .ctx_create(&raw mut handle, flags, device.handle)
-        }?;
-        Ok(Self(Arc::new(Inner {
-            device: *device,
-            handle,
-            kind: Kind::Own,
-        })))
+        unsafe { device.driver.api.ctx_create(&raw mut handle, flags, device.handle) }?;
+        Ok(Self(Arc::new(Inner { device: *device, handle, kind: Kind::Own })))
     }
 
     /// The device.
@@ -185,10 +168,7 @@ impl Context {
         let (mut free, mut total) = (0_usize, 0_usize);
         // SAFETY: writes two sizes.
         unsafe { self.api().mem_get_info(&raw mut free, &raw mut total) }?;
-        Ok(MemInfo {
-            free_bytes: free as u64,
-            total_bytes: total as u64,
-        })
+        Ok(MemInfo { free_bytes: free as u64, total_bytes: total as u64 })
     }
 
     /// The priorities of streams: least urgent, most urgent (the smaller number).
@@ -196,8 +176,7 @@ impl Context {
         let (mut least_urgent, mut most_urgent) = (0, 0);
         // SAFETY: writes two ints.
         unsafe {
-            self.api()
-                .ctx_get_stream_priority_range(&raw mut least_urgent, &raw mut most_urgent)
+            self.api().ctx_get_stream_priority_range(&raw mut least_urgent, &raw mut most_urgent)
         }?;
         Ok((least_urgent, most_urgent))
     }

@@ -108,11 +108,7 @@ impl Device {
     pub fn name(&self) -> Result<String, DriverError> {
         let mut text = [0 as c_char; 256];
         // SAFETY: writes at most 256 bytes, NUL included.
-        unsafe {
-            self.driver
-                .api
-                .device_get_name(text.as_mut_ptr(), 256, self.handle)
-        }?;
+        unsafe { self.driver.api.device_get_name(text.as_mut_ptr(), 256, self.handle) }?;
         Ok(text_of(text))
     }
 
@@ -120,11 +116,7 @@ impl Device {
     pub fn pci_bus_id(&self) -> Result<String, DriverError> {
         let mut text = [0 as c_char; 256];
         // SAFETY: writes at most 256 bytes, NUL included.
-        unsafe {
-            self.driver
-                .api
-                .device_get_pci_bus_id(text.as_mut_ptr(), 256, self.handle)
-        }?;
+        unsafe { self.driver.api.device_get_pci_bus_id(text.as_mut_ptr(), 256, self.handle) }?;
         Ok(text_of(text))
     }
 
@@ -132,11 +124,7 @@ impl Device {
     pub fn uuid(&self) -> Result<Uuid, DriverError> {
         let mut bytes = [0_u8; 16];
         // SAFETY: writes 16 bytes.
-        match unsafe {
-            self.driver
-                .api
-                .device_get_uuid_v2(&raw mut bytes, self.handle)
-        } {
+        match unsafe { self.driver.api.device_get_uuid_v2(&raw mut bytes, self.handle) } {
             Err(DriverError::MissingSymbol { .. }) => {
                 // SAFETY: writes 16 bytes.
                 unsafe { self.driver.api.device_get_uuid(&raw mut bytes, self.handle) }?;
@@ -150,11 +138,7 @@ impl Device {
     pub fn total_bytes(&self) -> Result<u64, DriverError> {
         let mut bytes = 0_usize;
         // SAFETY: writes one size.
-        unsafe {
-            self.driver
-                .api
-                .device_total_mem(&raw mut bytes, self.handle)
-        }?;
+        unsafe { self.driver.api.device_total_mem(&raw mut bytes, self.handle) }?;
         Ok(bytes as u64)
     }
 
@@ -163,9 +147,7 @@ impl Device {
         let mut value = 0;
         // SAFETY: writes one int; the driver refuses an unknown attribute.
         unsafe {
-            self.driver
-                .api
-                .device_get_attribute(&raw mut value, attribute as c_int, self.handle)
+            self.driver.api.device_get_attribute(&raw mut value, attribute as c_int, self.handle)
         }?;
         Ok(value)
     }
@@ -197,9 +179,7 @@ impl Device {
 fn text_of(mut text: [c_char; 256]) -> String {
     text[255] = 0;
     // SAFETY: the array outlives the call and its last byte is NUL.
-    unsafe { CStr::from_ptr(text.as_ptr()) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -209,10 +189,7 @@ mod tests {
     #[test]
     fn a_uuid_prints_as_nvidia_smi_does() {
         let bytes = std::array::from_fn(|at| u8::try_from(at * 17).unwrap_or(0));
-        assert_eq!(
-            Uuid(bytes).to_string(),
-            "00112233-4455-6677-8899-aabbccddeeff"
-        );
+        assert_eq!(Uuid(bytes).to_string(), "00112233-4455-6677-8899-aabbccddeeff");
     }
 
     #[test]

@@ -81,11 +81,7 @@ pub enum DriverError {
 impl DriverError {
     /// An error from a driver answer.
     pub fn from_code(function: &'static str, code: i32) -> Self {
-        Self::Call {
-            function,
-            code,
-            name: codes::name(code),
-        }
+        Self::Call { function, code, name: codes::name(code) }
     }
 
     /// The driver's number, where the driver was called.
@@ -104,11 +100,7 @@ impl DriverError {
 
 /// Turns a result code into a `Result`; every code but zero is an error.
 pub(super) fn check(function: &'static str, code: i32) -> Result<(), DriverError> {
-    if code == codes::SUCCESS {
-        Ok(())
-    } else {
-        Err(DriverError::from_code(function, code))
-    }
+    if code == codes::SUCCESS { Ok(()) } else { Err(DriverError::from_code(function, code)) }
 }
 
 /// Failures of releases in destructors, which return no `Result`.
@@ -120,10 +112,7 @@ pub struct DropErrors {
     pub last: Option<DriverError>,
 }
 
-static DROPS: Mutex<DropErrors> = Mutex::new(DropErrors {
-    count: 0,
-    last: None,
-});
+static DROPS: Mutex<DropErrors> = Mutex::new(DropErrors { count: 0, last: None });
 
 /// Failures of releases so far, process-wide.
 ///
@@ -149,10 +138,7 @@ mod tests {
     #[test]
     fn messages_carry_function_number_and_name_on_one_line() {
         let known = DriverError::from_code("cuMemAlloc_v2", 2);
-        assert_eq!(
-            known.to_string(),
-            "cuMemAlloc_v2 returned 2 (CUDA_ERROR_OUT_OF_MEMORY)"
-        );
+        assert_eq!(known.to_string(), "cuMemAlloc_v2 returned 2 (CUDA_ERROR_OUT_OF_MEMORY)");
         let unknown = DriverError::from_code("cuMemAllocAsync", -1);
         assert_eq!(
             unknown.to_string(),

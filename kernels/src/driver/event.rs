@@ -38,20 +38,13 @@ impl Event {
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: writes one handle.
         unsafe { context.api().event_create(&raw mut handle, kind as u32) }?;
-        Ok(Self {
-            context: context.clone(),
-            handle,
-        })
+        Ok(Self { context: context.clone(), handle })
     }
 
     /// Records the event at the present end of the stream.
     pub fn record(&self, stream: &Stream) -> Result<(), DriverError> {
         // SAFETY: both handles are alive during the call.
-        unsafe {
-            self.context
-                .api()
-                .event_record(self.handle, stream.handle())
-        }
+        unsafe { self.context.api().event_record(self.handle, stream.handle()) }
     }
 
     /// Whether the work before the mark is done.
@@ -83,7 +76,6 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: made by this object, released once.
-        self.context
-            .release(|api| unsafe { api.event_destroy(self.handle) });
+        self.context.release(|api| unsafe { api.event_destroy(self.handle) });
     }
 }

@@ -32,22 +32,15 @@ impl Module {
     /// One of its entries.
     pub fn function(&self, entry: &str) -> Result<Function, DriverError> {
         let inner = &self.0;
-        let no_entry = || DriverError::NoEntry {
-            module: inner.name.clone(),
-            entry: entry.to_owned(),
-        };
+        let no_entry =
+            || DriverError::NoEntry { module: inner.name.clone(), entry: entry.to_owned() };
         let params = ptx_text::param_bytes(&inner.ptx, entry).ok_or_else(no_entry)?;
         let name = CString::new(entry).map_err(|_| DriverError::NulByte { what: "the entry" })?;
         let mut handle: Handle = std::ptr::null_mut();
         let api = self.api();
         // SAFETY: writes one handle; the module is alive, the name ends in NUL.
         unsafe { api.module_get_function(&raw mut handle, inner.handle, name.as_ptr()) }?;
-        Ok(Function {
-            module: self.clone(),
-            handle,
-            name: entry.to_owned(),
-            params,
-        })
+        Ok(Function { module: self.clone(), handle, name: entry.to_owned(), params })
     }
 }
 

@@ -35,11 +35,7 @@ impl Graph {
         let mut graph: Handle = std::ptr::null_mut();
         // SAFETY: writes one handle; capturing ends whether the submission worked or not.
         let ended = unsafe { api.stream_end_capture(stream.handle(), &raw mut graph) };
-        let mut this = Self {
-            context,
-            graph,
-            executable: std::ptr::null_mut(),
-        };
+        let mut this = Self { context, graph, executable: std::ptr::null_mut() };
         submitted.and(ended)?;
         // SAFETY: writes one handle; the graph was just recorded.
         unsafe { api.graph_instantiate(&raw mut this.executable, this.graph, 0) }?;
@@ -49,11 +45,7 @@ impl Graph {
     /// Queues all captured work.
     pub fn launch(&self, stream: &Stream) -> Result<(), DriverError> {
         // SAFETY: both handles are alive during the call.
-        unsafe {
-            self.context
-                .api()
-                .graph_launch(self.executable, stream.handle())
-        }
+        unsafe { self.context.api().graph_launch(self.executable, stream.handle()) }
     }
 }
 

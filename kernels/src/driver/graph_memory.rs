@@ -41,10 +41,7 @@ impl GraphMemory {
     }
 
     fn build(&mut self, api: &Api, bytes: usize) -> Result<(), DriverError> {
-        let location = Location {
-            kind: DEVICE,
-            id: self.device,
-        };
+        let location = Location { kind: DEVICE, id: self.device };
         let mut params = AllocNode {
             pool: PoolProperties {
                 kind: PINNED,

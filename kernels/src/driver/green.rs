@@ -35,12 +35,7 @@ impl Context {
         let made = split(device, &whole, &mut partitions, min_sms)?;
         if made < count {
             // One step smaller: a step is 8 SMs at most (CUDA driver API, "Green Contexts").
-            split(
-                device,
-                &whole,
-                &mut partitions,
-                min_sms.saturating_sub(7).max(1),
-            )?;
+            split(device, &whole, &mut partitions, min_sms.saturating_sub(7).max(1))?;
         }
         let Some(partition) = partitions.get_mut(index as usize) else {
             return Err(DriverError::from_code("cuDevSmResourceSplitByCount", 1));

@@ -34,10 +34,7 @@ impl IpcMapping {
         let api = context.api();
         // SAFETY: writes one pointer; the handle is plain bytes that the driver checks.
         unsafe { api.ipc_open_mem_handle(&raw mut pointer, handle, LAZY_PEER_ACCESS) }?;
-        Ok(Self {
-            context: context.clone(),
-            pointer,
-        })
+        Ok(Self { context: context.clone(), pointer })
     }
 
     /// Its address in this process.
@@ -49,7 +46,6 @@ impl IpcMapping {
 impl Drop for IpcMapping {
     fn drop(&mut self) {
         // SAFETY: mapped by this object, released once.
-        self.context
-            .release(|api| unsafe { api.ipc_close_mem_handle(self.pointer) });
+        self.context.release(|api| unsafe { api.ipc_close_mem_handle(self.pointer) });
     }
 }

@@ -21,19 +21,12 @@ pub struct Grid {
 impl Grid {
     /// A shape without dynamic shared memory.
     pub const fn new(blocks: u32, threads: u32) -> Self {
-        Self {
-            blocks,
-            threads,
-            shared_bytes: 0,
-        }
+        Self { blocks, threads, shared_bytes: 0 }
     }
 
     /// The same shape with that much dynamic shared memory.
     pub const fn with_shared(self, shared_bytes: u32) -> Self {
-        Self {
-            shared_bytes,
-            ..self
-        }
+        Self { shared_bytes, ..self }
     }
 
     /// Threads in total.
@@ -54,12 +47,7 @@ pub struct Args {
 impl Args {
     /// No arguments.
     pub const fn new() -> Self {
-        Self {
-            values: [0; MAX_ARGS],
-            sizes: [0; MAX_ARGS],
-            count: 0,
-            overflowed: false,
-        }
+        Self { values: [0; MAX_ARGS], sizes: [0; MAX_ARGS], count: 0, overflowed: false }
     }
 
     /// Adds a device address.
@@ -100,9 +88,7 @@ impl Args {
     /// Pointers to the values for the driver. On a little-endian host the low bytes come first, so
     /// a 32-bit argument is read correctly.
     pub(super) fn pointers(&mut self) -> [*mut c_void; MAX_ARGS] {
-        self.values
-            .each_mut()
-            .map(|value| std::ptr::from_mut(value).cast())
+        self.values.each_mut().map(|value| std::ptr::from_mut(value).cast())
     }
 
     const fn push(mut self, value: u64, size: u8) -> Self {
@@ -126,12 +112,7 @@ mod tests {
 
     #[test]
     fn sizes_follow_the_types_in_order() {
-        let args = Args::new()
-            .ptr(DevicePtr(1))
-            .u32(2)
-            .f32(3.0)
-            .u64(4)
-            .f64(5.0);
+        let args = Args::new().ptr(DevicePtr(1)).u32(2).f32(3.0).u64(4).f64(5.0);
         assert_eq!(args.sizes(), [8, 4, 4, 8, 8]);
         assert!(args.fit(&[8, 4, 4, 8, 8]));
         assert!(!args.fit(&[8, 4, 4, 8]));

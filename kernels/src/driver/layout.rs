@@ -24,12 +24,8 @@ pub(super) struct DevResource {
 }
 
 impl DevResource {
-    pub(super) const EMPTY: Self = Self {
-        kind: 0,
-        _internal: [0; 92],
-        sm_count: 0,
-        _rest: [0; 44],
-    };
+    pub(super) const EMPTY: Self =
+        Self { kind: 0, _internal: [0; 92], sm_count: 0, _rest: [0; 44] };
 }
 
 const _: () = assert!(size_of::<DevResource>() == 144);
@@ -97,27 +93,12 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_header() {
         use cudarc::driver::sys;
-        assert_eq!(
-            size_of::<ArrayDescriptor>(),
-            size_of::<sys::CUDA_ARRAY_DESCRIPTOR>()
-        );
+        assert_eq!(size_of::<ArrayDescriptor>(), size_of::<sys::CUDA_ARRAY_DESCRIPTOR>());
         assert_eq!(size_of::<Location>(), size_of::<sys::CUmemLocation>());
-        assert_eq!(
-            size_of::<AllocationProperties>(),
-            size_of::<sys::CUmemAllocationProp>()
-        );
-        assert_eq!(
-            size_of::<AccessDescriptor>(),
-            size_of::<sys::CUmemAccessDesc>()
-        );
-        assert_eq!(
-            size_of::<PoolProperties>(),
-            size_of::<sys::CUmemPoolProps>()
-        );
-        assert_eq!(
-            size_of::<AllocNode>(),
-            size_of::<sys::CUDA_MEM_ALLOC_NODE_PARAMS>()
-        );
+        assert_eq!(size_of::<AllocationProperties>(), size_of::<sys::CUmemAllocationProp>());
+        assert_eq!(size_of::<AccessDescriptor>(), size_of::<sys::CUmemAccessDesc>());
+        assert_eq!(size_of::<PoolProperties>(), size_of::<sys::CUmemPoolProps>());
+        assert_eq!(size_of::<AllocNode>(), size_of::<sys::CUDA_MEM_ALLOC_NODE_PARAMS>());
         assert_eq!(size_of::<IpcHandle>(), size_of::<sys::CUipcMemHandle>());
     }
 }

@@ -64,10 +64,7 @@ impl Lookup {
                 dlsym: own_dlsym().ok_or(DriverError::MissingSymbol { symbol: "dlvsym" })?,
             }),
             Self::Path => Ok(Finder {
-                handle: mapped(handle)
-                    .as_deref()
-                    .and_then(open)
-                    .ok_or(DriverError::NoLibrary)?,
+                handle: mapped(handle).as_deref().and_then(open).ok_or(DriverError::NoLibrary)?,
                 dlsym: libc::dlsym,
             }),
         }

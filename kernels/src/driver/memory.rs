@@ -65,12 +65,7 @@ impl<T: Pod> DeviceBuffer<T> {
         let bytes = len.saturating_mul(size_of::<T>());
         // SAFETY: writes one pointer.
         unsafe { context.api().mem_alloc(&raw mut pointer, bytes) }?;
-        Ok(Self {
-            context: context.clone(),
-            pointer,
-            len,
-            kind: PhantomData,
-        })
+        Ok(Self { context: context.clone(), pointer, len, kind: PhantomData })
     }
 
     /// Allocates and copies `values` there.
@@ -127,11 +122,7 @@ impl<T: Pod> DeviceBuffer<T> {
     pub fn write(&self, at: usize, values: &[T]) -> Result<(), DriverError> {
         let to = self.address("write", at, values.len())?;
         // SAFETY: the source is `values`, the target range was checked.
-        unsafe {
-            self.context
-                .api()
-                .memcpy_h2d(to, values.as_ptr().cast(), size_of_val(values))
-        }?;
+        unsafe { self.context.api().memcpy_h2d(to, values.as_ptr().cast(), size_of_val(values)) }?;
         self.settle()
     }
 
@@ -140,9 +131,7 @@ impl<T: Pod> DeviceBuffer<T> {
         let from = self.address("read", at, values.len())?;
         // SAFETY: the target is `values`, the source range was checked, and any bits are a value.
         unsafe {
-            self.context
-                .api()
-                .memcpy_d2h(values.as_mut_ptr().cast(), from, size_of_val(values))
+            self.context.api().memcpy_d2h(values.as_mut_ptr().cast(), from, size_of_val(values))
         }
     }
 
@@ -189,11 +178,7 @@ impl<T: Pod> DeviceBuffer<T> {
         let target = to.address("asynchronous read", to_at, count)?;
         let bytes = count * size_of::<T>();
         // SAFETY: both ranges were checked; pinned memory waits for the device before it goes.
-        unsafe {
-            self.context
-                .api()
-                .memcpy_d2h_async(target.cast(), from, bytes, stream.handle())
-        }
+        unsafe { self.context.api().memcpy_d2h_async(target.cast(), from, bytes, stream.handle()) }
     }
 
     /// Sets every byte, and waits.
@@ -230,8 +215,7 @@ impl DeviceBuffer<u32> {
 impl<T: Pod> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
         // SAFETY: allocated by this object, released once.
-        self.context
-            .release(|api| unsafe { api.mem_free(self.pointer) });
+        self.context.release(|api| unsafe { api.mem_free(self.pointer) });
     }
 }
 
@@ -243,12 +227,7 @@ pub(super) fn check_range(
 ) -> Result<(), DriverError> {
     match at.checked_add(count) {
         Some(end) if end <= len => Ok(()),
-        _ => Err(DriverError::Range {
-            what,
-            at,
-            count,
-            len,
-        }),
+        _ => Err(DriverError::Range { what, at, count, len }),
     }
 }
 
@@ -267,11 +246,7 @@ mod tests {
             (5, 0, 4, false),
             (usize::MAX, 2, 4, false),
         ] {
-            assert_eq!(
-                check_range("test", at, count, len).is_ok(),
-                fits,
-                "{at} {count} {len}"
-            );
+            assert_eq!(check_range("test", at, count, len).is_ok(), fits, "{at} {count} {len}");
         }
     }
 

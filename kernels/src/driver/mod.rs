@@ -66,10 +66,7 @@ impl Driver {
     /// that a caller can try again while an MPS server starts.
     pub fn load() -> Result<&'static Self, DriverError> {
         static DRIVER: OnceLock<Result<Driver, DriverError>> = OnceLock::new();
-        let driver = DRIVER
-            .get_or_init(Self::open)
-            .as_ref()
-            .map_err(Clone::clone)?;
+        let driver = DRIVER.get_or_init(Self::open).as_ref().map_err(Clone::clone)?;
         // SAFETY: no pointers; zero is the only flag there is.
         unsafe { driver.api.init(0) }?;
         Ok(driver)
@@ -83,9 +80,7 @@ impl Driver {
         }
         if let Some(lookup) = Lookup::requested()? {
             let find = lookup.finder()?;
-            return Ok(Self {
-                api: Api::fill(|symbol| find.address(symbol))?,
-            });
+            return Ok(Self { api: Api::fill(|symbol| find.address(symbol))? });
         }
         // SAFETY: as above, and the library was just found.
         let library = unsafe { sys::culib() };

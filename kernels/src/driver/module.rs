@@ -46,12 +46,7 @@ impl Module {
         let mut options = [INFO_LOG, INFO_LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES];
         // One byte is reserved, so that a NUL always ends the log.
         let size = std::ptr::without_provenance_mut::<c_void>(LOG_BYTES - 1);
-        let mut values = [
-            info.as_mut_ptr().cast(),
-            size,
-            errors.as_mut_ptr().cast(),
-            size,
-        ];
+        let mut values = [info.as_mut_ptr().cast(), size, errors.as_mut_ptr().cast(), size];
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: four options with four values of the kinds that cuda.h names; the text ends in
         // NUL; the logs outlive the call.
@@ -76,9 +71,7 @@ impl Module {
                 module: name.to_owned(),
                 code,
                 name: codes::name(code),
-                log: Some(log_text(&errors))
-                    .filter(|l| !l.is_empty())
-                    .unwrap_or("no log".into()),
+                log: Some(log_text(&errors)).filter(|l| !l.is_empty()).unwrap_or("no log".into()),
             }),
             Err(other) => Err(other),
         }
@@ -97,21 +90,14 @@ impl Module {
 impl Drop for Inner {
     fn drop(&mut self) {
         // SAFETY: loaded by this object, released once; functions hold the module alive.
-        self.context
-            .release(|api| unsafe { api.module_unload(self.handle) });
+        self.context.release(|api| unsafe { api.module_unload(self.handle) });
     }
 }
 
 /// The text of a log up to its NUL, lines joined.
 fn log_text(bytes: &[u8]) -> String {
-    let text = CStr::from_bytes_until_nul(bytes)
-        .unwrap_or_default()
-        .to_string_lossy();
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ")
+    let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default().to_string_lossy();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -120,10 +106,7 @@ mod tests {
 
     #[test]
     fn a_log_becomes_one_line() {
-        assert_eq!(
-            log_text(b"ptxas error\n  line 2\n\n\0junk"),
-            "ptxas error; line 2"
-        );
+        assert_eq!(log_text(b"ptxas error\n  line 2\n\n\0junk"), "ptxas error; line 2");
         assert_eq!(log_text(b"\0"), "");
         assert_eq!(log_text(b"no end"), "");
     }

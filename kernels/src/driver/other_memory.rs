@@ -151,16 +151,12 @@ impl OtherMemory {
                 unsafe { api.ctx_synchronize() }?;
                 Allocation::Pooled(pointer)
             }
-            AllocKind::Global => Allocation::Global {
-                _module: Module::load(context, RESERVE, &reserve(bytes))?,
-            },
+            AllocKind::Global => {
+                Allocation::Global { _module: Module::load(context, RESERVE, &reserve(bytes))? }
+            }
             AllocKind::GraphNode => Allocation::Graph(GraphMemory::alloc(context, bytes)?),
         };
-        Ok(Self {
-            context: context.clone(),
-            kind,
-            allocation,
-        })
+        Ok(Self { context: context.clone(), kind, allocation })
     }
 
     /// The call that allocated it.
@@ -194,18 +190,10 @@ fn reserve(bytes: usize) -> String {
 /// An array of 32-bit numbers with that many rows.
 fn array(context: &Context, rows: usize) -> Result<Handle, DriverError> {
     let mut handle: Handle = std::ptr::null_mut();
-    let descriptor = ArrayDescriptor {
-        width: ROW_BYTES / 4,
-        height: rows,
-        format: FORMAT_U32,
-        channels: 1,
-    };
+    let descriptor =
+        ArrayDescriptor { width: ROW_BYTES / 4, height: rows, format: FORMAT_U32, channels: 1 };
     // SAFETY: writes one handle, reads one structure.
-    unsafe {
-        context
-            .api()
-            .array_create(&raw mut handle, &raw const descriptor)
-    }?;
+    unsafe { context.api().array_create(&raw mut handle, &raw const descriptor) }?;
     Ok(handle)
 }
 

@@ -54,16 +54,8 @@ impl<T: Pod> PinnedBuffer<T> {
         let mut raw = std::ptr::null_mut();
         let bytes = len.saturating_mul(size_of::<T>());
         // SAFETY: writes one pointer.
-        unsafe {
-            context
-                .api()
-                .mem_host_alloc(&raw mut raw, bytes, PORTABLE_AND_MAPPED)
-        }?;
-        Ok(Self {
-            context: context.clone(),
-            pointer: raw.cast(),
-            len,
-        })
+        unsafe { context.api().mem_host_alloc(&raw mut raw, bytes, PORTABLE_AND_MAPPED) }?;
+        Ok(Self { context: context.clone(), pointer: raw.cast(), len })
     }
 
     /// How many numbers it holds.

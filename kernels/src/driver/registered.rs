@@ -16,15 +16,8 @@ impl RegisteredBuffer {
     pub fn register(context: &Context, bytes: usize) -> Result<Self, DriverError> {
         let mut memory = vec![1_u8; bytes];
         // SAFETY: the range is the vector's own, which does not move until it is unlocked.
-        unsafe {
-            context
-                .api()
-                .mem_host_register(memory.as_mut_ptr().cast(), bytes, 0)
-        }?;
-        Ok(Self {
-            context: context.clone(),
-            memory,
-        })
+        unsafe { context.api().mem_host_register(memory.as_mut_ptr().cast(), bytes, 0) }?;
+        Ok(Self { context: context.clone(), memory })
     }
 
     /// How many bytes are locked.
@@ -37,7 +30,6 @@ impl Drop for RegisteredBuffer {
     fn drop(&mut self) {
         let pointer = self.memory.as_mut_ptr();
         // SAFETY: locked by this object, unlocked once, before the memory goes.
-        self.context
-            .release(|api| unsafe { api.mem_host_unregister(pointer.cast()) });
+        self.context.release(|api| unsafe { api.mem_host_unregister(pointer.cast()) });
     }
 }

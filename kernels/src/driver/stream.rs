@@ -32,26 +32,15 @@ impl Stream {
     pub fn with_priority(context: &Context, priority: i32) -> Result<Self, DriverError> {
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: writes one handle.
-        unsafe {
-            context
-                .api()
-                .stream_create(&raw mut handle, NON_BLOCKING, priority)
-        }?;
-        Ok(Self {
-            context: context.clone(),
-            handle,
-        })
+        unsafe { context.api().stream_create(&raw mut handle, NON_BLOCKING, priority) }?;
+        Ok(Self { context: context.clone(), handle })
     }
 
     /// The priority that the driver gave it; a lower number is more urgent.
     pub fn priority(&self) -> Result<i32, DriverError> {
         let mut priority = 0;
         // SAFETY: the handle is alive as long as `self`; writes one number.
-        unsafe {
-            self.context
-                .api()
-                .stream_get_priority(self.handle, &raw mut priority)
-        }?;
+        unsafe { self.context.api().stream_get_priority(self.handle, &raw mut priority) }?;
         Ok(priority)
     }
 
@@ -75,11 +64,7 @@ impl Stream {
     /// Makes later work of this stream wait for an event.
     pub fn wait_event(&self, event: &Event) -> Result<(), DriverError> {
         // SAFETY: both handles are alive during the call; the driver retains what it uses.
-        unsafe {
-            self.context
-                .api()
-                .stream_wait_event(self.handle, event.handle(), 0)
-        }
+        unsafe { self.context.api().stream_wait_event(self.handle, event.handle(), 0) }
     }
 
     pub(super) fn handle(&self) -> Handle {
@@ -90,8 +75,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: made by this object, released once.
-        self.context
-            .release(|api| unsafe { api.stream_destroy(self.handle) });
+        self.context.release(|api| unsafe { api.stream_destroy(self.handle) });
     }
 }
 

@@ -36,10 +36,7 @@ impl VirtualMemory {
 
     fn build(&mut self, context: &Context, bytes: usize) -> Result<(), DriverError> {
         let api = context.api();
-        let location = Location {
-            kind: DEVICE,
-            id: context.device().handle,
-        };
+        let location = Location { kind: DEVICE, id: context.device().handle };
         let properties = AllocationProperties {
             kind: PINNED,
             handle_types: 0,
@@ -50,9 +47,7 @@ impl VirtualMemory {
         let mut page_bytes = 0_usize;
         // SAFETY: writes one size, reads one structure.
         unsafe { api.mem_granularity(&raw mut page_bytes, &raw const properties, 0) }?;
-        let size = bytes
-            .checked_next_multiple_of(page_bytes.max(1))
-            .unwrap_or(usize::MAX);
+        let size = bytes.checked_next_multiple_of(page_bytes.max(1)).unwrap_or(usize::MAX);
         // SAFETY: writes one handle, reads one structure.
         unsafe { api.mem_create(&raw mut self.handle, size, &raw const properties, 0) }?;
         self.bytes = size;
@@ -61,10 +56,7 @@ impl VirtualMemory {
         // SAFETY: the range was just reserved and the pages just made, both of this size.
         unsafe { api.mem_map(self.address, size, 0, self.handle, 0) }?;
         self.mapped = true;
-        let access = AccessDescriptor {
-            location,
-            flags: READ_WRITE,
-        };
+        let access = AccessDescriptor { location, flags: READ_WRITE };
         // SAFETY: the range is mapped; reads one structure.
         unsafe { api.mem_set_access(self.address, size, &raw const access, 1) }
     }

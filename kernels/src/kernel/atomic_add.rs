@@ -29,18 +29,12 @@ impl Launcher for AtomicAdd {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.words)
-            .u32(self.slots.wrapping_sub(1))
-            .u32(self.iterations)
+        Args::new().ptr(self.words).u32(self.slots.wrapping_sub(1)).u32(self.iterations)
     }
 
     fn cost(&self) -> Cost {
         let atomic_ops = self.grid.total_threads() * u64::from(self.iterations);
-        Cost {
-            atomic_ops,
-            ..Cost::default()
-        }
+        Cost { atomic_ops, ..Cost::default() }
     }
 }
 
@@ -50,12 +44,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let grid = Grid::new(3, 64);
     for (slots, iterations) in [(1_u32, 7), (256, 11), (256, 4), (256, 2), (1, 0)] {
         let words = check.zeros::<u32>(slots as usize + 1)?;
-        check.run(&AtomicAdd {
-            words: words.device_ptr(),
-            slots,
-            iterations,
-            grid,
-        })?;
+        check.run(&AtomicAdd { words: words.device_ptr(), slots, iterations, grid })?;
         let mut expected = vec![0_u32; slots as usize + 1];
         for thread in 0..grid.total_threads() as u32 {
             for i in 0..iterations {

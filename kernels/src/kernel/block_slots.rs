@@ -51,24 +51,12 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     for (duration_ns, budget_ns) in [(3_000, long_ns), (u64::MAX, 3_000)] {
         let stamps = check.zeros::<u64>(6)?;
         let stamps_at = stamps.device_ptr();
-        check.run(&BlockSlots {
-            duration_ns,
-            budget_ns,
-            nap_ns,
-            stamps: stamps_at,
-            grid,
-        })?;
+        check.run(&BlockSlots { duration_ns, budget_ns, nap_ns, stamps: stamps_at, grid })?;
         for pair in stamps.to_vec()?.chunks_exact(2) {
             check.lasted("a block", pair[0], pair[1], 3_000)?;
         }
     }
     // Without a stamp buffer it must not write.
     let stamps = DevicePtr::NULL;
-    check.run(&BlockSlots {
-        duration_ns: 100,
-        budget_ns: 100,
-        nap_ns,
-        stamps,
-        grid,
-    })
+    check.run(&BlockSlots { duration_ns: 100, budget_ns: 100, nap_ns, stamps, grid })
 }

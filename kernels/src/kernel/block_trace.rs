@@ -40,13 +40,8 @@ impl Launcher for BlockTrace {
     }
 
     fn args(&self) -> Args {
-        let args = Args::new()
-            .ptr(self.rows)
-            .ptr(self.gaps)
-            .u32(self.gap_capacity);
-        args.u64(self.spin_ns)
-            .u64(self.budget_ns)
-            .u64(self.gap_threshold_ns)
+        let args = Args::new().ptr(self.rows).ptr(self.gaps).u32(self.gap_capacity);
+        args.u64(self.spin_ns).u64(self.budget_ns).u64(self.gap_threshold_ns)
     }
 
     fn cost(&self) -> Cost {
@@ -78,22 +73,11 @@ pub fn decode(rows: &[u64], gaps: &[u64], gap_capacity: usize) -> Vec<TraceRow> 
     rows.chunks_exact(ROW_WORDS)
         .enumerate()
         .map(|(block, row)| {
-            let kept = usize::try_from(row[3])
-                .unwrap_or(usize::MAX)
-                .min(gap_capacity);
+            let kept = usize::try_from(row[3]).unwrap_or(usize::MAX).min(gap_capacity);
             let from = block * gap_capacity * GAP_WORDS;
             let own = gaps.get(from..from + kept * GAP_WORDS).unwrap_or_default();
-            let gaps_ns = own
-                .chunks_exact(GAP_WORDS)
-                .map(|gap| (gap[0], gap[1]))
-                .collect();
-            TraceRow {
-                sm: row[0],
-                start_ns: row[1],
-                end_ns: row[2],
-                gaps_seen: row[3],
-                gaps_ns,
-            }
+            let gaps_ns = own.chunks_exact(GAP_WORDS).map(|gap| (gap[0], gap[1])).collect();
+            TraceRow { sm: row[0], start_ns: row[1], end_ns: row[2], gaps_seen: row[3], gaps_ns }
         })
         .collect()
 }
@@ -106,11 +90,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let long_ns = 1_000_000_000;
     for (spin_ns, budget_ns) in [(5_000, long_ns), (u64::MAX, 5_000)] {
         let (rows, gaps) = traced(&check, spin_ns, budget_ns, 0)?;
-        check.same_slice(
-            "words behind the gaps",
-            &gaps[gaps.len() - GAP_WORDS..],
-            &[0, 0],
-        )?;
+        check.same_slice("words behind the gaps", &gaps[gaps.len() - GAP_WORDS..], &[0, 0])?;
         for row in rows {
             check.holds(row.sm < sms, "SM", &row.sm, &format!("below {sms}"))?;
             check.lasted("a block", row.start_ns, row.end_ns, 5_000)?;
@@ -130,8 +110,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     }
     let (rows, gaps) = traced(&check, 5_000, long_ns, u64::MAX)?;
     check.same_slice("gaps below the threshold", &gaps, &vec![0; gaps.len()])?;
-    rows.iter()
-        .try_for_each(|row| check.same("number of gaps", row.gaps_seen, 0))
+    rows.iter().try_for_each(|row| check.same("number of gaps", row.gaps_seen, 0))
 }
 
 /// Traces three blocks with room for two gaps each, and one more gap that must stay unused. Rows

@@ -37,9 +37,6 @@ impl Launcher for FaultAssert {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_assert", kernels)?;
     let done = check.zeros::<u32>(1)?;
-    check.run(&FaultAssert {
-        armed: false,
-        done: done.device_ptr(),
-    })?;
+    check.run(&FaultAssert { armed: false, done: done.device_ptr() })?;
     check.same("done", done.to_vec()?[0], 1)
 }

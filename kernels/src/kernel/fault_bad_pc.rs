@@ -20,11 +20,7 @@ pub struct FaultBadPc {
 impl FaultBadPc {
     /// The fault: error 718, raised by the SM. The address is beyond any code, and aligned.
     pub const fn armed(out: DevicePtr) -> Self {
-        Self {
-            offset_bytes: 1 << 40,
-            x: 0,
-            out,
-        }
+        Self { offset_bytes: 1 << 40, x: 0, out }
     }
 }
 
@@ -50,10 +46,6 @@ impl Launcher for FaultBadPc {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_bad_pc", kernels)?;
     let out = check.zeros::<u32>(1)?;
-    check.run(&FaultBadPc {
-        offset_bytes: 0,
-        x: 41,
-        out: out.device_ptr(),
-    })?;
+    check.run(&FaultBadPc { offset_bytes: 0, x: 41, out: out.device_ptr() })?;
     check.same("result", out.to_vec()?[0], 42)
 }

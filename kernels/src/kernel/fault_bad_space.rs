@@ -37,9 +37,6 @@ impl Launcher for FaultBadSpace {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_bad_space", kernels)?;
     let global = check.buffer(&[8_u32])?;
-    check.run(&FaultBadSpace {
-        armed: false,
-        global: global.device_ptr(),
-    })?;
+    check.run(&FaultBadSpace { armed: false, global: global.device_ptr() })?;
     check.same("word", global.to_vec()?[0], 9)
 }

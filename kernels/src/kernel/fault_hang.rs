@@ -29,18 +29,12 @@ impl Launcher for FaultHang {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.flag)
-            .u64(self.budget_ns)
-            .ptr(self.stamps)
+        Args::new().ptr(self.flag).u64(self.budget_ns).ptr(self.stamps)
     }
 
     fn cost(&self) -> Cost {
         let block_busy_ns = self.budget_ns.saturating_mul(u64::from(self.grid.blocks));
-        Cost {
-            block_busy_ns,
-            ..Cost::default()
-        }
+        Cost { block_busy_ns, ..Cost::default() }
     }
 }
 
@@ -52,12 +46,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let flag = check.buffer(&[raised])?;
         let stamps = check.zeros::<u64>(4)?;
         let (flag_at, stamps_at) = (flag.device_ptr(), stamps.device_ptr());
-        check.run(&FaultHang {
-            flag: flag_at,
-            budget_ns,
-            stamps: stamps_at,
-            grid,
-        })?;
+        check.run(&FaultHang { flag: flag_at, budget_ns, stamps: stamps_at, grid })?;
         for pair in stamps.to_vec()?.chunks_exact(2) {
             let at_least_ns = if raised == 1 { 0 } else { budget_ns };
             check.lasted("a block", pair[0], pair[1], at_least_ns)?;

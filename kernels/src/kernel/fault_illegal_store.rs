@@ -21,10 +21,7 @@ impl FaultIllegalStore {
 
     /// The fault: error 700, raised by the MMU.
     pub const fn armed() -> Self {
-        Self {
-            target: Self::UNMAPPED,
-            value: 0,
-        }
+        Self { target: Self::UNMAPPED, value: 0 }
     }
 }
 

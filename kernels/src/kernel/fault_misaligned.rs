@@ -20,11 +20,7 @@ pub struct FaultMisaligned {
 impl FaultMisaligned {
     /// The fault: error 716, raised by the SM.
     pub const fn armed(base: DevicePtr, out: DevicePtr) -> Self {
-        Self {
-            base,
-            offset_bytes: 1,
-            out,
-        }
+        Self { base, offset_bytes: 1, out }
     }
 }
 
@@ -38,10 +34,7 @@ impl Launcher for FaultMisaligned {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.base)
-            .u32(self.offset_bytes)
-            .ptr(self.out)
+        Args::new().ptr(self.base).u32(self.offset_bytes).ptr(self.out)
     }
 
     fn cost(&self) -> Cost {
@@ -55,10 +48,6 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let words = check.buffer(&[11_u32, 22])?;
     let out = check.zeros::<u32>(1)?;
     let (base, out_at) = (words.device_ptr(), out.device_ptr());
-    check.run(&FaultMisaligned {
-        base,
-        offset_bytes: 4,
-        out: out_at,
-    })?;
+    check.run(&FaultMisaligned { base, offset_bytes: 4, out: out_at })?;
     check.same("word", out.to_vec()?[0], 22)
 }

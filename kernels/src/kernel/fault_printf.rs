@@ -24,11 +24,7 @@ impl FaultPrintf {
     /// The fault: twice as many lines as a ring buffer of `ring_bytes` holds.
     pub const fn armed(ring_bytes: u32, done: DevicePtr) -> Self {
         let lines = 2 * (ring_bytes / (Self::LINE_BYTES * 1024)) + 2;
-        Self {
-            lines,
-            done,
-            grid: Grid::new(4, 256),
-        }
+        Self { lines, done, grid: Grid::new(4, 256) }
     }
 }
 
@@ -54,11 +50,7 @@ impl Launcher for FaultPrintf {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_printf", kernels)?;
     let done = check.zeros::<u32>(1)?;
-    check.run(&FaultPrintf {
-        lines: 0,
-        done: done.device_ptr(),
-        grid: Grid::new(2, 32),
-    })?;
+    check.run(&FaultPrintf { lines: 0, done: done.device_ptr(), grid: Grid::new(2, 32) })?;
     check.same("done", done.to_vec()?[0], 1)
 }
 

@@ -23,11 +23,7 @@ impl FaultSharedOob {
 
     /// The fault: error 719 or 700. 16 MiB is beyond the shared memory window of any device.
     pub const fn armed(out: DevicePtr) -> Self {
-        Self {
-            offset_bytes: 16 << 20,
-            value: 0,
-            out,
-        }
+        Self { offset_bytes: 16 << 20, value: 0, out }
     }
 }
 
@@ -41,10 +37,7 @@ impl Launcher for FaultSharedOob {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .u32(self.offset_bytes)
-            .u32(self.value)
-            .ptr(self.out)
+        Args::new().u32(self.offset_bytes).u32(self.value).ptr(self.out)
     }
 
     fn cost(&self) -> Cost {
@@ -57,10 +50,6 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_shared_oob", kernels)?;
     let out = check.zeros::<u32>(1)?;
     let offset_bytes = FaultSharedOob::WINDOW_BYTES - 4;
-    check.run(&FaultSharedOob {
-        offset_bytes,
-        value: 5,
-        out: out.device_ptr(),
-    })?;
+    check.run(&FaultSharedOob { offset_bytes, value: 5, out: out.device_ptr() })?;
     check.same("word", out.to_vec()?[0], 5)
 }

@@ -21,10 +21,7 @@ impl FaultStack {
 
     /// The fault (714, 700 or 719): twice the depth that a stack of `stack_bytes` allows.
     pub const fn armed(stack_bytes: u32, out: DevicePtr) -> Self {
-        Self {
-            depth: 2 * (stack_bytes / Self::FRAME_BYTES) + 2,
-            out,
-        }
+        Self { depth: 2 * (stack_bytes / Self::FRAME_BYTES) + 2, out }
     }
 }
 
@@ -51,10 +48,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_stack", kernels)?;
     let out = check.zeros::<u32>(1)?;
     // The stack of a new context is 1 KiB (CUDA driver API, CU_LIMIT_STACK_SIZE).
-    check.run(&FaultStack {
-        depth: 2,
-        out: out.device_ptr(),
-    })?;
+    check.run(&FaultStack { depth: 2, out: out.device_ptr() })?;
     check.same("sum", out.to_vec()?[0], 3)
 }
 

@@ -29,13 +29,7 @@ pub struct Fp32Chain {
 impl Fp32Chain {
     /// A factor and a summand that keep the values between zero and a thousand for any length.
     pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
-        Self {
-            out,
-            iterations,
-            mul: 0.999_755_86,
-            add: 0.125,
-            grid,
-        }
+        Self { out, iterations, mul: 0.999_755_86, add: 0.125, grid }
     }
 }
 
@@ -49,19 +43,12 @@ impl Launcher for Fp32Chain {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.out)
-            .u32(self.iterations)
-            .f32(self.mul)
-            .f32(self.add)
+        Args::new().ptr(self.out).u32(self.iterations).f32(self.mul).f32(self.add)
     }
 
     fn cost(&self) -> Cost {
         let fmas = self.grid.total_threads() * u64::from(self.iterations) * STEPS * CHAINS as u64;
-        Cost {
-            fp32_flops: 2 * fmas,
-            ..Cost::default()
-        }
+        Cost { fp32_flops: 2 * fmas, ..Cost::default() }
     }
 }
 
@@ -109,16 +96,10 @@ mod tests {
     #[test]
     fn values_stay_bounded_and_differ_between_threads_and_lengths() {
         let short = Fp32Chain::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
-        let long = Fp32Chain {
-            iterations: 38,
-            ..short
-        };
+        let long = Fp32Chain { iterations: 38, ..short };
         assert_ne!(reference(0, &short), reference(1, &short));
         assert_ne!(reference(0, &short), reference(0, &long));
-        let forever = Fp32Chain {
-            iterations: 100_000,
-            ..short
-        };
+        let forever = Fp32Chain { iterations: 100_000, ..short };
         assert!((0.0..8_000.0).contains(&reference(63, &forever)));
     }
 }

@@ -29,13 +29,7 @@ pub struct Fp64Chain {
 impl Fp64Chain {
     /// A factor and a summand that keep the values between zero and a thousand for any length.
     pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
-        Self {
-            out,
-            iterations,
-            mul: 0.999_755_86,
-            add: 0.125,
-            grid,
-        }
+        Self { out, iterations, mul: 0.999_755_86, add: 0.125, grid }
     }
 }
 
@@ -49,19 +43,12 @@ impl Launcher for Fp64Chain {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.out)
-            .u32(self.iterations)
-            .f64(self.mul)
-            .f64(self.add)
+        Args::new().ptr(self.out).u32(self.iterations).f64(self.mul).f64(self.add)
     }
 
     fn cost(&self) -> Cost {
         let fmas = self.grid.total_threads() * u64::from(self.iterations) * STEPS * CHAINS as u64;
-        Cost {
-            fp64_flops: 2 * fmas,
-            ..Cost::default()
-        }
+        Cost { fp64_flops: 2 * fmas, ..Cost::default() }
     }
 }
 
@@ -108,10 +95,7 @@ mod tests {
     #[test]
     fn results_differ_between_threads_and_lengths() {
         let short = Fp64Chain::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
-        let long = Fp64Chain {
-            iterations: 38,
-            ..short
-        };
+        let long = Fp64Chain { iterations: 38, ..short };
         assert_ne!(reference(0, &short), reference(1, &short));
         assert_ne!(reference(0, &short), reference(0, &long));
     }

@@ -29,13 +29,7 @@ pub struct IntChain {
 impl IntChain {
     /// The constants of a full-period generator (Numerical Recipes, 3rd edition, 7.1).
     pub const fn full_period(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
-        Self {
-            out,
-            iterations,
-            mul: 1_664_525,
-            add: 1_013_904_223,
-            grid,
-        }
+        Self { out, iterations, mul: 1_664_525, add: 1_013_904_223, grid }
     }
 }
 
@@ -49,19 +43,12 @@ impl Launcher for IntChain {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.out)
-            .u32(self.iterations)
-            .u32(self.mul)
-            .u32(self.add)
+        Args::new().ptr(self.out).u32(self.iterations).u32(self.mul).u32(self.add)
     }
 
     fn cost(&self) -> Cost {
         let steps = self.grid.total_threads() * u64::from(self.iterations) * STEPS;
-        Cost {
-            int_ops: 2 * steps * u64::from(CHAINS),
-            ..Cost::default()
-        }
+        Cost { int_ops: 2 * steps * u64::from(CHAINS), ..Cost::default() }
     }
 }
 
@@ -103,10 +90,7 @@ mod tests {
     #[test]
     fn results_differ_between_threads_and_lengths() {
         let short = IntChain::full_period(DevicePtr::NULL, 5, Grid::new(1, 1));
-        let long = IntChain {
-            iterations: 6,
-            ..short
-        };
+        let long = IntChain { iterations: 6, ..short };
         assert_ne!(reference(0, &short), reference(1, &short));
         assert_ne!(reference(0, &short), reference(0, &long));
     }

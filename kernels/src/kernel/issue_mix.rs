@@ -33,14 +33,7 @@ pub struct IssueMix {
 impl IssueMix {
     /// Constants with which the values neither grow without bound nor become constant.
     pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
-        Self {
-            out,
-            iterations,
-            mul: 0.999_755_86,
-            add: 0.125,
-            key: 0xa5a5_5a5a,
-            grid,
-        }
+        Self { out, iterations, mul: 0.999_755_86, add: 0.125, key: 0xa5a5_5a5a, grid }
     }
 }
 
@@ -91,9 +84,7 @@ fn reference(thread_in_block: u32, launch: &IssueMix) -> u32 {
         (0..steps).fold(first, |x, _| x.mul_add(launch.mul, launch.add))
     };
     let bits = |number: u32| {
-        let first = thread_in_block
-            .wrapping_mul(2_654_435_761)
-            .wrapping_add(number);
+        let first = thread_in_block.wrapping_mul(2_654_435_761).wrapping_add(number);
         (0..steps).fold(first, |y, _| (y >> 1) ^ launch.key)
     };
     let sum = (real(0) + real(1)) + (real(2) + real(3));
@@ -108,28 +99,16 @@ mod tests {
     fn the_cost_counts_what_the_ptx_holds() {
         let ptx = Kernel::IssueMix.info().ptx;
         let one = IssueMix::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
-        assert_eq!(
-            one.cost().fp32_flops,
-            2 * ptx.matches("fma.rn.f32").count() as u64
-        );
+        assert_eq!(one.cost().fp32_flops, 2 * ptx.matches("fma.rn.f32").count() as u64);
         // Two of the exclusive ors combine the results; every right shift is in the loop.
-        assert_eq!(
-            one.cost().int_ops,
-            2 * ptx.matches("shr.u32").count() as u64
-        );
-        assert_eq!(
-            ptx.matches("shr.u32").count() + 2,
-            ptx.matches("xor.b32").count()
-        );
+        assert_eq!(one.cost().int_ops, 2 * ptx.matches("shr.u32").count() as u64);
+        assert_eq!(ptx.matches("shr.u32").count() + 2, ptx.matches("xor.b32").count());
     }
 
     #[test]
     fn results_differ_between_threads_and_lengths() {
         let short = IssueMix::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
-        let long = IssueMix {
-            iterations: 38,
-            ..short
-        };
+        let long = IssueMix { iterations: 38, ..short };
         assert_ne!(reference(0, &short), reference(1, &short));
         assert_ne!(reference(0, &short), reference(0, &long));
     }

@@ -41,20 +41,14 @@ impl Launcher for L1Stream {
     }
 
     fn args(&self) -> Args {
-        let args = Args::new()
-            .ptr(self.src)
-            .u32(self.vectors())
-            .u32(self.passes);
+        let args = Args::new().ptr(self.src).u32(self.vectors()).u32(self.passes);
         args.u64(self.trigger).ptr(self.hits)
     }
 
     fn cost(&self) -> Cost {
         let reads =
             u64::from(self.grid.blocks) * u64::from(self.passes) * u64::from(self.vectors());
-        Cost {
-            l1_bytes: reads * VECTOR_BYTES,
-            ..Cost::default()
-        }
+        Cost { l1_bytes: reads * VECTOR_BYTES, ..Cost::default() }
     }
 }
 
@@ -80,18 +74,11 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let sum = |thread: u64| {
             let first = thread / threads * vectors;
             let own = elements_of(thread % threads, threads, vectors).map(|i| pair(first + i));
-            own.fold(0, u64::wrapping_add)
-                .wrapping_mul(u64::from(passes))
+            own.fold(0, u64::wrapping_add).wrapping_mul(u64::from(passes))
         };
         let sums: Vec<u64> = (0..grid.total_threads()).map(sum).collect();
-        check.counts_sums(&sums, &hits, &|trigger| {
-            Box::new(L1Stream { trigger, ..load })
-        })?;
-        let less = L1Stream {
-            trigger: sums[0],
-            passes: passes - 1,
-            ..load
-        };
+        check.counts_sums(&sums, &hits, &|trigger| Box::new(L1Stream { trigger, ..load }))?;
+        let less = L1Stream { trigger: sums[0], passes: passes - 1, ..load };
         check.same("hits with a pass less", check.count_hits(&hits, &less)?, 0)?;
     }
     Ok(())

@@ -36,21 +36,14 @@ impl Launcher for L2Chase {
     }
 
     fn args(&self) -> Args {
-        let args = Args::new()
-            .ptr(self.chain)
-            .u32(self.start_stride_words)
-            .u32(self.steps);
+        let args = Args::new().ptr(self.chain).u32(self.start_stride_words).u32(self.steps);
         args.ptr(self.last).ptr(self.elapsed_ns)
     }
 
     fn cost(&self) -> Cost {
         let steps = u64::from(self.blocks) * u64::from(self.steps);
         // A load of one word moves one sector of 32 bytes (Nsight Compute guide, "L2 cache").
-        Cost {
-            chase_steps: steps,
-            l2_bytes: 32 * steps,
-            ..Cost::default()
-        }
+        Cost { chase_steps: steps, l2_bytes: 32 * steps, ..Cost::default() }
     }
 }
 

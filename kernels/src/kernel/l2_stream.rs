@@ -35,19 +35,13 @@ impl Launcher for L2Stream {
     }
 
     fn args(&self) -> Args {
-        let args = Args::new()
-            .ptr(self.src)
-            .u64(self.bytes / VECTOR_BYTES)
-            .u32(self.passes);
+        let args = Args::new().ptr(self.src).u64(self.bytes / VECTOR_BYTES).u32(self.passes);
         args.u64(self.trigger).ptr(self.hits)
     }
 
     fn cost(&self) -> Cost {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES * u64::from(self.passes);
-        Cost {
-            l2_bytes: bytes,
-            ..Cost::default()
-        }
+        Cost { l2_bytes: bytes, ..Cost::default() }
     }
 }
 
@@ -72,20 +66,12 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         };
         let pair = |i: u64| halves[2 * i as usize].wrapping_add(halves[2 * i as usize + 1]);
         let sum = |thread| {
-            let once = elements_of(thread, threads, vectors)
-                .map(pair)
-                .fold(0, u64::wrapping_add);
+            let once = elements_of(thread, threads, vectors).map(pair).fold(0, u64::wrapping_add);
             once.wrapping_mul(u64::from(passes))
         };
         let sums: Vec<u64> = (0..threads).map(sum).collect();
-        check.counts_sums(&sums, &hits, &|trigger| {
-            Box::new(L2Stream { trigger, ..load })
-        })?;
-        let less = L2Stream {
-            trigger: sums[0],
-            passes: passes - 1,
-            ..load
-        };
+        check.counts_sums(&sums, &hits, &|trigger| Box::new(L2Stream { trigger, ..load }))?;
+        let less = L2Stream { trigger: sums[0], passes: passes - 1, ..load };
         check.same("hits with a pass less", check.count_hits(&hits, &less)?, 0)?;
     }
     Ok(())

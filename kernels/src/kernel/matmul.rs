@@ -37,12 +37,7 @@ impl Launcher for Matmul {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.c)
-            .ptr(self.a)
-            .ptr(self.b)
-            .u32(self.n)
-            .u32(self.k)
+        Args::new().ptr(self.c).ptr(self.a).ptr(self.b).u32(self.n).u32(self.k)
     }
 
     fn cost(&self) -> Cost {
@@ -50,11 +45,7 @@ impl Launcher for Matmul {
         let tile = u64::from(TILE);
         // Every tile of c reads a row of tiles of a and a column of tiles of b.
         let l2_bytes = 4 * (m / tile) * (n / tile) * (2 * tile * k);
-        Cost {
-            fp32_flops: 2 * m * n * k,
-            l2_bytes,
-            ..Cost::default()
-        }
+        Cost { fp32_flops: 2 * m * n * k, l2_bytes, ..Cost::default() }
     }
 }
 
@@ -63,9 +54,7 @@ pub fn reference(a: &[f32], b: &[f32], n: usize, k: usize) -> Vec<f32> {
     let cell = |row: &[f32], col: usize| {
         (0..k).fold(0.0_f32, |sum, i| row[i].mul_add(b[i * n + col], sum))
     };
-    a.chunks_exact(k)
-        .flat_map(|row| (0..n).map(move |col| cell(row, col)))
-        .collect()
+    a.chunks_exact(k).flat_map(|row| (0..n).map(move |col| cell(row, col))).collect()
 }
 
 /// Equal to the host's bits.
@@ -76,14 +65,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let (a_at, b_at) = (check.buffer(&a)?, check.buffer(&b)?);
     let c = check.zeros::<f32>((m * n) as usize)?;
     let (c_at, a_at, b_at) = (c.device_ptr(), a_at.device_ptr(), b_at.device_ptr());
-    check.run(&Matmul {
-        c: c_at,
-        a: a_at,
-        b: b_at,
-        m,
-        n,
-        k,
-    })?;
+    check.run(&Matmul { c: c_at, a: a_at, b: b_at, m, n, k })?;
     let expected = reference(&a, &b, n as usize, k as usize);
     check.same_slice("bits of c", &bits(&c.to_vec()?), &bits(&expected))
 }
@@ -102,14 +84,7 @@ mod tests {
     #[test]
     fn the_grid_covers_c() {
         let null = DevicePtr::NULL;
-        let launch = Matmul {
-            c: null,
-            a: null,
-            b: null,
-            m: 32,
-            n: 48,
-            k: 64,
-        };
+        let launch = Matmul { c: null, a: null, b: null, m: 32, n: 48, k: 64 };
         assert_eq!(launch.grid(), Grid::new(6, 256));
         assert_eq!(launch.cost().fp32_flops, 2 * 32 * 48 * 64);
     }

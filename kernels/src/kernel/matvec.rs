@@ -35,11 +35,7 @@ impl Launcher for Matvec {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.y)
-            .ptr(self.w)
-            .ptr(self.x)
-            .u32(self.cols)
+        Args::new().ptr(self.y).ptr(self.w).ptr(self.x).u32(self.cols)
     }
 
     fn cost(&self) -> Cost {
@@ -70,10 +66,7 @@ pub fn reference(w: &[f32], x: &[f32]) -> Vec<f32> {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("matvec", kernels)?;
     for (rows, cols) in [(3_u32, 132_u32), (2, 1_028)] {
-        let (w, x) = (
-            numbers(u64::from(rows * cols), 1),
-            numbers(u64::from(cols), 2),
-        );
+        let (w, x) = (numbers(u64::from(rows * cols), 1), numbers(u64::from(cols), 2));
         let (w_at, x_at) = (check.buffer(&w)?, check.buffer(&x)?);
         let y = check.zeros::<f32>(rows as usize)?;
         check.run(&Matvec {
@@ -96,11 +89,7 @@ mod tests {
     fn the_reference_is_a_matrix_vector_product() {
         let (w, x) = (numbers(3 * 600, 1), numbers(600, 2));
         for (row, found) in w.chunks_exact(600).zip(reference(&w, &x)) {
-            let exact: f64 = row
-                .iter()
-                .zip(&x)
-                .map(|(a, b)| f64::from(*a) * f64::from(*b))
-                .sum();
+            let exact: f64 = row.iter().zip(&x).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
             assert!((f64::from(found) - exact).abs() < 1e-4, "{found} {exact}");
         }
     }

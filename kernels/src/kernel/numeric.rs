@@ -5,9 +5,7 @@ use crate::pattern::pattern_word;
 /// `count` numbers in [-1, 1) from a seed, each exact in single precision.
 pub(crate) fn numbers(count: u64, seed: u32) -> Vec<f32> {
     let scale = 1.0 / f32::from(1_u16 << 15);
-    (0..count)
-        .map(|index| f32::from((pattern_word(index, seed) >> 16) as i16) * scale)
-        .collect()
+    (0..count).map(|index| f32::from((pattern_word(index, seed) >> 16) as i16) * scale).collect()
 }
 
 /// The bits of each number: equal bits distinguish zeros and need no tolerance.

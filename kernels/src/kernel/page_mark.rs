@@ -33,19 +33,12 @@ impl Launcher for PageMark {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.dst)
-            .u64(self.pages)
-            .u32(self.page_words)
-            .u32(self.seed)
+        Args::new().ptr(self.dst).u64(self.pages).u32(self.page_words).u32(self.seed)
     }
 
     fn cost(&self) -> Cost {
         let words = self.pages * u64::from(self.page_words);
-        Cost {
-            dram_write_bytes: 4 * words,
-            ..Cost::default()
-        }
+        Cost { dram_write_bytes: 4 * words, ..Cost::default() }
     }
 }
 
@@ -56,13 +49,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     // More pages than blocks and more words than threads, and fewer of both.
     for (page_words, grid) in [(100_u32, Grid::new(2, 64)), (40, Grid::new(7, 64))] {
         let words = check.zeros::<u32>(pages as usize * page_words as usize + 1)?;
-        check.run(&PageMark {
-            dst: words.device_ptr(),
-            pages,
-            page_words,
-            seed,
-            grid,
-        })?;
+        check.run(&PageMark { dst: words.device_ptr(), pages, page_words, seed, grid })?;
         let page = (0..u64::from(page_words)).map(|index| pattern_word(index, seed));
         let mut expected: Vec<u32> = (0..pages).flat_map(|_| page.clone()).collect();
         expected.push(0);

@@ -35,19 +35,13 @@ impl Launcher for PageScan {
     }
 
     fn args(&self) -> Args {
-        let args = Args::new()
-            .ptr(self.src)
-            .u64(self.pages)
-            .u32(self.page_words);
+        let args = Args::new().ptr(self.src).u64(self.pages).u32(self.page_words);
         args.u32(self.seed).ptr(self.found)
     }
 
     fn cost(&self) -> Cost {
         let words = self.pages * u64::from(self.page_words);
-        Cost {
-            dram_read_bytes: 4 * words,
-            ..Cost::default()
-        }
+        Cost { dram_read_bytes: 4 * words, ..Cost::default() }
     }
 }
 
@@ -67,14 +61,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let src = check.buffer(&words)?;
         let found = check.zeros::<u32>(6)?;
         let (src, found_at) = (src.device_ptr(), found.device_ptr());
-        check.run(&PageScan {
-            src,
-            pages: 5,
-            page_words,
-            seed,
-            found: found_at,
-            grid,
-        })?;
+        check.run(&PageScan { src, pages: 5, page_words, seed, found: found_at, grid })?;
         let expected = [page_words, page_words - 1, 0, 0, page_words, 0];
         check.same_slice("words found", &found.to_vec()?, &expected)?;
     }

@@ -32,18 +32,11 @@ impl Launcher for PatternCheck {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.src)
-            .u64(self.words)
-            .u32(self.seed)
-            .ptr(self.mismatches)
+        Args::new().ptr(self.src).u64(self.words).u32(self.seed).ptr(self.mismatches)
     }
 
     fn cost(&self) -> Cost {
-        Cost {
-            dram_read_bytes: 4 * self.words,
-            ..Cost::default()
-        }
+        Cost { dram_read_bytes: 4 * self.words, ..Cost::default() }
     }
 }
 
@@ -59,29 +52,13 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let wrong = check.zeros::<u32>(1)?;
         let grid = Grid::new(3, 64);
         let (src, mismatches) = (buffer.device_ptr(), wrong.device_ptr());
-        check.run(&PatternCheck {
-            src,
-            words,
-            seed,
-            mismatches,
-            grid,
-        })?;
+        check.run(&PatternCheck { src, words, seed, mismatches, grid })?;
         Ok(wrong.to_vec()?[0])
     };
     check.same("mismatches of the pattern", count(&values, 5)?, 0)?;
-    let expected = (0..words)
-        .filter(|i| pattern_word(*i, 6) != values[*i as usize])
-        .count();
-    check.same(
-        "mismatches of another seed",
-        count(&values, 6)? as usize,
-        expected,
-    )?;
-    check.same(
-        "mismatches of fewer words than threads",
-        count(&values[..20], 6)?,
-        20,
-    )?;
+    let expected = (0..words).filter(|i| pattern_word(*i, 6) != values[*i as usize]).count();
+    check.same("mismatches of another seed", count(&values, 6)? as usize, expected)?;
+    check.same("mismatches of fewer words than threads", count(&values[..20], 6)?, 20)?;
     for at in [0, 1_500, 3_000] {
         values[at] ^= 1 << 31;
     }

@@ -34,10 +34,7 @@ impl Launcher for PatternFill {
     }
 
     fn cost(&self) -> Cost {
-        Cost {
-            dram_write_bytes: 4 * self.words,
-            ..Cost::default()
-        }
+        Cost { dram_write_bytes: 4 * self.words, ..Cost::default() }
     }
 }
 
@@ -49,12 +46,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     for words in [3_001_u64, 20] {
         let buffer = check.buffer(&vec![guard; words as usize + 1])?;
         let dst = buffer.device_ptr();
-        check.run(&PatternFill {
-            dst,
-            words,
-            seed: 77,
-            grid: Grid::new(3, 64),
-        })?;
+        check.run(&PatternFill { dst, words, seed: 77, grid: Grid::new(3, 64) })?;
         let mut expected: Vec<u32> = (0..words).map(|index| pattern_word(index, 77)).collect();
         expected.push(guard);
         check.same_slice("words", &buffer.to_vec()?, &expected)?;

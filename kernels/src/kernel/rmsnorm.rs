@@ -44,11 +44,7 @@ impl Launcher for Rmsnorm {
     fn cost(&self) -> Cost {
         let cells = u64::from(self.rows) * u64::from(self.cols);
         // The weights once and the input twice: for the sum and for the result.
-        Cost {
-            l2_bytes: 12 * cells,
-            fp32_flops: 4 * cells,
-            ..Cost::default()
-        }
+        Cost { l2_bytes: 12 * cells, fp32_flops: 4 * cells, ..Cost::default() }
     }
 }
 
@@ -72,10 +68,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let (rows, eps) = (3_u32, 1e-5_f32);
     // Rows longer and shorter than a block.
     for cols in [200_u32, 40] {
-        let (input, weight) = (
-            numbers(u64::from(rows * cols), 5),
-            numbers(u64::from(cols), 6),
-        );
+        let (input, weight) = (numbers(u64::from(rows * cols), 5), numbers(u64::from(cols), 6));
         let (input_at, weight_at) = (check.buffer(&input)?, check.buffer(&weight)?);
         let out = check.zeros::<f32>(input.len())?;
         check.run(&Rmsnorm {

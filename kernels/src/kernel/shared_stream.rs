@@ -41,19 +41,12 @@ impl Launcher for SharedStream {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .u32(self.vectors())
-            .u32(self.passes)
-            .u64(self.trigger)
-            .ptr(self.hits)
+        Args::new().u32(self.vectors()).u32(self.passes).u64(self.trigger).ptr(self.hits)
     }
 
     fn cost(&self) -> Cost {
         let reads = u64::from(self.blocks) * u64::from(self.passes) * u64::from(self.vectors());
-        Cost {
-            l1_bytes: reads * VECTOR_BYTES,
-            ..Cost::default()
-        }
+        Cost { l1_bytes: reads * VECTOR_BYTES, ..Cost::default() }
     }
 }
 
@@ -76,19 +69,12 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
             let own = elements_of(u64::from(thread), u64::from(threads), u64::from(vectors));
             own.map(|i| i + u64::from(block)).sum::<u64>() * u64::from(passes)
         };
-        let sums: Vec<u64> = (0..blocks * threads)
-            .map(|thread| sum(thread / threads, thread % threads))
-            .collect();
-        check.counts_sums(&sums, &hits, &|trigger| {
-            Box::new(SharedStream { trigger, ..load })
-        })?;
+        let sums: Vec<u64> =
+            (0..blocks * threads).map(|thread| sum(thread / threads, thread % threads)).collect();
+        check.counts_sums(&sums, &hits, &|trigger| Box::new(SharedStream { trigger, ..load }))?;
         // No thread has the largest sum if one pass is missing.
         let trigger = sums.iter().copied().max().unwrap_or(0);
-        let less = SharedStream {
-            trigger,
-            passes: passes - 1,
-            ..load
-        };
+        let less = SharedStream { trigger, passes: passes - 1, ..load };
         check.same("hits with a pass less", check.count_hits(&hits, &less)?, 0)?;
     }
     Ok(())

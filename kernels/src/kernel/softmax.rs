@@ -44,11 +44,7 @@ impl Launcher for Softmax {
         let cells = u64::from(self.rows) * u64::from(self.cols);
         // Reads the input twice and writes once, for the maximum, the exponentials and the
         // division.
-        Cost {
-            l2_bytes: 12 * cells,
-            fp32_flops: 5 * cells,
-            ..Cost::default()
-        }
+        Cost { l2_bytes: 12 * cells, fp32_flops: 5 * cells, ..Cost::default() }
     }
 }
 
@@ -56,15 +52,9 @@ impl Launcher for Softmax {
 pub fn reference(input: &[f32], cols: usize) -> Vec<f32> {
     let row = |row: &[f32]| -> Vec<f32> {
         let max = row.iter().copied().fold(f32::MIN, f32::max);
-        let powers: Vec<f64> = row
-            .iter()
-            .map(|x| (f64::from(*x) - f64::from(max)).exp())
-            .collect();
+        let powers: Vec<f64> = row.iter().map(|x| (f64::from(*x) - f64::from(max)).exp()).collect();
         let sum: f64 = powers.iter().sum();
-        powers
-            .into_iter()
-            .map(|power| (power / sum) as f32)
-            .collect()
+        powers.into_iter().map(|power| (power / sum) as f32).collect()
     };
     input.chunks_exact(cols).flat_map(row).collect()
 }
@@ -82,12 +72,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let input_at = check.buffer(&input)?;
         let out = check.zeros::<f32>(input.len())?;
         let (out_at, input_at) = (out.device_ptr(), input_at.device_ptr());
-        check.run(&Softmax {
-            out: out_at,
-            input: input_at,
-            rows,
-            cols,
-        })?;
+        check.run(&Softmax { out: out_at, input: input_at, rows, cols })?;
         let expected = reference(&input, cols as usize);
         for (at, (found, wanted)) in out.to_vec()?.iter().zip(&expected).enumerate() {
             let near = (found - wanted).abs() <= TOLERANCE * wanted;

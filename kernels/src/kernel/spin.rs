@@ -29,10 +29,7 @@ impl Launcher for Spin {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .u64(self.duration_ns)
-            .u64(self.budget_ns)
-            .ptr(self.stamps)
+        Args::new().u64(self.duration_ns).u64(self.budget_ns).ptr(self.stamps)
     }
 
     fn cost(&self) -> Cost {
@@ -52,12 +49,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     for (duration_ns, budget_ns) in [(2_000, long_ns), (u64::MAX, 2_000)] {
         let stamps = check.zeros::<u64>(4)?;
         let stamps_at = stamps.device_ptr();
-        check.run(&Spin {
-            duration_ns,
-            budget_ns,
-            stamps: stamps_at,
-            grid,
-        })?;
+        check.run(&Spin { duration_ns, budget_ns, stamps: stamps_at, grid })?;
         for pair in stamps.to_vec()?.chunks_exact(2) {
             check.lasted("a block", pair[0], pair[1], 2_000)?;
         }
@@ -65,23 +57,13 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     for (duration_ns, budget_ns) in [(0, u64::MAX), (u64::MAX, 0)] {
         let stamps = check.zeros::<u64>(4)?;
         let stamps_at = stamps.device_ptr();
-        check.run(&Spin {
-            duration_ns,
-            budget_ns,
-            stamps: stamps_at,
-            grid,
-        })?;
+        check.run(&Spin { duration_ns, budget_ns, stamps: stamps_at, grid })?;
         for pair in stamps.to_vec()?.chunks_exact(2) {
             check.same("end of a block without time", pair[1], pair[0])?;
         }
     }
     // Without a stamp buffer it must not write.
-    check.run(&Spin {
-        duration_ns: 100,
-        budget_ns: 100,
-        stamps: DevicePtr::NULL,
-        grid,
-    })
+    check.run(&Spin { duration_ns: 100, budget_ns: 100, stamps: DevicePtr::NULL, grid })
 }
 
 #[cfg(test)]
@@ -92,12 +74,7 @@ mod tests {
     fn the_budget_caps_the_cost() {
         let stamps = DevicePtr::NULL;
         let grid = Grid::new(3, 32);
-        let spin = Spin {
-            duration_ns: 500,
-            budget_ns: 200,
-            stamps,
-            grid,
-        };
+        let spin = Spin { duration_ns: 500, budget_ns: 200, stamps, grid };
         assert_eq!(spin.cost().block_busy_ns, 600);
     }
 }

@@ -32,19 +32,12 @@ impl Launcher for StreamCopy {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.dst)
-            .ptr(self.src)
-            .u64(self.bytes / VECTOR_BYTES)
+        Args::new().ptr(self.dst).ptr(self.src).u64(self.bytes / VECTOR_BYTES)
     }
 
     fn cost(&self) -> Cost {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES;
-        Cost {
-            dram_read_bytes: bytes,
-            dram_write_bytes: bytes,
-            ..Cost::default()
-        }
+        Cost { dram_read_bytes: bytes, dram_write_bytes: bytes, ..Cost::default() }
     }
 }
 
@@ -59,12 +52,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let src = check.buffer(&halves)?;
         let dst = check.zeros::<u64>(halves.len() + 2)?;
         let bytes = vectors * VECTOR_BYTES;
-        check.run(&StreamCopy {
-            dst: dst.device_ptr(),
-            src: src.device_ptr(),
-            bytes,
-            grid,
-        })?;
+        check.run(&StreamCopy { dst: dst.device_ptr(), src: src.device_ptr(), bytes, grid })?;
         let wrong = check.zeros::<u32>(1)?;
         check.run(&PatternCheck {
             src: dst.device_ptr(),

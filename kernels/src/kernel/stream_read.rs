@@ -34,28 +34,19 @@ impl Launcher for StreamRead {
 
     fn args(&self) -> Args {
         let vectors = self.bytes / VECTOR_BYTES;
-        Args::new()
-            .ptr(self.src)
-            .u64(vectors)
-            .u64(self.trigger)
-            .ptr(self.hits)
+        Args::new().ptr(self.src).u64(vectors).u64(self.trigger).ptr(self.hits)
     }
 
     fn cost(&self) -> Cost {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES;
-        Cost {
-            dram_read_bytes: bytes,
-            ..Cost::default()
-        }
+        Cost { dram_read_bytes: bytes, ..Cost::default() }
     }
 }
 
 /// The pattern of `pattern_fill` as the 64-bit halves of 16-byte vectors.
 pub(crate) fn pattern_halves(vectors: u64, seed: u32) -> Vec<u64> {
     let word = |i| u64::from(pattern_word(i, seed));
-    (0..2 * vectors)
-        .map(|half| word(2 * half) | word(2 * half + 1) << 32)
-        .collect()
+    (0..2 * vectors).map(|half| word(2 * half) | word(2 * half + 1) << 32).collect()
 }
 
 /// The device finds the folds of the first and the last thread as often as the host does, and finds
@@ -79,9 +70,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let pair = |i: u64| halves[2 * i as usize] ^ halves[2 * i as usize + 1];
         let fold = |thread| elements_of(thread, threads, vectors).fold(0, |fold, i| fold ^ pair(i));
         let folds: Vec<u64> = (0..threads).map(fold).collect();
-        check.counts_sums(&folds, &hits, &|trigger| {
-            Box::new(StreamRead { trigger, ..load })
-        })?;
+        check.counts_sums(&folds, &hits, &|trigger| Box::new(StreamRead { trigger, ..load }))?;
         let last = halves.len() - 1;
         halves[last] ^= 1;
         src.write(last, &halves[last..])?;

@@ -30,18 +30,12 @@ impl Launcher for StreamWrite {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.dst)
-            .u64(self.bytes / VECTOR_BYTES)
-            .u64(self.value)
+        Args::new().ptr(self.dst).u64(self.bytes / VECTOR_BYTES).u64(self.value)
     }
 
     fn cost(&self) -> Cost {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES;
-        Cost {
-            dram_write_bytes: bytes,
-            ..Cost::default()
-        }
+        Cost { dram_write_bytes: bytes, ..Cost::default() }
     }
 }
 
@@ -54,12 +48,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     for vectors in [1_000_u64, 20] {
         let buffer = check.buffer(&vec![guard; 2 * vectors as usize + 2])?;
         let (dst, bytes) = (buffer.device_ptr(), vectors * VECTOR_BYTES);
-        check.run(&StreamWrite {
-            dst,
-            bytes,
-            value,
-            grid: Grid::new(3, 96),
-        })?;
+        check.run(&StreamWrite { dst, bytes, value, grid: Grid::new(3, 96) })?;
         let mut expected: Vec<u64> = (0..vectors).flat_map(|i| [value ^ i, i]).collect();
         expected.extend([guard, guard]);
         check.same_slice("buffer", &buffer.to_vec()?, &expected)?;

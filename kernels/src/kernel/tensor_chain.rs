@@ -54,20 +54,13 @@ impl Launcher for TensorChain {
     }
 
     fn args(&self) -> Args {
-        Args::new()
-            .ptr(self.out)
-            .u32(self.iterations)
-            .u32(self.a.pair())
-            .u32(self.b.pair())
+        Args::new().ptr(self.out).u32(self.iterations).u32(self.a.pair()).u32(self.b.pair())
     }
 
     fn cost(&self) -> Cost {
         let warps = u64::from(self.grid.blocks) * u64::from(self.grid.threads / 32);
         let tensor_flops = warps * u64::from(self.iterations) * CHAINS * FLOPS;
-        Cost {
-            tensor_flops,
-            ..Cost::default()
-        }
+        Cost { tensor_flops, ..Cost::default() }
     }
 }
 
@@ -78,13 +71,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let (a, b) = (Half::ONE_AND_A_HALF, Half::QUARTER);
     for iterations in [0_u32, 5] {
         let out = check.zeros::<f32>(grid.total_threads() as usize)?;
-        check.run(&TensorChain {
-            out: out.device_ptr(),
-            iterations,
-            a,
-            b,
-            grid,
-        })?;
+        check.run(&TensorChain { out: out.device_ptr(), iterations, a, b, grid })?;
         // A thread holds 8 cells of each chain; chain c starts at c and grows by 16 * 1.5 * 0.25.
         let cell = |chain: u32| chain as f32 + iterations as f32 * 16.0 * 1.5 * 0.25;
         let expected: f32 = (0..CHAINS as u32).map(|chain| 8.0 * cell(chain)).sum();
@@ -100,19 +87,9 @@ mod tests {
 
     #[test]
     fn the_cost_counts_what_the_ptx_holds() {
-        let in_loop = Kernel::TensorChain
-            .info()
-            .ptx
-            .matches("wmma.mma.sync")
-            .count() as u64;
+        let in_loop = Kernel::TensorChain.info().ptx.matches("wmma.mma.sync").count() as u64;
         let (a, b, out) = (Half::SMALL, Half::SMALL, DevicePtr::NULL);
-        let one = TensorChain {
-            out,
-            iterations: 1,
-            a,
-            b,
-            grid: Grid::new(1, 32),
-        };
+        let one = TensorChain { out, iterations: 1, a, b, grid: Grid::new(1, 32) };
         assert_eq!(one.cost().tensor_flops, in_loop * FLOPS);
         assert_eq!(Half(0x1234).pair(), 0x1234_1234);
     }

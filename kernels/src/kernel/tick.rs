@@ -29,10 +29,7 @@ impl Launcher for Tick {
     }
 
     fn cost(&self) -> Cost {
-        Cost {
-            atomic_ops: 1,
-            ..Cost::default()
-        }
+        Cost { atomic_ops: 1, ..Cost::default() }
     }
 }
 
@@ -40,10 +37,7 @@ impl Launcher for Tick {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("tick", kernels)?;
     let count = check.zeros::<u32>(1)?;
-    let tick = Tick {
-        count: count.device_ptr(),
-        grid: Grid::new(2, 64),
-    };
+    let tick = Tick { count: count.device_ptr(), grid: Grid::new(2, 64) };
     for _ in 0..20 {
         tick.launch(check.kernels, &check.stream)?;
     }

@@ -42,21 +42,14 @@ impl Launcher for TlbStride {
     }
 
     fn args(&self) -> Args {
-        let args = Args::new()
-            .ptr(self.base)
-            .u64(self.pages)
-            .u64(self.page_bytes);
+        let args = Args::new().ptr(self.base).u64(self.pages).u64(self.page_bytes);
         args.u32(self.steps).ptr(self.sums)
     }
 
     fn cost(&self) -> Cost {
         let touches = self.grid.total_threads() * u64::from(self.steps);
         // A load of one word moves one sector of 32 bytes (Nsight Compute guide, "L2 cache").
-        Cost {
-            page_touches: touches,
-            l2_bytes: 32 * touches,
-            ..Cost::default()
-        }
+        Cost { page_touches: touches, l2_bytes: 32 * touches, ..Cost::default() }
     }
 }
 
@@ -64,9 +57,7 @@ impl Launcher for TlbStride {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("tlb_stride", kernels)?;
     let (pages, page_bytes, grid) = (37_u64, 1_024_u64, Grid::new(2, 32));
-    let words: Vec<u32> = (0..pages * page_bytes / 4)
-        .map(|i| pattern_word(i, 3))
-        .collect();
+    let words: Vec<u32> = (0..pages * page_bytes / 4).map(|i| pattern_word(i, 3)).collect();
     let base = check.buffer(&words)?;
     let threads = grid.total_threads();
     let word = |page: u64| {
@@ -87,11 +78,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
             let visited = (0..u64::from(steps)).map(|step| (thread + step * threads) % pages);
             visited.fold(0_u32, |sum, page| sum.wrapping_add(word(page)))
         };
-        check.same_slice(
-            "sums",
-            &sums.to_vec()?,
-            &(0..threads).map(sum).collect::<Vec<_>>(),
-        )?;
+        check.same_slice("sums", &sums.to_vec()?, &(0..threads).map(sum).collect::<Vec<_>>())?;
     }
     Ok(())
 }

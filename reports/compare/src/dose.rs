@@ -66,12 +66,7 @@ mod tests {
         let beside = keys.map(|key| key.beside().unwrap_or_default());
         assert_eq!(
             beside,
-            [
-                "dram-copy",
-                "dram-copy at 5 %",
-                "dram-copy at 12.5 %",
-                "dram-copy at 25 %"
-            ]
+            ["dram-copy", "dram-copy at 5 %", "dram-copy at 12.5 %", "dram-copy at 25 %"]
         );
     }
 

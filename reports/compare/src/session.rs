@@ -79,16 +79,12 @@ impl Session {
     /// without blocks, trials, repeated cells, and parts.
     #[must_use]
     pub fn with_means_of(mut self, keep: impl Fn(&RowKey) -> bool) -> Self {
-        self.rows
-            .retain(|key, row| keep(key) && row.count().is_none());
+        self.rows.retain(|key, row| keep(key) && row.count().is_none());
         for row in self.rows.values_mut() {
             if let Row::Measured(series) = row {
                 // A figure that is not finite stays for the reader of the series to refuse.
                 if let Ok(mean) = mean(&series.blocks) {
-                    *series = Series {
-                        blocks: vec![mean],
-                        ..Series::default()
-                    };
+                    *series = Series { blocks: vec![mean], ..Series::default() };
                 }
             }
         }
@@ -264,9 +260,6 @@ mod as_list {
         deserializer: D,
     ) -> Result<BTreeMap<Arc<RowKey>, Row>, D::Error> {
         let rows = Vec::<(RowKey, Row)>::deserialize(deserializer)?;
-        Ok(rows
-            .into_iter()
-            .map(|(key, row)| (Arc::new(key), row))
-            .collect())
+        Ok(rows.into_iter().map(|(key, row)| (Arc::new(key), row)).collect())
     }
 }

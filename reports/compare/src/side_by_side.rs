@@ -158,10 +158,7 @@ fn cautions(records: &[(String, RunRecord)]) -> Vec<String> {
             |run| run.profile.hash.clone(),
             "profiles differ: jitter depends on the length of a request, and levels on thresholds",
         ),
-        (
-            |run| run.scoring.clone(),
-            "scoring versions differ: levels follow different rules",
-        ),
+        (|run| run.scoring.clone(), "scoring versions differ: levels follow different rules"),
         (
             |run| run.device.kind.as_str().to_owned(),
             "virtual and real GPUs side by side: the virtual figures are predictions of a model",

@@ -25,19 +25,10 @@ pub(super) fn untested(record: &RunRecord) -> Table {
     let columns = ["claim", "says", "source", "reason"];
     let rows = record.claims.iter();
     let rows = rows.filter(|row| row.verdict == Verdict::Untested);
-    let rows = rows.map(|row| {
-        [&row.id, &row.statement, &row.source, &row.evidence]
-            .map(Cell::text)
-            .into()
-    });
+    let rows = rows
+        .map(|row| [&row.id, &row.statement, &row.source, &row.evidence].map(Cell::text).into());
     let columns = columns.map(str::to_owned).into();
-    Table::new(
-        "claims-untested",
-        "Claims without a test in this record",
-        columns,
-        rows,
-    )
-    .in_detail()
+    Table::new("claims-untested", "Claims without a test in this record", columns, rows).in_detail()
 }
 
 /// How many claims have each verdict.

@@ -59,20 +59,15 @@ impl Format for Csv {
         _options: &RenderOptions,
         out: &mut dyn Write,
     ) -> Result<(), RenderError> {
-        let mut header: Vec<String> = TEXT_COLUMNS
-            .iter()
-            .chain(&VERDICT_COLUMNS)
-            .map(|&name| name.to_owned())
-            .collect();
+        let mut header: Vec<String> =
+            TEXT_COLUMNS.iter().chain(&VERDICT_COLUMNS).map(|&name| name.to_owned()).collect();
         for figure in MatrixRow::FIGURES {
             header.push(figure.to_owned());
             header.extend(SUFFIXES.map(|suffix| format!("{figure}_{suffix}")));
         }
         header.extend(PROBE_COLUMNS.map(str::to_owned));
         header.extend(SUFFIXES.map(|suffix| format!("figure_{suffix}")));
-        let mut lines = WriterBuilder::new()
-            .terminator(Terminator::CRLF)
-            .from_writer(out);
+        let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out);
         lines.write_record(&header)?;
         for row in &record.matrix {
             lines.write_record(fields(record, row))?;
@@ -108,9 +103,7 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         text(&row.aggressor),
         row.outcome.outcome.as_str().to_owned(),
         text(&row.outcome.reason),
-        [row.warnings.as_slice(), record.problems.as_slice()]
-            .concat()
-            .join("; "),
+        [row.warnings.as_slice(), record.problems.as_slice()].concat().join("; "),
         text(&row.level),
         text(&row.word),
         row.claimed.join("; "),
@@ -135,22 +128,13 @@ fn further_lines(record: &RunRecord, columns: usize) -> Vec<Vec<String>> {
     let probes = record.probe_figures.iter().map(|one| {
         let explains = one.explains.as_deref().unwrap_or_default();
         let (axis, sub_axis) = explains.split_once('/').unwrap_or((explains, ""));
-        let keys = [
-            mechanism_of(&one.variant),
-            &one.variant,
-            axis,
-            sub_axis,
-            "probe",
-        ];
+        let keys = [mechanism_of(&one.variant), &one.variant, axis, sub_axis, "probe"];
         line(record, keys, columns, &one.title(), Some(&one.estimate))
     });
     let operator = record.operator.iter().flat_map(|row| {
         let axis = (row.sub_axis.axis().as_str(), row.sub_axis.as_str());
         let keys = [&row.mechanism, &row.variant, axis.0, axis.1, "operator"];
-        let of = format!(
-            "{} beside {}, {} tenants",
-            row.victim, row.aggressor, row.tenants
-        );
+        let of = format!("{} beside {}, {} tenants", row.victim, row.aggressor, row.tenants);
         let figures = OperatorRow::FIGURES.iter().zip(row.figures());
         let figures = figures.map(|(name, estimate)| (format!("{name}: {of}"), estimate.clone()));
         let times = row.gpu_time.iter().map(|one| gpu_time(one, &of, row.stp.n));
@@ -159,10 +143,7 @@ fn further_lines(record: &RunRecord, columns: usize) -> Vec<Vec<String>> {
         let lines = lines.map(|(name, figure)| line(record, keys, columns, &name, Some(&figure)));
         lines.collect::<Vec<_>>()
     });
-    let claims = record
-        .claims
-        .iter()
-        .flat_map(|row| claim_lines(record, row, columns));
+    let claims = record.claims.iter().flat_map(|row| claim_lines(record, row, columns));
     doses.chain(probes).chain(operator).chain(claims).collect()
 }
 
@@ -175,22 +156,12 @@ fn dose_line(
     figure: &Estimate,
 ) -> Vec<String> {
     let axis = (curve.sub_axis.axis().as_str(), curve.sub_axis.as_str());
-    let keys = [
-        &curve.mechanism,
-        &curve.variant,
-        axis.0,
-        axis.1,
-        &curve.victim,
-    ];
+    let keys = [&curve.mechanism, &curve.variant, axis.0, axis.1, &curve.victim];
     let mut fields = line(record, keys, columns, name, Some(figure));
     let outcome = &curve.outcome;
     put(&mut fields, "aggressor", &curve.aggressor);
     put(&mut fields, "outcome", outcome.outcome.as_str());
-    put(
-        &mut fields,
-        "reason",
-        outcome.reason.as_deref().unwrap_or_default(),
-    );
+    put(&mut fields, "reason", outcome.reason.as_deref().unwrap_or_default());
     fields
 }
 
@@ -225,17 +196,9 @@ fn claim_lines(record: &RunRecord, row: &ClaimRow, columns: usize) -> Vec<Vec<St
         let keys = [mechanisms.as_str(), variant, axis, "", "claim"];
         let mut fields = line(record, keys, columns, title, figure);
         put(&mut fields, "outcome", "claim");
-        put(
-            &mut fields,
-            "reason",
-            if figure.is_none() { &row.evidence } else { "" },
-        );
+        put(&mut fields, "reason", if figure.is_none() { &row.evidence } else { "" });
         put(&mut fields, "word", row.verdict.as_str());
-        put(
-            &mut fields,
-            "claimed",
-            &format!("{}: {}", row.source, row.statement),
-        );
+        put(&mut fields, "claimed", &format!("{}: {}", row.source, row.statement));
         fields
     };
     let figures = row.figures.iter().filter(|one| one.estimate.is_some());

@@ -101,10 +101,7 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
 pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
     let mut notices = Vec::new();
     if !record.complete {
-        let reason = record
-            .incomplete_reason
-            .as_deref()
-            .unwrap_or("the record gives no reason");
+        let reason = record.incomplete_reason.as_deref().unwrap_or("the record gives no reason");
         notices.push(format!("INCOMPLETE: {}", clean(reason)));
     }
     for interruption in &record.interruptions {
@@ -150,11 +147,7 @@ pub(super) fn calibration(record: &RunRecord) -> String {
 /// What the observation of a cell costs the victim.
 fn observing(cost: &ObservationCost) -> String {
     let min = cost.ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let max = cost
-        .ratios
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max);
+    let max = cost.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!(
         "{} keeps {min:.3} to {max:.3} of its rate (range of {} pairs) beside observations back to \
          back; a cell has one, of {:.1} ms",
@@ -197,21 +190,11 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
     let device = &record.device;
     let kind = device.kind.as_str();
     let plan = &record.plan;
-    let ended = record
-        .provenance
-        .ended_at
-        .as_deref()
-        .unwrap_or(MISSING_TEXT);
+    let ended = record.provenance.ended_at.as_deref().unwrap_or(MISSING_TEXT);
     let mut footer = vec![
-        (
-            "device",
-            format!("{} ({kind}), {}", device.name, device.uuid),
-        ),
+        ("device", format!("{} ({kind}), {}", device.name, device.uuid)),
         ("driver", format!("{}, CUDA {}", device.driver, device.cuda)),
-        (
-            "profile",
-            format!("{}, hash {}", record.profile.name, record.profile.hash),
-        ),
+        ("profile", format!("{}, hash {}", record.profile.name, record.profile.hash)),
         (
             "plan",
             format!(
@@ -252,8 +235,5 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
     if let Some(dir) = &options.record_dir {
         footer.push(("record", dir.clone()));
     }
-    footer
-        .into_iter()
-        .map(|(name, text)| (name, clean(&text)))
-        .collect()
+    footer.into_iter().map(|(name, text)| (name, clean(&text))).collect()
 }

@@ -33,17 +33,12 @@ pub(super) fn curves(record: &RunRecord, notes: &mut Notes) -> Table {
 }
 
 fn row(curve: &DoseCurve, point: &DosePoint, is_last: bool, notes: &mut Notes) -> Vec<Cell> {
-    let figure = |estimate: &Option<Estimate>| Cell::Figure {
-        estimate: estimate.clone(),
-        unit: None,
-    };
+    let figure =
+        |estimate: &Option<Estimate>| Cell::Figure { estimate: estimate.clone(), unit: None };
     let (kind, reasons) = if is_last {
         let reason = curve.outcome.reason.clone();
         let rises = curve.rises.iter().map(in_words);
-        (
-            curve.outcome.outcome,
-            reason.into_iter().chain(rises).collect(),
-        )
+        (curve.outcome.outcome, reason.into_iter().chain(rises).collect())
     } else if point.retention.is_some() {
         (OutcomeKind::Measured, Vec::new())
     } else {
@@ -57,10 +52,7 @@ fn row(curve: &DoseCurve, point: &DosePoint, is_last: bool, notes: &mut Notes) -
         figure(&point.achieved),
         figure(&point.retention),
         figure(&curve.area.clone().filter(|_| is_last)),
-        Cell::Outcome {
-            kind,
-            notes: reasons.iter().map(|text| notes.number(text)).collect(),
-        },
+        Cell::Outcome { kind, notes: reasons.iter().map(|text| notes.number(text)).collect() },
     ]
 }
 
@@ -79,21 +71,13 @@ fn in_words(rise: &DoseRise) -> String {
 pub(super) fn figures(curve: &DoseCurve) -> Vec<(String, &Estimate)> {
     let mut figures = Vec::new();
     for point in &curve.points {
-        let names = [
-            ("retention", &point.retention),
-            ("achieved dose", &point.achieved),
-        ];
+        let names = [("retention", &point.retention), ("achieved dose", &point.achieved)];
         for (name, estimate) in names {
             let named = |estimate| (format!("{name} at dose {}", point.offered), estimate);
             figures.extend(estimate.as_ref().map(named));
         }
     }
-    figures.extend(
-        curve
-            .area
-            .as_ref()
-            .map(|area| ("dose area".to_owned(), area)),
-    );
+    figures.extend(curve.area.as_ref().map(|area| ("dose area".to_owned(), area)));
     for rise in &curve.rises {
         let name = format!("not monotone: dose {} over dose {}", rise.to, rise.from);
         figures.push((name, &rise.ratio));

@@ -17,17 +17,9 @@ const BORDER_CHARS: usize = 3;
 /// The table, as wide as the terminal allows.
 pub(super) fn draw(table: &Table, options: &RenderOptions) -> String {
     // The first column is long and repeats in many rows: it becomes a line above them.
-    let grouped = usize::from(matches!(
-        table.id,
-        "matrix" | "operator" | "faults" | "latency"
-    ));
+    let grouped = usize::from(matches!(table.id, "matrix" | "operator" | "faults" | "latency"));
     let mut rows = vec![table.columns[grouped..].to_vec()];
-    rows.extend(
-        table
-            .rows
-            .iter()
-            .map(|row| row[grouped..].iter().map(text).collect()),
-    );
+    rows.extend(table.rows.iter().map(|row| row[grouped..].iter().map(text).collect()));
     if let Some(width) = options.width {
         if !fits(&rows, width, BORDER_CHARS) {
             return listed(table, grouped, &rows, width);
@@ -118,10 +110,9 @@ fn text(cell: &Cell) -> String {
     match cell {
         Cell::Text(lines) | Cell::Level(lines) => lines.join("\n"),
         Cell::Figure { estimate: None, .. } => MISSING_TEXT.to_owned(),
-        Cell::Figure {
-            estimate: Some(estimate),
-            unit,
-        } => parts(estimate, unit.as_deref()).join("\n"),
+        Cell::Figure { estimate: Some(estimate), unit } => {
+            parts(estimate, unit.as_deref()).join("\n")
+        }
         Cell::Outcome { kind, notes } => {
             let notes: String = notes.iter().map(|note| format!("[{note}]")).collect();
             if notes.is_empty() {

@@ -40,12 +40,7 @@ pub(super) fn faults(record: &RunRecord) -> Table {
         ]
     });
     let columns = COLUMNS.map(str::to_owned).into();
-    Table::new(
-        "faults",
-        "Faults: trials, and times as median / longest",
-        columns,
-        rows,
-    )
+    Table::new("faults", "Faults: trials, and times as median / longest", columns, rows)
 }
 
 /// The planned trials that did not run. Without this notice a missing row looks like one that was
@@ -70,10 +65,7 @@ pub(super) fn missing_trials(record: &RunRecord) -> Option<String> {
     });
     let variants: Vec<String> = variants.collect();
     let planned = record.plan.fault_trials.len();
-    Some(format!(
-        "NOT RUN: {count} of {planned} planned fault trials; {}",
-        variants.join("; ")
-    ))
+    Some(format!("NOT RUN: {count} of {planned} planned fault trials; {}", variants.join("; ")))
 }
 
 fn contained(tally: &FaultTally) -> Cell {
@@ -86,11 +78,7 @@ fn contained(tally: &FaultTally) -> Cell {
     let records = (tally.records > 1).then(|| format!("{} records", tally.records));
     let left_out = (tally.left_out > 0).then(|| format!("{} left out", tally.left_out));
     let doubt = tally.doubt.as_ref().map(|_| "not trusted".to_owned());
-    Cell::lines(
-        [Some(of), bounds, at_least, records, left_out, doubt]
-            .into_iter()
-            .flatten(),
-    )
+    Cell::lines([Some(of), bounds, at_least, records, left_out, doubt].into_iter().flatten())
 }
 
 fn victims(tally: &FaultTally) -> Cell {
@@ -109,11 +97,7 @@ fn victims(tally: &FaultTally) -> Cell {
 fn xids(tally: &FaultTally) -> Cell {
     let owners = tally.xid_owners.iter().map(|(owner, count)| {
         let owner = clean(owner);
-        if *count == tally.trials {
-            owner
-        } else {
-            format!("{owner} ({count}x)")
-        }
+        if *count == tally.trials { owner } else { format!("{owner} ({count}x)") }
     });
     let numbers = numbers(&tally.xids, tally.trials);
     Cell::lines(std::iter::once(numbers).chain(owners))
@@ -152,11 +136,7 @@ fn device_left(tally: &FaultTally) -> Cell {
 /// Each number, with its count if that differs from `of`.
 fn numbers<K: std::fmt::Display>(counts: &Counts<K>, of: u32) -> String {
     let text = |(number, count): (&K, &u32)| {
-        if *count == of {
-            number.to_string()
-        } else {
-            format!("{number} ({count}x)")
-        }
+        if *count == of { number.to_string() } else { format!("{number} ({count}x)") }
     };
     let texts: Vec<String> = counts.iter().map(text).collect();
     texts.join(" ")

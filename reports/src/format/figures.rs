@@ -51,10 +51,7 @@ pub(super) fn readable(estimate: &Estimate) -> Estimate {
     const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     let Estimate { value, lo, hi, .. } = *estimate;
     let ends = [value, lo, hi].map(f64::abs);
-    let size = ends
-        .into_iter()
-        .filter(|end| end.is_finite())
-        .fold(0.0, f64::max);
+    let size = ends.into_iter().filter(|end| end.is_finite()).fold(0.0, f64::max);
     let coarser = UNITS.into_iter().find(|(ns, _)| size >= *ns);
     match coarser {
         Some((ns, unit)) if estimate.unit == "ns" => Estimate {
@@ -94,11 +91,7 @@ fn decimals(figure: f64) -> usize {
     }
     // The decimal of the first digit: the second in 0.04.
     let first_digit = (-size.log10()).ceil();
-    if first_digit >= 3.0 {
-        5
-    } else {
-        first_digit as usize + 2
-    }
+    if first_digit >= 3.0 { 5 } else { first_digit as usize + 2 }
 }
 
 fn without_minus_zero(text: String) -> String {
@@ -129,25 +122,14 @@ mod tests {
 
     #[test]
     fn a_bound_below_a_threshold_never_reads_as_the_threshold() {
-        assert_eq!(
-            interval(&estimate(0.96, 0.949_96, 0.950_01)),
-            "[0.949, 0.951]"
-        );
+        assert_eq!(interval(&estimate(0.96, 0.949_96, 0.950_01)), "[0.949, 0.951]");
         assert_eq!(interval(&estimate(0.95, 0.95, 0.95)), "[0.950, 0.950]");
-        assert_eq!(
-            interval(&estimate(0.0, -0.000_01, 0.0)),
-            "[-0.00001, 0.000]"
-        );
+        assert_eq!(interval(&estimate(0.0, -0.000_01, 0.0)), "[-0.00001, 0.000]");
     }
 
     #[test]
     fn a_range_and_a_bound_do_not_read_as_intervals() {
-        let over = |ends, hi| Estimate {
-            ends,
-            parts: None,
-            n: 3,
-            ..estimate(8.0, 8.0, hi)
-        };
+        let over = |ends, hi| Estimate { ends, parts: None, n: 3, ..estimate(8.0, 8.0, hi) };
         let range = one_line(&over(Ends::Range, 9.0), Some("of the limit"));
         assert_eq!(range, "8.000 range 8.000 to 9.000, n = 3 of the limit");
         assert_eq!(one_line(&over(Ends::AtLeast, f64::INFINITY), None), ">= 8");
@@ -170,28 +152,16 @@ mod tests {
     fn times_get_a_unit_by_their_size_and_other_figures_stay() {
         let read = |value, lo, hi, unit: &str| {
             let unit = unit.to_owned();
-            let estimate = Estimate {
-                unit,
-                ..estimate(value, lo, hi)
-            };
+            let estimate = Estimate { unit, ..estimate(value, lo, hi) };
             let read = readable(&estimate);
             one_line(&read, Some(&read.unit))
         };
         let ms = "120.000 [120.000, 120.001] ms";
         assert_eq!(read(120_000_020.0, 120e6, 120_000_020.0, "ns"), ms);
-        assert_eq!(
-            read(3_311.4, 2.9, 6_619.8, "ns"),
-            "3.311 [0.00290, 6.620] us"
-        );
-        assert_eq!(
-            read(-1.0, -2.0, f64::INFINITY, "ns"),
-            "-1.000 [-2.000, inf] ns"
-        );
+        assert_eq!(read(3_311.4, 2.9, 6_619.8, "ns"), "3.311 [0.00290, 6.620] us");
+        assert_eq!(read(-1.0, -2.0, f64::INFINITY, "ns"), "-1.000 [-2.000, inf] ns");
         assert_eq!(read(2e9, 1.9e9, 2e9, "ns"), "2.000 [1.900, 2.000] s");
-        assert_eq!(
-            read(5e3, 4e3, 6e3, "SMs"),
-            "5000.000 [4000.000, 6000.000] SMs"
-        );
+        assert_eq!(read(5e3, 4e3, 6e3, "SMs"), "5000.000 [4000.000, 6000.000] SMs");
     }
 
     proptest! {

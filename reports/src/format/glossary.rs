@@ -7,8 +7,7 @@ const GLOSSARY: &str = include_str!("../../../harness/GLOSSARY.md");
 /// The words and the meaning of each entry, from the table in the glossary.
 fn entries() -> impl Iterator<Item = (&'static str, &'static str)> {
     let rows = GLOSSARY.lines().filter(|line| line.starts_with("| "));
-    rows.skip(1)
-        .filter_map(|row| row.trim_matches(['|', ' ']).split_once(" | "))
+    rows.skip(1).filter_map(|row| row.trim_matches(['|', ' ']).split_once(" | "))
 }
 
 /// A collapsed section with every entry.
@@ -35,17 +34,9 @@ mod tests {
         let rows = super::GLOSSARY.lines().filter(|line| line.starts_with('|'));
         assert_eq!(entries().count(), rows.count() - 2);
         assert!(entries().all(|(_, meaning)| !meaning.contains('|')));
-        assert_eq!(
-            section().into_string().matches("<dt>").count(),
-            entries().count()
-        );
+        assert_eq!(section().into_string().matches("<dt>").count(), entries().count());
         for word in ["abiding victim", "retention", "workload"] {
-            assert!(
-                section()
-                    .into_string()
-                    .contains(&format!("<dt>{word}</dt>")),
-                "{word}"
-            );
+            assert!(section().into_string().contains(&format!("<dt>{word}</dt>")), "{word}");
         }
     }
 }

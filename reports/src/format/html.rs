@@ -82,12 +82,7 @@ fn page(record: &RunRecord, options: &RenderOptions) -> Markup {
     for (name, text) in &mut document.footer {
         // The same record gives the same page from wherever it is read.
         if *name == "record" {
-            *text = text
-                .trim_end_matches('/')
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .to_owned();
+            *text = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
         }
     }
     let glance = Glance::of(record, &Selection::default(), usize::MAX);
@@ -133,39 +128,15 @@ fn sections(
     let section = |id, title, body| Section { id, title, body };
     let timeline = options.timeline.as_ref();
     [
-        section(
-            "choice",
-            "What to use when",
-            choice::choice(record, variants),
-        ),
+        section("choice", "What to use when", choice::choice(record, variants)),
         section("forest", "Intervals", forest::forest(record, variants)),
-        section(
-            "latency",
-            "Latency",
-            latency::latency(record, &options.latency, variants),
-        ),
+        section("latency", "Latency", latency::latency(record, &options.latency, variants)),
         section("dose", "Dose and tenants", dose::dose(record, variants)),
         section("time", "Over time", time::time(record, timeline, variants)),
-        section(
-            "faults",
-            "Faults and escapes",
-            faults::faults(record, variants),
-        ),
-        section(
-            "slices",
-            "Time slices and SMs",
-            slices::slices(record, variants),
-        ),
-        section(
-            "baseline",
-            "Against a baseline",
-            options.diff.as_ref().map(baseline::baseline),
-        ),
-        section(
-            "details",
-            "Details",
-            Some(details::details(document, record, glance)),
-        ),
+        section("faults", "Faults and escapes", faults::faults(record, variants)),
+        section("slices", "Time slices and SMs", slices::slices(record, variants)),
+        section("baseline", "Against a baseline", options.diff.as_ref().map(baseline::baseline)),
+        section("details", "Details", Some(details::details(document, record, glance))),
     ]
 }
 

@@ -50,9 +50,9 @@ impl Format for Junit {
         suite.add_test_cases(record.plan.skips.iter().map(skip_case));
         let mut report = Report::new(&title);
         report.add_test_suite(suite);
-        let text = report.to_string().map_err(|error| RenderError::NotJunit {
-            reason: error.to_string(),
-        })?;
+        let text = report
+            .to_string()
+            .map_err(|error| RenderError::NotJunit { reason: error.to_string() })?;
         Ok(out.write_all(without_skips_of_root(&text).as_bytes())?)
     }
 }
@@ -82,9 +82,7 @@ fn device_time(record: &RunRecord, row: &MatrixRow) -> Option<Duration> {
             && cell.aggressor == row.aggressor
             && cell.condition == Condition::C
     });
-    let ns: u64 = cells
-        .map(|cell| record.plan.durations_of(cell).cell_ns())
-        .sum();
+    let ns: u64 = cells.map(|cell| record.plan.durations_of(cell).cell_ns()).sum();
     (ns > 0).then(|| Duration::from_nanos(ns))
 }
 
@@ -111,10 +109,7 @@ fn record_case(record: &RunRecord, options: &RenderOptions) -> TestCase {
     let complete = record.complete && record.fault_trials_stopped.is_none();
     let first = notices.first().map_or("", String::as_str);
     let problem = record.problems.first();
-    let status = match (
-        complete && problem.is_none(),
-        measured && record.plan.decides,
-    ) {
+    let status = match (complete && problem.is_none(), measured && record.plan.decides) {
         (false, _) => {
             let message = problem.map_or(first, String::as_str);
             with_message(TestCaseStatus::non_success(NonSuccessKind::Error), message)
@@ -137,17 +132,13 @@ fn row_case(record: &RunRecord, row: &MatrixRow) -> TestCase {
         name = format!("{name} beside {aggressor}");
     }
     let outcome = &row.outcome;
-    let message = format!(
-        "{}: {}",
-        outcome.outcome.as_str(),
-        outcome.reason.as_deref().unwrap_or("-")
-    );
+    let message =
+        format!("{}: {}", outcome.outcome.as_str(), outcome.reason.as_deref().unwrap_or("-"));
     let status = match outcome.outcome {
         OutcomeKind::Measured => TestCaseStatus::success(),
-        OutcomeKind::Failed => with_message(
-            TestCaseStatus::non_success(NonSuccessKind::Failure),
-            &message,
-        ),
+        OutcomeKind::Failed => {
+            with_message(TestCaseStatus::non_success(NonSuccessKind::Failure), &message)
+        }
         OutcomeKind::Waived | OutcomeKind::Inconclusive => {
             with_message(TestCaseStatus::skipped(), &message)
         }
@@ -169,19 +160,12 @@ fn row_case(record: &RunRecord, row: &MatrixRow) -> TestCase {
 }
 
 fn figure(name: &str, estimate: &Estimate) -> String {
-    format!(
-        "{name} {} n={}",
-        one_line(estimate, Some(&estimate.unit)),
-        estimate.n
-    )
+    format!("{name} {} n={}", one_line(estimate, Some(&estimate.unit)), estimate.n)
 }
 
 fn skip_case(skip: &Skip) -> TestCase {
-    let remedy = skip
-        .remedy
-        .as_ref()
-        .map(|remedy| format!(" (remedy: {remedy})"))
-        .unwrap_or_default();
+    let remedy =
+        skip.remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})")).unwrap_or_default();
     let message = format!("waived: {}{remedy}", skip.reason);
     let axis = skip.axis.as_deref().unwrap_or("every axis");
     let status = with_message(TestCaseStatus::skipped(), &message);

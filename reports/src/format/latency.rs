@@ -5,9 +5,7 @@ use crate::latency::{LatencyChart, PERCENTILES, Percentile};
 
 /// One row per victim and condition, all blocks together.
 pub(super) fn percentiles(charts: &[LatencyChart]) -> Table {
-    let mut columns = ["victim", "condition", "requests", "unanswered"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut columns = ["victim", "condition", "requests", "unanswered"].map(str::to_owned).to_vec();
     columns.extend(PERCENTILES.map(|(_, name)| name.to_owned()));
     let rows = charts.iter().flat_map(|chart| {
         chart.curves.iter().map(|curve| {
@@ -22,10 +20,8 @@ pub(super) fn percentiles(charts: &[LatencyChart]) -> Table {
             cells
         })
     });
-    let are_figures = charts
-        .iter()
-        .flat_map(|chart| &chart.curves)
-        .any(|curve| curve.unanswered.is_none());
+    let are_figures =
+        charts.iter().flat_map(|chart| &chart.curves).any(|curve| curve.unanswered.is_none());
     let heading = if are_figures {
         "Latency percentiles: the record keeps no latencies; means over blocks of the percentiles \
          of each block, with 95 % intervals"
@@ -67,21 +63,10 @@ mod tests {
 
     #[test]
     fn times_have_three_digits_and_their_usual_unit() {
-        let times = [
-            0,
-            999,
-            1_000,
-            12_345,
-            999_400,
-            1_004_000,
-            123_456_789,
-            2_500_000_000,
-        ];
+        let times = [0, 999, 1_000, 12_345, 999_400, 1_004_000, 123_456_789, 2_500_000_000];
         assert_eq!(
             times.map(time),
-            [
-                "0 ns", "999 ns", "1.00 us", "12.3 us", "999 us", "1.00 ms", "123 ms", "2.50 s"
-            ]
+            ["0 ns", "999 ns", "1.00 us", "12.3 us", "999 us", "1.00 ms", "123 ms", "2.50 s"]
         );
     }
 }

@@ -13,19 +13,11 @@ pub(super) fn fit(rows: &mut [Vec<String>], limit: usize, border: usize) {
     let natural = widest(rows, columns, |cell| cell.lines().map(width).max());
     let unbroken = widest(rows, columns, |cell| {
         cell.lines()
-            .flat_map(|line| {
-                pieces(line)
-                    .into_iter()
-                    .map(|piece| width(piece.trim_end()))
-            })
+            .flat_map(|line| pieces(line).into_iter().map(|piece| width(piece.trim_end())))
             .max()
     });
     let room = limit.saturating_sub(columns * border + 1);
-    let widths = shrink(
-        &shrink(&natural, &unbroken, room),
-        &vec![COLUMN_MIN; columns],
-        room,
-    );
+    let widths = shrink(&shrink(&natural, &unbroken, room), &vec![COLUMN_MIN; columns], room);
     for row in rows {
         for (cell, width) in row.iter_mut().zip(&widths) {
             let lines: Vec<String> = cell.lines().flat_map(|line| wrap(line, *width)).collect();
@@ -38,10 +30,8 @@ pub(super) fn fit(rows: &mut [Vec<String>], limit: usize, border: usize) {
 pub(super) fn fits(rows: &[Vec<String>], limit: usize, border: usize) -> bool {
     let columns = rows.first().map_or(0, Vec::len);
     let words = |cell: &str| cell.split_whitespace().map(width).max();
-    let needed: usize = widest(rows, columns, words)
-        .into_iter()
-        .map(|word| word.min(WORD_MAX))
-        .sum();
+    let needed: usize =
+        widest(rows, columns, words).into_iter().map(|word| word.min(WORD_MAX)).sum();
     needed + columns * border < limit
 }
 
@@ -85,9 +75,7 @@ pub(super) fn width(text: &str) -> usize {
 
 fn widest(rows: &[Vec<String>], columns: usize, of: impl Fn(&str) -> Option<usize>) -> Vec<usize> {
     let of_column = |column: usize| rows.iter().filter_map(|row| of(&row[column])).max();
-    (0..columns)
-        .map(|column| of_column(column).unwrap_or(0))
-        .collect()
+    (0..columns).map(|column| of_column(column).unwrap_or(0)).collect()
 }
 
 /// Narrows the widest column by one character until all fit or every column is at its floor.
@@ -119,10 +107,7 @@ fn wrap(line: &str, limit: usize) -> Vec<String> {
         }
         push(&mut lines, &rest.into_iter().collect::<String>());
     }
-    lines
-        .into_iter()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn push(lines: &mut [String], text: &str) {
@@ -162,16 +147,10 @@ mod tests {
 
     #[test]
     fn names_break_at_joints_and_intervals_between_bounds() {
-        assert_eq!(
-            pieces("time-slicing[slice=default]"),
-            ["time-", "slicing", "[slice=default]"]
-        );
+        assert_eq!(pieces("time-slicing[slice=default]"), ["time-", "slicing", "[slice=default]"]);
         assert_eq!(pieces("[-0.011, 0.017]"), ["[-0.011, ", "0.017]"]);
         assert_eq!(pieces("-0.5 ratio"), ["-0.5 ", "ratio"]);
-        assert_eq!(
-            wrap("time-slicing[slice=default]", 16),
-            ["time-slicing", "[slice=default]"]
-        );
+        assert_eq!(wrap("time-slicing[slice=default]", 16), ["time-slicing", "[slice=default]"]);
         assert_eq!(wrap("[0.493, 0.501]", 8), ["[0.493,", "0.501]"]);
         assert_eq!(wrap("inconclusive", 8), ["inconclu", "sive"]);
     }
@@ -188,21 +167,11 @@ mod tests {
 
     #[test]
     fn words_stay_whole_and_the_margins_differ() {
-        let lines = wrap_words(
-            "not run: mig-mps, mps (it needs driver 615)",
-            20,
-            ["", "  "],
-        );
-        assert_eq!(
-            lines,
-            ["not run: mig-mps,", "  mps (it needs", "  driver 615)"]
-        );
+        let lines = wrap_words("not run: mig-mps, mps (it needs driver 615)", 20, ["", "  "]);
+        assert_eq!(lines, ["not run: mig-mps,", "  mps (it needs", "  driver 615)"]);
         assert_eq!(wrap_words("", 20, ["", ""]), [""; 0]);
         let path = wrap_words("record: /var/tmp/aaaaaaaaaaaa/bbbb", 14, ["", " "]);
-        assert!(
-            path.iter().all(|line| line.chars().count() <= 14),
-            "{path:?}"
-        );
+        assert!(path.iter().all(|line| line.chars().count() <= 14), "{path:?}");
     }
 
     #[test]

@@ -73,16 +73,13 @@ pub(super) fn write_table(out: &mut dyn Write, table: &Table) -> Result<(), Rend
 
 fn text(cell: &Cell) -> String {
     match cell {
-        Cell::Text(lines) | Cell::Level(lines) => lines
-            .iter()
-            .map(|line| escape(line))
-            .collect::<Vec<_>>()
-            .join("<br>"),
+        Cell::Text(lines) | Cell::Level(lines) => {
+            lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br>")
+        }
         Cell::Figure { estimate: None, .. } => MISSING_TEXT.to_owned(),
-        Cell::Figure {
-            estimate: Some(estimate),
-            unit,
-        } => escape(&one_line(estimate, unit.as_deref())),
+        Cell::Figure { estimate: Some(estimate), unit } => {
+            escape(&one_line(estimate, unit.as_deref()))
+        }
         Cell::Outcome { kind, notes } if notes.is_empty() => kind.as_str().to_owned(),
         Cell::Outcome { kind, notes } => {
             let notes: Vec<String> = notes.iter().map(usize::to_string).collect();

@@ -34,9 +34,8 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
     if figured().any(|row| row.overshoot.is_some()) {
         figures.push(("overshoot", |row| &row.overshoot));
     }
-    let mut columns: Vec<String> = ["mechanism", "axis", "level", "claimed"]
-        .map(str::to_owned)
-        .into();
+    let mut columns: Vec<String> =
+        ["mechanism", "axis", "level", "claimed"].map(str::to_owned).into();
     let units = figure_columns(&record.matrix, &figures, &mut columns);
     columns.extend(["n".to_owned(), "outcome".to_owned()]);
     let rows = shown.iter().map(|row| {
@@ -50,10 +49,7 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
         cells.push(counts(row));
         let reasons = row.outcome.reason.iter().chain(&row.warnings);
         let notes = reasons.map(|text| notes.number(text)).collect();
-        cells.push(Cell::Outcome {
-            kind: row.outcome.outcome,
-            notes,
-        });
+        cells.push(Cell::Outcome { kind: row.outcome.outcome, notes });
         cells
     });
     Table::new("matrix", "Isolation", columns, rows)
@@ -62,10 +58,7 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
 /// The row of all faults of a mechanism.
 fn faults_of(record: &RunRecord, row: &MatrixRow, figures: usize, notes: &mut Notes) -> Vec<Cell> {
     let all = summary(record, &row.variant);
-    let missing = Cell::Figure {
-        estimate: None,
-        unit: None,
-    };
+    let missing = Cell::Figure { estimate: None, unit: None };
     let mut cells = vec![
         mechanism(&row.mechanism, &row.variant),
         Cell::lines([row.axis.as_str(), &all.held]),
@@ -90,23 +83,14 @@ pub(super) fn more_figures(record: &RunRecord) -> Table {
     ];
     let mut columns = vec!["mechanism".to_owned(), "axis".to_owned()];
     let units = figure_columns(&record.matrix, &figures, &mut columns);
-    columns.extend([
-        "n".to_owned(),
-        "unprotected form".to_owned(),
-        "outcome".to_owned(),
-    ]);
+    columns.extend(["n".to_owned(), "unprotected form".to_owned(), "outcome".to_owned()]);
     let has_any = |row: &&MatrixRow| figures.iter().any(|(_, pick)| pick(row).is_some());
     let rows = record.matrix.iter().filter(has_any).map(|row| {
         let mut cells = row_key(row);
         cells.extend(figure_cells(row, &figures, &units));
-        cells.push(Cell::text(n_of(
-            figures.iter().map(|(name, pick)| (*name, pick(row))),
-        )));
+        cells.push(Cell::text(n_of(figures.iter().map(|(name, pick)| (*name, pick(row))))));
         cells.push(Cell::text(row.u_kind.as_deref().unwrap_or_default()));
-        cells.push(Cell::Outcome {
-            kind: row.outcome.outcome,
-            notes: Vec::new(),
-        });
+        cells.push(Cell::Outcome { kind: row.outcome.outcome, notes: Vec::new() });
         cells
     });
     Table::new("more-figures", "More figures", columns, rows).in_detail()
@@ -118,16 +102,10 @@ fn row_key(row: &MatrixRow) -> Vec<Cell> {
         Some(sub_axis) => format!("{}/{sub_axis}", row.axis),
         None => row.axis.clone(),
     };
-    let beside = row
-        .aggressor
-        .as_ref()
-        .map(|aggressor| format!("beside {aggressor}"));
+    let beside = row.aggressor.as_ref().map(|aggressor| format!("beside {aggressor}"));
     let who: Vec<String> = row.victim.clone().into_iter().chain(beside).collect();
     let who = (!who.is_empty()).then(|| who.join(" "));
-    vec![
-        mechanism(&row.mechanism, &row.variant),
-        Cell::lines([Some(axis), who].iter().flatten()),
-    ]
+    vec![mechanism(&row.mechanism, &row.variant), Cell::lines([Some(axis), who].iter().flatten())]
 }
 
 /// Adds a column for each figure and returns the unit that all its rows share, if there is one. The
@@ -139,18 +117,11 @@ fn figure_columns<'a>(
 ) -> Vec<Option<&'a str>> {
     let mut shared_units = Vec::new();
     for (name, pick) in figures {
-        let mut units: Vec<&str> = matrix
-            .iter()
-            .filter_map(|row| pick(row).as_ref())
-            .map(|e| e.unit.as_str())
-            .collect();
+        let mut units: Vec<&str> =
+            matrix.iter().filter_map(|row| pick(row).as_ref()).map(|e| e.unit.as_str()).collect();
         units.sort_unstable();
         units.dedup();
-        let shared = if let [unit] = units[..] {
-            Some(unit)
-        } else {
-            None
-        };
+        let shared = if let [unit] = units[..] { Some(unit) } else { None };
         let heading = match shared {
             Some(unit) if !name.ends_with(unit) => format!("{name} ({unit})"),
             _ => (*name).to_owned(),
@@ -168,10 +139,7 @@ fn figure_cells(
 ) -> Vec<Cell> {
     let cell = |((_, pick), shared): (&(&str, Pick), &Option<&str>)| {
         let estimate = pick(row).clone();
-        let unit = estimate
-            .as_ref()
-            .map(|e| e.unit.clone())
-            .filter(|_| shared.is_none());
+        let unit = estimate.as_ref().map(|e| e.unit.clone()).filter(|_| shared.is_none());
         Cell::Figure { estimate, unit }
     };
     figures.iter().zip(shared_units).map(cell).collect()
@@ -200,10 +168,7 @@ fn n_of<'a>(figures: impl IntoIterator<Item = (&'a str, &'a Option<Estimate>)>) 
         None => String::new(),
         Some((_, n)) if counts.iter().all(|(_, other)| other == n) => n.to_string(),
         Some(_) => {
-            let each: Vec<String> = counts
-                .iter()
-                .map(|(name, n)| format!("{name} {n}"))
-                .collect();
+            let each: Vec<String> = counts.iter().map(|(name, n)| format!("{name} {n}")).collect();
             each.join(", ")
         }
     }

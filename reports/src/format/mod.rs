@@ -97,10 +97,7 @@ pub static CATALOGUE: &[&dyn Format] = &[
 /// The format with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Format> {
-    CATALOGUE
-        .iter()
-        .copied()
-        .find(|format| format.name() == name)
+    CATALOGUE.iter().copied().find(|format| format.name() == name)
 }
 
 /// What the terminal format shows.

@@ -10,19 +10,13 @@ const RECONFIGURE: &str = "--allow-reconfigure";
 
 /// The sentences.
 pub(super) fn not_asked(record: &RunRecord) -> Vec<String> {
-    [user_victim(record), faults(record), reconfigure(record)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [user_victim(record), faults(record), reconfigure(record)].into_iter().flatten().collect()
 }
 
 /// Whether the profile includes this axis. A record without a list includes all.
 fn includes(record: &RunRecord, axis: Axis) -> bool {
     let axes = &record.plan.axes;
-    axes.is_empty()
-        || axes
-            .iter()
-            .any(|name| name == "all" || name == axis.as_str())
+    axes.is_empty() || axes.iter().any(|name| name == "all" || name == axis.as_str())
 }
 
 fn user_victim(record: &RunRecord) -> Option<String> {

@@ -26,10 +26,7 @@ pub(super) fn reasons(record: &RunRecord) -> Table {
     for one in &record.mechanisms {
         let overall = &one.outcome;
         let name = mechanism(&one.name, &one.variant);
-        if matches!(
-            overall.outcome,
-            OutcomeKind::Failed | OutcomeKind::Inconclusive
-        ) {
+        if matches!(overall.outcome, OutcomeKind::Failed | OutcomeKind::Inconclusive) {
             rows.push(row(name.clone(), &[], overall));
         }
         let own = record.matrix.iter().filter(|row| {
@@ -43,11 +40,7 @@ pub(super) fn reasons(record: &RunRecord) -> Table {
                 None => groups.push((outcome, vec![what])),
             }
         }
-        rows.extend(
-            groups
-                .iter()
-                .map(|(outcome, whats)| row(name.clone(), whats, outcome)),
-        );
+        rows.extend(groups.iter().map(|(outcome, whats)| row(name.clone(), whats, outcome)));
     }
     let columns = ["mechanism", "what", "outcome", "reason"].map(str::to_owned);
     Table::new("reasons", "Why nothing was measured", columns.into(), rows)
@@ -57,10 +50,7 @@ fn row(name: Cell, whats: &[String], outcome: &Outcome) -> Vec<Cell> {
     vec![
         name,
         Cell::lines(whats),
-        Cell::Outcome {
-            kind: outcome.outcome,
-            notes: Vec::new(),
-        },
+        Cell::Outcome { kind: outcome.outcome, notes: Vec::new() },
         Cell::text(outcome.reason.as_deref().unwrap_or_default()),
     ]
 }

@@ -14,31 +14,13 @@ pub(super) struct OpenMetrics;
 
 /// The metric of each figure of [`MatrixRow::FIGURES`], with its help text.
 const METRICS: [(&str, &str); MatrixRow::FIGURES.len()] = [
-    (
-        "retention_ratio",
-        "Rate beside the aggressor over solo rate under the mechanism.",
-    ),
-    (
-        "guarantee_ratio",
-        "Rate beside the aggressor over native rate.",
-    ),
-    (
-        "efficiency_ratio",
-        "Solo rate under the mechanism over native rate.",
-    ),
+    ("retention_ratio", "Rate beside the aggressor over solo rate under the mechanism."),
+    ("guarantee_ratio", "Rate beside the aggressor over native rate."),
+    ("efficiency_ratio", "Solo rate under the mechanism over native rate."),
     ("effectiveness_ratio", "Unprotected rate over native rate."),
-    (
-        "isolation_index",
-        "1 is unaffected by the aggressor, 0 is as unprotected.",
-    ),
-    (
-        "jitter_native_medians",
-        "Growth of the latency tail beside the aggressor.",
-    ),
-    (
-        "survival_ratio",
-        "Share of trials or requests with the promised result.",
-    ),
+    ("isolation_index", "1 is unaffected by the aggressor, 0 is as unprotected."),
+    ("jitter_native_medians", "Growth of the latency tail beside the aggressor."),
+    ("survival_ratio", "Share of trials or requests with the promised result."),
     ("overshoot_ratio", "Memory beyond the limit over the limit."),
 ];
 
@@ -63,19 +45,13 @@ impl Format for OpenMetrics {
     ) -> Result<(), RenderError> {
         let mut text = Lines::default();
         of_record(record, &mut text);
-        let rows: Vec<(String, &MatrixRow)> = record
-            .matrix
-            .iter()
-            .map(|row| (labels_of(row), row))
-            .collect();
+        let rows: Vec<(String, &MatrixRow)> =
+            record.matrix.iter().map(|row| (labels_of(row), row)).collect();
         for (at, (name, help)) in METRICS.iter().enumerate() {
             for (suffix, what, end) in ENDS {
                 let values = rows.iter().filter_map(|(labels, row)| {
                     let estimate = row.figures()[at]?;
-                    Some((
-                        labels.clone(),
-                        end([estimate.lo, estimate.value, estimate.hi]),
-                    ))
+                    Some((labels.clone(), end([estimate.lo, estimate.value, estimate.hi])))
                 });
                 text.gauge(&format!("{name}{suffix}"), &format!("{help}{what}"), values);
             }
@@ -98,12 +74,8 @@ type End = (&'static str, &'static str, fn([f64; 3]) -> f64);
 
 const ENDS: [End; 3] = [
     ("", "", |[_, value, _]| value),
-    ("_lower", " Lower end of its interval.", |[lower, _, _]| {
-        lower
-    }),
-    ("_upper", " Upper end of its interval.", |[_, _, upper]| {
-        upper
-    }),
+    ("_lower", " Lower end of its interval.", |[lower, _, _]| lower),
+    ("_upper", " Upper end of its interval.", |[_, _, upper]| upper),
 ];
 
 fn of_record(record: &RunRecord, text: &mut Lines) {
@@ -120,16 +92,8 @@ fn of_record(record: &RunRecord, text: &mut Lines) {
     ]);
     text.gauge("record", "What was measured, as labels.", [(about, 1.0)]);
     for (name, help, is) in [
-        (
-            "complete",
-            "1 if the run did everything it planned.",
-            record.complete,
-        ),
-        (
-            "decides",
-            "1 if the profile's results may be relied upon.",
-            record.plan.decides,
-        ),
+        ("complete", "1 if the run did everything it planned.", record.complete),
+        ("decides", "1 if the profile's results may be relied upon.", record.plan.decides),
         (
             "virtual",
             "1 for a virtual GPU: predictions of a model, not measurements of NVIDIA hardware.",
@@ -190,10 +154,7 @@ impl Lines {
     fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
         let mut values = values.into_iter().peekable();
         if values.peek().is_some() {
-            let _ = writeln!(
-                self.0,
-                "# HELP gpubench_{name} {help}\n# TYPE gpubench_{name} gauge"
-            );
+            let _ = writeln!(self.0, "# HELP gpubench_{name} {help}\n# TYPE gpubench_{name} gauge");
         }
         for (labels, value) in values {
             let _ = writeln!(self.0, "gpubench_{name}{labels} {value}");

@@ -20,10 +20,8 @@ pub(super) fn operator(record: &RunRecord) -> Table {
         "n",
     ];
     let rows = record.operator.iter().map(|row| {
-        let figure = |estimate: &Estimate| Cell::Figure {
-            estimate: Some(estimate.clone()),
-            unit: None,
-        };
+        let figure =
+            |estimate: &Estimate| Cell::Figure { estimate: Some(estimate.clone()), unit: None };
         let progress = [&row.progress_min, &row.progress_max].map(|one| one_line(one, None));
         vec![
             mechanism(&row.mechanism, &row.variant),

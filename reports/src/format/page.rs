@@ -32,10 +32,7 @@ pub struct PageTable {
 
 impl PageTable {
     fn drawn(&self) -> Table {
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| row.iter().map(Cell::text).collect());
+        let rows = self.rows.iter().map(|row| row.iter().map(Cell::text).collect());
         Table::new("page", &self.heading, self.columns.clone(), rows)
     }
 }

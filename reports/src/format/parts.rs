@@ -32,22 +32,12 @@ impl Table {
     ) -> Self {
         let heading = heading.to_owned();
         let rows = rows.into_iter().collect();
-        Self {
-            id,
-            heading,
-            columns,
-            rows,
-            detail: false,
-            last_with_notes: false,
-        }
+        Self { id, heading, columns, rows, detail: false, last_with_notes: false }
     }
 
     /// The same table, omitted by the terminal format.
     pub(super) fn in_detail(self) -> Self {
-        Self {
-            detail: true,
-            ..self
-        }
+        Self { detail: true, ..self }
     }
 
     pub(super) fn refers_to_notes(&self) -> bool {

@@ -57,8 +57,7 @@ fn fit(mut parts: Vec<Part>, max: usize) -> Vec<Vec<String>> {
         }
     }
     let cut = parts.iter_mut().zip(kept);
-    cut.map(|(part, kept)| cut_at(std::mem::take(&mut part.lines), kept, part.more))
-        .collect()
+    cut.map(|(part, kept)| cut_at(std::mem::take(&mut part.lines), kept, part.more)).collect()
 }
 
 /// The first lines, and where the others are.
@@ -155,9 +154,7 @@ impl Screen<'_> {
 
     fn claims(&self, glance: &Glance) -> Vec<String> {
         let lines = glance.claims.iter();
-        lines
-            .flat_map(|text| self.wrap(&format!("* {text}")))
-            .collect()
+        lines.flat_map(|text| self.wrap(&format!("* {text}"))).collect()
     }
 
     /// What did not run: by the flag that would run it, else by the reason.
@@ -189,12 +186,7 @@ impl Screen<'_> {
         if glance.rows.is_empty() {
             return Vec::new();
         }
-        let cells = || {
-            glance
-                .rows
-                .iter()
-                .flat_map(|row| row.cells.iter().flatten())
-        };
+        let cells = || glance.rows.iter().flat_map(|row| row.cells.iter().flatten());
         let has = |standing| cells().any(|cell| cell.standing == standing);
         let signs = Standing::LEGEND.into_iter().chain([Standing::Waived]);
         let signs = signs
@@ -222,11 +214,8 @@ impl Screen<'_> {
     /// How many claims have each verdict, how many cells count, and how to see more.
     fn foot(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
         let cells = glance.cells;
-        let mut parts = vec![format!(
-            "{} of {} measured",
-            cells.measured,
-            counted(cells.planned, "cell")
-        )];
+        let mut parts =
+            vec![format!("{} of {} measured", cells.measured, counted(cells.planned, "cell"))];
         let others = [
             (cells.inconclusive, "inconclusive"),
             (cells.failed, "failed"),
@@ -262,10 +251,7 @@ impl Screen<'_> {
 
 /// The reason without its details.
 fn in_short(reason: &str) -> &str {
-    let end = [": ", " ("]
-        .iter()
-        .filter_map(|mark| reason.find(mark))
-        .min();
+    let end = [": ", " ("].iter().filter_map(|mark| reason.find(mark)).min();
     end.map_or(reason, |end| &reason[..end])
 }
 

@@ -43,23 +43,16 @@ pub(super) fn record<'a>(record: &'a RunRecord, selection: &Selection) -> Cow<'a
     let has_axis = |axis: &str, sub_axis: Option<&str>| selection.has_axis(axis, sub_axis);
     part.mechanisms.retain(|one| has(&one.variant));
     part.overall.retain(|row| has(&row.variant));
-    part.matrix
-        .retain(|row| has(&row.variant) && has_axis(&row.axis, row.sub_axis.as_deref()));
+    part.matrix.retain(|row| has(&row.variant) && has_axis(&row.axis, row.sub_axis.as_deref()));
     let of_cell = |variant: &String, sub_axis: gpubench_record::SubAxis| {
         let axis = sub_axis.axis();
         has(variant) && has_axis(axis.as_str(), Some(sub_axis.as_str()))
     };
-    part.cells
-        .retain(|one| of_cell(&one.cell.variant, one.cell.sub_axis));
-    part.plan
-        .cells
-        .retain(|cell| of_cell(&cell.variant, cell.sub_axis));
+    part.cells.retain(|one| of_cell(&one.cell.variant, one.cell.sub_axis));
+    part.plan.cells.retain(|cell| of_cell(&cell.variant, cell.sub_axis));
     part.plan.skips.retain(|skip| {
         let is = selection.has_mechanism(&skip.name, &skip.variant);
-        let axis = skip
-            .axis
-            .as_deref()
-            .map(|axis| axis.split_once('/').unwrap_or((axis, "")));
+        let axis = skip.axis.as_deref().map(|axis| axis.split_once('/').unwrap_or((axis, "")));
         is && axis.is_none_or(|(axis, sub_axis)| has_axis(axis, Some(sub_axis)))
     });
     part.operator.retain(|row| has(&row.variant));
@@ -67,14 +60,10 @@ pub(super) fn record<'a>(record: &'a RunRecord, selection: &Selection) -> Cow<'a
     part.dose_curves.retain(|curve| has(&curve.variant));
     part.probe_figures.retain(|one| has(&one.variant));
     let with_faults = has_axis("fault", None);
-    part.fault_tallies
-        .retain(|tally| with_faults && has(&tally.variant));
+    part.fault_tallies.retain(|tally| with_faults && has(&tally.variant));
     part.claims.retain(|claim| {
         let of_mechanism = selection.mechanisms.is_empty()
-            || claim
-                .mechanisms
-                .iter()
-                .any(|one| selection.has_mechanism(one, one));
+            || claim.mechanisms.iter().any(|one| selection.has_mechanism(one, one));
         of_mechanism && selection.axes.is_empty()
     });
     Cow::Owned(part)

@@ -8,15 +8,12 @@ use super::tables::mechanism;
 /// Requests within the promised latency, and retention by number of tenants.
 pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
     let slo = record.plan.slo_ns;
-    let mut columns: Vec<String> = ["mechanism", "victim", "tenants", "retention (ratio)"]
-        .map(str::to_owned)
-        .into();
+    let mut columns: Vec<String> =
+        ["mechanism", "victim", "tenants", "retention (ratio)"].map(str::to_owned).into();
     columns.extend(slo.map(|slo_ns| format!("within {} ms (ratio)", slo_ns as f64 / 1e6)));
     columns.extend(["n", "outcome"].map(str::to_owned));
-    let figure = |estimate: &Option<Estimate>| Cell::Figure {
-        estimate: estimate.clone(),
-        unit: None,
-    };
+    let figure =
+        |estimate: &Option<Estimate>| Cell::Figure { estimate: estimate.clone(), unit: None };
     let rows = record.service.iter().map(|row| {
         let beside = match (&row.aggressor, row.condition) {
             (Some(aggressor), _) => format!("beside {aggressor}"),
@@ -30,10 +27,7 @@ pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
             figure(&row.retention),
         ];
         cells.extend(slo.map(|_| figure(&row.within_slo)));
-        let n = [&row.within_slo, &row.retention]
-            .into_iter()
-            .flatten()
-            .next();
+        let n = [&row.within_slo, &row.retention].into_iter().flatten().next();
         cells.push(Cell::lines([
             n.map_or_else(String::new, |figure| figure.n.to_string()),
             slo.map_or_else(String::new, |_| format!("{} requests", row.requests)),
@@ -54,14 +48,7 @@ pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
 
 /// The maximum number of tenants that keep the promised latency.
 pub(super) fn tenant_limits(record: &RunRecord, notes: &mut Notes) -> Table {
-    let columns = [
-        "mechanism",
-        "victim",
-        "max tenants",
-        "tested",
-        "n",
-        "outcome",
-    ];
+    let columns = ["mechanism", "victim", "max tenants", "tested", "n", "outcome"];
     let rows = record.tenant_limits.iter().map(|row| {
         let tried: Vec<String> = row.tried.iter().map(u32::to_string).collect();
         let n = row.tenants.as_ref().map(|tenants| tenants.n.to_string());
@@ -69,10 +56,7 @@ pub(super) fn tenant_limits(record: &RunRecord, notes: &mut Notes) -> Table {
         vec![
             mechanism(&row.mechanism, &row.variant),
             Cell::lines([&row.victim, &format!("beside {}", row.aggressor)]),
-            Cell::Figure {
-                estimate: row.tenants.clone(),
-                unit: None,
-            },
+            Cell::Figure { estimate: row.tenants.clone(), unit: None },
             Cell::text(tried.join(", ")),
             Cell::text(n.unwrap_or_default()),
             Cell::Outcome {
@@ -81,17 +65,9 @@ pub(super) fn tenant_limits(record: &RunRecord, notes: &mut Notes) -> Table {
             },
         ]
     });
-    let pct = record
-        .tenant_limits
-        .first()
-        .map_or(0.0, |row| row.share * 100.0);
+    let pct = record.tenant_limits.first().map_or(0.0, |row| row.share * 100.0);
     let slo_ms = record.plan.slo_ns.map_or(0.0, |slo_ns| slo_ns as f64 / 1e6);
     let heading =
         format!("Maximum number of active tenants with {pct} % of requests within {slo_ms} ms");
-    Table::new(
-        "tenant-limits",
-        &heading,
-        columns.map(str::to_owned).into(),
-        rows,
-    )
+    Table::new("tenant-limits", &heading, columns.map(str::to_owned).into(), rows)
 }

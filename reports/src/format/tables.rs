@@ -13,10 +13,7 @@ pub(super) fn probe_figures(record: &RunRecord) -> Table {
     let rows = record.probe_figures.iter().map(|one| {
         let explains = one.explains.as_deref().unwrap_or_default();
         let estimate = readable(&one.estimate);
-        let figure = Cell::Figure {
-            unit: Some(estimate.unit.clone()),
-            estimate: Some(estimate),
-        };
+        let figure = Cell::Figure { unit: Some(estimate.unit.clone()), estimate: Some(estimate) };
         let n = Cell::text(one.estimate.n.to_string());
         let variant = Cell::text(&one.variant);
         let (explains, what) = (Cell::text(explains), Cell::text(one.title()));
@@ -27,24 +24,13 @@ pub(super) fn probe_figures(record: &RunRecord) -> Table {
 
 /// The variant, with the name of the mechanism if the variant does not begin with it.
 pub(super) fn mechanism(name: &str, variant: &str) -> Cell {
-    if variant.starts_with(name) {
-        Cell::text(variant)
-    } else {
-        Cell::lines([name, variant])
-    }
+    if variant.starts_with(name) { Cell::text(variant) } else { Cell::lines([name, variant]) }
 }
 
 /// The mechanisms: outcome, overall level, proof.
 pub(super) fn mechanisms(record: &RunRecord, notes: &mut Notes) -> Table {
-    let columns = [
-        "mechanism",
-        "overall",
-        "weakest axis",
-        "rests on",
-        "unmeasured axes",
-        "proof",
-        "outcome",
-    ];
+    let columns =
+        ["mechanism", "overall", "weakest axis", "rests on", "unmeasured axes", "proof", "outcome"];
     let rows = record.mechanisms.iter().map(|row| {
         let overall = record
             .overall
@@ -54,12 +40,7 @@ pub(super) fn mechanisms(record: &RunRecord, notes: &mut Notes) -> Table {
         let weakest = overall.and_then(|overall| overall.weakest_axis.as_deref());
         let axes = overall.map(|overall| overall.axes.join(", "));
         let unmeasured = overall.map(|overall| overall.unmeasured_axes.join(", "));
-        let notes = row
-            .outcome
-            .reason
-            .iter()
-            .map(|reason| notes.number(reason))
-            .collect();
+        let notes = row.outcome.reason.iter().map(|reason| notes.number(reason)).collect();
         vec![
             mechanism(&row.name, &row.variant),
             Cell::level(level, None),
@@ -67,10 +48,7 @@ pub(super) fn mechanisms(record: &RunRecord, notes: &mut Notes) -> Table {
             Cell::text(axes.unwrap_or_default()),
             Cell::text(unmeasured.unwrap_or_default()),
             Cell::text(proof_summary(&row.proof)),
-            Cell::Outcome {
-                kind: row.outcome.outcome,
-                notes,
-            },
+            Cell::Outcome { kind: row.outcome.outcome, notes },
         ]
     });
     let columns = columns.map(str::to_owned).into();
@@ -89,20 +67,10 @@ fn proof_summary(proof: &[Proof]) -> String {
     let holding = proof.iter().filter(|proof| proof.holds).count();
     let shows =
         |what: fn(&&Proof) -> bool| proof.iter().filter(|proof| proof.holds).any(|p| what(&p));
-    let partition = if shows(|proof| proof.hardware) {
-        ", hardware partition observed"
-    } else {
-        ""
-    };
-    let limiter = if shows(|proof| proof.limiter) {
-        ", limiter observed"
-    } else {
-        ""
-    };
-    format!(
-        "{holding} of {} checks hold{partition}{limiter}",
-        proof.len()
-    )
+    let partition =
+        if shows(|proof| proof.hardware) { ", hardware partition observed" } else { "" };
+    let limiter = if shows(|proof| proof.limiter) { ", limiter observed" } else { "" };
+    format!("{holding} of {} checks hold{partition}{limiter}", proof.len())
 }
 
 /// The rate of each aggressor without a neighbour, and the ceiling that it is held against.
@@ -114,31 +82,11 @@ pub(super) fn aggressors(record: &RunRecord) -> Table {
         let texts = [name, peak.ceiling.as_str(), &ceiling, &peak.source];
         let [name, kind, ceiling, source] = texts.map(Cell::text);
         let (alone, share) = (rate(peak.alone_per_s), format!("{:.1} %", 100.0 * share));
-        vec![
-            name,
-            Cell::text(alone),
-            Cell::text(share),
-            ceiling,
-            kind,
-            source,
-        ]
+        vec![name, Cell::text(alone), Cell::text(share), ceiling, kind, source]
     });
-    let columns = [
-        "aggressor",
-        "rate",
-        "of ceiling",
-        "ceiling",
-        "kind",
-        "source",
-    ];
+    let columns = ["aggressor", "rate", "of ceiling", "ceiling", "kind", "source"];
     let heading = "Aggressors without a neighbour, and the peaks of their resources";
-    Table::new(
-        "aggressors",
-        heading,
-        columns.map(str::to_owned).into(),
-        rows,
-    )
-    .in_detail()
+    Table::new("aggressors", heading, columns.map(str::to_owned).into(), rows).in_detail()
 }
 
 /// Requested mechanisms and axes that did not run, with reason and remedy.
@@ -157,9 +105,7 @@ pub(super) fn skips(record: &RunRecord) -> Table {
         let remedy = skip.remedy.as_ref().unwrap_or(&none);
         add(&mut rows, &skip.variant, [axis, &skip.reason, remedy]);
     }
-    let columns = ["mechanism", "axis", "reason", "remedy"]
-        .map(str::to_owned)
-        .into();
+    let columns = ["mechanism", "axis", "reason", "remedy"].map(str::to_owned).into();
     Table::new(
         "skips",
         "Did not run",
@@ -191,51 +137,29 @@ pub(super) fn cells(record: &RunRecord) -> Table {
             OutcomeKind::Inconclusive => 1,
             OutcomeKind::Waived => 2,
         };
-        let key = (
-            rank,
-            cell.cell.variant.as_str(),
-            cell.cell.condition.as_str(),
-        );
+        let key = (rank, cell.cell.variant.as_str(), cell.cell.condition.as_str());
         groups.entry(key).or_insert((0, index)).0 += 1;
     }
-    let rows = groups
-        .into_iter()
-        .map(|((_, variant, condition), (count, first))| {
-            let first = &record.cells[first];
-            let reason = first.outcome.reason.as_deref().unwrap_or_default();
-            vec![
-                Cell::Outcome {
-                    kind: first.outcome.outcome,
-                    notes: Vec::new(),
-                },
-                Cell::text(count.to_string()),
-                Cell::text(variant),
-                Cell::text(condition),
-                Cell::text(&first.cell.id),
-                Cell::text(reason),
-            ]
-        });
-    let columns = [
-        "outcome",
-        "cells",
-        "mechanism",
-        "condition",
-        "first cell",
-        "its reason",
-    ];
+    let rows = groups.into_iter().map(|((_, variant, condition), (count, first))| {
+        let first = &record.cells[first];
+        let reason = first.outcome.reason.as_deref().unwrap_or_default();
+        vec![
+            Cell::Outcome { kind: first.outcome.outcome, notes: Vec::new() },
+            Cell::text(count.to_string()),
+            Cell::text(variant),
+            Cell::text(condition),
+            Cell::text(&first.cell.id),
+            Cell::text(reason),
+        ]
+    });
+    let columns = ["outcome", "cells", "mechanism", "condition", "first cell", "its reason"];
     let columns = columns.map(str::to_owned).into();
     Table::new("cells", "Cells without a measurement", columns, rows)
 }
 
 /// The number of cells by outcome, as a sentence.
 pub(super) fn cells_in_words(record: &RunRecord) -> String {
-    let count = |kind| {
-        record
-            .cells
-            .iter()
-            .filter(|cell| cell.outcome.outcome == kind)
-            .count()
-    };
+    let count = |kind| record.cells.iter().filter(|cell| cell.outcome.outcome == kind).count();
     let planned = record.plan.cells.len();
     format!(
         "Cells: {planned} planned, {} measured, {} inconclusive, {} failed, {} waived, {} not run",
@@ -251,36 +175,19 @@ pub(super) fn cells_in_words(record: &RunRecord) -> String {
 pub(super) fn proof(record: &RunRecord) -> Table {
     let rows = record.mechanisms.iter().flat_map(|row| {
         row.proof.iter().map(|proof| {
-            let holds = if proof.holds {
-                "holds"
-            } else {
-                "DOES NOT HOLD"
-            };
+            let holds = if proof.holds { "holds" } else { "DOES NOT HOLD" };
             let shows = match (proof.hardware, proof.limiter) {
                 (true, true) => "partition, limiter",
                 (true, false) => "partition",
                 (false, true) => "limiter",
                 (false, false) => MISSING_TEXT,
             };
-            [
-                row.variant.as_str(),
-                proof.when.name(),
-                &proof.check,
-                holds,
-                shows,
-                &proof.evidence,
-            ]
-            .map(Cell::text)
-            .into()
+            [row.variant.as_str(), proof.when.name(), &proof.check, holds, shows, &proof.evidence]
+                .map(Cell::text)
+                .into()
         })
     });
     let columns = ["mechanism", "when", "check", "verdict", "shows", "evidence"];
     let columns = columns.map(str::to_owned).into();
-    Table::new(
-        "proof",
-        "Proof that the mechanisms were in force",
-        columns,
-        rows,
-    )
-    .in_detail()
+    Table::new("proof", "Proof that the mechanisms were in force", columns, rows).in_detail()
 }

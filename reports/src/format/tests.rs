@@ -22,10 +22,7 @@ const FOR_PEOPLE: [&str; 3] = ["terminal", "html", "md"];
 
 fn render(format: &str, record: &RunRecord, options: &RenderOptions) -> String {
     let mut out = Vec::new();
-    find(format)
-        .unwrap()
-        .render(record, options, &mut out)
-        .unwrap();
+    find(format).unwrap().render(record, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -39,10 +36,7 @@ fn curve(variant: &str, condition: Condition, rows: &[SampleRow]) -> Option<Late
 }
 
 fn options() -> RenderOptions {
-    let slow = |seq: u64| SampleRow {
-        t_done_ns: seq * 1_000 + 900 + 250 * seq * seq,
-        ..row(seq)
-    };
+    let slow = |seq: u64| SampleRow { t_done_ns: seq * 1_000 + 900 + 250 * seq * seq, ..row(seq) };
     let rows: Vec<_> = (0..40).map(row).collect();
     let slow_rows: Vec<_> = (0..40).map(slow).collect();
     let curves = [
@@ -83,16 +77,9 @@ fn names_are_unique_and_every_format_has_a_summary() {
     let names: BTreeSet<_> = CATALOGUE.iter().map(|format| format.name()).collect();
     assert_eq!(names.len(), CATALOGUE.len());
     for format in CATALOGUE {
-        assert!(
-            format.summary().len() > 20 && format.summary().len() < 95,
-            "{}",
-            format.name()
-        );
+        assert!(format.summary().len() > 20 && format.summary().len() < 95, "{}", format.name());
         assert!(!format.summary().ends_with('.') && !format.extension().starts_with('.'));
-        assert_eq!(
-            find(format.name()).map(super::Format::name),
-            Some(format.name())
-        );
+        assert_eq!(find(format.name()).map(super::Format::name), Some(format.name()));
     }
     let for_people = CATALOGUE.iter().filter(|format| format.is_for_people());
     assert!(for_people.map(|format| format.name()).eq(FOR_PEOPLE));
@@ -110,10 +97,7 @@ fn a_virtual_record_says_so_in_every_title_and_a_real_one_never_does() {
         let terminal = render("terminal", &record, &options());
         assert_eq!(terminal.starts_with(VIRTUAL_TITLE), is_virtual);
         let html = render("html", &record, &options());
-        assert_eq!(
-            html.contains(&format!("<title>{VIRTUAL_TITLE}")),
-            is_virtual
-        );
+        assert_eq!(html.contains(&format!("<title>{VIRTUAL_TITLE}")), is_virtual);
     }
 }
 
@@ -123,18 +107,11 @@ fn colour_is_optional_and_changes_nothing_else() {
     for view in [View::Screen, View::Full, View::Why] {
         let render = |color| {
             let options = options();
-            let options = RenderOptions {
-                color,
-                view,
-                ..options
-            };
+            let options = RenderOptions { color, view, ..options };
             render("terminal", &record, &options)
         };
         let (plain, colored) = (render(false), render(true));
-        assert!(
-            !plain.contains('\u{1b}'),
-            "an escape sequence of the record is in the output"
-        );
+        assert!(!plain.contains('\u{1b}'), "an escape sequence of the record is in the output");
         assert!(colored.contains("\u{1b}["));
         let mut stripped = String::new();
         let mut pieces = colored.split('\u{1b}');
@@ -149,19 +126,12 @@ fn every_line_fits_the_width_of_the_terminal() {
     for (name, record) in sample_records::all() {
         for width in [60, 80, 100, 120, 160] {
             for view in [View::Screen, View::Full, View::Why] {
-                let options = RenderOptions {
-                    width: Some(width),
-                    view,
-                    ..options()
-                };
+                let options = RenderOptions { width: Some(width), view, ..options() };
                 let text = render("terminal", &record, &options);
                 let widest = text.lines().max_by_key(|line| line.chars().count());
                 let widest = widest.unwrap_or_default();
                 let columns = widest.chars().count();
-                assert!(
-                    columns <= width,
-                    "{name} {view:?} at {width}: {columns}\n{widest}"
-                );
+                assert!(columns <= width, "{name} {view:?} at {width}: {columns}\n{widest}");
             }
         }
     }
@@ -180,9 +150,7 @@ fn a_closed_output_is_an_error() {
     }
     for format in CATALOGUE {
         let result = format.render(&sample_records::real(), &options(), &mut Closed);
-        let Err(RenderError::Write(error)) = result else {
-            panic!("{}", format.name())
-        };
+        let Err(RenderError::Write(error)) = result else { panic!("{}", format.name()) };
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }

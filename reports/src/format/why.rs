@@ -32,17 +32,10 @@ pub(super) fn write(
         writeln!(out, "{}", bold(&line, options))?;
     }
     if glance.reasons.is_empty() {
-        writeln!(
-            out,
-            "No doubt: every row has a level, and no cell fails a gate."
-        )?;
+        writeln!(out, "No doubt: every row has a level, and no cell fails a gate.")?;
     }
     for (subject, heading, noun) in PARTS {
-        let mut groups = glance
-            .reasons
-            .iter()
-            .filter(|one| one.subject == subject)
-            .peekable();
+        let mut groups = glance.reasons.iter().filter(|one| one.subject == subject).peekable();
         if groups.peek().is_some() {
             writeln!(out, "\n{}", bold(heading, options))?;
         }
@@ -67,11 +60,7 @@ fn lines(group: &ReasonGroup, noun: &str, width: usize) -> Vec<String> {
         lines.extend(wrap_words(&text, width, margins));
     }
     if let (None, Some(example)) = (&group.worst, &group.example) {
-        lines.extend(wrap_words(
-            &format!("for example: {example}"),
-            width,
-            margins,
-        ));
+        lines.extend(wrap_words(&format!("for example: {example}"), width, margins));
     }
     if let Some(cure) = group.cure {
         lines.extend(wrap_words(&format!("cure: {cure}"), width, margins));

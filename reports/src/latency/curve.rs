@@ -176,11 +176,7 @@ mod tests {
     #[test]
     fn unanswered_requests_keep_the_curve_below_one_and_raise_percentiles() {
         let mut rows: Vec<SampleRow> = (0..12).map(row).collect();
-        rows[3] = SampleRow {
-            t_done_ns: MISSING,
-            status: SampleStatus::Unfinished,
-            ..rows[3]
-        };
+        rows[3] = SampleRow { t_done_ns: MISSING, status: SampleStatus::Unfinished, ..rows[3] };
         rows[4].status = SampleStatus::Error;
         rows[5].phase = Phase::Warmup;
         let curve = curve(11, &rows).unwrap();
@@ -192,18 +188,8 @@ mod tests {
 
     #[test]
     fn a_percentile_needs_enough_requests() {
-        for (requests, given) in [
-            (1, 0),
-            (2, 1),
-            (9, 1),
-            (10, 2),
-            (100, 3),
-            (999, 3),
-            (1_000, 4),
-        ] {
-            let rows: Vec<_> = (0..requests)
-                .map(|seq| with_latency(seq, seq + 1))
-                .collect();
+        for (requests, given) in [(1, 0), (2, 1), (9, 1), (10, 2), (100, 3), (999, 3), (1_000, 4)] {
+            let rows: Vec<_> = (0..requests).map(|seq| with_latency(seq, seq + 1)).collect();
             let curve = curve(requests, &rows).unwrap();
             let present = curve.percentiles_ns.iter().flatten().count();
             assert_eq!(present, given, "{requests} requests");
@@ -219,26 +205,18 @@ mod tests {
         assert!((10_000..=10_010).contains(&slowest_ns) && share == 1.0);
         let rising = |pair: &[(u64, f64)]| pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1;
         assert!(curve.points.windows(2).all(rising));
-        let median = curve
-            .points
-            .iter()
-            .find(|(_, share)| *share == 0.5)
-            .unwrap();
+        let median = curve.points.iter().find(|(_, share)| *share == 0.5).unwrap();
         assert!((5_000..=5_005).contains(&median.0), "{median:?}");
         let tail = curve.points.iter().filter(|(_, share)| *share > 0.99);
         assert!(tail.count() > 40, "the tail has points of its own");
-        assert_eq!(
-            LatencyCurve::new(of(), &[(0, Latencies::new().unwrap())]),
-            None
-        );
+        assert_eq!(LatencyCurve::new(of(), &[(0, Latencies::new().unwrap())]), None);
     }
 
     #[test]
     fn an_interval_widens_with_the_spread_between_blocks() {
         let block = |offset: u64| {
-            let rows: Vec<_> = (0..500)
-                .map(|seq| with_latency(seq, 1_000 + offset + seq))
-                .collect();
+            let rows: Vec<_> =
+                (0..500).map(|seq| with_latency(seq, 1_000 + offset + seq)).collect();
             (500, Latencies::of(&rows).unwrap())
         };
         let median = |blocks: &[(u64, Latencies)]| {

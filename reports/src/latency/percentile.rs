@@ -43,11 +43,7 @@ fn half_width(ns: u64, share: f64, requests: u64, blocks: &[(u64, Latencies)]) -
     let n = blocks.len() as f64;
     let t = student_t::two_sided_quantile(Confidence::P95.alpha(), n - 1.0).ok()?;
     let total = requests as f64;
-    let pooled = blocks
-        .iter()
-        .map(|block| block.1.count_up_to(ns))
-        .sum::<u64>() as f64
-        / total;
+    let pooled = blocks.iter().map(|block| block.1.count_up_to(ns)).sum::<u64>() as f64 / total;
     let squares = blocks.iter().map(|(of_block, latencies)| {
         let of_block = (*of_block).max(latencies.count()) as f64;
         (latencies.count_up_to(ns) as f64 - of_block * pooled).powi(2)
@@ -59,23 +55,13 @@ fn half_width(ns: u64, share: f64, requests: u64, blocks: &[(u64, Latencies)]) -
 
 /// The mean of logs with its interval. `None` without a positive figure.
 pub(super) fn mean_over_blocks(figures: &[f64]) -> Option<Percentile> {
-    let logs: Vec<f64> = figures
-        .iter()
-        .filter(|ns| **ns > 0.0)
-        .map(|ns| ns.ln())
-        .collect();
+    let logs: Vec<f64> = figures.iter().filter(|ns| **ns > 0.0).map(|ns| ns.ln()).collect();
     let round = |ln: f64| ln.exp().round() as u64;
     let Ok(effect) = Effect::of_mean(&logs) else {
         let ns = round(*logs.first()?);
-        return Some(Percentile {
-            ns,
-            interval_ns: None,
-        });
+        return Some(Percentile { ns, interval_ns: None });
     };
     let interval = effect.interval(Confidence::P95).ok();
     let interval_ns = interval.map(|found| (round(found.lo), Some(round(found.hi))));
-    Some(Percentile {
-        ns: round(effect.value),
-        interval_ns,
-    })
+    Some(Percentile { ns: round(effect.value), interval_ns })
 }

@@ -27,14 +27,8 @@ pub enum Standing {
 
 impl Standing {
     /// The standings with a sign in the legend, the strongest first.
-    pub const LEGEND: [Self; 6] = [
-        Self::Strong,
-        Self::Bounded,
-        Self::Partial,
-        Self::None,
-        Self::Open,
-        Self::Failed,
-    ];
+    pub const LEGEND: [Self; 6] =
+        [Self::Strong, Self::Bounded, Self::Partial, Self::None, Self::Open, Self::Failed];
 
     /// The sign beside a figure.
     #[must_use]
@@ -67,10 +61,7 @@ impl Standing {
     /// Whether it stands for a level.
     #[must_use]
     pub const fn is_decided(self) -> bool {
-        matches!(
-            self,
-            Self::Strong | Self::Bounded | Self::Partial | Self::None
-        )
+        matches!(self, Self::Strong | Self::Bounded | Self::Partial | Self::None)
     }
 
     /// That of a level as records have it.
@@ -141,24 +132,15 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
     if own.iter().any(|(_, row)| is_of_fault(row)) {
         return Some(of_faults(record, variant, weakest, rows));
     }
-    let ran = own
-        .iter()
-        .filter(|(_, row)| Standing::of(row) != Standing::Waived);
-    let held = ran
-        .clone()
-        .filter(|(_, row)| Standing::of(row) >= Standing::Bounded);
+    let ran = own.iter().filter(|(_, row)| Standing::of(row) != Standing::Waived);
+    let held = ran.clone().filter(|(_, row)| Standing::of(row) >= Standing::Bounded);
     let figure = if column.axis == "memory" && column.sub_axis.is_none() {
         let of = [held.count(), ran.clone().count()];
         (of[1] > 0).then_some(Figure::HeldOf(of))
     } else {
         let row = weakest;
         let estimate = [&row.retention, &row.jitter, &row.survival, &row.overshoot];
-        estimate
-            .into_iter()
-            .flatten()
-            .next()
-            .cloned()
-            .map(Figure::Estimate)
+        estimate.into_iter().flatten().next().cloned().map(Figure::Estimate)
     };
     let standing = match Standing::of(weakest) {
         Standing::Partial if own.iter().any(|(_, row)| may_be_none(row)) => Standing::Open,

@@ -35,10 +35,7 @@ fn word_of(claim: &str) -> &str {
 }
 
 fn difference(cell: &MatrixCell) -> Option<Difference> {
-    if matches!(
-        cell.standing,
-        Standing::Open | Standing::Failed | Standing::Waived
-    ) {
+    if matches!(cell.standing, Standing::Open | Standing::Failed | Standing::Waived) {
         return None;
     }
     let measured = rank(cell.word.as_deref()?)?;

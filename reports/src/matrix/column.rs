@@ -8,14 +8,8 @@ use super::{Row, Selection};
 use crate::text::clean;
 
 /// Axes in the order of the columns.
-const ORDER: [Axis; 6] = [
-    Axis::Compute,
-    Axis::Bandwidth,
-    Axis::Jitter,
-    Axis::Memory,
-    Axis::Fault,
-    Axis::Power,
-];
+const ORDER: [Axis; 6] =
+    [Axis::Compute, Axis::Bandwidth, Axis::Jitter, Axis::Memory, Axis::Fault, Axis::Power];
 
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,9 +30,8 @@ pub(crate) fn is_of_fault(row: &MatrixRow) -> bool {
 /// The summary of a variant.
 pub(crate) fn summary(record: &RunRecord, variant: &str) -> FaultSummary {
     let rows = record.matrix.iter();
-    let rows: Vec<&MatrixRow> = rows
-        .filter(|row| row.variant == variant && is_of_fault(row))
-        .collect();
+    let rows: Vec<&MatrixRow> =
+        rows.filter(|row| row.variant == variant && is_of_fault(row)).collect();
     let tallies: Vec<&FaultTally> = tallies(record, variant).collect();
     let level = level(&rows, &tallies);
     FaultSummary {
@@ -40,9 +39,7 @@ pub(crate) fn summary(record: &RunRecord, variant: &str) -> FaultSummary {
         held_of: [contained(&tallies), tallies.len()],
         outcome: match level {
             Some(_) => OutcomeKind::Measured,
-            None => rows
-                .first()
-                .map_or(OutcomeKind::Inconclusive, |row| row.outcome.outcome),
+            None => rows.first().map_or(OutcomeKind::Inconclusive, |row| row.outcome.outcome),
         },
         note: note(&tallies, level.is_some(), &rows),
         level: level.map(|(level, _)| level.to_owned()),
@@ -95,9 +92,7 @@ fn level<'a>(
 
 /// The number of faults of which no trial harmed a victim.
 fn contained(tallies: &[&FaultTally]) -> usize {
-    let held = tallies
-        .iter()
-        .filter(|tally| tally.contained == tally.trials);
+    let held = tallies.iter().filter(|tally| tally.contained == tally.trials);
     held.count()
 }
 
@@ -113,9 +108,7 @@ fn note(tallies: &[&FaultTally], is_decided: bool, rows: &[&MatrixRow]) -> Optio
     if let Some(doubt) = tallies.iter().find_map(|tally| tally.doubt.as_ref()) {
         return Some(clean(doubt));
     }
-    let harmful = tallies
-        .iter()
-        .filter(|tally| tally.contained < tally.trials);
+    let harmful = tallies.iter().filter(|tally| tally.contained < tally.trials);
     let harmful: Vec<String> = harmful.map(|tally| clean(&tally.fault)).collect();
     if !harmful.is_empty() {
         return Some(format!("a victim was harmed by: {}", harmful.join(", ")));
@@ -125,9 +118,9 @@ fn note(tallies: &[&FaultTally], is_decided: bool, rows: &[&MatrixRow]) -> Optio
     }
     let more = tallies.iter().filter_map(|tally| tally.more_for_l2).max();
     match more {
-        Some(more) if more > 0 => Some(format!(
-            "no victim was harmed; {more} more trials of each fault would show L2"
-        )),
+        Some(more) if more > 0 => {
+            Some(format!("no victim was harmed; {more} more trials of each fault would show L2"))
+        }
         _ => rows.first().and_then(|row| row.outcome.reason.clone()),
     }
 }

@@ -19,33 +19,19 @@ impl Labels {
         variants.sort_unstable();
         variants.dedup();
         let is_alone = |label: &str, of: fn(&str) -> String| {
-            variants
-                .iter()
-                .filter(|variant| of(variant) == label)
-                .count()
-                == 1
+            variants.iter().filter(|variant| of(variant) == label).count() == 1
         };
         let label = |variant: &str| {
             let forms: [fn(&str) -> String; 2] = [short, with_options];
-            let fitting = forms
-                .into_iter()
-                .find(|form| is_alone(&form(variant), *form));
+            let fitting = forms.into_iter().find(|form| is_alone(&form(variant), *form));
             clean(&fitting.map_or_else(|| variant.to_owned(), |form| form(variant)))
         };
-        Self(
-            variants
-                .iter()
-                .map(|variant| ((*variant).to_owned(), label(variant)))
-                .collect(),
-        )
+        Self(variants.iter().map(|variant| ((*variant).to_owned(), label(variant))).collect())
     }
 
     /// The label of a variant; the variant itself where the record does not have it.
     pub(super) fn get(&self, variant: &str) -> String {
-        self.0
-            .get(variant)
-            .cloned()
-            .unwrap_or_else(|| clean(variant))
+        self.0.get(variant).cloned().unwrap_or_else(|| clean(variant))
     }
 }
 
@@ -70,11 +56,7 @@ fn short(variant: &str) -> String {
         };
         sizes.extend(size.filter(|size| !sizes.contains(size)));
     }
-    [name.to_owned()]
-        .into_iter()
-        .chain(sizes)
-        .collect::<Vec<_>>()
-        .join(" ")
+    [name.to_owned()].into_iter().chain(sizes).collect::<Vec<_>>().join(" ")
 }
 
 /// The name with the values of all options.
@@ -107,10 +89,7 @@ mod tests {
         ] {
             assert_eq!(short(variant), label);
         }
-        assert_eq!(
-            with_options("mps-memory[memory=50,by=cgroup]"),
-            "mps-memory 50,cgroup"
-        );
+        assert_eq!(with_options("mps-memory[memory=50,by=cgroup]"), "mps-memory 50,cgroup");
         assert_eq!(with_options("mps"), "mps");
     }
 }

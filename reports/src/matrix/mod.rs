@@ -43,9 +43,7 @@ impl Selection {
     #[must_use]
     pub fn has_axis(&self, axis: &str, sub_axis: Option<&str>) -> bool {
         let is_whole = |one: &str| {
-            let rest = one
-                .strip_prefix(axis)
-                .and_then(|rest| rest.strip_prefix('/'));
+            let rest = one.strip_prefix(axis).and_then(|rest| rest.strip_prefix('/'));
             rest.is_some() && rest == sub_axis
         };
         let is = |one: &String| one == axis || Some(one.as_str()) == sub_axis || is_whole(one);
@@ -152,10 +150,7 @@ impl Glance {
     /// The gate that most cells fail which do not count.
     #[must_use]
     pub fn gate_of_most_lost_cells(&self) -> Option<&str> {
-        let mut groups = self
-            .reasons
-            .iter()
-            .filter(|one| one.subject == Subject::Cell);
+        let mut groups = self.reasons.iter().filter(|one| one.subject == Subject::Cell);
         groups.find_map(|one| one.reason.strip_suffix(reasons::CELL_LOST))
     }
 }
@@ -174,10 +169,7 @@ fn rows(
         variant: clean(&one.variant),
         label: labels.get(&one.variant),
         more: 0,
-        cells: columns
-            .iter()
-            .map(|column| cell::cell(record, &one.variant, column))
-            .collect(),
+        cells: columns.iter().map(|column| cell::cell(record, &one.variant, column)).collect(),
         overall: record
             .overall
             .iter()
@@ -195,21 +187,14 @@ fn rows(
 /// One row for each mechanism: its variant with the weakest overall level, then the weakest cells.
 fn fold(rows: Vec<Row>) -> Vec<Row> {
     let weakness = |row: &Row| {
-        let mut standings: Vec<Standing> = row
-            .cells
-            .iter()
-            .flatten()
-            .map(|cell| cell.standing)
-            .collect();
+        let mut standings: Vec<Standing> =
+            row.cells.iter().flatten().map(|cell| cell.standing).collect();
         standings.sort_unstable();
         (row.overall.is_none(), row.overall.clone(), standings)
     };
     let mut folded: Vec<Row> = Vec::new();
     for row in rows {
-        match folded
-            .iter_mut()
-            .find(|known| known.mechanism == row.mechanism)
-        {
+        match folded.iter_mut().find(|known| known.mechanism == row.mechanism) {
             None => folded.push(row),
             Some(known) => {
                 let more = known.more + 1;

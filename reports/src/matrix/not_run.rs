@@ -35,13 +35,7 @@ pub(super) fn not_run(record: &RunRecord, selection: &Selection, labels: &Labels
     for one in mechanisms_without_a_row(record, selection) {
         let mut own = record.matrix.iter().filter(|row| row.variant == *one);
         let reason = own.find_map(|row| row.outcome.reason.as_deref());
-        add(
-            &mut groups,
-            labels.get(one),
-            None,
-            reason.unwrap_or_default(),
-            None,
-        );
+        add(&mut groups, labels.get(one), None, reason.unwrap_or_default(), None);
     }
     for skip in &record.plan.skips {
         let axis = skip.axis.as_deref();
@@ -54,13 +48,7 @@ pub(super) fn not_run(record: &RunRecord, selection: &Selection, labels: &Labels
             && (axis.is_none() || selection.has_axis(name, sub_axis));
         if is_shown && !is_fault {
             let label = labels.get(&skip.variant);
-            add(
-                &mut groups,
-                label,
-                axis,
-                &skip.reason,
-                skip.remedy.as_deref(),
-            );
+            add(&mut groups, label, axis, &skip.reason, skip.remedy.as_deref());
         }
     }
     waived_rows(record, selection, labels, &mut groups);
@@ -151,11 +139,6 @@ fn add(
     match groups.iter_mut().find(is_same) {
         Some(group) if group.mechanisms.contains(&label) => {}
         Some(group) => group.mechanisms.push(label),
-        None => groups.push(NotRun {
-            mechanisms: vec![label],
-            axis,
-            reason,
-            remedy,
-        }),
+        None => groups.push(NotRun { mechanisms: vec![label], axis, reason, remedy }),
     }
 }

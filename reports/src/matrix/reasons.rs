@@ -63,16 +63,8 @@ pub(super) fn open(columns: &[Column], rows: &[Row]) -> Vec<ReasonGroup> {
         for (column, cell) in columns.iter().zip(&row.cells) {
             let open = |standing| matches!(standing, Standing::Open | Standing::Failed);
             if let Some(cell) = cell.as_ref().filter(|cell| open(cell.standing)) {
-                let reason = cell
-                    .reason
-                    .as_deref()
-                    .unwrap_or("the record gives no reason");
-                groups.add(
-                    Subject::Row,
-                    without_levels(reason),
-                    &column.heading,
-                    &row.label,
-                );
+                let reason = cell.reason.as_deref().unwrap_or("the record gives no reason");
+                groups.add(Subject::Row, without_levels(reason), &column.heading, &row.label);
             }
         }
     }
@@ -94,10 +86,7 @@ pub(super) fn reasons(
     for row in rows {
         let axis = row.sub_axis.as_deref().filter(|_| row.axis != "fault");
         let (axis, label) = (axis.unwrap_or(&row.axis), labels.get(&row.variant));
-        if matches!(
-            row.outcome.outcome,
-            OutcomeKind::Inconclusive | OutcomeKind::Failed
-        ) {
+        if matches!(row.outcome.outcome, OutcomeKind::Inconclusive | OutcomeKind::Failed) {
             let reason = row.outcome.reason.as_deref().unwrap_or_default();
             groups.add(Subject::Row, without_levels(reason), axis, &label);
         }
@@ -111,11 +100,7 @@ pub(super) fn reasons(
             groups.add_keyed(Subject::Warning, key, warning, axis, &label);
         }
     }
-    for cell in record
-        .cells
-        .iter()
-        .filter(|cell| is_shown(record, cell, selection))
-    {
+    for cell in record.cells.iter().filter(|cell| is_shown(record, cell, selection)) {
         of_cell(&mut groups, cell, &labels.get(&cell.cell.variant));
     }
     let mut groups = groups.all;
@@ -132,9 +117,7 @@ fn is_shown(record: &RunRecord, cell: &CellResult, selection: &Selection) -> boo
 
 fn of_cell(groups: &mut Groups, cell: &CellResult, label: &str) {
     let scopes = [GateScope::Cell, GateScope::OpenLoop, GateScope::Nothing];
-    let failed = scopes
-        .into_iter()
-        .flat_map(|scope| cell.failed_gates(scope));
+    let failed = scopes.into_iter().flat_map(|scope| cell.failed_gates(scope));
     let failed: Vec<&GateResult> = failed.collect();
     let condition = format!("condition {}", cell.cell.condition.as_str());
     for gate in &failed {
@@ -249,45 +232,22 @@ fn pattern(text: &str) -> String {
 /// What would cure a doubt, by the words of its reason.
 fn cure(subject: Subject, reason: &str) -> Option<&'static str> {
     const CURES: [(&str, &str); 12] = [
-        (
-            "blocks are needed",
-            "more blocks: `[blocks]` and `device_time` of the profile",
-        ),
-        (
-            "more for L",
-            "more trials: --fault-trials N, or a report of several records",
-        ),
-        (
-            "more trials",
-            "more trials: --fault-trials N, or a report of several records",
-        ),
+        ("blocks are needed", "more blocks: `[blocks]` and `device_time` of the profile"),
+        ("more for L", "more trials: --fault-trials N, or a report of several records"),
+        ("more trials", "more trials: --fault-trials N, or a report of several records"),
         ("bypass: not tried", "--escape tries to bypass the limits"),
-        (
-            "lateness",
-            "idle CPU cores for the threads of victim and harness",
-        ),
-        (
-            "cpu-gap",
-            "idle CPU cores for the threads of victim and harness",
-        ),
+        ("lateness", "idle CPU cores for the threads of victim and harness"),
+        ("cpu-gap", "idle CPU cores for the threads of victim and harness"),
         ("cpu-steal", "a host that does not share its CPUs"),
         ("foreign-process", "no other process on the GPU"),
         ("throttle", "cooling, or a lower locked clock"),
         ("warm-up", "a longer warm-up in the profile"),
-        (
-            "drift",
-            "a longer warm-up in the profile, or a cooler device",
-        ),
-        (
-            "xid",
-            "`nvidia-smi -q` and the kernel log name the fault of the device",
-        ),
+        ("drift", "a longer warm-up in the profile, or a cooler device"),
+        ("xid", "`nvidia-smi -q` and the kernel log name the fault of the device"),
     ];
     if subject == Subject::Warning && !reason.contains("bypass") {
         return None;
     }
     let mut known = CURES.iter();
-    known
-        .find(|(words, _)| reason.contains(words))
-        .map(|(_, cure)| *cure)
+    known.find(|(words, _)| reason.contains(words)).map(|(_, cure)| *cure)
 }

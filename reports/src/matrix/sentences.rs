@@ -38,9 +38,7 @@ pub(super) fn sentences(all: &[Standings]) -> Vec<String> {
         }
     }
     groups.sort_by_key(|(achieved, _)| achieved.rank());
-    let predicates = groups
-        .iter()
-        .map(|(achieved, labels)| achieved.sentence(labels));
+    let predicates = groups.iter().map(|(achieved, labels)| achieved.sentence(labels));
     sentences.extend(predicates.flatten());
     sentences
 }
@@ -53,10 +51,8 @@ fn nothing_isolates(all: &[Standings]) -> Option<String> {
         cells.peek().is_some() && cells.all(|one| matches!(one, Standing::None | Standing::Partial))
     };
     let nouns = first.iter().enumerate();
-    let nouns: Vec<&str> = nouns
-        .filter(|(at, _)| is_lost(*at))
-        .map(|(_, (noun, _))| noun.as_str())
-        .collect();
+    let nouns: Vec<&str> =
+        nouns.filter(|(at, _)| is_lost(*at)).map(|(_, (noun, _))| noun.as_str()).collect();
     (!nouns.is_empty()).then(|| format!("Nothing here isolates {}.", list(&nouns, "or")))
 }
 
@@ -112,11 +108,7 @@ impl<'a> Achieved<'a> {
     fn rank(&self) -> (usize, usize, usize) {
         let isolated = self.strong.len() + self.bounded.len();
         let most = usize::MAX;
-        (
-            most - isolated,
-            most - self.strong.len(),
-            most - self.partial.len(),
-        )
+        (most - isolated, most - self.strong.len(), most - self.partial.len())
     }
 
     fn sentence(&self, labels: &[&str]) -> Option<String> {

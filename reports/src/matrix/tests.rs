@@ -9,19 +9,13 @@ use crate::sample_records;
 fn a_record_becomes_rows_with_figures_levels_and_reasons() {
     let record = sample_records::real();
     let glance = Glance::of(&record, &Selection::default(), 12);
-    let headings: Vec<&str> = glance
-        .columns
-        .iter()
-        .map(|one| one.heading.as_str())
-        .collect();
+    let headings: Vec<&str> = glance.columns.iter().map(|one| one.heading.as_str()).collect();
     assert_eq!(headings, ["compute", "dram", "jitter", "memory", "faults"]);
     let labels: Vec<&str> = glance.rows.iter().map(|row| row.label.as_str()).collect();
     assert_eq!(labels, ["time-slicing", "mig 3g+3g"]);
     let signs = |at: usize| -> String {
         let cells = glance.rows[at].cells.iter();
-        cells
-            .map(|one| one.as_ref().map_or(' ', |one| one.standing.sign()))
-            .collect()
+        cells.map(|one| one.as_ref().map_or(' ', |one| one.standing.sign())).collect()
     };
     assert_eq!([signs(0), signs(1)], ["!!!  ", " ? x#"]);
     let Some(Figure::Estimate(figure)) = glance.rows[0].cells[0].as_ref().unwrap().figure.clone()
@@ -29,18 +23,9 @@ fn a_record_becomes_rows_with_figures_levels_and_reasons() {
         panic!("no retention")
     };
     assert!((figure.value - 0.497).abs() < 1e-9);
-    let not_run: Vec<_> = glance
-        .not_run
-        .iter()
-        .map(|one| one.mechanisms.join(", "))
-        .collect();
+    let not_run: Vec<_> = glance.not_run.iter().map(|one| one.mechanisms.join(", ")).collect();
     assert_eq!(not_run, ["hami 50%", "mps"]);
-    assert!(
-        glance
-            .open
-            .iter()
-            .all(|group| group.subject == Subject::Row)
-    );
+    assert!(glance.open.iter().all(|group| group.subject == Subject::Row));
     assert_eq!(glance.cells.planned, record.plan.cells.len());
 }
 
@@ -52,11 +37,7 @@ fn a_selection_narrows_rows_and_splits_the_axis_into_its_sub_axes() {
         axes: vec!["compute".to_owned(), "bandwidth/dram".to_owned()],
     };
     let glance = Glance::of(&record, &selection, 12);
-    let headings: Vec<&str> = glance
-        .columns
-        .iter()
-        .map(|one| one.heading.as_str())
-        .collect();
+    let headings: Vec<&str> = glance.columns.iter().map(|one| one.heading.as_str()).collect();
     assert_eq!(headings, ["sm", "dram"]);
     assert_eq!(glance.rows.len(), 1);
     assert!(glance.not_run.is_empty());
@@ -75,11 +56,7 @@ fn many_variants_fold_to_the_weakest_of_each_mechanism() {
     let all = Glance::of(&record, &Selection::default(), 3);
     assert_eq!(all.rows.len(), 3);
     let folded = Glance::of(&record, &Selection::default(), 2);
-    let rows: Vec<_> = folded
-        .rows
-        .iter()
-        .map(|row| (row.label.as_str(), row.more))
-        .collect();
+    let rows: Vec<_> = folded.rows.iter().map(|row| (row.label.as_str(), row.more)).collect();
     assert_eq!(rows, [("time-slicing default", 1), ("mig 3g+3g", 0)]);
 }
 
@@ -91,15 +68,8 @@ fn equal_reasons_are_one_group_with_a_count() {
         record.matrix[at].outcome = gpubench_record::Outcome::inconclusive(reason);
     }
     let glance = Glance::of(&record, &Selection::default(), 12);
-    let group = glance
-        .reasons
-        .iter()
-        .find(|group| group.reason.contains("0.9"))
-        .unwrap();
+    let group = glance.reasons.iter().find(|group| group.reason.contains("0.9")).unwrap();
     assert_eq!((group.count, group.differs), (2, true));
-    assert_eq!(
-        group.reason,
-        "retention straddles 0.9: about 28 blocks are needed"
-    );
+    assert_eq!(group.reason, "retention straddles 0.9: about 28 blocks are needed");
     assert!(group.cure.is_some_and(|cure| cure.contains("blocks")));
 }

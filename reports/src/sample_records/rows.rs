@@ -21,10 +21,7 @@ pub(super) fn mechanism(
         hardware,
         limiter: name == "mig",
     };
-    let proof = vec![
-        proof(ProofTime::AtOpen, true),
-        proof(ProofTime::During, true),
-    ];
+    let proof = vec![proof(ProofTime::AtOpen, true), proof(ProofTime::During, true)];
     MechanismRow {
         name: name.to_owned(),
         variant: variant.to_owned(),
@@ -35,15 +32,7 @@ pub(super) fn mechanism(
 }
 
 pub(super) fn estimate(value: f64, lo: f64, hi: f64, n: u32, unit: &str) -> Option<Estimate> {
-    Some(Estimate {
-        value,
-        lo,
-        hi,
-        ends: Ends::Interval,
-        parts: None,
-        n,
-        unit: unit.to_owned(),
-    })
+    Some(Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n, unit: unit.to_owned() })
 }
 
 pub(super) fn empty_row(
@@ -107,12 +96,7 @@ pub(super) fn slicing_row(
         effectiveness: ratio(0.485),
         isolation_index: estimate(0.003, -0.011_2, 0.017_4, 8, "index"),
         requests: 24_112,
-        ..empty_row(
-            "time-slicing",
-            "time-slicing[slice=default]",
-            axis,
-            sub_axis,
-        )
+        ..empty_row("time-slicing", "time-slicing[slice=default]", axis, sub_axis)
     }
 }
 
@@ -124,12 +108,7 @@ pub(super) fn jitter_row() -> MatrixRow {
         warnings: vec!["the p99 of one block rests on 371 requests".to_owned()],
         jitter: estimate(2.31, 2.174, 2.451, 7, "native medians"),
         requests: 3_391,
-        ..empty_row(
-            "time-slicing",
-            "time-slicing[slice=default]",
-            "jitter",
-            None,
-        )
+        ..empty_row("time-slicing", "time-slicing[slice=default]", "jitter", None)
     }
 }
 

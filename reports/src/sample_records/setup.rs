@@ -28,16 +28,9 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         telemetry_period_ns: 100_000_000,
         required_proofs: Some(BTreeMap::new()),
         user_victim: None,
-        axes: ["compute", "bandwidth", "jitter", "fault"]
-            .map(str::to_owned)
-            .into(),
+        axes: ["compute", "bandwidth", "jitter", "fault"].map(str::to_owned).into(),
         blocks,
-        durations: Durations {
-            warmup_ns: 1,
-            closed_ns: 2,
-            open_ns: 3,
-            gap_ns: 0,
-        },
+        durations: Durations { warmup_ns: 1, closed_ns: 2, open_ns: 3, gap_ns: 0 },
         thresholds: Thresholds::default(),
         margins: None,
         mechanisms: vec![PlannedMechanism {
@@ -47,9 +40,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             host_changes: Vec::new(),
             unprotected: Some("time-slicing[slice=default]".to_owned()),
         }],
-        cells: ["b00-c000", "b00-c001", "b00-c002", "b01-c003"]
-            .map(cell)
-            .into(),
+        cells: ["b00-c000", "b00-c001", "b00-c002", "b01-c003"].map(cell).into(),
         fault_trials: Vec::new(),
         probes: Vec::new(),
         workloads: BTreeMap::new(),

@@ -134,14 +134,8 @@ mod tests {
     use crate::store::write_record_json;
 
     const UUID: &str = "GPU-37d1158c-23ce-0fb2-3f20-eb4abf158f99";
-    const SECRETS: [&str; 6] = [
-        "build-7",
-        "37d1158c",
-        "alice",
-        "acme",
-        "rack-12",
-        "python serve.py",
-    ];
+    const SECRETS: [&str; 6] =
+        ["build-7", "37d1158c", "alice", "acme", "rack-12", "python serve.py"];
 
     /// A record with a secret in every kind of place.
     fn revealing() -> RunRecord {

@@ -35,10 +35,7 @@ pub(super) fn store(dir: &Path, name: &str) -> Result<(), StoreError> {
 fn write(dir: &Path, text: &str) -> Result<(), StoreError> {
     replace(
         &dir.join(CHECKSUMS_FILE),
-        |mut file, part| {
-            file.write_all(text.as_bytes())
-                .map_err(StoreError::io("write", part))
-        },
+        |mut file, part| file.write_all(text.as_bytes()).map_err(StoreError::io("write", part)),
         |_| Ok(()),
     )
 }
@@ -141,10 +138,8 @@ fn is_whole(line: &str, path: &Path) -> Result<bool, StoreError> {
 
 /// Compares a file with its checksum. A file without a checksum passes.
 pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
-    let (Some(dir), Some(name)) = (
-        path.parent(),
-        path.file_name().and_then(|name| name.to_str()),
-    ) else {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
+    else {
         return Ok(());
     };
     let checksums = read_checksums(dir)?;
@@ -154,9 +149,7 @@ pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
     if is_whole(line, path)? {
         return Ok(());
     }
-    Err(StoreError::Damaged {
-        path: path.to_path_buf(),
-    })
+    Err(StoreError::Damaged { path: path.to_path_buf() })
 }
 
 /// Whether the record has checksums, and none of this file.
@@ -181,8 +174,6 @@ fn name_in(line: &str) -> Option<&str> {
 fn checksum(path: &Path) -> Result<String, StoreError> {
     let file = regular::open(path)?;
     let mut hasher = blake3::Hasher::new();
-    hasher
-        .update_reader(file)
-        .map_err(StoreError::io("read", path))?;
+    hasher.update_reader(file).map_err(StoreError::io("read", path))?;
     Ok(hasher.finalize().to_hex().to_string())
 }

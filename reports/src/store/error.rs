@@ -205,11 +205,7 @@ impl StoreError {
     /// Wraps an I/O error: `.map_err(StoreError::io("write", path))`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| Self::Io { action, path, source }
     }
 
     /// A parser's error about the file at `path`.
@@ -224,11 +220,7 @@ impl StoreError {
 
     /// An error about one line of the file at `path`.
     pub(crate) fn line(path: &Path, line: usize, reason: impl Into<String>) -> Self {
-        Self::Line {
-            path: path.to_path_buf(),
-            line,
-            reason: reason.into(),
-        }
+        Self::Line { path: path.to_path_buf(), line, reason: reason.into() }
     }
 }
 

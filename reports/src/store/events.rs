@@ -27,9 +27,7 @@ impl EventLog {
         let path = dir.join(EVENTS_FILE);
         for name in [RECORD_FILE, EVENTS_FILE] {
             if dir.join(name).symlink_metadata().is_ok() {
-                return Err(StoreError::Occupied {
-                    dir: dir.to_path_buf(),
-                });
+                return Err(StoreError::Occupied { dir: dir.to_path_buf() });
             }
         }
         let lines = JsonLines::create(&path)?;
@@ -80,9 +78,7 @@ impl TelemetryLog {
     /// # Errors
     /// When it already exists, or cannot be written.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
-        Ok(Self {
-            lines: JsonLines::create(&dir.join(TELEMETRY_LOG_FILE))?,
-        })
+        Ok(Self { lines: JsonLines::create(&dir.join(TELEMETRY_LOG_FILE))? })
     }
 
     /// Goes on with the telemetry of the interrupted run in `dir`.
@@ -94,9 +90,7 @@ impl TelemetryLog {
         if !path.exists() {
             return Self::create(dir);
         }
-        Ok(Self {
-            lines: JsonLines::reopen(&path)?,
-        })
+        Ok(Self { lines: JsonLines::reopen(&path)? })
     }
 
     /// Appends one reading. It is written to the system when this returns.
@@ -148,33 +142,16 @@ pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
     };
     let mut warnings = Vec::new();
     if let Some(line) = lines.torn_line {
-        warnings.push(format!(
-            "the last event (line {line}) is incomplete and is left out"
-        ));
+        warnings.push(format!("the last event (line {line}) is incomplete and is left out"));
     }
     if !matches!(lines.values.first(), Some(RunEvent::Began { .. })) {
-        return Err(StoreError::line(
-            path,
-            1,
-            "the first event must be \"began\", with the plan",
-        ));
+        return Err(StoreError::line(path, 1, "the first event must be \"began\", with the plan"));
     }
-    let second = lines
-        .values
-        .iter()
-        .skip(1)
-        .position(|e| matches!(e, RunEvent::Began { .. }));
+    let second = lines.values.iter().skip(1).position(|e| matches!(e, RunEvent::Began { .. }));
     if let Some(index) = second {
-        return Err(StoreError::line(
-            path,
-            index + 2,
-            "a second \"began\"; a record has one run",
-        ));
+        return Err(StoreError::line(path, index + 2, "a second \"began\"; a record has one run"));
     }
-    Ok(Events {
-        events: lines.values,
-        warnings,
-    })
+    Ok(Events { events: lines.values, warnings })
 }
 
 /// Whether a live process still appends to the events in `dir`.
@@ -197,9 +174,7 @@ pub(super) struct EventLock(File);
 impl EventLock {
     fn take(file: File, dir: &Path) -> Result<Self, StoreError> {
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
-                dir: dir.to_path_buf(),
-            }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse { dir: dir.to_path_buf() }),
             // Some network file systems have no locks; a record there is written without one.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(Self(file)),
         }
@@ -216,19 +191,13 @@ impl Drop for EventLock {
 
 /// Checks the version first: the events of an unknown version may not parse.
 fn check_version(path: &Path, bytes: &[u8]) -> Result<FormatVersion, StoreError> {
-    let first = bytes
-        .split_inclusive(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default();
+    let first = bytes.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
     let version = serde_json::from_slice::<serde_json::Value>(first)
         .ok()
         .and_then(|mut value| value.get_mut("format_version").map(serde_json::Value::take))
         .and_then(|value| serde_json::from_value::<FormatVersion>(value).ok());
     match version.map(|version| (version, version.check_readable())) {
-        Some((_, Err(source))) => Err(StoreError::Version {
-            path: path.to_path_buf(),
-            source,
-        }),
+        Some((_, Err(source))) => Err(StoreError::Version { path: path.to_path_buf(), source }),
         Some((version, Ok(()))) => Ok(version),
         None => Err(StoreError::line(
             path,

@@ -67,15 +67,10 @@ fn finish_samples(dir: &Path, events: &[RunEvent], done: &mut Finished) -> Resul
     }
     let rows = reported_rows(events).values().sum();
     if !cells.exists() && rows > 0 {
-        return Err(StoreError::SamplesLost {
-            dir: dir.to_path_buf(),
-            rows,
-        });
+        return Err(StoreError::SamplesLost { dir: dir.to_path_buf(), rows });
     }
     let Some(plan) = plan_of(events) else {
-        return Err(StoreError::NoRecord {
-            dir: dir.to_path_buf(),
-        });
+        return Err(StoreError::NoRecord { dir: dir.to_path_buf() });
     };
     let (logs, aside) = sort_logs(dir, &plan, events, &mut done.warnings)?;
     done.sample_rows = Some(write_samples(&samples, &logs)?);
@@ -188,10 +183,7 @@ fn sort_logs(
         for tenant in tenants {
             let name = &tenant.tenant;
             let path = log_path(dir, id, name)?;
-            let expected = reported
-                .get(&(id.as_str(), name.as_str()))
-                .copied()
-                .unwrap_or(0);
+            let expected = reported.get(&(id.as_str(), name.as_str())).copied().unwrap_or(0);
             let log_name = format!("the log of {name} in cell {id}");
             if !path.exists() {
                 if expected > 0 {
@@ -225,9 +217,7 @@ fn sort_logs(
     }
     for stray in found {
         let stray_name = stray.display();
-        warnings.push(format!(
-            "{stray_name} is no planned log; moved to {ASIDE_FOLDER}/"
-        ));
+        warnings.push(format!("{stray_name} is no planned log; moved to {ASIDE_FOLDER}/"));
         aside.push(stray);
     }
     Ok((logs, aside))
@@ -237,10 +227,9 @@ fn sort_logs(
 fn readable_rows(path: &Path) -> Result<SampleLog<BufReader<File>>, StoreError> {
     let mut log = SampleLog::open(path)?;
     loop {
-        let rows = log.next_rows(1 << 16).map_err(|source| StoreError::Log {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        let rows = log
+            .next_rows(1 << 16)
+            .map_err(|source| StoreError::Log { path: path.to_path_buf(), source })?;
         if rows.is_empty() {
             return Ok(log);
         }

@@ -27,21 +27,13 @@ impl<T: Json> JsonLines<T> {
             .create_new(true)
             .open(path)
             .map_err(StoreError::io("create", path))?;
-        Ok(Self {
-            file,
-            path: path.to_path_buf(),
-            whole_bytes: 0,
-            of: PhantomData,
-        })
+        Ok(Self { file, path: path.to_path_buf(), whole_bytes: 0, of: PhantomData })
     }
 
     /// Opens an existing file to append to it. A torn last line is cut off.
     pub(super) fn reopen(path: &Path) -> Result<Self, StoreError> {
         let bytes = read_bytes(path)?;
-        let whole_bytes = bytes
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |at| at + 1);
+        let whole_bytes = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         let mut lines = Self {
             file: OpenOptions::new()
                 .append(true)
@@ -62,9 +54,7 @@ impl<T: Json> JsonLines<T> {
 
     /// A second handle of the open file, for locking.
     pub(super) fn second_handle(&self) -> Result<File, StoreError> {
-        self.file
-            .try_clone()
-            .map_err(StoreError::io("lock", &self.path))
+        self.file.try_clone().map_err(StoreError::io("lock", &self.path))
     }
 
     /// Appends one value as one line.
@@ -74,14 +64,8 @@ impl<T: Json> JsonLines<T> {
         if let Err(source) = self.file.write_all(&line) {
             // A full disk may have stored half of the line. It is cut off, so that a later line
             // starts at the beginning of a line.
-            self.file
-                .set_len(self.whole_bytes)
-                .map_err(StoreError::io("shorten", &self.path))?;
-            return Err(StoreError::Io {
-                action: "append to",
-                path: self.path.clone(),
-                source,
-            });
+            self.file.set_len(self.whole_bytes).map_err(StoreError::io("shorten", &self.path))?;
+            return Err(StoreError::Io { action: "append to", path: self.path.clone(), source });
         }
         self.whole_bytes += line.len() as u64;
         Ok(())
@@ -89,9 +73,7 @@ impl<T: Json> JsonLines<T> {
 
     /// Waits until everything is on the disk.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
-        self.file
-            .sync_all()
-            .map_err(StoreError::io("sync", &self.path))
+        self.file.sync_all().map_err(StoreError::io("sync", &self.path))
     }
 
     /// The value as JSON. A value that does not parse back is an error: JSON has no infinity and no
@@ -146,10 +128,7 @@ fn parse_with<T>(
     bytes: &[u8],
     read: impl Fn(&[u8]) -> serde_json::Result<T>,
 ) -> Result<Lines<T>, StoreError> {
-    let mut lines = Lines {
-        values: Vec::new(),
-        torn_line: None,
-    };
+    let mut lines = Lines { values: Vec::new(), torn_line: None };
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let whole = line.ends_with(b"\n");
         match read(line) {
@@ -190,10 +169,7 @@ mod tests {
         let mut lines = JsonLines::create(&path).unwrap();
         lines.append("a reading", &reading(1.5)).unwrap();
         for value in [f64::NAN, f64::INFINITY] {
-            let text = lines
-                .append("a reading", &reading(value))
-                .unwrap_err()
-                .to_string();
+            let text = lines.append("a reading", &reading(value)).unwrap_err().to_string();
             assert!(text.starts_with("cannot store a reading in "), "{text}");
         }
         lines.append("a reading", &reading(0.1 + 0.2)).unwrap();

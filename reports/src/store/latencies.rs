@@ -42,10 +42,7 @@ pub(super) fn write_latencies(path: &Path, logs: &[StoredLog]) -> Result<(), Sto
             if read_bytes(part)? == text {
                 return Ok(());
             }
-            Err(StoreError::Differs {
-                path: part.to_path_buf(),
-                reason: "other bytes".to_owned(),
-            })
+            Err(StoreError::Differs { path: part.to_path_buf(), reason: "other bytes".to_owned() })
         },
     )
 }
@@ -77,9 +74,7 @@ fn render(path: &Path, logs: &[StoredLog]) -> Result<Vec<u8>, StoreError> {
         })?;
         let histogram = interval.latencies.histogram();
         let (start, length) = (interval.start, interval.length);
-        writer
-            .write_histogram(histogram, start, length, Some(tag))
-            .map_err(|e| failed(&e))?;
+        writer.write_histogram(histogram, start, length, Some(tag)).map_err(|e| failed(&e))?;
     }
     Ok(text)
 }
@@ -106,10 +101,7 @@ impl Interval {
         loop {
             let rows = log
                 .next_rows(CHUNK_ROWS)
-                .map_err(|source| StoreError::Log {
-                    path: path.to_path_buf(),
-                    source,
-                })?;
+                .map_err(|source| StoreError::Log { path: path.to_path_buf(), source })?;
             if rows.is_empty() {
                 break;
             }
@@ -134,10 +126,7 @@ fn last_timestamp_ns(row: &SampleRow) -> u64 {
 
 /// A latency log that cannot be written or read.
 pub(super) fn unusable(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Latencies {
-        path: path.to_path_buf(),
-        reason: error.to_string(),
-    }
+    StoreError::Latencies { path: path.to_path_buf(), reason: error.to_string() }
 }
 
 #[cfg(test)]
@@ -198,17 +187,11 @@ mod tests {
     fn damage_without_a_checksum_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("latencies.hlog");
-        for text in [
-            "Tag=c/t,0.0,0.0",
-            "Tag=c/t,0.0,0.0,1.0,HISTFAAA\n",
-            "Tag=c/t,0.0,0.0,1.0,~\n",
-        ] {
+        for text in ["Tag=c/t,0.0,0.0", "Tag=c/t,0.0,0.0,1.0,HISTFAAA\n", "Tag=c/t,0.0,0.0,1.0,~\n"]
+        {
             std::fs::write(&path, text).unwrap();
             let error = LatencyFile::open(&path).and_then(|file| file.load("c", "t").map(|_| ()));
-            assert!(
-                matches!(error, Err(StoreError::Latencies { .. })),
-                "{text}: {error:?}"
-            );
+            assert!(matches!(error, Err(StoreError::Latencies { .. })), "{text}: {error:?}");
         }
     }
 

@@ -35,19 +35,13 @@ impl LatencyFile {
                 encoded.insert(tag.to_owned(), interval.encoded_histogram().to_owned());
             }
         }
-        Ok(Self {
-            path: path.to_path_buf(),
-            encoded,
-        })
+        Ok(Self { path: path.to_path_buf(), encoded })
     }
 
     /// The same from the samples at `path`, which are read once, a row group at a time. Histograms
     /// are kept encoded: decoded ones of many cells would take gigabytes.
     pub(super) fn of_samples(path: &Path) -> Result<Self, StoreError> {
-        let mut file = Self {
-            path: path.to_path_buf(),
-            encoded: BTreeMap::new(),
-        };
+        let mut file = Self { path: path.to_path_buf(), encoded: BTreeMap::new() };
         let mut open: Option<(String, String, Latencies)> = None;
         for_each_run(path, |run| {
             let (cell, tenant) = (&run.cell, &run.tenant);

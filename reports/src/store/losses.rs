@@ -19,10 +19,9 @@ pub(super) const PAGE_FILE: &str = "report.html";
 /// One sentence for each loss.
 pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
     let mut found = Vec::new();
-    for (name, table) in [
-        (SAMPLES_FILE, &sample_columns::TABLE),
-        (TELEMETRY_FILE, &telemetry::TABLE),
-    ] {
+    for (name, table) in
+        [(SAMPLES_FILE, &sample_columns::TABLE), (TELEMETRY_FILE, &telemetry::TABLE)]
+    {
         let path = dir.join(name);
         if path.is_file() {
             found.extend(torn_parquet::loss(&path, table)?);
@@ -94,13 +93,9 @@ fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
     let of_one = |name: &str| {
         let checksums = checksums::CHECKSUMS_FILE;
         if dir.join(name).exists() {
-            Some(format!(
-                "{checksums} has no checksum of {name}, which is read without one"
-            ))
+            Some(format!("{checksums} has no checksum of {name}, which is read without one"))
         } else if has_page && name == EVENTS_FILE {
-            Some(format!(
-                "{name} is missing, and {checksums} does not list it"
-            ))
+            Some(format!("{name} is missing, and {checksums} does not list it"))
         } else {
             None
         }

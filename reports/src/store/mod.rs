@@ -83,15 +83,10 @@ pub const LOG_EXTENSION: &str = "samples";
 pub fn log_path(dir: &Path, cell: &str, tenant: &str) -> Result<PathBuf, StoreError> {
     for name in [cell, tenant] {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
-            return Err(StoreError::Name {
-                name: name.to_owned(),
-            });
+            return Err(StoreError::Name { name: name.to_owned() });
         }
     }
-    Ok(dir
-        .join(CELLS_FOLDER)
-        .join(cell)
-        .join(format!("{tenant}.{LOG_EXTENSION}")))
+    Ok(dir.join(CELLS_FOLDER).join(cell).join(format!("{tenant}.{LOG_EXTENSION}")))
 }
 
 /// An opened record.
@@ -116,19 +111,13 @@ impl Record {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let record_json = dir.join(RECORD_FILE);
         let (run, mut warnings, rebuilt) = if record_json.exists() {
-            (
-                record_json::read_record_json(&record_json)?,
-                Vec::new(),
-                false,
-            )
+            (record_json::read_record_json(&record_json)?, Vec::new(), false)
         } else if dir.join(EVENTS_FILE).exists() {
             let being_written = events::is_being_written(dir);
             let (run, warnings) = rebuild::rebuild(dir, read_events(dir)?, being_written)?;
             (run, warnings, true)
         } else {
-            return Err(StoreError::NoRecord {
-                dir: dir.to_path_buf(),
-            });
+            return Err(StoreError::NoRecord { dir: dir.to_path_buf() });
         };
         let losses = losses::losses(dir, &run.plan)?;
         let is_torn = !losses.is_empty();
@@ -213,9 +202,7 @@ impl Record {
     pub fn latencies(&self, cell: &str, tenant: &str) -> Result<Latencies, StoreError> {
         let path = self.dir.join(LATENCIES_FILE);
         if path.exists() {
-            return self
-                .latency_file(|| LatencyFile::open(&path))?
-                .load(cell, tenant);
+            return self.latency_file(|| LatencyFile::open(&path))?.load(cell, tenant);
         }
         let samples = self.dir.join(SAMPLES_FILE);
         if log_path(&self.dir, cell, tenant)?.exists() || !samples.exists() {

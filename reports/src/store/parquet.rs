@@ -141,10 +141,7 @@ pub(super) fn write(
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let first_error = RefCell::new(None);
-    let target = FirstError {
-        file,
-        first_error: &first_error,
-    };
+    let target = FirstError { file, first_error: &first_error };
     let mut writer = Writer {
         inner: begin(target, table).map_err(|e| parquet_error(path, &e))?,
         first_error: &first_error,
@@ -164,9 +161,8 @@ pub(super) fn empty(table: &Table) -> PolarsResult<Vec<u8>> {
 
 fn begin<W: Write>(target: W, table: &Table) -> PolarsResult<BatchedWriter<W>> {
     let fields = table.columns.iter();
-    let schema: Schema = fields
-        .map(|(name, kind)| (PlSmallStr::from_static(name), kind.polars()))
-        .collect();
+    let schema: Schema =
+        fields.map(|(name, kind)| (PlSmallStr::from_static(name), kind.polars())).collect();
     let legends = table.legends.iter();
     let legends = legends.map(|(name, text)| (format!("gpubench.{name}"), (*text).to_owned()));
     ParquetWriter::new(target)
@@ -194,11 +190,9 @@ impl Writer<'_> {
     fn checked(&self, result: PolarsResult<()>) -> Result<(), StoreError> {
         match (result, self.first_error.borrow_mut().take()) {
             (Ok(()), None) => Ok(()),
-            (_, Some(source)) => Err(StoreError::Io {
-                action: "write",
-                path: self.path.to_path_buf(),
-                source,
-            }),
+            (_, Some(source)) => {
+                Err(StoreError::Io { action: "write", path: self.path.to_path_buf(), source })
+            }
             (Err(error), None) => Err(parquet_error(self.path, &error)),
         }
     }
@@ -207,8 +201,5 @@ impl Writer<'_> {
 /// An error of polars as one line.
 pub(super) fn parquet_error(path: &Path, error: &PolarsError) -> StoreError {
     let reason = error.to_string().replace(['\n', '\r'], " ");
-    StoreError::Parquet {
-        path: path.to_path_buf(),
-        reason,
-    }
+    StoreError::Parquet { path: path.to_path_buf(), reason }
 }

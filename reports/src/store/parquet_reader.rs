@@ -37,12 +37,7 @@ pub(super) struct Reader {
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            out,
-            "Reader({}, {} chunks)",
-            self.path.display(),
-            self.chunks.len()
-        )
+        write!(out, "Reader({}, {} chunks)", self.path.display(), self.chunks.len())
     }
 }
 
@@ -54,9 +49,7 @@ impl Reader {
             torn_parquet::metadata(path, table)?
         } else {
             verify(path)?;
-            guarded(path, |file| {
-                Ok(ParquetReader::new(file).get_metadata()?.clone())
-            })?
+            guarded(path, |file| Ok(ParquetReader::new(file).get_metadata()?.clone()))?
         };
         let mut chunks = Vec::new();
         let mut start = 0;
@@ -68,12 +61,7 @@ impl Reader {
                 start = next;
             }
         }
-        Ok(Self {
-            path: path.to_path_buf(),
-            metadata,
-            chunks,
-            is_torn,
-        })
+        Ok(Self { path: path.to_path_buf(), metadata, chunks, is_torn })
     }
 
     /// Whether the file was cut short.
@@ -172,10 +160,7 @@ impl Reader {
             reader.set_metadata(metadata);
             reader.finish()
         })?;
-        let found = Rows {
-            path: &self.path,
-            frame,
-        };
+        let found = Rows { path: &self.path, frame };
         if found.count() == rows.len() {
             return Ok(found);
         }

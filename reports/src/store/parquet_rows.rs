@@ -200,9 +200,6 @@ impl Rows<'_> {
 
     /// An error about these rows.
     pub(super) fn error(&self, reason: String) -> StoreError {
-        StoreError::Parquet {
-            path: self.path.to_path_buf(),
-            reason,
-        }
+        StoreError::Parquet { path: self.path.to_path_buf(), reason }
     }
 }

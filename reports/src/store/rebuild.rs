@@ -28,17 +28,9 @@ pub(super) fn rebuild(
 ) -> Result<(RunRecord, Vec<String>), StoreError> {
     let mut warnings = events.warnings;
     let mut events = events.events.into_iter();
-    let Some(RunEvent::Began {
-        format_version,
-        plan,
-        device,
-        provenance,
-        ..
-    }) = events.next()
+    let Some(RunEvent::Began { format_version, plan, device, provenance, .. }) = events.next()
     else {
-        return Err(StoreError::NoRecord {
-            dir: dir.to_path_buf(),
-        });
+        return Err(StoreError::NoRecord { dir: dir.to_path_buf() });
     };
     let mut run = unscored(format_version, *plan, *device, *provenance);
     let mut end = None;
@@ -55,10 +47,7 @@ pub(super) fn rebuild(
             | RunEvent::Heated { .. }
             | RunEvent::KeptWarm { .. }
             | RunEvent::SpeedChecked { .. } => {}
-            RunEvent::Calibrated {
-                calibration,
-                device,
-            } => {
+            RunEvent::Calibrated { calibration, device } => {
                 run.calibration = calibration;
                 if let Some(device) = device {
                     run.device = *device;
@@ -69,12 +58,7 @@ pub(super) fn rebuild(
                 proved(&mut run, &mut warnings, &variant, proof);
             }
             RunEvent::CellBegan { id } => open_cell = Some(id),
-            RunEvent::CellEnded {
-                id,
-                tenants,
-                failure,
-                ..
-            } => {
+            RunEvent::CellEnded { id, tenants, failure, .. } => {
                 open_cell = None;
                 end_cell(&mut run, &mut warnings, &id, tenants, failure);
             }
@@ -103,9 +87,7 @@ fn proved(run: &mut RunRecord, warnings: &mut Vec<String>, variant: &str, proof:
     match run.mechanisms.iter_mut().find(|row| row.variant == variant) {
         Some(row) if row.proof.iter().any(|known| known.agrees_with(&proof)) => {}
         Some(row) => row.proof.push(proof),
-        None => warnings.push(format!(
-            "an event has a proof of {variant}, which was never set up"
-        )),
+        None => warnings.push(format!("an event has a proof of {variant}, which was never set up")),
     }
 }
 
@@ -157,10 +139,7 @@ fn unscored(
         incomplete_reason: None,
         device,
         provenance,
-        profile: ProfileRef {
-            name: plan.profile.clone(),
-            hash: plan.profile_hash.clone(),
-        },
+        profile: ProfileRef { name: plan.profile.clone(), hash: plan.profile_hash.clone() },
         calibration: Calibration::default(),
         seed: plan.seed,
         plan,
@@ -210,11 +189,7 @@ fn upsert(rows: &mut Vec<MechanismRow>, mut row: MechanismRow) {
 
 fn add_mechanisms_never_set_up(run: &mut RunRecord) {
     for planned in &run.plan.mechanisms {
-        if !run
-            .mechanisms
-            .iter()
-            .any(|row| row.variant == planned.variant)
-        {
+        if !run.mechanisms.iter().any(|row| row.variant == planned.variant) {
             run.mechanisms.push(MechanismRow {
                 name: planned.name.clone(),
                 variant: planned.variant.clone(),
@@ -234,9 +209,7 @@ fn end_cell(
     failure: Option<String>,
 ) {
     let Some(cell) = find_cell(&run.plan, id) else {
-        warnings.push(format!(
-            "an event names cell {id}, which is not in the plan"
-        ));
+        warnings.push(format!("an event names cell {id}, which is not in the plan"));
         return;
     };
     let outcome = match failure {
@@ -277,10 +250,7 @@ fn tenants_from_logs(
                 Err(error) => warnings.push(error.to_string()),
             }
         }
-        tenants.push(TenantResult {
-            rows,
-            ..TenantResult::ready(tenant, None)
-        });
+        tenants.push(TenantResult { rows, ..TenantResult::ready(tenant, None) });
     }
     Ok(tenants)
 }

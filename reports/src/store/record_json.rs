@@ -25,18 +25,12 @@ pub fn write_record_json(dir: &Path, record: &RunRecord) -> Result<(), StoreErro
     })?;
     replace(
         &path,
-        |mut file, part| {
-            file.write_all(json.as_bytes())
-                .map_err(StoreError::io("write", part))
-        },
+        |mut file, part| file.write_all(json.as_bytes()).map_err(StoreError::io("write", part)),
         |part| {
             if read_bytes(part)? == json.as_bytes() {
                 return Ok(());
             }
-            Err(StoreError::Differs {
-                path: part.into(),
-                reason: "other bytes".to_owned(),
-            })
+            Err(StoreError::Differs { path: part.into(), reason: "other bytes".to_owned() })
         },
     )
 }
@@ -73,10 +67,7 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     };
     version
         .check_readable()
-        .map_err(|source| StoreError::Version {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        .map_err(|source| StoreError::Version { path: path.to_path_buf(), source })?;
     if !upgrade::is_needed(version) {
         return parsed.map_err(|e| StoreError::json(path, &e));
     }

@@ -23,9 +23,7 @@ pub(super) fn open_regular(path: &Path) -> std::io::Result<File> {
         return Err(Error::other("it is a folder (accepted: a regular file)"));
     }
     if !found.is_file() {
-        return Err(Error::other(
-            "it is a pipe or a device (accepted: a regular file)",
-        ));
+        return Err(Error::other("it is a pipe or a device (accepted: a regular file)"));
     }
     File::open(path)
 }
@@ -62,10 +60,7 @@ mod tests {
             (&large, "(accepted: at most 536870912)"),
         ] {
             let refused = read(path).err().map(|error| error.to_string());
-            assert!(
-                refused.is_some_and(|text| text.contains(problem)),
-                "{problem}"
-            );
+            assert!(refused.is_some_and(|text| text.contains(problem)), "{problem}");
         }
         std::fs::write(&large, "text")?;
         assert!(read(&large).is_ok_and(|bytes| bytes == b"text"));

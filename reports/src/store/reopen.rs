@@ -75,9 +75,7 @@ fn write_logs(dir: &Path, file: &SampleFile, cells: &Path) -> Result<(), StoreEr
         std::fs::remove_dir_all(&part).map_err(StoreError::io("remove", &part))?;
     }
     if file.is_torn() {
-        return Err(StoreError::Damaged {
-            path: dir.join(SAMPLES_FILE),
-        });
+        return Err(StoreError::Damaged { path: dir.join(SAMPLES_FILE) });
     }
     std::fs::create_dir(&part).map_err(StoreError::io("create", &part))?;
     for segment in file.segments() {

@@ -37,7 +37,5 @@ pub(super) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(StoreError::io("sync", folder))
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io("sync", folder))
 }

@@ -37,14 +37,8 @@ pub(super) const TABLE: Table = Table {
         ("t_issue_ns", STAMP),
         ("t_ret_ns", STAMP),
         ("t_done_ns", STAMP),
-        (
-            "gpu_ns",
-            "ns between the two device events of the request; null: not measured",
-        ),
-        (
-            "issuer_idle",
-            "whether the issuer was idle when the request came due",
-        ),
+        ("gpu_ns", "ns between the two device events of the request; null: not measured"),
+        ("issuer_idle", "whether the issuer was idle when the request came due"),
     ],
 };
 
@@ -129,9 +123,7 @@ impl RowGroup {
 
     fn per_row<'a, T: Clone>(&'a self, value: impl Fn(&'a SegmentKey) -> T) -> Vec<T> {
         let segments = self.segments.iter();
-        segments
-            .flat_map(|(key, count)| std::iter::repeat_n(value(key), *count))
-            .collect()
+        segments.flat_map(|(key, count)| std::iter::repeat_n(value(key), *count)).collect()
     }
 }
 

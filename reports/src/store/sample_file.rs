@@ -52,21 +52,13 @@ impl SampleFile {
             for (key, count) in found {
                 match segments.last_mut() {
                     Some(last) if last.key == key => last.rows += count,
-                    _ => segments.push(Segment {
-                        key,
-                        start,
-                        rows: count,
-                    }),
+                    _ => segments.push(Segment { key, start, rows: count }),
                 }
                 start += count;
             }
             Ok(())
         })?;
-        Ok(Self {
-            reader,
-            segments,
-            decoded: RefCell::default(),
-        })
+        Ok(Self { reader, segments, decoded: RefCell::default() })
     }
 
     /// The segments of the file, in order.
@@ -97,10 +89,7 @@ impl SampleFile {
     fn append(&self, wanted: Range<usize>, rows: &mut Vec<SampleRow>) -> Result<(), StoreError> {
         let chunks = self.reader.chunks();
         let first = chunks.partition_point(|chunk| chunk.end <= wanted.start);
-        for chunk in chunks[first..]
-            .iter()
-            .take_while(|chunk| chunk.start < wanted.end)
-        {
+        for chunk in chunks[first..].iter().take_while(|chunk| chunk.start < wanted.end) {
             let mut decoded = self.decoded.borrow_mut();
             if decoded.place != *chunk {
                 let names = TABLE.names().into_iter();
@@ -128,14 +117,7 @@ pub(super) fn for_each_run(
     path: &Path,
     mut each: impl FnMut(&Run) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    const COLUMNS: [&str; 6] = [
-        "cell",
-        "tenant",
-        "phase",
-        "status",
-        "t_sched_ns",
-        "t_done_ns",
-    ];
+    const COLUMNS: [&str; 6] = ["cell", "tenant", "phase", "status", "t_sched_ns", "t_done_ns"];
     let reader = Reader::open(path, &TABLE)?;
     reader.for_each_chunk(
         &COLUMNS,

@@ -31,12 +31,8 @@ impl SampleLog<BufReader<File>> {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = regular::open(path)?;
         let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
-        SampleLog::new(BufReader::with_capacity(1 << 18, file), bytes).map_err(|source| {
-            StoreError::Log {
-                path: path.to_path_buf(),
-                source,
-            }
-        })
+        SampleLog::new(BufReader::with_capacity(1 << 18, file), bytes)
+            .map_err(|source| StoreError::Log { path: path.to_path_buf(), source })
     }
 }
 
@@ -47,19 +43,14 @@ impl<R: Read> SampleLog<R> {
     /// When the log contradicts its header.
     pub fn new(mut source: R, bytes: u64) -> Result<Self, LogError> {
         let mut header = [0u8; HEADER_BYTES];
-        source
-            .read_exact(&mut header)
-            .map_err(|_| LogError::NoHeader { bytes })?;
+        source.read_exact(&mut header).map_err(|_| LogError::NoHeader { bytes })?;
         if header[..LOG_MAGIC.len()] != LOG_MAGIC {
             return Err(LogError::Magic);
         }
         let capacity = header_word(&header, CAPACITY_OFFSET);
         let committed = header_word(&header, COMMITTED_OFFSET);
         if committed > capacity {
-            return Err(LogError::Capacity {
-                committed,
-                capacity,
-            });
+            return Err(LogError::Capacity { committed, capacity });
         }
         let rows_in_file = bytes.saturating_sub(HEADER_BYTES as u64) / ROW_BYTES as u64;
         Ok(Self {
@@ -83,12 +74,8 @@ impl<R: Read> SampleLog<R> {
     /// What a file that was cut short lost, for a person.
     pub(super) fn loss(&self, name: &str) -> Option<String> {
         let all = self.committed + self.lost;
-        (self.lost > 0).then(|| {
-            format!(
-                "{name} is torn: {} of {all} committed rows are read",
-                self.committed
-            )
-        })
+        (self.lost > 0)
+            .then(|| format!("{name} is torn: {} of {all} committed rows are read", self.committed))
     }
 
     /// The next rows, `limit` at most; none at the end of the log.
@@ -101,9 +88,7 @@ impl<R: Read> SampleLog<R> {
         let mut bytes = [0u8; ROW_BYTES];
         for _ in 0..left.min(limit) {
             let row = self.next_row;
-            self.source
-                .read_exact(&mut bytes)
-                .map_err(|source| LogError::Io { row, source })?;
+            self.source.read_exact(&mut bytes).map_err(|source| LogError::Io { row, source })?;
             rows.push(
                 SampleRow::from_bytes(&bytes).map_err(|source| LogError::Row { row, source })?,
             );
@@ -119,10 +104,7 @@ impl<R: Read> SampleLog<R> {
 /// When the log cannot be read to its last committed row.
 pub fn read_log(path: &Path) -> Result<Vec<SampleRow>, StoreError> {
     let mut log = SampleLog::open(path)?;
-    log.next_rows(usize::MAX).map_err(|source| StoreError::Log {
-        path: path.to_path_buf(),
-        source,
-    })
+    log.next_rows(usize::MAX).map_err(|source| StoreError::Log { path: path.to_path_buf(), source })
 }
 
 fn header_word(header: &[u8; HEADER_BYTES], offset: usize) -> u64 {
@@ -154,10 +136,7 @@ mod tests {
     #[test]
     fn each_kind_of_damage_has_its_own_error() {
         let bytes = log_bytes(&[row_with_seq(0), row_with_seq(1)], 2);
-        assert!(matches!(
-            read(&bytes[..10]),
-            Err(LogError::NoHeader { bytes: 10 })
-        ));
+        assert!(matches!(read(&bytes[..10]), Err(LogError::NoHeader { bytes: 10 })));
         assert!(matches!(read(&[0; 256]), Err(LogError::Magic)));
         let torn = &bytes[..bytes.len() - ROW_BYTES / 2];
         assert_eq!(read(torn).unwrap(), [row_with_seq(0)]);
@@ -166,13 +145,7 @@ mod tests {
         assert_eq!(loss, "the log is torn: 1 of 2 committed rows are read");
         let mut greedy = bytes.clone();
         greedy[CAPACITY_OFFSET] = 1;
-        assert!(matches!(
-            read(&greedy),
-            Err(LogError::Capacity {
-                committed: 2,
-                capacity: 1
-            })
-        ));
+        assert!(matches!(read(&greedy), Err(LogError::Capacity { committed: 2, capacity: 1 })));
         let mut later = bytes;
         later[64 + ROW_BYTES + 52] = 77;
         let text = read(&later).unwrap_err().to_string();

@@ -47,10 +47,9 @@ fn for_each_group(
         let mut log = SampleLog::open(&stored.path)?;
         loop {
             let room = ROW_GROUP_ROWS - group.rows().len();
-            let rows = log.next_rows(room).map_err(|source| StoreError::Log {
-                path: stored.path.clone(),
-                source,
-            })?;
+            let rows = log
+                .next_rows(room)
+                .map_err(|source| StoreError::Log { path: stored.path.clone(), source })?;
             if rows.is_empty() {
                 break;
             }
@@ -61,20 +60,13 @@ fn for_each_group(
             }
         }
     }
-    if group.rows().is_empty() {
-        Ok(())
-    } else {
-        each(&group)
-    }
+    if group.rows().is_empty() { Ok(()) } else { each(&group) }
 }
 
 /// Compares every row of the Parquet file, and its tenant and cell, with the logs.
 fn compare(path: &Path, logs: &[StoredLog]) -> Result<(), StoreError> {
     let reader = Reader::open(path, &TABLE)?;
-    let differs = |reason: String| StoreError::Differs {
-        path: path.to_path_buf(),
-        reason,
-    };
+    let differs = |reason: String| StoreError::Differs { path: path.to_path_buf(), reason };
     let total = reader.row_count();
     let mut start = 0;
     for_each_group(logs, |group| {
@@ -107,12 +99,8 @@ pub(super) mod tests {
     pub(crate) fn stored(dir: &std::path::Path, rows: &[SampleRow], tenant: &str) -> StoredLog {
         let path = dir.join("one.samples");
         std::fs::write(&path, log_bytes(rows, rows.len() as u64)).unwrap();
-        let key = SegmentKey {
-            session: 0,
-            block: 0,
-            cell: "c".to_owned(),
-            tenant: tenant.to_owned(),
-        };
+        let key =
+            SegmentKey { session: 0, block: 0, cell: "c".to_owned(), tenant: tenant.to_owned() };
         StoredLog { key, path }
     }
 
@@ -134,11 +122,9 @@ pub(super) mod tests {
         assert_eq!(nulls, [3, 0]);
         let mut changed = rows.clone();
         changed[8].issuer_idle = !changed[8].issuer_idle;
-        for (rows, tenant) in [
-            (&changed[..], "victim"),
-            (&rows[..8], "victim"),
-            (&rows[..], "neighbour-1"),
-        ] {
+        for (rows, tenant) in
+            [(&changed[..], "victim"), (&rows[..8], "victim"), (&rows[..], "neighbour-1")]
+        {
             let log = stored(dir.path(), rows, tenant);
             let error = compare(&file, &[log]).unwrap_err();
             assert!(matches!(error, StoreError::Differs { .. }), "{error}");

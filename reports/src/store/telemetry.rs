@@ -16,10 +16,7 @@ pub(super) const TABLE: Table = Table {
     columns: &COLUMNS,
     legends: &[
         ("t_ns", "ns since the start of the session's clock"),
-        (
-            "cell",
-            "id of the cell in which it was read; empty between cells",
-        ),
+        ("cell", "id of the cell in which it was read; empty between cells"),
         ("value", "in the unit of the same row"),
     ],
 };
@@ -114,9 +111,7 @@ pub(super) fn readings(
         };
         Ok(wanted.map(reading).collect())
     };
-    stored(dir, of, |path| {
-        read(path, &["cell", "metric", "value"], from_parquet)
-    })
+    stored(dir, of, |path| read(path, &["cell", "metric", "value"], from_parquet))
 }
 
 /// What is made of the rows in the folder of a record: of those of its log, or by `parquet`.
@@ -131,11 +126,7 @@ fn stored<T>(
         return Ok(all.values.into_iter().filter_map(of).collect());
     }
     let file = dir.join(TELEMETRY_FILE);
-    if file.exists() {
-        parquet(&file)
-    } else {
-        Ok(Vec::new())
-    }
+    if file.exists() { parquet(&file) } else { Ok(Vec::new()) }
 }
 
 /// These columns of a file, in rows.

@@ -32,22 +32,13 @@ pub(super) fn began() -> RunEvent {
 
 pub(super) fn cell_ended(id: &str, rows: u64) -> RunEvent {
     let tenant = |name: &str, role| {
-        let planned = CellTenant {
-            tenant: name.to_owned(),
-            role,
-            workload: Some("fma".to_owned()),
-        };
-        TenantResult {
-            rows,
-            ..TenantResult::ready(&planned, None)
-        }
+        let planned =
+            CellTenant { tenant: name.to_owned(), role, workload: Some("fma".to_owned()) };
+        TenantResult { rows, ..TenantResult::ready(&planned, None) }
     };
     RunEvent::CellEnded {
         id: id.to_owned(),
-        tenants: vec![
-            tenant("victim", Role::Victim),
-            tenant("neighbour-1", Role::Aggressor),
-        ],
+        tenants: vec![tenant("victim", Role::Victim), tenant("neighbour-1", Role::Aggressor)],
         failure: None,
         other_processes: Some(Vec::new()),
         throttle_reasons: None,
@@ -85,24 +76,13 @@ pub(super) fn crashed_run() -> TempDir {
     let mut events = EventLog::create(dir.path()).unwrap();
     events.append(&began()).unwrap();
     events
-        .append(&RunEvent::Calibrated {
-            calibration: sample_records::calibration(),
-            device: None,
-        })
+        .append(&RunEvent::Calibrated { calibration: sample_records::calibration(), device: None })
         .unwrap();
-    events
-        .append(&RunEvent::CellBegan {
-            id: "b00-c000".to_owned(),
-        })
-        .unwrap();
+    events.append(&RunEvent::CellBegan { id: "b00-c000".to_owned() }).unwrap();
     write_log(dir.path(), "b00-c000", "victim", &victim_rows());
     write_log(dir.path(), "b00-c000", "neighbour-1", &victim_rows()[..7]);
     events.append(&cell_ended("b00-c000", 7)).unwrap();
-    events
-        .append(&RunEvent::CellBegan {
-            id: "b00-c001".to_owned(),
-        })
-        .unwrap();
+    events.append(&RunEvent::CellBegan { id: "b00-c001".to_owned() }).unwrap();
     write_log(dir.path(), "b00-c001", "victim", &victim_rows()[..3]);
     let mut telemetry = TelemetryLog::create(dir.path()).unwrap();
     (0..5).for_each(|t| telemetry.append(&reading(t)).unwrap());

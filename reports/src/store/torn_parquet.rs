@@ -44,10 +44,7 @@ pub(super) fn loss(path: &Path, table: &Table) -> Result<Option<String>, StoreEr
     if !is_torn(path)? {
         return Ok(None);
     }
-    let rows: i64 = row_groups(path, table)?
-        .iter()
-        .map(|group| group.num_rows)
-        .sum();
+    let rows: i64 = row_groups(path, table)?.iter().map(|group| group.num_rows).sum();
     let name = path.file_name().unwrap_or_default().display();
     Ok(Some(format!(
         "{name} is torn: its first {rows} rows are read, without a checksum that confirms them; \
@@ -72,9 +69,7 @@ fn footer(table: &Table, row_groups: Vec<RowGroup>) -> io::Result<Vec<u8>> {
     let mut bytes = MAGIC.to_vec();
     let mut footer = Vec::new();
     let mut output = TCompactOutputProtocol::new(&mut footer);
-    metadata
-        .write_to_out_protocol(&mut output)
-        .map_err(io::Error::other)?;
+    metadata.write_to_out_protocol(&mut output).map_err(io::Error::other)?;
     let length = u32::try_from(footer.len()).map_err(io::Error::other)?;
     bytes.extend(footer);
     bytes.extend(length.to_le_bytes());
@@ -99,10 +94,7 @@ fn row_groups(path: &Path, table: &Table) -> Result<Vec<RowGroup>, StoreError> {
         // The first element of a schema is its root.
         let columns = empty_metadata(table)?.schema.split_off(1);
         let bytes = file.metadata()?.len();
-        let mut pages = Pages {
-            file: BufReader::new(file),
-            bytes,
-        };
+        let mut pages = Pages { file: BufReader::new(file), bytes };
         // Damage may have reached the first bytes as well: the pages behind them say more.
         let mut groups = Vec::new();
         let mut at = MAGIC.len() as u64;
@@ -152,15 +144,11 @@ impl Pages {
         let (mut end, mut values) = (at, 0);
         loop {
             let (header, next) = self.page(end)?;
-            values += header
-                .data_page_header
-                .map_or(0, |page| i64::from(page.num_values));
+            values += header.data_page_header.map_or(0, |page| i64::from(page.num_values));
             end = next;
             if let Some((found, behind)) = self.column_metadata(end) {
                 let length = i64::try_from(end - at).ok()?;
-                let first = found
-                    .dictionary_page_offset
-                    .unwrap_or(found.data_page_offset);
+                let first = found.dictionary_page_offset.unwrap_or(found.data_page_offset);
                 let is_sound = found.path_in_schema == [column.name.as_str()]
                     && Some(found.type_) == column.type_
                     && (0..=ROW_GROUP_ROWS as i64).contains(&values)

@@ -62,17 +62,8 @@ impl Tenant {
             wall.measure_guard().doing(DOING)?;
             self.guard_measured = true;
         }
-        open.cell = Some(Cell {
-            load,
-            arrivals_ns,
-            log,
-            cpu,
-            reaper_cpu,
-        });
-        Ok(FromTenant::Ready {
-            schedule_hash: hash,
-            identity,
-        })
+        open.cell = Some(Cell { load, arrivals_ns, log, cpu, reaper_cpu });
+        Ok(FromTenant::Ready { schedule_hash: hash, identity })
     }
 
     pub(super) fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
@@ -83,10 +74,7 @@ impl Tenant {
         };
         // Cores matter on the wall clock only; in virtual time the launcher chose them.
         let cpu = cell.cpu.filter(|_| !self.clock.is_virtual());
-        let found = cpu
-            .map(|_| Cores::of_this_thread())
-            .transpose()
-            .doing(DOING)?;
+        let found = cpu.map(|_| Cores::of_this_thread()).transpose().doing(DOING)?;
         if let Some(cpu) = cpu {
             Cores::only(cpu).apply().doing(DOING)?;
         }
@@ -106,11 +94,7 @@ impl Tenant {
         let outcome = played?;
         open.stuck = outcome.stuck;
         if let Some(failure) = outcome.failure {
-            return Err(Failure::new(
-                DOING,
-                RefusalKind::of_code(failure.code),
-                failure.what,
-            ));
+            return Err(Failure::new(DOING, RefusalKind::of_code(failure.code), failure.what));
         }
         if outcome.stuck {
             let what = format!("{} requests never ended", outcome.unfinished);
@@ -142,58 +126,25 @@ fn run(
 ) -> Result<Outcome, Failure> {
     const DOING: &str = "running a cell";
     let Participants { issuer, reaper } = open.participants;
-    let Cell {
-        load,
-        arrivals_ns,
-        log,
-        ..
-    } = cell;
+    let Cell { load, arrivals_ns, log, .. } = cell;
     let idle = matches!(load, LoadSpec::Idle { .. });
-    let mut run = CellRun {
-        t0_ns,
-        load,
-        arrivals_ns,
-        issuer,
-        reaper,
-        reaper_cores,
-        answers: &[],
-    };
+    let mut run = CellRun { t0_ns, load, arrivals_ns, issuer, reaper, reaper_cores, answers: &[] };
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     if idle {
         let reap: Arc<dyn Reap> = Arc::new(NoDevice);
         return run_cell(&time, &run, &mut NoDevice, &reap, log).doing(DOING);
     }
     run.answers = open.session.answers().doing(DOING)?;
-    let (gpu, prepared, pool) = open
-        .session
-        .ready()
-        .ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
+    let (gpu, prepared, pool) =
+        open.session.ready().ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
     let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
-    run_cell(
-        &time,
-        &run,
-        &mut Requests {
-            gpu,
-            pool,
-            prepared,
-        },
-        &reap,
-        log,
-    )
-    .doing(DOING)
+    run_cell(&time, &run, &mut Requests { gpu, pool, prepared }, &reap, log).doing(DOING)
 }
 
 /// The schedule of a victim; other loads have none.
 fn arrivals_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
     match load {
-        LoadSpec::Victim {
-            open_start_ns,
-            open_end_ns,
-            rate_per_s,
-            bursts,
-            seed,
-            ..
-        } => {
+        LoadSpec::Victim { open_start_ns, open_end_ns, rate_per_s, bursts, seed, .. } => {
             let duration_ns = open_end_ns.saturating_sub(*open_start_ns);
             let bursts = bursts.map(shape);
             schedule_ns(*rate_per_s, duration_ns, *seed, bursts).doing("preparing a cell")
@@ -205,9 +156,7 @@ fn arrivals_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
 /// Number of event pairs for a load.
 fn pairs(load: &LoadSpec) -> usize {
     match load {
-        LoadSpec::Victim {
-            outstanding_max, ..
-        } => *outstanding_max as usize,
+        LoadSpec::Victim { outstanding_max, .. } => *outstanding_max as usize,
         LoadSpec::Aggressor { depth, .. } => *depth as usize,
         LoadSpec::Idle { .. } => 0,
     }

@@ -23,14 +23,8 @@ pub(super) fn add_facts(
     facts: &mut BTreeMap<String, String>,
 ) -> Result<(), DriverError> {
     let memory = context.mem_info()?;
-    facts.insert(
-        "memory_total_bytes".to_owned(),
-        memory.total_bytes.to_string(),
-    );
-    facts.insert(
-        "memory_free_bytes".to_owned(),
-        memory.free_bytes.to_string(),
-    );
+    facts.insert("memory_total_bytes".to_owned(), memory.total_bytes.to_string());
+    facts.insert("memory_free_bytes".to_owned(), memory.free_bytes.to_string());
     // Without it the proof lacks this evidence and reports so.
     if let Some(file) = driver.allocator_file() {
         facts.insert("allocator_file".to_owned(), file);

@@ -22,11 +22,7 @@ impl Failure {
     /// The step, the kind of failure, and its error in one line.
     #[must_use]
     pub fn new(doing: &'static str, kind: RefusalKind, text: impl Into<String>) -> Self {
-        Self {
-            doing,
-            kind,
-            text: text.into().replace('\n', " "),
-        }
+        Self { doing, kind, text: text.into().replace('\n', " ") }
     }
 
     /// A failure of no special kind.
@@ -38,11 +34,7 @@ impl Failure {
 
 impl From<Failure> for FromTenant {
     fn from(Failure { doing, kind, text }: Failure) -> Self {
-        Self::Refused {
-            doing: doing.to_owned(),
-            kind,
-            text,
-        }
+        Self::Refused { doing: doing.to_owned(), kind, text }
     }
 }
 

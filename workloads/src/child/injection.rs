@@ -37,13 +37,7 @@ impl Tenant {
             if *role == FaultRole::Helper {
                 return found.arm_helper(gpu).doing(DOING);
             }
-            let armed = found.arm(
-                gpu,
-                &Arming {
-                    budget_ns,
-                    from_helper: given,
-                },
-            );
+            let armed = found.arm(gpu, &Arming { budget_ns, from_helper: given });
             armed.map(|armed| (armed, None)).doing(DOING)
         })?;
         open.armed = Some(armed);
@@ -82,9 +76,7 @@ impl Tenant {
             return Err(Failure::other(DOING, "it is already open"));
         }
         let clock = &self.clock;
-        joined(clock, participants, DOING, || {
-            arrive(clock, ordinal, every_ns, limit_ns)
-        })
+        joined(clock, participants, DOING, || arrive(clock, ordinal, every_ns, limit_ns))
     }
 }
 
@@ -95,9 +87,7 @@ fn inject(
     armed: &mut dyn Armed,
     [t0_ns, at_ns, until_ns]: [u64; 3],
 ) -> Result<FromTenant, Failure> {
-    clock
-        .sleep_until(t0_ns.saturating_add(at_ns))
-        .doing(DOING)?;
+    clock.sleep_until(t0_ns.saturating_add(at_ns)).doing(DOING)?;
     let began_ns = clock.now_ns().saturating_sub(t0_ns);
     let moment = Moment::new(clock, t0_ns.saturating_add(until_ns));
     let injected = armed.inject(gpu, &moment);
@@ -110,12 +100,7 @@ fn inject(
         Err(InjectError::Clock(error)) => return Err(error).doing(DOING),
     };
     let later_code = afterwards(gpu).or_else(|error| number(&error))?;
-    Ok(FromTenant::Injected {
-        began_ns,
-        detected_ns,
-        code,
-        later_code,
-    })
+    Ok(FromTenant::Injected { began_ns, detected_ns, code, later_code })
 }
 
 /// The driver's error code; an error without one is not the driver's.
@@ -143,15 +128,9 @@ fn arrive(
         if now_ns.saturating_sub(began_ns) >= limit_ns {
             break None;
         }
-        clock
-            .sleep_until(now_ns.saturating_add(every_ns))
-            .doing(DOING)?;
+        clock.sleep_until(now_ns.saturating_add(every_ns)).doing(DOING)?;
     };
-    Ok(FromTenant::DeviceAcquired {
-        accepted_after_ns,
-        tries,
-        refused_with,
-    })
+    Ok(FromTenant::DeviceAcquired { accepted_after_ns, tries, refused_with })
 }
 
 /// Opens the device, runs an empty kernel and closes the device again.

@@ -35,16 +35,11 @@ impl Session {
         let device = driver.device(i32::try_from(ordinal).unwrap_or(i32::MAX))?;
         // Threads share the primary context and its flags, which must be the victim's; the events
         // of a neighbour block by a flag of their own.
-        let wait = if spin || inside.is_some() {
-            WaitMode::Spin
-        } else {
-            WaitMode::BlockingSync
-        };
+        let wait = if spin || inside.is_some() { WaitMode::Spin } else { WaitMode::BlockingSync };
         let context = match inside {
-            Some(Inside::GreenContext {
-                partition,
-                partitions,
-            }) => Context::green(&device, wait, partition, partitions)?,
+            Some(Inside::GreenContext { partition, partitions }) => {
+                Context::green(&device, wait, partition, partitions)?
+            }
             _ => Context::primary(&device, wait)?,
         };
         let mut facts = facts(driver, &device)?;
@@ -66,31 +61,13 @@ impl Session {
             _ => Stream::new(&context)?,
         };
         let (kernels, props) = (KernelSet::new(&context), device.props()?);
-        let gpu = Gpu {
-            context,
-            kernels,
-            stream,
-            props,
-            spin,
-        };
-        Ok((
-            Self {
-                kept: KeptMemory::new(),
-                in_use: None,
-                pool: None,
-                gpu,
-            },
-            facts,
-        ))
+        let gpu = Gpu { context, kernels, stream, props, spin };
+        Ok((Self { kept: KeptMemory::new(), in_use: None, pool: None, gpu }, facts))
     }
 
     /// Prepares a workload; keeps the current one if it is the same.
     pub(super) fn set_up(&mut self, spec: &WorkloadSpec) -> Result<(), LoadError> {
-        if self
-            .in_use
-            .as_ref()
-            .is_some_and(|(in_use, _)| in_use == spec)
-        {
+        if self.in_use.as_ref().is_some_and(|(in_use, _)| in_use == spec) {
             return Ok(());
         }
         // Two workloads at once may not fit in memory.
@@ -112,9 +89,7 @@ impl Session {
 
     /// The driver errors that answer a request of the current workload.
     pub(super) fn answers(&self) -> Result<&'static [i32], LoadError> {
-        self.in_use.as_ref().map_or(Ok(&[][..]), |(spec, _)| {
-            Ok(load::find(&spec.name)?.answers())
-        })
+        self.in_use.as_ref().map_or(Ok(&[][..]), |(spec, _)| Ok(load::find(&spec.name)?.answers()))
     }
 
     /// Frees the workload's memory for a step that needs the whole device.
@@ -129,11 +104,7 @@ impl Session {
         step: &ProbeStep,
     ) -> Result<ProbeReply, ProbeError> {
         self.put_away();
-        let mut cx = StepContext {
-            gpu: &self.gpu,
-            time,
-            kept: &mut self.kept,
-        };
+        let mut cx = StepContext { gpu: &self.gpu, time, kept: &mut self.kept };
         probe::run(step, &mut cx)
     }
 
@@ -141,11 +112,7 @@ impl Session {
     pub(super) fn reserve(&mut self, pairs: usize) -> Result<(), DriverError> {
         if self.pool.as_ref().is_none_or(|pool| pool.len() < pairs) {
             self.pool = None;
-            self.pool = Some(Arc::new(EventPool::new(
-                &self.gpu.context,
-                self.gpu.spin,
-                pairs,
-            )?));
+            self.pool = Some(Arc::new(EventPool::new(&self.gpu.context, self.gpu.spin, pairs)?));
         }
         Ok(())
     }
@@ -176,10 +143,7 @@ fn facts(driver: &Driver, device: &Device) -> Result<Facts, DriverError> {
         ("blocks_per_sm", props.blocks_per_sm.to_string()),
         ("copy_engines", props.copy_engines.to_string()),
     ];
-    let mut facts: Facts = facts
-        .into_iter()
-        .map(|(name, fact)| (name.to_owned(), fact))
-        .collect();
+    let mut facts: Facts = facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect();
     for (name, attribute) in [
         ("memory_clock_khz", Attribute::MemoryClockRateKhz),
         ("memory_bus_bits", Attribute::GlobalMemoryBusWidthBits),

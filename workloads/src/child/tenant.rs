@@ -34,61 +34,33 @@ pub(super) struct Open {
 
 impl Tenant {
     pub(super) fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            open: None,
-            guard_measured: false,
-        }
+        Self { clock, open: None, guard_measured: false }
     }
 
     /// Carries out a message.
     pub(super) fn answer(&mut self, message: ToTenant) -> Result<FromTenant, Failure> {
         match message {
-            ToTenant::Open {
-                ordinal,
-                spin,
-                participants,
-                inside,
-            } => self.open(ordinal, spin, participants, inside),
+            ToTenant::Open { ordinal, spin, participants, inside } => {
+                self.open(ordinal, spin, participants, inside)
+            }
             ToTenant::Close => self.close(),
-            ToTenant::Calibrate {
-                workload,
-                share,
-                service_ns,
-            } => self.calibrate(&workload, share, service_ns),
+            ToTenant::Calibrate { workload, share, service_ns } => {
+                self.calibrate(&workload, share, service_ns)
+            }
             ToTenant::Verify { workloads } => self.verify(&workloads),
             ToTenant::FindSms => self.find_sms(),
             ToTenant::TryAllocate { bytes } => self.try_allocate(bytes),
             ToTenant::Probe { step } => self.probe(&step),
-            ToTenant::Prepare {
-                id: _,
-                workload,
-                load,
-                log,
-                capacity_rows,
-                cpu,
-                reaper_cpu,
-            } => {
+            ToTenant::Prepare { id: _, workload, load, log, capacity_rows, cpu, reaper_cpu } => {
                 let (log, cpus) = (Path::new(&log), (cpu, reaper_cpu));
                 self.prepare(workload.as_ref(), load, log, capacity_rows, cpus)
             }
             ToTenant::Go { t0_ns } => self.go(t0_ns),
-            ToTenant::Arm {
-                fault,
-                budget_ns,
-                role,
-            } => self.arm(&fault, budget_ns, &role),
-            ToTenant::Inject {
-                t0_ns,
-                at_ns,
-                until_ns,
-            } => self.inject(t0_ns, at_ns, until_ns),
-            ToTenant::AcquireDevice {
-                ordinal,
-                participants,
-                every_ns,
-                limit_ns,
-            } => self.arrive(ordinal, participants, every_ns, limit_ns),
+            ToTenant::Arm { fault, budget_ns, role } => self.arm(&fault, budget_ns, &role),
+            ToTenant::Inject { t0_ns, at_ns, until_ns } => self.inject(t0_ns, at_ns, until_ns),
+            ToTenant::AcquireDevice { ordinal, participants, every_ns, limit_ns } => {
+                self.arrive(ordinal, participants, every_ns, limit_ns)
+            }
             ToTenant::Quit => Err(Failure::other("quitting", "quit is not answered")),
         }
     }
@@ -105,21 +77,12 @@ impl Tenant {
             return Err(Failure::other(DOING, "it is already open"));
         }
         if participants.issuer == participants.reaper {
-            return Err(Failure::other(
-                DOING,
-                "issuer and reaper have the same number",
-            ));
+            return Err(Failure::other(DOING, "issuer and reaper have the same number"));
         }
         let (session, facts) = joined(&self.clock, participants, DOING, || {
             Session::open(ordinal, spin, inside).doing(DOING)
         })?;
-        self.open = Some(Open {
-            session,
-            participants,
-            cell: None,
-            stuck: false,
-            armed: None,
-        });
+        self.open = Some(Open { session, participants, cell: None, stuck: false, armed: None });
         Ok(FromTenant::Opened { facts })
     }
 
@@ -160,20 +123,9 @@ impl Tenant {
             let found = load::calibrate(workload, &session.gpu, clock, share, service_ns);
             found.doing(DOING)
         })?;
-        let load::Calibrated {
-            spec,
-            rate_per_s,
-            service_ns,
-            work_per_request,
-        } = found;
+        let load::Calibrated { spec, rate_per_s, service_ns, work_per_request } = found;
         let unit = workload.unit.to_owned();
-        Ok(FromTenant::Calibrated {
-            spec,
-            rate_per_s,
-            service_ns,
-            work_per_request,
-            unit,
-        })
+        Ok(FromTenant::Calibrated { spec, rate_per_s, service_ns, work_per_request, unit })
     }
 
     fn verify(&mut self, names: &[String]) -> Result<FromTenant, Failure> {
@@ -185,9 +137,8 @@ impl Tenant {
                 Some(reason) => Ok(Verification::Waived { reason }),
                 None => workload.verify(gpu).map(|()| Verification::Correct),
             });
-            let found = checked.unwrap_or_else(|error| Verification::Failed {
-                problem: error.to_string(),
-            });
+            let found =
+                checked.unwrap_or_else(|error| Verification::Failed { problem: error.to_string() });
             (name.clone(), found)
         };
         let results: BTreeMap<_, _> = joined(&self.clock, open.participants, DOING, || {
@@ -200,9 +151,8 @@ impl Tenant {
         const DOING: &str = "finding its SMs";
         let open = usable(&mut self.open, DOING)?;
         let gpu = &open.session.gpu;
-        let sms = joined(&self.clock, open.participants, DOING, || {
-            evidence::sms(gpu).doing(DOING)
-        })?;
+        let sms =
+            joined(&self.clock, open.participants, DOING, || evidence::sms(gpu).doing(DOING))?;
         Ok(FromTenant::FoundSms { sms })
     }
 
@@ -220,9 +170,8 @@ impl Tenant {
         const DOING: &str = "probing";
         let open = usable(&mut self.open, DOING)?;
         let (clock, session) = (&self.clock, &mut open.session);
-        let reply = joined(clock, open.participants, DOING, || {
-            session.probe(clock, step).doing(DOING)
-        })?;
+        let reply =
+            joined(clock, open.participants, DOING, || session.probe(clock, step).doing(DOING))?;
         Ok(FromTenant::Probed { reply })
     }
 }

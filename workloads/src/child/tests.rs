@@ -12,18 +12,13 @@ fn serve_lines(lines: &str) -> (Vec<FromTenant>, ExitCode) {
     let mut written = Vec::new();
     let code = serve_device(Clock::wall(), Cursor::new(lines.to_owned()), &mut written);
     let text = String::from_utf8(written).expect("messages are text");
-    let replies = text
-        .lines()
-        .map(|line| from_line(line).expect("a message"))
-        .collect();
+    let replies = text.lines().map(|line| from_line(line).expect("a message")).collect();
     (replies, code)
 }
 
 fn serve_messages(messages: &[ToTenant]) -> (Vec<FromTenant>, ExitCode) {
-    let lines: String = messages
-        .iter()
-        .map(|message| to_line(message).expect("finite figures"))
-        .collect();
+    let lines: String =
+        messages.iter().map(|message| to_line(message).expect("finite figures")).collect();
     serve_lines(&lines)
 }
 
@@ -39,21 +34,10 @@ fn it_sends_a_hello_and_ends_with_the_coordinator() {
     for lines in ["", &to_line(&ToTenant::Quit).expect("a line")] {
         let (replies, code) = serve_lines(lines);
         assert_eq!(code, ExitCode::Done);
-        let [
-            FromTenant::Hello {
-                protocol,
-                pid,
-                clock,
-                time_namespace,
-            },
-        ] = &replies[..]
-        else {
+        let [FromTenant::Hello { protocol, pid, clock, time_namespace }] = &replies[..] else {
             panic!("expected a hello alone, got {replies:?}");
         };
-        assert_eq!(
-            (*protocol, *pid, clock.as_str()),
-            (PROTOCOL, std::process::id(), "wall")
-        );
+        assert_eq!((*protocol, *pid, clock.as_str()), (PROTOCOL, std::process::id(), "wall"));
         assert_ne!(*time_namespace, 0);
     }
 }
@@ -70,24 +54,11 @@ fn every_message_has_one_reply_and_quit_has_none() {
         cpu: None,
         reaper_cpu: None,
     };
-    let calibrate = ToTenant::Calibrate {
-        workload: "compute".to_owned(),
-        share: 0.5,
-        service_ns: 1,
-    };
-    let verify = ToTenant::Verify {
-        workloads: vec!["compute".to_owned()],
-    };
+    let calibrate =
+        ToTenant::Calibrate { workload: "compute".to_owned(), share: 0.5, service_ns: 1 };
+    let verify = ToTenant::Verify { workloads: vec!["compute".to_owned()] };
     let (go, close) = (ToTenant::Go { t0_ns: 0 }, ToTenant::Close);
-    let messages = [
-        prepare,
-        calibrate,
-        verify,
-        go,
-        close,
-        ToTenant::Quit,
-        ToTenant::Close,
-    ];
+    let messages = [prepare, calibrate, verify, go, close, ToTenant::Quit, ToTenant::Close];
     let (replies, code) = serve_messages(&messages);
     assert_eq!(code, ExitCode::Done);
     let answers: Vec<_> = replies[1..].iter().map(error).collect();
@@ -116,21 +87,10 @@ fn an_unreadable_message_is_refused_and_the_next_one_answered() {
 
 #[test]
 fn one_number_for_both_threads_is_refused_before_a_driver_call() {
-    let participants = Participants {
-        issuer: 4,
-        reaper: 4,
-    };
-    let open = ToTenant::Open {
-        ordinal: 0,
-        spin: false,
-        participants,
-        inside: None,
-    };
+    let participants = Participants { issuer: 4, reaper: 4 };
+    let open = ToTenant::Open { ordinal: 0, spin: false, participants, inside: None };
     let (replies, _) = serve_messages(&[open]);
-    assert_eq!(
-        error(&replies[1]).1,
-        "issuer and reaper have the same number"
-    );
+    assert_eq!(error(&replies[1]).1, "issuer and reaper have the same number");
 }
 
 #[test]
@@ -144,10 +104,7 @@ fn a_closed_pipe_ends_the_tenant() {
             Ok(())
         }
     }
-    assert_eq!(
-        serve_device(Clock::wall(), Cursor::new(""), Gone),
-        ExitCode::Internal
-    );
+    assert_eq!(serve_device(Clock::wall(), Cursor::new(""), Gone), ExitCode::Internal);
 }
 
 #[test]

@@ -75,10 +75,7 @@ impl Guard {
 /// The guard after one sleep with guard `now_ns`.
 fn next_ns(now_ns: u64, measured_ns: u64, ceiling_ns: u64, overslept: bool) -> u64 {
     if overslept {
-        now_ns
-            .saturating_mul(2)
-            .min(ceiling_ns.min(GUARD_NS_MAX))
-            .max(now_ns)
+        now_ns.saturating_mul(2).min(ceiling_ns.min(GUARD_NS_MAX)).max(now_ns)
     } else {
         now_ns - now_ns.saturating_sub(measured_ns).div_ceil(PUNCTUAL_SLEEPS)
     }
@@ -89,11 +86,7 @@ pub(super) fn guard_ns(late_ns: &mut [u64]) -> u64 {
     late_ns.sort_unstable();
     // Nearest rank: the smallest figure that is not below 99 % of all.
     let rank = (late_ns.len() * 99).div_ceil(100);
-    let p99_ns = rank
-        .checked_sub(1)
-        .and_then(|at| late_ns.get(at))
-        .copied()
-        .unwrap_or(0);
+    let p99_ns = rank.checked_sub(1).and_then(|at| late_ns.get(at)).copied().unwrap_or(0);
     // Without a figure the smallest guard holds.
     p99_ns.saturating_mul(2).clamp(GUARD_NS_MIN, GUARD_NS_MAX)
 }

@@ -1,10 +1,7 @@
 //! Scheduler settings of a thread: timer slack, real-time class, cores.
 //!
 //! Wall time only. Every setting belongs to the calling thread.
-#![expect(
-    unsafe_code,
-    reason = "sched_setscheduler and getrusage have no safe form"
-)]
+#![expect(unsafe_code, reason = "sched_setscheduler and getrusage have no safe form")]
 
 use std::io::Read;
 use std::num::NonZeroU64;
@@ -63,9 +60,7 @@ impl Cores {
     /// The numbers of the cores, ascending.
     #[must_use]
     pub fn list(&self) -> Vec<u32> {
-        (0..CpuSet::MAX_CPU as u32)
-            .filter(|cpu| self.0.is_set(*cpu as usize))
-            .collect()
+        (0..CpuSet::MAX_CPU as u32).filter(|cpu| self.0.is_set(*cpu as usize)).collect()
     }
 
     /// Moves the calling thread to these cores.
@@ -103,10 +98,7 @@ impl Switches {
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: writes the structure; it cannot fail for these arguments.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-        Self {
-            voluntary: usage.ru_nvcsw,
-            involuntary: usage.ru_nivcsw,
-        }
+        Self { voluntary: usage.ru_nvcsw, involuntary: usage.ru_nivcsw }
     }
 }
 
@@ -146,19 +138,14 @@ pub fn set_other() -> Result<(), ClockError> {
 }
 
 fn set_class(class: i32, priority: i32) -> Result<(), ClockError> {
-    let parameter = libc::sched_param {
-        sched_priority: priority,
-    };
+    let parameter = libc::sched_param { sched_priority: priority };
     // SAFETY: the parameter is valid for reads; 0 is the calling thread.
     let answer = unsafe { libc::sched_setscheduler(0, class, &raw const parameter) };
     if answer == 0 {
         return Ok(());
     }
     let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    Err(ClockError::System {
-        call: "sched_setscheduler",
-        errno,
-    })
+    Err(ClockError::System { call: "sched_setscheduler", errno })
 }
 
 /// Whether real-time threads may use a whole core without limit. It allocates nothing, because it
@@ -173,10 +160,7 @@ pub fn fifo_is_unthrottled() -> bool {
 
 /// The error of a refused call.
 pub(super) fn failed(call: &'static str) -> impl Fn(rustix::io::Errno) -> ClockError {
-    move |errno| ClockError::System {
-        call,
-        errno: errno.raw_os_error(),
-    }
+    move |errno| ClockError::System { call, errno: errno.raw_os_error() }
 }
 
 #[cfg(test)]

@@ -21,10 +21,7 @@ impl Token {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.left {
             state.waiting = true;
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         *state = State::default();
     }

@@ -2,10 +2,7 @@
 //!
 //! The library that the loader finds under the names of the driver bindings is queried for its
 //! version of the time interface. Without the function, or at version 0, the wall clock is used.
-#![expect(
-    unsafe_code,
-    reason = "calls C functions of a library found at run time"
-)]
+#![expect(unsafe_code, reason = "calls C functions of a library found at run time")]
 
 use std::ffi::CStr;
 
@@ -56,12 +53,7 @@ impl VirtualTime {
                 "gpubench_vt_sleep_until",
             )?,
             park: symbol(&library, version, c"gpubench_vt_park", "gpubench_vt_park")?,
-            unpark: symbol(
-                &library,
-                version,
-                c"gpubench_vt_unpark",
-                "gpubench_vt_unpark",
-            )?,
+            unpark: symbol(&library, version, c"gpubench_vt_unpark", "gpubench_vt_unpark")?,
         };
         // The pointers above must stay valid, so the library is never closed.
         std::mem::forget(library);
@@ -93,11 +85,7 @@ fn symbol<F: Copy>(
 }
 
 fn check(call: &'static str, code: i32) -> Result<(), ClockError> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(ClockError::Refused { call, code })
-    }
+    if code == 0 { Ok(()) } else { Err(ClockError::Refused { call, code }) }
 }
 
 impl Time for VirtualTime {
@@ -108,9 +96,7 @@ impl Time for VirtualTime {
 
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
         // SAFETY: takes a number; the library stays loaded.
-        check("gpubench_vt_sleep_until", unsafe {
-            (self.sleep_until)(t_ns)
-        })
+        check("gpubench_vt_sleep_until", unsafe { (self.sleep_until)(t_ns) })
     }
 
     fn join(&self, me: u32) -> Result<(), ClockError> {

@@ -32,10 +32,7 @@ impl WallClock {
     /// A clock with the minimum guard; [`WallClock::measure_guard`] adjusts it to the machine.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            guard: Guard::new(),
-            tokens: RwLock::new(BTreeMap::new()),
-        }
+        Self { guard: Guard::new(), tokens: RwLock::new(BTreeMap::new()) }
     }
 
     /// How long before an instant sleeping now turns into spinning.
@@ -142,10 +139,7 @@ impl Time for WallClock {
     }
 
     fn leave(&self, me: u32) -> Result<(), ClockError> {
-        self.tokens
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&me);
+        self.tokens.write().unwrap_or_else(PoisonError::into_inner).remove(&me);
         Ok(())
     }
 

@@ -30,11 +30,7 @@ impl<'t> Moment<'t> {
     /// An injection that starts now.
     #[must_use]
     pub fn new(time: &'t dyn Time, until_ns: u64) -> Self {
-        Self {
-            time,
-            until_ns,
-            answered_ns: Cell::new(None),
-        }
+        Self { time, until_ns, answered_ns: Cell::new(None) }
     }
 
     /// Records that the driver returned; the first call counts.

@@ -63,9 +63,7 @@ const BAD_LAUNCH: Fault = Fault {
     answer: Answer::Codes(&[1, 701]),
     arm: |gpu, _| {
         gpu.kernels.prepare(&[Kernel::Empty])?;
-        Ok(Box::new(BadLaunch {
-            threads: THREADS_TOO_MANY,
-        }))
+        Ok(Box::new(BadLaunch { threads: THREADS_TOO_MANY }))
     },
     ..FAULT
 };
@@ -78,12 +76,7 @@ const DOUBLE_FREE: Fault = Fault {
     class: Class::Api,
     summary: "frees device memory twice, which the driver refuses",
     answer: Answer::Codes(&[1]),
-    arm: |gpu, _| {
-        Ok(Box::new(DoubleFree(Some(DeviceBuffer::alloc(
-            &gpu.context,
-            1,
-        )?))))
-    },
+    arm: |gpu, _| Ok(Box::new(DoubleFree(Some(DeviceBuffer::alloc(&gpu.context, 1)?)))),
     ..FAULT
 };
 

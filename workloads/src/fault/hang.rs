@@ -32,13 +32,7 @@ const STOP: Fault = Fault {
     class: Class::Process,
     summary: "is stopped by SIGSTOP while its kernel runs, and continues later",
     act: HostAct::Stop,
-    arm: |gpu, how| {
-        Ok(Box::new(Hang::new(
-            gpu,
-            how.budget_ns / SHORT,
-            Then::Sleep,
-        )?))
-    },
+    arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Sleep)?)),
     ..FAULT
 };
 
@@ -121,12 +115,7 @@ impl Hang {
     fn new(gpu: &Gpu, budget_ns: u64, then: Then) -> Result<Self, LoadError> {
         gpu.kernels.prepare(&[Kernel::FaultHang])?;
         let (launch, flag, stamps) = spinning(&gpu.context, budget_ns)?;
-        Ok(Self {
-            launch,
-            then,
-            _flag: flag,
-            _stamps: stamps,
-        })
+        Ok(Self { launch, then, _flag: flag, _stamps: stamps })
     }
 }
 
@@ -171,15 +160,7 @@ impl Destroy {
         let stream = Stream::new(&context)?;
         let (launch, flag, stamps) = spinning(&context, budget_ns)?;
         gpu.context.bind()?;
-        Ok(Self {
-            parts: Some(Parts {
-                context,
-                kernels,
-                stream,
-                launch,
-                memory: (flag, stamps),
-            }),
-        })
+        Ok(Self { parts: Some(Parts { context, kernels, stream, launch, memory: (flag, stamps) }) })
     }
 }
 
@@ -190,16 +171,8 @@ impl Armed for Destroy {
         };
         parts.context.bind()?;
         parts.launch.launch(&parts.kernels, &parts.stream)?;
-        moment
-            .time
-            .sleep_until(moment.time.now_ns() + parts.launch.budget_ns / 2)?;
-        let Parts {
-            context,
-            kernels,
-            stream,
-            memory,
-            ..
-        } = parts;
+        moment.time.sleep_until(moment.time.now_ns() + parts.launch.budget_ns / 2)?;
+        let Parts { context, kernels, stream, memory, .. } = parts;
         // The context destroys what their handles name, so nothing may be freed.
         std::mem::forget((kernels, stream, memory));
         // SAFETY: `Parts` held every object of the context, and they are forgotten.

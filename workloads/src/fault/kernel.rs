@@ -91,12 +91,7 @@ const BAD_SPACE: Fault = Fault {
     xids: &[13],
     summary: "adds atomically through a pointer to local memory",
     answer: Answer::Codes(&[717]),
-    arm: |gpu, _| {
-        armed(gpu, |global| FaultBadSpace {
-            armed: true,
-            global,
-        })
-    },
+    arm: |gpu, _| armed(gpu, |global| FaultBadSpace { armed: true, global }),
     ..FAULT
 };
 
@@ -147,10 +142,7 @@ fn armed<L: Launcher + 'static>(
     let words = DeviceBuffer::from_slice(&gpu.context, &[0_u32; WORDS])?;
     let launch = with(words.device_ptr());
     gpu.kernels.prepare(&[launch.kernel()])?;
-    Ok(Box::new(OneLaunch {
-        launch,
-        _words: words,
-    }))
+    Ok(Box::new(OneLaunch { launch, _words: words }))
 }
 
 struct OneLaunch<L> {

@@ -202,10 +202,9 @@ impl Fault {
     /// # Errors
     /// When the driver refuses.
     pub fn arm_helper(&self, gpu: &Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError> {
-        let arm = self.helper.ok_or(LoadError::Fault {
-            fault: self.name,
-            what: "it has no helper process",
-        })?;
+        let arm = self
+            .helper
+            .ok_or(LoadError::Fault { fault: self.name, what: "it has no helper process" })?;
         arm(gpu)
     }
 }

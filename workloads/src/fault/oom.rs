@@ -34,9 +34,7 @@ const OOM: Fault = Fault {
     // Filling the 80 GB of an H100 took 97 and 222 ms (reports/examples).
     takes_ns: 300_000_000,
     arm: |gpu, _| {
-        Ok(Box::new(Hoard {
-            first_bytes: (gpu.props.total_bytes / PIECES).max(LEAST_BYTES),
-        }))
+        Ok(Box::new(Hoard { first_bytes: (gpu.props.total_bytes / PIECES).max(LEAST_BYTES) }))
     },
     ..FAULT
 };

@@ -69,11 +69,7 @@ impl Importer {
             offset_bytes: OFFSET_BYTES,
             out: out.device_ptr(),
         };
-        Ok(Self {
-            launch,
-            _mapping: mapping,
-            _out: out,
-        })
+        Ok(Self { launch, _mapping: mapping, _out: out })
     }
 }
 
@@ -111,13 +107,7 @@ mod tests {
             *byte = (index * 37 % 256) as u8;
         }
         assert_eq!(from_text(&to_text(&handle)), Some(handle));
-        for wrong in [
-            "",
-            "00",
-            &"0".repeat(127),
-            &"g".repeat(128),
-            &"é".repeat(64),
-        ] {
+        for wrong in ["", "00", &"0".repeat(127), &"g".repeat(128), &"é".repeat(64)] {
             assert_eq!(from_text(wrong), None, "{wrong}");
         }
     }

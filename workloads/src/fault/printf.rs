@@ -31,16 +31,12 @@ struct Flood {
 
 impl Flood {
     fn new(gpu: &Gpu) -> Result<Self, LoadError> {
-        gpu.context
-            .set_limit_bytes(Limit::PrintfBytes, RING_BYTES as usize)?;
+        gpu.context.set_limit_bytes(Limit::PrintfBytes, RING_BYTES as usize)?;
         let ring_bytes = gpu.context.limit_bytes(Limit::PrintfBytes)?;
         let ring_bytes = u32::try_from(ring_bytes).unwrap_or(RING_BYTES);
         gpu.kernels.prepare(&[Kernel::FaultPrintf])?;
         let done = DeviceBuffer::from_slice(&gpu.context, &[0_u32])?;
-        Ok(Self {
-            launch: FaultPrintf::armed(ring_bytes, done.device_ptr()),
-            _done: done,
-        })
+        Ok(Self { launch: FaultPrintf::armed(ring_bytes, done.device_ptr()), _done: done })
     }
 }
 

@@ -16,11 +16,7 @@ pub(super) fn run(
 ) -> Result<(), CellRunError> {
     let mut could_ns = issuer.now_ns();
     while could_ns < closed_end_ns && !issuer.shared.is_stopped() {
-        let phase = if could_ns < warmup_end_ns {
-            Phase::Warmup
-        } else {
-            Phase::Closed
-        };
+        let phase = if could_ns < warmup_end_ns { Phase::Warmup } else { Phase::Closed };
         let row = issuer.issue(could_ns, phase, true);
         let answered = issuer.is_answer(&row);
         could_ns = issuer.finish(row);

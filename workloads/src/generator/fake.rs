@@ -47,33 +47,18 @@ impl FakeClock {
     }
 
     fn of_kind(expected: usize, late_ns: fn(u64) -> u64, is_wall: bool) -> Arc<Self> {
-        let state = State {
-            expected,
-            ..State::default()
-        };
-        Arc::new(Self {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            late_ns,
-            is_wall,
-        })
+        let state = State { expected, ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), late_ns, is_wall })
     }
 
     fn me(state: &State) -> Option<u32> {
         let this = std::thread::current().id();
-        state
-            .threads
-            .iter()
-            .find(|(_, thread)| **thread == this)
-            .map(|(id, _)| *id)
+        state.threads.iter().find(|(_, thread)| **thread == this).map(|(id, _)| *id)
     }
 
     /// Runs the participant that is ready first, once all have joined and none runs.
     fn run_next(&self, state: &mut State) {
-        let someone_runs = state
-            .members
-            .values()
-            .any(|(doing, _)| *doing == Doing::Running);
+        let someone_runs = state.members.values().any(|(doing, _)| *doing == Doing::Running);
         if state.joined < state.expected || someone_runs || state.members.is_empty() {
             return;
         }
@@ -109,10 +94,7 @@ impl FakeClock {
     fn wait_as(&self, doing: Doing) -> Result<(), ClockError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(me) = Self::me(&state) else {
-            return Err(ClockError::Refused {
-                call: "fake: not joined",
-                code: -1,
-            });
+            return Err(ClockError::Refused { call: "fake: not joined", code: -1 });
         };
         if let Some(member) = state.members.get_mut(&me) {
             member.0 = doing;
@@ -120,32 +102,19 @@ impl FakeClock {
         self.run_next(&mut state);
         loop {
             if state.stalled {
-                return Err(ClockError::Refused {
-                    call: "fake: all parked",
-                    code: -35,
-                });
+                return Err(ClockError::Refused { call: "fake: all parked", code: -35 });
             }
-            if state
-                .members
-                .get(&me)
-                .is_some_and(|(doing, _)| *doing == Doing::Running)
-            {
+            if state.members.get(&me).is_some_and(|(doing, _)| *doing == Doing::Running) {
                 return Ok(());
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 impl Time for FakeClock {
     fn now_ns(&self) -> u64 {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .now_ns
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).now_ns
     }
 
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
@@ -178,15 +147,8 @@ impl Time for FakeClock {
     fn park(&self, me: u32) -> Result<(), ClockError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = state.now_ns;
-        let token = state
-            .members
-            .get_mut(&me)
-            .is_some_and(|member| std::mem::take(&mut member.1));
-        let doing = if token {
-            Doing::ReadyAt(now_ns)
-        } else {
-            Doing::Parked
-        };
+        let token = state.members.get_mut(&me).is_some_and(|member| std::mem::take(&mut member.1));
+        let doing = if token { Doing::ReadyAt(now_ns) } else { Doing::Parked };
         drop(state);
         self.wait_as(doing)
     }
@@ -198,10 +160,7 @@ impl Time for FakeClock {
             Some(member) if member.0 == Doing::Parked => member.0 = Doing::ReadyAt(now_ns),
             Some(member) => member.1 = true,
             None => {
-                return Err(ClockError::Refused {
-                    call: "fake: unpark",
-                    code: -3,
-                });
+                return Err(ClockError::Refused { call: "fake: unpark", code: -3 });
             }
         }
         Ok(())

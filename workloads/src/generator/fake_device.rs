@@ -56,17 +56,9 @@ struct Queue {
 
 impl FakeDevice {
     pub(super) fn new(clock: &Arc<FakeClock>, script: Script, slots: usize) -> Self {
-        let queue = Queue {
-            slots: vec![(0, 0, 0); slots],
-            ..Queue::default()
-        };
+        let queue = Queue { slots: vec![(0, 0, 0); slots], ..Queue::default() };
         let queue = Arc::new(Mutex::new(queue));
-        Self {
-            clock: Arc::clone(clock),
-            script,
-            slots,
-            queue,
-        }
+        Self { clock: Arc::clone(clock), script, slots, queue }
     }
 
     /// Number of accepted requests.
@@ -79,23 +71,17 @@ impl FakeDevice {
     }
 
     fn pass(&self, until_ns: u64) -> Result<(), DeviceError> {
-        self.clock
-            .pass_until(until_ns)
-            .map_err(|error| DeviceError {
-                what: error.to_string(),
-                code: None,
-                sticky: true,
-            })
+        self.clock.pass_until(until_ns).map_err(|error| DeviceError {
+            what: error.to_string(),
+            code: None,
+            sticky: true,
+        })
     }
 }
 
 fn error(code: i32) -> DeviceError {
     // The real sticky codes are 700 to about 799; here all of them are.
-    DeviceError {
-        what: format!("fake error {code}"),
-        code: Some(code),
-        sticky: code >= 700,
-    }
+    DeviceError { what: format!("fake error {code}"), code: Some(code), sticky: code >= 700 }
 }
 
 impl Submit for FakeDevice {
@@ -110,9 +96,7 @@ impl Submit for FakeDevice {
         {
             let mut queue = self.queue();
             let start_ns = queue.free_at_ns.max(returns_ns);
-            let end_ns = start_ns
-                .saturating_add((self.script.service_ns)(number))
-                .min(NEVER_NS);
+            let end_ns = start_ns.saturating_add((self.script.service_ns)(number)).min(NEVER_NS);
             queue.free_at_ns = end_ns;
             queue.slots[slot] = (number, start_ns, end_ns);
         }

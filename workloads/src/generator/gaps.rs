@@ -142,11 +142,7 @@ pub(super) fn poll(
         let answer = reap.is_done(slot);
         let polled_ns = now_ns();
         if std::mem::take(&mut woken) {
-            gaps.tick(if matches!(answer, Ok(false)) {
-                polled_ns
-            } else {
-                submitted_ns
-            });
+            gaps.tick(if matches!(answer, Ok(false)) { polled_ns } else { submitted_ns });
         }
         let before_ns = gaps.unseen_ns;
         gaps.tick(polled_ns);

@@ -140,11 +140,7 @@ impl<'a> Issuer<'a> {
             self.shared.stop(error);
         }
         self.shared.write(&row);
-        if row.t_done_ns == MISSING {
-            row.t_ret_ns
-        } else {
-            row.t_done_ns
-        }
+        if row.t_done_ns == MISSING { row.t_ret_ns } else { row.t_done_ns }
     }
 }
 

@@ -44,9 +44,7 @@ pub(super) fn run(
         returned_ns = row.t_ret_ns;
         if !issuer.shared.ring.push(&row) {
             // The ring has an entry for every event pair, and fewer requests were outstanding.
-            return Err(CellRunError::Load(
-                "more requests in flight than event pairs",
-            ));
+            return Err(CellRunError::Load("more requests in flight than event pairs"));
         }
         issuer.time.unpark(run.reaper)?;
     }
@@ -58,9 +56,7 @@ pub(super) fn run(
 pub(super) fn drain(issuer: &mut Issuer<'_>, open_end_ns: u64) -> Result<bool, CellRunError> {
     let shared = issuer.shared;
     issuer.enter(Phase::Drain);
-    let drained_ns = open_end_ns
-        .max(issuer.now_ns())
-        .saturating_add(DRAIN_NS_MAX);
+    let drained_ns = open_end_ns.max(issuer.now_ns()).saturating_add(DRAIN_NS_MAX);
     let is_done = |_: &mut Issuer<'_>| shared.reaper_done.load(Ordering::Acquire);
     let drained = poll(issuer, drained_ns, is_done)?;
     // A reaper that ended early leaves requests behind, too.

@@ -33,13 +33,7 @@ impl Ring {
         if tail - self.head.load(Ordering::Acquire) == self.entries.len() as u64 {
             return false;
         }
-        let words = [
-            row.seq,
-            row.t_sched_ns,
-            row.t_issue_ns,
-            row.t_ret_ns,
-            pack(row),
-        ];
+        let words = [row.seq, row.t_sched_ns, row.t_issue_ns, row.t_ret_ns, pack(row)];
         for (entry, word) in self.entry(tail).iter().zip(words) {
             entry.store(word, Ordering::Relaxed);
         }

@@ -114,11 +114,7 @@ impl Shared {
         while let Some(row) = left {
             // A refused request never ran: it ended when it was refused.
             let refused = row.status == SampleStatus::Error;
-            let status = if refused {
-                row.status
-            } else {
-                SampleStatus::Unfinished
-            };
+            let status = if refused { row.status } else { SampleStatus::Unfinished };
             let _counted = journal.log.push(&SampleRow { status, ..row });
             journal.unfinished += u64::from(!refused);
             left = self.ring.pop();
@@ -135,11 +131,7 @@ impl Shared {
     pub(super) fn outcome(&self, issued: &Issued) -> Outcome {
         let journal = self.journal();
         let cpu_gaps = issued.gaps.map(|(closed, open)| CpuGaps {
-            closed: PhaseGaps {
-                issuer: closed,
-                reaper: None,
-                late_ends: None,
-            },
+            closed: PhaseGaps { issuer: closed, reaper: None, late_ends: None },
             open: PhaseGaps {
                 issuer: open,
                 reaper: journal.reaper_gaps.map(|(gaps, _)| gaps),

@@ -70,11 +70,7 @@ fn play_answering(
     let outcome = run_cell(&time, &run, &mut device, &reap, log)?;
     let rows = read_log(&path)?.rows;
     assert_eq!(outcome.rows, rows.len() as u64);
-    Ok(Played {
-        outcome,
-        rows,
-        submitted: device.submitted(),
-    })
+    Ok(Played { outcome, rows, submitted: device.submitted() })
 }
 
 fn victim(outstanding_max: u32) -> LoadSpec {
@@ -93,32 +89,24 @@ fn victim(outstanding_max: u32) -> LoadSpec {
 /// A victim without its closed loop.
 fn open_only(outstanding_max: u32) -> LoadSpec {
     match victim(outstanding_max) {
-        LoadSpec::Victim {
-            open_start_ns,
-            open_end_ns,
-            rate_per_s,
-            bursts,
-            seed,
-            ..
-        } => LoadSpec::Victim {
-            warmup_end_ns: 0,
-            closed_end_ns: 0,
-            open_start_ns,
-            open_end_ns,
-            rate_per_s,
-            bursts,
-            seed,
-            outstanding_max,
-        },
+        LoadSpec::Victim { open_start_ns, open_end_ns, rate_per_s, bursts, seed, .. } => {
+            LoadSpec::Victim {
+                warmup_end_ns: 0,
+                closed_end_ns: 0,
+                open_start_ns,
+                open_end_ns,
+                rate_per_s,
+                bursts,
+                seed,
+                outstanding_max,
+            }
+        }
         other => other,
     }
 }
 
 fn of(rows: &[SampleRow], phase: Phase) -> Vec<SampleRow> {
-    rows.iter()
-        .copied()
-        .filter(|row| row.phase == phase)
-        .collect()
+    rows.iter().copied().filter(|row| row.phase == phase).collect()
 }
 
 #[test]
@@ -128,11 +116,7 @@ fn a_closed_loop_issues_when_the_last_request_ends() -> Checked {
     assert_eq!(played.rows.len(), 20);
     for (row, seq) in played.rows.iter().zip(0u64..) {
         let begun_ns = seq * 1_005_000;
-        let phase = if begun_ns < 5 * MS {
-            Phase::Warmup
-        } else {
-            Phase::Closed
-        };
+        let phase = if begun_ns < 5 * MS { Phase::Warmup } else { Phase::Closed };
         assert_eq!(
             *row,
             SampleRow {
@@ -150,10 +134,7 @@ fn a_closed_loop_issues_when_the_last_request_ends() -> Checked {
         );
     }
     assert_eq!(of(&played.rows, Phase::Warmup).len(), 5);
-    assert_eq!(
-        (played.outcome.failure, played.outcome.unfinished),
-        (None, 0)
-    );
+    assert_eq!((played.outcome.failure, played.outcome.unfinished), (None, 0));
     Ok(())
 }
 
@@ -163,21 +144,15 @@ fn an_open_loop_keeps_its_schedule_while_earlier_requests_are_outstanding() -> C
     let arrivals = vec![MS, 2 * MS, 2 * MS + 100_000, 10 * MS];
     let played = play_with(open_only(8), arrivals, Script::PLAIN, 8)?;
     let rows = of(&played.rows, Phase::Open);
-    let stamps: Vec<_> = rows
-        .iter()
-        .map(|row| (row.t_sched_ns, row.t_issue_ns, row.t_done_ns))
-        .collect();
+    let stamps: Vec<_> =
+        rows.iter().map(|row| (row.t_sched_ns, row.t_issue_ns, row.t_done_ns)).collect();
     let open = 30 * MS;
     assert_eq!(
         stamps,
         [
             (open + MS, open + MS, open + MS + 1_005_000),
             (open + 2 * MS, open + 2 * MS, open + 3 * MS + 5_000),
-            (
-                open + 2 * MS + 100_000,
-                open + 2 * MS + 100_000,
-                open + 4 * MS + 5_000
-            ),
+            (open + 2 * MS + 100_000, open + 2 * MS + 100_000, open + 4 * MS + 5_000),
             (open + 10 * MS, open + 10 * MS, open + 11 * MS + 5_000),
         ]
     );
@@ -208,17 +183,12 @@ fn too_many_outstanding_requests_end_the_loop() -> Checked {
 #[test]
 fn the_schedule_is_issued_in_full_and_deterministically() -> Checked {
     let arrivals = gpubench_stats::poisson_schedule_ns(400.0, 30 * MS, 9)?;
-    let script = Script {
-        service_ns: |n| 500_000 + n % 7 * 90_000,
-        ..Script::PLAIN
-    };
+    let script = Script { service_ns: |n| 500_000 + n % 7 * 90_000, ..Script::PLAIN };
     let first = play_with(victim(64), arrivals.clone(), script, 64)?;
     let second = play_with(victim(64), arrivals.clone(), script, 64)?;
     assert_eq!(first.rows, second.rows);
-    let sched: Vec<_> = of(&first.rows, Phase::Open)
-        .iter()
-        .map(|row| row.t_sched_ns - 30 * MS)
-        .collect();
+    let sched: Vec<_> =
+        of(&first.rows, Phase::Open).iter().map(|row| row.t_sched_ns - 30 * MS).collect();
     assert_eq!(sched, arrivals);
     Ok(())
 }

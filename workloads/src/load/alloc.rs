@@ -12,11 +12,7 @@ use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 const MEMORY_PART: u64 = 1024;
 
 /// Request length in allocations, each freed at once.
-pub(super) const ROUNDS_KNOB: Knob = Knob {
-    param: "rounds",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+pub(super) const ROUNDS_KNOB: Knob = Knob { param: "rounds", granule: 1, max: u32::MAX as u64 };
 
 /// Counters of allocating and freeing.
 pub(super) const COUNTER: &str = "cuMemGetInfo; nvmlDeviceGetMemoryInfo; calls of cuMemAlloc";
@@ -35,10 +31,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: rounds_spec,
     setup,
     verify: verify_rounds,
-    more: More {
-        counter: Some(COUNTER),
-        ..More::NONE
-    },
+    more: More { counter: Some(COUNTER), ..More::NONE },
 }];
 
 /// Parameters before calibration: a thousandth of the memory at a time, in whole pages.
@@ -103,8 +96,5 @@ pub(super) fn verify_rounds(name: &'static str, gpu: &Gpu) -> Result<(), LoadErr
     } else {
         return Ok(());
     };
-    Err(LoadError::Wrong {
-        workload: name,
-        what,
-    })
+    Err(LoadError::Wrong { workload: name, what })
 }

@@ -19,8 +19,5 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: alloc::rounds_spec,
     setup: alloc::setup,
     verify: alloc::verify_rounds,
-    more: More {
-        counter: Some(alloc::COUNTER),
-        ..More::NONE
-    },
+    more: More { counter: Some(alloc::COUNTER), ..More::NONE },
 }];

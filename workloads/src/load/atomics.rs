@@ -14,11 +14,7 @@ use super::params::{spec, whole_sms};
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
 
 /// Request length in additions per thread.
-const ADDITIONS_KNOB: Knob = Knob {
-    param: "iterations",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+const ADDITIONS_KNOB: Knob = Knob { param: "iterations", granule: 1, max: u32::MAX as u64 };
 
 /// The words occupy this fraction of L2.
 const PART_OF_L2: u64 = 64;
@@ -58,10 +54,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: of_all,
         setup,
         verify,
-        more: More {
-            expected: expected::ATOMICS,
-            ..More::NONE
-        },
+        more: More { expected: expected::ATOMICS, ..More::NONE },
     },
 ];
 
@@ -74,11 +67,7 @@ fn of_share(
 }
 
 fn of_all(name: &'static str, props: &DeviceProps, _: f64) -> Result<WorkloadSpec, LoadError> {
-    Ok(words_spec(
-        name,
-        props,
-        props.full_grid(THREADS).blocks.into(),
-    ))
+    Ok(words_spec(name, props, props.full_grid(THREADS).blocks.into()))
 }
 
 fn words_spec(name: &str, props: &DeviceProps, blocks: u64) -> WorkloadSpec {

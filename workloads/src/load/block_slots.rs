@@ -10,11 +10,7 @@ use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// Request length: the time for which its blocks stay.
-const STAY_KNOB: Knob = Knob {
-    param: "stay_ns",
-    granule: 1_000,
-    max: 1_000_000_000,
-};
+const STAY_KNOB: Knob = Knob { param: "stay_ns", granule: 1_000, max: 1_000_000_000 };
 
 /// One sleep; short compared with any request.
 const NAP_NS: u32 = 1_000;
@@ -38,9 +34,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
 
 fn first_guess(name: &'static str, props: &DeviceProps, _: f64) -> Result<WorkloadSpec, LoadError> {
     // Slots may outnumber the warps that an SM holds.
-    let per_sm = props
-        .blocks_per_sm
-        .min(props.threads_per_sm / props.warp_threads.max(1));
+    let per_sm = props.blocks_per_sm.min(props.threads_per_sm / props.warp_threads.max(1));
     Ok(spec(
         name,
         [

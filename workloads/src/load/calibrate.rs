@@ -91,11 +91,7 @@ pub fn calibrate(
     share: f64,
     service_ns: u64,
 ) -> Result<Calibrated, LoadError> {
-    let mut bench = OnDevice {
-        workload,
-        gpu,
-        time,
-    };
+    let mut bench = OnDevice { workload, gpu, time };
     calibrate_with(workload, &mut bench, &gpu.props, share, service_ns)
 }
 
@@ -125,13 +121,7 @@ fn calibrate_with(
             (first, found)
         }
         Some(knob) => {
-            let mut search = Search {
-                workload,
-                knob,
-                bench,
-                service_ns,
-                takes_nearest: false,
-            };
+            let mut search = Search { workload, knob, bench, service_ns, takes_nearest: false };
             let shape = match workload.throttle() {
                 Throttle::None => first,
                 Throttle::Blocks => search.within_share(first, props, share)?,
@@ -146,12 +136,7 @@ fn calibrate_with(
         Role::Victim | Role::Peer | Role::Idle => found.rate_per_s,
     };
     let (service_ns, work_per_request) = (found.service_ns, found.work_per_request);
-    Ok(Calibrated {
-        spec,
-        rate_per_s,
-        service_ns,
-        work_per_request,
-    })
+    Ok(Calibrated { spec, rate_per_s, service_ns, work_per_request })
 }
 
 #[cfg(test)]

@@ -27,30 +27,16 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: chains::on_whole_sms,
     setup: chain,
     verify: verify_chain,
-    more: More {
-        expected: expected::SINGLE_PRECISION,
-        ..More::NONE
-    },
+    more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
 }];
 
 /// Request length in iterations of the chain.
-pub(super) const CHAIN_KNOB: Knob = Knob {
-    param: "iterations",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+pub(super) const CHAIN_KNOB: Knob = Knob { param: "iterations", granule: 1, max: u32::MAX as u64 };
 
 /// Parameters of a chain workload before calibration.
 pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
     // A first guess of a few microseconds on any device, which calibration adjusts.
-    spec(
-        name,
-        [
-            ("blocks", blocks),
-            ("threads", THREADS.into()),
-            ("iterations", 1_000),
-        ],
-    )
+    spec(name, [("blocks", blocks), ("threads", THREADS.into()), ("iterations", 1_000)])
 }
 
 /// One launch of the chain per request.
@@ -101,9 +87,8 @@ pub(super) fn verify_chain(workload: &'static str, gpu: &Gpu) -> Result<(), Load
     // Every sum of these chains is above zero: they start at 0 or more and increase first.
     match chain.out.to_vec()?.iter().position(|sum| *sum <= 0.0) {
         None => Ok(()),
-        Some(thread) => Err(LoadError::Wrong {
-            workload,
-            what: format!("thread {thread} wrote no sum"),
-        }),
+        Some(thread) => {
+            Err(LoadError::Wrong { workload, what: format!("thread {thread} wrote no sum") })
+        }
     }
 }

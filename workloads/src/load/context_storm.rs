@@ -72,8 +72,5 @@ fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
         return Ok(());
     }
     let what = format!("{before} bytes free, {with} beside a context and {after} after it");
-    Err(LoadError::Wrong {
-        workload: name,
-        what,
-    })
+    Err(LoadError::Wrong { workload: name, what })
 }

@@ -20,9 +20,5 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: from_every_sm,
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
     verify: verify_copy,
-    more: More {
-        expected: expected::DRAM,
-        ceiling: Some(Ceiling::Dram),
-        ..More::NONE
-    },
+    more: More { expected: expected::DRAM, ceiling: Some(Ceiling::Dram), ..More::NONE },
 }];

@@ -24,11 +24,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: from_every_sm,
     setup,
     verify,
-    more: More {
-        expected: expected::DRAM,
-        ceiling: Some(Ceiling::Dram),
-        ..More::NONE
-    },
+    more: More { expected: expected::DRAM, ceiling: Some(Ceiling::Dram), ..More::NONE },
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
@@ -69,13 +65,7 @@ impl<F> Windowed<F> {
         let buffer = DeviceBuffer::alloc(&gpu.context, len)?;
         // Pages that were never written may have no backing store and cost nothing to read.
         buffer.fill_bytes(0x5a)?;
-        Ok(Self {
-            buffer,
-            grid,
-            cut,
-            next: 0,
-            launch,
-        })
+        Ok(Self { buffer, grid, cut, next: 0, launch })
     }
 }
 

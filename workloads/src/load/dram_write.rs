@@ -24,21 +24,12 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: from_every_sm,
     setup,
     verify,
-    more: More {
-        expected: expected::DRAM,
-        ceiling: Some(Ceiling::Dram),
-        ..More::NONE
-    },
+    more: More { expected: expected::DRAM, ceiling: Some(Ceiling::Dram), ..More::NONE },
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     gpu.kernels.prepare(&[Kernel::StreamWrite])?;
-    let write = |dst: DevicePtr, bytes: u64, grid: Grid| StreamWrite {
-        dst,
-        bytes,
-        value: 1,
-        grid,
-    };
+    let write = |dst: DevicePtr, bytes: u64, grid: Grid| StreamWrite { dst, bytes, value: 1, grid };
     Ok(Box::new(Windowed::new(gpu, spec, write)?))
 }
 

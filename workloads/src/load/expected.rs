@@ -134,19 +134,11 @@ fn per_sm(props: &DeviceProps, spec: &WorkloadSpec, [one_block, full]: [f64; 2])
 
 /// Bytes of shared memory that an SM reads in a clock.
 fn shared_width(props: &DeviceProps) -> f64 {
-    if props.compute_capability == (7, 5) {
-        64.0
-    } else {
-        128.0
-    }
+    if props.compute_capability == (7, 5) { 64.0 } else { 128.0 }
 }
 
 fn sm_copy_per_s(props: &DeviceProps) -> f64 {
-    if props.compute_capability < (8, 0) {
-        SM_COPY_PER_S_BEFORE_8
-    } else {
-        SM_COPY_PER_S
-    }
+    if props.compute_capability < (8, 0) { SM_COPY_PER_S_BEFORE_8 } else { SM_COPY_PER_S }
 }
 
 /// Two transfers a clock on every line of the bus.
@@ -186,10 +178,7 @@ mod tests {
             ("dram-copy", DRAM, 1056, 2.774e12, 0.25),
         ] {
             let found = rate(&h100(), &spec(name, [("blocks", blocks)])).expect("a rate");
-            assert!(
-                (found / measured - 1.0).abs() < allowed,
-                "{name}: {found:e} for {measured:e}"
-            );
+            assert!((found / measured - 1.0).abs() < allowed, "{name}: {found:e} for {measured:e}");
         }
         // The record has 17 blocks within 0.386 of the bandwidth.
         assert!((15.0..=18.0).contains(&(0.9 * 3.0 / 7.0 * sms_of_copies(&h100()))));
@@ -197,24 +186,11 @@ mod tests {
 
     #[test]
     fn a_device_without_clocks_has_no_expected_rate() {
-        let silent = DeviceProps {
-            sm_clock_khz: 0,
-            memory_clock_khz: 0,
-            ..h100()
-        };
+        let silent = DeviceProps { sm_clock_khz: 0, memory_clock_khz: 0, ..h100() };
         let one = spec("compute", [("blocks", 56)]);
-        for rate in [
-            SINGLE_PRECISION,
-            DOUBLE_PRECISION,
-            INT,
-            TENSOR,
-            L1,
-            SHARED,
-            L2,
-            ATOMICS,
-            DRAM,
-            PAGES,
-        ] {
+        for rate in
+            [SINGLE_PRECISION, DOUBLE_PRECISION, INT, TENSOR, L1, SHARED, L2, ATOMICS, DRAM, PAGES]
+        {
             assert_eq!(rate(&silent, &one), None);
         }
     }

@@ -23,10 +23,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_whole_sms,
         setup,
         verify,
-        more: More {
-            expected: expected::DOUBLE_PRECISION,
-            ..More::NONE
-        },
+        more: More { expected: expected::DOUBLE_PRECISION, ..More::NONE },
     },
     Workload {
         name: "fp64-hog",

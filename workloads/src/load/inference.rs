@@ -21,11 +21,7 @@ use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 mod check;
 
 /// Request length in slices of weights.
-const SLICES_KNOB: Knob = Knob {
-    param: "slices",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+const SLICES_KNOB: Knob = Knob { param: "slices", granule: 1, max: u32::MAX as u64 };
 
 /// Slices in a second, in round figures: launches take most of the time on any device.
 const SLICES_PER_S: f64 = 305e3;
@@ -57,10 +53,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess,
     setup,
     verify: check::verify,
-    more: More {
-        expected: |_, spec| slices_per_s(spec),
-        ..More::NONE
-    },
+    more: More { expected: |_, spec| slices_per_s(spec), ..More::NONE },
 }];
 
 /// Operations per second at the usual number of slices. The matrix product has nearly all of them.
@@ -134,12 +127,7 @@ impl Decode {
             0 => room,
             layers => layers * per_layer,
         };
-        gpu.kernels.prepare(&[
-            Kernel::Matvec,
-            Kernel::Matmul,
-            Kernel::Rmsnorm,
-            Kernel::Softmax,
-        ])?;
+        gpu.kernels.prepare(&[Kernel::Matvec, Kernel::Matmul, Kernel::Rmsnorm, Kernel::Softmax])?;
         let alloc = |len: u64| DeviceBuffer::<f32>::alloc(&gpu.context, len as usize);
         let pinned = || PinnedBuffer::<f32>::alloc(&gpu.context, cols as usize);
         let mut decode = Self {
@@ -190,10 +178,7 @@ impl Decode {
         let (rows, cols) = (u64::from(self.rows), u64::from(self.cols));
         Matvec {
             y: self.y.device_ptr().offset_bytes(4 * at * rows),
-            w: self
-                .weights
-                .device_ptr()
-                .offset_bytes(4 * number * rows * cols),
+            w: self.weights.device_ptr().offset_bytes(4 * number * rows * cols),
             x: self.normed.device_ptr(),
             rows: self.rows,
             cols: self.cols,

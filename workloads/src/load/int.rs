@@ -23,10 +23,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_whole_sms,
         setup,
         verify,
-        more: More {
-            expected: expected::INT,
-            ..More::NONE
-        },
+        more: More { expected: expected::INT, ..More::NONE },
     },
     Workload {
         name: "int-hog",
@@ -41,11 +38,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_every_sm,
         setup,
         verify,
-        more: More {
-            expected: expected::INT,
-            ceiling: Some(Ceiling::Int),
-            ..More::NONE
-        },
+        more: More { expected: expected::INT, ceiling: Some(Ceiling::Int), ..More::NONE },
     },
 ];
 

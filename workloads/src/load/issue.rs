@@ -23,10 +23,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_whole_sms,
         setup,
         verify,
-        more: More {
-            expected: expected::ISSUE,
-            ..More::NONE
-        },
+        more: More { expected: expected::ISSUE, ..More::NONE },
     },
     Workload {
         name: "issue-hog",
@@ -41,10 +38,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: chains::on_every_sm,
         setup,
         verify,
-        more: More {
-            expected: expected::ISSUE,
-            ..More::NONE
-        },
+        more: More { expected: expected::ISSUE, ..More::NONE },
     },
 ];
 

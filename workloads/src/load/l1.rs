@@ -24,10 +24,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: shared::on_whole_sms,
         setup,
         verify,
-        more: More {
-            expected: expected::L1,
-            ..More::NONE
-        },
+        more: More { expected: expected::L1, ..More::NONE },
     },
     Workload {
         name: "l1-hog",
@@ -42,10 +39,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: shared::on_every_sm,
         setup,
         verify,
-        more: More {
-            expected: expected::L1,
-            ..More::NONE
-        },
+        more: More { expected: expected::L1, ..More::NONE },
     },
 ];
 

@@ -16,23 +16,14 @@ pub(super) const THREADS: u32 = 256;
 pub(super) const NO_SUCH_SUM: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Request length in passes over the buffer.
-pub(super) const PASSES_KNOB: Knob = Knob {
-    param: "passes",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+pub(super) const PASSES_KNOB: Knob = Knob { param: "passes", granule: 1, max: u32::MAX as u64 };
 
 /// Parameters before calibration.
 pub(super) fn reads_spec(name: &str, blocks: u64, buffer_bytes: u64) -> WorkloadSpec {
     let threads = THREADS.into();
     spec(
         name,
-        [
-            ("blocks", blocks),
-            ("threads", threads),
-            ("passes", 1),
-            ("buffer_bytes", buffer_bytes),
-        ],
+        [("blocks", blocks), ("threads", threads), ("passes", 1), ("buffer_bytes", buffer_bytes)],
     )
 }
 
@@ -79,19 +70,8 @@ impl L2Reads {
         buffer.fill_bytes(0)?;
         let hits = DeviceBuffer::from_slice(&gpu.context, &[0])?;
         let (src, hits_at) = (buffer.device_ptr(), hits.device_ptr());
-        let launch = L2Stream {
-            src,
-            bytes,
-            passes,
-            trigger,
-            hits: hits_at,
-            grid,
-        };
-        Ok(Self {
-            _buffer: buffer,
-            hits,
-            launch,
-        })
+        let launch = L2Stream { src, bytes, passes, trigger, hits: hits_at, grid };
+        Ok(Self { _buffer: buffer, hits, launch })
     }
 }
 

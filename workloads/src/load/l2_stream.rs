@@ -25,10 +25,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess,
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
     verify: verify_reads,
-    more: More {
-        expected: expected::L2,
-        ..More::NONE
-    },
+    more: More { expected: expected::L2, ..More::NONE },
 }];
 
 fn first_guess(

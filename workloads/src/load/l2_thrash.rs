@@ -22,10 +22,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess,
     setup,
     verify: verify_reads,
-    more: More {
-        expected: expected::L2,
-        ..More::NONE
-    },
+    more: More { expected: expected::L2, ..More::NONE },
 }];
 
 fn first_guess(

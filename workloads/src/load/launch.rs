@@ -14,11 +14,7 @@ use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// Request length in launches.
-pub(super) const LAUNCHES_KNOB: Knob = Knob {
-    param: "launches",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+pub(super) const LAUNCHES_KNOB: Knob = Knob { param: "launches", granule: 1, max: u32::MAX as u64 };
 
 /// Launches that a host queues in a second, in round figures, and with a wait for each.
 pub(super) const LAUNCHES_PER_S: f64 = 430e3;
@@ -39,10 +35,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: burst_spec,
         setup: queued,
         verify: verify_burst,
-        more: More {
-            expected: |_, _| Some(LAUNCHES_PER_S),
-            ..More::NONE
-        },
+        more: More { expected: |_, _| Some(LAUNCHES_PER_S), ..More::NONE },
     },
     Workload {
         name: "launch-sync",
@@ -57,10 +50,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: burst_spec,
         setup: waited_for,
         verify: verify_burst,
-        more: More {
-            expected: |_, _| Some(WAITED_LAUNCHES_PER_S),
-            ..More::NONE
-        },
+        more: More { expected: |_, _| Some(WAITED_LAUNCHES_PER_S), ..More::NONE },
     },
 ];
 
@@ -91,16 +81,8 @@ impl Burst {
         let threads = params.get("threads", 1..=gpu.props.threads_per_block.into())? as u32;
         gpu.kernels.prepare(&[Kernel::Tick])?;
         let count = DeviceBuffer::from_slice(&gpu.context, &[0])?;
-        let tick = Tick {
-            count: count.device_ptr(),
-            grid: Grid::new(1, threads),
-        };
-        Ok(Self {
-            count,
-            launches,
-            tick,
-            waits,
-        })
+        let tick = Tick { count: count.device_ptr(), grid: Grid::new(1, threads) };
+        Ok(Self { count, launches, tick, waits })
     }
 }
 
@@ -142,10 +124,7 @@ pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadErro
         let found = burst.count.to_vec()?;
         if found != [14] {
             let what = format!("{found:?} launches were counted, expected 14");
-            return Err(LoadError::Wrong {
-                workload: name,
-                what,
-            });
+            return Err(LoadError::Wrong { workload: name, what });
         }
     }
     Ok(())

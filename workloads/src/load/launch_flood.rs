@@ -20,8 +20,5 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: launch::burst_spec,
     setup: launch::queued,
     verify: launch::verify_burst,
-    more: More {
-        expected: |_, _| Some(launch::LAUNCHES_PER_S),
-        ..More::NONE
-    },
+    more: More { expected: |_, _| Some(launch::LAUNCHES_PER_S), ..More::NONE },
 }];

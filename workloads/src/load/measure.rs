@@ -46,11 +46,7 @@ impl Bench for OnDevice<'_> {
         services_ns.sort_unstable();
         // Calibration times at least two requests, so there is a difference.
         let service_ns = services_ns.get(services_ns.len() / 2).copied().unwrap_or(0);
-        Ok(Measured {
-            service_ns,
-            rate_per_s: rate_per_s(&times),
-            work_per_request,
-        })
+        Ok(Measured { service_ns, rate_per_s: rate_per_s(&times), work_per_request })
     }
 
     fn peak_rate_per_s(&mut self, spec: &WorkloadSpec, requests: usize) -> Result<f64, LoadError> {
@@ -71,11 +67,8 @@ impl OnDevice<'_> {
         let work_per_request = prepared.work_per_request();
         let warm_up = WARM_UP.max(prepared.cycle());
         let pool = Arc::new(EventPool::new(&self.gpu.context, self.gpu.spin, depth)?);
-        let mut device = Requests {
-            gpu: self.gpu,
-            pool: Arc::clone(&pool),
-            prepared: &mut *prepared,
-        };
+        let mut device =
+            Requests { gpu: self.gpu, pool: Arc::clone(&pool), prepared: &mut *prepared };
         let mut ended_ns = Vec::with_capacity(requests + 1);
         let failed = |error: DeviceError| self.failed(error);
         // Requests continue until the last measured end. Without them a request that keeps the host
@@ -96,10 +89,7 @@ impl OnDevice<'_> {
     }
 
     fn failed(&self, error: DeviceError) -> LoadError {
-        LoadError::Failed {
-            workload: self.workload.name,
-            error,
-        }
+        LoadError::Failed { workload: self.workload.name, error }
     }
 }
 

@@ -32,10 +32,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: pieces,
     setup,
     verify,
-    more: More {
-        counter: Some(COUNTER),
-        ..More::NONE
-    },
+    more: More { counter: Some(COUNTER), ..More::NONE },
 }];
 
 fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
@@ -59,12 +56,8 @@ impl Hog {
         let bytes = Params::of(spec).size("bytes")?;
         // The driver refuses a size beyond its memory at once.
         let len = bytes.div_ceil(4) as usize;
-        let mut hog = Self {
-            len,
-            held: Vec::new(),
-            taken_bytes: 0,
-            mark: vec![1; TOUCHED_WORDS.min(len)],
-        };
+        let mut hog =
+            Self { len, held: Vec::new(), taken_bytes: 0, mark: vec![1; TOUCHED_WORDS.min(len)] };
         hog.allocate_all(gpu)?;
         hog.taken_bytes = hog.held.iter().map(DeviceBuffer::bytes).sum();
         hog.free_all()?;
@@ -124,8 +117,5 @@ fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
         "{before} bytes free before, {during} while {} were held, {after} after",
         hog.taken_bytes
     );
-    Err(LoadError::Wrong {
-        workload: name,
-        what,
-    })
+    Err(LoadError::Wrong { workload: name, what })
 }

@@ -88,10 +88,7 @@ pub fn find(name: &str) -> Result<&'static Workload, LoadError> {
     let found = CATALOGUE.iter().find(|workload| workload.name == name);
     found.copied().ok_or_else(|| {
         let known: Vec<_> = CATALOGUE.iter().map(|workload| workload.name).collect();
-        LoadError::Unknown {
-            name: name.to_owned(),
-            known: known.join(", "),
-        }
+        LoadError::Unknown { name: name.to_owned(), known: known.join(", ") }
     })
 }
 

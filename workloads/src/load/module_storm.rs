@@ -11,11 +11,7 @@ use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// Request length in modules.
-const MODULES_KNOB: Knob = Knob {
-    param: "modules",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+const MODULES_KNOB: Knob = Knob { param: "modules", granule: 1, max: u32::MAX as u64 };
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
@@ -31,10 +27,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: few,
     setup,
     verify,
-    more: More {
-        counter: Some("calls of cuModuleLoadDataEx"),
-        ..More::NONE
-    },
+    more: More { counter: Some("calls of cuModuleLoadDataEx"), ..More::NONE },
 }];
 
 fn few(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {

@@ -24,11 +24,7 @@ impl<L: Launcher> OneLaunch<L> {
         held: impl Any,
     ) -> Result<Self, LoadError> {
         gpu.kernels.prepare(&[launch.kernel()])?;
-        Ok(Self {
-            launch,
-            work,
-            _held: Box::new(held),
-        })
+        Ok(Self { launch, work, _held: Box::new(held) })
     }
 }
 

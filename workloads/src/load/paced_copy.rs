@@ -60,9 +60,7 @@ impl Paced {
         let bytes = params.size("bytes")?;
         let rate_per_s = params.get("rate_per_s", 0..=SIZE_MAX)?;
         // More parts than in the parameters where one would lock too much host memory.
-        let parts = params
-            .get("parts", 1..=1 << 20)?
-            .max(bytes.div_ceil(PINNED_BYTES_MAX));
+        let parts = params.get("parts", 1..=1 << 20)?.max(bytes.div_ceil(PINNED_BYTES_MAX));
         // At most PINNED_BYTES_MAX.
         let len = (bytes / parts).div_ceil(8).max(1) as usize;
         let host = PinnedBuffer::alloc(&gpu.context, len)?;
@@ -75,13 +73,7 @@ impl Paced {
             // The cast saturates; a part of centuries does not occur.
             .then(|| Pace::new(gpu, part_ns(rate_per_s) as u64))
             .transpose()?;
-        Ok(Self {
-            direction,
-            host,
-            device,
-            parts,
-            pace,
-        })
+        Ok(Self { direction, host, device, parts, pace })
     }
 }
 

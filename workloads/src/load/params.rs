@@ -26,15 +26,12 @@ impl<'s> Params<'s> {
         accepted: RangeInclusive<u64>,
     ) -> Result<u64, LoadError> {
         let found = self.0.params.get(param);
-        found
-            .copied()
-            .filter(|value| accepted.contains(value))
-            .ok_or_else(|| LoadError::Param {
-                workload: self.0.name.clone(),
-                param,
-                found: found.map_or_else(|| "missing".to_owned(), u64::to_string),
-                accepted: format!("{} to {}", accepted.start(), accepted.end()),
-            })
+        found.copied().filter(|value| accepted.contains(value)).ok_or_else(|| LoadError::Param {
+            workload: self.0.name.clone(),
+            param,
+            found: found.map_or_else(|| "missing".to_owned(), u64::to_string),
+            accepted: format!("{} to {}", accepted.start(), accepted.end()),
+        })
     }
 
     /// A number of bytes or iterations, at least 1.
@@ -60,14 +57,8 @@ impl<'s> Params<'s> {
 
 /// A workload with these parameters.
 pub(super) fn spec<const N: usize>(name: &str, params: [(&str, u64); N]) -> WorkloadSpec {
-    let params = params
-        .into_iter()
-        .map(|(param, value)| (param.to_owned(), value))
-        .collect();
-    WorkloadSpec {
-        name: name.to_owned(),
-        params,
-    }
+    let params = params.into_iter().map(|(param, value)| (param.to_owned(), value)).collect();
+    WorkloadSpec { name: name.to_owned(), params }
 }
 
 /// Number of SMs that fit in the share, or an error if there is none.
@@ -80,12 +71,7 @@ pub(super) fn whole_sms(
     let has = f64::from(props.sm_count) * share + 1e-9;
     if has < 1.0 || !share.is_finite() {
         let has = format!("{has:.2} SMs");
-        return Err(LoadError::TooSmall {
-            workload,
-            needs: "one whole SM".to_owned(),
-            share,
-            has,
-        });
+        return Err(LoadError::TooSmall { workload, needs: "one whole SM".to_owned(), share, has });
     }
     // At most the number of SMs, which is 32 bits.
     Ok(has.floor() as u64)

@@ -20,19 +20,11 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: pinned_copy::any_device,
     setup,
     verify,
-    more: More {
-        ceiling: Some(Ceiling::Link),
-        counter: Some(COUNTER_TO_HOST),
-        ..More::NONE
-    },
+    more: More { ceiling: Some(Ceiling::Link), counter: Some(COUNTER_TO_HOST), ..More::NONE },
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(
-        gpu,
-        spec,
-        Directions::One(Direction::ToHost),
-    )?))
+    Ok(Box::new(PinnedCopy::new(gpu, spec, Directions::One(Direction::ToHost))?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {

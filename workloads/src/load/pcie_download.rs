@@ -21,11 +21,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: paced_copy::unpaced,
     setup,
     verify,
-    more: More {
-        counter: Some(COUNTER_TO_HOST),
-        throttle: Throttle::Pauses,
-        ..More::NONE
-    },
+    more: More { counter: Some(COUNTER_TO_HOST), throttle: Throttle::Pauses, ..More::NONE },
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

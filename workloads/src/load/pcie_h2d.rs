@@ -21,11 +21,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: pinned_copy::any_device,
     setup,
     verify,
-    more: More {
-        ceiling: Some(Ceiling::Link),
-        counter: Some(COUNTER),
-        ..More::NONE
-    },
+    more: More { ceiling: Some(Ceiling::Link), counter: Some(COUNTER), ..More::NONE },
 }];
 
 const DIRECTIONS: Directions = Directions::One(Direction::ToDevice);

@@ -88,8 +88,5 @@ fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
         return Ok(());
     }
     let what = format!("page-locked memory holds {found:?} where {sent:?} was written");
-    Err(LoadError::Wrong {
-        workload: name,
-        what,
-    })
+    Err(LoadError::Wrong { workload: name, what })
 }

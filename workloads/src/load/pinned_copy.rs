@@ -16,11 +16,7 @@ pub(super) const PINNED_BYTES_MAX: u64 = 64 << 20;
 const GRANULE_BYTES: u64 = 4096;
 
 /// Request length in bytes copied, in each direction.
-pub(super) const COPY_KNOB: Knob = Knob {
-    param: "bytes",
-    granule: GRANULE_BYTES,
-    max: 1 << 40,
-};
+pub(super) const COPY_KNOB: Knob = Knob { param: "bytes", granule: GRANULE_BYTES, max: 1 << 40 };
 
 /// Counter of the host link towards the device.
 pub(super) const COUNTER: &str =
@@ -114,16 +110,8 @@ impl PinnedCopy {
         if directions != Directions::One(Direction::ToDevice) {
             device.fill_bytes(0)?;
         }
-        let back = (directions == Directions::Both)
-            .then(|| Back::new(gpu, len))
-            .transpose()?;
-        Ok(Self {
-            directions,
-            copies,
-            host,
-            device,
-            back,
-        })
+        let back = (directions == Directions::Both).then(|| Back::new(gpu, len)).transpose()?;
+        Ok(Self { directions, copies, host, device, back })
     }
 }
 
@@ -172,11 +160,7 @@ impl Prepared for PinnedCopy {
     }
 
     fn work_per_request(&self) -> f64 {
-        let directions = if self.directions == Directions::Both {
-            2
-        } else {
-            1
-        };
+        let directions = if self.directions == Directions::Both { 2 } else { 1 };
         (self.device.bytes() * self.copies * directions) as f64
     }
 }
@@ -222,15 +206,8 @@ fn numbers(len: usize, seed: u64) -> Vec<u64> {
 }
 
 fn same(workload: &'static str, found: &[u64], sent: &[u64]) -> Result<(), LoadError> {
-    match sent
-        .iter()
-        .zip(found)
-        .position(|(sent, found)| sent != found)
-    {
+    match sent.iter().zip(found).position(|(sent, found)| sent != found) {
         None if sent.len() == found.len() => Ok(()),
-        at => Err(LoadError::Wrong {
-            workload,
-            what: format!("words differ from {at:?} on"),
-        }),
+        at => Err(LoadError::Wrong { workload, what: format!("words differ from {at:?} on") }),
     }
 }

@@ -26,11 +26,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     first_guess: of_share,
     setup: alloc::setup,
     verify: alloc::verify_rounds,
-    more: More {
-        counter: Some(alloc::COUNTER),
-        answers: &[codes::OUT_OF_MEMORY],
-        ..More::NONE
-    },
+    more: More { counter: Some(alloc::COUNTER), answers: &[codes::OUT_OF_MEMORY], ..More::NONE },
 }];
 
 fn of_share(

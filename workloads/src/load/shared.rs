@@ -30,10 +30,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: on_whole_sms,
         setup,
         verify,
-        more: More {
-            expected: expected::SHARED,
-            ..More::NONE
-        },
+        more: More { expected: expected::SHARED, ..More::NONE },
     },
     Workload {
         name: "shared-hog",
@@ -48,10 +45,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: on_every_sm,
         setup,
         verify,
-        more: More {
-            expected: expected::SHARED,
-            ..More::NONE
-        },
+        more: More { expected: expected::SHARED, ..More::NONE },
     },
 ];
 

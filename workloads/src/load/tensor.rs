@@ -67,15 +67,13 @@ pub(super) const WORKLOADS: &[Workload] = &[
 fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     let (major, minor) = gpu.props.compute_capability;
     if (major, minor) < FIRST_WITH_TENSOR_CORES {
-        return Ok(Some(format!(
-            "compute capability {major}.{minor} has no tensor cores"
-        )));
+        return Ok(Some(format!("compute capability {major}.{minor} has no tensor cores")));
     }
     match gpu.kernels.prepare(&[Kernel::TensorChain]) {
         Ok(()) => Ok(None),
-        Err(DriverError::Module { code, name, .. }) if REFUSALS.contains(&code) => Ok(Some(
-            format!("the driver rejects the instructions of tensor_chain: {name}"),
-        )),
+        Err(DriverError::Module { code, name, .. }) if REFUSALS.contains(&code) => {
+            Ok(Some(format!("the driver rejects the instructions of tensor_chain: {name}")))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -38,12 +38,7 @@ fn devices() -> [DeviceProps; 3] {
         blocks_per_sm: 32,
         ..small
     };
-    let slice = DeviceProps {
-        sm_count: 16,
-        l2_bytes: 6 << 20,
-        total_bytes: 10 << 30,
-        ..large
-    };
+    let slice = DeviceProps { sm_count: 16, l2_bytes: 6 << 20, total_bytes: 10 << 30, ..large };
     [small, large, slice]
 }
 
@@ -55,10 +50,7 @@ fn entries_are_unique_and_complete() {
         let name = workload.name;
         let fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!(name.chars().all(fit), "{name}: a name fit for files");
-        assert!(
-            workload.summary.len() > 20 && !workload.summary.ends_with('.'),
-            "{name}"
-        );
+        assert!(workload.summary.len() > 20 && !workload.summary.ends_with('.'), "{name}");
         for text in [workload.resource, workload.unit, workload.counter()] {
             assert!(!text.is_empty(), "{name} leaves something unsaid");
         }
@@ -79,19 +71,13 @@ fn each_sub_axis_has_its_victim_and_its_aggressor() {
             continue;
         }
         let partner = |w: &&&Workload| w.role == other && w.sub_axis == workload.sub_axis;
-        assert!(
-            CATALOGUE.iter().any(|w| partner(&w)),
-            "{} has no partner",
-            workload.name
-        );
+        assert!(CATALOGUE.iter().any(|w| partner(&w)), "{} has no partner", workload.name);
     }
 }
 
 #[test]
 fn an_unknown_name_lists_the_known_ones() {
-    let message = find("inference2")
-        .expect_err("no such workload")
-        .to_string();
+    let message = find("inference2").expect_err("no such workload").to_string();
     for workload in CATALOGUE.iter() {
         assert!(message.contains(workload.name), "{message}");
     }
@@ -132,22 +118,12 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
             for workload in CATALOGUE.iter().filter(|w| w.role == Role::Victim) {
                 let params = workload.first_guess(&props, share)?.params;
                 let fraction = |used: u64, of: u64| used as f64 / of as f64;
-                for blocks in ["blocks", "rows"]
-                    .into_iter()
-                    .filter_map(|key| params.get(key))
-                {
+                for blocks in ["blocks", "rows"].into_iter().filter_map(|key| params.get(key)) {
                     assert!(fraction(*blocks, props.sm_count.into()) <= share);
                 }
                 let (l2, memory) = (props.l2_bytes, props.total_bytes);
                 let uses = [
-                    (
-                        "buffer_bytes",
-                        if workload.sub_axis == SubAxis::L2 {
-                            l2
-                        } else {
-                            memory
-                        },
-                    ),
+                    ("buffer_bytes", if workload.sub_axis == SubAxis::L2 { l2 } else { memory }),
                     ("words", l2 / 4),
                     ("pages", memory >> 21),
                     ("bytes", memory),
@@ -192,12 +168,7 @@ fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadErr
 
 #[test]
 fn a_device_too_small_is_refused() {
-    let tiny = DeviceProps {
-        sm_count: 2,
-        l2_bytes: 0,
-        total_bytes: 1 << 20,
-        ..small_device()
-    };
+    let tiny = DeviceProps { sm_count: 2, l2_bytes: 0, total_bytes: 1 << 20, ..small_device() };
     for (name, share) in [
         ("compute", 0.4),
         ("stream", 0.9),
@@ -209,10 +180,7 @@ fn a_device_too_small_is_refused() {
         ("inference", 0.9),
     ] {
         let refused = find(name).and_then(|workload| workload.first_guess(&tiny, share));
-        assert!(
-            matches!(refused, Err(LoadError::TooSmall { .. })),
-            "{name}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(LoadError::TooSmall { .. })), "{name}: {refused:?}");
     }
 }
 
@@ -220,26 +188,11 @@ fn a_device_too_small_is_refused() {
 fn impossible_parameters_are_refused_with_the_accepted_values() {
     let spec = params::spec("compute", [("blocks", 0), ("threads", 4096)]);
     let params = Params::of(&spec);
-    let message = params
-        .grid(&small_device())
-        .expect_err("no blocks")
-        .to_string();
-    assert_eq!(
-        message,
-        "workload compute: parameter blocks is 0, accepted are 1 to 2147483647"
-    );
+    let message = params.grid(&small_device()).expect_err("no blocks").to_string();
+    assert_eq!(message, "workload compute: parameter blocks is 0, accepted are 1 to 2147483647");
     let spec = params::spec("compute", [("blocks", 1), ("threads", 4096)]);
-    let refused = Params::of(&spec)
-        .grid(&small_device())
-        .expect_err("too many threads");
-    assert!(
-        refused
-            .to_string()
-            .ends_with("is 4096, accepted are 1 to 1024")
-    );
-    let missing = Params::of(&spec)
-        .size("bytes")
-        .expect_err("no bytes")
-        .to_string();
+    let refused = Params::of(&spec).grid(&small_device()).expect_err("too many threads");
+    assert!(refused.to_string().ends_with("is 4096, accepted are 1 to 1024"));
+    let missing = Params::of(&spec).size("bytes").expect_err("no bytes").to_string();
     assert!(missing.contains("bytes is missing"), "{missing}");
 }

@@ -14,11 +14,7 @@ use super::params::{SIZE_MAX, spec, whole_sms};
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
 
 /// Request length in loads per thread.
-const STEPS_KNOB: Knob = Knob {
-    param: "steps",
-    granule: 1,
-    max: u32::MAX as u64,
-};
+const STEPS_KNOB: Knob = Knob { param: "steps", granule: 1, max: u32::MAX as u64 };
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
@@ -55,10 +51,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         first_guess: of_all,
         setup,
         verify,
-        more: More {
-            expected: expected::PAGES,
-            ..More::NONE
-        },
+        more: More { expected: expected::PAGES, ..More::NONE },
     },
 ];
 

@@ -23,11 +23,7 @@ const WINDOWS_MAX: u64 = 16;
 const GRANULE_BYTES: u64 = 128;
 
 /// Request length in bytes copied.
-pub(super) const COPY_KNOB: Knob = Knob {
-    param: "bytes",
-    granule: GRANULE_BYTES,
-    max: 1 << 40,
-};
+pub(super) const COPY_KNOB: Knob = Knob { param: "bytes", granule: GRANULE_BYTES, max: 1 << 40 };
 
 /// Parameters before calibration: one pass over as many bytes as L2 holds.
 pub(super) fn copy_spec(
@@ -95,20 +91,8 @@ impl WindowCopy {
         // Pages that were never written may have no backing store and cost nothing to read.
         src.fill_bytes(0x5a)?;
         dst.fill_bytes(0)?;
-        let Cut {
-            window_bytes,
-            windows,
-            launches,
-        } = cut;
-        Ok(Self {
-            src,
-            dst,
-            grid,
-            window_bytes,
-            windows,
-            launches,
-            next: 0,
-        })
+        let Cut { window_bytes, windows, launches } = cut;
+        Ok(Self { src, dst, grid, window_bytes, windows, launches, next: 0 })
     }
 }
 
@@ -129,11 +113,7 @@ pub(super) fn cut(bytes: u64, buffer_bytes: u64) -> Cut {
     let launches = bytes.div_ceil(buffer_bytes.max(GRANULE_BYTES)).max(1);
     let window_bytes = (bytes / launches / GRANULE_BYTES).max(1) * GRANULE_BYTES;
     let windows = (buffer_bytes / window_bytes).clamp(1, WINDOWS_MAX);
-    Cut {
-        window_bytes,
-        windows,
-        launches,
-    }
+    Cut { window_bytes, windows, launches }
 }
 
 impl Prepared for WindowCopy {
@@ -168,36 +148,19 @@ pub(super) fn verify_copy(workload: &'static str, gpu: &Gpu) -> Result<(), LoadE
     (Kernel::StreamCopy.info().verify)(&gpu.kernels)?;
     let small = spec(
         workload,
-        [
-            ("blocks", 2),
-            ("threads", 64),
-            ("bytes", 4 << 10),
-            ("buffer_bytes", 16 << 10),
-        ],
+        [("blocks", 2), ("threads", 64), ("bytes", 4 << 10), ("buffer_bytes", 16 << 10)],
     );
     let mut copy = WindowCopy::new(gpu, &small)?;
     let (words, seed) = (copy.src.bytes() / 4, 41);
     let dst = copy.src.device_ptr();
-    PatternFill {
-        dst,
-        words,
-        seed,
-        grid: copy.grid,
-    }
-    .launch(&gpu.kernels, &gpu.stream)?;
+    PatternFill { dst, words, seed, grid: copy.grid }.launch(&gpu.kernels, &gpu.stream)?;
     for _ in 0..copy.windows {
         copy.step(gpu)?;
     }
     let wrong = DeviceBuffer::<u32>::from_slice(&gpu.context, &[0])?;
     let (src, mismatches) = (copy.dst.device_ptr(), wrong.device_ptr());
-    PatternCheck {
-        src,
-        words,
-        seed,
-        mismatches,
-        grid: copy.grid,
-    }
-    .launch(&gpu.kernels, &gpu.stream)?;
+    PatternCheck { src, words, seed, mismatches, grid: copy.grid }
+        .launch(&gpu.kernels, &gpu.stream)?;
     gpu.stream.synchronize()?;
     match wrong.to_vec()?.first() {
         Some(0) => Ok(()),
@@ -223,16 +186,8 @@ mod tests {
             (1, 32 * mib, 128, 16, 1),
             (1, 1, 128, 1, 1),
         ] {
-            let expected = Cut {
-                window_bytes,
-                windows,
-                launches,
-            };
-            assert_eq!(
-                cut(bytes, buffer_bytes),
-                expected,
-                "{bytes} in {buffer_bytes}"
-            );
+            let expected = Cut { window_bytes, windows, launches };
+            assert_eq!(cut(bytes, buffer_bytes), expected, "{bytes} in {buffer_bytes}");
         }
     }
 

@@ -33,11 +33,7 @@ pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
     let (rows, _rest) = bytes[HEADER_BYTES..].as_chunks::<ROW_BYTES>();
     let present = rows.len() as u64;
     if committed > present || committed > capacity_rows {
-        return Err(LogError::Truncated {
-            path: name(),
-            committed,
-            present,
-        });
+        return Err(LogError::Truncated { path: name(), committed, present });
     }
     let rows = (0u64..committed)
         .zip(rows)
@@ -49,10 +45,7 @@ pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(LogContents {
-        rows,
-        capacity_rows,
-    })
+    Ok(LogContents { rows, capacity_rows })
 }
 
 /// Capacity and count, if these bytes start with the header of a log.
@@ -132,10 +125,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let log = LogWriter::create(&log_in(&folder), 10_000)?;
         let allocated = std::fs::metadata(log_in(&folder))?.blocks() * 512;
-        assert!(
-            allocated >= 10_000 * 64,
-            "only {allocated} bytes are allocated"
-        );
+        assert!(allocated >= 10_000 * 64, "only {allocated} bytes are allocated");
         drop(log);
         Ok(())
     }
@@ -148,10 +138,7 @@ mod tests {
             std::fs::write(&path, bytes)?;
             assert!(matches!(read_log(&path), Err(LogError::OtherFormat { .. })));
         }
-        assert!(matches!(
-            read_log(&folder.path().join("none")),
-            Err(LogError::Io { .. })
-        ));
+        assert!(matches!(read_log(&folder.path().join("none")), Err(LogError::Io { .. })));
         Ok(())
     }
 
@@ -168,11 +155,7 @@ mod tests {
         std::fs::write(&path, &bytes[..HEADER_BYTES + 5 * ROW_BYTES + 17])?;
         assert!(matches!(
             read_log(&path),
-            Err(LogError::Truncated {
-                committed: 8,
-                present: 5,
-                ..
-            })
+            Err(LogError::Truncated { committed: 8, present: 5, .. })
         ));
         Ok(())
     }
@@ -198,17 +181,11 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let path = log_in(&folder);
         for rows in [0, super::super::ROWS_MAX + 1, u64::MAX] {
-            assert!(matches!(
-                LogWriter::create(&path, rows),
-                Err(LogError::Rows { .. })
-            ));
+            assert!(matches!(LogWriter::create(&path, rows), Err(LogError::Rows { .. })));
         }
         assert!(!path.exists());
         std::fs::write(&path, "kept")?;
-        assert!(matches!(
-            LogWriter::create(&path, 1),
-            Err(LogError::Io { .. })
-        ));
+        assert!(matches!(LogWriter::create(&path, 1), Err(LogError::Io { .. })));
         assert_eq!(std::fs::read(&path)?, b"kept");
         Ok(())
     }

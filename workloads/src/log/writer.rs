@@ -35,9 +35,7 @@ impl LogWriter {
     /// be allocated is removed again.
     pub fn create(path: &Path, capacity_rows: u64) -> Result<Self, LogError> {
         if !(1..=ROWS_MAX).contains(&capacity_rows) {
-            return Err(LogError::Rows {
-                rows: capacity_rows,
-            });
+            return Err(LogError::Rows { rows: capacity_rows });
         }
         let file = OpenOptions::new()
             .read(true)
@@ -58,12 +56,7 @@ impl LogWriter {
         let bytes = HEADER_BYTES as u64 + capacity_rows * ROW_BYTES as u64;
         allocate(file, path, bytes)?;
         let map = MmapRaw::map_raw(file).map_err(io("cannot map", path))?;
-        let mut log = Self {
-            map,
-            capacity_rows,
-            committed_rows: 0,
-            unlogged_rows: 0,
-        };
+        let mut log = Self { map, capacity_rows, committed_rows: 0, unlogged_rows: 0 };
         log.touch_every_page();
         log.write_at(CAPACITY_OFFSET, &capacity_rows.to_le_bytes());
         log.write_at(0, &LOG_MAGIC);
@@ -131,19 +124,15 @@ impl LogWriter {
 
 /// Allocates all blocks of the file.
 fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), LogError> {
-    let length = libc::off_t::try_from(bytes).map_err(|_| LogError::Rows {
-        rows: bytes / ROW_BYTES as u64,
-    })?;
+    let length = libc::off_t::try_from(bytes)
+        .map_err(|_| LogError::Rows { rows: bytes / ROW_BYTES as u64 })?;
     loop {
         // SAFETY: the descriptor is open for writing for as long as `file` lives.
         match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
             0 => return Ok(()),
             libc::EINTR => {}
             libc::ENOSPC | libc::EDQUOT => {
-                return Err(LogError::NoSpace {
-                    bytes,
-                    path: path.display().to_string(),
-                });
+                return Err(LogError::NoSpace { bytes, path: path.display().to_string() });
             }
             errno => {
                 let source = std::io::Error::from_raw_os_error(errno);
@@ -155,11 +144,7 @@ fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), LogError> {
 
 fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> LogError {
     let path = path.display().to_string();
-    move |source| LogError::Io {
-        doing,
-        path,
-        source,
-    }
+    move |source| LogError::Io { doing, path, source }
 }
 
 #[cfg(test)]
@@ -174,30 +159,17 @@ mod tests {
         // tebibyte, so the kernel returns the error of a full disk.
         // SAFETY: the name is a C string; the flag requests such a file.
         let descriptor = unsafe { libc::memfd_create(c"log".as_ptr(), libc::MFD_HUGETLB) };
-        assert!(
-            descriptor >= 0,
-            "no file of huge pages: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(descriptor >= 0, "no file of huge pages: {}", std::io::Error::last_os_error());
         // SAFETY: the descriptor was just made and has no other owner.
         let file = unsafe { File::from_raw_fd(descriptor) };
         let refused = LogWriter::allocated(&file, Path::new("/run/full/log"), 1 << 34);
-        let message = refused
-            .map(|_| ())
-            .expect_err("a tebibyte of huge pages")
-            .to_string();
-        assert_eq!(
-            message,
-            "no space for a log of 1099511627840 bytes at /run/full/log"
-        );
+        let message = refused.map(|_| ()).expect_err("a tebibyte of huge pages").to_string();
+        assert_eq!(message, "no space for a log of 1099511627840 bytes at /run/full/log");
     }
 
     #[test]
     fn a_file_that_cannot_be_allocated_is_an_error_with_its_name() {
-        let null = OpenOptions::new()
-            .write(true)
-            .open("/dev/null")
-            .expect("/dev/null");
+        let null = OpenOptions::new().write(true).open("/dev/null").expect("/dev/null");
         let refused = allocate(&null, Path::new("/dev/null"), 4096);
         assert!(matches!(refused, Err(LogError::Io { .. })), "{refused:?}");
     }

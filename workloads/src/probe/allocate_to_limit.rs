@@ -21,20 +21,15 @@ pub(super) struct Allocation<T> {
 
 impl<T> Allocation<T> {
     const fn reply(&self) -> Allocated {
-        Allocated {
-            bytes: self.bytes,
-            refused_with: self.refused_with,
-        }
+        Allocated { bytes: self.bytes, refused_with: self.refused_with }
     }
 }
 
 impl RunStep for AllocateByCall {
     fn run(&self, cx: &mut StepContext<'_>) -> Result<Allocated, ProbeError> {
         let call = &self.call;
-        let kind = AllocKind::ALL
-            .into_iter()
-            .find(|kind| kind.function() == call)
-            .ok_or_else(|| {
+        let kind =
+            AllocKind::ALL.into_iter().find(|kind| kind.function() == call).ok_or_else(|| {
                 let known = AllocKind::ALL.map(AllocKind::function).join(", ");
                 ProbeError::parameter(format!(
                     "{call:?} is no call that allocates memory (accepted: {known})"
@@ -72,11 +67,7 @@ pub(super) fn until_refused<T>(
     mut alloc: impl FnMut(usize) -> Result<T, DriverError>,
 ) -> Result<Allocation<T>, DriverError> {
     let mut piece = whole_pages(max_bytes / u64::from(pieces.max(1))).min(PIECE_MAX_BYTES);
-    let mut allocation = Allocation {
-        pieces: Vec::new(),
-        bytes: 0,
-        refused_with: None,
-    };
+    let mut allocation = Allocation { pieces: Vec::new(), bytes: 0, refused_with: None };
     while allocation.bytes < max_bytes {
         let bytes = piece.min(max_bytes - allocation.bytes);
         match alloc(usize::try_from(bytes).unwrap_or(usize::MAX)) {
@@ -103,11 +94,7 @@ pub(super) fn until_refused<T>(
 /// Rounds down to whole pages, at least one.
 const fn whole_pages(bytes: u64) -> u64 {
     let pages = bytes / PIECE_MIN_BYTES;
-    if pages == 0 {
-        PIECE_MIN_BYTES
-    } else {
-        pages * PIECE_MIN_BYTES
-    }
+    if pages == 0 { PIECE_MIN_BYTES } else { pages * PIECE_MIN_BYTES }
 }
 
 #[cfg(test)]
@@ -119,16 +106,15 @@ mod tests {
     /// Allocates from a driver that has `free` bytes and then refuses with `code`.
     fn allocated(free: u64, max_bytes: u64, code: i32) -> (u64, Option<i32>) {
         let mut left = free;
-        let allocation = until_refused(max_bytes, 16, |bytes| {
-            match left.checked_sub(bytes as u64) {
+        let allocation =
+            until_refused(max_bytes, 16, |bytes| match left.checked_sub(bytes as u64) {
                 Some(rest) => {
                     left = rest;
                     Ok(())
                 }
                 None => Err(DriverError::from_code("cuMemAlloc_v2", code)),
-            }
-        })
-        .expect("every refusal has a code");
+            })
+            .expect("every refusal has a code");
         (allocation.bytes, allocation.refused_with)
     }
 
@@ -136,10 +122,7 @@ mod tests {
     fn less_than_a_page_remains_when_memory_runs_out() {
         for free in [(1 << 30) + 12_345, 7 << 20, 3 << 20] {
             let (bytes, code) = allocated(free, 1 << 32, codes::OUT_OF_MEMORY);
-            assert!(
-                bytes <= free && free - bytes < PIECE_MIN_BYTES,
-                "{free}: {bytes}"
-            );
+            assert!(bytes <= free && free - bytes < PIECE_MIN_BYTES, "{free}: {bytes}");
             assert_eq!(code, Some(codes::OUT_OF_MEMORY));
         }
     }

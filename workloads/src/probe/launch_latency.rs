@@ -31,11 +31,8 @@ impl RunStep for TimeLaunches {
             host_ns.push((called_ns, time.now_ns()));
         }
         let started_ns = stamps.read(host_ns.len())?;
-        let stamp = |((called_ns, ended_ns), started_ns)| LaunchStamp {
-            called_ns,
-            started_ns,
-            ended_ns,
-        };
+        let stamp =
+            |((called_ns, ended_ns), started_ns)| LaunchStamp { called_ns, started_ns, ended_ns };
         Ok(host_ns.into_iter().zip(started_ns).map(stamp).collect())
     }
 }

@@ -54,17 +54,12 @@ impl Request {
         let out = DeviceBuffer::alloc(&gpu.context, grid.total_threads() as usize)?;
         let launch = Fp32Chain::bounded(out.device_ptr(), word(iterations)?, grid);
         let graph = match route {
-            SubmitRoute::Graphs => Some(Graph::capture(&gpu.stream, |stream| {
-                launch.launch(&gpu.kernels, stream)
-            })?),
+            SubmitRoute::Graphs => {
+                Some(Graph::capture(&gpu.stream, |stream| launch.launch(&gpu.kernels, stream))?)
+            }
             _ => None,
         };
-        Ok(Self {
-            route,
-            launch,
-            graph,
-            _out: out,
-        })
+        Ok(Self { route, launch, graph, _out: out })
     }
 
     fn submit(&self, gpu: &Gpu) -> Result<(), DriverError> {

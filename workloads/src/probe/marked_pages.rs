@@ -109,11 +109,7 @@ fn write_marks(
     let found = marked_pages(gpu, &pieces, mark)?;
     let pages = pieces.iter().map(|piece| piece.pages).sum();
     kept.extend(pieces.into_iter().map(|piece| piece.memory));
-    Ok(MarkedPages {
-        pages,
-        found,
-        addresses,
-    })
+    Ok(MarkedPages { pages, found, addresses })
 }
 
 /// Allocates that many pages, or fewer if the driver refuses.
@@ -144,10 +140,7 @@ fn marked_pages(gpu: &Gpu, pieces: &[Piece], mark: Mark) -> Result<u64, DriverEr
         found.fill(0)?;
         for (from, count) in launches(piece.pages) {
             let scan = PageScan {
-                src: piece
-                    .memory
-                    .device_ptr()
-                    .offset_bytes(from * mark.page_bytes()),
+                src: piece.memory.device_ptr().offset_bytes(from * mark.page_bytes()),
                 pages: count,
                 page_words: mark.page_words,
                 seed: mark.seed,
@@ -159,10 +152,7 @@ fn marked_pages(gpu: &Gpu, pieces: &[Piece], mark: Mark) -> Result<u64, DriverEr
         gpu.stream.synchronize()?;
         let mut words = vec![0; piece.pages as usize];
         found.read(0, &mut words)?;
-        marked += words
-            .iter()
-            .filter(|&&matching| matching >= MATCHING_WORDS)
-            .count() as u64;
+        marked += words.iter().filter(|&&matching| matching >= MATCHING_WORDS).count() as u64;
     }
     Ok(marked)
 }

@@ -12,10 +12,7 @@ const WORDS: usize = 16;
 impl RunStep for ReadMemoryInfo {
     fn run(&self, cx: &mut StepContext<'_>) -> Result<MemoryInfo, ProbeError> {
         let memory = cx.gpu.context.mem_info()?;
-        Ok(MemoryInfo {
-            total_bytes: memory.total_bytes,
-            free_bytes: memory.free_bytes,
-        })
+        Ok(MemoryInfo { total_bytes: memory.total_bytes, free_bytes: memory.free_bytes })
     }
 }
 
@@ -23,9 +20,7 @@ impl RunStep for ReadAddresses {
     /// The driver checks a copy before it submits it, so a refusal breaks no context. Reads by a
     /// kernel are not tested.
     fn run(&self, cx: &mut StepContext<'_>) -> Result<AddressReads, ProbeError> {
-        let mark: Vec<u32> = (0..WORDS as u64)
-            .map(|i| pattern_word(i, self.seed))
-            .collect();
+        let mark: Vec<u32> = (0..WORDS as u64).map(|i| pattern_word(i, self.seed)).collect();
         let mut reads = AddressReads::default();
         for &address in &self.addresses {
             let mut words = [0_u32; WORDS];

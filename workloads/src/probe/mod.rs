@@ -65,11 +65,7 @@ catalogue! {
 
 /// Events that mark the ends of this many requests; they block or spin as the tenant does.
 fn end_events(gpu: &Gpu, count: usize) -> Result<Vec<Event>, DriverError> {
-    let kind = if gpu.spin {
-        EventKind::Mark
-    } else {
-        EventKind::MarkBlocking
-    };
+    let kind = if gpu.spin { EventKind::Mark } else { EventKind::MarkBlocking };
     (0..count).map(|_| Event::new(&gpu.context, kind)).collect()
 }
 
@@ -105,8 +101,6 @@ impl ProbeError {
     }
 
     fn parameter(error: impl std::fmt::Display) -> Self {
-        Self::Parameter {
-            what: error.to_string(),
-        }
+        Self::Parameter { what: error.to_string() }
     }
 }

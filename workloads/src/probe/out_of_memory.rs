@@ -38,12 +38,6 @@ impl RunStep for ExhaustMemory {
         held.pieces.into_iter().try_for_each(DeviceBuffer::free)?;
         let again = DeviceBuffer::<u32>::alloc(&gpu.context, MORE_WORDS);
         let recovers_code = again.err().map_or(0, |error| error.code().unwrap_or(-1));
-        Ok(Exhausted {
-            bytes: held.bytes,
-            refused_with,
-            refusal_ns,
-            serves_code,
-            recovers_code,
-        })
+        Ok(Exhausted { bytes: held.bytes, refused_with, refusal_ns, serves_code, recovers_code })
     }
 }

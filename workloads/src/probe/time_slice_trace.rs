@@ -29,13 +29,8 @@ impl RunStep for TraceTimeSlices {
         launch.launch(&gpu.kernels, &gpu.stream)?;
         gpu.stream.synchronize()?;
         let traced = decode(&rows.to_vec()?, &gaps.to_vec()?, GAPS as usize);
-        let row = traced
-            .first()
-            .ok_or_else(|| ProbeError::parameter("the trace has no row"))?;
-        Ok(TimeSliceSpans {
-            spans_ns: spans(row),
-            gaps: row.gaps_seen,
-        })
+        let row = traced.first().ok_or_else(|| ProbeError::parameter("the trace has no row"))?;
+        Ok(TimeSliceSpans { spans_ns: spans(row), gaps: row.gaps_seen })
     }
 }
 
@@ -43,9 +38,7 @@ impl RunStep for TraceTimeSlices {
 fn spans(row: &TraceRow) -> Vec<(u64, u64)> {
     let begins = std::iter::once(row.start_ns).chain(row.gaps_ns.iter().map(|gap| gap.1));
     let ends = row.gaps_ns.iter().map(|gap| gap.0);
-    begins
-        .zip(ends.chain(std::iter::once(row.end_ns)))
-        .collect()
+    begins.zip(ends.chain(std::iter::once(row.end_ns))).collect()
 }
 
 #[cfg(test)]
@@ -62,9 +55,6 @@ mod tests {
             gaps_ns,
         };
         assert_eq!(spans(&row(vec![])), [(10, 100)]);
-        assert_eq!(
-            spans(&row(vec![(20, 30), (50, 70)])),
-            [(10, 20), (30, 50), (70, 100)]
-        );
+        assert_eq!(spans(&row(vec![(20, 30), (50, 70)])), [(10, 20), (30, 50), (70, 100)]);
     }
 }

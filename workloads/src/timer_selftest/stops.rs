@@ -69,12 +69,7 @@ fn tally(begun_ns: u64, end_ns: u64, mut now_ns: impl FnMut() -> u64) -> Stops {
         }
         last_ns = read_ns;
     }
-    Stops {
-        count,
-        total_ns,
-        longest_ns,
-        span_ns: last_ns - begun_ns,
-    }
+    Stops { count, total_ns, longest_ns, span_ns: last_ns - begun_ns }
 }
 
 #[cfg(test)]

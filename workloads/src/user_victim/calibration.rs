@@ -56,10 +56,7 @@ impl UserVictimTenant {
             Failure::new(DOING, RefusalKind::Program, what)
         })?;
         Ok(FromTenant::Calibrated {
-            spec: WorkloadSpec {
-                name: USER_VICTIM.to_owned(),
-                params: BTreeMap::new(),
-            },
+            spec: WorkloadSpec { name: USER_VICTIM.to_owned(), params: BTreeMap::new() },
             rate_per_s,
             service_ns,
             work_per_request: 1.0,

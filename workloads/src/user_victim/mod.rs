@@ -34,10 +34,7 @@ const LATE_NS_MAX: u64 = 10_000_000_000;
 
 /// Serves one coordinator with that program; returns the exit status of the process.
 pub fn serve(victim: &UserVictim, reader: impl BufRead, writer: impl Write) -> i32 {
-    let limits = Limits {
-        ready_ns: victim.ready_ns,
-        late_ns: LATE_NS_MAX,
-    };
+    let limits = Limits { ready_ns: victim.ready_ns, late_ns: LATE_NS_MAX };
     serve_within(limits, &victim.command, victim.reports, reader, writer)
 }
 
@@ -106,20 +103,13 @@ impl UserVictimTenant {
                 Ok(FromTenant::Closed)
             }
             ToTenant::Calibrate { .. } => self.calibrate(),
-            ToTenant::Prepare {
-                load,
-                log,
-                capacity_rows,
-                ..
-            } => self.prepare(load, Path::new(&log), capacity_rows),
+            ToTenant::Prepare { load, log, capacity_rows, .. } => {
+                self.prepare(load, Path::new(&log), capacity_rows)
+            }
             ToTenant::Go { t0_ns } => self.go(t0_ns),
             other => {
                 let what = "a user's program does not support that message";
-                Err(Failure::new(
-                    child::doing(&other),
-                    RefusalKind::Program,
-                    what,
-                ))
+                Err(Failure::new(child::doing(&other), RefusalKind::Program, what))
             }
         }
     }
@@ -136,11 +126,7 @@ impl UserVictimTenant {
             (Received::Line { number, text, .. }, Reports::Requests) => match read(number, &text) {
                 Ok(FromProgram::Ready { arrivals }) => Ok(arrivals),
                 Ok(FromProgram::Error(text)) => Err(format!("the program says: {text}")),
-                Ok(_) => Err(bad(
-                    number,
-                    &text,
-                    "the first line must be {\"ready\":true}",
-                )),
+                Ok(_) => Err(bad(number, &text, "the first line must be {\"ready\":true}")),
                 Err(why) => Err(why),
             },
             (Received::Nothing, reports) => Err(format!(
@@ -165,11 +151,7 @@ impl UserVictimTenant {
             }
         };
         let pid = program.pid().to_string();
-        self.open = Some(Open {
-            program,
-            follows,
-            cell: None,
-        });
+        self.open = Some(Open { program, follows, cell: None });
         let facts = BTreeMap::from([(PROGRAM_PID.to_owned(), pid)]);
         Ok(FromTenant::Opened { facts })
     }
@@ -191,14 +173,7 @@ impl UserVictimTenant {
         const DOING: &str = "preparing a cell";
         let open = usable(&mut self.open, DOING)?;
         let fail = |what: String| Failure::new(DOING, RefusalKind::Program, what);
-        let LoadSpec::Victim {
-            open_start_ns,
-            open_end_ns,
-            rate_per_s,
-            bursts,
-            seed,
-            ..
-        } = load
+        let LoadSpec::Victim { open_start_ns, open_end_ns, rate_per_s, bursts, seed, .. } = load
         else {
             return Err(fail("a user's program is always the victim".to_owned()));
         };
@@ -209,19 +184,10 @@ impl UserVictimTenant {
             arrivals_ns = schedule_ns(rate_per_s, length_ns, seed, bursts)
                 .map_err(|error| fail(error.to_string()))?;
         }
-        let hash = open
-            .follows
-            .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
+        let hash = open.follows.then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
         let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
-        open.cell = Some(Cell {
-            load,
-            arrivals_ns,
-            log,
-        });
-        Ok(FromTenant::Ready {
-            schedule_hash: hash,
-            identity: None,
-        })
+        open.cell = Some(Cell { load, arrivals_ns, log });
+        Ok(FromTenant::Ready { schedule_hash: hash, identity: None })
     }
 
     fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
@@ -229,12 +195,7 @@ impl UserVictimTenant {
         let fail = |what: String| Failure::new(DOING, RefusalKind::Program, what);
         let protocol = self.protocol();
         let open = usable(&mut self.open, DOING)?;
-        let Some(Cell {
-            load,
-            arrivals_ns,
-            mut log,
-        }) = open.cell.take()
-        else {
+        let Some(Cell { load, arrivals_ns, mut log }) = open.cell.take() else {
             return Err(fail("no cell was prepared".to_owned()));
         };
         let mut rows = Rows::new(t0_ns, &load);

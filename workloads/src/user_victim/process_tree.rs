@@ -73,13 +73,8 @@ fn among(processes: &[Process], ancestor: u32) -> Vec<u32> {
     let mut known = vec![ancestor];
     let mut at = 0;
     while let Some(&parent) = known.get(at) {
-        let born = processes
-            .iter()
-            .filter(|one| one.parent == parent && !one.is_gone);
-        let new: Vec<u32> = born
-            .map(|one| one.pid)
-            .filter(|pid| !known.contains(pid))
-            .collect();
+        let born = processes.iter().filter(|one| one.parent == parent && !one.is_gone);
+        let new: Vec<u32> = born.map(|one| one.pid).filter(|pid| !known.contains(pid)).collect();
         known.extend(new);
         at += 1;
     }
@@ -132,12 +127,7 @@ mod tests {
     use super::{Process, among};
 
     fn process(pid: u32, parent: u32) -> Process {
-        Process {
-            pid,
-            parent,
-            group: pid,
-            is_gone: false,
-        }
+        Process { pid, parent, group: pid, is_gone: false }
     }
 
     #[test]

@@ -70,11 +70,7 @@ impl Program {
         let (ours, theirs) = UnixStream::pair()?;
         // This tenant has the user's environment under the variables of mechanism and run.
         let mut shell = process("/bin/sh", Inherits::All);
-        shell
-            .arg("-c")
-            .arg(command)
-            .stdin(Stdio::null())
-            .process_group(0);
+        shell.arg("-c").arg(command).stdin(Stdio::null()).process_group(0);
         let descriptor = theirs.as_raw_fd();
         match reports {
             Reports::Requests => {
@@ -113,12 +109,7 @@ impl Program {
                 Some(ours)
             }
         };
-        Ok(Self {
-            child,
-            orders,
-            lines,
-            keeping,
-        })
+        Ok(Self { child, orders, lines, keeping })
     }
 
     /// Its process, which leads its process group.
@@ -136,17 +127,12 @@ impl Program {
     pub(super) fn order(&mut self, order: &ToProgram) -> Result<(), String> {
         let orders = self.orders.as_mut().ok_or("it takes no orders")?;
         let line = to_line(order).map_err(|error| error.to_string())?;
-        orders
-            .write_all(line.as_bytes())
-            .map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                    format!(
-                        "the program left an order unread for {} s",
-                        UNREAD_MAX.as_secs()
-                    )
-                }
-                _ => format!("the program does not read its orders: {error}"),
-            })
+        orders.write_all(line.as_bytes()).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                format!("the program left an order unread for {} s", UNREAD_MAX.as_secs())
+            }
+            _ => format!("the program does not read its orders: {error}"),
+        })
     }
 
     /// The next line that arrives before an instant.
@@ -158,11 +144,7 @@ impl Program {
             let wait_ns = if ended { LAST_NS } else { left_ns.min(LOOK_NS) };
             match self.lines.recv_timeout(Duration::from_nanos(wait_ns)) {
                 Ok((number, at_ns, text)) => {
-                    return Received::Line {
-                        number,
-                        at_ns,
-                        text,
-                    };
+                    return Received::Line { number, at_ns, text };
                 }
                 // Descendants of the program may still hold the descriptor open.
                 Err(RecvTimeoutError::Timeout) if ended => return Received::End,
@@ -227,31 +209,22 @@ fn read_lines(
         for number in 1.. {
             line.clear();
             // A descriptor that cannot be read counts as closed.
-            match (&mut from)
-                .take(LINE_BYTES_MAX)
-                .read_until(b'\n', &mut line)
-            {
+            match (&mut from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
             if !keeping.load(Ordering::Acquire) {
                 continue;
             }
-            let text = if with_text {
-                String::from_utf8_lossy(&line).into_owned()
-            } else {
-                String::new()
-            };
+            let text =
+                if with_text { String::from_utf8_lossy(&line).into_owned() } else { String::new() };
             if sender.send((number, clock.now_ns(), text)).is_err() {
                 break;
             }
         }
     };
     // The thread ends with the program; no thread joins it.
-    std::thread::Builder::new()
-        .name("program".to_owned())
-        .spawn(read)
-        .map(drop)
+    std::thread::Builder::new().name("program".to_owned()).spawn(read).map(drop)
 }
 
 fn describe(status: ExitStatus) -> String {

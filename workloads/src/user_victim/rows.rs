@@ -24,12 +24,9 @@ impl Rows {
     pub(super) fn new(t0_ns: u64, load: &LoadSpec) -> Self {
         let end_ns = load.end_ns();
         let [warmup_end_ns, closed_end_ns, open_start_ns] = match *load {
-            LoadSpec::Victim {
-                warmup_end_ns,
-                closed_end_ns,
-                open_start_ns,
-                ..
-            } => [warmup_end_ns, closed_end_ns, open_start_ns],
+            LoadSpec::Victim { warmup_end_ns, closed_end_ns, open_start_ns, .. } => {
+                [warmup_end_ns, closed_end_ns, open_start_ns]
+            }
             _ => [end_ns; 3],
         };
         Self {
@@ -47,11 +44,7 @@ impl Rows {
     /// schedule, a closed loop to the end.
     pub(super) fn order(&self, arrivals_ns: &[u64], follows: bool) -> RunOrder {
         let at = |offset_ns: u64| self.t0_ns.saturating_add(offset_ns);
-        let closed_ns = if follows {
-            self.closed_end_ns
-        } else {
-            self.open_end_ns
-        };
+        let closed_ns = if follows { self.closed_end_ns } else { self.open_end_ns };
         RunOrder {
             from_ns: self.t0_ns,
             closed_until_ns: at(closed_ns),
@@ -78,10 +71,7 @@ impl Rows {
         };
         let t_issue_ns = since("start_ns", request.start_ns)?;
         let t_done_ns = since("end_ns", request.end_ns)?;
-        let due_ns = request
-            .due_ns
-            .map(|due_ns| since("due_ns", due_ns))
-            .transpose()?;
+        let due_ns = request.due_ns.map(|due_ns| since("due_ns", due_ns)).transpose()?;
         if due_ns.is_some_and(|due_ns| due_ns > t_issue_ns) {
             return Err("start_ns is before due_ns".to_owned());
         }
@@ -95,11 +85,7 @@ impl Rows {
             gpu_ns: MISSING,
             error: if request.failed { -1 } else { 0 },
             phase: self.phase(t_issue_ns, due_ns.is_some()),
-            status: if request.failed {
-                SampleStatus::Error
-            } else {
-                SampleStatus::Ok
-            },
+            status: if request.failed { SampleStatus::Error } else { SampleStatus::Ok },
             // Without a schedule no request comes due, so none is late.
             issuer_idle: due_ns.is_some_and(|due_ns| self.idle_since_ns <= due_ns),
         };
@@ -141,12 +127,7 @@ mod tests {
     };
 
     fn request(due_ns: Option<u64>, start_ns: u64, end_ns: u64) -> Request {
-        Request {
-            due_ns,
-            start_ns,
-            end_ns,
-            failed: false,
-        }
+        Request { due_ns, start_ns, end_ns, failed: false }
     }
 
     #[test]
@@ -189,18 +170,12 @@ mod tests {
             assert!(refused.contains(why), "{refused}");
         }
         // A refused request has no number.
-        assert_eq!(
-            rows.row(request(None, 1_000, 1_001)).map(|row| row.seq),
-            Ok(0)
-        );
+        assert_eq!(rows.row(request(None, 1_000, 1_001)).map(|row| row.seq), Ok(0));
     }
 
     #[test]
     fn a_failed_request_does_not_count_as_completed() -> Result<(), String> {
-        let failed = Request {
-            failed: true,
-            ..request(None, 1_015, 1_016)
-        };
+        let failed = Request { failed: true, ..request(None, 1_015, 1_016) };
         let row = Rows::new(1_000, &LOAD).row(failed)?;
         assert_eq!((row.status, row.error), (SampleStatus::Error, -1));
         Ok(())
@@ -211,11 +186,7 @@ mod tests {
         let rows = Rows::new(1_000, &LOAD);
         let followed = rows.order(&[0, 7], true);
         assert_eq!(
-            (
-                followed.from_ns,
-                followed.closed_until_ns,
-                followed.until_ns
-            ),
+            (followed.from_ns, followed.closed_until_ns, followed.until_ns),
             (1_000, 1_030, 1_100 + DRAIN_NS_MAX)
         );
         assert_eq!(followed.arrivals_ns, [1_040, 1_047]);

@@ -11,20 +11,14 @@ mod limits;
 const OPEN: ToTenant = ToTenant::Open {
     ordinal: 0,
     spin: true,
-    participants: Participants {
-        issuer: 2,
-        reaper: 3,
-    },
+    participants: Participants { issuer: 2, reaper: 3 },
     inside: None,
 };
 
 /// The replies to these messages after the hello, with a bash script as the program. Other shells
 /// may support descriptors of one digit only.
 fn answers(script: &str, reports: Reports, messages: &[ToTenant]) -> Vec<FromTenant> {
-    let limits = Limits {
-        ready_ns: 60_000_000_000,
-        late_ns: LATE_NS_MAX,
-    };
+    let limits = Limits { ready_ns: 60_000_000_000, late_ns: LATE_NS_MAX };
     answers_within(limits, script, reports, messages)
 }
 
@@ -57,9 +51,9 @@ impl Read for OneByOne<'_> {
             return Ok(0);
         };
         let line = match message {
-            ToTenant::Go { t0_ns } => to_line(&ToTenant::Go {
-                t0_ns: Clock::wall().now_ns() + t0_ns,
-            }),
+            ToTenant::Go { t0_ns } => {
+                to_line(&ToTenant::Go { t0_ns: Clock::wall().now_ns() + t0_ns })
+            }
             other => to_line(other),
         };
         let line = line.map_err(std::io::Error::other)?;
@@ -123,17 +117,10 @@ fn a_program_reports_its_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     let [prepare, go] = cell(&log);
-    let replies = answers(
-        program,
-        Reports::Requests,
-        &[OPEN, prepare, go, ToTenant::Close],
-    );
+    let replies = answers(program, Reports::Requests, &[OPEN, prepare, go, ToTenant::Close]);
     let [
         FromTenant::Opened { facts },
-        FromTenant::Ready {
-            schedule_hash: None,
-            ..
-        },
+        FromTenant::Ready { schedule_hash: None, .. },
         FromTenant::Done { rows: 2, .. },
         FromTenant::Closed,
     ] = &replies[..]
@@ -178,26 +165,14 @@ fn a_program_that_ends_or_violates_the_protocol_is_reported() {
             "eval \"exec $GPUBENCH_VICTIM_FD>&-\"; exec sleep 60",
             "the program closed its descriptor and runs on",
         ),
-        (
-            "echo '{\"done\":true}' >&$GPUBENCH_VICTIM_FD",
-            "line 1 of the program",
-        ),
-        (
-            "echo '{\"error\":\"no device\"}' >&$GPUBENCH_VICTIM_FD",
-            "the program says: no device",
-        ),
+        ("echo '{\"done\":true}' >&$GPUBENCH_VICTIM_FD", "line 1 of the program"),
+        ("echo '{\"error\":\"no device\"}' >&$GPUBENCH_VICTIM_FD", "the program says: no device"),
     ] {
         let replies = answers(program, Reports::Requests, &[OPEN]);
-        assert!(
-            error(&replies[0]).contains(expected),
-            "{program}: {replies:?}"
-        );
+        assert!(error(&replies[0]).contains(expected), "{program}: {replies:?}");
     }
     let replies = answers("true", Reports::Requests, &[ToTenant::FindSms]);
-    assert!(
-        error(&replies[0]).contains("does not support"),
-        "{replies:?}"
-    );
+    assert!(error(&replies[0]).contains("does not support"), "{replies:?}");
 }
 
 #[test]
@@ -208,17 +183,10 @@ fn printed_lines_count_as_requests() {
     let [prepare, go] = cell_of(1_000, &log);
     // It ignores SIGTERM, and so do its children.
     let program = "trap '' TERM; while true; do echo step; sleep 0.002; done";
-    let replies = answers(
-        program,
-        Reports::Lines,
-        &[OPEN, prepare, go, ToTenant::Close],
-    );
+    let replies = answers(program, Reports::Lines, &[OPEN, prepare, go, ToTenant::Close]);
     let [
         FromTenant::Opened { .. },
-        FromTenant::Ready {
-            schedule_hash: None,
-            ..
-        },
+        FromTenant::Ready { schedule_hash: None, .. },
         FromTenant::Done { rows, .. },
         FromTenant::Closed,
     ] = &replies[..]
@@ -228,9 +196,5 @@ fn printed_lines_count_as_requests() {
     let logged = crate::log::read_log(&log).expect("a log").rows;
     assert!(*rows > 1 && logged.len() as u64 == *rows, "{rows}");
     // Each starts at the end of the one before.
-    assert!(
-        logged
-            .windows(2)
-            .all(|pair| pair[0].t_done_ns == pair[1].t_issue_ns)
-    );
+    assert!(logged.windows(2).all(|pair| pair[0].t_done_ns == pair[1].t_issue_ns));
 }

@@ -35,11 +35,7 @@ impl VictimProtocol {
         program.order(&ToProgram::Run(order))?;
         loop {
             let (number, text) = match program.receive(&self.clock, end_ns) {
-                Received::Line {
-                    number,
-                    at_ns,
-                    text,
-                } if at_ns <= end_ns => (number, text),
+                Received::Line { number, at_ns, text } if at_ns <= end_ns => (number, text),
                 Received::Line { .. } | Received::Nothing => {
                     let late_s = in_s(self.late_ns);
                     return Err(format!(
@@ -78,12 +74,7 @@ impl VictimProtocol {
                 Received::Line { number, at_ns, .. } => {
                     count(&mut left, number)?;
                     if let Some(start_ns) = before_ns.replace(at_ns) {
-                        each(Request {
-                            due_ns: None,
-                            start_ns,
-                            end_ns: at_ns,
-                            failed: false,
-                        })?;
+                        each(Request { due_ns: None, start_ns, end_ns: at_ns, failed: false })?;
                     }
                 }
                 Received::Nothing => break Ok(()),

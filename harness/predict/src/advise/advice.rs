@@ -72,9 +72,7 @@ pub fn advise(
         answer: step.choice.value,
         meaning: step.choice.meaning,
         source: step.source,
-        measured: record
-            .map(|r| evidence::beside(step.node.number, r))
-            .unwrap_or_default(),
+        measured: record.map(|r| evidence::beside(step.node.number, r)).unwrap_or_default(),
         traps: traps::at(step),
     };
     let second_answers = second(&answers, second_answers, leaf);
@@ -101,8 +99,5 @@ fn missing(first: &Node, answers: &Answers) -> PredictError {
     if !later.is_empty() {
         remedy += &format!("; depending on the answers also {}", later.join(", "));
     }
-    PredictError::Missing {
-        what: "an answer".to_owned(),
-        remedy,
-    }
+    PredictError::Missing { what: "an answer".to_owned(), remedy }
 }

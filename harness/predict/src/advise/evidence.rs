@@ -30,10 +30,7 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     }
     // GPUs before the Ampere architecture do not support MIG (MIG User Guide, "Supported GPUs").
     let capability = &record.device.compute_capability;
-    let major = capability
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok());
+    let major = capability.split('.').next().and_then(|major| major.parse().ok());
     if major.is_some_and(|major: u32| major < 8) {
         return measured(
             "no",
@@ -42,13 +39,7 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     }
     let reason = rows.filter_map(|row| row.outcome.reason.clone()).next()?;
     let lower = reason.to_lowercase();
-    let is_incapable = [
-        "not support",
-        "no mig",
-        "cannot do mig",
-        "not capable",
-        "without mig",
-    ];
+    let is_incapable = ["not support", "no mig", "cannot do mig", "not capable", "without mig"];
     if is_incapable.iter().any(|words| lower.contains(words)) {
         return measured("no", reason);
     }
@@ -74,24 +65,17 @@ pub fn sm_bound(record: &RunRecord) -> Option<Measured> {
         figure(&slicing)
     );
     if mps.lo > slicing.hi {
-        return Some(Measured {
-            value: "yes",
-            because,
-        });
+        return Some(Measured { value: "yes", because });
     }
     // Overlapping intervals give no answer.
-    (mps.hi <= slicing.lo).then_some(Measured {
-        value: "no",
-        because,
-    })
+    (mps.hi <= slicing.lo).then_some(Measured { value: "no", because })
 }
 
 /// Answers the open questions that the record can answer.
 pub fn answer(answers: &mut Answers, record: &RunRecord) -> Result<(), PredictError> {
-    for (number, flag, found) in [
-        (2, "mig", mig_capable(record)),
-        (6, "sm-bound", sm_bound(record)),
-    ] {
+    for (number, flag, found) in
+        [(2, "mig", mig_capable(record)), (6, "sm-bound", sm_bound(record))]
+    {
         if let Some(found) = found.filter(|_| answers.get(number).is_none()) {
             answers.answer(flag, found.value, Source::Record)?;
         }
@@ -116,16 +100,10 @@ pub fn beside(number: u8, record: &RunRecord) -> Vec<String> {
                 format!("{} overall: {level}, weakest axis {weakest}", row.variant)
             })
             .collect(),
-        2 => mig_capable(record)
-            .map(|found| found.because)
-            .into_iter()
-            .collect(),
+        2 => mig_capable(record).map(|found| found.because).into_iter().collect(),
         3 => rows("jitter", &["time-slicing", "mps", "hami", "mig"]),
         4 => rows("memory", &["time-slicing", "mps", "hami", "mig"]),
-        6 => sm_bound(record)
-            .map(|found| found.because)
-            .into_iter()
-            .collect(),
+        6 => sm_bound(record).map(|found| found.because).into_iter().collect(),
         7 => rows("compute", &["hami"]),
         8 => rows("fault", &["mps"]),
         _ => Vec::new(),
@@ -134,51 +112,28 @@ pub fn beside(number: u8, record: &RunRecord) -> Vec<String> {
         DeviceKind::Real => "measured",
         DeviceKind::Virtual => "virtual",
     };
-    found
-        .into_iter()
-        .map(|line: String| format!("{kind}: {line}"))
-        .collect()
+    found.into_iter().map(|line: String| format!("{kind}: {line}")).collect()
 }
 
 fn line(row: &MatrixRow) -> String {
-    let sub = row
-        .sub_axis
-        .as_ref()
-        .map(|sub| format!("/{sub}"))
-        .unwrap_or_default();
-    let beside = row
-        .aggressor
-        .as_ref()
-        .map(|name| format!(" beside {name}"))
-        .unwrap_or_default();
+    let sub = row.sub_axis.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
+    let beside = row.aggressor.as_ref().map(|name| format!(" beside {name}")).unwrap_or_default();
     let name = format!("{} {}{sub}{beside}", row.variant, row.axis);
     if row.outcome.outcome != OutcomeKind::Measured {
         let reason = row.outcome.reason.as_deref().unwrap_or("no reason given");
         return format!("{name}: {}, {reason}", row.outcome.outcome.as_str());
     }
     let level = row.level.as_deref().unwrap_or("no level");
-    let figures = [
-        ("retention", &row.retention),
-        ("survival", &row.survival),
-        ("jitter", &row.jitter),
-    ];
+    let figures =
+        [("retention", &row.retention), ("survival", &row.survival), ("jitter", &row.jitter)];
     let figures = figures.into_iter().filter_map(|(name, found)| {
-        found
-            .as_ref()
-            .map(|found| format!(", {name} {}", figure(found)))
+        found.as_ref().map(|found| format!(", {name} {}", figure(found)))
     });
     format!("{name}: {level}{}", figures.collect::<String>())
 }
 
 fn figure(found: &Estimate) -> String {
-    let Estimate {
-        value,
-        lo,
-        hi,
-        n,
-        unit,
-        ..
-    } = found;
+    let Estimate { value, lo, hi, n, unit, .. } = found;
     format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n={n}")
 }
 
@@ -220,20 +175,14 @@ pub fn contradictions(walk: &Walk, leaf: Leaf, record: &RunRecord) -> Vec<String
         let rows = rows_of(record, mechanism, axis).filter(|_| leaf.mechanism() == Some(mechanism));
         let below = rows.filter(|row| highest(row).is_some_and(|level| level < promised));
         found.extend(below.map(|row| {
-            format!(
-                "the tree assumes L{promised} for {mechanism} {axis}, but {}",
-                line(row)
-            )
+            format!("the tree assumes L{promised} for {mechanism} {axis}, but {}", line(row))
         }));
     }
     for (number, value, mechanism, axis) in RULED_OUT {
-        let is_on_path = walk
-            .path
-            .iter()
-            .any(|step| step.node.number == number && step.choice.value == value);
-        let rows: Vec<&MatrixRow> = rows_of(record, mechanism, axis)
-            .filter(|row| lowest(row).is_some())
-            .collect();
+        let is_on_path =
+            walk.path.iter().any(|step| step.node.number == number && step.choice.value == value);
+        let rows: Vec<&MatrixRow> =
+            rows_of(record, mechanism, axis).filter(|row| lowest(row).is_some()).collect();
         let is_refuted = !rows.is_empty() && rows.iter().all(|row| lowest(row) == Some(3));
         if is_on_path && is_refuted {
             found.push(format!(
@@ -260,11 +209,7 @@ fn rows_of<'a>(
 /// Digits of a level: `L2`, or `L1-L2` if the interval crosses a boundary.
 fn digits(row: &MatrixRow) -> impl Iterator<Item = u8> {
     let digit = |c: char| c.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
-    row.level
-        .as_deref()
-        .unwrap_or_default()
-        .chars()
-        .filter_map(digit)
+    row.level.as_deref().unwrap_or_default().chars().filter_map(digit)
 }
 
 fn highest(row: &MatrixRow) -> Option<u8> {

@@ -27,17 +27,9 @@ pub fn text(advice: &Advice) -> String {
     }
     lines.push(String::new());
     lines.push(format!("{}: {}", advice.leaf.name(), advice.trade_off));
-    lines.extend(
-        advice
-            .mixed_policy
-            .map(|policy| format!("mixed policy: {policy}")),
-    );
+    lines.extend(advice.mixed_policy.map(|policy| format!("mixed policy: {policy}")));
     for answer in &advice.second {
-        let names: Vec<&str> = answer
-            .recommendations
-            .iter()
-            .map(|one| name(*one))
-            .collect();
+        let names: Vec<&str> = answer.recommendations.iter().map(|one| name(*one)).collect();
         let verdict = if answer.agrees { "agrees" } else { "disagrees" };
         lines.push(format!(
             "the second tree {verdict} ({}): {}",
@@ -63,28 +55,21 @@ fn name(recommendation: Recommendation) -> &'static str {
 pub fn mermaid(advice: &Advice) -> String {
     let mut lines = vec!["flowchart TD".to_owned()];
     for node in &NODES {
-        lines.push(format!(
-            "  n{}[\"{}. {}\"]",
-            node.number, node.number, node.question
-        ));
+        lines.push(format!("  n{}[\"{}. {}\"]", node.number, node.number, node.question));
     }
     for leaf in Leaf::ALL {
         lines.push(format!("  {}([\"{}\"])", leaf_id(leaf), leaf.name()));
     }
     let mut walked = Vec::new();
-    let edges = NODES
-        .iter()
-        .flat_map(|node| node.choices.iter().map(move |choice| (node, choice)));
+    let edges = NODES.iter().flat_map(|node| node.choices.iter().map(move |choice| (node, choice)));
     for (edge, (node, choice)) in edges.enumerate() {
         let target = match choice.next {
             Next::Node(number) => format!("n{number}"),
             Next::Leaf(leaf) => leaf_id(leaf),
         };
         lines.push(format!("  n{} -->|{}| {target}", node.number, choice.value));
-        let is_walked = advice
-            .path
-            .iter()
-            .any(|step| step.node == node.number && step.answer == choice.value);
+        let is_walked =
+            advice.path.iter().any(|step| step.node == node.number && step.answer == choice.value);
         if is_walked {
             walked.push(edge.to_string());
         }

@@ -85,10 +85,9 @@ pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<Secon
         // Without sharing the second tree has no question.
         Some("single") | None => Vec::new(),
         Some("hard") => vec![match answers.value(2) {
-            Some("no") => answer_with(
-                "hard isolation, MIG does not fit",
-                &[Recommendation::SeparateGpus],
-            ),
+            Some("no") => {
+                answer_with("hard isolation, MIG does not fit", &[Recommendation::SeparateGpus])
+            }
             _ => answer_with("hard isolation, MIG fits", &[Recommendation::Mig]),
         }],
         Some(_) => {
@@ -137,13 +136,7 @@ fn agrees(leaf: Leaf, recommendation: Recommendation) -> bool {
         (leaf, recommendation),
         (Leaf::Mig, Recommendation::Mig)
             | (Leaf::Mps, Recommendation::Mps)
-            | (
-                Leaf::NoSharing | Leaf::NoSharingNoMig,
-                Recommendation::SeparateGpus
-            )
-            | (
-                Leaf::TimeSlicingOperator | Leaf::TimeSlicingDirect,
-                Recommendation::TimeSlicing
-            )
+            | (Leaf::NoSharing | Leaf::NoSharingNoMig, Recommendation::SeparateGpus)
+            | (Leaf::TimeSlicingOperator | Leaf::TimeSlicingDirect, Recommendation::TimeSlicing)
     )
 }

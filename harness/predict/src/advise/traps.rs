@@ -36,9 +36,5 @@ pub const TRAPS: [Trap; 4] = [
 
 /// The traps at a step.
 pub fn at(step: &Step) -> Vec<&'static str> {
-    TRAPS
-        .iter()
-        .filter(|trap| (trap.applies_to)(step))
-        .map(|trap| trap.text)
-        .collect()
+    TRAPS.iter().filter(|trap| (trap.applies_to)(step)).map(|trap| trap.text).collect()
 }

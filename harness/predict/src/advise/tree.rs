@@ -127,19 +127,11 @@ impl Leaf {
 }
 
 const fn to(value: &'static str, meaning: &'static str, node: u8) -> Choice {
-    Choice {
-        value,
-        meaning,
-        next: Next::Node(node),
-    }
+    Choice { value, meaning, next: Next::Node(node) }
 }
 
 const fn end(value: &'static str, meaning: &'static str, leaf: Leaf) -> Choice {
-    Choice {
-        value,
-        meaning,
-        next: Next::Leaf(leaf),
-    }
+    Choice { value, meaning, next: Next::Leaf(leaf) }
 }
 
 /// The questions in order of their numbers, from 1.
@@ -149,16 +141,8 @@ pub const NODES: [Node; 8] = [
         flag: "isolation",
         question: "Which isolation between tenants is required?",
         choices: &[
-            end(
-                "single",
-                "no sharing, each tenant has a GPU",
-                Leaf::NoSharing,
-            ),
-            to(
-                "hard",
-                "required by regulation, compliance or between companies",
-                2,
-            ),
+            end("single", "no sharing, each tenant has a GPU", Leaf::NoSharing),
+            to("hard", "required by regulation, compliance or between companies", 2),
             to("shared", "not required, tenants may share a GPU", 3),
         ],
     },
@@ -186,11 +170,7 @@ pub const NODES: [Node; 8] = [
         question: "Must the memory of a tenant be protected from the other tenants?",
         choices: &[
             to("yes", "memory must be protected", 7),
-            to(
-                "no",
-                "no protection needed, and some jitter is acceptable",
-                5,
-            ),
+            to("no", "no protection needed, and some jitter is acceptable", 5),
         ],
     },
     Node {
@@ -226,11 +206,7 @@ pub const NODES: [Node; 8] = [
         question: "May a fault of one tenant reach the other tenants?",
         choices: &[
             end("yes", "it may reach them", Leaf::Mps),
-            end(
-                "no",
-                "it must stay with its tenant",
-                Leaf::TimeSlicingOperator,
-            ),
+            end("no", "it must stay with its tenant", Leaf::TimeSlicingOperator),
         ],
     },
 ];

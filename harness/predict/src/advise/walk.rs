@@ -36,10 +36,7 @@ impl Answers {
 
     /// The answer to a question, if it is known.
     pub fn get(&self, number: u8) -> Option<(&'static str, Source)> {
-        self.values
-            .get(usize::from(number).checked_sub(1)?)
-            .copied()
-            .flatten()
+        self.values.get(usize::from(number).checked_sub(1)?).copied().flatten()
     }
 
     /// The value of the answer to a question, if it is known.
@@ -50,14 +47,11 @@ impl Answers {
 
 /// The question of a flag.
 pub fn node_of(flag: &str) -> Result<&'static Node, PredictError> {
-    NODES
-        .iter()
-        .find(|node| node.flag == flag)
-        .ok_or_else(|| PredictError::Unknown {
-            what: "question",
-            name: flag.to_owned(),
-            known: NODES.map(|node| node.flag).join(", "),
-        })
+    NODES.iter().find(|node| node.flag == flag).ok_or_else(|| PredictError::Unknown {
+        what: "question",
+        name: flag.to_owned(),
+        known: NODES.map(|node| node.flag).join(", "),
+    })
 }
 
 /// One question with its answer.
@@ -97,22 +91,12 @@ pub fn walk(answers: &Answers) -> Walk {
         let answer = answers.get(node.number);
         let found = answer.and_then(|(value, source)| Some((node.choice(value)?, source)));
         let Some((choice, source)) = found else {
-            return Walk {
-                path,
-                end: End::Open(node),
-            };
+            return Walk { path, end: End::Open(node) };
         };
-        path.push(Step {
-            node,
-            choice,
-            source,
-        });
+        path.push(Step { node, choice, source });
         match choice.next {
             Next::Leaf(leaf) => {
-                return Walk {
-                    path,
-                    end: End::Leaf(leaf),
-                };
+                return Walk { path, end: End::Leaf(leaf) };
             }
             Next::Node(number) => node = &NODES[usize::from(number) - 1],
         }
@@ -126,10 +110,8 @@ pub fn open_questions(answers: &Answers) -> Vec<&'static Node> {
     while let Some(node) = pending.pop() {
         let is_first_visit = !std::mem::replace(&mut reached[usize::from(node.number) - 1], true);
         let answer = answers.value(node.number);
-        let possible = node
-            .choices
-            .iter()
-            .filter(|choice| answer.is_none_or(|value| value == choice.value));
+        let possible =
+            node.choices.iter().filter(|choice| answer.is_none_or(|value| value == choice.value));
         pending.extend(possible.filter(|_| is_first_visit).filter_map(
             |choice| match choice.next {
                 Next::Node(number) => Some(&NODES[usize::from(number) - 1]),

@@ -79,22 +79,11 @@ pub(super) fn compare(
     let neighbours = f64::from(record.plan.tenants.saturating_sub(1).max(1));
     let is_sliced = TIME_SLICED.contains(&row.mechanism.as_str());
     let slices = contended_ms.filter(|_| is_sliced).map(|contended_ms| {
-        time_slices(
-            record,
-            row,
-            native,
-            contended_ms,
-            neighbours,
-            choices.slice_ms,
-        )
+        time_slices(record, row, native, contended_ms, neighbours, choices.slice_ms)
     });
     let offered_per_s = median(&row.offered_per_s);
-    let load = contended_ms
-        .zip(offered_per_s)
-        .map(|(ms, per_s)| ms / 1000.0 * per_s);
-    let latencies_ms = contended_ms
-        .zip(offered_per_s)
-        .filter(|_| load.is_some_and(|l| l < 1.0));
+    let load = contended_ms.zip(offered_per_s).map(|(ms, per_s)| ms / 1000.0 * per_s);
+    let latencies_ms = contended_ms.zip(offered_per_s).filter(|_| load.is_some_and(|l| l < 1.0));
     let link = contended_ms.and_then(|ms| on_the_link(record, victim, row, native_ms, ms));
     let latencies_ms =
         latencies_ms.and_then(|(contended_ms, offered_per_s)| match (&slices, link) {
@@ -158,9 +147,9 @@ fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
     let missing = row.without_latency;
     match load {
         None => Some("the record lacks the closed loop or the offered rate".to_owned()),
-        Some(load) if load >= 1.0 => Some(format!(
-            "overloaded at a load of {load:.2}: latency grows without limit"
-        )),
+        Some(load) if load >= 1.0 => {
+            Some(format!("overloaded at a load of {load:.2}: latency grows without limit"))
+        }
         Some(_) if is_link => Some("copies queue for the link, first come first served".to_owned()),
         Some(_) if missing > 0 => Some(format!("{missing} blocks have no open-loop latency")),
         Some(_) => None,
@@ -197,17 +186,12 @@ fn time_slices(
     let aggressor_share = median(&row.aggressor_rate_per_s)
         .zip(aggressor_native_per_s(record, &row.aggressor))
         .map(|(shared, native)| shared / native);
-    let switch_ms = aggressor_share
-        .filter(|_| per_s.is_some())
-        .map(|aggressor| {
-            let lost = (1.0 - victim_share - aggressor).max(0.0);
-            (lost * cycle_ms / own_slices / changes).min(others_ms / changes)
-        });
+    let switch_ms = aggressor_share.filter(|_| per_s.is_some()).map(|aggressor| {
+        let lost = (1.0 - victim_share - aggressor).max(0.0);
+        (lost * cycle_ms / own_slices / changes).min(others_ms / changes)
+    });
     let neighbour_ms = (others_ms - changes * switch_ms.unwrap_or(0.0)).max(0.0) / neighbours;
-    TimeSlices {
-        neighbour_ms,
-        switch_ms,
-    }
+    TimeSlices { neighbour_ms, switch_ms }
 }
 
 impl TimeSlices {
@@ -240,9 +224,7 @@ impl TimeSlices {
         let ends_s = run_until(&requests, neighbours + 1, time_slice, until);
         let host_ms = native.service_ms - native.gpu_ms;
         let mut found_ms = latencies_ms(&requests[neighbours..], &ends_s[neighbours..]);
-        found_ms
-            .iter_mut()
-            .for_each(|latency_ms| *latency_ms += host_ms);
+        found_ms.iter_mut().for_each(|latency_ms| *latency_ms += host_ms);
         Some(found_ms)
     }
 }

@@ -78,21 +78,13 @@ fn native_cells<'a>(record: &'a RunRecord, victim: &str) -> impl Iterator<Item =
 
 /// Rate of an aggressor alone on the GPU.
 pub(super) fn aggressor_native_per_s(record: &RunRecord, aggressor: &str) -> Option<f64> {
-    record
-        .calibration
-        .entries
-        .get(aggressor)
-        .map(|entry| entry.native_rate_per_s)
+    record.calibration.entries.get(aggressor).map(|entry| entry.native_rate_per_s)
 }
 
 /// The victim beside full aggressors, by mechanism and aggressor.
 pub(super) fn shared(record: &RunRecord, victim: &str) -> Vec<Shared> {
     let mut rows: Vec<Shared> = Vec::new();
-    for cell in record
-        .cells
-        .iter()
-        .filter(|cell| is_shared(cell) && cell.cell.victim == victim)
-    {
+    for cell in record.cells.iter().filter(|cell| is_shared(cell) && cell.cell.victim == victim) {
         let aggressor = cell.cell.aggressor.clone().unwrap_or_default();
         let known = rows
             .iter()
@@ -125,9 +117,7 @@ fn add(row: &mut Shared, cell: &CellResult) {
     };
     put(CLOSED_SERVICE_P50_NS, 1e-6, |row| &mut row.closed_ms);
     put(CLOSED_RATE_PER_S, 1.0, |row| &mut row.rate_per_s);
-    put(AGGRESSOR_RATE_PER_S, 1.0, |row| {
-        &mut row.aggressor_rate_per_s
-    });
+    put(AGGRESSOR_RATE_PER_S, 1.0, |row| &mut row.aggressor_rate_per_s);
     put(OFFERED_PER_S, 1.0, |row| &mut row.offered_per_s);
     put(OPEN_LATENCY_P50_NS, 1e-6, |row| &mut row.p50_ms);
     put(OPEN_LATENCY_P99_NS, 1e-6, |row| &mut row.p99_ms);
@@ -146,16 +136,10 @@ pub(super) fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
         let known = rows.iter().position(|row| row.variant == cell.cell.variant);
         let index = known.unwrap_or_else(|| {
             let (mechanism, variant) = (cell.cell.mechanism.clone(), cell.cell.variant.clone());
-            rows.push(Solo {
-                mechanism,
-                variant,
-                closed_ms: Vec::new(),
-            });
+            rows.push(Solo { mechanism, variant, closed_ms: Vec::new() });
             rows.len() - 1
         });
-        rows[index]
-            .closed_ms
-            .extend(ms_of(std::iter::once(cell), CLOSED_SERVICE_P50_NS));
+        rows[index].closed_ms.extend(ms_of(std::iter::once(cell), CLOSED_SERVICE_P50_NS));
     }
     rows
 }
@@ -168,10 +152,7 @@ fn is_shared(cell: &CellResult) -> bool {
 }
 
 fn ms_of<'a>(cells: impl Iterator<Item = &'a CellResult>, key: &str) -> Vec<f64> {
-    cells
-        .filter_map(|cell| cell.rates.get(key))
-        .map(|ns| ns / 1e6)
-        .collect()
+    cells.filter_map(|cell| cell.rates.get(key)).map(|ns| ns / 1e6).collect()
 }
 
 /// The median; `None` without values.

@@ -34,16 +34,8 @@ impl Copies {
         let pace_s = service_s / f64::from(count);
         let copy_s = work / work_per_s / f64::from(count);
         // A copy is natively no longer than its pace; a longer one has other units than the link.
-        let copy_s = if copy_s > 0.0 {
-            copy_s.min(pace_s)
-        } else {
-            pace_s
-        };
-        Self {
-            count,
-            copy_s,
-            pace_s,
-        }
+        let copy_s = if copy_s > 0.0 { copy_s.min(pace_s) } else { pace_s };
+        Self { count, copy_s, pace_s }
     }
 }
 
@@ -74,9 +66,7 @@ impl Neighbour {
             let ends_s = neighbour.run(copies, CLOSED_REQUESTS, &mut issue);
             cycles_s.extend(ends_s.windows(2).map(|pair| pair[1] - pair[0]));
             let median = crate::percentile::percentiles(&mut cycles_s, [50.0]);
-            median.map_or(f64::INFINITY, |[median_s]| {
-                (median_s / contended_s - 1.0).abs()
-            })
+            median.map_or(f64::INFINITY, |[median_s]| (median_s / contended_s - 1.0).abs())
         };
         let depths = (1..=MAX_DEPTH).map(|depth| (miss(depth), depth));
         let (miss, depth) = depths.min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -149,10 +139,7 @@ mod tests {
 
     #[test]
     fn a_request_waits_for_outstanding_copies() {
-        let neighbour = Neighbour {
-            copy_s: 1.0,
-            depth: 2,
-        };
+        let neighbour = Neighbour { copy_s: 1.0, depth: 2 };
         // It arrives in the middle of the second copy, when the first one's successor is queued:
         // half a copy and a whole one, then its own time.
         assert_eq!(neighbour.ends_s(whole(), &[1.5]), [4.0]);
@@ -162,10 +149,7 @@ mod tests {
 
     #[test]
     fn copies_of_the_neighbour_pass_while_a_copy_keeps_its_pace() {
-        let neighbour = Neighbour {
-            copy_s: 1.0,
-            depth: 2,
-        };
+        let neighbour = Neighbour { copy_s: 1.0, depth: 2 };
         // A quarter of a request is copied in 0.125 and lasts 0.25. The first part waits for 1.5
         // and ends at 3.125; the second, submitted with it, follows at once and ends at 3.25, but
         // lasts until 3.375. A copy passes; the third ends at 4.375 and the fourth right behind it,

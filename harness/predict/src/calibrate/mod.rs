@@ -39,11 +39,7 @@ pub struct Choices {
 
 impl Default for Choices {
     fn default() -> Self {
-        Self {
-            victim: None,
-            slice_ms: DEFAULT_SLICE_MS,
-            seed: 7,
-        }
+        Self { victim: None, slice_ms: DEFAULT_SLICE_MS, seed: 7 }
     }
 }
 
@@ -66,11 +62,7 @@ pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, Pr
     let tenants = record.plan.tenants;
     if tenants > MAX_TENANTS {
         let accepted = format!("at most {MAX_TENANTS}");
-        return Err(PredictError::value(
-            "plan.tenants of the record",
-            tenants,
-            &accepted,
-        ));
+        return Err(PredictError::value("plan.tenants of the record", tenants, &accepted));
     }
     let victim = victim(record, choices)?;
     let rows = figures::shared(record, &victim);
@@ -79,10 +71,8 @@ pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, Pr
         what: format!("the native service time of {victim}"),
         remedy: "the record needs a measured native cell or a calibration entry of it".to_owned(),
     })?;
-    let comparisons: Vec<Comparison> = rows
-        .iter()
-        .map(|row| compare::compare(record, &victim, native, row, choices))
-        .collect();
+    let comparisons: Vec<Comparison> =
+        rows.iter().map(|row| compare::compare(record, &victim, native, row, choices)).collect();
     Ok(Calibrated {
         device: format!("{} ({:?})", record.device.name, record.device.kind).to_lowercase(),
         parameters: parameters::parameters(native.service_ms, &solo, &comparisons),
@@ -100,13 +90,10 @@ fn victim(record: &RunRecord, choices: &Choices) -> Result<String, PredictError>
             name: name.clone(),
             known: victims.join(", "),
         }),
-        None => victims
-            .into_iter()
-            .next()
-            .ok_or_else(|| PredictError::Missing {
-                what: "a measured contended cell".to_owned(),
-                remedy: "use a record of `matrix` with a measured contended cell".to_owned(),
-            }),
+        None => victims.into_iter().next().ok_or_else(|| PredictError::Missing {
+            what: "a measured contended cell".to_owned(),
+            remedy: "use a record of `matrix` with a measured contended cell".to_owned(),
+        }),
     }
 }
 

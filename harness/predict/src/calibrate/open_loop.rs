@@ -28,11 +28,7 @@ pub(super) fn poisson(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<Req
     let mut arrival_s = 0.0;
     let request = |_| {
         arrival_s += stream.standard_exponential() / offered_per_s;
-        Request {
-            arrival_s,
-            work_s: service_ms / 1000.0,
-            tenant: 0,
-        }
+        Request { arrival_s, work_s: service_ms / 1000.0, tenant: 0 }
     };
     (0..REQUESTS).map(request).collect()
 }
@@ -40,7 +36,5 @@ pub(super) fn poisson(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<Req
 /// From the arrival of each request to its end.
 pub(super) fn latencies_ms(requests: &[Request], ends_s: &[f64]) -> Vec<f64> {
     let pairs = requests.iter().zip(ends_s);
-    pairs
-        .map(|(request, end_s)| (end_s - request.arrival_s) * 1000.0)
-        .collect()
+    pairs.map(|(request, end_s)| (end_s - request.arrival_s) * 1000.0).collect()
 }

@@ -64,8 +64,7 @@ fn figure(value: Option<f64>) -> String {
 }
 
 fn percent(miss: &Miss) -> String {
-    miss.miss_percent
-        .map_or_else(|| "-".to_owned(), |percent| format!("{percent:+.1}"))
+    miss.miss_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:+.1}"))
 }
 
 fn measured(miss: &Miss) -> String {

@@ -33,30 +33,15 @@ pub(super) fn parameters(native_ms: f64, solo: &[Solo], comparisons: &[Compariso
         let values: Vec<f64> = rows.filter_map(figure).collect();
         let value = median(&values)?;
         let aggressors = values.len();
-        Some(Basis {
-            value,
-            from: format!("{mechanism}, median over {aggressors} aggressors"),
-        })
+        Some(Basis { value, from: format!("{mechanism}, median over {aggressors} aggressors") })
     };
-    let slice = solo
-        .iter()
-        .find(|row| row.mechanism == "mig")
-        .and_then(|row| {
-            let alone_ms = median(&row.closed_ms)?;
-            let from = format!(
-                "{}: {native_ms:.3} ms natively, {alone_ms:.3} ms there",
-                row.variant
-            );
-            Some(Basis {
-                value: native_ms / alone_ms,
-                from,
-            })
-        });
+    let slice = solo.iter().find(|row| row.mechanism == "mig").and_then(|row| {
+        let alone_ms = median(&row.closed_ms)?;
+        let from = format!("{}: {native_ms:.3} ms natively, {alone_ms:.3} ms there", row.variant);
+        Some(Basis { value: native_ms / alone_ms, from })
+    });
     Parameters {
-        service_ms: Basis {
-            value: native_ms,
-            from: "native cells".to_owned(),
-        },
+        service_ms: Basis { value: native_ms, from: "native cells".to_owned() },
         contention: of("mps", |row| row.contention),
         switch_ms: of("time-slicing", |row| row.switch_ms),
         slice_speed: slice,

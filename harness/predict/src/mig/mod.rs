@@ -81,8 +81,7 @@ const GB_PER_GIB: f64 = 1.073_741_824;
 impl Profile {
     /// Usable memory, or the figure in the name if no source states it.
     pub fn memory_gb(&self) -> f64 {
-        self.memory_gib
-            .map_or_else(|| self.nominal_gb(), |gib| gib * GB_PER_GIB)
+        self.memory_gib.map_or_else(|| self.nominal_gb(), |gib| gib * GB_PER_GIB)
     }
 
     fn nominal_gb(&self) -> f64 {
@@ -100,10 +99,7 @@ impl Profile {
 impl Table {
     /// The profile with this name.
     pub fn profile(&self, name: &str) -> Result<&Profile, PredictError> {
-        let found = self
-            .profiles
-            .iter()
-            .find(|profile| profile.name.eq_ignore_ascii_case(name));
+        let found = self.profiles.iter().find(|profile| profile.name.eq_ignore_ascii_case(name));
         found.ok_or_else(|| PredictError::Unknown {
             what: "MIG profile",
             name: name.to_owned(),
@@ -112,11 +108,7 @@ impl Table {
     }
 
     fn profile_names(&self) -> String {
-        let names: Vec<&str> = self
-            .profiles
-            .iter()
-            .map(|profile| profile.name.as_str())
-            .collect();
+        let names: Vec<&str> = self.profiles.iter().map(|profile| profile.name.as_str()).collect();
         names.join(", ")
     }
 
@@ -137,12 +129,7 @@ impl Table {
 /// All tables. The files are embedded, and a test reads all of them.
 pub fn tables() -> &'static [Table] {
     static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
-    TABLES.get_or_init(|| {
-        FILES
-            .iter()
-            .filter_map(|text| toml::from_str(text).ok())
-            .collect()
-    })
+    TABLES.get_or_init(|| FILES.iter().filter_map(|text| toml::from_str(text).ok()).collect())
 }
 
 /// The table of a GPU, by its short name, by an unambiguous prefix of the short name, or by a
@@ -187,16 +174,10 @@ mod tests {
                 let fits = |start: &u32| start + profile.memory_slots <= table.memory_slots;
                 assert!(profile.starts.iter().all(fits), "{context}");
                 assert!(profile.max as usize <= profile.starts.len(), "{context}");
-                assert!(
-                    profile.name.starts_with(&format!("{}g.", profile.slices)),
-                    "{context}"
-                );
+                assert!(profile.name.starts_with(&format!("{}g.", profile.slices)), "{context}");
                 assert!(profile.memory_gb() > 0.0, "{context}");
                 // Names have decimal or binary gigabytes, depending on the profile.
-                assert!(
-                    profile.memory_gb() <= profile.nominal_gb() * GB_PER_GIB,
-                    "{context}"
-                );
+                assert!(profile.memory_gb() <= profile.nominal_gb() * GB_PER_GIB, "{context}");
             }
         }
         assert_eq!(tables().len(), FILES.len());
@@ -204,10 +185,7 @@ mod tests {
 
     #[test]
     fn names_and_products_find_a_table() {
-        assert_eq!(
-            table("nvidia h200").map(|table| &table.name),
-            Ok(&"H200-141".to_owned())
-        );
+        assert_eq!(table("nvidia h200").map(|table| &table.name), Ok(&"H200-141".to_owned()));
         assert_eq!(table("h200").map(|table| table.memory_gb), Ok(141.0));
         // Two instances of 69.5 GiB.
         let usable_gb = table("h200").map(Table::usable_gb);
@@ -217,15 +195,9 @@ mod tests {
             assert!(table(ambiguous).is_err(), "{ambiguous}");
         }
         let refused = table("V100").expect_err("V100 has no MIG").to_string();
-        assert!(
-            refused.contains("unknown MIG-capable GPU \"V100\" (known: A100-40,"),
-            "{refused}"
-        );
+        assert!(refused.contains("unknown MIG-capable GPU \"V100\" (known: A100-40,"), "{refused}");
         let a100 = table("A100-80").expect("known");
-        let refused = a100
-            .profile("1g.5gb")
-            .expect_err("an A100-40 profile")
-            .to_string();
+        let refused = a100.profile("1g.5gb").expect_err("an A100-40 profile").to_string();
         assert!(refused.contains("on A100-80: 1g.10gb,"), "{refused}");
     }
 }

@@ -15,11 +15,7 @@ pub struct Placed<'a> {
 pub fn place<'a>(table: &Table, profiles: &[&'a Profile]) -> Option<Vec<Placed<'a>>> {
     let slices: u32 = profiles.iter().map(|profile| profile.slices).sum();
     let is_within_max = |profile: &&&Profile| {
-        profiles
-            .iter()
-            .filter(|other| other.name == profile.name)
-            .count()
-            <= profile.max as usize
+        profiles.iter().filter(|other| other.name == profile.name).count() <= profile.max as usize
     };
     if slices > table.slices || !profiles.iter().all(|profile| is_within_max(&profile)) {
         return None;
@@ -51,11 +47,8 @@ fn place_next<'a>(order: &[&'a Profile], used: u64, placed: &mut Vec<Placed<'a>>
 
 /// Every legal mix of plain profiles, none of them empty.
 pub fn mixes(table: &Table) -> Vec<Vec<&Profile>> {
-    let plain: Vec<&Profile> = table
-        .profiles
-        .iter()
-        .filter(|profile| !profile.is_variant())
-        .collect();
+    let plain: Vec<&Profile> =
+        table.profiles.iter().filter(|profile| !profile.is_variant()).collect();
     let mut found = Vec::new();
     extend(table, &plain, &mut Vec::new(), &mut found);
     found
@@ -85,10 +78,8 @@ mod tests {
 
     fn fits(gpu: &str, names: &[&str]) -> bool {
         let table = table(gpu).expect("known");
-        let profiles: Vec<&Profile> = names
-            .iter()
-            .map(|name| table.profile(name).expect("known"))
-            .collect();
+        let profiles: Vec<&Profile> =
+            names.iter().map(|name| table.profile(name).expect("known")).collect();
         place(table, &profiles).is_some()
     }
 

@@ -40,13 +40,7 @@ pub fn bound(gpu_memory_gb: f64, memory_gb: f64, compute: f64, utilisation: f64)
         std::cmp::Ordering::Greater => Binding::Compute,
     };
     let utilisation = (tenants as f64 * utilisation).min(1.0);
-    Bound {
-        by_memory,
-        by_compute,
-        tenants,
-        binding,
-        utilisation,
-    }
+    Bound { by_memory, by_compute, tenants, binding, utilisation }
 }
 
 /// The whole part; a quotient within rounding of a whole number counts as that number.
@@ -109,13 +103,7 @@ pub fn fill(tenants: &[Shares]) -> Fill {
         std::cmp::Ordering::Equal => Binding::Both,
         std::cmp::Ordering::Less => Binding::Compute,
     };
-    Fill {
-        memory,
-        compute,
-        binding,
-        gpus_by_first_fit: gpus.len() as u64,
-        unplaceable,
-    }
+    Fill { memory, compute, binding, gpus_by_first_fit: gpus.len() as u64, unplaceable }
 }
 
 #[cfg(test)]
@@ -126,10 +114,7 @@ mod tests {
     fn the_smaller_quotient_binds() {
         // The worked case: 80 / 6 = 13, 1 / 0.12 = 8.
         let found = bound(80.0, 6.0, 0.12, 0.12);
-        assert_eq!(
-            (found.by_memory, found.by_compute, found.tenants),
-            (13, 8, 8)
-        );
+        assert_eq!((found.by_memory, found.by_compute, found.tenants), (13, 8, 8));
         assert_eq!(found.binding, Binding::Compute);
         assert!((found.utilisation - 0.96).abs() < 1e-12);
         assert_eq!(bound(24.0, 12.0, 0.1, 0.1).binding, Binding::Memory);
@@ -141,24 +126,11 @@ mod tests {
 
     #[test]
     fn first_fit_places_every_kind() {
-        let big = Shares {
-            memory: 0.6,
-            compute: 0.2,
-        };
-        let small = Shares {
-            memory: 0.2,
-            compute: 0.4,
-        };
+        let big = Shares { memory: 0.6, compute: 0.2 };
+        let small = Shares { memory: 0.2, compute: 0.4 };
         let found = fill(&[small, big, small, big, small]);
         assert_eq!((found.gpus_by_first_fit, found.unplaceable), (2, 0));
         assert_eq!(found.binding, Binding::Memory);
-        assert_eq!(
-            fill(&[Shares {
-                memory: 1.2,
-                compute: 0.1
-            }])
-            .unplaceable,
-            1
-        );
+        assert_eq!(fill(&[Shares { memory: 1.2, compute: 0.1 }]).unplaceable, 1);
     }
 }

@@ -51,11 +51,7 @@ pub fn chargeback(used: &[Used], price: Option<&Price>) -> Vec<Charge> {
     let charge = |(tenant, gpu_time_s): (String, f64)| Charge {
         tenant,
         gpu_time_s,
-        share: if total_s > 0.0 {
-            gpu_time_s / total_s
-        } else {
-            0.0
-        },
+        share: if total_s > 0.0 { gpu_time_s / total_s } else { 0.0 },
         charge: price.map(|price| price.per_hour() * gpu_time_s / 3600.0),
     };
     sums.into_iter().map(charge).collect()
@@ -82,25 +78,13 @@ mod tests {
 
     #[test]
     fn each_tenant_pays_for_its_own_time() {
-        let used = |tenant: &str, gpu_time_s| Used {
-            tenant: tenant.to_owned(),
-            gpu_time_s,
-        };
+        let used = |tenant: &str, gpu_time_s| Used { tenant: tenant.to_owned(), gpu_time_s };
         let price = Price::Rent { per_hour: 3.6 };
         let all = [used("a", 10.0), used("b", 25.0), used("a", 5.0)];
         let bill = chargeback(&all, Some(&price));
-        let lines: Vec<(&str, f64, Option<f64>)> = bill
-            .iter()
-            .map(|line| (line.tenant.as_str(), line.share, line.charge))
-            .collect();
-        assert_eq!(
-            lines,
-            [("b", 0.625, Some(0.025)), ("a", 0.375, Some(0.015))]
-        );
-        assert!(
-            chargeback(&all, None)
-                .iter()
-                .all(|line| line.charge.is_none())
-        );
+        let lines: Vec<(&str, f64, Option<f64>)> =
+            bill.iter().map(|line| (line.tenant.as_str(), line.share, line.charge)).collect();
+        assert_eq!(lines, [("b", 0.625, Some(0.025)), ("a", 0.375, Some(0.015))]);
+        assert!(chargeback(&all, None).iter().all(|line| line.charge.is_none()));
     }
 }

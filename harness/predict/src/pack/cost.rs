@@ -31,11 +31,7 @@ impl Price {
     pub fn check(&self) -> Result<(), PredictError> {
         match self {
             Self::Rent { per_hour } => NOT_NEGATIVE.check("price.per_hour", *per_hour),
-            Self::Own {
-                purchase,
-                per_year,
-                years,
-            } => {
+            Self::Own { purchase, per_year, years } => {
                 NOT_NEGATIVE.check("price.purchase", *purchase)?;
                 NOT_NEGATIVE.check("price.per_year", *per_year)?;
                 POSITIVE.check("price.years", *years)
@@ -47,11 +43,9 @@ impl Price {
     pub fn per_hour(&self) -> f64 {
         match self {
             Self::Rent { per_hour } => *per_hour,
-            Self::Own {
-                purchase,
-                per_year,
-                years,
-            } => (purchase / years + per_year) / HOURS_PER_YEAR,
+            Self::Own { purchase, per_year, years } => {
+                (purchase / years + per_year) / HOURS_PER_YEAR
+            }
         }
     }
 }
@@ -103,11 +97,7 @@ mod tests {
         assert_eq!(fleet(100.0 / 8.0, 0.75), 17);
         assert_eq!(fleet(6.0, 0.75), 8);
         assert_eq!(fleet(0.3 / 0.1, 1.0), 3);
-        let own = Price::Own {
-            purchase: 12_000.0,
-            per_year: 4_000.0,
-            years: 4.0,
-        };
+        let own = Price::Own { purchase: 12_000.0, per_year: 4_000.0, years: 4.0 };
         assert!((own.per_hour() - 7000.0 / 8760.0).abs() < 1e-12);
         // An example in S0: 100 GPUs at 30 % and 3 an hour leave 1.84 million a year idle.
         let found = cost(&Price::Rent { per_hour: 3.0 }, 100, 0.30);

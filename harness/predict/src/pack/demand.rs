@@ -81,11 +81,7 @@ impl Demand {
         self.mig_table()?;
         self.gpu_memory_gb()?;
         if self.mps_clients == 0 {
-            return Err(PredictError::value(
-                "mps_clients",
-                0,
-                "a whole number of at least 1",
-            ));
+            return Err(PredictError::value("mps_clients", 0, "a whole number of at least 1"));
         }
         self.price.as_ref().map_or(Ok(()), Price::check)?;
         if self.tenant.is_empty() {
@@ -98,10 +94,7 @@ impl Demand {
             });
         }
         self.tenant.iter().try_for_each(Kind::check)?;
-        let total = self
-            .tenant
-            .iter()
-            .fold(0_u64, |sum, kind| sum.saturating_add(kind.count));
+        let total = self.tenant.iter().fold(0_u64, |sum, kind| sum.saturating_add(kind.count));
         if total > MAX_TENANTS {
             let accepted = format!("at most {MAX_TENANTS} tenants");
             return Err(PredictError::value("count", total, &accepted));
@@ -117,13 +110,10 @@ impl Demand {
     /// Memory of one GPU.
     pub fn gpu_memory_gb(&self) -> Result<f64, PredictError> {
         let of_table = self.mig_table()?.map(|table| table.usable_gb());
-        let found = self
-            .memory_gb
-            .or(of_table)
-            .ok_or_else(|| PredictError::Missing {
-                what: "the memory of the GPU".to_owned(),
-                remedy: "set gpu or memory_gb".to_owned(),
-            })?;
+        let found = self.memory_gb.or(of_table).ok_or_else(|| PredictError::Missing {
+            what: "the memory of the GPU".to_owned(),
+            remedy: "set gpu or memory_gb".to_owned(),
+        })?;
         POSITIVE.check("memory_gb", found).map(|()| found)
     }
 }
@@ -170,11 +160,7 @@ impl Kind {
     fn check(&self) -> Result<(), PredictError> {
         let named = |key: &str| format!("{key} of {}", self.name);
         if self.count == 0 {
-            return Err(PredictError::value(
-                named("count"),
-                0,
-                "a whole number of at least 1",
-            ));
+            return Err(PredictError::value(named("count"), 0, "a whole number of at least 1"));
         }
         POSITIVE.check(&named("memory_gb"), self.memory_gb()?)?;
         SHARE.check(&named("compute"), self.compute)?;

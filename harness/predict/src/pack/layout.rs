@@ -52,9 +52,7 @@ pub fn layouts(table: &Table, tenants: &[Tenant]) -> Vec<Layout> {
     let of_mix = |mix: Vec<&Profile>| {
         let matched = matching(table, &mix, tenants);
         let is_full = matched.iter().all(Option::is_some);
-        is_full
-            .then(|| describe(table, &mix, &matched, tenants))
-            .flatten()
+        is_full.then(|| describe(table, &mix, &matched, tenants)).flatten()
     };
     let mut found: Vec<Layout> = mixes(table).into_iter().filter_map(of_mix).collect();
     let waste = |layout: &Layout| (layout.spare_sm.unwrap_or(0.0), layout.spare_memory_gb);
@@ -62,10 +60,7 @@ pub fn layouts(table: &Table, tenants: &[Tenant]) -> Vec<Layout> {
         let (a_sm, a_gb) = waste(a);
         let (b_sm, b_gb) = waste(b);
         let by_waste = a_sm.total_cmp(&b_sm).then(a_gb.total_cmp(&b_gb));
-        b.held
-            .cmp(&a.held)
-            .then(by_waste)
-            .then_with(|| a.name.cmp(&b.name))
+        b.held.cmp(&a.held).then(by_waste).then_with(|| a.name.cmp(&b.name))
     });
     found
 }
@@ -82,14 +77,7 @@ fn matching(table: &Table, mix: &[&Profile], tenants: &[Tenant]) -> Vec<Option<u
     let mut instance_of = vec![None; tenants.len()];
     for instance in 0..mix.len() {
         let mut visited = vec![false; tenants.len()];
-        augment(
-            table,
-            mix,
-            tenants,
-            instance,
-            &mut visited,
-            &mut instance_of,
-        );
+        augment(table, mix, tenants, instance, &mut visited, &mut instance_of);
     }
     let mut tenant_of = vec![None; mix.len()];
     for (tenant, instance) in instance_of.iter().enumerate() {
@@ -148,18 +136,12 @@ fn describe(
         tenant: next_tenant(&placed.profile.name),
     });
     let instances: Vec<Instance> = instances.collect();
-    let held: Vec<&Tenant> = matched
-        .iter()
-        .flatten()
-        .map(|tenant| &tenants[*tenant])
-        .collect();
+    let held: Vec<&Tenant> = matched.iter().flatten().map(|tenant| &tenants[*tenant]).collect();
     let memory_gb: f64 = mix.iter().map(|profile| profile.memory_gb()).sum();
     let needed_gb: f64 = held.iter().map(|tenant| tenant.memory_gb).sum();
     let needed: f64 = held.iter().map(|tenant| tenant.shares.compute).sum();
     let sm: Option<u32> = mix.iter().map(|profile| profile.sm).sum();
-    let spare_sm = sm
-        .zip(table.sm)
-        .map(|(sm, all)| f64::from(sm) - needed * f64::from(all));
+    let spare_sm = sm.zip(table.sm).map(|(sm, all)| f64::from(sm) - needed * f64::from(all));
     Some(Layout {
         name: name(mix),
         held: held.len() as u64,

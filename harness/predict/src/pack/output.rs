@@ -50,8 +50,7 @@ fn kinds(report: &Report) -> String {
             format!("{:.2}", kind.bound.utilisation),
             kind.by_mps.to_string(),
             kind.by_time_slicing.to_string(),
-            kind.by_mig
-                .map_or_else(|| "-".to_owned(), |count| count.to_string()),
+            kind.by_mig.map_or_else(|| "-".to_owned(), |count| count.to_string()),
             kind.mig_layout.clone().unwrap_or_else(|| "-".to_owned()),
         ]
     });
@@ -59,22 +58,14 @@ fn kinds(report: &Report) -> String {
     let title = format!("tenants on one GPU of {memory_gb} GB: a bound, not a measurement");
     let beyond = report.kinds.iter().filter_map(|kind| {
         let by_mig = kind.by_mig?;
-        let more = kind
-            .bound
-            .tenants
-            .checked_sub(by_mig)
-            .filter(|more| *more > 0)?;
+        let more = kind.bound.tenants.checked_sub(by_mig).filter(|more| *more > 0)?;
         Some(format!(
             "{}: MIG holds {by_mig}; {more} more fit under MPS or time-slicing, with less \
              isolation\n",
             kind.name
         ))
     });
-    format!(
-        "{title}\n{}{}",
-        draw(&header, rows),
-        beyond.collect::<String>()
-    )
+    format!("{title}\n{}{}", draw(&header, rows), beyond.collect::<String>())
 }
 
 fn binding(binding: Binding) -> &'static str {
@@ -114,40 +105,22 @@ fn layouts(report: &Report) -> String {
     if all.is_empty() {
         return "no MIG layout holds any of the tenants\n".to_owned();
     }
-    let header = [
-        "MIG layout",
-        "holds",
-        "spare SM",
-        "spare GB",
-        "SM outside",
-        "GB outside",
-        "tenants",
-    ];
+    let header =
+        ["MIG layout", "holds", "spare SM", "spare GB", "SM outside", "GB outside", "tenants"];
     let rows = all.iter().take(SHOWN).map(|layout| {
-        let names: Vec<&str> = layout
-            .instances
-            .iter()
-            .filter_map(|instance| instance.tenant.as_deref())
-            .collect();
+        let names: Vec<&str> =
+            layout.instances.iter().filter_map(|instance| instance.tenant.as_deref()).collect();
         vec![
             layout.name.clone(),
             layout.held.to_string(),
-            layout
-                .spare_sm
-                .map_or_else(|| "unknown".to_owned(), |sm| format!("{sm:.1}")),
+            layout.spare_sm.map_or_else(|| "unknown".to_owned(), |sm| format!("{sm:.1}")),
             format!("{:.1}", layout.spare_memory_gb),
-            layout
-                .outside_sm
-                .map_or_else(|| "unknown".to_owned(), |sm| sm.to_string()),
+            layout.outside_sm.map_or_else(|| "unknown".to_owned(), |sm| sm.to_string()),
             format!("{:.1}", layout.outside_memory_gb),
             crate::text::counted(&names),
         ]
     });
-    let title = format!(
-        "MIG layouts, best first ({} of {})",
-        all.len().min(SHOWN),
-        all.len()
-    );
+    let title = format!("MIG layouts, best first ({} of {})", all.len().min(SHOWN), all.len());
     format!("{title}\n{}", draw(&header, rows))
 }
 
@@ -159,9 +132,7 @@ pub fn bill(charges: &[Charge]) -> String {
             charge.tenant.clone(),
             format!("{:.3}", charge.gpu_time_s),
             format!("{:.1}", charge.share * 100.0),
-            charge
-                .charge
-                .map_or_else(|| "-".to_owned(), |charge| format!("{charge:.4}")),
+            charge.charge.map_or_else(|| "-".to_owned(), |charge| format!("{charge:.4}")),
         ]
     });
     format!("GPU time as measured\n{}", draw(&header, rows))

@@ -57,27 +57,17 @@ pub fn report(demand: &Demand) -> Result<Report, PredictError> {
     demand.check()?;
     let gpu_memory_gb = demand.gpu_memory_gb()?;
     let table = demand.mig_table()?;
-    let kinds: Result<Vec<KindReport>, PredictError> = demand
-        .tenant
-        .iter()
-        .map(|kind| kind_report(demand, kind, gpu_memory_gb, table))
-        .collect();
+    let kinds: Result<Vec<KindReport>, PredictError> =
+        demand.tenant.iter().map(|kind| kind_report(demand, kind, gpu_memory_gb, table)).collect();
     let kinds = kinds?;
     let tenants = all_tenants(demand, gpu_memory_gb)?;
     let shares: Vec<Shares> = tenants.iter().map(|tenant| tenant.shares).collect();
-    let full_gpus: f64 = kinds
-        .iter()
-        .map(|kind| full_gpus(kind.count, kind.bound))
-        .sum();
+    let full_gpus: f64 = kinds.iter().map(|kind| full_gpus(kind.count, kind.bound)).sum();
     if !full_gpus.is_finite() {
         return Err(too_large(&kinds, gpu_memory_gb));
     }
     let fleet_gpus = fleet(full_gpus, demand.target);
-    let used: f64 = demand
-        .tenant
-        .iter()
-        .map(|kind| kind.count as f64 * kind.utilisation())
-        .sum();
+    let used: f64 = demand.tenant.iter().map(|kind| kind.count as f64 * kind.utilisation()).sum();
     let fleet_utilisation = (used / fleet_gpus as f64).min(1.0);
     Ok(Report {
         kind: "prediction",
@@ -86,10 +76,7 @@ pub fn report(demand: &Demand) -> Result<Report, PredictError> {
         fill: fill(&shares),
         fleet_gpus,
         fleet_utilisation,
-        cost: demand
-            .price
-            .as_ref()
-            .map(|price| cost(price, fleet_gpus, fleet_utilisation)),
+        cost: demand.price.as_ref().map(|price| cost(price, fleet_gpus, fleet_utilisation)),
         layouts: table.map(|table| layouts(table, &few_of_each(table, &tenants))),
         kinds,
     })
@@ -105,9 +92,7 @@ pub(super) fn rounded_gb(gb: f64) -> f64 {
 }
 
 fn too_large(kinds: &[KindReport], gpu_memory_gb: f64) -> PredictError {
-    let largest = kinds
-        .iter()
-        .max_by(|a, b| a.memory_gb.total_cmp(&b.memory_gb));
+    let largest = kinds.iter().max_by(|a, b| a.memory_gb.total_cmp(&b.memory_gb));
     let (name, memory_gb) = largest.map_or(("", 0.0), |kind| (kind.name.as_str(), kind.memory_gb));
     let accepted = format!("at most the {} GB of the GPU", rounded_gb(gpu_memory_gb));
     PredictError::value(format!("memory_gb of {name}"), memory_gb, &accepted)
@@ -121,15 +106,8 @@ fn kind_report(
 ) -> Result<KindReport, PredictError> {
     let memory_gb = kind.memory_gb()?;
     let bound = bound(gpu_memory_gb, memory_gb, kind.compute, kind.utilisation());
-    let shares = Shares {
-        memory: memory_gb / gpu_memory_gb,
-        compute: kind.compute,
-    };
-    let one = Tenant {
-        name: kind.name.clone(),
-        memory_gb,
-        shares,
-    };
+    let shares = Shares { memory: memory_gb / gpu_memory_gb, compute: kind.compute };
+    let one = Tenant { name: kind.name.clone(), memory_gb, shares };
     let best = table.map(|table| {
         let many = vec![one; table.slices as usize];
         layouts(table, &many).into_iter().next()
@@ -141,9 +119,7 @@ fn kind_report(
         bound,
         by_mps: bound.tenants.min(u64::from(demand.mps_clients)),
         by_time_slicing: bound.tenants,
-        by_mig: best
-            .as_ref()
-            .map(|best| best.as_ref().map_or(0, |layout| layout.held)),
+        by_mig: best.as_ref().map(|best| best.as_ref().map_or(0, |layout| layout.held)),
         mig_layout: best.flatten().map(|layout| layout.name),
     })
 }
@@ -152,15 +128,8 @@ fn all_tenants(demand: &Demand, gpu_memory_gb: f64) -> Result<Vec<Tenant>, Predi
     let mut all = Vec::new();
     for kind in &demand.tenant {
         let memory_gb = kind.memory_gb()?;
-        let shares = Shares {
-            memory: memory_gb / gpu_memory_gb,
-            compute: kind.compute,
-        };
-        let one = Tenant {
-            name: kind.name.clone(),
-            memory_gb,
-            shares,
-        };
+        let shares = Shares { memory: memory_gb / gpu_memory_gb, compute: kind.compute };
+        let one = Tenant { name: kind.name.clone(), memory_gb, shares };
         all.extend(std::iter::repeat_n(one, kind.count as usize));
     }
     Ok(all)
@@ -170,8 +139,5 @@ fn all_tenants(demand: &Demand, gpu_memory_gb: f64) -> Result<Vec<Tenant>, Predi
 /// a kind.
 fn few_of_each(table: &mig::Table, tenants: &[Tenant]) -> Vec<Tenant> {
     let kinds = tenants.chunk_by(|a, b| a.name == b.name);
-    kinds
-        .flat_map(|kind| kind.iter().take(table.slices as usize))
-        .cloned()
-        .collect()
+    kinds.flat_map(|kind| kind.iter().take(table.slices as usize)).cloned().collect()
 }

@@ -19,10 +19,7 @@ impl FastRng {
     pub fn stream(seed: u64, replication: u64, stream: u64) -> Self {
         let mut bytes = [0_u8; 32];
         let mut word = seed;
-        for (chunk, salt) in bytes
-            .chunks_exact_mut(8)
-            .zip([replication, stream, seed, !stream])
-        {
+        for (chunk, salt) in bytes.chunks_exact_mut(8).zip([replication, stream, seed, !stream]) {
             word = split_mix(word ^ split_mix(salt));
             chunk.copy_from_slice(&word.to_le_bytes());
         }
@@ -54,10 +51,7 @@ mod tests {
             for replication in 0..8 {
                 for stream in 0..8 {
                     let mut rng = FastRng::stream(seed, replication, stream);
-                    assert!(
-                        first_words.insert(rng.next_bits()),
-                        "{seed} {replication} {stream}"
-                    );
+                    assert!(first_words.insert(rng.next_bits()), "{seed} {replication} {stream}");
                 }
             }
         }

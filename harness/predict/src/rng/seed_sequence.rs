@@ -34,9 +34,7 @@ impl Hash {
 }
 
 fn mix(x: u32, y: u32) -> u32 {
-    let value = MIX_MULT_L
-        .wrapping_mul(x)
-        .wrapping_sub(MIX_MULT_R.wrapping_mul(y));
+    let value = MIX_MULT_L.wrapping_mul(x).wrapping_sub(MIX_MULT_R.wrapping_mul(y));
     value ^ (value >> XSHIFT)
 }
 
@@ -45,10 +43,7 @@ impl SeedSequence {
     pub fn new(seed: u64) -> Self {
         // A seed has two words of entropy. The pool holds them all; missing words count as zero.
         let entropy = [seed as u32, (seed >> 32) as u32, 0, 0];
-        let mut hash = Hash {
-            constant: INIT_A,
-            multiplier: MULT_A,
-        };
+        let mut hash = Hash { constant: INIT_A, multiplier: MULT_A };
         let mut pool = entropy.map(|word| hash.word(word));
         for source in 0..POOL_WORDS {
             for target in 0..POOL_WORDS {
@@ -62,10 +57,7 @@ impl SeedSequence {
 
     /// `N` words of state, as `generate_state(N, numpy.uint64)`.
     pub fn generate_state<const N: usize>(&self) -> [u64; N] {
-        let mut hash = Hash {
-            constant: INIT_B,
-            multiplier: MULT_B,
-        };
+        let mut hash = Hash { constant: INIT_B, multiplier: MULT_B };
         let mut words = self.pool.iter().cycle().map(|word| hash.word(*word));
         // `cycle` over four words never ends, so the default is never used.
         let mut next = || u64::from(words.next().unwrap_or_default());

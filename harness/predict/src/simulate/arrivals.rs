@@ -23,10 +23,7 @@ impl Arrivals {
 
     /// Arrival time since the start and tenant of each request.
     pub fn iter(&self) -> impl Iterator<Item = (f64, usize)> + '_ {
-        self.times_s
-            .iter()
-            .copied()
-            .zip(self.tenants.iter().map(|tenant| usize::from(*tenant)))
+        self.times_s.iter().copied().zip(self.tenants.iter().map(|tenant| usize::from(*tenant)))
     }
 }
 
@@ -77,27 +74,17 @@ const FEW: usize = 8;
 
 impl Streams {
     fn merge(&self) -> Arrivals {
-        if self.ends.len() <= FEW {
-            self.merge_few()
-        } else {
-            self.merge_many()
-        }
+        if self.ends.len() <= FEW { self.merge_few() } else { self.merge_many() }
     }
 
     fn merge_few(&self) -> Arrivals {
         let count = self.times_s.len();
-        let mut merged = Arrivals {
-            times_s: Vec::with_capacity(count),
-            tenants: Vec::with_capacity(count),
-        };
+        let mut merged =
+            Arrivals { times_s: Vec::with_capacity(count), tenants: Vec::with_capacity(count) };
         let mut next = [0_usize; FEW];
         let mut heads = [f64::INFINITY.to_bits(); FEW];
         for tenant in 0..self.ends.len() {
-            next[tenant] = if tenant == 0 {
-                0
-            } else {
-                self.ends[tenant - 1]
-            };
+            next[tenant] = if tenant == 0 { 0 } else { self.ends[tenant - 1] };
             heads[tenant] = self.head(tenant, next[tenant]);
         }
         for _ in 0..count {
@@ -111,23 +98,14 @@ impl Streams {
     }
 
     fn head(&self, tenant: usize, index: usize) -> u64 {
-        if index < self.ends[tenant] {
-            self.times_s[index]
-        } else {
-            f64::INFINITY
-        }
-        .to_bits()
+        if index < self.ends[tenant] { self.times_s[index] } else { f64::INFINITY }.to_bits()
     }
 
     fn merge_many(&self) -> Arrivals {
         let mut all = Vec::with_capacity(self.times_s.len());
         let mut start = 0;
         for (tenant, end) in (0_u16..).zip(&self.ends) {
-            all.extend(
-                self.times_s[start..*end]
-                    .iter()
-                    .map(|time_s| (*time_s, tenant)),
-            );
+            all.extend(self.times_s[start..*end].iter().map(|time_s| (*time_s, tenant)));
             start = *end;
         }
         // The sort is stable, so equal times stay in tenant order, and it merges sorted runs.
@@ -145,10 +123,7 @@ fn earliest(heads: &[u64; FEW]) -> (u64, usize) {
     let earlier = |a: (u64, usize), b: (u64, usize)| {
         let is_b = b.0 < a.0;
         let select = std::hint::select_unpredictable::<u64>;
-        (
-            select(is_b, b.0, a.0),
-            std::hint::select_unpredictable(is_b, b.1, a.1),
-        )
+        (select(is_b, b.0, a.0), std::hint::select_unpredictable(is_b, b.1, a.1))
     };
     let first_round: [(u64, usize); FEW / 2] = std::array::from_fn(|pair| {
         let index = 2 * pair;
@@ -164,20 +139,10 @@ mod tests {
 
     #[test]
     fn both_merges_order_by_time_then_tenant() {
-        let streams = || Streams {
-            times_s: vec![1.0, 2.0, 5.0, 0.5, 2.0, 2.0, 3.0],
-            ends: vec![3, 5, 5, 7],
-        };
+        let streams =
+            || Streams { times_s: vec![1.0, 2.0, 5.0, 0.5, 2.0, 2.0, 3.0], ends: vec![3, 5, 5, 7] };
         let few = streams().merge_few();
-        let expected = [
-            (0.5, 1),
-            (1.0, 0),
-            (2.0, 0),
-            (2.0, 1),
-            (2.0, 3),
-            (3.0, 3),
-            (5.0, 0),
-        ];
+        let expected = [(0.5, 1), (1.0, 0), (2.0, 0), (2.0, 1), (2.0, 3), (3.0, 3), (5.0, 0)];
         assert_eq!(few.iter().collect::<Vec<_>>(), expected);
         assert_eq!(streams().merge_many(), few);
     }

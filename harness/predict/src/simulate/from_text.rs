@@ -42,11 +42,7 @@ impl FromStr for Loads {
         const ACCEPTED: &str = "accepted: a list such as 0.1,0.5, or FROM..TO:COUNT";
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| ACCEPTED);
         let Some((range, count)) = text.split_once(':') else {
-            return text
-                .split(',')
-                .map(number)
-                .collect::<Result<_, _>>()
-                .map(Self);
+            return text.split(',').map(number).collect::<Result<_, _>>().map(Self);
         };
         let (from, to) = range.split_once("..").ok_or(ACCEPTED)?;
         let (from, to) = (number(from)?, number(to)?);
@@ -65,9 +61,8 @@ impl FromStr for ServiceKind {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const ACCEPTED: &str = "accepted: deterministic, exponential, erlang:STAGES, \
                                 log-normal:CV, hyper-exponential:CV";
-        let (name, parameter) = text
-            .split_once(':')
-            .map_or((text, None), |(name, parameter)| (name, Some(parameter)));
+        let (name, parameter) =
+            text.split_once(':').map_or((text, None), |(name, parameter)| (name, Some(parameter)));
         let cv = || parameter.and_then(|text| text.parse().ok());
         let kind = match (name, parameter) {
             ("deterministic", None) => Some(Self::Deterministic),
@@ -86,9 +81,8 @@ impl FromStr for ServiceKind {
 impl ArrivalKind {
     /// Reads `ON_MS:OFF_MS`: arrivals in bursts with pauses.
     pub fn bursts(text: &str) -> Result<Self, String> {
-        let lengths = text
-            .split_once(':')
-            .and_then(|(on, off)| Some((on.parse().ok()?, off.parse().ok()?)));
+        let lengths =
+            text.split_once(':').and_then(|(on, off)| Some((on.parse().ok()?, off.parse().ok()?)));
         let (on_ms, off_ms) =
             lengths.ok_or("accepted: two lengths in milliseconds, ON_MS:OFF_MS")?;
         let kind = Self::Bursts { on_ms, off_ms };
@@ -108,14 +102,7 @@ mod tests {
         let one: TenantOverride = "2:service-ms=4,rate-per-s=0.5".parse()?;
         assert_eq!((one.index, one.service_ms), (2, Some(4.0)));
         assert_eq!(one.rate_per_s, Some(0.5));
-        for wrong in [
-            "",
-            "2",
-            "x:service-ms=4",
-            "2:service-ms",
-            "2:size=4",
-            "2:service-ms=x",
-        ] {
+        for wrong in ["", "2", "x:service-ms=4", "2:service-ms", "2:size=4", "2:service-ms=x"] {
             assert!(wrong.parse::<TenantOverride>().is_err(), "{wrong}");
         }
         Ok(())
@@ -137,10 +124,7 @@ mod tests {
             ("deterministic", ServiceKind::Deterministic),
             ("erlang:4", ServiceKind::Erlang { stages: 4 }),
             ("log-normal:0.5", ServiceKind::LogNormal { cv: 0.5 }),
-            (
-                "hyper-exponential:2",
-                ServiceKind::HyperExponential { cv: 2.0 },
-            ),
+            ("hyper-exponential:2", ServiceKind::HyperExponential { cv: 2.0 }),
         ] {
             assert_eq!(text.parse::<ServiceKind>()?, kind, "{text}");
         }

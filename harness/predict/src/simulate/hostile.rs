@@ -27,21 +27,11 @@ pub struct HostileMode {
 /// count. All tenants draw from one generator, so the arrivals of the others differ between the
 /// two.
 pub fn cost_of_hostile(scenario: &Scenario, hostile: &Hostile) -> Vec<HostileMode> {
-    let without_hostile = Scenario {
-        hostile: None,
-        ..scenario.clone()
-    };
-    let with_hostile = Scenario {
-        hostile: Some(hostile.clone()),
-        ..scenario.clone()
-    };
+    let without_hostile = Scenario { hostile: None, ..scenario.clone() };
+    let with_hostile = Scenario { hostile: Some(hostile.clone()), ..scenario.clone() };
     let without = neighbours_p99_ms(&without_hostile, hostile.tenant);
     let with = neighbours_p99_ms(&with_hostile, hostile.tenant);
-    let added = |mode: usize| {
-        with[mode]
-            .zip(without[mode])
-            .map(|(with, without)| with - without)
-    };
+    let added = |mode: usize| with[mode].zip(without[mode]).map(|(with, without)| with - without);
     // MIG is the first mode of the reference model.
     let added_by_mig = added(0);
     let of_mode = |(index, mode): (usize, Mode)| HostileMode {
@@ -49,15 +39,9 @@ pub fn cost_of_hostile(scenario: &Scenario, hostile: &Hostile) -> Vec<HostileMod
         p99_without_ms: without[index],
         p99_with_ms: with[index],
         added_ms: added(index),
-        gap_to_mig_ms: added(index)
-            .zip(added_by_mig)
-            .map(|(added, by_mig)| added - by_mig),
+        gap_to_mig_ms: added(index).zip(added_by_mig).map(|(added, by_mig)| added - by_mig),
     };
-    Mode::REFERENCE
-        .into_iter()
-        .enumerate()
-        .map(of_mode)
-        .collect()
+    Mode::REFERENCE.into_iter().enumerate().map(of_mode).collect()
 }
 
 fn neighbours_p99_ms(scenario: &Scenario, hostile: u32) -> [Option<f64>; 3] {

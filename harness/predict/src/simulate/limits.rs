@@ -129,20 +129,12 @@ mod tests {
     use std::num::NonZeroUsize;
 
     fn refused(scenario: &Scenario) -> String {
-        let checked = scenario
-            .check()
-            .and_then(|()| check_runs(std::slice::from_ref(scenario), 1));
-        checked
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default()
+        let checked = scenario.check().and_then(|()| check_runs(std::slice::from_ref(scenario), 1));
+        checked.err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     fn event(options: EventOptions) -> Scenario {
-        Scenario {
-            event: Some(options),
-            ..Scenario::default()
-        }
+        Scenario { event: Some(options), ..Scenario::default() }
     }
 
     #[test]
@@ -153,24 +145,15 @@ mod tests {
         };
         for (options, key) in [
             (
-                EventOptions {
-                    quantum_ms: Some(1e-9),
-                    ..EventOptions::default()
-                },
+                EventOptions { quantum_ms: Some(1e-9), ..EventOptions::default() },
                 "event.quantum_ms is 0.000000001: accepted is a larger number",
             ),
             (
-                EventOptions {
-                    hami_refill_ms: 1e-7,
-                    ..EventOptions::default()
-                },
+                EventOptions { hami_refill_ms: 1e-7, ..EventOptions::default() },
                 "event.hami_refill_ms is 0.0000001",
             ),
             (
-                EventOptions {
-                    hami_percent: Some(1e-9),
-                    ..EventOptions::default()
-                },
+                EventOptions { hami_percent: Some(1e-9), ..EventOptions::default() },
                 "event.hami_percent is 0.000000001",
             ),
             (bursts(1e-7, 1e-7), "event.arrivals.on_ms is 0.0000001"),
@@ -185,10 +168,7 @@ mod tests {
     #[test]
     fn every_value_has_an_upper_end() {
         for (change, key) in [
-            (
-                (|s| s.service_ms = 1e300) as fn(&mut Scenario),
-                "service_ms is 1",
-            ),
+            ((|s| s.service_ms = 1e300) as fn(&mut Scenario), "service_ms is 1"),
             (|s| s.rate_per_s = 1e300, "rate_per_s is 1"),
             (|s| s.duration_s = 1e300, "duration_s is 1"),
             (|s| s.switch_ms = f64::INFINITY, "switch_ms is inf"),
@@ -218,10 +198,7 @@ mod tests {
         let wanted = NonZeroUsize::new(5000).expect("not zero");
         let small = Scenario::default();
         assert_eq!(threads(&small, wanted).get(), 1024);
-        let large = Scenario {
-            duration_s: 2e6,
-            ..small
-        };
+        let large = Scenario { duration_s: 2e6, ..small };
         assert_eq!(threads(&large, wanted).get(), 1);
     }
 }

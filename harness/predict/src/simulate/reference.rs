@@ -25,22 +25,15 @@ pub struct Service {
 /// MIG: each tenant on its own instance.
 pub fn mig(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Service)) {
     let loads = scenario.loads();
-    let service_s: Vec<f64> = loads
-        .iter()
-        .map(|load| scenario.slice_service_s(load.service_s))
-        .collect();
+    let service_s: Vec<f64> =
+        loads.iter().map(|load| scenario.slice_service_s(load.service_s)).collect();
     let mut free_s = vec![0.0_f64; loads.len()];
     for (now_s, tenant) in arrivals.iter() {
         let start_s = later(now_s, free_s[tenant]);
         let end_s = start_s + service_s[tenant];
         free_s[tenant] = end_s;
         let latency_s = start_s - now_s + service_s[tenant];
-        sink(Service {
-            tenant,
-            latency_s,
-            busy_s: service_s[tenant],
-            end_s,
-        });
+        sink(Service { tenant, latency_s, busy_s: service_s[tenant], end_s });
     }
 }
 
@@ -52,9 +45,7 @@ pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
     // Factors by number of busy tenants, from a table: each request depends on the end of the one
     // before, so every operation in between adds to the run time.
     let stretches = |contention: f64| -> Vec<f64> {
-        (0..=loads.len())
-            .map(|concurrent| 1.0 + contention * concurrent as f64)
-            .collect()
+        (0..=loads.len()).map(|concurrent| 1.0 + contention * concurrent as f64).collect()
     };
     let beside_normal = stretches(scenario.contention);
     let beside_hostile = hostile.map(|(index, contention)| (index, stretches(contention)));
@@ -71,12 +62,7 @@ pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
         let end_s = start_s + service_s;
         last_end_bits[tenant].store(end_s.to_bits(), Relaxed);
         let latency_s = start_s - now_s + service_s;
-        sink(Service {
-            tenant,
-            latency_s,
-            busy_s: service_s,
-            end_s,
-        });
+        sink(Service { tenant, latency_s, busy_s: service_s, end_s });
     }
 }
 
@@ -92,10 +78,7 @@ fn later(a_s: f64, b_s: f64) -> f64 {
 fn busy_after(end_bits: &[AtomicU64], now_s: f64) -> usize {
     // Bits of non-negative floats are ordered like the floats.
     let now_bits = now_s.to_bits();
-    end_bits
-        .iter()
-        .map(|end_bits| usize::from(end_bits.load(Relaxed) > now_bits))
-        .sum()
+    end_bits.iter().map(|end_bits| usize::from(end_bits.load(Relaxed) > now_bits)).sum()
 }
 
 /// Time-slicing: one queue for all tenants, with a cost for each change of tenant.
@@ -113,11 +96,6 @@ pub fn time_slice(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut
         last = tenant;
         free_s = start_s + service_s;
         let latency_s = start_s - now_s + service_s;
-        sink(Service {
-            tenant,
-            latency_s,
-            busy_s: paid_s + service_s,
-            end_s: free_s,
-        });
+        sink(Service { tenant, latency_s, busy_s: paid_s + service_s, end_s: free_s });
     }
 }

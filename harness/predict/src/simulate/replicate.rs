@@ -91,23 +91,13 @@ pub fn summarize(
 }
 
 fn summarize_mode(rows: &[&ModeSummary], confidence: Confidence) -> ReplicatedMode {
-    let growths: Vec<f64> = rows
-        .iter()
-        .filter_map(|row| growth_per_s(row.state))
-        .collect();
+    let growths: Vec<f64> = rows.iter().filter_map(|row| growth_per_s(row.state)).collect();
     let interval = |figure: fn(&ModeSummary) -> Option<f64>| {
         let values: Option<Vec<f64>> = rows.iter().map(|row| figure(row)).collect();
         let values = values.filter(|_| growths.is_empty())?;
         // Fewer than two replications have no interval.
-        let found = Effect::of_mean(&values)
-            .and_then(|effect| effect.interval(confidence))
-            .ok()?;
-        Some(Interval {
-            value: found.value,
-            lo: found.lo,
-            hi: found.hi,
-            n: found.n,
-        })
+        let found = Effect::of_mean(&values).and_then(|effect| effect.interval(confidence)).ok()?;
+        Some(Interval { value: found.value, lo: found.lo, hi: found.hi, n: found.n })
     };
     let loads: Vec<f64> = rows.iter().map(|row| row.load).collect();
     ReplicatedMode {

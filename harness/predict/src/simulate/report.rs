@@ -67,10 +67,7 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
     let count = request.replications;
     limits::check_runs(std::slice::from_ref(scenario), count)?;
     let threads = limits::threads(scenario, request.threads);
-    let intervals = Intervals {
-        coverage: request.coverage,
-        family: 1,
-    };
+    let intervals = Intervals { coverage: request.coverage, family: 1 };
     // Checked for one run too, which has no interval: a wrong value is always refused.
     intervals.confidence()?;
     let plan = (!request.loads.is_empty()).then(|| SweepPlan {
@@ -84,35 +81,22 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
     }
     let runs = replications(scenario, count, threads);
     let replicated = if count > 1 {
-        Some(Replicated {
-            replications: count,
-            intervals,
-            modes: summarize(&runs, intervals)?,
-        })
+        Some(Replicated { replications: count, intervals, modes: summarize(&runs, intervals)? })
     } else {
         None
     };
     let swept = plan.map(|plan| sweep(scenario, &plan, threads));
     let swept = swept.transpose()?;
-    let Prediction { offered, modes } = runs.into_iter().next().unwrap_or(Prediction {
-        offered: 0,
-        modes: Vec::new(),
-    });
+    let Prediction { offered, modes } =
+        runs.into_iter().next().unwrap_or(Prediction { offered: 0, modes: Vec::new() });
     Ok(Report {
         kind: "prediction",
-        model: if scenario.event.is_some() {
-            "event"
-        } else {
-            "reference"
-        },
+        model: if scenario.event.is_some() { "event" } else { "reference" },
         scenario: scenario.clone(),
         offered,
         modes,
         replicated,
-        hostile: scenario
-            .hostile
-            .as_ref()
-            .map(|hostile| cost_of_hostile(scenario, hostile)),
+        hostile: scenario.hostile.as_ref().map(|hostile| cost_of_hostile(scenario, hostile)),
         sweep: swept,
     })
 }

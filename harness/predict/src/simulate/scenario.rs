@@ -71,12 +71,7 @@ pub struct Hostile {
 
 impl Default for Hostile {
     fn default() -> Self {
-        Self {
-            tenant: 0,
-            service_factor: 10.0,
-            rate_factor: 2.0,
-            contention: 1.8,
-        }
+        Self { tenant: 0, service_factor: 10.0, rate_factor: 2.0, contention: 1.8 }
     }
 }
 
@@ -134,20 +129,14 @@ impl Scenario {
         CONTENTION.check("contention", self.contention)?;
         NO_OR_MILLISECONDS.check("switch_ms", self.switch_ms)?;
         if self.slices == Some(0) {
-            return Err(PredictError::value(
-                "slices",
-                0,
-                "a whole number of at least 1",
-            ));
+            return Err(PredictError::value("slices", 0, "a whole number of at least 1"));
         }
         if let Some(speed) = self.slice_speed {
             SHARE.check("slice_speed", speed)?;
         }
         self.check_tenants()?;
         self.check_size()?;
-        self.event
-            .as_ref()
-            .map_or(Ok(()), |event| event.check(self.tenants, self.duration_s))
+        self.event.as_ref().map_or(Ok(()), |event| event.check(self.tenants, self.duration_s))
     }
 
     fn check_tenants(&self) -> Result<(), PredictError> {
@@ -160,10 +149,7 @@ impl Scenario {
         };
         for (index, change) in self.tenant.iter().enumerate() {
             known("tenant.index", change.index)?;
-            if self.tenant[..index]
-                .iter()
-                .any(|other| other.index == change.index)
-            {
+            if self.tenant[..index].iter().any(|other| other.index == change.index) {
                 let accepted = "each tenant once";
                 return Err(PredictError::value("tenant.index", change.index, accepted));
             }
@@ -185,11 +171,7 @@ impl Scenario {
             return Ok(());
         }
         let accepted = format!("at most {REQUESTS_MAX:.0} requests (rate times duration)");
-        Err(PredictError::value(
-            "the load",
-            format!("{requests:.0} requests"),
-            &accepted,
-        ))
+        Err(PredictError::value("the load", format!("{requests:.0} requests"), &accepted))
     }
 
     /// The load of each tenant, with own values and the hostile tenant applied.
@@ -201,18 +183,11 @@ impl Scenario {
         let change = self.tenant.iter().find(|change| change.index == index);
         let mut service_ms = change.and_then(|c| c.service_ms).unwrap_or(self.service_ms);
         let mut rate_per_s = change.and_then(|c| c.rate_per_s).unwrap_or(self.rate_per_s);
-        if let Some(hostile) = self
-            .hostile
-            .as_ref()
-            .filter(|hostile| hostile.tenant == index)
-        {
+        if let Some(hostile) = self.hostile.as_ref().filter(|hostile| hostile.tenant == index) {
             service_ms *= hostile.service_factor;
             rate_per_s *= hostile.rate_factor;
         }
-        TenantLoad {
-            service_s: service_ms / 1000.0,
-            mean_gap_s: 1.0 / rate_per_s,
-        }
+        TenantLoad { service_s: service_ms / 1000.0, mean_gap_s: 1.0 / rate_per_s }
     }
 
     /// Requests of all tenants per second.
@@ -222,10 +197,7 @@ impl Scenario {
 
     /// Work that arrives per second, in seconds of the whole device: 1 is a full device.
     pub fn device_load(&self) -> f64 {
-        self.loads()
-            .iter()
-            .map(|load| load.service_s * load.rate_per_s())
-            .sum()
+        self.loads().iter().map(|load| load.service_s * load.rate_per_s()).sum()
     }
 
     /// The scenario with all rates scaled to this device load.

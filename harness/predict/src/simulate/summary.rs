@@ -76,18 +76,8 @@ pub fn judge(queues: &[Queue]) -> (f64, State) {
         return (load, State::Stable);
     }
     let growth = |queue: &Queue| (queue.rate_per_s - 1.0 / queue.busy_s).max(0.0);
-    let growth_per_s = queues
-        .iter()
-        .filter(|queue| queue.busy_s > 0.0)
-        .map(growth)
-        .sum();
-    (
-        load,
-        State::Overloaded {
-            growth_per_s,
-            delay_growth_ms_per_s: (load - 1.0) * 1000.0,
-        },
-    )
+    let growth_per_s = queues.iter().filter(|queue| queue.busy_s > 0.0).map(growth).sum();
+    (load, State::Overloaded { growth_per_s, delay_growth_ms_per_s: (load - 1.0) * 1000.0 })
 }
 
 /// One mode of one scenario.
@@ -137,10 +127,7 @@ pub fn predict_seed(scenario: &Scenario, seed: u64) -> Prediction {
         buffer = run.latencies_s;
         summary
     });
-    Prediction {
-        offered,
-        modes: modes.into(),
-    }
+    Prediction { offered, modes: modes.into() }
 }
 
 /// Collected figures of a run: latencies of served requests, and time in service of each tenant.
@@ -177,40 +164,24 @@ impl Collected {
             Mode::Mps => reference::mps(scenario, arrivals, sink),
             Mode::TimeSlice | Mode::Hami => reference::time_slice(scenario, arrivals, sink),
         }
-        Self {
-            mode,
-            latencies_s,
-            busy,
-        }
+        Self { mode, latencies_s, busy }
     }
 
     /// The queues of the mode: one under time-slicing, else one per tenant.
     fn queues(&self, scenario: &Scenario) -> Vec<Queue> {
         let mean = |(count, sum_s): (u64, f64)| {
-            if count == 0 {
-                0.0
-            } else {
-                sum_s / count as f64
-            }
+            if count == 0 { 0.0 } else { sum_s / count as f64 }
         };
         if self.mode == Mode::TimeSlice {
             let add = |a: (u64, f64), b: &(u64, f64)| (a.0 + b.0, a.1 + b.1);
             let busy_s = mean(self.busy.iter().fold((0, 0.0), add));
-            return vec![Queue {
-                rate_per_s: scenario.offered_per_s(),
-                busy_s,
-            }];
+            return vec![Queue { rate_per_s: scenario.offered_per_s(), busy_s }];
         }
         let of_tenant = |(load, busy): (super::scenario::TenantLoad, &(u64, f64))| Queue {
             rate_per_s: load.rate_per_s(),
             busy_s: mean(*busy),
         };
-        scenario
-            .loads()
-            .into_iter()
-            .zip(&self.busy)
-            .map(of_tenant)
-            .collect()
+        scenario.loads().into_iter().zip(&self.busy).map(of_tenant).collect()
     }
 
     fn summary(&mut self, scenario: &Scenario, offered: u64) -> ModeSummary {

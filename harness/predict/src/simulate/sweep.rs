@@ -69,22 +69,15 @@ pub fn sweep(
 ) -> Result<Sweep, PredictError> {
     let scenarios = checked(scenario, plan)?;
     // The runs at the highest load are the largest.
-    let threads = scenarios
-        .last()
-        .map_or(threads, |largest| limits::threads(largest, threads));
+    let threads = scenarios.last().map_or(threads, |largest| limits::threads(largest, threads));
     let jobs: Vec<(usize, u64)> = (0..scenarios.len())
         .flat_map(|load| (0..u64::from(plan.replications)).map(move |number| (load, number)))
         .collect();
-    let runs = parallel::map(&jobs, threads, |(load, number)| {
-        one(&scenarios[*load], *number)
-    });
+    let runs = parallel::map(&jobs, threads, |(load, number)| one(&scenarios[*load], *number));
     // The plot shows two percentiles of each mode at each load; their intervals hold together.
     let modes = runs.first().map_or(0, |run| run.modes.len());
     let family = (scenarios.len() * modes * 2) as u32;
-    let intervals = Intervals {
-        coverage: plan.coverage,
-        family,
-    };
+    let intervals = Intervals { coverage: plan.coverage, family };
     let of_point = |(scenario, runs): (&Scenario, &[Prediction])| {
         Ok(Point {
             device_load: scenario.device_load(),
@@ -97,11 +90,7 @@ pub fn sweep(
         scenarios.iter().zip(runs).map(of_point).collect();
     let points = points?;
     let knees = knees(&points);
-    Ok(Sweep {
-        intervals,
-        points,
-        knees,
-    })
+    Ok(Sweep { intervals, points, knees })
 }
 
 /// The scenario at each load, if all of them together are within the limits.
@@ -121,11 +110,7 @@ fn scenarios(scenario: &Scenario, plan: &SweepPlan) -> Result<Vec<Scenario>, Pre
     }
     if plan.replications < 2 {
         let accepted = "at least 2, because one run has no interval";
-        return Err(PredictError::value(
-            "replications",
-            plan.replications,
-            accepted,
-        ));
+        return Err(PredictError::value("replications", plan.replications, accepted));
     }
     let mut loads = plan.loads.clone();
     loads.sort_by(f64::total_cmp);
@@ -147,17 +132,11 @@ fn knees(points: &[Point]) -> Vec<Knee> {
         let settled = points.iter().filter_map(|point| {
             let row = &point.modes[mode];
             let p99_ms = row.p99_ms?.value;
-            Some(Knee {
-                mode: row.mode,
-                device_load: point.device_load,
-                p99_ms,
-            })
+            Some(Knee { mode: row.mode, device_load: point.device_load, p99_ms })
         });
         let settled: Vec<Knee> = settled.collect();
         let power = |knee: &&Knee| knee.device_load / knee.p99_ms;
-        let best = settled
-            .iter()
-            .max_by(|a, b| power(a).total_cmp(&power(b)))?;
+        let best = settled.iter().max_by(|a, b| power(a).total_cmp(&power(b)))?;
         // At an end of the swept loads the largest power may lie outside them.
         let is_inside = settled.first() != Some(best)
             && (settled.last() != Some(best) || settled.len() < points.len());

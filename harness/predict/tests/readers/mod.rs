@@ -52,29 +52,17 @@ struct Resource {
 pub fn check_plugin(text: &str, context: &str) {
     let plugin: Plugin = strict(text, context);
     assert_eq!(plugin.version, "v1", "{context}");
-    assert!(
-        ["none", "single", "mixed"].contains(&plugin.flags.mig_strategy.as_str()),
-        "{context}"
-    );
+    assert!(["none", "single", "mixed"].contains(&plugin.flags.mig_strategy.as_str()), "{context}");
     let Some(sharing) = plugin.sharing else {
         assert_eq!(plugin.flags.mig_strategy, "mixed", "{context}");
         return;
     };
-    assert!(
-        sharing.mps.is_none() || sharing.time_slicing.is_none(),
-        "{context}"
-    );
+    assert!(sharing.mps.is_none() || sharing.time_slicing.is_none(), "{context}");
     let replicated = sharing.mps.or(sharing.time_slicing).expect(context);
     // The plugin refuses a rename together with the default name, and fewer than two replicas.
     assert!(!replicated.rename_by_default && replicated.fail_requests_greater_than_one);
-    let [resource] = replicated.resources.as_slice() else {
-        panic!("{context}")
-    };
-    assert_eq!(
-        (resource.name.as_str(), resource.replicas),
-        ("nvidia.com/gpu", 4),
-        "{context}"
-    );
+    let [resource] = replicated.resources.as_slice() else { panic!("{context}") };
+    assert_eq!((resource.name.as_str(), resource.replicas), ("nvidia.com/gpu", 4), "{context}");
 }
 
 #[derive(Deserialize)]
@@ -100,15 +88,8 @@ pub fn check_parted(text: &str, context: &str) {
         // The reader requires devices if, and only if, MIG is enabled.
         assert_eq!(entry.mig_enabled, entry.mig_devices.is_some(), "{context}");
     }
-    let tenants = parted.mig_configs["tenants"][0]
-        .mig_devices
-        .as_ref()
-        .expect(context);
-    assert_eq!(
-        tenants,
-        &BTreeMap::from([("1g.20gb".to_owned(), 4)]),
-        "{context}"
-    );
+    let tenants = parted.mig_configs["tenants"][0].mig_devices.as_ref().expect(context);
+    assert_eq!(tenants, &BTreeMap::from([("1g.20gb".to_owned(), 4)]), "{context}");
 }
 
 #[derive(Deserialize)]
@@ -158,40 +139,24 @@ struct Mps {
 pub fn check_claim(spec: &Value, context: &str) {
     let devices = &spec["devices"];
     let requests = devices["requests"].as_sequence().expect(context);
-    let [request] = requests.as_slice() else {
-        panic!("{context}")
-    };
+    let [request] = requests.as_slice() else { panic!("{context}") };
     let class = request["exactly"]["deviceClassName"].as_str();
     let class = class.expect(context);
-    assert!(
-        ["gpu.nvidia.com", "mig.nvidia.com"].contains(&class),
-        "{context}"
-    );
+    assert!(["gpu.nvidia.com", "mig.nvidia.com"].contains(&class), "{context}");
     let configs = devices["config"].as_sequence();
     for config in configs.into_iter().flatten() {
         assert_eq!(config["requests"][0], request["name"], "{context}");
         assert_eq!(config["opaque"]["driver"], "gpu.nvidia.com", "{context}");
         let parameters = config["opaque"]["parameters"].clone();
-        check_gpu_config(
-            serde_yaml_ng::from_value(parameters).expect(context),
-            context,
-        );
+        check_gpu_config(serde_yaml_ng::from_value(parameters).expect(context), context);
     }
 }
 
 fn check_gpu_config(config: GpuConfig, context: &str) {
     let kind = (config.api_version.as_str(), config.kind.as_str());
-    assert_eq!(
-        kind,
-        ("resource.nvidia.com/v1beta1", "GpuConfig"),
-        "{context}"
-    );
+    assert_eq!(kind, ("resource.nvidia.com/v1beta1", "GpuConfig"), "{context}");
     let sharing = config.sharing;
-    match (
-        sharing.strategy.as_str(),
-        sharing.time_slicing_config,
-        sharing.mps_config,
-    ) {
+    match (sharing.strategy.as_str(), sharing.time_slicing_config, sharing.mps_config) {
         ("TimeSlicing", Some(slice), None) => {
             let known = ["Default", "Short", "Medium", "Long"];
             assert!(known.contains(&slice.interval.as_str()), "{context}");

@@ -66,15 +66,10 @@ impl Schema {
             }
         };
         if !fits {
-            return Some(format!(
-                "{path} is {value:?}, not of type {}",
-                property.kind
-            ));
+            return Some(format!("{path} is {value:?}, not of type {}", property.kind));
         }
         if let Some(accepted) = &property.accepted
-            && !accepted
-                .iter()
-                .any(|one| Some(one.as_str()) == value.as_str())
+            && !accepted.iter().any(|one| Some(one.as_str()) == value.as_str())
         {
             return Some(format!("{path} is {value:?}, not one of {accepted:?}"));
         }

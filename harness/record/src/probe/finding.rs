@@ -183,22 +183,10 @@ mod tests {
     #[test]
     fn findings_of_older_formats_are_read_under_their_new_names() -> Result<(), serde_json::Error> {
         for (old, name, key) in [
-            (
-                r#""census","device_sms":8,"rounds":[]"#,
-                "sm-placement",
-                "rounds",
-            ),
-            (
-                r#""turns","threshold_ns":1,"gaps_lost":0,"traces":[]"#,
-                "time-slice-trace",
-                "traces",
-            ),
+            (r#""census","device_sms":8,"rounds":[]"#, "sm-placement", "rounds"),
+            (r#""turns","threshold_ns":1,"gaps_lost":0,"traces":[]"#, "time-slice-trace", "traces"),
             (r#""exhaust","trials":[]"#, "out-of-memory", "trials"),
-            (
-                r#""enforce","limit_ppm":null,"window_ns":1,"trials":[]"#,
-                "enforcement",
-                "window_ns",
-            ),
+            (r#""enforce","limit_ppm":null,"window_ns":1,"trials":[]"#, "enforcement", "window_ns"),
             (
                 r#""launch","before":[{"called_ns":1,"started_ns":2,"seen_ns":3}],"beside":[],
                     "neighbour_ns":[0,1],"after":[]"#,
@@ -236,19 +224,12 @@ mod tests {
                 "escape",
                 "route",
             ),
-            (
-                r#""broken","sub_axis":"cap","reason":"r""#,
-                "broken",
-                "name",
-            ),
+            (r#""broken","sub_axis":"cap","reason":"r""#, "broken", "name"),
         ] {
             let read: ProbeResult =
                 serde_json::from_str(&format!("{{\"variant\":\"mps\",\"probe\":{old}}}"))?;
             let written = serde_json::to_string(&read)?;
-            assert!(
-                written.contains(&format!("\"probe\":\"{name}\"")),
-                "{written}"
-            );
+            assert!(written.contains(&format!("\"probe\":\"{name}\"")), "{written}");
             assert!(written.contains(&format!("\"{key}\":")), "{written}");
         }
         Ok(())

@@ -94,19 +94,13 @@ impl Action {
     pub fn run(&self, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         match self {
             Self::Declare { folder, what, at } => {
-                let change = Declared {
-                    at: at.clone().unwrap_or_else(rfc3339_now),
-                    what: what.clone(),
-                };
+                let change =
+                    Declared { at: at.clone().unwrap_or_else(rfc3339_now), what: what.clone() };
                 let path = declare(folder, &change)?;
                 let (at, path) = (change.at, path.display());
                 ui.note(&format!("declared from {at} on in {path}"));
             }
-            Self::Pin {
-                folder,
-                name,
-                records,
-            } => {
+            Self::Pin { folder, name, records } => {
                 let count = pin(folder, name, records, rfc3339_now())?;
                 ui.note(&format!("{name}: {count} records are pinned"));
             }
@@ -120,12 +114,7 @@ impl Action {
                     .map(|(name, pin)| format!("{name}  {}  {}\n", pin.at, pin.records.join(" ")));
                 ui.print(&lines.collect::<String>())?;
             }
-            Self::Prune {
-                folder,
-                keep,
-                before,
-                yes,
-            } => {
+            Self::Prune { folder, keep, before, yes } => {
                 let keep = match (keep, before) {
                     (Some(count), _) => Keep::Last(*count),
                     (None, before) => Keep::Since(before.clone().unwrap_or_default()),
@@ -152,9 +141,7 @@ fn prune(folder: &Path, keep: &Keep, yes: bool, ui: &Ui) -> Result<(), ExpectedE
             ui.print(&format!("removed {name}, which began at {began}\n"))?;
         } else {
             removed += 1;
-            ui.print(&format!(
-                "removed the record in {name}; other files are left there\n"
-            ))?;
+            ui.print(&format!("removed the record in {name}; other files are left there\n"))?;
         }
     }
     ui.note(&if yes {

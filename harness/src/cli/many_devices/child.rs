@@ -95,11 +95,7 @@ impl Started {
     /// When the system refuses.
     pub fn inheriting(target: &Target, out: &Path) -> std::io::Result<Self> {
         let mut command = prepared(target, out, &[]);
-        Ok(Self {
-            child: command.spawn()?,
-            stdout: None,
-            stderr: None,
-        })
+        Ok(Self { child: command.spawn()?, stdout: None, stderr: None })
     }
 
     /// Starts a run beside others.
@@ -117,11 +113,7 @@ impl Started {
         }
         let mut child = on_cores(beside.cores.as_ref(), || command.spawn())?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        Ok(Self {
-            child,
-            stdout,
-            stderr,
-        })
+        Ok(Self { child, stdout, stderr })
     }
 
     /// Waits for its end, and for what it printed. `line` gets each line of its stderr. A signal to
@@ -174,12 +166,7 @@ fn prepared(target: &Target, out: &Path, others: &[String]) -> Command {
     process
         .arg0("gpubench")
         .args(arguments(std::env::args_os().skip(1)))
-        .args([
-            "--device".as_ref(),
-            target.device.as_ref(),
-            "--out".as_ref(),
-            out.as_os_str(),
-        ])
+        .args(["--device".as_ref(), target.device.as_ref(), "--out".as_ref(), out.as_os_str()])
         .env(PART_OF, Part::value(others));
     if let Some(password) = std::env::var_os(SIGN_PASSWORD) {
         process.env(SIGN_PASSWORD, password);
@@ -237,10 +224,7 @@ mod tests {
     #[test]
     fn flags_of_one_device_are_left_out_and_all_others_stay() {
         for (line, expected) in [
-            (
-                "matrix --device 0,1 --seed 7 --out x --parallel --full",
-                "matrix --seed 7 --full",
-            ),
+            ("matrix --device 0,1 --seed 7 --out x --parallel --full", "matrix --seed 7 --full"),
             (
                 "--color never matrix --device=all --out=x --victim-cmd=a=b",
                 "--color never matrix --victim-cmd=a=b",

@@ -33,11 +33,7 @@ impl Part {
             });
         }
         Ok(Self {
-            others: others
-                .split(',')
-                .filter(|one| !one.is_empty())
-                .map(str::to_owned)
-                .collect(),
+            others: others.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect(),
         })
     }
 

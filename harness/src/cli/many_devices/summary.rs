@@ -15,9 +15,8 @@ const UNKNOWN: &str = "-";
 /// The table, which fits into 80 columns, and below it the reasons of devices that did not run.
 pub fn table(targets: &[Target], ends: &[End], out: &Path) -> String {
     let ended = || targets.iter().zip(ends);
-    let rows: Vec<[String; 5]> = ended()
-        .map(|(target, end)| row(target, end, &out.join(&target.folder)))
-        .collect();
+    let rows: Vec<[String; 5]> =
+        ended().map(|(target, end)| row(target, end, &out.join(&target.folder))).collect();
     let done = ends.iter().filter(|end| end.code() == ExitCode::Done);
     let mut text = format!(
         "\n{} of {} GPUs done; records in {}\n",
@@ -43,15 +42,8 @@ fn row(target: &Target, end: &End, folder: &Path) -> [String; 5] {
         index.map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string()),
         excerpt(name.strip_prefix("NVIDIA ").unwrap_or(name)),
         status(end),
-        record
-            .as_ref()
-            .and_then(worst_level)
-            .unwrap_or_else(|| UNKNOWN.to_owned()),
-        if folder.is_dir() {
-            target.folder.clone()
-        } else {
-            UNKNOWN.to_owned()
-        },
+        record.as_ref().and_then(worst_level).unwrap_or_else(|| UNKNOWN.to_owned()),
+        if folder.is_dir() { target.folder.clone() } else { UNKNOWN.to_owned() },
     ]
 }
 
@@ -115,10 +107,7 @@ mod tests {
         assert!(lines[3].contains("H100 80GB HBM3") && lines[3].contains("killed by signal 9"));
         assert!(lines[4].contains("no answer (3)"), "{text}");
         assert_eq!(lines[5], "index-1: the GPU is lost");
-        assert!(
-            lines.iter().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]

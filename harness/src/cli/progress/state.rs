@@ -54,10 +54,7 @@ impl State {
             begun: None,
             bar: 0,
             left: None,
-            plan: Plan {
-                cells: Vec::new(),
-                ..plan.clone()
-            },
+            plan: Plan { cells: Vec::new(), ..plan.clone() },
         }
     }
 
@@ -172,10 +169,8 @@ mod tests {
         let mut plan = device_check(&load("default", &Overrides::default())?);
         let cells = plan.cells.iter().cycle().take(60).zip(0..);
         // Blocks interleave, as those of mechanisms in one group do.
-        let cells = cells.map(|(cell, at)| gpubench_record::Cell {
-            block: at / 20 + at % 2,
-            ..cell.clone()
-        });
+        let cells = cells
+            .map(|(cell, at)| gpubench_record::Cell { block: at / 20 + at % 2, ..cell.clone() });
         plan.cells = cells.collect();
         let mut state = State::of(&plan);
         let (mut now, mut shown, mut bar, mut block) = (Duration::ZERO, u64::MAX, 0, 0);

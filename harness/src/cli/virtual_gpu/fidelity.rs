@@ -94,9 +94,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         Ok::<_, ExpectedError>((machine, fidelity::size(&file), fidelity::noticed(&file)))
     });
     let machines = machines.collect::<Result<Vec<_>, _>>()?;
-    let scratch = tempfile::Builder::new()
-        .prefix("gpubench-fidelity-")
-        .tempdir();
+    let scratch = tempfile::Builder::new().prefix("gpubench-fidelity-").tempdir();
     let scratch =
         scratch.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))?;
     let mut compared = Vec::new();
@@ -132,10 +130,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 /// The last part of a record's path: its name in tables and lists.
 fn folder_name(path: &str) -> String {
     let name = Path::new(path).file_name();
-    name.map_or_else(
-        || path.to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+    name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Runs the plan of a record on a machine.
@@ -157,9 +152,7 @@ fn repeat(
     };
     let run = matrix_setup(&session, &host, profile, &request, out)?;
     if run_until_signal(run.setup, run.kernel_log, &mut Silent)? == RunEnd::Interrupted {
-        return Err(ExpectedError::Interrupted {
-            record: out.to_path_buf(),
-        });
+        return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
     }
     conclude(out).map(|(record, _)| record)
 }

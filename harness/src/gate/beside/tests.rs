@@ -34,12 +34,7 @@ fn pauses_of_the_aggressor_are_a_figure_and_its_own_loop_is_none() {
     assert!((paused - 17.0 / 850.0).abs() < 1e-4, "{paused}");
     assert!((rates["overlap_closed_ratio"] - 0.98).abs() < 0.002);
     world.clock = ClockKind::Virtual;
-    assert!(
-        !world
-            .judge()
-            .rates
-            .contains_key(AGGRESSOR_IDLE_CLOSED_RATIO)
-    );
+    assert!(!world.judge().rates.contains_key(AGGRESSOR_IDLE_CLOSED_RATIO));
 }
 
 #[test]
@@ -56,9 +51,7 @@ fn an_aggressor_must_work_in_the_measured_loops() {
     for (number, (kept, failed)) in cases.iter().enumerate() {
         let mut world = World::new(Condition::C, MS);
         world.rows[1].retain(|row| kept(row.t_sched_ns));
-        (0..)
-            .zip(&mut world.rows[1])
-            .for_each(|(seq, row)| row.seq = seq);
+        (0..).zip(&mut world.rows[1]).for_each(|(seq, row)| row.seq = seq);
         let issued = world.rows[1].len();
         let result = world.judge();
         let outcome = &result.outcome;
@@ -79,19 +72,10 @@ fn every_aggressor_must_work_beside_the_victim() {
     second.tenant = "neighbour-2".to_owned();
     world.cell.tenants.push(second);
     world.deaths.push(None);
-    world.rows.push(back_to_back(
-        0,
-        Phase::Closed,
-        0,
-        world.durations.cell_ns(),
-        MS,
-    ));
+    world.rows.push(back_to_back(0, Phase::Closed, 0, world.durations.cell_ns(), MS));
     let result = world.judge();
     assert!(result.outcome.is_measured(), "{:?}", result.outcome);
     assert!((result.rates["aggressor_rate_per_s"] - 4e3 / 3.0).abs() < 1e-9);
     world.rows[2].truncate(20);
-    assert_eq!(
-        world.judge().gate_state(&Gate::CoResidencyClosed),
-        Some(GateState::Failed)
-    );
+    assert_eq!(world.judge().gate_state(&Gate::CoResidencyClosed), Some(GateState::Failed));
 }

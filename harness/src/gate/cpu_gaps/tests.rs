@@ -43,12 +43,7 @@ fn a_short_gap_costs_its_length_again_and_a_long_one_a_turn() {
 /// Counts of format 2.2 have no long gaps: the most that their sum allows.
 #[test]
 fn counts_without_long_gaps_have_as_many_as_the_sum_allows() {
-    let gaps = |gap_ns_max| Gaps {
-        gaps: 40,
-        gap_ns_sum: 450 * US,
-        gap_ns_max,
-        long: None,
-    };
+    let gaps = |gap_ns_max| Gaps { gaps: 40, gap_ns_sum: 450 * US, gap_ns_max, long: None };
     assert_eq!(lost_max_ns(&gaps(99 * US), MS), 900 * US);
     assert_eq!(lost_max_ns(&gaps(150 * US), MS), 450 * US + 4 * MS);
 }
@@ -150,16 +145,10 @@ fn planted(rng: &mut ScheduleRng, count: u64, mean_ns: f64, after_each: Option<u
     let mut instant = || (rng.uniform() * WINDOW_NS as f64) as u64;
     let mut instants: Vec<u64> = (0..count).map(|_| instant()).collect();
     instants.sort_unstable();
-    Gapped {
-        begin: after_each.map_or(Begin::At(instants), Begin::AfterEach),
-        lengths_ns,
-    }
+    Gapped { begin: after_each.map_or(Begin::At(instants), Begin::AfterEach), lengths_ns }
 }
 
-const NONE: Gapped = Gapped {
-    begin: Begin::AfterEach(1),
-    lengths_ns: Vec::new(),
-};
+const NONE: Gapped = Gapped { begin: Begin::AfterEach(1), lengths_ns: Vec::new() };
 
 /// Each run counts whole requests, of which there are 125 to 500.
 const WHOLE_REQUESTS: f64 = RUNS as f64 * 0.002;

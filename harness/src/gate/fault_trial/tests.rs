@@ -16,12 +16,7 @@ fn trial(fault: &str, answer: ExpectedAnswer) -> FaultTrial {
         variant: "time-slicing".to_owned(),
         fault: fault.to_owned(),
         class: "sm".to_owned(),
-        facts: FaultFacts {
-            control: None,
-            answer,
-            by_coordinator: false,
-            leaves_waiting: false,
-        },
+        facts: FaultFacts { control: None, answer, by_coordinator: false, leaves_waiting: false },
         trial: 1,
         victim: "compute".to_owned(),
         tenants: Vec::new(),
@@ -43,11 +38,7 @@ fn row(seq: u64, done_ns: u64, error: i32) -> SampleRow {
         gpu_ns: MS,
         error,
         phase: Phase::Closed,
-        status: if error == 0 {
-            SampleStatus::Ok
-        } else {
-            SampleStatus::Error
-        },
+        status: if error == 0 { SampleStatus::Ok } else { SampleStatus::Error },
         issuer_idle: true,
     }
 }
@@ -63,11 +54,7 @@ fn observation(death: Option<&str>, code: Option<i32>) -> FaultObservation {
         victims: vec![TenantResult {
             death: death.map(str::to_owned),
             ..TenantResult::ready(
-                &CellTenant {
-                    tenant: "victim".to_owned(),
-                    role: Role::Victim,
-                    workload: None,
-                },
+                &CellTenant { tenant: "victim".to_owned(), role: Role::Victim, workload: None },
                 None,
             )
         }],
@@ -103,21 +90,15 @@ fn an_injector_that_waits_for_a_service_counts_if_the_coordinator_ended_the_serv
         (false, Some(50 * MS), false),
         (false, None, false),
     ] {
-        assert_eq!(
-            counts(leaves_waiting, acted_ns),
-            want,
-            "{leaves_waiting} {acted_ns:?}"
-        );
+        assert_eq!(counts(leaves_waiting, acted_ns), want, "{leaves_waiting} {acted_ns:?}");
     }
 }
 
 #[test]
 fn the_instant_of_a_fault_is_that_of_its_cause() {
-    for (by_coordinator, acted_ns, want) in [
-        (true, Some(52 * MS), 52 * MS),
-        (true, None, 50 * MS),
-        (false, Some(52 * MS), 50 * MS),
-    ] {
+    for (by_coordinator, acted_ns, want) in
+        [(true, Some(52 * MS), 52 * MS), (true, None, 50 * MS), (false, Some(52 * MS), 50 * MS)]
+    {
         let mut trial = trial("some-fault", ExpectedAnswer::Either);
         trial.facts.by_coordinator = by_coordinator;
         let mut observed = observation(None, None);
@@ -134,33 +115,15 @@ fn harm_follows_from_the_requests() {
     recovered.push(row(200, 52 * MS, 2));
     for (rows, death, harm, code, next_good_ms) in [
         (rows(|_| true), None, Harm::Unharmed, None, Some(1)),
-        (
-            rows(|ms| ms <= 50 || ms % 2 == 0),
-            None,
-            Harm::Slowed,
-            None,
-            Some(2),
-        ),
+        (rows(|ms| ms <= 50 || ms % 2 == 0), None, Harm::Slowed, None, Some(2)),
         // One request completes between the fault and the stall.
-        (
-            rows(|ms| !(52..64).contains(&ms)),
-            None,
-            Harm::Stalled,
-            None,
-            Some(14),
-        ),
+        (rows(|ms| !(52..64).contains(&ms)), None, Harm::Stalled, None, Some(14)),
         // No request completes until the trial ends.
         (rows(|ms| ms <= 60), None, Harm::Stalled, None, None),
         (recovered, None, Harm::Stalled, Some(2), Some(3)),
         (broken, None, Harm::Dead, Some(719), None),
         (rows(|ms| ms <= 50), None, Harm::Dead, None, None),
-        (
-            rows(|_| true),
-            Some("killed by signal 9"),
-            Harm::Dead,
-            None,
-            None,
-        ),
+        (rows(|_| true), Some("killed by signal 9"), Harm::Dead, None, None),
     ] {
         let result = judge_trial(
             &trial("trap", ExpectedAnswer::Error),
@@ -181,47 +144,17 @@ fn harm_follows_from_the_requests() {
 fn a_trial_without_its_fault_or_without_a_rate_before_does_not_count() {
     use ExpectedAnswer::{Either, Error, ProcessEnds, Success, Unknown};
     let killed = Some("killed by signal 9");
-    type Case = (
-        ExpectedAnswer,
-        Option<&'static str>,
-        Option<i32>,
-        u64,
-        Option<&'static str>,
-    );
+    type Case = (ExpectedAnswer, Option<&'static str>, Option<i32>, u64, Option<&'static str>);
     let cases: [Case; 8] = [
         (Error, None, Some(719), 0, None),
         (Error, None, None, 0, Some("some-fault raised no error")),
-        (
-            Error,
-            None,
-            Some(719),
-            45,
-            Some("victim completed 5 requests before the fault"),
-        ),
-        (
-            Success,
-            None,
-            Some(719),
-            0,
-            Some("some-fault failed with CUresult 719"),
-        ),
-        (
-            ProcessEnds,
-            None,
-            None,
-            0,
-            Some("some-fault did not end its process"),
-        ),
+        (Error, None, Some(719), 45, Some("victim completed 5 requests before the fault")),
+        (Success, None, Some(719), 0, Some("some-fault failed with CUresult 719")),
+        (ProcessEnds, None, None, 0, Some("some-fault did not end its process")),
         // The death of a victim does not change what the injector answers.
         (Either, killed, Some(719), 0, None),
         (Either, None, None, 0, None),
-        (
-            Unknown,
-            None,
-            None,
-            0,
-            Some("fault some-fault is unknown to this version"),
-        ),
+        (Unknown, None, None, 0, Some("fault some-fault is unknown to this version")),
     ];
     for (answer, death, code, first_ms, doubt) in cases {
         let rows = rows(|ms| ms > first_ms);

@@ -22,18 +22,13 @@ fn served(seed: u64, lateness_ns: impl Fn(&mut ScheduleRng) -> u64) -> Vec<Sampl
         // One thread issues, in order.
         asked_ns = (due_ns + lateness_ns(&mut own)).max(asked_ns);
         free_ns = asked_ns.max(free_ns) + service_ns;
-        rows.push(SampleRow {
-            t_issue_ns: asked_ns,
-            ..row(number, Phase::Open, due_ns, free_ns)
-        });
+        rows.push(SampleRow { t_issue_ns: asked_ns, ..row(number, Phase::Open, due_ns, free_ns) });
     }
     rows
 }
 
 fn quantile(ns: &[u64], p: f64) -> f64 {
-    Sorted::from_ns(ns)
-        .and_then(|all| all.linear(p))
-        .expect("a quantile")
+    Sorted::from_ns(ns).and_then(|all| all.linear(p)).expect("a quantile")
 }
 
 fn latencies(rows: &[SampleRow]) -> Vec<u64> {
@@ -48,20 +43,13 @@ fn punctual_percentiles_lie_between_the_lower_ones_and_the_measured_ones() {
         for seed in 0..40 {
             let rows = served(seed, |rng| {
                 let length = rng.exponential() * mean_ns;
-                if rng.uniform() < share {
-                    length as u64
-                } else {
-                    0
-                }
+                if rng.uniform() < share { length as u64 } else { 0 }
             });
             let punctual = latencies(&served(seed, |_| 0));
             let (measured, lower) = (latencies(&rows), punctual_ns(&rows));
             for p in [0.5, 0.99] {
                 let [lo, true_ns, hi] = [&lower, &punctual, &measured].map(|ns| quantile(ns, p));
-                assert!(
-                    lo <= true_ns && true_ns <= hi,
-                    "{share} {seed} {p}: {lo} {true_ns} {hi}"
-                );
+                assert!(lo <= true_ns && true_ns <= hi, "{share} {seed} {p}: {lo} {true_ns} {hi}");
                 widest = widest.max((hi - lo) / hi);
             }
         }
@@ -141,10 +129,7 @@ fn the_gate_has_its_numbers_and_the_cell_its_lower_percentiles() {
     let result = world.judge();
     let gate = result.gate(&Gate::Lateness).expect("it was judged");
     assert_eq!(gate.state, GateState::Passed);
-    assert_eq!(
-        (gate.value, gate.unit.as_deref()),
-        (Some(60_000.0), Some("ns"))
-    );
+    assert_eq!((gate.value, gate.unit.as_deref()), (Some(60_000.0), Some("ns")));
     let tail = result.rates[OPEN_LATENCY_P99_NS] - result.rates[OPEN_LATENCY_P50_NS];
     assert_eq!(gate.limit, Some(0.1 * tail.max(1e6)));
     let by = result.rates[OPEN_LATENCY_P99_NS] - result.rates[OPEN_LATENCY_P99_LOWER_NS];

@@ -63,25 +63,14 @@ fn a_loop_under_time_slicing_is_steady() {
             free_ns = end_under_time_slicing(row.t_sched_ns.max(free_ns), service_ns);
             row.t_done_ns = free_ns;
         }
-        let warm_up = world.rows[0]
-            .iter()
-            .position(|row| row.phase == Phase::Open);
+        let warm_up = world.rows[0].iter().position(|row| row.phase == Phase::Open);
         let at = warm_up.expect("there are open rows");
         world.rows[0].splice(at..at, closed);
-        (0..)
-            .zip(&mut world.rows[0])
-            .for_each(|(seq, row)| row.seq = seq);
+        (0..).zip(&mut world.rows[0]).for_each(|(seq, row)| row.seq = seq);
         let result = world.judge();
-        assert!(
-            result.outcome.is_measured(),
-            "{service_ns}: {:?}",
-            result.outcome
-        );
+        assert!(result.outcome.is_measured(), "{service_ns}: {:?}", result.outcome);
         let rate = result.rates[figure::CLOSED_RATE_PER_S];
         let expected = 2.0 / 4.02 * 1e9 / service_ns as f64;
-        assert!(
-            (rate / expected - 1.0).abs() < 0.01,
-            "{service_ns}: {rate}, expected {expected}"
-        );
+        assert!((rate / expected - 1.0).abs() < 0.01, "{service_ns}: {rate}, expected {expected}");
     }
 }

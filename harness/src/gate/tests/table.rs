@@ -66,13 +66,7 @@ const fn with_outcome(
     change: fn(&mut World),
     outcome: OutcomeKind,
 ) -> Case {
-    Case {
-        condition,
-        gate,
-        change,
-        state: Failed,
-        outcome,
-    }
+    Case { condition, gate, change, state: Failed, outcome }
 }
 
 fn proof(holds: bool) -> Proof {
@@ -88,10 +82,7 @@ fn proof(holds: bool) -> Proof {
 }
 
 fn xid() -> CellXid {
-    CellXid {
-        number: 13,
-        note: None,
-    }
+    CellXid { number: 13, note: None }
 }
 
 fn unobserved(world: &mut World, what: Unobserved) {
@@ -99,10 +90,7 @@ fn unobserved(world: &mut World, what: Unobserved) {
 }
 
 fn early_proof() -> Proof {
-    Proof {
-        when: ProofTime::Once,
-        ..proof(true)
-    }
+    Proof { when: ProofTime::Once, ..proof(true) }
 }
 
 const CASES: &[Case] = &[
@@ -116,15 +104,9 @@ const CASES: &[Case] = &[
     fails(N, Gate::LogComplete, |w| w.rows[0][5].seq = 4),
     // Twice the requests in the same time would be twice the rate.
     fails(C, Gate::LogComplete, |w| w.rows[0].extend_from_within(..)),
-    fails(N, Gate::Results, |w| {
-        w.rows[0][200].status = SampleStatus::WrongResult
-    }),
-    fails(C, Gate::Results, |w| {
-        w.rows[1][3].status = SampleStatus::Error
-    }),
-    fails(S, Gate::NeighboursIdle, |w| {
-        w.rows[1].push(row(0, Phase::Closed, 1, 2))
-    }),
+    fails(N, Gate::Results, |w| w.rows[0][200].status = SampleStatus::WrongResult),
+    fails(C, Gate::Results, |w| w.rows[1][3].status = SampleStatus::Error),
+    fails(S, Gate::NeighboursIdle, |w| w.rows[1].push(row(0, Phase::Closed, 1, 2))),
     passes(N, Gate::Schedule, |w| move_arrival(w, 900)),
     fails(N, Gate::Schedule, |w| move_arrival(w, 1_100)),
     not_evaluated(N, Gate::Schedule, |w| w.offered_per_s = None),
@@ -148,13 +130,9 @@ const CASES: &[Case] = &[
     fails(C, Gate::Dose, |w| duty(w, 6)),
     fails(C, Gate::Dose, |w| duty(w, 4)),
     passes(N, Gate::MechanismInForce, |w| w.proofs = vec![proof(true)]),
-    fails(N, Gate::MechanismInForce, |w| {
-        w.proofs = vec![proof(true), proof(false)]
-    }),
+    fails(N, Gate::MechanismInForce, |w| w.proofs = vec![proof(true), proof(false)]),
     // No proof was taken while the samples were.
-    fails(N, Gate::MechanismInForce, |w| {
-        w.proofs = vec![early_proof()]
-    }),
+    fails(N, Gate::MechanismInForce, |w| w.proofs = vec![early_proof()]),
     fails(N, Gate::ForeignProcess, |w| w.other_pids = Some(vec![7])),
     not_evaluated(N, Gate::ForeignProcess, |w| w.other_pids = None),
     fails(N, Gate::Xid, |w| w.xids = Some(vec![xid()])),
@@ -163,19 +141,11 @@ const CASES: &[Case] = &[
     passes(C, Gate::Ecc, |w| w.ecc = Some(ecc(2, 0))),
     not_evaluated(C, Gate::Ecc, |w| w.ecc = None),
     spoils_nothing(C, Gate::EccCorrected, |w| w.ecc = Some(ecc(2, 0))),
-    fails(S, Gate::TimeNamespace, |w| {
-        w.other_clocks = Some(vec!["victim".to_owned()])
-    }),
+    fails(S, Gate::TimeNamespace, |w| w.other_clocks = Some(vec!["victim".to_owned()])),
     not_evaluated(S, Gate::TimeNamespace, |w| w.other_clocks = None),
-    passes(N, Gate::ServiceDrift, |w| {
-        w.calibrated_service_ns = Some(925_000)
-    }),
-    spoils_nothing(N, Gate::ServiceDrift, |w| {
-        w.calibrated_service_ns = Some(900_000)
-    }),
-    spoils_nothing(N, Gate::ServiceDrift, |w| {
-        w.calibrated_service_ns = Some(1_120_000)
-    }),
+    passes(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(925_000)),
+    spoils_nothing(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(900_000)),
+    spoils_nothing(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(1_120_000)),
     not_evaluated(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = None),
     // One sample without an answer.
     not_evaluated(N, Gate::Throttle, |w| unobserved(w, Unobserved::Throttle)),
@@ -243,15 +213,9 @@ fn each_gate_fails_in_a_case_and_passes_in_a_valid_cell() {
     for gate in Gate::ALL {
         let mut of_gate = CASES.iter().filter(|case| case.gate == *gate);
         assert!(of_gate.any(|case| case.state == Failed), "{gate}: no case");
-        let states: Vec<_> = valid
-            .iter()
-            .filter_map(|one| one.gate_state(gate))
-            .collect();
+        let states: Vec<_> = valid.iter().filter_map(|one| one.gate_state(gate)).collect();
         // A gate that only a failure adds to a cell is in no valid one.
-        assert!(
-            states.is_empty() || states.contains(&Passed),
-            "{gate}: {states:?}"
-        );
+        assert!(states.is_empty() || states.contains(&Passed), "{gate}: {states:?}");
         assert!(!states.contains(&Failed), "{gate}: {states:?}");
     }
 }

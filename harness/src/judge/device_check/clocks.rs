@@ -52,13 +52,10 @@ impl Clocks {
         let all: Vec<(f64, u64)> = all.collect();
         if all.is_empty() {
             return Err(
-                "NVML does not report the SM clock and the reasons for reduced clocks".to_owned(),
+                "NVML does not report the SM clock and the reasons for reduced clocks".to_owned()
             );
         }
-        let loaded = all
-            .iter()
-            .copied()
-            .filter(|(_, reasons)| reasons & IDLE == 0);
+        let loaded = all.iter().copied().filter(|(_, reasons)| reasons & IDLE == 0);
         let samples: Vec<(f64, u64)> = loaded.collect();
         if samples.is_empty() {
             return Err(format!("none of {} samples was under load", all.len()));
@@ -74,25 +71,15 @@ impl Clocks {
 
     /// Every reason in any sample.
     fn reasons(&self) -> Vec<&'static str> {
-        let all = self
-            .samples
-            .iter()
-            .fold(0, |all, (_, reasons)| all | reasons);
+        let all = self.samples.iter().fold(0, |all, (_, reasons)| all | reasons);
         let named = REASONS.iter().filter(|(bit, _)| all & bit != 0);
         named.map(|(_, name)| *name).collect()
     }
 
     /// Whether the clock is set: a word for programs and an explanation for people.
     fn verdict(&self) -> (&'static str, String) {
-        let by_reason = self
-            .samples
-            .iter()
-            .any(|(_, reasons)| reasons & SETTING != 0);
-        let SmClocks {
-            max_mhz,
-            application_mhz,
-            default_mhz,
-        } = self.settings;
+        let by_reason = self.samples.iter().any(|(_, reasons)| reasons & SETTING != 0);
+        let SmClocks { max_mhz, application_mhz, default_mhz } = self.settings;
         let (min, max) = self.range();
         match (application_mhz, default_mhz) {
             (Some(application), Some(default)) if application != default => {
@@ -141,11 +128,8 @@ impl Clocks {
     /// For people: one line.
     pub fn as_text(&self) -> String {
         let (min, max) = self.range();
-        let range = if min < max {
-            format!("{min:.0} to {max:.0} MHz")
-        } else {
-            format!("{max:.0} MHz")
-        };
+        let range =
+            if min < max { format!("{min:.0} to {max:.0} MHz") } else { format!("{max:.0} MHz") };
         let greatest = self.settings.max_mhz;
         let greatest = greatest.map_or_else(String::new, |mhz| format!(" of at most {mhz}"));
         let reasons = match self.reasons() {
@@ -167,11 +151,8 @@ mod tests {
     use super::Clocks;
     use crate::device::settings::SmClocks;
 
-    const FREE: SmClocks = SmClocks {
-        max_mhz: Some(1980),
-        application_mhz: Some(1980),
-        default_mhz: Some(1980),
-    };
+    const FREE: SmClocks =
+        SmClocks { max_mhz: Some(1980), application_mhz: Some(1980), default_mhz: Some(1980) };
 
     fn rows(samples: &[(f64, u64)]) -> Vec<TelemetryRow> {
         let row = |t_ns: usize, metric: &str, value: f64| TelemetryRow {
@@ -191,32 +172,15 @@ mod tests {
 
     #[test]
     fn a_set_clock_a_capped_clock_and_an_unexplained_clock_have_different_verdicts() {
-        let set = SmClocks {
-            application_mhz: Some(1410),
-            ..FREE
-        };
-        let unreported = SmClocks {
-            application_mhz: None,
-            default_mhz: None,
-            ..FREE
-        };
+        let set = SmClocks { application_mhz: Some(1410), ..FREE };
+        let unreported = SmClocks { application_mhz: None, default_mhz: None, ..FREE };
         for (settings, samples, word, reasons) in [
             (FREE, &[(1980.0, 0), (1980.0, 0)][..], "greatest", &[][..]),
             (FREE, &[(1980.0, 0), (1500.0, 4)], "free", &["sw power cap"]),
-            (
-                FREE,
-                &[(1500.0, 4), (1500.0, 4)],
-                "unknown",
-                &["sw power cap"],
-            ),
+            (FREE, &[(1500.0, 4), (1500.0, 4)], "unknown", &["sw power cap"]),
             (FREE, &[(1500.0, 0)], "unknown", &[]),
             (set, &[(1410.0, 0)], "set", &[]),
-            (
-                unreported,
-                &[(1410.0, 2)],
-                "set",
-                &["application clocks setting"],
-            ),
+            (unreported, &[(1410.0, 2)], "set", &["application clocks setting"]),
             (unreported, &[(1980.0, 0)], "greatest", &[]),
             // Samples of an idle device do not count.
             (FREE, &[(1980.0, 0), (345.0, 1)], "greatest", &[]),
@@ -230,15 +194,11 @@ mod tests {
 
     #[test]
     fn without_a_sample_under_load_there_is_no_verdict() {
-        for (samples, reason) in [
-            (&[][..], "does not report"),
-            (&[(345.0, 1)], "none of 1 samples"),
-        ] {
+        for (samples, reason) in
+            [(&[][..], "does not report"), (&[(345.0, 1)], "none of 1 samples")]
+        {
             let refused = Clocks::of(FREE, &rows(samples));
-            assert!(
-                refused.as_ref().is_err_and(|text| text.contains(reason)),
-                "{refused:?}"
-            );
+            assert!(refused.as_ref().is_err_and(|text| text.contains(reason)), "{refused:?}");
         }
     }
 }

@@ -73,9 +73,7 @@ pub fn check_device(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| ExpectedError::Internal {
-            what: format!("event loop: {error}"),
-        })?;
+        .map_err(|error| ExpectedError::Internal { what: format!("event loop: {error}") })?;
     runtime.block_on(async {
         let verified = if verify {
             verify::all_workloads(session)
@@ -106,10 +104,7 @@ fn setup(
     folder: &PrivateFolder,
 ) -> Result<Setup, ExpectedError> {
     // Under MIG mode the tenant has the first instance, without a mechanism.
-    let facts = HostFacts {
-        mig: None,
-        ..facts.clone()
-    };
+    let facts = HostFacts { mig: None, ..facts.clone() };
     // No mechanism changes the host, so the journal stays empty.
     let journal = JournalLocation::new(folder.path(), &session.identity().uuid, None);
     Ok(Setup {
@@ -179,11 +174,7 @@ fn clocks(record: &Record, nvml: &Nvml) -> Result<Clocks, String> {
 /// The spread of the A/A pairs.
 fn spread(record: &Record) -> Result<Spread, String> {
     let plan = &record.run().plan;
-    let pairs: Vec<&Cell> = plan
-        .cells
-        .iter()
-        .filter(|cell| cell.victim == PAIR_VICTIM)
-        .collect();
+    let pairs: Vec<&Cell> = plan.cells.iter().filter(|cell| cell.victim == PAIR_VICTIM).collect();
     let mut log_ratios = Vec::new();
     for pair in pairs.chunks_exact(2) {
         let (first, second) = (rate(record, pair[0])?, rate(record, pair[1])?);

@@ -63,18 +63,11 @@ impl Diagnostic {
     /// Sends a message and waits for the answer.
     async fn request(&mut self, message: &ToTenant) -> Result<FromTenant, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        self.clock
-            .expect(self.participants.issuer)
-            .map_err(|error| text(&error))?;
-        self.tenant
-            .send(message)
-            .await
-            .map_err(|error| text(&error))?;
+        self.clock.expect(self.participants.issuer).map_err(|error| text(&error))?;
+        self.tenant.send(message).await.map_err(|error| text(&error))?;
         let answer = self.tenant.receive("verifying kernels", ANSWER).await;
         // A tenant that answers without a device call never joined the clock.
-        self.clock
-            .abandon(self.participants)
-            .map_err(|error| text(&error))?;
+        self.clock.abandon(self.participants).map_err(|error| text(&error))?;
         answer.map_err(|error| text(&error))
     }
 }

@@ -38,10 +38,7 @@ fn answers_that_differ_from_the_documents_are_marked() {
     let all = json!(["code", "nvml_xids", "log_xids"]);
     assert_eq!(unlike("mps-server-kill", 0), all, "only under MPS");
     let none = of("illegal-instruction");
-    assert!(
-        none.len() == 1 && keys(&none)[0].starts_with("none on NVIDIA H100"),
-        "{none:?}"
-    );
+    assert!(none.len() == 1 && keys(&none)[0].starts_with("none on NVIDIA H100"), "{none:?}");
 }
 
 #[test]
@@ -51,10 +48,7 @@ fn every_entry_says_what_it_rests_on() {
         assert!(!entries.is_empty(), "{fault:?}");
         for entry in entries {
             for key in ["device", "driver", "date"] {
-                assert!(
-                    entry[key].as_str().is_some_and(|s| !s.is_empty()),
-                    "{entry}"
-                );
+                assert!(entry[key].as_str().is_some_and(|s| !s.is_empty()), "{entry}");
             }
             let reason = entry["reason"].as_str();
             assert_eq!(entry["trials"] == json!(0), reason.is_some(), "{entry}");
@@ -62,25 +56,17 @@ fn every_entry_says_what_it_rests_on() {
         }
         for entry in assumed_of(fault) {
             let evidence = entry["evidence"].as_str();
-            assert!(
-                [Some("documented"), Some("unknown")].contains(&evidence),
-                "{entry}"
-            );
+            assert!([Some("documented"), Some("unknown")].contains(&evidence), "{entry}");
             assert!(entry["source"].as_str().is_some_and(|s| !s.is_empty()));
         }
     }
     let line = campaigns().join("\n");
-    assert!(
-        line.contains("driver 580.159.04 on 2026-11-22, 1 trial of each"),
-        "{line}"
-    );
+    assert!(line.contains("driver 580.159.04 on 2026-11-22, 1 trial of each"), "{line}");
     let assumed = find("trap").map(assumed_of).unwrap_or_default();
     assert_eq!(
         keys(&assumed),
-        [
-            "under every mechanism: code 719, Xids 13, other MPS clients code 719, new ones \
-          refused (cuda.h allows 719 and 715; no document gives the Xid)"
-        ]
+        ["under every mechanism: code 719, Xids 13, other MPS clients code 719, new ones \
+          refused (cuda.h allows 719 and 715; no document gives the Xid)"]
     );
     assert_eq!(assumed[0]["evidence"], json!("unknown"));
 }

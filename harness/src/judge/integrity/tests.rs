@@ -29,10 +29,7 @@ fn scores_that_follow_from_their_cells_pass() -> TestResult {
 #[test]
 fn a_changed_row_is_named_and_has_its_own_score_again() -> TestResult {
     let whole = real()?;
-    let at = whole
-        .matrix
-        .iter()
-        .position(|row| row.level.as_deref() == Some("L0"));
+    let at = whole.matrix.iter().position(|row| row.level.as_deref() == Some("L0"));
     let at = at.ok_or("no row with L0")?;
     let mut run = whole.clone();
     run.matrix[at].level = Some("L3".to_owned());
@@ -42,10 +39,7 @@ fn a_changed_row_is_named_and_has_its_own_score_again() -> TestResult {
     assert_eq!(found.len(), 2, "{found:?}");
     let row = &whole.matrix[at];
     assert!(found[0].contains(&row.variant), "{found:?}");
-    assert!(
-        found[0].ends_with("level is L3, and L0 follows from the cells"),
-        "{found:?}"
-    );
+    assert!(found[0].ends_with("level is L3, and L0 follows from the cells"), "{found:?}");
     assert!(found[1].contains("retention value is 0.99"), "{found:?}");
     assert_eq!(run.matrix, score_of(&whole)?);
     Ok(())
@@ -65,10 +59,7 @@ fn a_removed_row_is_found() -> TestResult {
     let rows = run.matrix.len();
     run.matrix.pop();
     let found = score_again(&mut run).differences;
-    let expected = format!(
-        "matrix has {} rows, and {rows} follow from the cells",
-        rows - 1
-    );
+    let expected = format!("matrix has {} rows, and {rows} follow from the cells", rows - 1);
     assert_eq!(found, [expected]);
     Ok(())
 }
@@ -81,10 +72,7 @@ fn a_record_of_older_rules_is_scored_again_and_says_so() -> TestResult {
     let found = score_again(&mut run);
     assert!(found.differences.is_empty(), "{found:?}");
     let note = found.note.ok_or("no note")?;
-    assert!(
-        note.contains("scoring-v1") && note.contains(score::VERSION),
-        "{note}"
-    );
+    assert!(note.contains("scoring-v1") && note.contains(score::VERSION), "{note}");
     assert_eq!(run.scoring, score::VERSION);
     Ok(())
 }

@@ -22,11 +22,7 @@ impl Row {
         Entry {
             name: &self.name,
             summary: &self.summary,
-            details: self
-                .details
-                .iter()
-                .map(|(key, value)| (*key, value))
-                .collect(),
+            details: self.details.iter().map(|(key, value)| (*key, value)).collect(),
         }
     }
 }

@@ -73,12 +73,7 @@ fn every_fault_lists_its_expected_answer_and_its_mechanisms() {
     for row in faults() {
         let count = |key| detail(&row.name, key).and_then(|v| v.as_array().map(Vec::len));
         let counts = count("mechanisms").zip(count(NOT_UNDER));
-        assert_eq!(
-            counts.map(|(under, not)| under + not),
-            Some(all),
-            "{}",
-            row.name
-        );
+        assert_eq!(counts.map(|(under, not)| under + not), Some(all), "{}", row.name);
     }
 }
 

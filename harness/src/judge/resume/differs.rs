@@ -51,21 +51,14 @@ pub(super) fn device(
 /// cells does not count: the plan of the folder decides it.
 pub(super) fn plans(dir: &Path, before: &Plan, now: &Plan) -> Result<(), ExpectedError> {
     for planned in &before.mechanisms {
-        if now
-            .mechanisms
-            .iter()
-            .any(|one| one.variant == planned.variant)
-        {
+        if now.mechanisms.iter().any(|one| one.variant == planned.variant) {
             continue;
         }
         let mut skips = now.skips.iter();
         let skip = skips.find(|skip| skip.name == planned.name && skip.axis.is_none());
         let reason = skip.map_or("it has another variant", |skip| skip.reason.as_str());
         let variant = &planned.variant;
-        return refuse(
-            dir,
-            format!("{variant} could run before and cannot now: {reason}"),
-        );
+        return refuse(dir, format!("{variant} could run before and cannot now: {reason}"));
     }
     if before.cells != now.cells || before.required_proofs != now.required_proofs {
         let differs = "this host plans other cells than those of the record".to_owned();
@@ -101,10 +94,7 @@ fn equal(dir: &Path, values: &[(&str, &str, &str)]) -> Result<(), ExpectedError>
 }
 
 fn refuse(dir: &Path, differs: String) -> Result<(), ExpectedError> {
-    Err(ExpectedError::CannotResume {
-        path: dir.to_owned(),
-        differs,
-    })
+    Err(ExpectedError::CannotResume { path: dir.to_owned(), differs })
 }
 
 #[cfg(test)]
@@ -116,11 +106,8 @@ mod tests {
     #[test]
     fn every_value_that_differs_is_named_with_both_values() {
         assert!(equal(Path::new("out"), &[("driver", "580", "580")]).is_ok());
-        let values = [
-            ("device", "GPU-a", "GPU-a"),
-            ("driver", "580", "590"),
-            ("clock", "wall", "virtual"),
-        ];
+        let values =
+            [("device", "GPU-a", "GPU-a"), ("driver", "580", "590"), ("clock", "wall", "virtual")];
         let error = equal(Path::new("out"), &values).expect_err("accepted");
         assert_eq!(error.exit_code().code(), 20);
         assert_eq!(

@@ -61,8 +61,7 @@ pub(super) fn variants(events: &[RunEvent]) -> BTreeMap<String, Outcome> {
         RunEvent::Mechanism { row } if !row.outcome.is_measured() => Some(row),
         _ => None,
     });
-    rows.map(|row| (row.variant.clone(), row.outcome.clone()))
-        .collect()
+    rows.map(|row| (row.variant.clone(), row.outcome.clone())).collect()
 }
 
 /// How many findings there are, by variant and name of the probe.

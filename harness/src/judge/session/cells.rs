@@ -40,11 +40,8 @@ pub(super) struct Cells<'a> {
 impl<'a> Cells<'a> {
     pub(super) fn index(run: &'a RunRecord, telemetry: &'a [Reading]) -> Self {
         let plan = &run.plan;
-        let results: BTreeMap<&str, &CellResult> = run
-            .cells
-            .iter()
-            .map(|result| (result.cell.id.as_str(), result))
-            .collect();
+        let results: BTreeMap<&str, &CellResult> =
+            run.cells.iter().map(|result| (result.cell.id.as_str(), result)).collect();
         let served = Served::of(plan);
         let mut lent = BTreeSet::new();
         let mut by_key: BTreeMap<Key<'a>, BTreeMap<u32, Option<&CellResult>>> = BTreeMap::new();
@@ -71,12 +68,7 @@ impl<'a> Cells<'a> {
                 by_key.entry(key).or_default().insert(cell.block, result);
             }
         }
-        Self {
-            by_key,
-            lent,
-            reference: &plan.reference,
-            clocks: clocks(telemetry),
-        }
+        Self { by_key, lent, reference: &plan.reference, clocks: clocks(telemetry) }
     }
 
     /// The keys of one condition, each of its cells under one of them.
@@ -98,12 +90,7 @@ impl<'a> Cells<'a> {
 
     /// The solo cells of the same victim in the same blocks.
     pub(super) fn solo(key: &Key<'a>) -> Key<'a> {
-        Key {
-            aggressor: None,
-            dose: None,
-            condition: Condition::S,
-            ..key.clone()
-        }
+        Key { aggressor: None, dose: None, condition: Condition::S, ..key.clone() }
     }
 
     /// The native cells of the same victim in the same blocks.
@@ -130,7 +117,5 @@ fn clocks(telemetry: &[Reading]) -> BTreeMap<&str, f64> {
         let sum = sums.entry(&row.cell).or_default();
         *sum = (sum.0 + row.value, sum.1 + 1);
     }
-    sums.into_iter()
-        .map(|(cell, (sum, n))| (cell, sum / f64::from(n)))
-        .collect()
+    sums.into_iter().map(|(cell, (sum, n))| (cell, sum / f64::from(n))).collect()
 }

@@ -16,19 +16,10 @@ use crate::error::ExpectedError;
 /// When a record cannot be read, or a figure is not finite.
 pub fn comparison(before: &[PathBuf], after: &Path) -> Result<Page, ExpectedError> {
     let sessions: Result<Vec<_>, _> = before.iter().map(|dir| session(dir)).collect();
-    let options = Options {
-        vary: vec!["driver".to_owned()],
-        ..Options::default()
-    };
+    let options = Options { vary: vec!["driver".to_owned()], ..Options::default() };
     let report = diff(&sessions?, &[session(after)?], &options);
-    let report = report.map_err(|error| ExpectedError::Internal {
-        what: error.to_string(),
-    })?;
-    let Sheet {
-        title,
-        sentences,
-        rows,
-    } = sheet(&report);
+    let report = report.map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    let Sheet { title, sentences, rows } = sheet(&report);
     let table = PageTable {
         heading: "Rows that changed or are undecided".to_owned(),
         columns: COLUMNS.map(str::to_owned).into(),
@@ -37,10 +28,6 @@ pub fn comparison(before: &[PathBuf], after: &Path) -> Result<Page, ExpectedErro
     Ok(Page {
         title,
         notices: sentences,
-        tables: if table.rows.is_empty() {
-            Vec::new()
-        } else {
-            vec![table]
-        },
+        tables: if table.rows.is_empty() { Vec::new() } else { vec![table] },
     })
 }

@@ -19,9 +19,8 @@ const FILE: &str = "declared.jsonl";
 /// When the file cannot be written.
 pub fn declare(folder: &Path, change: &Declared) -> Result<PathBuf, ExpectedError> {
     let path = folder.join(FILE);
-    let line = serde_json::to_string(change).map_err(|error| ExpectedError::Internal {
-        what: error.to_string(),
-    })?;
+    let line = serde_json::to_string(change)
+        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).open(&path);
     file.and_then(|mut file| writeln!(file, "{line}"))
@@ -41,11 +40,7 @@ pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
             continue;
         }
         let text = read_text("declared changes", &path, RECORD_BYTES_MAX)?;
-        for (at, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.is_empty())
-        {
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
             let change = serde_json::from_str(line).map_err(|error| ExpectedError::Usage {
                 problem: format!(
                     "{}:{}: {}",
@@ -73,10 +68,8 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let folders = [folder.path().to_owned()];
         assert!(declared(&folders)?.is_empty());
-        let change = |what: &str| Declared {
-            at: "2026-01-31T00:00:00Z".to_owned(),
-            what: what.to_owned(),
-        };
+        let change =
+            |what: &str| Declared { at: "2026-01-31T00:00:00Z".to_owned(), what: what.to_owned() };
         declare(folder.path(), &change("one"))?;
         let path = declare(folder.path(), &change("two"))?;
         assert_eq!(declared(&folders)?, [change("one"), change("two")]);

@@ -52,10 +52,7 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
     put("uuid", Some(device.uuid.clone()));
     put("vbios", of_device("vbios"));
     put("power-limit", of_device("power_limit_mw"));
-    put(
-        "max-clocks",
-        joined(["max_sm_clock_mhz", "max_memory_clock_mhz"]),
-    );
+    put("max-clocks", joined(["max_sm_clock_mhz", "max_memory_clock_mhz"]));
     put("pcie", joined(["pcie_generation", "pcie_width"]));
     put("compute-mode", of_device("compute_mode"));
     put("virtualization", of_device("virtualization"));
@@ -106,12 +103,7 @@ fn margins(margins: Margins) -> String {
 fn pairs(run: &RunRecord) -> String {
     let pairs = run.plan.pairs.iter();
     let names = pairs.map(|pair| {
-        format!(
-            "{}: {} beside {}",
-            pair.sub_axis.as_str(),
-            pair.victim,
-            pair.aggressor
-        )
+        format!("{}: {} beside {}", pair.sub_axis.as_str(), pair.victim, pair.aggressor)
     });
     names.collect::<Vec<_>>().join(", ")
 }
@@ -139,7 +131,5 @@ pub(super) fn levels(telemetry: &[Reading]) -> BTreeMap<String, f64> {
 
 fn readings(telemetry: &[Reading], metric: &str) -> Vec<f64> {
     let rows = telemetry.iter();
-    rows.filter(|row| row.metric == metric && !row.cell.is_empty())
-        .map(|row| row.value)
-        .collect()
+    rows.filter(|row| row.metric == metric && !row.cell.is_empty()).map(|row| row.value).collect()
 }

@@ -42,11 +42,7 @@ pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, Expect
                 inside.retain(|path| is_record(path));
                 inside
             };
-            found.extend(
-                inside
-                    .into_iter()
-                    .map(|path| RecordFolder { path, is_listed }),
-            );
+            found.extend(inside.into_iter().map(|path| RecordFolder { path, is_listed }));
         }
         if found.len() == before {
             return Err(ExpectedError::RecordUnreadable {
@@ -77,17 +73,12 @@ fn at_most(max: usize, found: Vec<RecordFolder>) -> Result<Vec<RecordFolder>, Ex
 }
 
 fn is_record(path: &Path) -> bool {
-    [RECORD_FILE, EVENTS_FILE]
-        .iter()
-        .any(|name| path.join(name).is_file())
+    [RECORD_FILE, EVENTS_FILE].iter().any(|name| path.join(name).is_file())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ExpectedError> {
-    let unreadable = |source| ExpectedError::Unreadable {
-        what: "folder",
-        path: folder.to_owned(),
-        source,
-    };
+    let unreadable =
+        |source| ExpectedError::Unreadable { what: "folder", path: folder.to_owned(), source };
     let entries = std::fs::read_dir(folder).map_err(unreadable)?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| Ok(entry?.path())).collect();
     let mut paths = paths.map_err(unreadable)?;
@@ -106,17 +97,12 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, ExpectedError> {
         }
         let mut next = Vec::new();
         for folder in found {
-            let here = if folder.as_os_str().is_empty() {
-                PathBuf::from(".")
-            } else {
-                folder
-            };
+            let here = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
             if !here.is_dir() {
                 continue;
             }
             let fits = |path: &PathBuf| {
-                path.file_name()
-                    .is_some_and(|file| matches(&name, &file.to_string_lossy()))
+                path.file_name().is_some_and(|file| matches(&name, &file.to_string_lossy()))
             };
             next.extend(entries(&here)?.into_iter().filter(fits));
         }

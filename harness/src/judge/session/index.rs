@@ -23,13 +23,8 @@ pub(super) const FOLDER: &str = ".gpubench-index";
 const FORMAT: u32 = 5;
 
 /// The files that a session is made from.
-const SOURCES: [&str; 5] = [
-    RECORD_FILE,
-    EVENTS_FILE,
-    TELEMETRY_FILE,
-    TELEMETRY_LOG_FILE,
-    CHECKSUMS_FILE,
-];
+const SOURCES: [&str; 5] =
+    [RECORD_FILE, EVENTS_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, CHECKSUMS_FILE];
 
 /// The first line of a file of the index; the session is the rest.
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -112,9 +107,7 @@ fn try_store(dir: &Path, sources: Sources, session: &Session) -> std::io::Result
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let everyone_reads = std::fs::Permissions::from_mode(0o644);
-    let mut file = tempfile::Builder::new()
-        .permissions(everyone_reads)
-        .tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new().permissions(everyone_reads).tempfile_in(folder)?;
     serde_json::to_writer(&mut file, &head)?;
     file.write_all(b"\n")?;
     file.write_all(&body)?;

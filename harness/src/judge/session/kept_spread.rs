@@ -50,9 +50,7 @@ pub fn kept_spread(
 fn common<'a>(mut sessions: impl Iterator<Item = &'a Session>, fact: &str) -> Option<&'a str> {
     let value = |session: &'a Session| session.facts.get(fact).map(String::as_str);
     let first = value(sessions.next()?)?;
-    sessions
-        .all(|session| value(session) == Some(first))
-        .then_some(first)
+    sessions.all(|session| value(session) == Some(first)).then_some(first)
 }
 
 fn repeatability(victim: &VictimSpread) -> Result<Repeatability, NoEstimate> {

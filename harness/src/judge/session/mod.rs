@@ -79,10 +79,7 @@ pub fn both_sides(before: &[PathBuf], after: &[PathBuf]) -> [Result<Sessions, Ex
         let beside = scope.spawn(|| sessions(before));
         let after = sessions(after);
         let before = beside.join();
-        [
-            before.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            after,
-        ]
+        [before.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), after]
     })
 }
 
@@ -127,9 +124,7 @@ fn read(
             remedy: None,
         });
     }
-    found
-        .sessions
-        .sort_by(|a, b| (&a.started_at, &a.name).cmp(&(&b.started_at, &b.name)));
+    found.sessions.sort_by(|a, b| (&a.started_at, &a.name).cmp(&(&b.started_at, &b.name)));
     Ok(found)
 }
 
@@ -154,9 +149,7 @@ pub fn records(
             Ok(mut one) => {
                 trim(&mut one.run);
                 let warnings = one.warnings.iter();
-                found
-                    .notes
-                    .extend(warnings.map(|text| format!("{name}: {text}")));
+                found.notes.extend(warnings.map(|text| format!("{name}: {text}")));
                 found.is_doubtful |= one.is_doubtful;
                 found.records.push((name, one.run));
             }
@@ -188,12 +181,7 @@ fn session(dir: &Path) -> Result<Session, ExpectedError> {
     let record = open(dir)?;
     let mut losses = Vec::new();
     let telemetry = telemetry(&record, &mut losses);
-    let Checked {
-        run,
-        warnings,
-        is_doubtful,
-        ..
-    } = if record.is_rebuilt() {
+    let Checked { run, warnings, is_doubtful, .. } = if record.is_rebuilt() {
         scored(dir, &record)?
     } else {
         let (warnings, is_damaged) = (record.warnings().to_vec(), record.is_damaged(RECORD_FILE));
@@ -202,15 +190,9 @@ fn session(dir: &Path) -> Result<Session, ExpectedError> {
     losses.splice(0..0, warnings);
     if !run.complete {
         let reason = run.incomplete_reason.as_deref();
-        losses.push(format!(
-            "incomplete: {}",
-            reason.unwrap_or("no reason given")
-        ));
+        losses.push(format!("incomplete: {}", reason.unwrap_or("no reason given")));
     }
-    Ok(Session {
-        is_doubtful,
-        ..of_record(dir, &run, &telemetry, losses)
-    })
+    Ok(Session { is_doubtful, ..of_record(dir, &run, &telemetry, losses) })
 }
 
 /// The record with the scores that follow from its cells. A run that left no scores is scored in
@@ -223,12 +205,7 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
         path: dir.to_owned(),
         problem: error.to_string(),
     });
-    scored.map(|(run, warnings)| Checked {
-        run,
-        warnings,
-        note: None,
-        is_doubtful: false,
-    })
+    scored.map(|(run, warnings)| Checked { run, warnings, note: None, is_doubtful: false })
 }
 
 /// The telemetry; without it there are no clocks, which is a loss and no error.
@@ -246,10 +223,7 @@ fn of_record(dir: &Path, run: &RunRecord, telemetry: &[Reading], losses: Vec<Str
     let mut rows = rows::of(run, &cells);
     rows.extend(proportions::of(run));
     let work = run.calibration.entries.iter().map(|(name, entry)| {
-        let work = Work {
-            amount: entry.work_per_request,
-            unit: entry.unit.clone(),
-        };
+        let work = Work { amount: entry.work_per_request, unit: entry.unit.clone() };
         (name.clone(), work)
     });
     Session {
@@ -260,10 +234,7 @@ fn of_record(dir: &Path, run: &RunRecord, telemetry: &[Reading], losses: Vec<Str
         labels: run.provenance.labels.clone(),
         margins: run.plan.margins,
         levels: facts::levels(telemetry),
-        rows: rows
-            .into_iter()
-            .map(|(key, row)| (Arc::new(key), row))
-            .collect(),
+        rows: rows.into_iter().map(|(key, row)| (Arc::new(key), row)).collect(),
         repeats: rows::repeats(&cells),
         work: work.collect(),
         losses,

@@ -77,11 +77,7 @@ pub fn pin(
         let same = |path: &Path| path.canonicalize().ok();
         if same(&inside).is_none() || same(&inside) != same(&record.path) {
             return Err(ExpectedError::Usage {
-                problem: format!(
-                    "{} is no record in {}",
-                    record.path.display(),
-                    folder.display()
-                ),
+                problem: format!("{} is no record in {}", record.path.display(), folder.display()),
                 remedy: Some("move it there, or pin records of that folder".to_owned()),
             });
         }
@@ -108,22 +104,17 @@ pub fn unpin(folder: &Path, name: &str) -> Result<(), ExpectedError> {
 
 fn write(folder: &Path, pins: &Pins) -> Result<(), ExpectedError> {
     let path = folder.join(FILE);
-    let text = serde_json::to_string_pretty(pins).map_err(|error| ExpectedError::Internal {
-        what: error.to_string(),
-    })?;
+    let text = serde_json::to_string_pretty(pins)
+        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
     let written = || {
         let everyone_reads = std::fs::Permissions::from_mode(0o644);
-        let mut file = tempfile::Builder::new()
-            .permissions(everyone_reads)
-            .tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new().permissions(everyone_reads).tempfile_in(folder)?;
         writeln!(file, "{text}")?;
         file.as_file().sync_all()?;
         file.persist(&path).map_err(|error| error.error)
     };
     let written: std::io::Result<_> = written();
-    written
-        .map(|_| ())
-        .map_err(|error| ExpectedError::from_write(&path, error))
+    written.map(|_| ()).map_err(|error| ExpectedError::from_write(&path, error))
 }
 
 #[cfg(test)]
@@ -136,11 +127,8 @@ mod tests {
     fn baselines_are_pinned_listed_and_removed() -> Result<(), Box<dyn std::error::Error>> {
         let nights = tempfile::tempdir()?;
         let other = tempfile::tempdir()?;
-        for folder in [
-            nights.path().join("n1"),
-            nights.path().join("n2"),
-            other.path().join("n1"),
-        ] {
+        for folder in [nights.path().join("n1"), nights.path().join("n2"), other.path().join("n1")]
+        {
             std::fs::create_dir(&folder)?;
             std::fs::write(folder.join(EVENTS_FILE), "")?;
         }

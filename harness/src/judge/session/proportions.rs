@@ -24,9 +24,8 @@ fn faults(run: &RunRecord) -> BTreeMap<RowKey, Row> {
         rows.insert(key(trial), Row::NotMeasured(why.to_owned()));
     }
     for trial in run.fault_trials.iter().filter(|one| scored(&one.planned)) {
-        let row = rows
-            .entry(key(&trial.planned))
-            .or_insert_with(|| Row::NotMeasured(String::new()));
+        let row =
+            rows.entry(key(&trial.planned)).or_insert_with(|| Row::NotMeasured(String::new()));
         if trial.outcome.is_measured() {
             let before = row.count().unwrap_or_default();
             *row = Row::Counted(Count {

@@ -49,15 +49,10 @@ pub struct Pruning {
 /// When the folder or the list of baselines cannot be read.
 pub fn pruning(folder: &Path, keep: &Keep) -> Result<Pruning, ExpectedError> {
     let pins = pins(folder)?;
-    let pinned: BTreeSet<&str> = pins
-        .values()
-        .flat_map(|pin| pin.records.iter().map(String::as_str))
-        .collect();
+    let pinned: BTreeSet<&str> =
+        pins.values().flat_map(|pin| pin.records.iter().map(String::as_str)).collect();
     let found = night_means(&[folder.to_owned()], |_| false)?;
-    let mut pruning = Pruning {
-        remove: Vec::new(),
-        stay: found.left_out,
-    };
+    let mut pruning = Pruning { remove: Vec::new(), stay: found.left_out };
     for session in old(&found.sessions, keep) {
         let path = PathBuf::from(&session.name);
         let name = path.file_name().unwrap_or_default().to_string_lossy();

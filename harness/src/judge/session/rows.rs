@@ -42,13 +42,7 @@ pub(super) fn of<'a>(run: &'a RunRecord, cells: &'a Cells<'a>) -> BTreeMap<RowKe
         add(run, cells, key, &contended(run, key), &mut rows);
     }
     for key in cells.of(Condition::S) {
-        add(
-            run,
-            cells,
-            key,
-            &[Metric::Efficiency, Metric::SoloRate],
-            &mut rows,
-        );
+        add(run, cells, key, &[Metric::Efficiency, Metric::SoloRate], &mut rows);
     }
     for key in cells.of(Condition::N) {
         add(run, cells, key, &[Metric::NativeRate], &mut rows);
@@ -102,9 +96,8 @@ fn add<'a>(
         Row::NotMeasured(reason.unwrap_or("the mechanism did not run").to_owned())
     });
     let blocks = cells.blocks(key).into_iter().flatten();
-    let blocks: Vec<Planned<'_>> = blocks
-        .map(|(block, result)| (*result, Block::of(cells, key, *block)))
-        .collect();
+    let blocks: Vec<Planned<'_>> =
+        blocks.map(|(block, result)| (*result, Block::of(cells, key, *block))).collect();
     for metric in metrics.iter().copied() {
         let row_key = RowKey {
             variant: key.variant.to_owned(),
@@ -136,21 +129,14 @@ fn of_blocks(cells: &Cells<'_>, blocks: &[Planned<'_>], metric: Metric) -> Row {
         return Row::Invalid(format!("{have} of {all} blocks have figures; {why}"));
     }
     let bound = |end: fn(&Bounds) -> f64| {
-        found
-            .iter()
-            .map(|(_, value)| end(&value.bounds))
-            .sum::<f64>()
-            / found.len() as f64
+        found.iter().map(|(_, value)| end(&value.bounds)).sum::<f64>() / found.len() as f64
     };
     let clocks = found.iter().map(|(block, _)| block.top(metric));
     let ln_clock: Option<Vec<f64>> = clocks.map(|cell| cells.ln_clock(cell?)).collect();
     let cycles: Option<Vec<f64>> = found.iter().map(|(_, value)| value.cycles).collect();
     Row::Measured(Series {
         blocks: found.iter().map(|(_, value)| value.time).collect(),
-        bounds: Bounds {
-            down: bound(|bounds| bounds.down),
-            up: bound(|bounds| bounds.up),
-        },
+        bounds: Bounds { down: bound(|bounds| bounds.down), up: bound(|bounds| bounds.up) },
         cycles: cycles.unwrap_or_default(),
         ln_clock: ln_clock.and_then(|logs| mean(&logs).ok()),
         parts: parts(metric, found.iter().map(|(block, _)| *block)),
@@ -209,10 +195,7 @@ impl<'a> Block<'a> {
         Some(Value {
             time,
             cycles: self.cycles(cell),
-            bounds: Bounds {
-                down: 0.0,
-                up: loss(cell),
-            },
+            bounds: Bounds { down: 0.0, up: loss(cell) },
         })
     }
 
@@ -221,24 +204,14 @@ impl<'a> Block<'a> {
         let (top, bottom) = (self.rate(top)?, self.rate(bottom)?);
         Some(Value {
             time: top.time - bottom.time,
-            cycles: top
-                .cycles
-                .zip(bottom.cycles)
-                .map(|(top, bottom)| top - bottom),
-            bounds: Bounds {
-                down: bottom.bounds.up,
-                up: top.bounds.up,
-            },
+            cycles: top.cycles.zip(bottom.cycles).map(|(top, bottom)| top - bottom),
+            bounds: Bounds { down: bottom.bounds.up, up: top.bounds.up },
         })
     }
 
     fn latency(&self, cell: &CellResult, figure: &str) -> Option<Value> {
         let time = latency_ns(cell, figure)?.ln();
-        Some(Value {
-            time,
-            cycles: self.cycles(cell),
-            bounds: Bounds::default(),
-        })
+        Some(Value { time, cycles: self.cycles(cell), bounds: Bounds::default() })
     }
 
     /// `[(q99 - q50)_C - (q99 - q50)_N] / q50_N`.
@@ -267,10 +240,7 @@ fn parts<'a>(metric: Metric, blocks: impl Iterator<Item = &'a Block<'a>> + Clone
         }
     };
     let part = |of: fn(&Block<'a>) -> Option<&'a CellResult>| {
-        let costs: Vec<f64> = blocks
-            .clone()
-            .filter_map(|block| cost(of(block)?))
-            .collect();
+        let costs: Vec<f64> = blocks.clone().filter_map(|block| cost(of(block)?)).collect();
         mean(&costs).ok()
     };
     Parts {
@@ -287,10 +257,7 @@ fn ln_rate(cell: &CellResult) -> Option<f64> {
 
 /// The most by which the logarithm of the rate can be too low.
 fn loss(cell: &CellResult) -> f64 {
-    cell.rates
-        .get(CLOSED_RATE_LOSS_MAX_LN)
-        .copied()
-        .unwrap_or(0.0)
+    cell.rates.get(CLOSED_RATE_LOSS_MAX_LN).copied().unwrap_or(0.0)
 }
 
 /// A latency of the open loop, where that can be trusted.

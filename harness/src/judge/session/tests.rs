@@ -62,10 +62,7 @@ fn the_index_gives_what_records_give_and_is_made_again_when_they_change() -> Tes
     let changed = record.replace("2026-01-01T00:00:00Z", "2026-01-09T00:00:00Z");
     assert_eq!(changed.len(), record.len());
     std::fs::write(dir.join(RECORD_FILE), changed)?;
-    assert_eq!(
-        read_all(folder.path())?[1].started_at,
-        "2026-01-09T00:00:00Z"
-    );
+    assert_eq!(read_all(folder.path())?[1].started_at, "2026-01-09T00:00:00Z");
 
     // Without the index, and without a folder for it, records are read.
     std::fs::remove_dir_all(folder.path().join(index::FOLDER))?;
@@ -129,20 +126,12 @@ fn means_are_those_of_all_blocks() -> TestResult {
 fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
     let folder = nights_of(5, 40)?;
     let night = |name: &str| folder.path().join(name);
-    pin(
-        folder.path(),
-        "golden",
-        &[night("n1")],
-        "2026-01-31T00:00:00Z".to_owned(),
-    )?;
+    pin(folder.path(), "golden", &[night("n1")], "2026-01-31T00:00:00Z".to_owned())?;
     std::fs::create_dir(night("running"))?;
     std::fs::write(night("running").join(EVENTS_FILE), "")?;
     let names = |pruning: &Pruning| -> Vec<String> {
         let paths = pruning.remove.iter().map(|(path, _)| path.file_name());
-        paths
-            .flatten()
-            .map(|name| name.to_string_lossy().into_owned())
-            .collect()
+        paths.flatten().map(|name| name.to_string_lossy().into_owned()).collect()
     };
     let since = Keep::Since("2026-01-04T00:00:00Z".to_owned());
     assert_eq!(names(&pruning(folder.path(), &since)?), ["n0", "n2"]);
@@ -156,10 +145,8 @@ fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
     let gone: Result<Vec<bool>, _> = found.remove.iter().map(|(path, _)| remove(path)).collect();
     assert_eq!(gone?, [true, false]);
     assert!(!night("n0").exists() && night("n2/notes.txt").exists());
-    let left: Vec<PathBuf> = read_all(folder.path())?
-        .iter()
-        .map(|session| PathBuf::from(&session.name))
-        .collect();
+    let left: Vec<PathBuf> =
+        read_all(folder.path())?.iter().map(|session| PathBuf::from(&session.name)).collect();
     assert_eq!(left, ["n1", "n3", "n4"].map(night));
     assert!(!folder.path().join(index::FOLDER).join("n0.json").exists());
     Ok(())

@@ -34,9 +34,7 @@ fn found(list: &str, allotted: Option<&[String]>) -> Result<Vec<String>, String>
         error.to_string()
     })?;
     let text = |one: Target| {
-        let problem = one
-            .problem
-            .map_or_else(String::new, |why| format!(": {why}"));
+        let problem = one.problem.map_or_else(String::new, |why| format!(": {why}"));
         format!("{} in {}{problem}", one.device, one.folder)
     };
     Ok(targets.into_iter().map(text).collect())
@@ -70,20 +68,11 @@ fn a_list_keeps_its_order_and_all_has_every_gpu() {
 fn what_is_no_list_is_refused_in_one_line() {
     for (list, problem) in [
         ("0,0", "--device names GPU 0 GPU-aaaaaaaa-1111 twice"),
-        (
-            "0,GPU-aaaaaaaa-1111",
-            "--device names GPU 0 GPU-aaaaaaaa-1111 twice",
-        ),
+        ("0,GPU-aaaaaaaa-1111", "--device names GPU 0 GPU-aaaaaaaa-1111 twice"),
         ("2,2", "--device names GPU 2 twice"),
-        (
-            "virtual,virtual:h100-80",
-            "--device names virtual:h100-80 twice",
-        ),
+        ("virtual,virtual:h100-80", "--device names virtual:h100-80 twice"),
         ("virtual,0", "--device: virtual:h100-80 and 0 are no list"),
-        (
-            "0,MIG-7d1e9a58-5d5c",
-            "--device: a list cannot have the MIG instance MIG-7d1e9a58-5d5c",
-        ),
+        ("0,MIG-7d1e9a58-5d5c", "--device: a list cannot have the MIG instance MIG-7d1e9a58-5d5c"),
         (
             "0,9",
             "--device: no GPU \"9\" (found: 0 GPU-aaaaaaaa-1111, 1 GPU-bbbbbbbb-2222, \

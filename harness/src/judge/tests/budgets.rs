@@ -22,10 +22,7 @@ const BUDGETS: [(&str, Span); 4] = [
 ];
 
 fn of_run(name: &str, run: u32) -> Result<Profile, crate::error::ExpectedError> {
-    let overrides = Overrides {
-        rotation: Some(run),
-        ..Overrides::default()
-    };
+    let overrides = Overrides { rotation: Some(run), ..Overrides::default() };
     load(name, &overrides)
 }
 
@@ -70,11 +67,7 @@ fn a_night_and_a_week_have_every_mechanism_full_cells_and_time_for_more_blocks()
             assert_eq!(plan.mechanisms.len(), crate::mechanism::CATALOGUE.len());
             // Whole periods of HAMi's limiter, 120 ms.
             let closed_ns = profile.cell.closed.ns;
-            assert_eq!(
-                plan.durations.closed_ns,
-                closed_ns - closed_ns % 120_000_000,
-                "{name}"
-            );
+            assert_eq!(plan.durations.closed_ns, closed_ns - closed_ns % 120_000_000, "{name}");
             assert_eq!(plan.durations.open_ns, profile.cell.open.ns, "{name}");
             assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{name} {run}");
             // One block in ten more, for the rows that need it.

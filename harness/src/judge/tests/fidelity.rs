@@ -29,10 +29,7 @@ fn the_profile_of_an_example_plans_its_mechanisms_pairs_lengths_and_seed() -> Te
         let profile = fidelity::profile(&run, load("default", &Overrides::default())?, 3);
         let planned = plan(&profile, &capabilities(&facts, &profile), "ptx")?;
         let variants = |plan: &gpubench_record::Plan| -> Vec<String> {
-            plan.mechanisms
-                .iter()
-                .map(|one| one.variant.clone())
-                .collect()
+            plan.mechanisms.iter().map(|one| one.variant.clone()).collect()
         };
         assert_eq!(variants(&planned), variants(&run.plan), "{name}");
         assert_eq!(planned.pairs, run.plan.pairs, "{name}");
@@ -40,11 +37,7 @@ fn the_profile_of_an_example_plans_its_mechanisms_pairs_lengths_and_seed() -> Te
         assert_eq!((planned.blocks, planned.seed), (3, run.seed), "{name}");
         assert_eq!(planned.soak, None, "{name}");
         let share = (planned.load, planned.share, planned.service_ns);
-        assert_eq!(
-            share,
-            (run.plan.load, run.plan.share, run.plan.service_ns),
-            "{name}"
-        );
+        assert_eq!(share, (run.plan.load, run.plan.share, run.plan.service_ns), "{name}");
         // Every cell of the record's first three blocks, in whatever order.
         let cells = |plan: &gpubench_record::Plan| {
             let cells = plan.cells.iter().filter(|cell| cell.block < 3);
@@ -52,10 +45,7 @@ fn the_profile_of_an_example_plans_its_mechanisms_pairs_lengths_and_seed() -> Te
                 .map(|cell| {
                     let aggressor = cell.aggressor.as_deref().unwrap_or("-");
                     let (variant, victim) = (&cell.variant, &cell.victim);
-                    format!(
-                        "{variant} {:?} {victim} {aggressor} {}",
-                        cell.condition, cell.dose
-                    )
+                    format!("{variant} {:?} {victim} {aggressor} {}", cell.condition, cell.dose)
                 })
                 .collect();
             keys.sort();

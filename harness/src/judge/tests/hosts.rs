@@ -33,19 +33,13 @@ pub fn complete_host(machine: &Machine) -> HostFacts {
                 placements: profile
                     .starts
                     .iter()
-                    .map(|&start| Placement {
-                        start,
-                        size: profile.memory_slots,
-                    })
+                    .map(|&start| Placement { start, size: profile.memory_slots })
                     .collect(),
             })
             .collect(),
         mps_control: Some("/usr/bin/nvidia-cuda-mps-control".into()),
         nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
-        control_groups: Some(ControlGroups {
-            path: "/sys/fs/cgroup".into(),
-            problem: None,
-        }),
+        control_groups: Some(ControlGroups { path: "/sys/fs/cgroup".into(), problem: None }),
         hami: Some(HamiLibrary {
             path: "/usr/local/vgpu/libvgpu.so".into(),
             hash: String::new(),
@@ -80,96 +74,36 @@ pub const RESTRICTIONS: [Restriction; 19] = [
         "time-slicing",
         "time slice",
     ),
-    (
-        "no rights",
-        |f| f.may_change_settings = false,
-        "mig",
-        "takes CAP_SYS_ADMIN",
-    ),
+    ("no rights", |f| f.may_change_settings = false, "mig", "takes CAP_SYS_ADMIN"),
     (
         "no rights for control groups",
         |f| f.may_change_settings = false,
         "mps-memory",
         "CAP_SYS_ADMIN",
     ),
-    (
-        "busy",
-        |f| f.holders = vec![7],
-        "mig",
-        "processes [7] use the device",
-    ),
-    (
-        "no MPS",
-        |f| f.mps_control = None,
-        "mps-quota",
-        "not on PATH",
-    ),
-    (
-        "no nvidia-smi",
-        |f| f.nvidia_smi = None,
-        "time-slicing",
-        "nvidia-smi",
-    ),
-    (
-        "no library",
-        |f| f.hami = None,
-        "hami",
-        "libvgpu.so was not found",
-    ),
+    ("busy", |f| f.holders = vec![7], "mig", "processes [7] use the device"),
+    ("no MPS", |f| f.mps_control = None, "mps-quota", "not on PATH"),
+    ("no nvidia-smi", |f| f.nvidia_smi = None, "time-slicing", "nvidia-smi"),
+    ("no library", |f| f.hami = None, "hami", "libvgpu.so was not found"),
     (
         "a library that is missing",
         |f| (f.hami, f.hami_requested) = (None, Some("/x.so".into())),
         "hami",
         "/x.so cannot be read",
     ),
-    (
-        "static tenants",
-        |f| f.static_programs = vec!["/x".into()],
-        "hami",
-        "/x is a static binary",
-    ),
-    (
-        "an old driver",
-        |f| f.driver_major = Some(570),
-        "mps-static",
-        "need driver 590",
-    ),
-    (
-        "an older driver",
-        |f| f.cuda = 12000,
-        "green-context",
-        "green contexts need 12.4",
-    ),
-    (
-        "an old chip",
-        |f| f.compute_capability = (6, 1),
-        "mps",
-        "compute capability 6.1",
-    ),
-    (
-        "MIG mode on",
-        |f| f.mig = Some(true),
-        "mps",
-        "MIG mode is on",
-    ),
+    ("static tenants", |f| f.static_programs = vec!["/x".into()], "hami", "/x is a static binary"),
+    ("an old driver", |f| f.driver_major = Some(570), "mps-static", "need driver 590"),
+    ("an older driver", |f| f.cuda = 12000, "green-context", "green contexts need 12.4"),
+    ("an old chip", |f| f.compute_capability = (6, 1), "mps", "compute capability 6.1"),
+    ("MIG mode on", |f| f.mig = Some(true), "mps", "MIG mode is on"),
     (
         "a pending mode",
         |f| f.mig_pending = Some(true),
         "mig",
         "on is pending: the GPU must be reset",
     ),
-    (
-        "hidden MIG",
-        |f| f.mig_problem = Some("no permission".to_owned()),
-        "mig",
-        "no permission",
-    ),
-    (
-        "no control groups",
-        |f| f.control_groups = None,
-        "mps-memory",
-        "control groups of version 2",
-    ),
+    ("hidden MIG", |f| f.mig_problem = Some("no permission".to_owned()), "mig", "no permission"),
+    ("no control groups", |f| f.control_groups = None, "mps-memory", "control groups of version 2"),
     (
         "an exclusive compute mode",
         |f| f.compute_mode = Some("EXCLUSIVE_PROCESS".to_owned()),
@@ -186,11 +120,7 @@ pub fn halves(facts: &HostFacts) -> Vec<Instance> {
         id,
         profile_id: half.map_or(0, |half| half.id),
         placement,
-        compute: vec![ComputeInstance {
-            id: 0,
-            profile_id: 2,
-            uuid: format!("MIG-{id}"),
-        }],
+        compute: vec![ComputeInstance { id: 0, profile_id: 2, uuid: format!("MIG-{id}") }],
     };
     (1..).zip(placements).map(instance).collect()
 }

@@ -87,9 +87,9 @@ impl Change {
             Self::ComputeMode { found, set } => format!("compute mode {found} to {set}"),
             Self::Timeslice { found, set } => format!("time slice {found} to {set}"),
             Self::MigMode { found, set } => format!("MIG mode {} to {}", on(*found), on(*set)),
-            Self::MigInstance {
-                profile, placement, ..
-            } => format!("MIG instance {profile} at {}", placement.start),
+            Self::MigInstance { profile, placement, .. } => {
+                format!("MIG instance {profile} at {}", placement.start)
+            }
             Self::MpsDaemon { daemon } => format!("MPS daemon in {}", daemon.pipes.display()),
             Self::ControlGroup { path } => format!("control group {}", path.display()),
             Self::MemoryLimit { group, hard_mib } => {
@@ -105,11 +105,7 @@ impl Change {
             Self::ComputeMode { set, .. } => host.set_compute_mode(set)?,
             Self::Timeslice { set, .. } => host.set_timeslice(set)?,
             Self::MigMode { set, .. } => host.set_mig(*set)?,
-            Self::MigInstance {
-                profile_id,
-                placement,
-                ..
-            } => {
+            Self::MigInstance { profile_id, placement, .. } => {
                 let made = host.create_instance(*profile_id, *placement)?;
                 return Ok(Made::Instance(made));
             }
@@ -124,9 +120,6 @@ impl Change {
     /// Whether it is a setting of the device, which ends with a virtual device.
     #[must_use]
     pub const fn is_of_device(&self) -> bool {
-        !matches!(
-            self,
-            Self::MpsDaemon { .. } | Self::ControlGroup { .. } | Self::Folder { .. }
-        )
+        !matches!(self, Self::MpsDaemon { .. } | Self::ControlGroup { .. } | Self::Folder { .. })
     }
 }

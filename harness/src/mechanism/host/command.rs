@@ -48,10 +48,7 @@ pub fn run_within(
     // An incomplete answer must not be taken for a whole one.
     printed.whole().ok_or_else(|| {
         let seconds = LIMIT.as_secs();
-        ControlError::new(
-            doing,
-            format!("it ended, but its output stayed open for {seconds} s"),
-        )
+        ControlError::new(doing, format!("it ended, but its output stayed open for {seconds} s"))
     })
 }
 

@@ -35,10 +35,7 @@ pub struct FakeHost {
 
 impl FakeHost {
     pub fn new(file: &Path, dies_after: Option<u32>) -> Self {
-        Self {
-            file: file.to_path_buf(),
-            left: Mutex::new(dies_after.map(Cell::new)),
-        }
+        Self { file: file.to_path_buf(), left: Mutex::new(dies_after.map(Cell::new)) }
     }
 
     pub fn state(&self) -> State {
@@ -58,9 +55,7 @@ impl FakeHost {
         if let Some(count) = &*left {
             if count.get() == 0 {
                 let parent = std::process::id().to_string();
-                let _ = process("kill", Inherits::Listed)
-                    .args(["-9", &parent])
-                    .status();
+                let _ = process("kill", Inherits::Listed).args(["-9", &parent]).status();
                 std::process::abort();
             }
             count.set(count.get() - 1);
@@ -106,10 +101,7 @@ impl Control for FakeHost {
     fn mig_mode(&self) -> Result<Option<MigMode>, ControlError> {
         let state = self.state();
         let pending = state.mig_pending.unwrap_or(state.mig);
-        Ok(Some(MigMode {
-            current: state.mig,
-            pending,
-        }))
+        Ok(Some(MigMode { current: state.mig, pending }))
     }
 
     fn set_mig(&self, on: bool) -> Result<(), ControlError> {
@@ -133,10 +125,7 @@ impl Control for FakeHost {
     fn mig_instances(&self) -> Result<Vec<Instance>, ControlError> {
         let state = self.state();
         if !state.mig {
-            return Err(ControlError::new(
-                "listing MIG instances",
-                "MIG mode is off",
-            ));
+            return Err(ControlError::new("listing MIG instances", "MIG mode is off"));
         }
         Ok(state.instances)
     }
@@ -161,12 +150,7 @@ impl Control for FakeHost {
                 profile_id: 0,
                 uuid: format!("MIG-{id}-{}", placement.start),
             }];
-            let instance = Instance {
-                id,
-                profile_id,
-                placement,
-                compute,
-            };
+            let instance = Instance { id, profile_id, placement, compute };
             state.instances.push(instance.clone());
             made = Some(instance);
             Ok(())

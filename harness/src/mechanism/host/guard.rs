@@ -79,12 +79,7 @@ impl Guard {
     /// A guard without changes.
     pub fn new(host: Arc<dyn Control>, location: JournalLocation) -> Self {
         let steps = Steps::of(location.virtual_device.as_deref());
-        Self {
-            host,
-            location,
-            open: None,
-            steps,
-        }
+        Self { host, location, open: None, steps }
     }
 
     /// The host.
@@ -104,11 +99,7 @@ impl Guard {
             let location = &self.location;
             let virtual_device = location.virtual_device.as_deref();
             let journal = Journal::begin(&location.dir, &location.gpu, virtual_device, &found)?;
-            self.open = Some(Open {
-                journal,
-                found,
-                changes: Vec::new(),
-            });
+            self.open = Some(Open { journal, found, changes: Vec::new() });
         }
         let Some(open) = &mut self.open else {
             return Ok(Made::Nothing);
@@ -120,11 +111,7 @@ impl Guard {
         if let (Made::Instance(instance), Some((_, Change::MigInstance { uuids, .. }))) =
             (&made, open.changes.last_mut())
         {
-            *uuids = instance
-                .compute
-                .iter()
-                .map(|one| one.uuid.clone())
-                .collect();
+            *uuids = instance.compute.iter().map(|one| one.uuid.clone()).collect();
             open.journal.made(number, uuids)?;
         }
         self.steps.done();
@@ -183,10 +170,6 @@ impl JournalLocation {
     /// The journal of this GPU in this folder.
     #[must_use]
     pub fn new(dir: &Path, gpu: &str, virtual_device: Option<PathBuf>) -> Self {
-        Self {
-            dir: dir.to_path_buf(),
-            gpu: gpu.to_owned(),
-            virtual_device,
-        }
+        Self { dir: dir.to_path_buf(), gpu: gpu.to_owned(), virtual_device }
     }
 }

@@ -132,11 +132,7 @@ impl Journal {
         };
         // Old content is of undone changes: a run whose GPU has changes to undo is refused before.
         file.set_len(0).map_err(|source| io(&path, source))?;
-        let mut journal = Self {
-            file,
-            path,
-            next: 1,
-        };
+        let mut journal = Self { file, path, next: 1 };
         journal.append(&Entry::Began {
             gpu: gpu.to_owned(),
             run: Some(RunId::own().map_err(|source| io(Path::new("/proc"), source))?),
@@ -155,10 +151,7 @@ impl Journal {
     /// When it cannot be written; then the change must not be made.
     pub fn write(&mut self, change: &Change) -> Result<u64, JournalError> {
         let number = self.next;
-        self.append(&Entry::Change {
-            number,
-            what: change.clone(),
-        })?;
+        self.append(&Entry::Change { number, what: change.clone() })?;
         self.next += 1;
         Ok(number)
     }
@@ -168,10 +161,7 @@ impl Journal {
     /// # Errors
     /// When they cannot be written; the instance must then be destroyed at once.
     pub fn made(&mut self, number: u64, uuids: &[String]) -> Result<(), JournalError> {
-        self.append(&Entry::Made {
-            number,
-            uuids: uuids.to_vec(),
-        })
+        self.append(&Entry::Made { number, uuids: uuids.to_vec() })
     }
 
     /// Marks a change as undone.
@@ -192,9 +182,8 @@ impl Journal {
 
     fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
         let error = |source| io(&self.path, source);
-        let mut line = serde_json::to_string(entry)
-            .map_err(std::io::Error::other)
-            .map_err(error)?;
+        let mut line =
+            serde_json::to_string(entry).map_err(std::io::Error::other).map_err(error)?;
         line.push('\n');
         self.file.seek(SeekFrom::End(0)).map_err(error)?;
         self.file.write_all(line.as_bytes()).map_err(error)?;
@@ -228,8 +217,5 @@ pub(super) fn hold(path: &Path) -> Result<Option<File>, JournalError> {
 }
 
 pub(super) fn io(path: &Path, source: std::io::Error) -> JournalError {
-    JournalError::Io {
-        path: path.display().to_string(),
-        source,
-    }
+    JournalError::Io { path: path.display().to_string(), source }
 }

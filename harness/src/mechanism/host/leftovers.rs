@@ -112,8 +112,7 @@ fn journals(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
 /// Reads a journal: its changes to undo, and the number of the next change. `None` if it is empty.
 fn read(file: &File, path: &Path) -> Result<Option<(Leftover, u64)>, JournalError> {
     let mut file = file;
-    file.seek(SeekFrom::Start(0))
-        .map_err(|source| io(path, source))?;
+    file.seek(SeekFrom::Start(0)).map_err(|source| io(path, source))?;
     let mut left: Option<Leftover> = None;
     let mut next = 1;
     let mut reader = BufReader::new(file);
@@ -135,15 +134,7 @@ fn read(file: &File, path: &Path) -> Result<Option<(Leftover, u64)>, JournalErro
             what: error.to_string(),
         })?;
         match (entry, &mut left) {
-            (
-                Entry::Began {
-                    gpu,
-                    run,
-                    virtual_device,
-                    ..
-                },
-                _,
-            ) => {
+            (Entry::Began { gpu, run, virtual_device, .. }, _) => {
                 left = Some(Leftover {
                     path: path.to_path_buf(),
                     run,
@@ -156,13 +147,7 @@ fn read(file: &File, path: &Path) -> Result<Option<(Leftover, u64)>, JournalErro
                 left.changes.push((number, what));
                 next = number + 1;
             }
-            (
-                Entry::Made {
-                    number,
-                    uuids: made,
-                },
-                Some(left),
-            ) => {
+            (Entry::Made { number, uuids: made }, Some(left)) => {
                 for (known, change) in &mut left.changes {
                     if let Change::MigInstance { uuids, .. } = change
                         && *known == number

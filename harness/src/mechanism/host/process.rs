@@ -25,8 +25,7 @@ pub fn mps_processes(pipes: &Path) -> Vec<u32> {
     // that ends during the search is left out.
     let all = all_processes().into_iter().flatten().flatten();
     let ours = all.filter(|process| is_mps(process) && serves(process, pipes));
-    ours.filter_map(|process| process.pid().try_into().ok())
-        .collect()
+    ours.filter_map(|process| process.pid().try_into().ok()).collect()
 }
 
 pub(super) fn is_mps(process: &Process) -> bool {
@@ -47,11 +46,9 @@ fn serves(process: &Process, pipes: &Path) -> bool {
 /// all have ended.
 #[must_use]
 pub fn end_processes(pipes: &Path, patience: Duration, grace: Duration) -> bool {
-    for (signal, patience) in [
-        (None, patience),
-        (Some(Signal::TERM), grace),
-        (Some(Signal::KILL), grace),
-    ] {
+    for (signal, patience) in
+        [(None, patience), (Some(Signal::TERM), grace), (Some(Signal::KILL), grace)]
+    {
         if let Some(signal) = signal {
             for pid in mps_processes(pipes) {
                 signal_process(pid, signal);

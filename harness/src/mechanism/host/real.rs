@@ -60,19 +60,13 @@ impl RealHost {
     /// A host with its device.
     #[must_use]
     pub fn new(nvml: Arc<Nvml>) -> Self {
-        Self {
-            nvml: Some(nvml),
-            haste: Haste::Patient,
-        }
+        Self { nvml: Some(nvml), haste: Haste::Patient }
     }
 
     /// A host without its device, which is gone.
     #[must_use]
     pub fn without_device() -> Self {
-        Self {
-            nvml: None,
-            haste: Haste::Patient,
-        }
+        Self { nvml: None, haste: Haste::Patient }
     }
 
     /// The same with other limits.
@@ -112,25 +106,18 @@ impl RealHost {
 
 impl Control for RealHost {
     fn compute_mode(&self) -> Result<String, ControlError> {
-        self.call("reading the compute mode", |nvml| {
-            nvml.compute_mode().map(str::to_owned)
-        })
+        self.call("reading the compute mode", |nvml| nvml.compute_mode().map(str::to_owned))
     }
 
     fn set_compute_mode(&self, name: &str) -> Result<(), ControlError> {
-        self.call("setting the compute mode", |nvml| {
-            nvml.set_compute_mode(name)
-        })
+        self.call("setting the compute mode", |nvml| nvml.set_compute_mode(name))
     }
 
     fn timeslice(&self) -> Result<String, ControlError> {
         const DOING: &str = "reading the time slice";
         let policies = self.policy(&LIST_POLICIES, DOING)?;
         slice_of(&policies).map(str::to_owned).ok_or_else(|| {
-            ControlError::new(
-                DOING,
-                format!("nvidia-smi does not report it: {policies:?}"),
-            )
+            ControlError::new(DOING, format!("nvidia-smi does not report it: {policies:?}"))
         })
     }
 
@@ -140,8 +127,7 @@ impl Control for RealHost {
         let number = number.ok_or_else(|| {
             ControlError::new(DOING, format!("{name:?} is unknown (accepted: {SLICES:?})"))
         })?;
-        self.policy(&["--set-timeslice", &number.to_string()], DOING)
-            .map(|_| ())
+        self.policy(&["--set-timeslice", &number.to_string()], DOING).map(|_| ())
     }
 
     fn mig_mode(&self) -> Result<Option<MigMode>, ControlError> {
@@ -161,15 +147,11 @@ impl Control for RealHost {
         profile_id: u32,
         placement: Placement,
     ) -> Result<Instance, ControlError> {
-        self.call("making a MIG instance", |nvml| {
-            nvml.create_instance(profile_id, placement)
-        })
+        self.call("making a MIG instance", |nvml| nvml.create_instance(profile_id, placement))
     }
 
     fn destroy_instance(&self, id: u32) -> Result<(), ControlError> {
-        self.call("destroying a MIG instance", |nvml| {
-            nvml.destroy_instance(id)
-        })
+        self.call("destroying a MIG instance", |nvml| nvml.destroy_instance(id))
     }
 
     fn start_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
@@ -185,10 +167,7 @@ impl Control for RealHost {
             return Ok(());
         }
         let doing = "ending the MPS daemon";
-        Err(ControlError::new(
-            doing,
-            "its processes do not end after SIGKILL",
-        ))
+        Err(ControlError::new(doing, "its processes do not end after SIGKILL"))
     }
 
     fn make_group(&self, path: &Path) -> Result<(), ControlError> {
@@ -207,10 +186,7 @@ impl Control for RealHost {
             std::thread::sleep(GROUP_STEP);
         }
         let what = last.map_or_else(String::new, |error| error.to_string());
-        Err(ControlError::new(
-            format!("removing {}", path.display()),
-            what,
-        ))
+        Err(ControlError::new(format!("removing {}", path.display()), what))
     }
 
     fn limit_group(&self, group: &Path, hard_mib: Option<u64>) -> Result<(), ControlError> {
@@ -220,15 +196,8 @@ impl Control for RealHost {
             Some(mib) => (mib.to_string(), mib.to_string()),
             None => ("0".to_owned(), "max".to_owned()),
         };
-        let options = [
-            "memory-limits",
-            "--set",
-            "--soft-limit",
-            &soft,
-            "--hard-limit",
-            &hard,
-            "-n",
-        ];
+        let options =
+            ["memory-limits", "--set", "--soft-limit", &soft, "--hard-limit", &hard, "-n"];
         let options = options.into_iter().map(OsStr::new);
         let all: Vec<&OsStr> = options.chain([group.as_os_str()]).collect();
         self.smi(&all, DOING).map(|_| ()).map_err(|error| {
@@ -244,10 +213,9 @@ impl Control for RealHost {
 
     fn remove_folder(&self, path: &Path) -> Result<(), ControlError> {
         match std::fs::remove_dir_all(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(ControlError::new(
-                format!("removing {}", path.display()),
-                error,
-            )),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(ControlError::new(format!("removing {}", path.display()), error))
+            }
             _ => Ok(()),
         }
     }

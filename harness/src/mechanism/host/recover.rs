@@ -75,10 +75,7 @@ fn undo(host: &dyn Control, change: &Change, recovery: Recovery) -> Result<Undon
     let undone = change.undo(host, when)?;
     if undone == Undone::Done && when != When::AfterReboot && change.remains(host)? {
         let doing = "checking it afterwards";
-        return Err(ControlError::new(
-            doing,
-            "the host still has the value of the run",
-        ));
+        return Err(ControlError::new(doing, "the host still has the value of the run"));
     }
     Ok(undone)
 }

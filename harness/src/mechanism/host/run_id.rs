@@ -164,15 +164,10 @@ mod tests {
     #[test]
     fn a_process_that_ended_and_was_not_waited_for_is_dead() -> std::io::Result<()> {
         let own = RunId::own()?;
-        let mut child = std::process::Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()?;
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn()?;
         let started = super::start_of(child.id()).ok_or_else(|| std::io::Error::other("dead"))?;
-        let run = RunId {
-            pid: child.id(),
-            started,
-            ..own.clone()
-        };
+        let run = RunId { pid: child.id(), started, ..own.clone() };
         assert_eq!(run.life(&own), Life::Runs);
         drop(child.stdin.take());
         while run.life(&own) == Life::Runs {

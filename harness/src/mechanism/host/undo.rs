@@ -59,12 +59,9 @@ impl Change {
                 });
             }
             Self::MigMode { found, set } => return restore_mig_mode(host, *found, *set, when),
-            Self::MigInstance {
-                profile_id,
-                placement,
-                uuids,
-                ..
-            } => destroy_instance(host, *profile_id, *placement, uuids, when)?,
+            Self::MigInstance { profile_id, placement, uuids, .. } => {
+                destroy_instance(host, *profile_id, *placement, uuids, when)?
+            }
             Self::MpsDaemon { daemon } => host.end_mps(daemon)?,
             Self::ControlGroup { path } => host.remove_group(path)?,
             // The limit of a removed group is gone.
@@ -87,10 +84,7 @@ impl Change {
             }
             Self::MigInstance { uuids, .. } => {
                 host.mig_mode()?.is_some_and(|mode| mode.current)
-                    && host
-                        .mig_instances()?
-                        .iter()
-                        .any(|one| is_one_of(one, uuids))
+                    && host.mig_instances()?.iter().any(|one| is_one_of(one, uuids))
             }
             Self::MpsDaemon { .. }
             | Self::ControlGroup { .. }
@@ -102,10 +96,7 @@ impl Change {
 
 /// Whether an instance has one of these UUIDs.
 fn is_one_of(instance: &Instance, uuids: &[String]) -> bool {
-    instance
-        .compute
-        .iter()
-        .any(|part| uuids.contains(&part.uuid))
+    instance.compute.iter().any(|part| uuids.contains(&part.uuid))
 }
 
 /// A change that could not be undone, in one line with the remedy.

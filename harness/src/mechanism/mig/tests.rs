@@ -16,10 +16,7 @@ fn facts() -> HostFacts {
         max,
         sm_count,
         memory_mib: 10_000 * u64::from(size),
-        placements: starts
-            .iter()
-            .map(|&start| Placement { start, size })
-            .collect(),
+        placements: starts.iter().map(|&start| Placement { start, size }).collect(),
     };
     HostFacts {
         mig: Some(false),
@@ -42,10 +39,7 @@ fn profile(layout: &str) -> Profile {
 
 fn verdict(facts: &HostFacts, layout: &str) -> (String, String) {
     let profile = profile(layout);
-    let cx = MechanismContext {
-        profile: &profile,
-        facts,
-    };
+    let cx = MechanismContext { profile: &profile, facts };
     let verdict = match Mig.availability(&cx) {
         Availability::Available => "available".to_owned(),
         Availability::Waived { reason, .. } => reason,
@@ -65,12 +59,7 @@ fn a_layout_is_available_or_waived_with_a_reason() {
     check(&facts, "3g+1g", "mig[3g+1g]", "available");
     check(&facts, "1g+3g", "mig[1g+3g]", "1g.10gb has 16 of 132 SMs");
     check(&facts, "3g+3g+3g", "mig[3g+3g+3g]", "does not fit");
-    check(
-        &facts,
-        "5g+5g",
-        "mig[5g+5g]",
-        "no profile 5g (known: 1g.10gb, 3g.40gb, 7g.80gb)",
-    );
+    check(&facts, "5g+5g", "mig[5g+5g]", "no profile 5g (known: 1g.10gb, 3g.40gb, 7g.80gb)");
     check(&facts, "7g", "mig[7g]", "1 instances for 2 tenants");
     let with = |change: &dyn Fn(&mut HostFacts)| {
         let mut facts = facts.clone();
@@ -96,11 +85,7 @@ fn instance(id: u32, start: u32) -> Instance {
         id,
         profile_id: 9,
         placement: Placement { start, size: 4 },
-        compute: vec![ComputeInstance {
-            id: 0,
-            profile_id: 2,
-            uuid: format!("MIG-{id}"),
-        }],
+        compute: vec![ComputeInstance { id: 0, profile_id: 2, uuid: format!("MIG-{id}") }],
     }
 }
 
@@ -112,24 +97,12 @@ fn existing_instances_need_no_permission() {
         mig_instances: vec![instance(1, 0), instance(2, 4)],
         ..facts()
     };
-    assert_eq!(
-        verdict(&existing, "auto"),
-        ("mig[3g+3g]".into(), "available".into())
-    );
-    let one = HostFacts {
-        mig_instances: vec![instance(1, 0)],
-        ..existing
-    };
-    assert!(
-        verdict(&one, "auto")
-            .1
-            .contains("does not fit beside the 1 existing instances")
-    );
+    assert_eq!(verdict(&existing, "auto"), ("mig[3g+3g]".into(), "available".into()));
+    let one = HostFacts { mig_instances: vec![instance(1, 0)], ..existing };
+    assert!(verdict(&one, "auto").1.contains("does not fit beside the 1 existing instances"));
     let env = instance_env(Some(&instance(7, 0)));
     assert_eq!(
-        env.values()
-            .next()
-            .map(|v| v.to_string_lossy().into_owned()),
+        env.values().next().map(|v| v.to_string_lossy().into_owned()),
         Some("MIG-7".to_owned())
     );
 }
@@ -137,10 +110,7 @@ fn existing_instances_need_no_permission() {
 #[test]
 fn each_tenant_must_be_in_an_instance_of_its_own() {
     let (profile, facts) = (profile("auto"), facts());
-    let cx = MechanismContext {
-        profile: &profile,
-        facts: &facts,
-    };
+    let cx = MechanismContext { profile: &profile, facts: &facts };
     let tenant = |slot, uuid: &str, sms: &str, bytes: u64| TenantObservation {
         slot,
         facts: [
@@ -155,26 +125,10 @@ fn each_tenant_must_be_in_an_instance_of_its_own() {
     };
     let mib = 1 << 20;
     for (first, second, expected) in [
-        (
-            ("MIG-1", "60", 39_000),
-            ("MIG-2", "60", 39_000),
-            [true, true],
-        ),
-        (
-            ("MIG-1", "60", 39_000),
-            ("MIG-1", "60", 39_000),
-            [false, true],
-        ),
-        (
-            ("MIG-1", "60", 39_000),
-            ("MIG-2", "132", 39_000),
-            [true, false],
-        ),
-        (
-            ("MIG-1", "60", 80_000),
-            ("MIG-2", "60", 39_000),
-            [true, false],
-        ),
+        (("MIG-1", "60", 39_000), ("MIG-2", "60", 39_000), [true, true]),
+        (("MIG-1", "60", 39_000), ("MIG-1", "60", 39_000), [false, true]),
+        (("MIG-1", "60", 39_000), ("MIG-2", "132", 39_000), [true, false]),
+        (("MIG-1", "60", 80_000), ("MIG-2", "60", 39_000), [true, false]),
         (("MIG-1", "60", 39_000), ("", "60", 39_000), [false, true]),
     ] {
         let observed = Observation {
@@ -202,11 +156,7 @@ fn each_tenant_must_see_its_assigned_instance() {
     };
     for (first, second, expected) in [
         ((Some("MIG-aa-1"), "aa-1"), (Some("MIG-aa-2"), "aa-2"), true),
-        (
-            (Some("MIG-aa-1"), "aa-2"),
-            (Some("MIG-aa-2"), "aa-1"),
-            false,
-        ),
+        ((Some("MIG-aa-1"), "aa-2"), (Some("MIG-aa-2"), "aa-1"), false),
         ((Some("MIG-aa-1"), "aa-1"), (None, "aa-2"), false),
         ((Some("MIG-aa-1"), "aa-1"), (Some("MIG-aa-2"), ""), false),
     ] {

@@ -52,10 +52,7 @@ pub(in crate::mechanism) fn all_sms(observed: &Observation) -> Proof {
     let Some(all) = observed.native_sm_count else {
         return ALL_SMS.proof(false, "no tenant has reported the SMs of the whole device");
     };
-    let reported = observed
-        .tenants
-        .iter()
-        .map(|t| (t.name(), t.number("sm_count")));
+    let reported = observed.tenants.iter().map(|t| (t.name(), t.number("sm_count")));
     let reported: Vec<_> = reported.collect();
     let has_all = |(_, count): &(String, Option<u64>)| *count == Some(u64::from(all));
     let holds = !reported.is_empty() && reported.iter().all(has_all);
@@ -64,8 +61,5 @@ pub(in crate::mechanism) fn all_sms(observed: &Observation) -> Proof {
         None => format!("{name} nothing"),
     };
     let reported: Vec<String> = reported.iter().map(text).collect();
-    ALL_SMS.proof(
-        holds,
-        format!("of {all} SMs; reported: {}", reported.join(", ")),
-    )
+    ALL_SMS.proof(holds, format!("of {all} SMs; reported: {}", reported.join(", ")))
 }

@@ -16,10 +16,7 @@ fn able() -> HostFacts {
         compute_mode: Some("DEFAULT".to_owned()),
         mps_control: Some("/usr/bin/nvidia-cuda-mps-control".into()),
         nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
-        control_groups: Some(ControlGroups {
-            path: "/sys/fs/cgroup".into(),
-            problem: None,
-        }),
+        control_groups: Some(ControlGroups { path: "/sys/fs/cgroup".into(), problem: None }),
         allow_reconfigure: true,
         may_change_settings: true,
         ..HostFacts::default()
@@ -45,53 +42,18 @@ fn every_waiver_has_a_reason_and_a_remedy() -> Result<(), Box<dyn std::error::Er
     let profile = load("smoke", &Overrides::default())?;
     assert_eq!(waiver(&profile, &able()).0, "");
     for (facts, reason, remedy) in [
-        (
-            with(|f| f.driver_major = Some(610)),
-            "need driver 615 and CUDA 13.4",
-            "newer driver",
-        ),
-        (
-            with(|f| f.cuda = 13010),
-            "need driver 615 and CUDA 13.4",
-            "newer driver",
-        ),
-        (
-            with(|f| f.compute_capability = (7, 5)),
-            "compute capability 8.0",
-            "",
-        ),
-        (
-            with(|f| f.mig = Some(true)),
-            "MIG mode is on",
-            "nvidia-smi -mig 0",
-        ),
+        (with(|f| f.driver_major = Some(610)), "need driver 615 and CUDA 13.4", "newer driver"),
+        (with(|f| f.cuda = 13010), "need driver 615 and CUDA 13.4", "newer driver"),
+        (with(|f| f.compute_capability = (7, 5)), "compute capability 8.0", ""),
+        (with(|f| f.mig = Some(true)), "MIG mode is on", "nvidia-smi -mig 0"),
         (with(|f| f.mps_control = None), "not on PATH", "MPS tools"),
-        (
-            with(|f| f.nvidia_smi = None),
-            "only nvidia-smi limits",
-            "by = \"namespace\"",
-        ),
-        (
-            with(|f| f.control_groups = None),
-            "of version 2",
-            "by = \"namespace\"",
-        ),
-        (
-            with(|f| f.allow_reconfigure = false),
-            "memory limits",
-            "--allow-reconfigure",
-        ),
-        (
-            with(|f| f.may_change_settings = false),
-            "CAP_SYS_ADMIN",
-            "run as root",
-        ),
+        (with(|f| f.nvidia_smi = None), "only nvidia-smi limits", "by = \"namespace\""),
+        (with(|f| f.control_groups = None), "of version 2", "by = \"namespace\""),
+        (with(|f| f.allow_reconfigure = false), "memory limits", "--allow-reconfigure"),
+        (with(|f| f.may_change_settings = false), "CAP_SYS_ADMIN", "run as root"),
     ] {
         let (found, help) = waiver(&profile, &facts);
-        assert!(
-            found.contains(reason) && help.contains(remedy),
-            "{found}: {help}"
-        );
+        assert!(found.contains(reason) && help.contains(remedy), "{found}: {help}");
     }
     Ok(())
 }
@@ -104,23 +66,12 @@ fn an_unusable_tree_of_control_groups_waives_only_the_option_cgroup()
     if let Some(tree) = &mut locked.control_groups {
         tree.problem = Some(("no dmem".to_owned(), "echo +dmem".to_owned()));
     }
-    assert_eq!(
-        waiver(&profile, &locked),
-        ("no dmem".to_owned(), "echo +dmem".to_owned())
-    );
+    assert_eq!(waiver(&profile, &locked), ("no dmem".to_owned(), "echo +dmem".to_owned()));
     profile.mps_memory.by = LimitBy::Namespace;
     let plain =
         with(|f| (f.control_groups, f.nvidia_smi, f.allow_reconfigure) = Default::default());
-    assert_eq!(
-        waiver(&profile, &plain).0,
-        "",
-        "the server needs none of these"
-    );
+    assert_eq!(waiver(&profile, &plain).0, "", "the server needs none of these");
     profile.mps_memory.memory_pct = 42;
-    assert!(
-        waiver(&profile, &plain)
-            .0
-            .contains("42 % of the device memory is less than")
-    );
+    assert!(waiver(&profile, &plain).0.contains("42 % of the device memory is less than"));
     Ok(())
 }

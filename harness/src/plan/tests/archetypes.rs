@@ -32,8 +32,7 @@ fn sources(text: &str) -> Option<String> {
     let head = text.lines().map_while(|line| line.strip_prefix('#'));
     let head: Vec<&str> = head.map(str::trim).collect();
     let head = head.join(" ");
-    head.split_once("Sources: ")
-        .map(|(_, named)| named.to_owned())
+    head.split_once("Sources: ").map(|(_, named)| named.to_owned())
 }
 
 #[test]
@@ -51,9 +50,7 @@ fn every_archetype_names_its_source() {
             let digits = word.trim_matches(|c: char| !c.is_ascii_digit());
             digits.len() == 4 && (1950..2100).contains(&digits.parse().unwrap_or(0))
         };
-        let work = found
-            .split_once('(')
-            .and_then(|(_, rest)| rest.split_once(", "));
+        let work = found.split_once('(').and_then(|(_, rest)| rest.split_once(", "));
         assert!(
             work.is_some() && found.split_whitespace().any(year),
             "{}: {found:?}",
@@ -65,10 +62,7 @@ fn every_archetype_names_its_source() {
             profile.name
         );
     }
-    assert_eq!(
-        followed + WITHOUT_SOURCE.len(),
-        crate::profile::built_in::CATALOGUE.len()
-    );
+    assert_eq!(followed + WITHOUT_SOURCE.len(), crate::profile::built_in::CATALOGUE.len());
     assert!(followed >= 6);
 }
 
@@ -80,9 +74,7 @@ fn every_neighbour_has_the_role_of_the_profile() -> TestResult {
         let mut cells = plan.cells.iter();
         let cell = cells.find(|cell| cell.condition == condition && cell.victim == "compute");
         let tenants = cell.map_or(&[][..], |cell| &cell.tenants);
-        let roles = tenants
-            .iter()
-            .map(|one| (one.role, one.workload.as_deref()));
+        let roles = tenants.iter().map(|one| (one.role, one.workload.as_deref()));
         roles.collect()
     };
     let contended = roles_in(Condition::C);
@@ -100,20 +92,11 @@ fn a_sweep_adds_contended_cells_with_fewer_tenants() -> TestResult {
     let plan = plan(&profile, &host(&[0]), "ptx")?;
     let first = plan.cells.iter().filter(|cell| cell.block == 0);
     let compute = first.filter(|cell| cell.victim == "compute");
-    let mut found: Vec<(Condition, usize)> = compute
-        .map(|cell| (cell.condition, cell.tenants.len()))
-        .collect();
+    let mut found: Vec<(Condition, usize)> =
+        compute.map(|cell| (cell.condition, cell.tenants.len())).collect();
     found.sort_unstable();
     use Condition::{C, N, NAgain, S, SAgain};
-    let expected = [
-        (N, 1),
-        (NAgain, 1),
-        (S, 8),
-        (SAgain, 8),
-        (C, 2),
-        (C, 4),
-        (C, 8),
-    ];
+    let expected = [(N, 1), (NAgain, 1), (S, 8), (SAgain, 8), (C, 2), (C, 4), (C, 8)];
     assert_eq!(found, expected);
     let has = |end: &str| plan.cells.iter().any(|cell| cell.id.ends_with(end));
     assert!(has("-C-fma-hog") && has("-C-fma-hog-tenants4"));
@@ -122,10 +105,9 @@ fn a_sweep_adds_contended_cells_with_fewer_tenants() -> TestResult {
 
 #[test]
 fn built_in_profiles_keep_their_budgets_with_up_to_six_mechanisms() -> TestResult {
-    for (name, budget, fewest) in [
-        ("smoke", Span::from_s(40), 6),
-        ("default", Span::from_s(600), 8),
-    ] {
+    for (name, budget, fewest) in
+        [("smoke", Span::from_s(40), 6), ("default", Span::from_s(600), 8)]
+    {
         let profile = built_in(name)?;
         assert_eq!(profile.device_time, budget);
         for under_test in 0..=6 {
@@ -152,29 +134,17 @@ fn the_profile_claims_measures_what_the_ledger_needs_and_nothing_else() -> TestR
         two && one.select.profile.is_none()
             && (needs.contains("cells") || needs.contains("tenants"))
     };
-    let needed: BTreeSet<SubAxis> = claims
-        .iter()
-        .filter(of_cells)
-        .filter_map(|claim| claim.select.sub_axis)
-        .collect();
+    let needed: BTreeSet<SubAxis> =
+        claims.iter().filter(of_cells).filter_map(|claim| claim.select.sub_axis).collect();
     assert!(needed.len() >= 5, "{needed:?}");
     let profile = built_in("claims")?;
-    let measured: BTreeSet<SubAxis> = plan(&profile, &host(&[0]), "ptx")?
-        .pairs
-        .iter()
-        .map(|pair| pair.sub_axis)
-        .collect();
+    let measured: BTreeSet<SubAxis> =
+        plan(&profile, &host(&[0]), "ptx")?.pairs.iter().map(|pair| pair.sub_axis).collect();
     assert_eq!(measured, needed);
     assert!(claims.iter().any(|claim| claim.axis == Axis::Jitter));
     let mut names: BTreeSet<String> = BTreeSet::new();
     for claim in &claims {
-        names.extend(
-            claim
-                .mechanisms
-                .iter()
-                .chain(&claim.select.against)
-                .cloned(),
-        );
+        names.extend(claim.mechanisms.iter().chain(&claim.select.against).cloned());
     }
     let wanted = crate::profile::Wanted::Names(names.iter().cloned().collect());
     let sorted = |wanted: &crate::profile::Wanted| match wanted {

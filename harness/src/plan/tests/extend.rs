@@ -45,9 +45,8 @@ fn a_row_gets_every_condition_of_its_victim_in_each_further_block() -> TestResul
     assert_eq!(blocks, (plan.blocks..plan.blocks + 3).collect());
     for block in blocks {
         let of_block = cells.iter().filter(|cell| cell.block == block);
-        let mut found: Vec<(&str, Condition)> = of_block
-            .map(|cell| (cell.variant.as_str(), cell.condition))
-            .collect();
+        let mut found: Vec<(&str, Condition)> =
+            of_block.map(|cell| (cell.variant.as_str(), cell.condition)).collect();
         found.sort_unstable();
         use Condition::{C, N, NAgain, S, SAgain};
         let expected = [("exclusive", N), ("exclusive", NAgain), ("m1", C)];
@@ -56,20 +55,13 @@ fn a_row_gets_every_condition_of_its_victim_in_each_further_block() -> TestResul
     }
     // The second block is the first one reversed.
     let of = |block: u32| {
-        let cells = cells
-            .iter()
-            .filter(move |cell| cell.block == plan.blocks + block);
-        cells
-            .map(|cell| (cell.variant.clone(), cell.condition))
-            .collect::<Vec<_>>()
+        let cells = cells.iter().filter(move |cell| cell.block == plan.blocks + block);
+        cells.map(|cell| (cell.variant.clone(), cell.condition)).collect::<Vec<_>>()
     };
     let (first, mut second) = (of(0), of(1));
     second.reverse();
     assert_eq!(first, second);
-    let needs_ns: u64 = cells
-        .iter()
-        .map(|cell| plan.durations_of(cell).cell_ns())
-        .sum();
+    let needs_ns: u64 = cells.iter().map(|cell| plan.durations_of(cell).cell_ns()).sum();
     assert_eq!(top_up.rows[0].needs_ns, needs_ns);
     Ok(())
 }
@@ -77,24 +69,12 @@ fn a_row_gets_every_condition_of_its_victim_in_each_further_block() -> TestResul
 #[test]
 fn further_cells_have_new_ids_in_run_order_and_the_schedule_of_their_block() -> TestResult {
     let plan = planned()?;
-    let rows = vec![
-        row("m2", "compute", "fma-hog", 4),
-        row("m3", "stream", "dram-copy", 2),
-    ];
+    let rows = vec![row("m2", "compute", "fma-hog", 4), row("m3", "stream", "dram-copy", 2)];
     let (_, cells) = extend(&plan, u64::MAX, rows);
-    let ids: Vec<&str> = plan
-        .cells
-        .iter()
-        .chain(&cells)
-        .map(|cell| cell.id.as_str())
-        .collect();
+    let ids: Vec<&str> = plan.cells.iter().chain(&cells).map(|cell| cell.id.as_str()).collect();
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
-    let seeds: BTreeSet<(u32, u64)> = plan
-        .cells
-        .iter()
-        .chain(&cells)
-        .map(|cell| (cell.block, cell.schedule_seed))
-        .collect();
+    let seeds: BTreeSet<(u32, u64)> =
+        plan.cells.iter().chain(&cells).map(|cell| (cell.block, cell.schedule_seed)).collect();
     assert_eq!(seeds.len() as u32, plan.blocks + 4, "one schedule a block");
     Ok(())
 }
@@ -121,10 +101,7 @@ fn the_smallest_rows_come_first_and_shared_cells_count_once() -> TestResult {
     let decisions: Vec<TopUpDecision> = some.rows.iter().map(|row| row.decision).collect();
     use TopUpDecision::{Planned, TooLong};
     assert_eq!(decisions, [Planned, Planned, TooLong]);
-    let spent_ns: u64 = cells
-        .iter()
-        .map(|cell| plan.durations_of(cell).cell_ns())
-        .sum();
+    let spent_ns: u64 = cells.iter().map(|cell| plan.durations_of(cell).cell_ns()).sum();
     assert_eq!(spent_ns, left_ns);
     assert!(cells.iter().all(|cell| cell.victim == "compute"));
     // Each fits alone, both do not.

@@ -12,11 +12,7 @@ fn the_default_profile_gives_a_p99_or_a_note() -> TestResult {
     let profile = built_in("default")?;
     assert_eq!(profile.nominal_rate_per_s(), 250.0);
     let two = plan(&profile, &host(&[0]), "ptx")?;
-    assert!(
-        two.durations.open_ns >= 1_766_000_000,
-        "{:?}",
-        two.durations
-    );
+    assert!(two.durations.open_ns >= 1_766_000_000, "{:?}", two.durations);
     assert_eq!(notes(&two, &profile), Vec::<String>::new());
     let short = Profile {
         axes: Wanted::Names(vec!["jitter".to_owned()]),
@@ -25,10 +21,7 @@ fn the_default_profile_gives_a_p99_or_a_note() -> TestResult {
     };
     let many = plan(&short, &host(&[1, 2, 3, 4]), "ptx")?;
     let notes = notes(&many, &short);
-    assert!(
-        notes.len() == 1 && notes[0].contains("a p99 needs 368"),
-        "{notes:?}"
-    );
+    assert!(notes.len() == 1 && notes[0].contains("a p99 needs 368"), "{notes:?}");
     Ok(())
 }
 
@@ -42,10 +35,7 @@ fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
         found[usize::from(short)] = true;
         // Every jitter row has its p99.
         assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
-        assert!(
-            plan.device_time_ns() <= profile.device_time.ns,
-            "{under_test}"
-        );
+        assert!(plan.device_time_ns() <= profile.device_time.ns, "{under_test}");
         for cell in plan.cells.iter().filter(|_| short) {
             let gives_jitter = cell.victim == "compute"
                 && matches!(cell.condition, Condition::N | Condition::S | Condition::C);
@@ -53,10 +43,7 @@ fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
             assert!(plan.durations_of(cell).closed_ns >= profile.cell_min.closed.ns);
         }
     }
-    assert_eq!(
-        found, [true; 2],
-        "open loops everywhere with few mechanisms, not with many"
-    );
+    assert_eq!(found, [true; 2], "open loops everywhere with few mechanisms, not with many");
     // Without the jitter axis, open loops shrink as every other part does.
     let without = Profile {
         axes: Wanted::Names(vec!["compute".to_owned(), "bandwidth".to_owned()]),
@@ -69,16 +56,9 @@ fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
 
 #[test]
 fn open_loops_are_shortened_last_while_they_give_a_p99() -> TestResult {
-    let profile = Profile {
-        device_time: Span::from_s(400),
-        ..built_in("default")?
-    };
+    let profile = Profile { device_time: Span::from_s(400), ..built_in("default")? };
     let plan = plan(&profile, &host(&[0]), "ptx")?;
-    assert!(
-        plan.durations.open_ns >= 1_766_000_000,
-        "{:?}",
-        plan.durations
-    );
+    assert!(plan.durations.open_ns >= 1_766_000_000, "{:?}", plan.durations);
     assert!(plan.durations.closed_ns < profile.cell.closed.ns);
     assert!(plan.device_time_ns() <= 400_000_000_000);
     Ok(())
@@ -99,12 +79,7 @@ fn spare_blocks_are_planned_where_they_cost_no_p99() -> TestResult {
     assert!(blocks[2] >= 8, "{blocks:?}");
     // With a wide range, two spare blocks are the limit.
     let wide = Profile {
-        blocks: Blocks {
-            min: 8,
-            max: 100,
-            top_up: false,
-            half_width: 0.0,
-        },
+        blocks: Blocks { min: 8, max: 100, top_up: false, half_width: 0.0 },
         device_time: Span::from_s(90),
         ..profile
     };

@@ -14,23 +14,14 @@ use crate::profile::{Overrides, Profile, parse};
 /// What a cell measures, without its position in the order.
 fn identity(cell: &Cell) -> (String, String, String, Condition, String) {
     let dose = format!("{:?} {}", cell.aggressor, cell.dose);
-    (
-        cell.group.clone(),
-        cell.variant.clone(),
-        cell.victim.clone(),
-        cell.condition,
-        dose,
-    )
+    (cell.group.clone(), cell.variant.clone(), cell.victim.clone(), cell.condition, dose)
 }
 
 /// The cells of each block of each group, in run order.
 fn blocks(plan: &Plan) -> BTreeMap<(String, u32), Vec<&Cell>> {
     let mut blocks: BTreeMap<_, Vec<&Cell>> = BTreeMap::new();
     for cell in &plan.cells {
-        blocks
-            .entry((cell.group.clone(), cell.block))
-            .or_default()
-            .push(cell);
+        blocks.entry((cell.group.clone(), cell.block)).or_default().push(cell);
     }
     blocks
 }
@@ -147,11 +138,7 @@ fn pairs_of_blocks_are_shuffled_independently_and_groups_alternate() -> TestResu
         .filter(|((group, _), _)| group == "g1")
         .map(|(_, cells)| cells.into_iter().map(identity).collect())
         .collect();
-    assert_eq!(
-        orders.len(),
-        10,
-        "five shuffles, each forwards and backwards"
-    );
+    assert_eq!(orders.len(), 10, "five shuffles, each forwards and backwards");
     let mut visits: Vec<&str> = plan.cells.iter().map(|cell| cell.group.as_str()).collect();
     visits.dedup();
     assert_eq!(visits, ["g0", "g1", "g0", "g1", "g0", "g1"]);
@@ -175,11 +162,7 @@ fn each_switch_of_the_host_runs_the_native_and_the_unprotected_cells_again() -> 
     for visit in visits {
         let group = &visit[0].group;
         let blocks: BTreeSet<u32> = visit.iter().map(|cell| cell.block).collect();
-        for victim in visit
-            .iter()
-            .map(|cell| &cell.victim)
-            .collect::<BTreeSet<_>>()
-        {
+        for victim in visit.iter().map(|cell| &cell.victim).collect::<BTreeSet<_>>() {
             for (condition, runs) in [(Condition::N, group != "g2"), (Condition::U, true)] {
                 let cells = visit.iter();
                 let own =

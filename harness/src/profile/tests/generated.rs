@@ -9,9 +9,7 @@ type TestResult = Result<(), Box<dyn std::error::Error>>;
 /// Compares a generated file with the one checked in, or writes it where
 /// `GPUBENCH_REGENERATE` is set.
 fn assert_generated(file: &str, generated: &str) -> TestResult {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../profiles")
-        .join(file);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../profiles").join(file);
     if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
         std::fs::write(&path, generated)?;
     }
@@ -35,9 +33,7 @@ fn the_readme_lists_every_key() -> TestResult {
     const END: &str = "<!-- end of keys -->";
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../profiles/README.md");
     let found = std::fs::read_to_string(path)?;
-    let (before, rest) = found
-        .split_once(BEGIN)
-        .ok_or("no mark where the keys begin")?;
+    let (before, rest) = found.split_once(BEGIN).ok_or("no mark where the keys begin")?;
     let (_, after) = rest.split_once(END).ok_or("no mark where the keys end")?;
     let keys = schema::keys_table();
     assert!(keys.lines().count() > 30, "{keys}");

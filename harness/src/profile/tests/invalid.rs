@@ -4,10 +4,7 @@ use super::message;
 
 /// An invalid profile, and its message.
 const INVALID: &[(&str, &str)] = &[
-    (
-        "",
-        "profile mine.toml: key `version`: missing (accepted: 1)",
-    ),
+    ("", "profile mine.toml: key `version`: missing (accepted: 1)"),
     (
         "# mine\nversion = 2\n",
         "profile mine.toml:2: key `version`: this gpubench does not read version 2 \

@@ -12,13 +12,7 @@ type TestResult = Result<(), Box<dyn std::error::Error>>;
 fn the_default_sets_every_key() -> TestResult {
     let bare: Profile = toml::from_str(DEFAULT.text)?;
     let laid = load(DEFAULT.name, &Overrides::default())?;
-    assert_eq!(
-        Profile {
-            name: laid.name.clone(),
-            ..bare
-        },
-        laid
-    );
+    assert_eq!(Profile { name: laid.name.clone(), ..bare }, laid);
     assert_eq!(laid.thresholds, gpubench_record::Thresholds::default());
     assert_eq!(laid.margins, gpubench_record::Margins::default());
     Ok(())
@@ -29,11 +23,7 @@ fn every_built_in_profile_is_accepted_and_has_a_summary() -> TestResult {
     for built_in in built_in::CATALOGUE {
         let profile = load(built_in.name, &Overrides::default())?;
         assert_eq!(profile.name, built_in.name);
-        assert!(
-            built_in.text.contains("\nsummary = "),
-            "{}: a summary of its own",
-            built_in.name
-        );
+        assert!(built_in.text.contains("\nsummary = "), "{}: a summary of its own", built_in.name);
         // Victims can be calibrated to these lengths.
         let [shortest_ns, longest_ns] = gpubench_workloads::load::LENGTHS_NS;
         assert!(
@@ -77,18 +67,10 @@ fn the_command_line_replaces_settings_and_is_checked() -> Result<(), ExpectedErr
     };
     let profile = load("smoke", &overrides)?;
     assert_eq!(profile.seed, u64::MAX);
-    assert_eq!(
-        profile.mechanisms,
-        Wanted::Names(vec!["exclusive".to_owned()])
-    );
-    let overrides = Overrides {
-        axes: vec!["warmth".to_owned()],
-        ..Overrides::default()
-    };
+    assert_eq!(profile.mechanisms, Wanted::Names(vec!["exclusive".to_owned()]));
+    let overrides = Overrides { axes: vec!["warmth".to_owned()], ..Overrides::default() };
     let Err(ProfileError { file, line, .. }) = parse("mine.toml", "version = 1", &overrides) else {
-        return Err(ExpectedError::Internal {
-            what: "an unknown axis was accepted".to_owned(),
-        });
+        return Err(ExpectedError::Internal { what: "an unknown axis was accepted".to_owned() });
     };
     assert_eq!((file.as_str(), line), ("the command line", None));
     Ok(())
@@ -104,21 +86,12 @@ fn flags_for_a_program_need_a_program() -> Result<(), ExpectedError> {
     let refused = parse("mine.toml", "version = 1", &lines(None)).map_err(ExpectedError::from);
     let wanted = "profile the command line: key `user-victim.reports`: there is no program that \
                   reports its work (accepted: --victim-cmd beside it)";
-    assert_eq!(
-        refused.err().map(|error| error.to_string()).as_deref(),
-        Some(wanted)
-    );
-    let waits = Overrides {
-        victim_ready: Some(Span::from_s(90)),
-        ..Overrides::default()
-    };
+    assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(wanted));
+    let waits = Overrides { victim_ready: Some(Span::from_s(90)), ..Overrides::default() };
     let refused = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
     let wanted = "profile the command line: key `user-victim.ready`: there is no program to wait \
                   for (accepted: --victim-cmd beside it)";
-    assert_eq!(
-        refused.err().map(|error| error.to_string()).as_deref(),
-        Some(wanted)
-    );
+    assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(wanted));
     let own = "version = 1\n[user-victim]\ncommand = \"serve\"\n";
     let old = "version = 1\n[foreign]\ncommand = \"serve\"\n";
     assert_eq!(
@@ -127,15 +100,8 @@ fn flags_for_a_program_need_a_program() -> Result<(), ExpectedError> {
     );
     let wrong = old.replace("serve", " ");
     let error = parse("mine.toml", &wrong, &Overrides::default()).err();
-    assert_eq!(
-        error.and_then(|error| error.line),
-        Some(3),
-        "the line of the old table"
-    );
-    assert_eq!(
-        parse("mine.toml", own, &waits)?.user_victim.ready,
-        Span::from_s(90)
-    );
+    assert_eq!(error.and_then(|error| error.line), Some(3), "the line of the old table");
+    assert_eq!(parse("mine.toml", own, &waits)?.user_victim.ready, Span::from_s(90));
     for profile in [
         parse("mine.toml", own, &lines(None))?,
         parse("mine.toml", "version = 1", &lines(Some("serve")))?,

@@ -37,11 +37,8 @@ pub async fn with_retries_to(
     service_ns: u64,
 ) -> Result<CalibrationEntry, RunError> {
     let is_program = name == USER_VICTIM;
-    let attempts = if tenants.handles().setup.clock.is_virtual() || is_program {
-        1
-    } else {
-        ATTEMPTS_WALL
-    };
+    let attempts =
+        if tenants.handles().setup.clock.is_virtual() || is_program { 1 } else { ATTEMPTS_WALL };
     for number in 1..attempts {
         match attempt(tenants, slot, name, share, service_ns).await {
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
@@ -64,25 +61,17 @@ pub async fn attempt(
     share: f64,
     service_ns: u64,
 ) -> Result<CalibrationEntry, RunError> {
-    let message = ToTenant::Calibrate {
-        workload: name.to_owned(),
-        share,
-        service_ns,
-    };
+    let message = ToTenant::Calibrate { workload: name.to_owned(), share, service_ns };
     match tenants.ask(slot, &message, "calibrating", LIMIT).await? {
-        FromTenant::Calibrated {
-            spec,
-            rate_per_s,
-            service_ns,
-            work_per_request,
-            unit,
-        } => Ok(CalibrationEntry {
-            spec,
-            native_rate_per_s: rate_per_s,
-            service_ns,
-            work_per_request,
-            unit,
-        }),
+        FromTenant::Calibrated { spec, rate_per_s, service_ns, work_per_request, unit } => {
+            Ok(CalibrationEntry {
+                spec,
+                native_rate_per_s: rate_per_s,
+                service_ns,
+                work_per_request,
+                unit,
+            })
+        }
         other => {
             tenants
                 .handles()

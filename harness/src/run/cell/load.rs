@@ -17,15 +17,8 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
     let end_ns = durations.cell_ns();
     // The victim's last request ends after its closed loop. Where neighbours stopped before, it
     // would run in part without them, and the contended rate would be too high.
-    let neighbours_end_ns = if cell.closed_only {
-        end_ns + plan.durations.gap_ns
-    } else {
-        end_ns
-    };
-    let native = calibration
-        .entries
-        .get(&cell.victim)
-        .map_or(0.0, |entry| entry.native_rate_per_s);
+    let neighbours_end_ns = if cell.closed_only { end_ns + plan.durations.gap_ns } else { end_ns };
+    let native = calibration.entries.get(&cell.victim).map_or(0.0, |entry| entry.native_rate_per_s);
     let rate_per_s = native * plan.load;
     // No more can be outstanding than arrive; the factor of two covers the variance of arrivals.
     let outstanding_max = |length_ns: u64| {

@@ -75,10 +75,7 @@ pub async fn run(
         Some(snapshot) => snapshot,
         // It comes too late for a proof, but a missing daemon explains a failure, and its servers
         // own Xids.
-        None => Snapshot {
-            t_ns: None,
-            ..observe::snapshot(tenants).await?
-        },
+        None => Snapshot { t_ns: None, ..observe::snapshot(tenants).await? },
     };
     let observation = observe::observation(tenants, cell.condition, &snapshot);
     let is_whole = results.iter().all(|tenant| tenant.death.is_none());
@@ -136,11 +133,7 @@ fn record_refused_client(
     cell: &Cell,
     error: &TenantError,
 ) -> Result<(), RunError> {
-    let TenantError::Refused {
-        kind: RefusalKind::Driver { code },
-        ..
-    } = error
-    else {
+    let TenantError::Refused { kind: RefusalKind::Driver { code }, .. } = error else {
         return Ok(());
     };
     match mechanism::refusal::of_code(*code) {
@@ -165,10 +158,7 @@ async fn prepare(
     for (slot, tenant) in cell.tenants.iter().enumerate() {
         let log = log_path(&setup.out, &cell.id, &tenant.tenant)?;
         make_folder(&log)?;
-        let entry = tenant
-            .workload
-            .as_ref()
-            .and_then(|name| calibration.entries.get(name));
+        let entry = tenant.workload.as_ref().and_then(|name| calibration.entries.get(name));
         let load = load::load(&setup.plan, calibration, cell, slot);
         let rate = entry.map_or(0.0, |entry| entry.native_rate_per_s);
         let message = ToTenant::Prepare {
@@ -180,17 +170,9 @@ async fn prepare(
             cpu: cores.issuer(slot),
             reaper_cpu: cores.reaper(slot),
         };
-        match tenants
-            .ask(slot, &message, "getting ready", PREPARE)
-            .await?
-        {
-            FromTenant::Ready {
-                schedule_hash,
-                identity,
-            } => results.push(TenantResult {
-                identity,
-                ..TenantResult::ready(tenant, schedule_hash)
-            }),
+        match tenants.ask(slot, &message, "getting ready", PREPARE).await? {
+            FromTenant::Ready { schedule_hash, identity } => results
+                .push(TenantResult { identity, ..TenantResult::ready(tenant, schedule_hash) }),
             other => return Err(tenants.unexpected(slot, &other)),
         }
     }
@@ -257,10 +239,7 @@ async fn measure(
         sampled = sampler.finish() => sampled,
         () = handles.waits.grace_is_over() => Sampled::default(),
     };
-    sampled.span = Some(CellSpan {
-        start_ns: times.t0_ns,
-        end_ns: times.t0_ns + times.length_ns,
-    });
+    sampled.span = Some(CellSpan { start_ns: times.t0_ns, end_ns: times.t0_ns + times.length_ns });
     failures.sort();
     failures.dedup();
     let failure = (!failures.is_empty()).then(|| failures.join("; "));

@@ -30,11 +30,7 @@ pub async fn arm(
         participants: tenant.participants(),
         inside: None,
     };
-    let arm = ToTenant::Arm {
-        fault: fault.to_owned(),
-        budget_ns: 0,
-        role: FaultRole::Helper,
-    };
+    let arm = ToTenant::Arm { fault: fault.to_owned(), budget_ns: 0, role: FaultRole::Helper };
     match ask(handles, tenant, &open, CONTEXT).await? {
         FromTenant::Opened { .. } => {}
         other => return Err(tenant.unexpected(&other).into()),
@@ -71,15 +67,9 @@ pub async fn acquire_device(
         observed.failure = Some(wrong.to_string());
     }
     match answer {
-        Ok(FromTenant::DeviceAcquired {
-            accepted_after_ns,
-            tries,
-            refused_with,
-        }) => Ok(Some(NewClient {
-            accepted_after_ns,
-            tries,
-            refused_with,
-        })),
+        Ok(FromTenant::DeviceAcquired { accepted_after_ns, tries, refused_with }) => {
+            Ok(Some(NewClient { accepted_after_ns, tries, refused_with }))
+        }
         _ => Ok(None),
     }
 }
@@ -98,12 +88,5 @@ async fn ask(
     message: &ToTenant,
     limit: Duration,
 ) -> Result<FromTenant, RunError> {
-    ask_auxiliary(
-        handles,
-        tenant,
-        message,
-        "taking part in a fault trial",
-        limit,
-    )
-    .await
+    ask_auxiliary(handles, tenant, message, "taking part in a fault trial", limit).await
 }

@@ -48,9 +48,7 @@ pub async fn prepare(
     tenants.arrange(Condition::C).await?;
     let role = match fault::find(&trial.fault) {
         Some(fault) if fault.has_helper() => {
-            let tenant = auxiliaries
-                .helper
-                .insert(tenants.start_auxiliary("helper", 1).await?);
+            let tenant = auxiliaries.helper.insert(tenants.start_auxiliary("helper", 1).await?);
             let helper_data = auxiliary::arm(tenants.handles(), tenant, &trial.fault).await?;
             FaultRole::HelpedInjector { helper_data }
         }
@@ -67,13 +65,9 @@ pub async fn prepare(
             }
         };
         match tenants.ask(slot, &message, "getting ready", LIMIT).await? {
-            FromTenant::Ready {
-                schedule_hash,
-                identity,
-            } => observed.victims.push(TenantResult {
-                identity,
-                ..TenantResult::ready(tenant, schedule_hash)
-            }),
+            FromTenant::Ready { schedule_hash, identity } => observed
+                .victims
+                .push(TenantResult { identity, ..TenantResult::ready(tenant, schedule_hash) }),
             FromTenant::Armed { .. } => {}
             other => return Err(tenants.unexpected(slot, &other)),
         }
@@ -188,9 +182,7 @@ async fn action(
     let pids: Vec<_> = pids.collect();
     let waits = &tenants.handles().waits;
     let action = move || host_action(&trial, &set_up, &pids, t0_ns);
-    waits
-        .blocking("choosing what to signal", LIMIT, action)
-        .await
+    waits.blocking("choosing what to signal", LIMIT, action).await
 }
 
 /// Starts every process and waits for all of them, or until the user stops the run: on a broken
@@ -206,18 +198,10 @@ async fn answers(
     let slack = if is_wall { LIMIT_WALL } else { LIMIT };
     let limit = slack + Duration::from_nanos(trial.window_ns);
     let budget_ns = trial.until_ns - trial.at_ns;
-    let later_ns = if helped {
-        budget_ns / HELPED_FRACTION
-    } else {
-        0
-    };
+    let later_ns = if helped { budget_ns / HELPED_FRACTION } else { 0 };
     let mut pending = JoinSet::new();
     for (slot, mut tenant) in members {
-        let inject = |at_ns| ToTenant::Inject {
-            t0_ns,
-            at_ns,
-            until_ns: trial.until_ns,
-        };
+        let inject = |at_ns| ToTenant::Inject { t0_ns, at_ns, until_ns: trial.until_ns };
         let message = match slot.cmp(&last(trial)) {
             std::cmp::Ordering::Less => ToTenant::Go { t0_ns },
             std::cmp::Ordering::Equal => inject(trial.at_ns + later_ns),

@@ -48,10 +48,8 @@ mod tests {
     #[test]
     fn an_end_is_no_failure_and_a_wrong_answer_always_is() {
         let (tenant, what) = ("neighbour-1".to_owned(), "replied yes".to_owned());
-        let ended = TenantError::Ended {
-            tenant: tenant.clone(),
-            how: "killed by signal 9".to_owned(),
-        };
+        let ended =
+            TenantError::Ended { tenant: tenant.clone(), how: "killed by signal 9".to_owned() };
         let refused = TenantError::Refused {
             tenant: tenant.clone(),
             doing: "injecting".to_owned(),

@@ -52,10 +52,7 @@ pub async fn campaign(
         if handles.waits.is_stopped() {
             return Ok(());
         }
-        let phase = RunPhase::Fault {
-            fault: trial.fault.clone(),
-            variant: trial.variant.clone(),
-        };
+        let phase = RunPhase::Fault { fault: trial.fault.clone(), variant: trial.variant.clone() };
         if last_phase.as_ref() != Some(&phase) {
             observer.phase(&phase);
             last_phase = Some(phase);
@@ -70,17 +67,14 @@ pub async fn campaign(
         recorder.event(&RunEvent::FaultTrialBegan { id: id.clone() })?;
         let observed = match session.ready(&MechanismKey::from(trial), ledger).await? {
             Ok(tenants) => one(tenants, xids, calibration, trial).await?,
-            Err(reason) => FaultObservation {
-                failure: Some(reason),
-                ..FaultObservation::default()
-            },
+            Err(reason) => {
+                FaultObservation { failure: Some(reason), ..FaultObservation::default() }
+            }
         };
         let ends = must_end(&observed);
         let service_gone = observed.service_gone == Some(true);
-        recorder.event(&RunEvent::FaultTrialEnded {
-            id: id.clone(),
-            observed: Box::new(observed),
-        })?;
+        recorder
+            .event(&RunEvent::FaultTrialEnded { id: id.clone(), observed: Box::new(observed) })?;
         if let Some(reason) = ends {
             recorder.event(&RunEvent::FaultTrialsStopped { id, reason })?;
             return Ok(());
@@ -235,11 +229,7 @@ mod tests {
             (Some(0), &[31, 79], true),
             (Some(0), &[109], true),
         ] {
-            assert_eq!(
-                must_end(&observed(action, xids)).is_some(),
-                ends,
-                "{xids:?}"
-            );
+            assert_eq!(must_end(&observed(action, xids)).is_some(), ends, "{xids:?}");
         }
     }
 }

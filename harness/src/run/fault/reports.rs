@@ -24,10 +24,7 @@ pub async fn helper_ended(
         Ok(_) => {
             let text = "the helper process outlived its signal".to_owned();
             observed.failure = Some(text.clone());
-            TenantError::Protocol {
-                tenant: tenant.name().to_owned(),
-                what: text,
-            }
+            TenantError::Protocol { tenant: tenant.name().to_owned(), what: text }
         }
     };
     note_end(handles, tenant, &error).await.map(|_| ())
@@ -43,12 +40,7 @@ pub async fn injected(
     observed: &mut FaultObservation,
 ) -> Result<InjectorResult, RunError> {
     let error = match answer {
-        Ok(FromTenant::Injected {
-            began_ns,
-            detected_ns,
-            code,
-            later_code,
-        }) => {
+        Ok(FromTenant::Injected { began_ns, detected_ns, code, later_code }) => {
             tenants.put_back(slot, tenant);
             return Ok(InjectorResult {
                 began_ns: Some(began_ns),
@@ -66,8 +58,5 @@ pub async fn injected(
         observed.failure = Some(error.to_string());
     }
     let ended = Some(note_end(tenants.handles(), tenant, &error).await?);
-    Ok(InjectorResult {
-        ended,
-        ..InjectorResult::default()
-    })
+    Ok(InjectorResult { ended, ..InjectorResult::default() })
 }

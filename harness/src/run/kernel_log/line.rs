@@ -20,9 +20,7 @@ pub fn read(line: &str) -> Option<(PciAddress, XidLine)> {
     let mut instances = [None; 2];
     for word in words {
         let (name, id) = word.split_once(':')?;
-        let at = ["GPU-I", "GPU-CI"]
-            .iter()
-            .position(|known| *known == name)?;
+        let at = ["GPU-I", "GPU-CI"].iter().position(|known| *known == name)?;
         instances[at] = Some(id.parse().ok()?);
     }
     let (number, rest) = rest.split_once(',').unwrap_or((rest, ""));
@@ -50,10 +48,7 @@ fn stamp_ns(head: &str) -> Option<u64> {
     let (seconds, micros) = stamp.trim().split_once('.')?;
     let micros: u64 = (micros.len() == 6).then(|| micros.parse().ok())??;
     let seconds: u64 = seconds.parse().ok()?;
-    seconds
-        .checked_mul(1_000_000)?
-        .checked_add(micros)?
-        .checked_mul(1_000)
+    seconds.checked_mul(1_000_000)?.checked_add(micros)?.checked_mul(1_000)
 }
 
 /// `PCI:0000:01:00`, or without `PCI:` as drivers before 2016 wrote it.
@@ -92,20 +87,13 @@ mod tests {
 
     /// A fault without a process.
     fn lost() -> XidLine {
-        XidLine {
-            number: 79,
-            text: "GPU has fallen off the bus.".to_owned(),
-            ..XidLine::default()
-        }
+        XidLine { number: 79, text: "GPU has fallen off the bus.".to_owned(), ..XidLine::default() }
     }
 
     #[test]
     fn reads_every_form_of_the_line() {
         for (line, expected) in [
-            (
-                "NVRM: Xid (PCI:0000:01:00): 31, pid=77, name=train, MMU Fault: ENGINE GPC0",
-                plain(),
-            ),
+            ("NVRM: Xid (PCI:0000:01:00): 31, pid=77, name=train, MMU Fault: ENGINE GPC0", plain()),
             (
                 "[ 12.000345] NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:02): 31, pid=77, \
                  name=train, MMU Fault: ENGINE GPC0\n",
@@ -119,24 +107,15 @@ mod tests {
             (
                 "NVRM: Xid (PCI:0000:01:00 GPU-I:13): 31, pid=77, name=train, \
                  MMU Fault: ENGINE GPC0",
-                XidLine {
-                    gpu_instance: Some(13),
-                    ..plain()
-                },
+                XidLine { gpu_instance: Some(13), ..plain() },
             ),
             (
                 "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen \
                  off the bus.",
                 lost(),
             ),
-            (
-                "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.",
-                lost(),
-            ),
-            (
-                "NVRM: Xid (0000:01:00): 79, GPU has fallen off the bus.",
-                lost(),
-            ),
+            ("NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", lost()),
+            ("NVRM: Xid (0000:01:00): 79, GPU has fallen off the bus.", lost()),
             (
                 "NVRM: Xid (PCI:0000:01:00): 45, pid=9, name=a b, Ch 00000008, caused by previous \
                  Xid 31",
@@ -157,13 +136,7 @@ mod tests {
                     ..XidLine::default()
                 },
             ),
-            (
-                "NVRM: Xid (PCI:0000:01:00): 154",
-                XidLine {
-                    number: 154,
-                    ..XidLine::default()
-                },
-            ),
+            ("NVRM: Xid (PCI:0000:01:00): 154", XidLine { number: 154, ..XidLine::default() }),
         ] {
             assert_eq!(read(line), Some(((0, 1, 0), expected)), "{line}");
         }

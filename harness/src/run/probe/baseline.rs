@@ -40,11 +40,7 @@ impl FullDeviceBaseline {
     /// Requests without a pause for that long.
     pub fn requests(&self, watch_ns: u64) -> RunRequests {
         let count = watch_ns as f64 / self.service_ns.max(1) as f64 * SHORTER;
-        RunRequests {
-            spec: self.spec.clone(),
-            watch_ns,
-            requests_max: count as u32 + 64,
-        }
+        RunRequests { spec: self.spec.clone(), watch_ns, requests_max: count as u32 + 64 }
     }
 }
 
@@ -71,10 +67,7 @@ pub async fn measure(
         configured_ppm: None,
         windows_ns: windows_ns(tenants),
         alone: per_window(&completed, window_ns, span_of(&completed)),
-        beside: WorkSeries {
-            window_ns,
-            milli_requests: Vec::new(),
-        },
+        beside: WorkSeries { window_ns, milli_requests: Vec::new() },
     };
     Ok((baseline, found))
 }

@@ -20,14 +20,8 @@ pub async fn campaign(
     observer: &mut dyn Observer,
 ) -> Result<(), RunError> {
     let setup = &handles.setup;
-    let all: Vec<&Probe> = CATALOGUE
-        .iter()
-        .filter(|probe| probe.is_planned(&setup.plan))
-        .collect();
-    let baseline = if all
-        .iter()
-        .any(|probe| probe.needs_baseline() && is_left(probe, handles))
-    {
+    let all: Vec<&Probe> = CATALOGUE.iter().filter(|probe| probe.is_planned(&setup.plan)).collect();
+    let baseline = if all.iter().any(|probe| probe.needs_baseline() && is_left(probe, handles)) {
         observer.phase(&RunPhase::ProbingDevice);
         full_device_baseline(handles, session, ledger).await?
     } else {
@@ -136,10 +130,6 @@ fn write(
     took_ns: Option<u64>,
     found: ProbeFound,
 ) -> Result<(), RunError> {
-    let result = ProbeResult {
-        variant: variant.to_owned(),
-        took_ns,
-        found,
-    };
+    let result = ProbeResult { variant: variant.to_owned(), took_ns, found };
     Ok(handles.recorder.event(&RunEvent::Probed { result })?)
 }

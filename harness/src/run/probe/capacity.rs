@@ -49,11 +49,5 @@ async fn capacity(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     for slot in NEIGHBOUR..slots {
         release(tenants, slot).await?;
     }
-    Ok(ProbeFound::Capacity {
-        reserved_bytes,
-        trials,
-        honoured,
-        neighbour_bytes,
-        granted_bytes,
-    })
+    Ok(ProbeFound::Capacity { reserved_bytes, trials, honoured, neighbour_bytes, granted_bytes })
 }

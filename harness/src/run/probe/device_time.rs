@@ -22,10 +22,7 @@ impl DeviceTime {
     /// Begins now.
     pub async fn begin(tenants: &TenantSet, length_ns: u64) -> Result<Self, RunError> {
         let handles = tenants.handles().clone();
-        Ok(Self {
-            end_ns: handles.now_ns().await?.saturating_add(length_ns),
-            handles,
-        })
+        Ok(Self { end_ns: handles.now_ns().await?.saturating_add(length_ns), handles })
     }
 
     /// Whether a further trial may begin.

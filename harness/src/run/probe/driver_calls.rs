@@ -16,9 +16,7 @@ pub(super) const PROBE: Probe = Probe {
     summary: "how long do creating a context and loading a module take, alone and beside a busy \
               neighbour?",
     sub_axis: "compute/driver",
-    runs: &[Run::AgainstBaseline(|tenants, baseline| {
-        Box::pin(time(tenants, baseline))
-    })],
+    runs: &[Run::AgainstBaseline(|tenants, baseline| Box::pin(time(tenants, baseline)))],
     ..super::PROBE
 };
 
@@ -36,10 +34,7 @@ async fn time(
     baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
-    let calls = TimeDriverCalls {
-        contexts: CONTEXTS,
-        modules: MODULES,
-    };
+    let calls = TimeDriverCalls { contexts: CONTEXTS, modules: MODULES };
     let alone = step(tenants, VICTIM, calls).await?;
     let (from_ns, to_ns) = span(&alone);
     let busy = baseline.requests((to_ns - from_ns).saturating_mul(LONGER).max(1_000_000));

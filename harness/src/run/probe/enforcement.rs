@@ -23,9 +23,7 @@ pub(super) const PROBE: Probe = Probe {
     name: "enforcement",
     summary: "how long after its first launch does a tenant's compute cap act for good?",
     sub_axis: "compute/sm",
-    runs: &[Run::AgainstBaseline(|tenants, baseline| {
-        Box::pin(enforcement(tenants, baseline))
-    })],
+    runs: &[Run::AgainstBaseline(|tenants, baseline| Box::pin(enforcement(tenants, baseline)))],
     ..super::PROBE
 };
 
@@ -51,20 +49,13 @@ async fn enforcement(
         let run = submit(tenants, SubmitRoute::Launches, &baseline.spec, WATCH).await?;
         trials.push(series(run));
     }
-    Ok(ProbeFound::Enforcement {
-        limit_ppm,
-        window_ns: WINDOW.as_nanos() as u64,
-        trials,
-    })
+    Ok(ProbeFound::Enforcement { limit_ppm, window_ns: WINDOW.as_nanos() as u64, trials })
 }
 
 /// Work by steps, from the first launch on.
 fn series(run: BypassRun) -> WorkSeries {
     let last_ns = run.ended_ns.last().copied().unwrap_or(0);
-    let completed = CompletedRequests {
-        host_ns: (0, last_ns),
-        began_ns: 0,
-        ended_ns: run.ended_ns,
-    };
+    let completed =
+        CompletedRequests { host_ns: (0, last_ns), began_ns: 0, ended_ns: run.ended_ns };
     per_window(&completed, STEP.as_nanos() as u64, (0, last_ns))
 }

@@ -26,9 +26,7 @@ pub(super) const PROBE: Probe = Probe {
               get a tenant past its limits of memory and of compute?",
     sub_axis: "memory/cap",
     flag: Flag::Escape,
-    runs: &[Run::AgainstBaseline(|tenants, baseline| {
-        Box::pin(escape(tenants, baseline))
-    })],
+    runs: &[Run::AgainstBaseline(|tenants, baseline| Box::pin(escape(tenants, baseline)))],
     ..super::PROBE
 };
 
@@ -73,10 +71,7 @@ async fn escape(
     }
     // Tenants that are threads share the environment of their process.
     if tenants.config().inside.is_empty() && !routes.is_empty() {
-        let limits = Limits {
-            bytes: limit_bytes,
-            share_ppm: limit_ppm,
-        };
+        let limits = Limits { bytes: limit_bytes, share_ppm: limit_ppm };
         let own = tenants.config().environments[VICTIM].clone();
         for lookup in Lookup::ALL {
             let mut variables = own.clone();
@@ -92,12 +87,7 @@ async fn escape(
         tenants.renew(VICTIM).await?;
         tenants.ensure().await?;
     }
-    Ok(ProbeFound::Escape {
-        limit_bytes,
-        in_use_bytes,
-        limit_ppm,
-        routes,
-    })
+    Ok(ProbeFound::Escape { limit_bytes, in_use_bytes, limit_ppm, routes })
 }
 
 /// The usual calls of a new tenant with other environment variables.
@@ -141,15 +131,11 @@ async fn with_environment(
 /// The victim allocates all that it can and then maps memory that the neighbour exports.
 async fn import(tenants: &mut TenantSet) -> Result<EscapeRoute, RunError> {
     tenants.arrange(Condition::C).await?;
-    let export = ExportMemory {
-        bytes: EXPORTED_BYTES,
-    };
+    let export = ExportMemory { bytes: EXPORTED_BYTES };
     let handle = step(tenants, NEIGHBOUR, export).await?.handle;
     let device_bytes = device_bytes(tenants);
     let own = allocate(tenants, VICTIM, device_bytes, HOG_PIECES).await?;
-    let refused_with = step(tenants, VICTIM, ImportMemory { handle })
-        .await?
-        .refused_with;
+    let refused_with = step(tenants, VICTIM, ImportMemory { handle }).await?.refused_with;
     for slot in [VICTIM, NEIGHBOUR] {
         release(tenants, slot).await?;
     }
@@ -164,10 +150,7 @@ async fn import(tenants: &mut TenantSet) -> Result<EscapeRoute, RunError> {
     };
     Ok(EscapeRoute {
         route: route.to_owned(),
-        outcome: EscapeOutcome::Memory {
-            bytes: (own + mapped, own + mapped),
-            rounds: 1,
-        },
+        outcome: EscapeOutcome::Memory { bytes: (own + mapped, own + mapped), rounds: 1 },
         evidence: format!("{EXPORTED_BYTES} bytes of a neighbour were {result}"),
     })
 }
@@ -189,10 +172,7 @@ fn of_call(route: String, call: Result<CapCall, RunError>) -> Result<EscapeRoute
     }
     Ok(EscapeRoute {
         route,
-        outcome: EscapeOutcome::Memory {
-            bytes: call.bytes,
-            rounds: call.rounds,
-        },
+        outcome: EscapeOutcome::Memory { bytes: call.bytes, rounds: call.rounds },
         evidence,
     })
 }
@@ -209,15 +189,8 @@ async fn submitted(
     let limit = tenants.config().mechanism;
     let limit = limit.and_then(|m| m.configuration(&context).compute_limit);
     let limits_time = limit.is_some_and(|limit| limit.of == Compute::Time);
-    let reference = if limits_time {
-        route
-    } else {
-        SubmitRoute::Launches
-    };
-    let native = baseline
-        .route_rates
-        .iter()
-        .find(|native| native.route == reference);
+    let reference = if limits_time { route } else { SubmitRoute::Launches };
+    let native = baseline.route_rates.iter().find(|native| native.route == reference);
     let Some(native) = native else {
         return Ok(untried(name, "the device alone gave no rate".to_owned()));
     };
@@ -229,19 +202,12 @@ async fn submitted(
             share_ppm: ppm_of(&rates_per_ns(&run), native.per_ns),
             native_ppm: native.windows_ppm.clone(),
         },
-        evidence: format!(
-            "{} requests, share of the device's {of}",
-            run.ended_ns.len()
-        ),
+        evidence: format!("{} requests, share of the device's {of}", run.ended_ns.len()),
     })
 }
 
 fn untried(route: &str, evidence: String) -> EscapeRoute {
-    EscapeRoute {
-        route: route.to_owned(),
-        outcome: EscapeOutcome::Untried,
-        evidence,
-    }
+    EscapeRoute { route: route.to_owned(), outcome: EscapeOutcome::Untried, evidence }
 }
 
 /// Counts a route as untried where the tenant failed.

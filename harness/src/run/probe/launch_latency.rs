@@ -18,9 +18,7 @@ pub(super) const PROBE: Probe = Probe {
     name: "launch-latency",
     summary: "how long after the call does a kernel begin, alone and beside a busy neighbour?",
     sub_axis: "compute/launch",
-    runs: &[Run::AgainstBaseline(|tenants, baseline| {
-        Box::pin(launch_latency(tenants, baseline))
-    })],
+    runs: &[Run::AgainstBaseline(|tenants, baseline| Box::pin(launch_latency(tenants, baseline)))],
     ..super::PROBE
 };
 
@@ -51,9 +49,5 @@ async fn launch_latency(
 }
 
 const fn launches(seed: u64) -> TimeLaunches {
-    TimeLaunches {
-        rate_per_s: RATE_PER_S,
-        watch_ns: WATCH_NS,
-        seed,
-    }
+    TimeLaunches { rate_per_s: RATE_PER_S, watch_ns: WATCH_NS, seed }
 }

@@ -39,11 +39,7 @@ pub async fn native(
         let windows = rates_per_ns(&submit(tenants, route, spec, WATCH).await?);
         let per_ns = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
         if per_ns > 0.0 {
-            rates.push(NativeRate {
-                route,
-                per_ns,
-                windows_ppm: ppm_of(&windows, per_ns),
-            });
+            rates.push(NativeRate { route, per_ns, windows_ppm: ppm_of(&windows, per_ns) });
         }
     }
     Ok(rates)
@@ -62,11 +58,7 @@ pub async fn submit(
     spec: &WorkloadSpec,
     watch: Duration,
 ) -> Result<BypassRun, RunError> {
-    let request = LimitBypass {
-        route,
-        spec: spec.clone(),
-        watch_ns: watch.as_nanos() as u64,
-    };
+    let request = LimitBypass { route, spec: spec.clone(), watch_ns: watch.as_nanos() as u64 };
     step(tenants, VICTIM, request).await
 }
 
@@ -78,11 +70,8 @@ pub fn rates_per_ns(run: &BypassRun) -> Vec<f64> {
     if window_ns == 0 {
         return Vec::new();
     }
-    let completed = CompletedRequests {
-        host_ns: (0, last),
-        began_ns: 0,
-        ended_ns: run.ended_ns.clone(),
-    };
+    let completed =
+        CompletedRequests { host_ns: (0, last), began_ns: 0, ended_ns: run.ended_ns.clone() };
     let series = per_window(&completed, window_ns, (from, last));
     let per_ns = run.work_per_request / 1e3 / window_ns as f64;
     let done = series.milli_requests.iter();

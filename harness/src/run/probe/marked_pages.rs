@@ -18,10 +18,6 @@ pub async fn mark(
     pages: u64,
     page_bytes: u32,
 ) -> Result<MarkedPages, RunError> {
-    let mark = MarkPages {
-        pages,
-        page_bytes,
-        seed: MARK_SEED,
-    };
+    let mark = MarkPages { pages, page_bytes, seed: MARK_SEED };
     step(tenants, NEIGHBOUR, mark).await
 }

@@ -58,12 +58,7 @@ pub async fn allocate_by(
         max_bytes = max_bytes.max(allocated.bytes);
         refused_with = allocated.refused_with;
     }
-    Ok(CapCall {
-        call: request.call,
-        bytes: (min_bytes, max_bytes),
-        rounds,
-        refused_with,
-    })
+    Ok(CapCall { call: request.call, bytes: (min_bytes, max_bytes), rounds, refused_with })
 }
 
 /// The managed memory that may be requested: what is free, less a margin. The driver refuses none

@@ -28,9 +28,7 @@ const WATCH_NS: u64 = 50_000_000;
 /// Exhausts the victim's memory once in each trial.
 async fn out_of_memory(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
-    let exhaust = ExhaustMemory {
-        max_bytes: device_bytes(tenants),
-    };
+    let exhaust = ExhaustMemory { max_bytes: device_bytes(tenants) };
     let seed = tenants.handles().setup.plan.seed;
     let mut trials = Vec::new();
     for number in 0..TRIALS {

@@ -53,11 +53,7 @@ async fn residue(tenants: &mut TenantSet, released_by: ReleasedBy) -> Result<Pro
         ReleasedBy::Freed => release(tenants, NEIGHBOUR).await?,
         ReleasedBy::Context => tenants.open_only(VICTIM).await?,
     }
-    let scan = ScanPages {
-        pages: scan,
-        page_bytes,
-        seed: MARK_SEED,
-    };
+    let scan = ScanPages { pages: scan, page_bytes, seed: MARK_SEED };
     let scanned = step(tenants, VICTIM, scan).await?;
     Ok(ProbeFound::Residue {
         released_by: released_by.as_str().to_owned(),

@@ -19,9 +19,7 @@ pub(super) const PROBE: Probe = Probe {
     summary: "what share of the device's arithmetic does a tenant get, over short and long \
               windows, and what share is configured?",
     sub_axis: "compute/sm",
-    runs: &[Run::AgainstBaseline(|tenants, baseline| {
-        Box::pin(share(tenants, baseline))
-    })],
+    runs: &[Run::AgainstBaseline(|tenants, baseline| Box::pin(share(tenants, baseline)))],
     ..super::PROBE
 };
 

@@ -36,8 +36,5 @@ async fn sm_placement(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
             neighbour_sms: sms_of(neighbour, NEIGHBOUR)?,
         });
     }
-    Ok(ProbeFound::SmPlacement {
-        device_sms: tenants.handles().sm_count(),
-        rounds,
-    })
+    Ok(ProbeFound::SmPlacement { device_sms: tenants.handles().sm_count(), rounds })
 }

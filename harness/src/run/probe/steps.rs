@@ -30,16 +30,11 @@ pub async fn step_both<V: Step, N: Step>(
     neighbour: N,
 ) -> Result<(V::Reply, N::Reply), RunError> {
     let (first, second) = ask_both(tenants, &message(victim), &message(neighbour)).await?;
-    Ok((
-        reply_of::<V>(tenants, VICTIM, first)?,
-        reply_of::<N>(tenants, NEIGHBOUR, second)?,
-    ))
+    Ok((reply_of::<V>(tenants, VICTIM, first)?, reply_of::<N>(tenants, NEIGHBOUR, second)?))
 }
 
 fn message(step: impl Step) -> ToTenant {
-    ToTenant::Probe {
-        step: step.into_step(),
-    }
+    ToTenant::Probe { step: step.into_step() }
 }
 
 fn reply_of<S: Step>(
@@ -65,9 +60,7 @@ pub async fn ask_both(
     let handles = tenants.handles().clone();
     let mut members = tenants.take_slots(&[VICTIM, NEIGHBOUR]);
     // Both are announced first, so that in virtual time neither begins alone.
-    let ids = members
-        .iter()
-        .map(|(_, tenant)| tenant.participants().issuer);
+    let ids = members.iter().map(|(_, tenant)| tenant.participants().issuer);
     handles.expect(ids.collect()).await?;
     let mut sent = Vec::new();
     for ((_, tenant), message) in members.iter_mut().zip([victim, neighbour]) {

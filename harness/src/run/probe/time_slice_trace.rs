@@ -35,25 +35,16 @@ const THRESHOLD_NS: u64 = 10_000;
 /// Takes the traces.
 async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
-    let mut watch_ns = if tenants.handles().setup.clock.is_virtual() {
-        WATCH_VIRTUAL_NS
-    } else {
-        WATCH_NS
-    };
+    let mut watch_ns =
+        if tenants.handles().setup.clock.is_virtual() { WATCH_VIRTUAL_NS } else { WATCH_NS };
     let longest_ns = watch_ns << DOUBLINGS_MAX;
     let (mut traces, mut gaps_lost) = (Vec::new(), 0);
     while traces.len() < TRACES {
-        let request = TraceTimeSlices {
-            watch_ns,
-            threshold_ns: THRESHOLD_NS,
-        };
+        let request = TraceTimeSlices { watch_ns, threshold_ns: THRESHOLD_NS };
         let (victim, neighbour) = step_both(tenants, request, request).await?;
         let lost = [&victim, &neighbour]
             .map(|trace| (trace.gaps + 1).saturating_sub(trace.spans_ns.len() as u64));
-        let trace = TracePair {
-            victim_ns: victim.spans_ns,
-            neighbour_ns: neighbour.spans_ns,
-        };
+        let trace = TracePair { victim_ns: victim.spans_ns, neighbour_ns: neighbour.spans_ns };
         if is_too_short(&trace) && watch_ns < longest_ns {
             watch_ns *= 2;
             continue;
@@ -61,11 +52,7 @@ async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, RunErro
         gaps_lost += lost.iter().sum::<u64>();
         traces.push(trace);
     }
-    Ok(ProbeFound::TimeSliceTrace {
-        threshold_ns: THRESHOLD_NS,
-        gaps_lost,
-        traces,
-    })
+    Ok(ProbeFound::TimeSliceTrace { threshold_ns: THRESHOLD_NS, gaps_lost, traces })
 }
 
 /// Whether a kernel was interrupted, and the trace has too few whole time slices.
@@ -92,10 +79,7 @@ mod tests {
             (3, 3, false),
             (4, 2, false),
         ] {
-            let trace = TracePair {
-                victim_ns: spans(victim),
-                neighbour_ns: spans(neighbour),
-            };
+            let trace = TracePair { victim_ns: spans(victim), neighbour_ns: spans(neighbour) };
             assert_eq!(is_too_short(&trace), expected, "{victim}, {neighbour}");
         }
     }

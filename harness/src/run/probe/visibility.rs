@@ -31,10 +31,7 @@ async fn visibility(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
     let marked = mark(tenants, TRIALS.into(), PAGE_BYTES_VIRTUAL).await?;
     let count = u32::try_from(marked.addresses.len()).unwrap_or(u32::MAX);
-    let read = ReadAddresses {
-        addresses: marked.addresses,
-        seed: MARK_SEED,
-    };
+    let read = ReadAddresses { addresses: marked.addresses, seed: MARK_SEED };
     let reads = step(tenants, VICTIM, read).await?;
     let mut visible_in_free = 0;
     for _ in 0..ALLOCATIONS {

@@ -15,12 +15,7 @@ pub fn per_window(
         let length = end.saturating_sub(begin).max(1) as f64;
         let first = begin.saturating_sub(from) / window_ns;
         let last = end.saturating_sub(from) / window_ns;
-        for (at, sum) in done
-            .iter_mut()
-            .enumerate()
-            .take(last as usize + 1)
-            .skip(first as usize)
-        {
+        for (at, sum) in done.iter_mut().enumerate().take(last as usize + 1).skip(first as usize) {
             let opens = from + at as u64 * window_ns;
             let inside = end.min(opens + window_ns).saturating_sub(begin.max(opens));
             *sum += inside as f64 / length;
@@ -50,10 +45,7 @@ mod tests {
         let series =
             |ended: &[u64], within| per_window(&completed(ended), 100, within).milli_requests;
         // Two in a window; then one that spans two windows; the last window is incomplete.
-        assert_eq!(
-            series(&[50, 100, 300, 350], (1_000, 1_350)),
-            [2_000, 500, 500]
-        );
+        assert_eq!(series(&[50, 100, 300, 350], (1_000, 1_350)), [2_000, 500, 500]);
         // Requests before the first window do not count in it.
         assert_eq!(series(&[50, 100, 300, 350], (1_100, 1_300)), [500, 500]);
         // Half of the first request lies after the first window opens.

@@ -60,11 +60,7 @@ mod tests {
             // 1 C in 48 s.
             (&flat, &[60.0, 60.0, 61.0, 61.0, 61.0], false),
             // Earlier windows do not count.
-            (
-                &[60.0, 50.0, 50.0, 50.0, 50.0, 50.0],
-                &[40.0, 60.0, 60.0, 60.0, 60.0, 60.0],
-                true,
-            ),
+            (&[60.0, 50.0, 50.0, 50.0, 50.0, 50.0], &[40.0, 60.0, 60.0, 60.0, 60.0, 60.0], true),
             // A device without a thermometer.
             (&flat, &[0.0; 5], true),
         ] {
@@ -81,18 +77,9 @@ mod tests {
             (2_000, 12_001, Some(12_000)),
             (0, 12_001, None),
         ] {
-            let plan = SoakPlan {
-                limit_ns: 0,
-                window_ns: 12_000,
-                keep_warm_ns,
-                check_ns: 0,
-                every_ns: 1,
-            };
-            assert_eq!(
-                load_after_ns(&plan, idle_ns),
-                load_ns,
-                "{keep_warm_ns} {idle_ns}"
-            );
+            let plan =
+                SoakPlan { limit_ns: 0, window_ns: 12_000, keep_warm_ns, check_ns: 0, every_ns: 1 };
+            assert_eq!(load_after_ns(&plan, idle_ns), load_ns, "{keep_warm_ns} {idle_ns}");
         }
     }
 }

@@ -24,10 +24,7 @@ impl TenantSet {
         let handles = self.handles.clone();
         let participants = tenant.participants();
         handles.expect(vec![participants.issuer]).await?;
-        let answer = handles
-            .waits
-            .answer(&mut tenant, message, doing, limit)
-            .await;
+        let answer = handles.waits.answer(&mut tenant, message, doing, limit).await;
         let Some(answer) = answer else {
             let error = TenantError::Ended {
                 tenant: name_of(slot),
@@ -64,10 +61,7 @@ impl TenantSet {
 
     /// Removes tenants from their slots, to wait for all of them at the same time.
     pub fn take_slots(&mut self, slots: &[usize]) -> Vec<(usize, Tenant)> {
-        slots
-            .iter()
-            .filter_map(|&slot| Some((slot, self.slots[slot].take()?)))
-            .collect()
+        slots.iter().filter_map(|&slot| Some((slot, self.slots[slot].take()?))).collect()
     }
 
     /// Puts a tenant back into its slot.
@@ -85,14 +79,7 @@ impl TenantSet {
         result: &mut TenantResult,
     ) -> Result<Option<TenantError>, RunError> {
         let error = match answer {
-            Ok(FromTenant::Done {
-                rows,
-                unlogged,
-                overloaded,
-                sched,
-                reaper_sched,
-                cpu_gaps,
-            }) => {
+            Ok(FromTenant::Done { rows, unlogged, overloaded, sched, reaper_sched, cpu_gaps }) => {
                 result.rows = rows;
                 result.unlogged = unlogged;
                 result.overloaded = overloaded;
@@ -112,8 +99,5 @@ impl TenantSet {
 
 /// The error for a slot without a tenant.
 pub fn missing(slot: usize) -> TenantError {
-    TenantError::Ended {
-        tenant: name_of(slot),
-        how: "before the message".to_owned(),
-    }
+    TenantError::Ended { tenant: name_of(slot), how: "before the message".to_owned() }
 }

@@ -62,21 +62,14 @@ pub struct TenantConfig {
 /// Name of the tenant in a slot, as in plans.
 #[must_use]
 pub fn name_of(slot: usize) -> String {
-    if slot == 0 {
-        "victim".to_owned()
-    } else {
-        format!("neighbour-{slot}")
-    }
+    if slot == 0 { "victim".to_owned() } else { format!("neighbour-{slot}") }
 }
 
 /// The numbers of a slot's threads as participants of the clock, after those of the coordinator's
 /// threads ([`super::sampler::SAMPLER`], [`super::fault_scheduler::FAULT_SCHEDULER`]).
 pub fn participants_of(slot: usize) -> Participants {
     let first = 2 * u32::try_from(slot).unwrap_or(u32::MAX / 4) + 2;
-    Participants {
-        issuer: first,
-        reaper: first + 1,
-    }
+    Participants { issuer: first, reaper: first + 1 }
 }
 
 impl TenantSet {

@@ -47,11 +47,7 @@ impl TenantSet {
     /// mechanism preloads a library: the kernel locks the process's memory map meanwhile.
     pub fn snapshot_scope(&self) -> SnapshotScope {
         let preloads = |mechanism: &&dyn Mechanism| mechanism.entry().accounting_library;
-        let open = self
-            .slots
-            .iter()
-            .flatten()
-            .filter(|tenant| tenant.is_open());
+        let open = self.slots.iter().flatten().filter(|tenant| tenant.is_open());
         let (programs, tenants): (Vec<&Tenant>, Vec<&Tenant>) =
             open.partition(|tenant| tenant.program().is_some());
         let (mapped_of, program_of) = if self.config.mechanism.as_ref().is_some_and(preloads) {
@@ -62,11 +58,7 @@ impl TenantSet {
         } else {
             (Vec::new(), None)
         };
-        SnapshotScope {
-            set_up: self.config.set_up.clone(),
-            mapped_of,
-            program_of,
-        }
+        SnapshotScope { set_up: self.config.set_up.clone(), mapped_of, program_of }
     }
 
     /// What the tenants with open contexts reported, the victim first. A user's program reports
@@ -78,9 +70,7 @@ impl TenantSet {
         let all = all.zip(&self.config.environments);
         all.filter(|((tenant, _), _)| open(tenant))
             .map(|((tenant, observed), given)| TenantObservation {
-                library_faults: tenant
-                    .as_ref()
-                    .map_or_else(Vec::new, Tenant::library_faults),
+                library_faults: tenant.as_ref().map_or_else(Vec::new, Tenant::library_faults),
                 handed_instance: self.config.set_up.instance_id(observed.slot),
                 visible_devices: given
                     .get(OsStr::new("CUDA_VISIBLE_DEVICES"))
@@ -117,10 +107,7 @@ impl TenantSet {
             let doing = "allocating beyond its limit";
             match self.ask(slot, &message, doing, CONTEXT).await? {
                 FromTenant::Tried { refused_with } => {
-                    self.observations[slot].over_limit = Some(OverLimit {
-                        bytes,
-                        refused_with,
-                    });
+                    self.observations[slot].over_limit = Some(OverLimit { bytes, refused_with });
                 }
                 other => return Err(self.unexpected(slot, &other)),
             }

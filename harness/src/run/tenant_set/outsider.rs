@@ -76,9 +76,6 @@ async fn close(handles: &RunHandles, tenant: &mut Tenant) -> Result<Option<i32>,
         Ok(FromTenant::Closed) => Ok(None),
         Ok(other) => Err(tenant.unexpected(&other)),
         Err(RunError::Tenant(error)) => Err(error),
-        Err(error) => Err(TenantError::Ended {
-            tenant: NAME.to_owned(),
-            how: error.to_string(),
-        }),
+        Err(error) => Err(TenantError::Ended { tenant: NAME.to_owned(), how: error.to_string() }),
     }
 }

@@ -67,9 +67,8 @@ impl TenantSet {
             return Ok(());
         }
         self.dismiss().await?;
-        let members: Vec<_> = (0..self.slots.len())
-            .map(|slot| (name_of(slot), participants_of(slot)))
-            .collect();
+        let members: Vec<_> =
+            (0..self.slots.len()).map(|slot| (name_of(slot), participants_of(slot))).collect();
         let spawner = &self.handles.setup.spawner;
         let started = spawner.spawn_together(&members, &self.config.environments[0]);
         let started = self.handles.waits.unless_stopped(started).await??;
@@ -81,11 +80,8 @@ impl TenantSet {
 
     /// Writes that a tenant was started, and puts it into its slot.
     fn fill(&mut self, slot: usize, tenant: Tenant) -> Result<(), RunError> {
-        self.observations[slot] = TenantObservation {
-            slot,
-            pid: tenant.pid(),
-            ..TenantObservation::default()
-        };
+        self.observations[slot] =
+            TenantObservation { slot, pid: tenant.pid(), ..TenantObservation::default() };
         self.handles.started(tenant.name(), tenant.pid())?;
         self.slots[slot] = Some(tenant);
         Ok(())
@@ -125,12 +121,7 @@ impl TenantSet {
 
     /// The user's program that runs in a slot.
     pub(super) fn user_victim(&self, slot: usize) -> Option<&UserVictim> {
-        self.handles
-            .setup
-            .plan
-            .user_victim
-            .as_ref()
-            .filter(|_| slot == 0)
+        self.handles.setup.plan.user_victim.as_ref().filter(|_| slot == 0)
     }
 }
 

@@ -21,13 +21,8 @@ pub(in crate::score) struct Pairs<'a> {
 impl Pairs<'_> {
     /// Closed-loop requests of the victims of all these cells.
     pub(in crate::score) fn requests(&self) -> u64 {
-        let cells = self
-            .measured
-            .iter()
-            .flat_map(|(_, top, bottom)| [top, bottom]);
-        cells
-            .filter_map(|cell| cell.requests.get(CLOSED_REQUESTS))
-            .sum()
+        let cells = self.measured.iter().flat_map(|(_, top, bottom)| [top, bottom]);
+        cells.filter_map(|cell| cell.requests.get(CLOSED_REQUESTS)).sum()
     }
 }
 
@@ -77,9 +72,7 @@ fn other_victim(top: &CellResult, bottom: &CellResult) -> Option<String> {
     let [one, two] = [top, bottom].map(|cell| cell.tenant_results.first()?.identity.as_ref());
     let difference = one?.difference(two?)?;
     let [top, bottom] = [top, bottom].map(|cell| cell.cell.condition.as_str());
-    Some(format!(
-        "the victims of {top} and {bottom} differ: {difference}"
-    ))
+    Some(format!("the victims of {top} and {bottom} differ: {difference}"))
 }
 
 impl Pairs<'_> {
@@ -107,14 +100,10 @@ impl LeftOut {
     fn of(doubts: &[Self]) -> Self {
         let why: Vec<&str> = doubts.iter().map(|one| one.why.as_str()).collect();
         match doubts.iter().map(|one| one.kind).max() {
-            Some(kind) => Self {
-                kind,
-                why: why.join("; "),
-            },
-            None => Self {
-                kind: LostKind::NotMeasured,
-                why: "its partner was not planned".to_owned(),
-            },
+            Some(kind) => Self { kind, why: why.join("; ") },
+            None => {
+                Self { kind: LostKind::NotMeasured, why: "its partner was not planned".to_owned() }
+            }
         }
     }
 }

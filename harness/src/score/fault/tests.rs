@@ -62,10 +62,7 @@ fn trials_of_several_records_count_together() {
         "{words}"
     );
     let one_bad = pooled(&[record, record, record, record, (2, 3)]);
-    assert_eq!(
-        range(&one_bad).map(|r| r.to_string()).as_deref(),
-        Some("L2..L3")
-    );
+    assert_eq!(range(&one_bad).map(|r| r.to_string()).as_deref(), Some("L2..L3"));
     assert_eq!((one_bad.more_for_l2, one_bad.more_for_l3), (None, None));
 }
 
@@ -119,21 +116,12 @@ fn nothing_counts_without_both_controls() {
     let self_test = |harm| trial(Some(Control::SelfTest), &[harm, Unharmed], true);
     for (trials, doubt) in [
         (vec![placebo(Unharmed), self_test(Dead)], None),
-        (
-            vec![placebo(Slowed), self_test(Dead)],
-            Some("placebo harmed a victim in 1 of 1"),
-        ),
-        (
-            vec![placebo(Unharmed), self_test(Slowed)],
-            Some("self-test fault was missed in 1 of 1"),
-        ),
+        (vec![placebo(Slowed), self_test(Dead)], Some("placebo harmed a victim in 1 of 1")),
+        (vec![placebo(Unharmed), self_test(Slowed)], Some("self-test fault was missed in 1 of 1")),
         (vec![placebo(Unharmed)], Some("1 placebos, 0 self-test")),
         (vec![self_test(Dead)], Some("0 placebos, 1 self-test")),
         (
-            vec![
-                trial(Some(Control::Placebo), &[Unharmed], false),
-                self_test(Dead),
-            ],
+            vec![trial(Some(Control::Placebo), &[Unharmed], false), self_test(Dead)],
             Some("0 placebos, 1 self-test"),
         ),
     ] {

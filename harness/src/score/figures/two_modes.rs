@@ -20,17 +20,7 @@ pub(in crate::score) fn two_modes(blocks: &[f64], smallest_gap: f64) -> Option<T
         return None;
     }
     match modes(blocks, smallest_gap) {
-        Ok(Modes::Two {
-            low,
-            low_n,
-            high,
-            high_n,
-        }) => Some(TwoModes {
-            low,
-            high,
-            low_n,
-            high_n,
-        }),
+        Ok(Modes::Two { low, low_n, high, high_n }) => Some(TwoModes { low, high, low_n, high_n }),
         Ok(Modes::One) | Err(_) => None,
     }
 }

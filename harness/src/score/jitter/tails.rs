@@ -25,11 +25,7 @@ impl Tails {
         reference: &CellResult,
         native: &CellResult,
     ) -> Option<f64> {
-        let median_ns = native
-            .rates
-            .get(OPEN_LATENCY_P50_NS)
-            .copied()
-            .filter(|ns| *ns > 0.0)?;
+        let median_ns = native.rates.get(OPEN_LATENCY_P50_NS).copied().filter(|ns| *ns > 0.0)?;
         let spread_ns = self.spread_ns(cell)? - self.spread_ns(reference)?;
         Some(spread_ns / median_ns)
     }
@@ -77,11 +73,7 @@ pub(super) struct Ends {
 
 impl Ends {
     const fn at(value: f64, known: bool) -> Self {
-        Self {
-            lo: value,
-            hi: value,
-            known,
-        }
+        Self { lo: value, hi: value, known }
     }
 }
 
@@ -104,9 +96,7 @@ pub(super) fn with_systematic(jitter: Estimate, blocks: &[(f64, Ends)]) -> Estim
     };
     let lo = jitter.lo - mean(|(value, ends)| value - ends.lo);
     let hi = jitter.hi + mean(|(value, ends)| ends.hi - value);
-    let systematic = Systematic {
-        known: blocks.iter().all(|(_, ends)| ends.known),
-        ..Systematic::default()
-    };
+    let systematic =
+        Systematic { known: blocks.iter().all(|(_, ends)| ends.known), ..Systematic::default() };
     systematic.with_ends(jitter, lo, hi)
 }

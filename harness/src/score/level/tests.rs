@@ -19,12 +19,7 @@ type Ends = (f64, f64);
 
 fn range(r: Ends, g: Option<Ends>, i: Option<Ends>, capped: bool, t: &Thresholds) -> String {
     let (r, g, i) = (estimate(r), g.map(estimate), i.map(estimate));
-    let resource = Resource {
-        retention: &r,
-        guarantee: g.as_ref(),
-        index: i.as_ref(),
-        capped,
-    };
+    let resource = Resource { retention: &r, guarantee: g.as_ref(), index: i.as_ref(), capped };
     resource.range(t).to_string()
 }
 
@@ -61,11 +56,7 @@ fn the_table_of_resource_axes() {
     ];
     let thresholds = Thresholds::default();
     for (r, g, i, want) in table {
-        assert_eq!(
-            range(*r, *g, *i, false, &thresholds),
-            *want,
-            "R {r:?} G {g:?} I {i:?}"
-        );
+        assert_eq!(range(*r, *g, *i, false, &thresholds), *want, "R {r:?} G {g:?} I {i:?}");
     }
 }
 
@@ -90,49 +81,12 @@ fn levels_follow_the_thresholds_of_the_profile() {
     let default = Thresholds::default();
     assert_eq!(range(r, g, i, false, &default), "L2");
     for (thresholds, want) in [
-        (
-            Thresholds {
-                retention_l3: 0.90,
-                ..default.clone()
-            },
-            "L3",
-        ),
-        (
-            Thresholds {
-                retention_l3: 0.91,
-                ..default.clone()
-            },
-            "L2..L3",
-        ),
-        (
-            Thresholds {
-                retention_l2: 0.93,
-                ..default.clone()
-            },
-            "L1",
-        ),
-        (
-            Thresholds {
-                retention_l2: 0.91,
-                ..default.clone()
-            },
-            "L1..L2",
-        ),
-        (
-            Thresholds {
-                guarantee_l3: 0.93,
-                ..default.clone()
-            },
-            "L1",
-        ),
-        (
-            Thresholds {
-                retention_l2: 0.93,
-                index_l1: 0.95,
-                ..default.clone()
-            },
-            "L0",
-        ),
+        (Thresholds { retention_l3: 0.90, ..default.clone() }, "L3"),
+        (Thresholds { retention_l3: 0.91, ..default.clone() }, "L2..L3"),
+        (Thresholds { retention_l2: 0.93, ..default.clone() }, "L1"),
+        (Thresholds { retention_l2: 0.91, ..default.clone() }, "L1..L2"),
+        (Thresholds { guarantee_l3: 0.93, ..default.clone() }, "L1"),
+        (Thresholds { retention_l2: 0.93, index_l1: 0.95, ..default.clone() }, "L0"),
     ] {
         assert_eq!(range(r, g, i, false, &thresholds), want, "{thresholds:?}");
     }
@@ -150,29 +104,15 @@ fn the_table_of_jitter() {
         ((0.5, 1.1), "L0..L2"),
         ((0.0, 9.0), "L0..L3"),
     ] {
-        assert_eq!(
-            of_jitter(&estimate(ends), &default).to_string(),
-            want,
-            "{ends:?}"
-        );
+        assert_eq!(of_jitter(&estimate(ends), &default).to_string(), want, "{ends:?}");
     }
-    let strict = Thresholds {
-        jitter_negligible: 0.01,
-        jitter_low_medium: 0.04,
-        ..default
-    };
+    let strict = Thresholds { jitter_negligible: 0.01, jitter_low_medium: 0.04, ..default };
     assert_eq!(of_jitter(&estimate((0.05, 0.5)), &strict).to_string(), "L0");
 }
 
 #[test]
 fn the_weaker_of_two_ranges_keeps_its_open_levels() {
-    let doubt = LevelRange {
-        worst: Level::L1,
-        best: Level::L3,
-    };
-    assert_eq!(
-        doubt.weaker(LevelRange::at(Level::L2)).to_string(),
-        "L1..L2"
-    );
+    let doubt = LevelRange { worst: Level::L1, best: Level::L3 };
+    assert_eq!(doubt.weaker(LevelRange::at(Level::L2)).to_string(), "L1..L2");
     assert_eq!(doubt.weaker(LevelRange::at(Level::L0)).to_string(), "L0");
 }

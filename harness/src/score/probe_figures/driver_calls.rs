@@ -14,16 +14,11 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &CallTrials) {
     for (situation, times, busy_ns) in [
         ("alone", &trials.alone, always),
         ("beside kernels", &trials.beside_kernels, trials.kernels_ns),
-        (
-            "beside the same calls",
-            &trials.beside_calls,
-            trials.calls_ns,
-        ),
+        ("beside the same calls", &trials.beside_calls, trials.calls_ns),
     ] {
-        for (what, calls) in [
-            ("context creation", &times.contexts_ns),
-            ("module load", &times.modules_ns),
-        ] {
+        for (what, calls) in
+            [("context creation", &times.contexts_ns), ("module load", &times.modules_ns)]
+        {
             let durations = durations_within(calls, busy_ns);
             out.median(EXPLAINS, &format!("{what}, {situation}"), "ns", durations);
         }

@@ -40,10 +40,7 @@ pub(super) fn figures(
                 let verdict = if is_managed { NOT_JUDGED } else { verdict };
                 ("memory/cap", estimate, verdict)
             }),
-            EscapeOutcome::Compute {
-                share_ppm,
-                native_ppm,
-            } => limit_ppm
+            EscapeOutcome::Compute { share_ppm, native_ppm } => limit_ppm
                 .and_then(|limit| compute(share_ppm, native_ppm, limit))
                 .map(|(estimate, verdict)| ("compute/sm", estimate, verdict)),
             EscapeOutcome::Untried => None,
@@ -76,11 +73,7 @@ fn memory(
         n: rounds,
         unit: UNIT.to_owned(),
     };
-    let verdict = if over(max) > MEMORY_OVER {
-        ESCAPED
-    } else {
-        CONTAINED
-    };
+    let verdict = if over(max) > MEMORY_OVER { ESCAPED } else { CONTAINED };
     (estimate, verdict)
 }
 
@@ -118,19 +111,11 @@ pub(in crate::score) fn bypass(
     let mut figures = Vec::new();
     let (mut untried, is_memory) = (Vec::new(), axis == "memory");
     for probe in probes.iter().filter(|probe| probe.variant == variant) {
-        let ProbeFound::Escape {
-            limit_bytes,
-            in_use_bytes,
-            limit_ppm,
-            routes,
-        } = &probe.found
+        let ProbeFound::Escape { limit_bytes, in_use_bytes, limit_ppm, routes } = &probe.found
         else {
             continue;
         };
-        let mut out = Out {
-            variant,
-            figures: &mut figures,
-        };
+        let mut out = Out { variant, figures: &mut figures };
         self::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, routes);
         let left = routes.iter();
         let left = left.filter(|route| route.outcome == EscapeOutcome::Untried);
@@ -156,9 +141,7 @@ pub(in crate::score) fn bypass(
         format!("bypass: {count} of {} routes escaped: {names}", tried.len())
     };
     for route in untried {
-        let EscapeRoute {
-            route, evidence, ..
-        } = route;
+        let EscapeRoute { route, evidence, .. } = route;
         text.push_str(&format!("; not tried: {route} ({evidence})"));
     }
     Some((!escaped.is_empty(), text))
@@ -166,9 +149,7 @@ pub(in crate::score) fn bypass(
 
 /// Whether a route submits work; every other allocates memory.
 fn submits_work(route: &str) -> bool {
-    SubmitRoute::ALL
-        .iter()
-        .any(|known| route.starts_with(known.as_str()))
+    SubmitRoute::ALL.iter().any(|known| route.starts_with(known.as_str()))
 }
 
 #[cfg(test)]
@@ -187,20 +168,13 @@ mod tests {
             (10 * GIB, GIB, ESCAPED),
             (0, 0, CONTAINED),
         ] {
-            assert_eq!(
-                memory((bytes, bytes), in_use, 10 * GIB, 3).1,
-                verdict,
-                "{bytes}"
-            );
+            assert_eq!(memory((bytes, bytes), in_use, 10 * GIB, 3).1, verdict, "{bytes}");
         }
         for (share, verdict) in [
             ([500_000; 6], Some(CONTAINED)),
             ([540_000; 6], Some(CONTAINED)),
             ([990_000; 6], Some(ESCAPED)),
-            (
-                [400_000, 500_000, 500_000, 600_000, 600_000, 700_000],
-                Some(UNCLEAR),
-            ),
+            ([400_000, 500_000, 500_000, 600_000, 600_000, 700_000], Some(UNCLEAR)),
         ] {
             assert_eq!(
                 compute(&share, &[1_000_000; 6], 500_000).map(|found| found.1),
@@ -214,10 +188,7 @@ mod tests {
             let found = compute(&[570_000; 6], native, 500_000).map(|found| found.1);
             assert_eq!(found, Some(verdict), "{native:?}");
         }
-        assert!(
-            compute(&[990_000; 3], &[], 500_000).is_none(),
-            "too few for an interval"
-        );
+        assert!(compute(&[990_000; 3], &[], 500_000).is_none(), "too few for an interval");
     }
 
     #[test]
@@ -227,10 +198,7 @@ mod tests {
             outcome,
             evidence: "refused with 801".to_owned(),
         };
-        let bytes = |bytes| EscapeOutcome::Memory {
-            bytes: (bytes, bytes),
-            rounds: 3,
-        };
+        let bytes = |bytes| EscapeOutcome::Memory { bytes: (bytes, bytes), rounds: 3 };
         let found = ProbeFound::Escape {
             limit_bytes: Some(10 * GIB),
             in_use_bytes: 0,
@@ -243,17 +211,10 @@ mod tests {
                 route("cuGraphLaunch", EscapeOutcome::Untried),
             ],
         };
-        let probes = [ProbeResult {
-            variant: "hami".to_owned(),
-            took_ns: None,
-            found,
-        }];
+        let probes = [ProbeResult { variant: "hami".to_owned(), took_ns: None, found }];
         let text = "bypass: 1 of 2 routes escaped: cuArrayCreate; not tried: cuMemCreate \
                     (refused with 801); not tried: cuGraphAddMemAllocNode (refused with 801)";
-        assert_eq!(
-            bypass(&probes, "hami", "memory"),
-            Some((true, text.to_owned()))
-        );
+        assert_eq!(bypass(&probes, "hami", "memory"), Some((true, text.to_owned())));
         assert_eq!(bypass(&probes, "hami", "compute"), None);
         assert_eq!(bypass(&probes, "mps", "memory"), None);
     }

@@ -34,32 +34,16 @@ struct Clocks {
 
 /// Latency alone and beside the neighbour, and what the neighbour adds.
 pub(super) fn figures(out: &mut Out<'_>, trials: &LaunchTrials) {
-    let LaunchTrials {
-        before,
-        beside,
-        neighbour_ns,
-        after,
-    } = trials;
+    let LaunchTrials { before, beside, neighbour_ns, after } = trials;
     let (Some(first), Some(last)) = (narrowest(before), narrowest(after)) else {
         return;
     };
-    let clocks = Clocks {
-        before: first,
-        after: last,
-    };
-    let alone: Vec<f64> = before
-        .iter()
-        .chain(after)
-        .map(|s| clocks.latency_ns(s))
-        .collect();
+    let clocks = Clocks { before: first, after: last };
+    let alone: Vec<f64> = before.iter().chain(after).map(|s| clocks.latency_ns(s)).collect();
     // Launches that began while the neighbour worked.
     let during =
         |stamp: &&LaunchStamp| (neighbour_ns.0..=neighbour_ns.1).contains(&stamp.started_ns);
-    let beside: Vec<f64> = beside
-        .iter()
-        .filter(during)
-        .map(|s| clocks.latency_ns(s))
-        .collect();
+    let beside: Vec<f64> = beside.iter().filter(during).map(|s| clocks.latency_ns(s)).collect();
     for (p, name) in QUANTILES {
         let found = |values: &[f64]| {
             // In the order of their launches.
@@ -71,22 +55,14 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &LaunchTrials) {
             let mut wide = printed(found, "ns");
             wide.lo -= clocks.bound_ns();
             wide.hi += clocks.bound_ns();
-            out.put(
-                EXPLAINS,
-                &format!("launch to start, {situation}, {name}"),
-                wide,
-            );
+            out.put(EXPLAINS, &format!("launch to start, {situation}, {name}"), wide);
         }
         if let (Some(alone), Some(beside)) = (alone, beside) {
             let mut added = printed(beside, "ns");
             added.value -= alone.value;
             added.lo -= alone.hi;
             added.hi -= alone.lo;
-            out.put(
-                EXPLAINS,
-                &format!("launch to start, added by a neighbour, {name}"),
-                added,
-            );
+            out.put(EXPLAINS, &format!("launch to start, added by a neighbour, {name}"), added);
         }
     }
 }
@@ -147,10 +123,7 @@ mod tests {
             after: series(800_000_000, 60, 4_000),
         };
         let mut figures_of = Vec::new();
-        let mut out = Out {
-            variant: "v",
-            figures: &mut figures_of,
-        };
+        let mut out = Out { variant: "v", figures: &mut figures_of };
         figures(&mut out, &trials);
         figures_of
     }
@@ -164,10 +137,7 @@ mod tests {
         };
         let alone = of("launch to start, alone, median").unwrap_or_default();
         assert!((alone.0 - 4_000.0).abs() < 30.0, "{alone:?}");
-        assert!(
-            alone.1 <= 100.0 && alone.2 >= 7_900.0,
-            "the bound is in it: {alone:?}"
-        );
+        assert!(alone.1 <= 100.0 && alone.2 >= 7_900.0, "the bound is in it: {alone:?}");
         let added = of("launch to start, added by a neighbour, median").unwrap_or_default();
         assert!((added.0 - 900_000.0).abs() < 100.0, "{added:?}");
         assert!(added.2 - added.1 < 200.0, "the bound cancels: {added:?}");
@@ -176,10 +146,7 @@ mod tests {
     #[test]
     fn leaves_out_launches_after_the_neighbour_ended() {
         let figures = figures_of((0, 1));
-        assert!(
-            figures.iter().all(|one| one.figure.contains("alone")),
-            "{figures:?}"
-        );
+        assert!(figures.iter().all(|one| one.figure.contains("alone")), "{figures:?}");
         assert_eq!(figures.len(), 2);
     }
 }

@@ -30,9 +30,7 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &[ExhaustTrial]) {
     };
     let serves = tenants().filter(|tenant| tenant.serves_code == 0).count();
     let recovers = tenants().filter(|tenant| tenant.recovers_code == 0).count();
-    let unharmed = trials
-        .iter()
-        .filter(|t| t.neighbour_served.is_some_and(|n| n > 0));
+    let unharmed = trials.iter().filter(|t| t.neighbour_served.is_some_and(|n| n > 0));
     share("the context still launches and copies", serves);
     share("memory can be taken again", recovers);
     share("the neighbour goes on launching", unharmed.count());
@@ -58,10 +56,7 @@ mod tests {
         let mut trials = vec![well; 6];
         trials.push(ExhaustTrial::default());
         let mut found = Vec::new();
-        let mut out = Out {
-            variant: "v",
-            figures: &mut found,
-        };
+        let mut out = Out { variant: "v", figures: &mut found };
         figures(&mut out, &trials);
         assert_eq!(found[0].figure, "out of memory: refused with 2, after");
         assert_eq!((found[0].estimate.value, found[0].estimate.n), (500.0, 6));

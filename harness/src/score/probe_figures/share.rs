@@ -32,10 +32,7 @@ impl Baseline {
         let parts = windows.chunks_exact((windows.len() / PARTS).max(1));
         let parts: Vec<f64> = parts.map(work).collect();
         let watched_ns = series.window_ns as f64 * windows.len() as f64;
-        Some(Self {
-            per_ns: work(windows) / watched_ns,
-            relative: relative(&parts)?,
-        })
+        Some(Self { per_ns: work(windows) / watched_ns, relative: relative(&parts)? })
     }
 }
 
@@ -113,9 +110,7 @@ fn dependence(
 fn shares(series: &WorkSeries, window_ns: u64, device_per_ns: f64) -> Vec<f64> {
     let each = window_ns / series.window_ns.max(1);
     let windows = series.milli_requests.chunks_exact(each.max(1) as usize);
-    windows
-        .map(|window| work(window) / (device_per_ns * window_ns as f64))
-        .collect()
+    windows.map(|window| work(window) / (device_per_ns * window_ns as f64)).collect()
 }
 
 #[cfg(test)]
@@ -125,10 +120,7 @@ mod tests {
     use super::{Baseline, Out, WorkSeries, figures, shares};
 
     fn series(milli_requests: &[u32]) -> WorkSeries {
-        WorkSeries {
-            window_ns: 10,
-            milli_requests: milli_requests.to_vec(),
-        }
+        WorkSeries { window_ns: 10, milli_requests: milli_requests.to_vec() }
     }
 
     /// Figures over 10 and 40 ns of 26 windows of 10 ns with this work.
@@ -140,10 +132,7 @@ mod tests {
     fn over(baseline: &[u32], work: impl Fn(u32) -> u32) -> Vec<ProbeFigure> {
         let (alone, none) = (series(&(0..26).map(work).collect::<Vec<_>>()), series(&[]));
         let mut found = Vec::new();
-        let mut out = Out {
-            variant: "v",
-            figures: &mut found,
-        };
+        let mut out = Out { variant: "v", figures: &mut found };
         let situations = [("alone", &alone), ("beside a neighbour", &none)];
         let baseline = Baseline::of(&series(baseline));
         figures(&mut out, baseline, None, &[10, 40], situations);
@@ -161,11 +150,7 @@ mod tests {
         assert_eq!(steady.len(), 2, "{steady:?}");
         // The same values in ascending order depend on each other.
         let drifting = figures_of(|k| 500 + k / 2);
-        assert_eq!(
-            drifting.len(),
-            1,
-            "six dependent windows are too few: {drifting:?}"
-        );
+        assert_eq!(drifting.len(), 1, "six dependent windows are too few: {drifting:?}");
         assert!(widths(&drifting)[0] > 1.5 * widths(&steady)[0]);
     }
 
@@ -174,27 +159,16 @@ mod tests {
         let work = |k: u32| 500 + (k * 7) % 13;
         let ends = |figures: &[ProbeFigure]| {
             let first = figures.first().map(|one| one.estimate.clone());
-            first
-                .map(|one| (one.value, one.lo, one.hi))
-                .unwrap_or_default()
+            first.map(|one| (one.value, one.lo, one.hi)).unwrap_or_default()
         };
         let (value, lo, hi) = ends(&figures_of(work));
         // The same mean from parts that differ by a tenth, and by the mean itself.
         let (same, wide_lo, wide_hi) = ends(&over(&[900, 1_100, 900, 1_100, 900, 1_100], work));
         assert!((same - value).abs() < 1e-12);
         // t of 5 degrees 2.5706, standard error 0.0447: 11.5 %.
-        assert!(
-            (0.08..0.12).contains(&(1.0 - wide_lo / lo)),
-            "{lo} {wide_lo}"
-        );
-        assert!(
-            (0.10..0.14).contains(&(wide_hi / hi - 1.0)),
-            "{hi} {wide_hi}"
-        );
-        assert!(
-            over(&[0, 2_000, 0, 2_000], work).is_empty(),
-            "it may be zero"
-        );
+        assert!((0.08..0.12).contains(&(1.0 - wide_lo / lo)), "{lo} {wide_lo}");
+        assert!((0.10..0.14).contains(&(wide_hi / hi - 1.0)), "{hi} {wide_hi}");
+        assert!(over(&[0, 2_000, 0, 2_000], work).is_empty(), "it may be zero");
         assert!(over(&[1_000], work).is_empty(), "one value has no spread");
     }
 

@@ -28,9 +28,7 @@ fn time_slices(trace: &TracePair) -> Vec<f64> {
     let whole = |spans: &[Span]| -> Vec<f64> {
         let inner = spans.get(1..spans.len().saturating_sub(1));
         let inner = inner.unwrap_or_default().iter();
-        inner
-            .map(|(from, to)| to.saturating_sub(*from) as f64)
-            .collect()
+        inner.map(|(from, to)| to.saturating_sub(*from) as f64).collect()
     };
     let mut slices = whole(&trace.victim_ns);
     slices.extend(whole(&trace.neighbour_ns));
@@ -50,11 +48,7 @@ fn pauses(trace: &TracePair) -> Vec<f64> {
 
 /// Time in which both ran, over the shorter run time of the two while both had a kernel.
 fn overlap(trace: &TracePair) -> Option<f64> {
-    let from = trace
-        .victim_ns
-        .first()?
-        .0
-        .max(trace.neighbour_ns.first()?.0);
+    let from = trace.victim_ns.first()?.0.max(trace.neighbour_ns.first()?.0);
     let to = trace.victim_ns.last()?.1.min(trace.neighbour_ns.last()?.1);
     let within = |&(begin, end): &Span| end.min(to).saturating_sub(begin.max(from));
     let busy = |spans: &[Span]| spans.iter().map(within).sum::<u64>();
@@ -73,18 +67,13 @@ mod tests {
     use super::{TracePair, overlap, pauses, time_slices};
 
     fn trace(victim_ns: &[(u64, u64)], neighbour_ns: &[(u64, u64)]) -> TracePair {
-        TracePair {
-            victim_ns: victim_ns.to_vec(),
-            neighbour_ns: neighbour_ns.to_vec(),
-        }
+        TracePair { victim_ns: victim_ns.to_vec(), neighbour_ns: neighbour_ns.to_vec() }
     }
 
     #[test]
     fn finds_whole_time_slices_and_the_pauses_between_tenants() {
-        let trace = trace(
-            &[(0, 150), (350, 550), (750, 900)],
-            &[(160, 340), (560, 740), (910, 950)],
-        );
+        let trace =
+            trace(&[(0, 150), (350, 550), (750, 900)], &[(160, 340), (560, 740), (910, 950)]);
         assert_eq!(time_slices(&trace), [200.0, 180.0]);
         assert_eq!(pauses(&trace), [10.0; 5]);
         assert_eq!(overlap(&trace), Some(0.0));
@@ -95,10 +84,7 @@ mod tests {
         let both = trace(&[(0, 100)], &[(20, 120)]);
         assert!(time_slices(&both).is_empty() && pauses(&both).is_empty());
         assert_eq!(overlap(&both), Some(1.0));
-        let half = trace(
-            &[(0, 100), (200, 300)],
-            &[(50, 100), (150, 200), (250, 300)],
-        );
+        let half = trace(&[(0, 100), (200, 300)], &[(50, 100), (150, 200), (250, 300)]);
         assert_eq!(overlap(&half), Some(100.0 / 150.0));
         assert_eq!(overlap(&trace(&[(0, 10)], &[(20, 30)])), None);
     }

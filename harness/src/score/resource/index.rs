@@ -56,9 +56,6 @@ fn with_systematic(index: Estimate, of_r: &Logs, of_u: &Logs) -> Result<Estimate
     let from = at(r, u);
     let lo = index.lo - corners.iter().fold(0.0, |most, end| (from - end).max(most));
     let hi = index.hi + corners.iter().fold(0.0, |most, end| (end - from).max(most));
-    let systematic = Systematic {
-        known: of_r.known && of_u.known,
-        ..Systematic::default()
-    };
+    let systematic = Systematic { known: of_r.known && of_u.known, ..Systematic::default() };
     Ok(systematic.with_ends(index, lo, hi))
 }

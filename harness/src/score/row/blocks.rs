@@ -16,8 +16,7 @@ impl Row {
     pub(in crate::score) fn decide_by(&mut self, what: &str, pairs: &Pairs<'_>) {
         self.count(what, pairs);
         let measured = pairs.measured.iter().map(|(block, _, _)| *block);
-        self.planned
-            .extend(measured.chain(pairs.left_out.keys().copied()));
+        self.planned.extend(measured.chain(pairs.left_out.keys().copied()));
         for (block, left_out) in &pairs.left_out {
             let known = self.left_out.get(block);
             if known.is_none_or(|known| known.kind < left_out.kind) {
@@ -26,10 +25,7 @@ impl Row {
         }
         let invalid = |one: &&LeftOut| one.kind == LostKind::Validity;
         let invalid = pairs.left_out.values().filter(invalid);
-        let (cost, all) = (
-            invalid.clone().count(),
-            pairs.measured.len() + pairs.left_out.len(),
-        );
+        let (cost, all) = (invalid.clone().count(), pairs.measured.len() + pairs.left_out.len());
         if 2 * cost > all {
             self.failed |= pairs.any_failed;
             let why = invalid.clone().next().map_or("", |one| one.why.as_str());
@@ -68,15 +64,10 @@ impl Row {
 
 /// The first of these blocks with their reasons; `None` where there is none.
 fn named<'a>(blocks: impl Iterator<Item = (&'a u32, &'a LeftOut)>) -> Option<String> {
-    let all: Vec<String> = blocks
-        .map(|(block, one)| format!("block {block}: {}", one.why))
-        .collect();
+    let all: Vec<String> =
+        blocks.map(|(block, one)| format!("block {block}: {}", one.why)).collect();
     let more = all.len().saturating_sub(NAMED_MAX);
     let first = all.into_iter().take(NAMED_MAX).collect::<Vec<_>>();
-    let more = if more > 0 {
-        format!("; and {more} more")
-    } else {
-        String::new()
-    };
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     (!first.is_empty()).then(|| format!("{}{more}", first.join("; ")))
 }

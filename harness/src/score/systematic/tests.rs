@@ -12,9 +12,7 @@ use crate::gate::CLOSED_REQUESTS;
 use crate::gate::figure::*;
 
 fn cell(rates: &[(&str, f64)]) -> CellResult {
-    let rates = rates
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), *value));
+    let rates = rates.iter().map(|(name, value)| ((*name).to_owned(), *value));
     CellResult {
         cell: crate::gate::fixture::cell(Condition::C),
         rates: rates.collect(),
@@ -36,11 +34,7 @@ fn each_cell_acts_on_one_end() {
         n: 8,
         unit: "ratio".to_owned(),
     };
-    let part = Systematic {
-        up: 1.25_f64.ln(),
-        down: 2.0_f64.ln(),
-        known: true,
-    };
+    let part = Systematic { up: 1.25_f64.ln(), down: 2.0_f64.ln(), known: true };
     let wide = part.widen(estimate.clone());
     assert!((wide.lo - 0.45).abs() < 1e-12 && (wide.hi - 1.375).abs() < 1e-12);
     assert_eq!((wide.value, wide.n), (1.0, 8));
@@ -60,13 +54,7 @@ fn each_cell_acts_on_one_end() {
 fn cells_without_counts_have_an_unknown_part() {
     let counted = cell(&[(CLOSED_RATE_LOSS_MAX_LN, 0.02)]);
     let not = cell(&[]);
-    let of = |top, bottom| {
-        Systematic::of(&[Block {
-            top,
-            bottom,
-            log: -0.1,
-        }])
-    };
+    let of = |top, bottom| Systematic::of(&[Block { top, bottom, log: -0.1 }]);
     let found = of(&counted, &counted);
     assert_eq!((found.up, found.down, found.known), (0.02, 0.02, true));
     assert!(!of(&counted, &not).known && !of(&not, &counted).known);
@@ -81,32 +69,17 @@ fn pauses_of_the_aggressor_raise_the_ratio_by_the_bound_at_most() {
         let truth: f64 = 0.3;
         let measured = truth * (1.0 - paused) + (truth + gain * (1.0 - truth)) * paused;
         let top = cell(&[(AGGRESSOR_IDLE_CLOSED_RATIO, paused)]);
-        let block = Block {
-            top: &top,
-            bottom: &top,
-            log: measured.ln(),
-        };
+        let block = Block { top: &top, bottom: &top, log: measured.ln() };
         let lowest = (measured.ln() - idle(&block)).exp();
         assert!(lowest <= truth + 1e-12, "{paused} {gain}: {lowest}");
-        assert!(
-            gain < 1.0 || (lowest - truth).abs() < 1e-12,
-            "{paused}: {lowest}"
-        );
+        assert!(gain < 1.0 || (lowest - truth).abs() < 1e-12, "{paused}: {lowest}");
     }
     // All completions may have been in the pauses.
     let top = cell(&[(AGGRESSOR_IDLE_CLOSED_RATIO, 0.04)]);
-    let starved = Block {
-        top: &top,
-        bottom: &top,
-        log: 0.01_f64.ln(),
-    };
+    let starved = Block { top: &top, bottom: &top, log: 0.01_f64.ln() };
     assert!((idle(&starved).exp() - 1000.0).abs() < 1e-6);
     // A victim that is faster beside the aggressor loses nothing.
-    let faster = Block {
-        top: &top,
-        bottom: &top,
-        log: 0.02,
-    };
+    let faster = Block { top: &top, bottom: &top, log: 0.02 };
     assert_eq!(idle(&faster), 0.0);
 }
 
@@ -165,16 +138,8 @@ fn a_loop_that_settles_lies_within_the_bound_of_its_end() {
                 let all: Vec<Block<'_>> = cells
                     .iter()
                     .map(|(log, one)| match swapped {
-                        false => Block {
-                            top: one,
-                            bottom: &settled,
-                            log: *log,
-                        },
-                        true => Block {
-                            top: &settled,
-                            bottom: one,
-                            log: -log,
-                        },
+                        false => Block { top: one, bottom: &settled, log: *log },
+                        true => Block { top: &settled, bottom: one, log: -log },
                     })
                     .collect();
                 drift(&all)
@@ -183,10 +148,7 @@ fn a_loop_that_settles_lies_within_the_bound_of_its_end() {
             // The interval of the halves is about 0.2 % wide.
             let case = format!("{start} {constant}: low by {low}, bound {}", blocks(false));
             assert!(blocks(false) + 0.003 >= low, "{case}");
-            assert!(
-                (blocks(false) + blocks(true)).abs() < 1e-12,
-                "a denominator acts downwards"
-            );
+            assert!((blocks(false) + blocks(true)).abs() < 1e-12, "a denominator acts downwards");
         }
     }
 }
@@ -198,28 +160,17 @@ fn halves_that_differ_by_chance_widen_nothing_and_one_pattern_in_all_blocks_neit
     for _ in 0..400 {
         let mut one = || {
             let noise: f64 = (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0;
-            cell(&[
-                (CLOSED_HALVES_LN, 0.01 * noise),
-                (CLOSED_HALVES_ERROR_LN, 0.01),
-            ])
+            cell(&[(CLOSED_HALVES_LN, 0.01 * noise), (CLOSED_HALVES_ERROR_LN, 0.01)])
         };
         let cells: Vec<(CellResult, CellResult)> = (0..8).map(|_| (one(), one())).collect();
-        let blocks = cells.iter().map(|(top, bottom)| Block {
-            top,
-            bottom,
-            log: 0.0,
-        });
+        let blocks = cells.iter().map(|(top, bottom)| Block { top, bottom, log: 0.0 });
         widened += u32::from(drift(&blocks.collect::<Vec<_>>()) != 0.0);
     }
     assert!(widened <= 30, "{widened} of 400, of which 20 are chance");
     // Whole requests in 25 batches, the same in every block of a device without noise.
     let alike = cell(&[(CLOSED_HALVES_LN, 0.04), (CLOSED_HALVES_ERROR_LN, 0.06)]);
     let plain = cell(&[(CLOSED_HALVES_LN, 0.0), (CLOSED_HALVES_ERROR_LN, 0.0)]);
-    let block = Block {
-        top: &alike,
-        bottom: &plain,
-        log: 0.0,
-    };
+    let block = Block { top: &alike, bottom: &plain, log: 0.0 };
     assert_eq!(drift(&[block; 8]), 0.0);
     assert_eq!(drift(&[block]), 0.0, "a single block has no spread");
 }
@@ -235,14 +186,8 @@ fn a_device_that_is_faster_around_the_numerators_lowers_the_ratio() {
         .map(|&(top, bottom)| [top, bottom].map(|speed| cell(&[(DEVICE_SPEED_LN, speed)])))
         .collect();
     let blocks = |cells: &'_ [[CellResult; 2]]| -> Vec<f64> {
-        let blocks: Vec<Block<'_>> = cells
-            .iter()
-            .map(|[top, bottom]| Block {
-                top,
-                bottom,
-                log: 0.03,
-            })
-            .collect();
+        let blocks: Vec<Block<'_>> =
+            cells.iter().map(|[top, bottom]| Block { top, bottom, log: 0.03 }).collect();
         let part = Systematic::of(&blocks);
         vec![speed(&blocks), part.up, part.down]
     };

@@ -74,18 +74,11 @@ fn disturb(cell: &mut CellResult, planted: Planted, level: f64, rng: &mut Schedu
     set(CLOSED_HALVES_LN, halves);
     set(CLOSED_HALVES_ERROR_LN, 0.004);
     // The clock of each cell, whatever its condition.
-    let clock = if planted.clock {
-        0.015 * normal(rng)
-    } else {
-        0.0
-    };
+    let clock = if planted.clock { 0.015 * normal(rng) } else { 0.0 };
     let rate = 1000.0 * part * (level + clock + CELL_SD * normal(rng)).exp();
     set(CLOSED_RATE_PER_S, rate);
     let (tail, median) = (if contended { TAILS.0 } else { TAILS.1 }, (-clock).exp());
-    let (tail, late) = (
-        tail + 0.02 * normal(rng),
-        (0.1 * rng.exponential()).min(0.15),
-    );
+    let (tail, late) = (tail + 0.02 * normal(rng), (0.1 * rng.exponential()).min(0.15));
     let (mut p50, mut p99) = (1e6 * median, 1e6 * median * (1.0 + tail));
     // The host is busier beside the aggressor.
     if planted.lateness && contended {
@@ -123,10 +116,7 @@ fn coverage(planted: Planted) -> [f64; 3] {
 /// bound, because a bound is the most that can have been.
 fn covers(planted: Planted) {
     let found = coverage(planted);
-    assert!(
-        found.iter().all(|share| *share >= 0.92),
-        "{planted:?}: {found:?}"
-    );
+    assert!(found.iter().all(|share| *share >= 0.92), "{planted:?}: {found:?}");
 }
 
 #[test]
@@ -139,51 +129,30 @@ fn undisturbed_intervals_cover_as_they_say() {
 
 #[test]
 fn intervals_cover_beside_lost_cpu_time() {
-    covers(Planted {
-        lost_cpu: true,
-        ..Planted::default()
-    });
+    covers(Planted { lost_cpu: true, ..Planted::default() });
 }
 
 #[test]
 fn intervals_cover_beside_an_aggressor_that_pauses() {
-    covers(Planted {
-        pauses: true,
-        ..Planted::default()
-    });
+    covers(Planted { pauses: true, ..Planted::default() });
 }
 
 #[test]
 fn intervals_cover_beside_a_late_harness() {
-    covers(Planted {
-        lateness: true,
-        ..Planted::default()
-    });
+    covers(Planted { lateness: true, ..Planted::default() });
 }
 
 #[test]
 fn intervals_cover_beside_drift() {
-    covers(Planted {
-        drift: true,
-        ..Planted::default()
-    });
+    covers(Planted { drift: true, ..Planted::default() });
 }
 
 #[test]
 fn intervals_cover_beside_clocks_that_move() {
-    covers(Planted {
-        clock: true,
-        ..Planted::default()
-    });
+    covers(Planted { clock: true, ..Planted::default() });
 }
 
 #[test]
 fn intervals_cover_beside_everything_together() {
-    covers(Planted {
-        lost_cpu: true,
-        pauses: true,
-        lateness: true,
-        drift: true,
-        clock: true,
-    });
+    covers(Planted { lost_cpu: true, pauses: true, lateness: true, drift: true, clock: true });
 }

@@ -12,13 +12,7 @@ const BLOCKS: u32 = 8;
 /// dose and block.
 fn lab(doses: &[f64], retention: impl Fn(f64, u32) -> f64) -> Lab {
     let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, 1000.0, 500.0]);
-    let full: Vec<_> = lab
-        .plan
-        .cells
-        .iter()
-        .cloned()
-        .zip(lab.cells.clone())
-        .collect();
+    let full: Vec<_> = lab.plan.cells.iter().cloned().zip(lab.cells.clone()).collect();
     let contended = |cell: &gpubench_record::Cell| cell.condition == Condition::C;
     for (planned, result) in full.iter().filter(|(cell, _)| contended(cell)) {
         for &dose in doses {
@@ -33,9 +27,7 @@ fn lab(doses: &[f64], retention: impl Fn(f64, u32) -> f64) -> Lab {
     for result in lab.each(Condition::C) {
         let rate = 1000.0 * retention(result.cell.dose, result.cell.block);
         result.rates.insert(CLOSED_RATE_PER_S.to_owned(), rate);
-        result
-            .rates
-            .insert("achieved_dose_ratio".to_owned(), 0.8 * result.cell.dose);
+        result.rates.insert("achieved_dose_ratio".to_owned(), 0.8 * result.cell.dose);
     }
     lab
 }
@@ -53,9 +45,7 @@ fn noise(block: u32) -> f64 {
 
 #[test]
 fn the_area_is_the_trapezoid_mean_from_dose_0() {
-    let lab = lab(&[0.25, 0.5, 0.75], |dose, block| {
-        1.0 - 0.4 * dose + noise(block)
-    });
+    let lab = lab(&[0.25, 0.5, 0.75], |dose, block| 1.0 - 0.4 * dose + noise(block));
     let curve = curve(&lab);
     assert!(curve.outcome.is_measured(), "{:?}", curve.outcome);
     let offered: Vec<f64> = curve.points.iter().map(|point| point.offered).collect();
@@ -76,9 +66,7 @@ fn the_area_is_the_trapezoid_mean_from_dose_0() {
 #[test]
 fn a_curve_that_rises_is_said() {
     // Isolated at full load only.
-    let lab = lab(&[0.5], |dose, block| {
-        noise(block) + if dose < 1.0 { 0.6 } else { 0.9 }
-    });
+    let lab = lab(&[0.5], |dose, block| noise(block) + if dose < 1.0 { 0.6 } else { 0.9 });
     let curve = curve(&lab);
     let [rise] = &curve.rises[..] else {
         panic!("{:?}", curve.rises);
@@ -90,11 +78,7 @@ fn a_curve_that_rises_is_said() {
 #[test]
 fn noise_alone_is_no_rise() {
     let wide = |dose: f64, block: u32| {
-        let sign = if block.is_multiple_of(2) == (dose < 1.0) {
-            1.0
-        } else {
-            -1.0
-        };
+        let sign = if block.is_multiple_of(2) == (dose < 1.0) { 1.0 } else { -1.0 };
         0.8 + 0.02 * dose + 0.1 * sign
     };
     assert_eq!(curve(&lab(&[0.5], wide)).rises, []);
@@ -103,19 +87,14 @@ fn noise_alone_is_no_rise() {
 #[test]
 fn blocks_without_every_dose_do_not_count() {
     let mut lab = lab(&[0.5], |_, block| 0.7 + noise(block));
-    let spoilt = lab
-        .each(Condition::C)
-        .filter(|cell| cell.cell.dose < 1.0 && cell.cell.block >= 2);
+    let spoilt = lab.each(Condition::C).filter(|cell| cell.cell.dose < 1.0 && cell.cell.block >= 2);
     for cell in spoilt {
         cell.outcome = gpubench_record::Outcome::inconclusive("the aggressor ended early");
     }
     let curve = curve(&lab);
     assert_eq!(curve.outcome.outcome, OutcomeKind::Inconclusive);
     let reason = curve.outcome.reason.unwrap_or_default();
-    assert!(
-        reason.contains("2 blocks") && reason.contains("ended early"),
-        "{reason}"
-    );
+    assert!(reason.contains("2 blocks") && reason.contains("ended early"), "{reason}");
     assert_eq!(curve.area, None);
 }
 
@@ -145,10 +124,7 @@ fn cells_without_an_aggressor_serve_every_pair_of_their_victim() {
         cell.sub_axis = SubAxis::Power;
         cell.aggressor = Some("power-virus".to_owned());
         result.cell = cell.clone();
-        result
-            .rates
-            .entry(CLOSED_RATE_PER_S.to_owned())
-            .and_modify(|rate| *rate *= 0.5);
+        result.rates.entry(CLOSED_RATE_PER_S.to_owned()).and_modify(|rate| *rate *= 0.5);
         lab.plan.cells.push(cell);
         lab.cells.push(result);
     }

@@ -19,10 +19,7 @@ fn row(lab: &Lab) -> MatrixRow {
 }
 
 fn text(row: &MatrixRow) -> String {
-    format!(
-        "{:?} {:?} {:?}",
-        row.outcome.reason, row.warnings, row.blocks_lost
-    )
+    format!("{:?} {:?} {:?}", row.outcome.reason, row.warnings, row.blocks_lost)
 }
 
 /// Excludes these blocks of C by a failed gate.
@@ -30,8 +27,7 @@ fn exclude(lab: &mut Lab, blocks: std::ops::Range<u32>, of: Gate, kind: GateKind
     let cells = lab.each(Condition::C);
     for cell in cells.filter(|cell| blocks.contains(&cell.cell.block)) {
         cell.outcome = Outcome::inconclusive(format!("{of}: planted"));
-        cell.gates
-            .push(gate(of.clone(), kind, GateScope::Cell, "planted"));
+        cell.gates.push(gate(of.clone(), kind, GateScope::Cell, "planted"));
     }
 }
 
@@ -44,10 +40,7 @@ fn set(lab: &mut Lab, condition: Condition, name: &str, value: f64) {
 #[test]
 fn the_honest_run_is_at_l2() {
     let row = row(&honest());
-    assert_eq!(
-        (row.level.as_deref(), row.word.as_deref()),
-        (Some("L2"), Some("Software"))
-    );
+    assert_eq!((row.level.as_deref(), row.word.as_deref()), (Some("L2"), Some("Software")));
 }
 
 /// The ratio to the solo rate alone is won by a slow solo run.
@@ -75,16 +68,9 @@ fn a_solo_run_slowed_by_the_host_is_no_better() {
     let row = row(&lab);
     // 870 of 910 is 0.956 and of 1000 is 0.87.
     let retention = row.retention.as_ref().expect("a figure");
-    assert!(
-        retention.value > 0.95 && retention.lo < 0.87,
-        "{retention:?}"
-    );
+    assert!(retention.value > 0.95 && retention.lo < 0.87, "{retention:?}");
     assert_eq!(row.level.as_deref(), Some("L2..L3"));
-    assert!(
-        text(&row).contains("disturbances of the host"),
-        "{}",
-        text(&row)
-    );
+    assert!(text(&row).contains("disturbances of the host"), "{}", text(&row));
 }
 
 /// The aggressor pauses in 4 % of the loop, which the gate on co-residency accepts.
@@ -96,16 +82,9 @@ fn an_aggressor_that_pauses_lowers_the_lower_end() {
     let row = row(&lab);
     let retention = row.retention.as_ref().expect("a figure");
     let least = (0.806 - 0.04) / 0.96;
-    assert!(
-        (retention.lo - least).abs() < 1e-9 && retention.hi < 0.807,
-        "{retention:?}"
-    );
+    assert!((retention.lo - least).abs() < 1e-9 && retention.hi < 0.807, "{retention:?}");
     assert_eq!(row.level.as_deref(), Some("L1..L2"));
-    assert!(
-        text(&row).contains("pauses of the aggressor"),
-        "{}",
-        text(&row)
-    );
+    assert!(text(&row).contains("pauses of the aggressor"), "{}", text(&row));
 }
 
 #[test]
@@ -166,19 +145,12 @@ fn an_excluded_block_that_would_change_the_level_is_named() {
     let says = "the level L2 rests on leaving out what a disturbance moved: with block 0: C \
                 cpu-gap: planted; block 1: C cpu-gap: planted the row is at ";
     assert!(text(&found).contains(says), "{}", text(&found));
-    assert_eq!(
-        found.retention.map(|retention| retention.n),
-        Some(6),
-        "the figure stays"
-    );
+    assert_eq!(found.retention.map(|retention| retention.n), Some(6), "the figure stays");
     // The same exclusion of blocks that are like the others decides nothing.
     let mut lab = honest();
     exclude(&mut lab, 0..2, Gate::CpuGap, GateKind::Disturbance);
     let found = row(&lab);
-    assert_eq!(
-        (found.level.as_deref(), found.outcome.is_measured()),
-        (Some("L2"), true)
-    );
+    assert_eq!((found.level.as_deref(), found.outcome.is_measured()), (Some("L2"), true));
     let lost = found.blocks_lost.expect("two lost blocks").lost;
     assert!(lost.iter().all(|one| one.kind == LostKind::Disturbance) && lost.len() == 2);
 }
@@ -193,8 +165,5 @@ fn a_cell_that_is_not_valid_has_no_second_reading() {
     exclude(&mut lab, 0..2, Gate::CpuGap, GateKind::Disturbance);
     exclude(&mut lab, 0..2, Gate::Xid, GateKind::Validity);
     let found = row(&lab);
-    assert_eq!(
-        (found.level.as_deref(), found.outcome.is_measured()),
-        (Some("L2"), true)
-    );
+    assert_eq!((found.level.as_deref(), found.outcome.is_measured()), (Some("L2"), true));
 }

@@ -40,11 +40,7 @@ pub(super) struct Figures {
 
 /// This rate, with the latencies of the native GPU.
 pub(super) fn rate(rate_per_s: f64) -> Figures {
-    Figures {
-        rate_per_s,
-        p50: 1.0,
-        p99: 1.2,
-    }
+    Figures { rate_per_s, p50: 1.0, p99: 1.2 }
 }
 
 impl Lab {
@@ -57,10 +53,7 @@ impl Lab {
         figures: impl Fn(&str, Condition, u32) -> Figures,
     ) -> Self {
         let mut planned = Vec::new();
-        let mut conditions = vec![
-            ("exclusive", Condition::N),
-            ("exclusive", Condition::NAgain),
-        ];
+        let mut conditions = vec![("exclusive", Condition::N), ("exclusive", Condition::NAgain)];
         for (variant, form) in variants {
             planned.push(PlannedMechanism {
                 properties: MechanismProperties::of_format_1_0(name(variant)),
@@ -87,12 +80,7 @@ impl Lab {
         };
         for block in 0..blocks {
             for (variant, condition) in &conditions {
-                lab.push(
-                    variant,
-                    *condition,
-                    block,
-                    figures(variant, *condition, block),
-                );
+                lab.push(variant, *condition, block, figures(variant, *condition, block));
             }
         }
         lab
@@ -169,38 +157,24 @@ impl Lab {
     /// The row of this variant and axis.
     pub(super) fn row(&self, variant: &str, axis: &str) -> MatrixRow {
         let rows = self.score().matrix;
-        let found = rows
-            .into_iter()
-            .find(|row| row.variant == variant && row.axis == axis);
+        let found = rows.into_iter().find(|row| row.variant == variant && row.axis == axis);
         found.expect("a row of that variant and axis")
     }
 
     pub(super) fn overall(&self, variant: &str) -> OverallRow {
         let rows = self.score().overall;
-        rows.into_iter()
-            .find(|row| row.variant == variant)
-            .expect("an overall row")
+        rows.into_iter().find(|row| row.variant == variant).expect("an overall row")
     }
 
     /// The results of one condition.
     pub(super) fn each(&mut self, condition: Condition) -> impl Iterator<Item = &mut CellResult> {
-        self.cells
-            .iter_mut()
-            .filter(move |result| result.cell.condition == condition)
+        self.cells.iter_mut().filter(move |result| result.cell.condition == condition)
     }
 
     /// Replaces the proofs of a variant.
     pub(super) fn prove(&mut self, variant: &str, hardware: bool, limiter: bool) {
-        for row in self
-            .mechanisms
-            .iter_mut()
-            .filter(|row| row.variant == variant)
-        {
-            row.proof = vec![Proof {
-                hardware,
-                limiter,
-                ..proof(true)
-            }];
+        for row in self.mechanisms.iter_mut().filter(|row| row.variant == variant) {
+            row.proof = vec![Proof { hardware, limiter, ..proof(true) }];
         }
     }
 }

@@ -22,12 +22,7 @@ fn lost_cpu_time_widens_the_ends_that_it_can_have_moved() {
     let (exact, warnings) = with(None);
     assert_eq!(warnings, Vec::<String>::new());
     let (of_solo, warnings) = with(Some(Condition::S));
-    assert!(
-        warnings
-            .iter()
-            .any(|text| text.contains("-3.8 % and +0.0 %")),
-        "{warnings:?}"
-    );
+    assert!(warnings.iter().any(|text| text.contains("-3.8 % and +0.0 %")), "{warnings:?}");
     assert!((of_solo.lo - exact.lo / 1.04).abs() < 1e-9);
     assert_eq!((of_solo.value, of_solo.hi), (exact.value, exact.hi));
     let (beside, _) = with(Some(Condition::C));

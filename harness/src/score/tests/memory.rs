@@ -11,11 +11,7 @@ fn row(found: Vec<ProbeFound>) -> MatrixRow {
     let mut lab = Lab::new(&[(QUOTA, None)], 8, |_, _, _| rate(1000.0));
     lab.probes = found
         .into_iter()
-        .map(|found| ProbeResult {
-            variant: QUOTA.to_owned(),
-            took_ns: None,
-            found,
-        })
+        .map(|found| ProbeResult { variant: QUOTA.to_owned(), took_ns: None, found })
         .collect();
     lab.row(QUOTA, "memory")
 }
@@ -81,11 +77,7 @@ fn a_proportion_has_the_level_of_its_bounds() {
     // Clopper-Pearson for no failure, two-sided: 0.025 to the power of 1/59.
     assert!((printed - 0.025_f64.powf(1.0 / 59.0)).abs() < 1e-12);
     let bound = "the level rests on one-sided 95 % bounds: at least 0.950, at most 1.000";
-    assert!(
-        row.warnings.iter().any(|text| text == bound),
-        "{:?}",
-        row.warnings
-    );
+    assert!(row.warnings.iter().any(|text| text == bound), "{:?}", row.warnings);
 }
 
 #[test]
@@ -94,11 +86,7 @@ fn clean_pages_count_over_freed_memory_and_closed_contexts() {
     let survival = row.survival.expect("a proportion");
     assert_eq!((survival.n, survival.value), (512, 0.5));
     assert_eq!(row.level.as_deref(), Some("L1"));
-    assert!(
-        row.warnings
-            .iter()
-            .any(|w| w.contains("256 of 256 marked pages"))
-    );
+    assert!(row.warnings.iter().any(|w| w.contains("256 of 256 marked pages")));
 }
 
 #[test]
@@ -123,10 +111,7 @@ fn a_cap_has_the_level_of_its_worst_call() {
         assert!(row.survival.is_none() && row.overshoot.is_some());
     }
     let free = row(vec![cap(None, &[("cuMemAlloc", 1900)])]);
-    assert_eq!(
-        (free.level.as_deref(), free.word.as_deref()),
-        (Some("L0"), Some("None"))
-    );
+    assert_eq!((free.level.as_deref(), free.word.as_deref()), (Some("L0"), Some("None")));
     assert!(free.overshoot.is_none());
 }
 
@@ -141,10 +126,7 @@ fn information_leaks_are_warnings() {
     };
     let row = row(vec![found]);
     assert_eq!(row.level.as_deref(), Some("L3"));
-    let leaks = row
-        .warnings
-        .iter()
-        .filter(|w| w.starts_with("information leak"));
+    let leaks = row.warnings.iter().filter(|w| w.starts_with("information leak"));
     assert_eq!(leaks.count(), 2);
 }
 
@@ -155,9 +137,5 @@ fn a_failed_probe_is_inconclusive_with_its_reason() {
         reason: "victim ended: signal 9".to_owned(),
     }]);
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive);
-    assert!(
-        row.outcome
-            .reason
-            .is_some_and(|reason| reason.contains("signal 9"))
-    );
+    assert!(row.outcome.reason.is_some_and(|reason| reason.contains("signal 9")));
 }

@@ -28,11 +28,7 @@ fn replicate(seed: u64) -> Lab {
     Lab::new(&[(SLICING, Some(SLICING))], 8, |_, condition, block| {
         let at = block as usize;
         let own = draws[at * 8 + condition as usize];
-        let truth = if condition == Condition::C {
-            1000.0 * TRUE_RETENTION
-        } else {
-            1000.0
-        };
+        let truth = if condition == Condition::C { 1000.0 * TRUE_RETENTION } else { 1000.0 };
         rate(truth * (session + blocks[at] + own).exp())
     })
 }
@@ -46,20 +42,13 @@ fn the_interval_of_retention_contains_the_true_value() {
         let row = lab.row(SLICING, "compute");
         let retention = row.retention.expect("eight measured blocks");
         inside += u32::from(retention.lo <= TRUE_RETENTION && TRUE_RETENTION <= retention.hi);
-        excluded += u32::from(
-            row.warnings
-                .iter()
-                .any(|warning| warning.starts_with("A/A")),
-        );
+        excluded += u32::from(row.warnings.iter().any(|warning| warning.starts_with("A/A")));
     }
     let share = f64::from(inside) / f64::from(REPLICATES);
     assert!((0.93..=0.97).contains(&share), "{inside} of {REPLICATES}");
     // The A/A pair warns in about one run of twenty.
     let alarms = f64::from(excluded) / f64::from(REPLICATES);
-    assert!(
-        (0.03..=0.07).contains(&alarms),
-        "{excluded} of {REPLICATES}"
-    );
+    assert!((0.03..=0.07).contains(&alarms), "{excluded} of {REPLICATES}");
 }
 
 /// Rows of many mechanisms: an A/A pair costs a row of an undisturbed run in at most 5 % of runs.
@@ -67,19 +56,13 @@ fn the_interval_of_retention_contains_the_true_value() {
 fn a_a_pairs_of_a_whole_run_rarely_leave_a_row_without_a_level() {
     const RUNS: u32 = 100;
     let variants: Vec<String> = (0..14).map(|number| format!("m{number}")).collect();
-    let variants: Vec<(&str, Option<&str>)> = variants
-        .iter()
-        .map(|name| (name.as_str(), Some("m0")))
-        .collect();
+    let variants: Vec<(&str, Option<&str>)> =
+        variants.iter().map(|name| (name.as_str(), Some("m0"))).collect();
     let mut spoilt = 0;
     for seed in 0..RUNS {
         let mut rng = ScheduleRng::new(u64::from(seed) + 10_000);
         let mut lab = Lab::new(&variants, 8, |_, condition, _| {
-            rate(if condition == Condition::C {
-                620.0
-            } else {
-                1000.0
-            })
+            rate(if condition == Condition::C { 620.0 } else { 1000.0 })
         });
         for cell in &mut lab.cells {
             for rate in cell.rates.values_mut() {

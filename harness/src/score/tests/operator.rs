@@ -11,10 +11,7 @@ fn tenants(neighbour: Role) -> Vec<CellTenant> {
         role,
         workload: Some(workload.to_owned()),
     };
-    vec![
-        tenant("victim", Role::Victim, "compute"),
-        tenant("neighbour-1", neighbour, "fma-hog"),
-    ]
+    vec![tenant("victim", Role::Victim, "compute"), tenant("neighbour-1", neighbour, "fma-hog")]
 }
 
 /// A victim at a quarter of its native rate beside a neighbour at half of its own.
@@ -46,11 +43,8 @@ fn progress_of_two_tenants_gives_all_figures_and_each_pays_for_its_time() {
         assert!((value - wanted).abs() < 1e-12, "{values:?}");
     }
     assert!(row.figures().iter().all(|figure| figure.n == 8));
-    let times: Vec<(u64, f64)> = row
-        .gpu_time
-        .iter()
-        .map(|one| (one.gpu_time_ns, one.share))
-        .collect();
+    let times: Vec<(u64, f64)> =
+        row.gpu_time.iter().map(|one| (one.gpu_time_ns, one.share)).collect();
     assert_eq!(times, [(8_000_000_000, 0.25), (24_000_000_000, 0.75)]);
 }
 

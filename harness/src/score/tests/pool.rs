@@ -43,10 +43,7 @@ fn record() -> RunRecord {
             visible_devices: None,
             victim_environment: None,
         },
-        profile: ProfileRef {
-            name: text("default"),
-            hash: text("5eed"),
-        },
+        profile: ProfileRef { name: text("default"), hash: text("5eed") },
         calibration: lab.calibration,
         seed: 1,
         plan: lab.plan,
@@ -98,30 +95,15 @@ fn why(record: &RunRecord, other: &RunRecord) -> Option<String> {
 
 #[test]
 fn records_of_one_device_and_driver_count_together() {
-    let (one, two) = (
-        record_of("2026-01-01T02:00:00Z", 1),
-        record_of("2026-01-02T02:00:00Z", 1),
-    );
+    let (one, two) = (record_of("2026-01-01T02:00:00Z", 1), record_of("2026-01-02T02:00:00Z", 1));
     assert_eq!(why(&two, &one), None);
     type Change = fn(&mut RunRecord);
     let changes: [(Change, &str); 5] = [
-        (
-            |r| r.device.driver = "580.00".to_owned(),
-            "its driver is 580.00",
-        ),
-        (
-            |r| r.device.uuid = "GPU-other".to_owned(),
-            "its device is real GPU-other",
-        ),
+        (|r| r.device.driver = "580.00".to_owned(), "its driver is 580.00"),
+        (|r| r.device.uuid = "GPU-other".to_owned(), "its device is real GPU-other"),
         (|r| r.plan.tenants = 7, "its tenants is 7"),
-        (
-            |r| r.scoring = "scoring-v0".to_owned(),
-            "its scoring is scoring-v0",
-        ),
-        (
-            |r| r.device.kind = DeviceKind::Virtual,
-            "its device is virtual",
-        ),
+        (|r| r.scoring = "scoring-v0".to_owned(), "its scoring is scoring-v0"),
+        (|r| r.device.kind = DeviceKind::Virtual, "its device is virtual"),
     ];
     for (change, want) in changes {
         let mut other = one.clone();
@@ -134,29 +116,14 @@ fn records_of_one_device_and_driver_count_together() {
 
 #[test]
 fn virtual_records_need_one_machine_file_and_different_seeds() {
-    let (one, two) = (
-        record_of("2026-01-01T02:00:00Z", 1),
-        record_of("2026-01-02T02:00:00Z", 2),
-    );
+    let (one, two) = (record_of("2026-01-01T02:00:00Z", 1), record_of("2026-01-02T02:00:00Z", 2));
     let on = |record: &RunRecord, hash| machine(record.clone(), hash);
     assert_eq!(why(&on(&two, Some("aa")), &on(&one, Some("aa"))), None);
     let same = record_of("2026-01-02T02:00:00Z", 1);
     for (record, other, want) in [
-        (
-            on(&same, Some("aa")),
-            on(&one, Some("aa")),
-            "another record that counts",
-        ),
-        (
-            on(&two, Some("aa")),
-            on(&one, Some("bb")),
-            "machine file bb, not virtual",
-        ),
-        (
-            on(&two, None),
-            on(&one, None),
-            "neither record names its machine file",
-        ),
+        (on(&same, Some("aa")), on(&one, Some("aa")), "another record that counts"),
+        (on(&two, Some("aa")), on(&one, Some("bb")), "machine file bb, not virtual"),
+        (on(&two, None), on(&one, None), "neither record names its machine file"),
         (on(&two, Some("aa")), one.clone(), "its device is real"),
     ] {
         let why = why(&record, &other).unwrap_or_default();

@@ -11,12 +11,7 @@ use crate::gate::figure::{CLOSED_RATE_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P
 /// in S and C.
 fn rates() -> impl Strategy<Value = [Vec<f64>; 4]> {
     let of = |range: std::ops::Range<f64>| prop::collection::vec(range, 8);
-    [
-        of(980.0..1000.0),
-        of(300.0..1100.0),
-        of(300.0..1100.0),
-        of(400.0..600.0),
-    ]
+    [of(980.0..1000.0), of(300.0..1100.0), of(300.0..1100.0), of(400.0..600.0)]
 }
 
 fn lab(rates: &[Vec<f64>; 4]) -> Lab {
@@ -28,25 +23,15 @@ fn lab(rates: &[Vec<f64>; 4]) -> Lab {
             Condition::U => &rates[3],
         };
         let rate_per_s = of[block as usize];
-        Figures {
-            rate_per_s,
-            p50: 1e3 / rate_per_s,
-            p99: 2e3 / rate_per_s,
-        }
+        Figures { rate_per_s, p50: 1e3 / rate_per_s, p99: 2e3 / rate_per_s }
     })
 }
 
 /// Equal but for rounding.
 fn assert_equal(left: &MatrixRow, right: &MatrixRow) -> Result<(), TestCaseError> {
     let figures = |row: &MatrixRow| {
-        [
-            &row.retention,
-            &row.guarantee,
-            &row.efficiency,
-            &row.effectiveness,
-            &row.jitter,
-        ]
-        .map(|figure| figure.as_ref().map(|f| [f.value, f.lo, f.hi]))
+        [&row.retention, &row.guarantee, &row.efficiency, &row.effectiveness, &row.jitter]
+            .map(|figure| figure.as_ref().map(|f| [f.value, f.lo, f.hi]))
     };
     for (left, right) in figures(left).into_iter().zip(figures(right)) {
         prop_assert_eq!(left.is_some(), right.is_some());
@@ -60,10 +45,7 @@ fn assert_equal(left: &MatrixRow, right: &MatrixRow) -> Result<(), TestCaseError
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(64)
-    }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) }
 }
 
 proptest! {
@@ -149,26 +131,15 @@ proptest! {
 fn a_dose_below_one_does_not_count() {
     let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, 900.0, 500.0]);
     let before = lab.row(QUOTA, "compute");
-    let weak: Vec<_> = lab
-        .plan
-        .cells
-        .iter()
-        .filter(|cell| cell.condition == Condition::C)
-        .cloned()
-        .collect();
+    let weak: Vec<_> =
+        lab.plan.cells.iter().filter(|cell| cell.condition == Condition::C).cloned().collect();
     for mut cell in weak {
-        let mut result = lab
-            .cells
-            .iter()
-            .find(|one| one.cell.id == cell.id)
-            .expect("it ran")
-            .clone();
+        let mut result =
+            lab.cells.iter().find(|one| one.cell.id == cell.id).expect("it ran").clone();
         cell.id.push_str("-dose0.5");
         cell.dose = 0.5;
         (result.cell.id, result.cell.dose) = (cell.id.clone(), 0.5);
-        result
-            .rates
-            .insert(CLOSED_RATE_PER_S.to_owned(), rate(990.0).rate_per_s);
+        result.rates.insert(CLOSED_RATE_PER_S.to_owned(), rate(990.0).rate_per_s);
         lab.plan.cells.push(cell);
         lab.cells.push(result);
     }

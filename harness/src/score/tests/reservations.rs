@@ -11,9 +11,7 @@ const ANSWERED: u64 = 400;
 /// The row of a run whose cells honour this many of [`ANSWERED`] requests, by condition and block.
 fn row(mut lab: Lab, variant: &str, honoured: impl Fn(Condition, u32) -> u64) -> MatrixRow {
     lab.plan.axes = vec!["memory/capacity".to_owned()];
-    let facts = WorkloadFacts {
-        answering_codes: vec![2],
-    };
+    let facts = WorkloadFacts { answering_codes: vec![2] };
     lab.plan.workloads.insert("reserve".to_owned(), facts);
     for (planned, result) in lab.plan.cells.iter_mut().zip(&mut lab.cells) {
         planned.sub_axis = SubAxis::Capacity;
@@ -22,14 +20,9 @@ fn row(mut lab: Lab, variant: &str, honoured: impl Fn(Condition, u32) -> u64) ->
         result.cell.victim.clone_from(&planned.victim);
         result.cell.aggressor.clone_from(&planned.aggressor);
         let kept = honoured(planned.condition, planned.block);
-        let counts = [
-            (ANSWERED_REQUESTS, ANSWERED),
-            (HONOURED_REQUESTS, kept),
-            (CLOSED_REQUESTS, kept),
-        ];
-        result
-            .requests
-            .extend(counts.map(|(name, count)| (name.to_owned(), count)));
+        let counts =
+            [(ANSWERED_REQUESTS, ANSWERED), (HONOURED_REQUESTS, kept), (CLOSED_REQUESTS, kept)];
+        result.requests.extend(counts.map(|(name, count)| (name.to_owned(), count)));
     }
     lab.row(variant, "memory")
 }
@@ -46,13 +39,13 @@ fn protected(variant: &str) -> Lab {
 
 #[test]
 fn a_hog_that_takes_everything_is_measured_as_l0() {
-    let row = row(slicing(), SLICING, |condition, _| {
-        if condition.has_aggressor() {
-            0
-        } else {
-            ANSWERED
-        }
-    });
+    let row = row(
+        slicing(),
+        SLICING,
+        |condition, _| {
+            if condition.has_aggressor() { 0 } else { ANSWERED }
+        },
+    );
     assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
     assert_eq!(row.level.as_deref(), Some("L0"));
     assert_eq!(row.word.as_deref(), Some("None"));
@@ -64,11 +57,7 @@ fn a_hog_that_takes_everything_is_measured_as_l0() {
 #[test]
 fn as_much_as_the_unprotected_form_honours_is_no_protection() {
     let quarter = |condition: Condition, _| {
-        if condition.has_aggressor() {
-            ANSWERED / 4
-        } else {
-            ANSWERED
-        }
+        if condition.has_aggressor() { ANSWERED / 4 } else { ANSWERED }
     };
     let itself = row(slicing(), SLICING, quarter);
     assert_eq!(itself.level.as_deref(), Some("L0"), "{itself:?}");
@@ -136,10 +125,7 @@ fn a_victim_that_is_refused_without_the_hog_leaves_no_level() {
     });
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
     let reason = row.outcome.reason.unwrap_or_default();
-    assert!(
-        reason.contains("refused without the hog as well"),
-        "{reason}"
-    );
+    assert!(reason.contains("refused without the hog as well"), "{reason}");
 }
 
 #[test]
@@ -165,8 +151,5 @@ fn an_unprotected_form_of_few_blocks_leaves_no_level() {
     let row = row(lab, MIG, honoured);
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
     let reason = row.outcome.reason.unwrap_or_default();
-    assert!(
-        reason.contains("unprotected rests on 1 blocks, 3 are needed"),
-        "{reason}"
-    );
+    assert!(reason.contains("unprotected rests on 1 blocks, 3 are needed"), "{reason}");
 }

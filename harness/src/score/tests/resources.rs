@@ -20,12 +20,7 @@ fn close(estimate: Option<&gpubench_record::Estimate>, want: f64) {
 fn time_slicing_has_no_protection() {
     let lab = Lab::slicing(1000.0, 1000.0, 500.0);
     let row = lab.row(SLICING, "compute");
-    assert_eq!(
-        row.outcome.outcome,
-        OutcomeKind::Measured,
-        "{:?}",
-        row.outcome
-    );
+    assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{:?}", row.outcome);
     close(row.retention.as_ref(), 0.5);
     close(row.guarantee.as_ref(), 0.5);
     close(row.effectiveness.as_ref(), 0.5);
@@ -37,14 +32,8 @@ fn time_slicing_has_no_protection() {
     assert_eq!(row.sub_axis.as_deref(), Some("sm"));
     assert_eq!(row.claimed, ["S0: None", "S1: None"]);
     assert_eq!(row.requests, 8 * 2 * 850);
-    assert_eq!(
-        row.retention.map(|r| (r.n, r.unit)),
-        Some((8, "ratio".to_owned()))
-    );
-    assert_eq!(
-        row.isolation_index.map(|i| (i.n, i.unit)),
-        Some((8, "index".to_owned()))
-    );
+    assert_eq!(row.retention.map(|r| (r.n, r.unit)), Some((8, "ratio".to_owned())));
+    assert_eq!(row.isolation_index.map(|i| (i.n, i.unit)), Some((8, "index".to_owned())));
     assert_eq!(row.warnings, Vec::<String>::new());
     let overall = lab.overall(SLICING);
     assert_eq!(overall.level.as_deref(), Some("L0"));
@@ -58,16 +47,8 @@ fn a_partition_with_high_retention_is_hardware() {
     let mut lab = Lab::protected(MIG, [1000.0, 1000.0, 980.0, 500.0]);
     lab.prove(MIG, true, false);
     let row = lab.row(MIG, "compute");
-    close(
-        row.isolation_index.as_ref(),
-        1.0 - 0.98_f64.ln() / 0.5_f64.ln(),
-    );
-    assert_eq!(
-        row.isolation_index
-            .as_ref()
-            .map(|i| (i.value * 100.0).round()),
-        Some(97.0)
-    );
+    close(row.isolation_index.as_ref(), 1.0 - 0.98_f64.ln() / 0.5_f64.ln());
+    assert_eq!(row.isolation_index.as_ref().map(|i| (i.value * 100.0).round()), Some(97.0));
     assert_eq!(verdict(&row), (Some("L3"), Some("Hardware")));
     assert_eq!(row.u_kind.as_deref(), Some("mps"));
     assert_eq!(row.warnings, ["bypass: not tried"]);
@@ -103,11 +84,7 @@ fn levels_and_words_follow_rates_and_evidence() {
         let mut lab = Lab::protected(QUOTA, *rates);
         lab.prove(QUOTA, *hardware, *limiter);
         let row = lab.row(QUOTA, "compute");
-        assert_eq!(
-            verdict(&row),
-            (Some(*level), Some(*word)),
-            "{rates:?}: {row:?}"
-        );
+        assert_eq!(verdict(&row), (Some(*level), Some(*word)), "{rates:?}: {row:?}");
         assert!(row.outcome.is_measured(), "{:?}", row.outcome);
     }
 }
@@ -127,24 +104,13 @@ fn a_straddling_interval_prints_both_levels_and_the_blocks_needed() {
     assert_eq!((row.level.as_deref(), row.word), (Some("L2..L3"), None));
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive);
     let reason = row.outcome.reason.unwrap_or_default();
-    assert!(
-        reason.starts_with("L2..L3: retention straddles 0.95: about "),
-        "{reason}"
-    );
-    assert!(
-        reason.ends_with(" blocks are needed, 8 are there"),
-        "{reason}"
-    );
+    assert!(reason.starts_with("L2..L3: retention straddles 0.95: about "), "{reason}");
+    assert!(reason.ends_with(" blocks are needed, 8 are there"), "{reason}");
     // The list from which a top-up is planned.
     let straddling = lab.score().straddling;
     let found: Vec<(u32, bool)> = straddling
         .iter()
-        .map(|one| {
-            (
-                one.blocks,
-                reason.contains(&format!("about {} blocks", one.blocks_wanted)),
-            )
-        })
+        .map(|one| (one.blocks, reason.contains(&format!("about {} blocks", one.blocks_wanted))))
         .collect();
     assert_eq!(found, [(8, true)], "{straddling:?}");
     let place = straddling[0].row;
@@ -159,52 +125,16 @@ fn the_level_follows_the_thresholds() {
     let default = Thresholds::default();
     for (thresholds, want) in [
         (default.clone(), Some("L2")),
-        (
-            Thresholds {
-                retention_l3: 0.85,
-                ..default.clone()
-            },
-            Some("L3"),
-        ),
-        (
-            Thresholds {
-                retention_l2: 0.92,
-                ..default.clone()
-            },
-            Some("L1"),
-        ),
-        (
-            Thresholds {
-                guarantee_l3: 0.95,
-                ..default.clone()
-            },
-            Some("L1"),
-        ),
-        (
-            Thresholds {
-                retention_l2: 0.92,
-                index_l1: 0.95,
-                ..default.clone()
-            },
-            Some("L0"),
-        ),
-        (
-            Thresholds {
-                effectiveness_max: 0.4,
-                ..default.clone()
-            },
-            None,
-        ),
+        (Thresholds { retention_l3: 0.85, ..default.clone() }, Some("L3")),
+        (Thresholds { retention_l2: 0.92, ..default.clone() }, Some("L1")),
+        (Thresholds { guarantee_l3: 0.95, ..default.clone() }, Some("L1")),
+        (Thresholds { retention_l2: 0.92, index_l1: 0.95, ..default.clone() }, Some("L0")),
+        (Thresholds { effectiveness_max: 0.4, ..default.clone() }, None),
     ] {
         let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, 900.0, 500.0]);
         lab.plan.thresholds = thresholds.clone();
         let row = lab.row(QUOTA, "compute");
-        assert_eq!(
-            row.level.as_deref(),
-            want,
-            "{thresholds:?}: {:?}",
-            row.outcome
-        );
+        assert_eq!(row.level.as_deref(), want, "{thresholds:?}: {:?}", row.outcome);
         assert_eq!(row.outcome.is_measured(), want.is_some());
     }
 }
@@ -217,11 +147,7 @@ fn without_native_or_unprotected_cells_l2_is_the_best_level() {
     let row = lab.row(MIG, "compute");
     assert_eq!(verdict(&row), (Some("L2"), Some("Software")));
     assert!(row.effectiveness.is_none() && row.isolation_index.is_none() && row.u_kind.is_none());
-    assert!(
-        row.warnings.iter().any(|w| w.contains("L2 at most")),
-        "{:?}",
-        row.warnings
-    );
+    assert!(row.warnings.iter().any(|w| w.contains("L2 at most")), "{:?}", row.warnings);
     let native = |id: &str| id.ends_with("-N") || id.ends_with("-N'");
     lab.plan.cells.retain(|cell| !native(&cell.id));
     lab.cells.retain(|cell| !native(&cell.cell.id));
@@ -229,10 +155,7 @@ fn without_native_or_unprotected_cells_l2_is_the_best_level() {
     assert_eq!(row.level.as_deref(), Some("L2"));
     assert!(row.guarantee.is_none() && row.efficiency.is_none());
     let jitter = lab.row(MIG, "jitter");
-    assert_eq!(
-        (jitter.level, jitter.outcome.outcome),
-        (None, OutcomeKind::Inconclusive)
-    );
+    assert_eq!((jitter.level, jitter.outcome.outcome), (None, OutcomeKind::Inconclusive));
 }
 
 /// The U cells of HAMi are the contended cells of time-slicing.
@@ -260,15 +183,9 @@ fn victim(context_flags: u32) -> TenantResult {
         role: Role::Victim,
         workload: Some("compute".to_owned()),
     };
-    let workload = WorkloadSpec {
-        name: "compute".to_owned(),
-        params: BTreeMap::new(),
-    };
+    let workload = WorkloadSpec { name: "compute".to_owned(), params: BTreeMap::new() };
     TenantResult {
-        identity: Some(TenantIdentity {
-            workload,
-            context_flags: Some(context_flags),
-        }),
+        identity: Some(TenantIdentity { workload, context_flags: Some(context_flags) }),
         ..TenantResult::ready(&tenant, None)
     }
 }

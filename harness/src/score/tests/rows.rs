@@ -19,8 +19,7 @@ fn with_second_aggressor(part: f64) -> Lab {
     for mut cell in results.filter(|cell| contended(cell.cell.condition)) {
         cell.cell.id.push_str("-second");
         cell.cell.aggressor = Some("block-slots".to_owned());
-        cell.rates
-            .insert(CLOSED_RATE_PER_S.to_owned(), 1000.0 * part);
+        cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 1000.0 * part);
         lab.cells.push(cell);
     }
     lab.peak("block-slots", 1.0);
@@ -39,17 +38,9 @@ fn every_aggressor_of_a_victim_has_a_row() {
         row.retention.as_ref().expect("a retention").value
     };
     assert!((of("fma-hog") - 0.5).abs() < 1e-9, "{}", of("fma-hog"));
-    assert!(
-        (of("block-slots") - 0.25).abs() < 1e-9,
-        "{}",
-        of("block-slots")
-    );
+    assert!((of("block-slots") - 0.25).abs() < 1e-9, "{}", of("block-slots"));
     let references = rows.iter().filter(|row| row.variant == "exclusive");
-    assert_eq!(
-        references.count(),
-        1,
-        "one row for the native cells of the victim"
-    );
+    assert_eq!(references.count(), 1, "one row for the native cells of the victim");
     // Jitter comes from the first pair of its sub-axis.
     let jitter = rows.iter().find(|row| row.axis == "jitter").expect("a row");
     assert_eq!(jitter.aggressor.as_deref(), Some("fma-hog"));
@@ -59,17 +50,11 @@ fn every_aggressor_of_a_victim_has_a_row() {
 fn a_pair_that_the_device_lacks_is_waived_and_changes_no_level() {
     let mut lab = with_second_aggressor(0.25);
     let before = lab.overall(SLICING);
-    lab.cells
-        .retain(|cell| cell.cell.aggressor.as_deref() != Some("block-slots"));
+    lab.cells.retain(|cell| cell.cell.aggressor.as_deref() != Some("block-slots"));
     let lacking = "it has no slots".to_owned();
-    lab.calibration
-        .waived
-        .insert("block-slots".to_owned(), lacking);
+    lab.calibration.waived.insert("block-slots".to_owned(), lacking);
     let scored = lab.score();
-    let waived = scored
-        .matrix
-        .iter()
-        .find(|row| row.outcome.outcome == OutcomeKind::Waived);
+    let waived = scored.matrix.iter().find(|row| row.outcome.outcome == OutcomeKind::Waived);
     let reason = waived.and_then(|row| row.outcome.reason.clone());
     assert_eq!(reason.as_deref(), Some("block-slots: it has no slots"));
     assert_eq!(lab.overall(SLICING), before);
@@ -80,31 +65,19 @@ fn the_reference_is_a_row_without_a_level() {
     let lab = Lab::slicing(1000.0, 1000.0, 500.0);
     let scored = lab.score();
     let row = &scored.matrix[0];
-    assert_eq!(
-        (row.mechanism.as_str(), row.sub_axis.as_deref()),
-        ("exclusive", Some("sm"))
-    );
+    assert_eq!((row.mechanism.as_str(), row.sub_axis.as_deref()), ("exclusive", Some("sm")));
     assert_eq!(verdict(row), (None, Some("reference")));
     assert!(row.outcome.is_measured(), "{:?}", row.outcome);
     let retention = row.retention.as_ref().expect("a figure");
     assert!((retention.value - 1.0).abs() < 1e-9, "{retention:?}");
     assert_eq!(scored.matrix.len(), 3, "reference, compute, jitter");
-    assert!(
-        scored
-            .overall
-            .iter()
-            .all(|row| row.mechanism != "exclusive")
-    );
+    assert!(scored.overall.iter().all(|row| row.mechanism != "exclusive"));
     let mut drifted = lab.clone();
     drifted.each(Condition::NAgain).for_each(|cell| {
         cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 1060.0);
     });
     let row = &drifted.score().matrix[0];
-    assert_eq!(
-        row.outcome.outcome,
-        OutcomeKind::Inconclusive,
-        "6 % exceeds the limit of 5 %"
-    );
+    assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "6 % exceeds the limit of 5 %");
 }
 
 #[test]

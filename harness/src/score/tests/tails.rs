@@ -13,12 +13,7 @@ use crate::gate::figure::{
 /// The harness was late in the open loop of this cell.
 fn spoil(cell: &mut CellResult) {
     let why = "p99 of an idle issuer is 30000 ns";
-    cell.gates.push(gate(
-        Gate::Lateness,
-        GateKind::Disturbance,
-        GateScope::OpenLoop,
-        why,
-    ));
+    cell.gates.push(gate(Gate::Lateness, GateKind::Disturbance, GateScope::OpenLoop, why));
 }
 
 #[test]
@@ -32,10 +27,7 @@ fn a_late_harness_spoils_the_tail_and_not_the_rate() {
         let lost = tail.blocks_lost.expect("a lost block");
         let why = format!("{} {}: p99", condition.as_str(), Gate::Lateness);
         assert!(lost.lost[0].reason.contains(&why), "{lost:?}");
-        assert_eq!(
-            (lost.planned, lost.lost[0].kind),
-            (8, LostKind::Disturbance)
-        );
+        assert_eq!((lost.planned, lost.lost[0].kind), (8, LostKind::Disturbance));
         let rate = lab.row(SLICING, "compute");
         assert_eq!(rate.outcome.outcome, OutcomeKind::Measured, "{rate:?}");
         assert_eq!(rate.retention.map(|retention| retention.n), Some(8));
@@ -51,15 +43,7 @@ fn tails(native: f64, solo: f64, contended: f64) -> Lab {
             Condition::S | Condition::SAgain => (1.0, solo),
             Condition::C | Condition::U => (1.5, contended + wobble),
         };
-        Figures {
-            rate_per_s: if condition == Condition::C {
-                500.0
-            } else {
-                1000.0
-            },
-            p50,
-            p99,
-        }
+        Figures { rate_per_s: if condition == Condition::C { 500.0 } else { 1000.0 }, p50, p99 }
     })
 }
 
@@ -74,20 +58,14 @@ fn levels_and_words_of_jitter() {
         let row = tails(1.2, 1.21, contended).row(SLICING, "jitter");
         assert!(row.outcome.is_measured(), "{:?}", row.outcome);
         let jitter = row.jitter.as_ref().expect("a figure");
-        assert!(
-            (jitter.value - value).abs() < 1e-9,
-            "{jitter:?}, want {value}"
-        );
+        assert!((jitter.value - value).abs() < 1e-9, "{jitter:?}, want {value}");
         assert_eq!((jitter.n, jitter.unit.as_str()), (8, "native medians"));
         assert_eq!(verdict(&row), (Some(level), Some(word)));
         assert!(row.retention.is_none() && row.u_kind.is_none() && row.sub_axis.is_none());
         assert_eq!(row.requests, 8 * 2 * 450);
         assert_eq!(row.claimed, ["S0: High"]);
         let split: Vec<&str> = row.warnings.iter().map(String::as_str).collect();
-        assert_eq!(
-            split[0],
-            "J_mech (S - N) 0.010 [0.010, 0.010] native medians, n = 8"
-        );
+        assert_eq!(split[0], "J_mech (S - N) 0.010 [0.010, 0.010] native medians, n = 8");
         assert!(split[1].starts_with("J_interf (C - S) "), "{split:?}");
     }
 }
@@ -100,12 +78,7 @@ fn jitter_that_straddles_a_bound_has_both_levels() {
         cell.rates.insert(OPEN_LATENCY_P99_NS.to_owned(), p99 * 1e6);
     }
     let row = lab.row(SLICING, "jitter");
-    assert_eq!(
-        (row.level.as_deref(), row.word),
-        (Some("L2..L3"), None),
-        "{:?}",
-        row.jitter
-    );
+    assert_eq!((row.level.as_deref(), row.word), (Some("L2..L3"), None), "{:?}", row.jitter);
     let reason = row.outcome.reason.unwrap_or_default();
     assert!(reason.contains("jitter straddles 0.1"), "{reason}");
 }
@@ -134,15 +107,10 @@ fn a_p99_of_too_few_requests_does_not_count() {
 
 fn overload(lab: &mut Lab, blocks: usize) {
     lab.each(Condition::C).take(blocks).for_each(|cell| {
-        for gate in cell
-            .gates
-            .iter_mut()
-            .filter(|gate| gate.gate == Gate::Overload)
-        {
+        for gate in cell.gates.iter_mut().filter(|gate| gate.gate == Gate::Overload) {
             gate.state = GateState::NotEvaluated;
         }
-        cell.rates
-            .retain(|name, _| ![OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS].contains(&&**name));
+        cell.rates.retain(|name, _| ![OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS].contains(&&**name));
         cell.rates.insert(GOODPUT_PER_S.to_owned(), 200.0);
         cell.rates.insert(BACKLOG_SLOPE_PER_S.to_owned(), 50.0);
     });
@@ -166,13 +134,9 @@ fn an_overload_that_only_the_aggressor_causes_is_high() {
     }
     let mut lab = tails(1.2, 1.2, 1.8);
     overload(&mut lab, 8);
-    lab.each(Condition::S)
-        .for_each(|cell| cell.outcome = Outcome::inconclusive("overload: too"));
+    lab.each(Condition::S).for_each(|cell| cell.outcome = Outcome::inconclusive("overload: too"));
     let row = lab.row(SLICING, "jitter");
-    assert_eq!(
-        (row.level, row.outcome.outcome),
-        (None, OutcomeKind::Inconclusive)
-    );
+    assert_eq!((row.level, row.outcome.outcome), (None, OutcomeKind::Inconclusive));
 }
 
 #[test]
@@ -191,11 +155,7 @@ fn timers_coarser_than_the_bound_leave_no_level() {
     }
     let mut loud = tails(1.2, 1.2, 4.0);
     loud.timer_floor_ns = Ok(Some(150_000.0));
-    assert_eq!(
-        loud.row(SLICING, "jitter").level.as_deref(),
-        Some("L0"),
-        "far above the floor"
-    );
+    assert_eq!(loud.row(SLICING, "jitter").level.as_deref(), Some("L0"), "far above the floor");
 }
 
 #[test]

@@ -24,9 +24,7 @@ fn stubborn(folder: &Path) -> std::io::Result<Child> {
 #[test]
 fn the_pre_kill_hook_runs_before_every_signal() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut child = stubborn(dir.path())?;
         let pid = child.id().ok_or("the child has no process id")?;
@@ -42,19 +40,14 @@ fn the_pre_kill_hook_runs_before_every_signal() -> Result<(), Box<dyn std::error
             // Long enough for the child to record an earlier signal.
             std::thread::sleep(std::time::Duration::from_millis(100));
             let runs = PathBuf::from(format!("/proc/{pid}/exe")).exists();
-            let mut log = log
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut log = log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             log.push((pid, runs, terminated.exists()));
         }));
         let how = link.kill().await;
         assert_eq!(how, "stopped by the coordinator, killed by signal 9");
         let called = called.lock().map_err(|_| "a panic")?.clone();
         assert_eq!(called, [(pid, true, false)]);
-        assert!(
-            dir.path().join("terminated").exists(),
-            "SIGTERM is sent before SIGKILL"
-        );
+        assert!(dir.path().join("terminated").exists(), "SIGTERM is sent before SIGKILL");
         assert_eq!(link.kill().await, how, "a second kill reports the same");
         Ok(())
     })

@@ -38,11 +38,7 @@ fn independent(series: &[f64]) -> Result<Estimate, NoEstimate> {
 /// The proportion of series whose interval contains the true median.
 fn coverage(of: Interval, seed: u64, n: usize, correlation: f64) -> f64 {
     let mut rng = ScheduleRng::new(seed);
-    let holds = |_: &usize| {
-        of(&windows(&mut rng, n, correlation))
-            .unwrap()
-            .contains(0.5)
-    };
+    let holds = |_: &usize| of(&windows(&mut rng, n, correlation)).unwrap().contains(0.5);
     let held = (0..REPLICATES).filter(holds).count();
     held as f64 / REPLICATES as f64
 }
@@ -51,10 +47,7 @@ fn coverage(of: Interval, seed: u64, n: usize, correlation: f64) -> f64 {
 fn intervals_of_correlated_windows_cover_the_truth() {
     for (seed, (n, correlation)) in SEEDS.into_iter().zip([(600, 0.8), (600, 0.5), (200, 0.6)]) {
         let covered = coverage(correlated, seed, n, correlation);
-        assert!(
-            (0.92..=0.985).contains(&covered),
-            "{n} windows, {correlation}: {covered}"
-        );
+        assert!((0.92..=0.985).contains(&covered), "{n} windows, {correlation}: {covered}");
         // The interval for independent values covers too rarely.
         let claimed = coverage(independent, seed, n, correlation);
         assert!(claimed < 0.85, "{n} windows, {correlation}: {claimed}");
@@ -67,13 +60,8 @@ fn long_windows_use_the_correlation_of_the_short_ones() {
     let (mut claimed, mut held) = (0, 0);
     for _ in 0..REPLICATES {
         let fine = windows(&mut rng, 600, 0.8);
-        let means: Vec<f64> = fine
-            .chunks(100)
-            .map(|c| c.iter().sum::<f64>() / 100.0)
-            .collect();
-        let dependence = Dependence::of(&fine, 0.5, Confidence::P95)
-            .unwrap()
-            .unwrap();
+        let means: Vec<f64> = fine.chunks(100).map(|c| c.iter().sum::<f64>() / 100.0).collect();
+        let dependence = Dependence::of(&fine, 0.5, Confidence::P95).unwrap().unwrap();
         let long = dependence.of_means(100);
         // Where the short windows correlate strongly, six long ones may have no interval.
         if let Ok(found) = interval_with(&means, 0.5, long, Confidence::P95) {
@@ -105,10 +93,7 @@ fn intervals_of_independent_windows_stay_narrow() {
 #[test]
 fn ties_at_the_quantile_hide_no_correlation() {
     let steps: Vec<f64> = (0..26).map(|k| f64::from(k / 2)).collect();
-    let d = Dependence::of(&steps, 0.5, Confidence::P95)
-        .unwrap()
-        .unwrap()
-        .d;
+    let d = Dependence::of(&steps, 0.5, Confidence::P95).unwrap().unwrap().d;
     assert!(d > 2.0, "{d}");
 }
 
@@ -128,10 +113,7 @@ fn short_series_have_no_interval_and_constant_series_no_width() {
     assert_eq!(with(1.0).map(|e| (e.lo, e.hi)), Ok((1.0, 6.0)));
     // 5.32 independent values bracket a median with 95 %.
     assert_eq!(with(1.12).map(|e| (e.lo, e.hi)), Ok((1.0, 6.0)));
-    assert!(matches!(
-        with(1.14),
-        Err(NoEstimate::TooFew { have: 5, .. })
-    ));
+    assert!(matches!(with(1.14), Err(NoEstimate::TooFew { have: 5, .. })));
     let still = interval(&[0.25; 100], 0.5, Confidence::P95).unwrap();
     assert_eq!((still.value, still.lo, still.hi), (0.25, 0.25, 0.25));
     assert_eq!(Dependence::of(&six, 0.5, Confidence::P95), Ok(None));
@@ -142,10 +124,7 @@ fn fractional_ranks_lie_between_whole_ones() {
     // Whole numbers give the ranks of `order_rank` (6 and 100, from SciPy).
     for (n, p, expected) in [(20.0, 0.5, 6.0), (100.0, 0.9, 84.0), (6.0, 0.5, 1.0)] {
         let rank = lower_rank(n, p, 0.025).unwrap();
-        assert!(
-            (expected..expected + 1.0).contains(&rank),
-            "{n} {p}: {rank}"
-        );
+        assert!((expected..expected + 1.0).contains(&rank), "{n} {p}: {rank}");
     }
     assert_eq!(lower_rank(5.0, 0.5, 0.025), None);
 }

@@ -15,10 +15,7 @@ pub fn interpreter(instead: &str) -> Option<PathBuf> {
         return Some(python);
     }
     let is_required = std::env::var("GPUBENCH_REQUIRE_ORACLES").is_ok_and(|value| value == "1");
-    assert!(
-        !is_required,
-        "target/oracles is missing: run ci/install-oracles.sh"
-    );
+    assert!(!is_required, "target/oracles is missing: run ci/install-oracles.sh");
     eprintln!("{instead}: target/oracles is missing; run ci/install-oracles.sh");
     None
 }

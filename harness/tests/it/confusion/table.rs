@@ -34,40 +34,26 @@ const fn row(
     slows: &'static [&'static str],
     little_use: &'static [&'static str],
 ) -> Row {
-    Row {
-        aggressor,
-        slows,
-        little_use,
-    }
+    Row { aggressor, slows, little_use }
 }
 
 pub const CONCURRENT: &[Row] = &[
     // The issue victim issues floating-point and integer additions.
     row("fma-hog", &["compute", "issue"], &["int"]),
     // Every kernel needs block slots; kernels that wait for memory need few.
-    row(
-        "block-slots",
-        SM_VICTIMS,
-        &["stream", "l2", "tlb", "atomic", "pcie", "pcie-download"],
-    ),
+    row("block-slots", SM_VICTIMS, &["stream", "l2", "tlb", "atomic", "pcie", "pcie-download"]),
     row("fp64-hog", &["fp64"], &[]),
     row("tensor-hog", &["tensor"], &["int"]),
     // Every kernel computes loop counters and addresses.
     row(
         "int-hog",
         &["int", "issue"],
-        &[
-            "compute", "tensor", "shared", "l1", "stream", "l2", "atomic",
-        ],
+        &["compute", "tensor", "shared", "l1", "stream", "l2", "atomic"],
     ),
     // Shared memory and L1 are one memory with one data path.
     row("shared-hog", &["shared", "l1"], &["int", "issue", "atomic"]),
     row("l1-hog", &["shared", "l1"], &["int", "issue", "atomic"]),
-    row(
-        "issue-hog",
-        &["issue"],
-        &["compute", "int", "shared", "l1", "atomic"],
-    ),
+    row("issue-hog", &["issue"], &["compute", "int", "shared", "l1", "atomic"]),
     row("launch-flood", &["launch-sync"], &[]),
     row("alloc-storm", &["alloc"], &[]),
     row("context-storm", &["alloc"], &[]),

@@ -65,17 +65,10 @@ impl Tenant {
         role: &str,
         configure: &dyn Fn(&mut Command),
     ) -> Result<Self, Error> {
-        let id = if role.starts_with("victim") {
-            VICTIM
-        } else {
-            AGGRESSOR
-        };
+        let id = if role.starts_with("victim") { VICTIM } else { AGGRESSOR };
         let mut command = rerun(test)?;
         configure(&mut command);
-        command
-            .env(ROLE, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped());
         device.expect(id)?;
         let mut child = command.spawn()?;
         let out = BufReader::new(child.stdout.take().ok_or("no output")?);
@@ -92,17 +85,8 @@ impl Tenant {
     /// Starts a cell in it, once it is announced.
     pub fn start_cell(&mut self, cell: &Cell) -> TestResult {
         let stdin = self.child.stdin.as_mut().ok_or("no input")?;
-        let Cell {
-            from_ns,
-            block_ns,
-            until_ns,
-            done_file,
-        } = cell;
-        Ok(writeln!(
-            stdin,
-            "{from_ns} {block_ns} {until_ns} {}",
-            done_file.display()
-        )?)
+        let Cell { from_ns, block_ns, until_ns, done_file } = cell;
+        Ok(writeln!(stdin, "{from_ns} {block_ns} {until_ns} {}", done_file.display())?)
     }
 
     /// Waits for its report and returns the figures.
@@ -123,11 +107,7 @@ impl Tenant {
         self.announce(device)?;
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("a tenant failed: {status}").into())
-        }
+        if status.success() { Ok(()) } else { Err(format!("a tenant failed: {status}").into()) }
     }
 }
 

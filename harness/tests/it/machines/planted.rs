@@ -83,11 +83,8 @@ impl Planted {
         let mut machine = Machine::load(if draws.is(0.25) { "turing" } else { "hopper" })?;
         sizes(&mut machine, &mut draws);
         // A request of 1 ms ends within one time slice, or needs two.
-        let slice_us = if draws.is(0.2) {
-            draws.whole(620, 780)
-        } else {
-            draws.whole(1_300, 4_000)
-        };
+        let slice_us =
+            if draws.is(0.2) { draws.whole(620, 780) } else { draws.whole(1_300, 4_000) };
         machine.scheduler.slice_us = slice_us.into();
         machine.scheduler.switch_gap_us = draws.whole(0, 200).into();
         machine.host.launch_ns = draws.whole(1_500, 6_000).into();
@@ -105,24 +102,10 @@ impl Planted {
         if draws.is(0.6) {
             machine.defects.mig_dram_leak = draws.between(0.0, 0.9);
         }
-        let axis = if draws.is(0.5) {
-            "compute/sm"
-        } else {
-            "bandwidth/dram"
-        };
+        let axis = if draws.is(0.5) { "compute/sm" } else { "bandwidth/dram" };
         let quota_pct = draws.whole(45, 90);
-        let mechanisms = if machine.mig.is_some() && draws.is(0.6) {
-            INSTANCES
-        } else {
-            QUOTA
-        };
-        Ok(Self {
-            seed,
-            machine,
-            axis,
-            mechanisms,
-            quota_pct,
-        })
+        let mechanisms = if machine.mig.is_some() && draws.is(0.6) { INSTANCES } else { QUOTA };
+        Ok(Self { seed, machine, axis, mechanisms, quota_pct })
     }
 
     /// The same machine without noise.
@@ -195,11 +178,7 @@ impl Planted {
     fn stretched_us(&self, alone: &Alone) -> f64 {
         let Params { blocks, bytes, .. } = alone.victim;
         let moved_per_us = blocks * self.machine.memory.sm_dram_gb_per_s * 1e3;
-        if self.is_of_sms() {
-            alone.gpu_us
-        } else {
-            2.0 * bytes / moved_per_us
-        }
+        if self.is_of_sms() { alone.gpu_us } else { 2.0 * bytes / moved_per_us }
     }
 
     fn is_of_sms(&self) -> bool {
@@ -208,9 +187,7 @@ impl Planted {
 
     /// The share of the device's pipes, or of its DRAM bandwidth, that the victim uses alone.
     fn victim_wants(&self, alone: &Alone) -> f64 {
-        let Params {
-            blocks, iterations, ..
-        } = alone.victim;
+        let Params { blocks, iterations, .. } = alone.victim;
         let (gpu, memory) = (&self.machine.gpu, &self.machine.memory);
         if !self.is_of_sms() {
             return blocks * memory.sm_dram_gb_per_s / memory.dram_gb_per_s;

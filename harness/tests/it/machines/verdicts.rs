@@ -52,10 +52,7 @@ pub fn rows(machine: &str, planted: &Planted, alone: &Alone, record: &RunRecord)
         let is_sliced = row.mechanism == "time-slicing";
         let unprotected = if is_sliced { "time-slicing" } else { "mps" };
         let of_u = planted.retention(unprotected, alone).unwrap_or(1.0);
-        let figures = Figures {
-            retention,
-            index: 1.0 - retention.ln() / of_u.ln(),
-        };
+        let figures = Figures { retention, index: 1.0 - retention.ln() / of_u.ln() };
         let outcome = row.outcome.reason.clone().unwrap_or_default();
         let has_starved = record.cells.iter().any(|cell| {
             cell.cell.mechanism == row.mechanism
@@ -70,11 +67,7 @@ pub fn rows(machine: &str, planted: &Planted, alone: &Alone, record: &RunRecord)
             has_starved,
             // Of a row that straddles a boundary both levels are printed.
             level: row.level.clone().filter(|level| !level.contains("..")),
-            distance: distance(
-                figures,
-                row.retention.as_ref(),
-                row.isolation_index.as_ref(),
-            ),
+            distance: distance(figures, row.retention.as_ref(), row.isolation_index.as_ref()),
             why: format!("{outcome} {:?}", row.warnings),
         });
     }

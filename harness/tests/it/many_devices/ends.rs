@@ -7,13 +7,8 @@ use std::time::{Duration, Instant};
 use super::*;
 
 fn start(lab: &Lab, more: &[&str]) -> Result<Child, Error> {
-    let mut command = lab.gpubench([
-        "matrix",
-        "--device",
-        TWO,
-        "--profile=short.toml",
-        "--out=all",
-    ]);
+    let mut command =
+        lab.gpubench(["matrix", "--device", TWO, "--profile=short.toml", "--out=all"]);
     Ok(command.args(LONG).args(more).spawn()?)
 }
 
@@ -23,9 +18,7 @@ fn has_begun(events: &Path) -> bool {
 }
 
 fn send(signal: &str, pid: u32) -> TestResult {
-    let sent = Command::new("kill")
-        .args([signal, &pid.to_string()])
-        .status()?;
+    let sent = Command::new("kill").args([signal, &pid.to_string()]).status()?;
     assert!(sent.success());
     Ok(())
 }
@@ -43,11 +36,7 @@ fn nothing_is_left(lab: &Lab, within: Duration) {
 #[test]
 fn a_signal_reaches_every_run_and_each_keeps_its_record() -> TestResult {
     for (signal, more, begun) in [
-        (
-            "-INT",
-            &["--parallel"][..],
-            &["virtual-turing", "virtual-hopper"][..],
-        ),
+        ("-INT", &["--parallel"][..], &["virtual-turing", "virtual-hopper"][..]),
         ("-TERM", &[], &["virtual-turing"]),
     ] {
         let lab = Lab::on("turing")?;
@@ -57,17 +46,12 @@ fn a_signal_reaches_every_run_and_each_keeps_its_record() -> TestResult {
             wait_during(&mut run, "fault trials", || has_begun(&events))?;
         }
         send(signal, run.id())?;
-        wait_for("the end", || {
-            run.try_wait().is_ok_and(|status| status.is_some())
-        })?;
+        wait_for("the end", || run.try_wait().is_ok_and(|status| status.is_some()))?;
         let run = Finished::from(run.wait_with_output()?).ended_with(130)?;
         nothing_is_left(&lab, Duration::from_secs(3));
         for name in begun {
             let record = lab.record(&format!("all/{name}"))?;
-            assert!(
-                !record.complete && !record.fault_trials.is_empty(),
-                "{name}"
-            );
+            assert!(!record.complete && !record.fault_trials.is_empty(), "{name}");
         }
         let is_beside = begun.len() == 2;
         assert_eq!(
@@ -76,15 +60,8 @@ fn a_signal_reaches_every_run_and_each_keeps_its_record() -> TestResult {
             "{}",
             run.stdout
         );
-        assert!(
-            has_line(&run, &["interrupted (130)", "virtual-turing"]),
-            "{}",
-            run.stdout
-        );
-        assert!(
-            run.stderr
-                .contains("interrupted; all that was measured is in all")
-        );
+        assert!(has_line(&run, &["interrupted (130)", "virtual-turing"]), "{}", run.stdout);
+        assert!(run.stderr.contains("interrupted; all that was measured is in all"));
     }
     Ok(())
 }
@@ -114,11 +91,7 @@ fn a_killed_parent_ends_its_runs_and_a_killed_run_leaves_the_other() -> TestResu
     let pid = coordinator(&wanted, "virtual:hopper").ok_or("no process of virtual:hopper")?;
     send("-KILL", pid)?;
     let run = Finished::from(run.wait_with_output()?).ended_with(1)?;
-    assert!(
-        has_line(&run, &["killed by signal 9", "virtual-hopper"]),
-        "{}",
-        run.stdout
-    );
+    assert!(has_line(&run, &["killed by signal 9", "virtual-hopper"]), "{}", run.stdout);
     assert!(is_complete(&lab.record("all/virtual-turing")?));
     nothing_is_left(&lab, Duration::from_secs(3));
     Ok(())

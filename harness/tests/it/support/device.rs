@@ -21,11 +21,7 @@ pub const SHARE: f64 = 3.0 / 7.0;
 pub fn machines(folder: &Path) -> Result<[String; 3], Error> {
     let other = folder.join("other.toml");
     std::fs::write(&other, smaller_machine()?)?;
-    Ok([
-        "turing".to_owned(),
-        other.to_string_lossy().into_owned(),
-        "hopper".to_owned(),
-    ])
+    Ok(["turing".to_owned(), other.to_string_lossy().into_owned(), "hopper".to_owned()])
 }
 
 /// A machine whose sizes and speeds all differ from `turing`.
@@ -76,9 +72,7 @@ fn set(
     value: impl Into<toml::Value>,
 ) -> TestResult {
     let table = machine.get_mut(table).and_then(toml::Value::as_table_mut);
-    table
-        .ok_or("no such table")?
-        .insert(key.to_owned(), value.into());
+    table.ok_or("no such table")?.insert(key.to_owned(), value.into());
     Ok(())
 }
 
@@ -90,9 +84,7 @@ pub fn run_again(
 ) -> Result<BTreeMap<String, Value>, Error> {
     let gpu = VirtualGpu::start(machine, TimeMode::Virtual, 1)?;
     let mut command = rerun(test)?;
-    command
-        .envs(gpu.environment())
-        .envs(variables.iter().copied());
+    command.envs(gpu.environment()).envs(variables.iter().copied());
     let done = finish(command)?;
     assert_eq!(done.code, Some(0), "{machine}: {}", done.text());
     let lines = done.stdout.lines().filter(|line| line.starts_with('{'));

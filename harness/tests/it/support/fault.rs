@@ -67,18 +67,8 @@ pub fn trials<'a>(
         if !trial.outcome.is_measured() {
             return Err(format!("{}: {:?}", trial.planned.id, trial.outcome).into());
         }
-        assert_eq!(
-            trial.observed.left_behind,
-            Some(vec![]),
-            "{}",
-            trial.planned.id
-        );
-        assert_eq!(
-            trial.observed.recovery_action,
-            [Some(0); 2],
-            "{}",
-            trial.planned.id
-        );
+        assert_eq!(trial.observed.left_behind, Some(vec![]), "{}", trial.planned.id);
+        assert_eq!(trial.observed.recovery_action, [Some(0); 2], "{}", trial.planned.id);
         found.insert(trial.planned.fault.as_str(), trial);
     }
     Ok(found)

@@ -28,11 +28,7 @@ impl Guarded {
         std::fs::create_dir(host.lab.path("tmp"))?;
         let device = host.open()?;
         let found = Settings::of(&device)?;
-        Ok(Self {
-            host,
-            device,
-            found,
-        })
+        Ok(Self { host, device, found })
     }
 
     /// The binary on this device.
@@ -102,9 +98,7 @@ pub fn guard_of(run: &Child) -> Option<u32> {
         let arguments = super::text(&arguments);
         let mut arguments = arguments.split('\0').skip(1);
         arguments.next() == Some("__guard")
-            && arguments
-                .next()
-                .is_some_and(|run| run.contains(&coordinator))
+            && arguments.next().is_some_and(|run| run.contains(&coordinator))
     })
 }
 

@@ -17,9 +17,7 @@ impl Lab {
         let Ok(entries) = std::fs::read_dir(self.path("state/gpubench")) else {
             return String::new();
         };
-        let texts = entries
-            .flatten()
-            .map(|entry| std::fs::read_to_string(entry.path()));
+        let texts = entries.flatten().map(|entry| std::fs::read_to_string(entry.path()));
         texts.filter_map(Result::ok).collect()
     }
 
@@ -32,27 +30,19 @@ impl Lab {
 /// An error with the standard error of a command that did not end with status 0.
 pub fn done(output: &Output) -> Result<(), String> {
     let (code, stderr) = (output.status.code(), text(&output.stderr));
-    if code == Some(0) {
-        Ok(())
-    } else {
-        Err(format!("{code:?}: {stderr}"))
-    }
+    if code == Some(0) { Ok(()) } else { Err(format!("{code:?}: {stderr}")) }
 }
 
 /// A mechanism's row of a record.
 pub fn row<'a>(record: &'a RunRecord, name: &str) -> Result<&'a MechanismRow, String> {
     let mut rows = record.mechanisms.iter();
-    rows.find(|row| row.name == name)
-        .ok_or_else(|| format!("{name} is not in the record"))
+    rows.find(|row| row.name == name).ok_or_else(|| format!("{name} is not in the record"))
 }
 
 /// The outcome and reason of a mechanism, and whether any of its rows was measured.
 pub fn outcome(record: &RunRecord, name: &str) -> Result<(OutcomeKind, String, bool), String> {
     let row = row(record, name)?;
-    let scored = record
-        .matrix
-        .iter()
-        .any(|row| row.mechanism == name && row.outcome.is_measured());
+    let scored = record.matrix.iter().any(|row| row.mechanism == name && row.outcome.is_measured());
     let reason = row.outcome.reason.clone().unwrap_or_default();
     Ok((row.outcome.outcome, reason, scored))
 }
@@ -64,10 +54,7 @@ pub fn daemons(named_in: &str) -> Vec<u32> {
     };
     let mut found = Vec::new();
     for entry in entries.flatten() {
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok());
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
         let read = |file: &str| text(&std::fs::read(entry.path().join(file)).unwrap_or_default());
         let environ = read("environ");
         let pipes = environ
@@ -83,16 +70,11 @@ pub fn daemons(named_in: &str) -> Vec<u32> {
 
 /// Sends a signal, named without `SIG`.
 pub fn signal(pid: u32, name: &str) -> TestResult {
-    let sent = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .status()?;
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
     assert!(sent.success(), "kill -s {name} {pid}");
     Ok(())
 }
 
 pub fn kill(pid: u32) -> std::io::Result<()> {
-    Command::new("kill")
-        .args(["-9", &pid.to_string()])
-        .status()
-        .map(|_| ())
+    Command::new("kill").args(["-9", &pid.to_string()]).status().map(|_| ())
 }

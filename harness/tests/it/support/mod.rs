@@ -30,9 +30,7 @@ pub const LIVENESS: Duration = Duration::from_secs(120);
 /// The text of a built-in machine file.
 pub fn machine_text(name: &str) -> Result<&'static str, Error> {
     let found = BUILT_IN.iter().find(|(known, _)| *known == name);
-    Ok(found
-        .ok_or_else(|| format!("no built-in machine {name}"))?
-        .1)
+    Ok(found.ok_or_else(|| format!("no built-in machine {name}"))?.1)
 }
 
 /// Replaces texts in a machine file. An absent text is an error: the test would check nothing.
@@ -66,10 +64,7 @@ pub struct Lab {
 impl Lab {
     /// On a machine that `--device virtual:` accepts by name, with the shortest profile.
     pub fn on(machine: &str) -> Result<Self, Error> {
-        let lab = Self {
-            dir: tempfile::tempdir()?,
-            machine: machine.to_owned(),
-        };
+        let lab = Self { dir: tempfile::tempdir()?, machine: machine.to_owned() };
         lab.write("short.toml", SHORT)?;
         Ok(lab)
     }
@@ -121,9 +116,7 @@ impl Lab {
     /// The binary with these arguments, in the folder, with the journal there.
     pub fn gpubench<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = gpubench(args);
-        command
-            .current_dir(self.dir.path())
-            .env("XDG_STATE_HOME", self.path("state"));
+        command.current_dir(self.dir.path()).env("XDG_STATE_HOME", self.path("state"));
         command
     }
 
@@ -193,9 +186,7 @@ pub fn program() -> &'static Path {
 pub fn driver_client() -> Result<PathBuf, Error> {
     let own = std::env::current_exe()?;
     let target = own.parent().and_then(Path::parent);
-    let client = target
-        .ok_or("no target folder")?
-        .join("examples/driver_client");
+    let client = target.ok_or("no target folder")?.join("examples/driver_client");
     if !client.is_file() {
         return Err("the examples of this package are not built".into());
     }
@@ -245,9 +236,7 @@ pub fn finish(mut command: Command) -> Result<Finished, Error> {
 
 /// The record in the output folder of a run.
 pub fn record(out: &Path) -> Result<RunRecord, Error> {
-    Ok(RunRecord::from_json(&std::fs::read(
-        out.join("record.json"),
-    )?)?)
+    Ok(RunRecord::from_json(&std::fs::read(out.join("record.json"))?)?)
 }
 
 pub fn text(bytes: &[u8]) -> String {

@@ -62,9 +62,7 @@ impl Resident {
     /// The binary on this device.
     pub fn gpubench(&self, args: &[&str]) -> Command {
         let mut command = self.lab.gpubench(args);
-        command
-            .envs(self.environment())
-            .env("XDG_RUNTIME_DIR", self.lab.path("run"));
+        command.envs(self.environment()).env("XDG_RUNTIME_DIR", self.lab.path("run"));
         command
     }
 
@@ -95,8 +93,6 @@ impl Resident {
         let entries = std::fs::read_dir(self.lab.path(name));
         let entries = entries.into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
-        paths
-            .filter(|path| !path.ends_with("calibrations"))
-            .collect()
+        paths.filter(|path| !path.ends_with("calibrations")).collect()
     }
 }

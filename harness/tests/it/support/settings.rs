@@ -27,11 +27,7 @@ impl Settings {
     pub fn of(device: &Device) -> Result<Self, Error> {
         device.reap_dead_processes()?;
         let folders = std::fs::read_dir(device.dir().join(TREE));
-        let folders = folders
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path());
+        let folders = folders.into_iter().flatten().flatten().map(|entry| entry.path());
         let groups = folders.filter(|path| path.is_dir()).collect();
         Ok(device.shared().read(|state| {
             let rows = state.instances.live().iter().filter(|row| row.live);
@@ -44,12 +40,7 @@ impl Settings {
                 daemons: state.daemons.live().iter().filter(|row| row.live).count(),
                 servers: state.servers.live().iter().filter(|row| row.live).count(),
                 contexts: state.contexts.live().iter().filter(|row| row.live).count(),
-                limited_groups: state
-                    .memory_groups
-                    .live()
-                    .iter()
-                    .filter(|row| row.live)
-                    .count(),
+                limited_groups: state.memory_groups.live().iter().filter(|row| row.live).count(),
                 groups,
             }
         })?)

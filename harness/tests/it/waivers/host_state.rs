@@ -19,9 +19,7 @@ fn shell(lab: &Lab, machine: &str, script: &str) -> Result<String, Error> {
         "plan() {{ {program} plan --profile {} --format json \"$@\"; }}\n",
         lab.path("short.toml").display()
     );
-    let output = command
-        .args(["--", "sh", "-c", &(plan + script)])
-        .output()?;
+    let output = command.args(["--", "sh", "-c", &(plan + script)]).output()?;
     done(&output)?;
     Ok(text(&output.stdout))
 }
@@ -45,26 +43,14 @@ fn the_remedy_for_a_compute_mode_works() -> TestResult {
     let keeps = "EXCLUSIVE_PROCESS keeps a second process out";
     let remedy = "nvidia-smi -c DEFAULT";
     let found = read_skips(&read("exclusive.json")?)?;
-    check_waived(
-        &found,
-        &[("time-slicing", keeps, remedy), ("hami", keeps, remedy)],
-    );
+    check_waived(&found, &[("time-slicing", keeps, remedy), ("hami", keeps, remedy)]);
     for available in ["mps", "exclusive-process", "green-context"] {
-        assert!(
-            found.iter().all(|(name, _, _)| name != available),
-            "{available}: {found:?}"
-        );
+        assert!(found.iter().all(|(name, _, _)| name != available), "{available}: {found:?}");
     }
     let prohibited = text(&read("prohibited")?);
-    assert!(
-        prohibited.contains("PROHIBITED keeps every process out"),
-        "{prohibited}"
-    );
+    assert!(prohibited.contains("PROHIBITED keeps every process out"), "{prohibited}");
     let found = read_skips(&read("default.json")?)?;
-    assert!(
-        found.iter().all(|(name, _, _)| name != "time-slicing"),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|(name, _, _)| name != "time-slicing"), "{found:?}");
     Ok(())
 }
 
@@ -84,35 +70,22 @@ fn a_pending_mig_mode_names_the_reset_that_it_needs() -> TestResult {
     let refused: Value = serde_json::from_slice(&std::fs::read(lab.path("refused.json"))?)?;
     let mig = refused.as_array().and_then(|rows| {
         let mut rows = rows.iter();
-        rows.find(|row| {
-            row["variant"]
-                .as_str()
-                .is_some_and(|v| v.starts_with("mig"))
-        })
+        rows.find(|row| row["variant"].as_str().is_some_and(|v| v.starts_with("mig")))
     });
     let mig = mig.ok_or("mig was not rehearsed")?;
     assert_eq!(mig["outcome"], "waived", "{mig}");
     assert!(mig["remedy"].to_string().contains("--gpu-reset"), "{mig}");
     let skips = |name: &str| read_skips(&std::fs::read(lab.path(name))?);
     let lacks_mig = |found: &Waived| found.iter().any(|(name, _, _)| name == "mig");
-    assert!(
-        !lacks_mig(&skips("before.json")?),
-        "a refused change is not undone"
-    );
+    assert!(!lacks_mig(&skips("before.json")?), "a refused change is not undone");
     let pending = "on is pending: the GPU must be reset";
-    check_waived(
-        &skips("pending.json")?,
-        &[("mig", pending, "nvidia-smi --gpu-reset")],
-    );
+    check_waived(&skips("pending.json")?, &[("mig", pending, "nvidia-smi --gpu-reset")]);
     let found = skips("on.json")?;
     assert!(!lacks_mig(&found), "{found:?}");
     let mig_on = "MIG mode is on";
     check_waived(
         &found,
-        &[
-            ("mps", mig_on, "nvidia-smi -mig 0"),
-            ("hami", mig_on, "nvidia-smi -mig 0"),
-        ],
+        &[("mps", mig_on, "nvidia-smi -mig 0"), ("hami", mig_on, "nvidia-smi -mig 0")],
     );
     Ok(())
 }
@@ -132,14 +105,9 @@ fn a_process_on_the_device_waives_mechanisms_that_need_an_idle_device() -> TestR
     let made = Command::new("mkfifo").arg(lab.path("held")).status()?;
     assert!(made.success());
     lab.write("client", "")?;
-    let mut run = command
-        .args(["sh", "-c", &script])
-        .arg(lab.path(""))
-        .stdin(Stdio::piped())
-        .spawn()?;
-    let held = std::fs::OpenOptions::new()
-        .write(true)
-        .open(lab.path("held"))?;
+    let mut run =
+        command.args(["sh", "-c", &script]).arg(lab.path("")).stdin(Stdio::piped()).spawn()?;
+    let held = std::fs::OpenOptions::new().write(true).open(lab.path("held"))?;
     let mut lines = BufReader::new(run.stdout.take().ok_or("no output")?);
     let (mut json, mut line) = (String::new(), String::new());
     while lines.read_line(&mut line)? > 0 {
@@ -171,23 +139,14 @@ fn a_full_mps_server_waives_its_mechanisms_and_fails_no_cell() -> TestResult {
     let lab = Lab::changed("hopper", &[("clients = 60", "clients = 1")], "")?;
     let names = SERVED.join(",") + ",time-slicing";
     // The mechanisms with a server are waived (3); the other one is measured.
-    let stderr = finish(lab.reconfigure(&names, "out"))?
-        .ended_with(3)?
-        .stderr;
+    let stderr = finish(lab.reconfigure(&names, "out"))?.ended_with(3)?.stderr;
     let waived = "requested by --mechanism and waived: mps: ";
     assert!(stderr.contains(waived), "{stderr}");
     let record = lab.record("out")?;
     for name in SERVED {
         let (kind, reason, scored) = outcome(&record, name)?;
-        assert_eq!(
-            (kind, scored),
-            (OutcomeKind::Waived, false),
-            "{name}: {reason}"
-        );
-        assert!(
-            reason.contains("takes no more clients (808"),
-            "{name}: {reason}"
-        );
+        assert_eq!((kind, scored), (OutcomeKind::Waived, false), "{name}: {reason}");
+        assert!(reason.contains("takes no more clients (808"), "{name}: {reason}");
         let remedy = row(&record, name)?.remedy.as_deref();
         assert_eq!(remedy, Some("fewer tenants"), "{name}");
     }

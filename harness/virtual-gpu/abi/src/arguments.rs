@@ -85,7 +85,5 @@ pub unsafe fn handles(from: *const Handle, count: usize) -> Result<Vec<usize>, C
     if from.is_null() || count > HANDLES_MAX {
         return Err(code::INVALID_VALUE);
     }
-    Ok((0..count)
-        .map(|index| from.add(index).read_unaligned() as usize)
-        .collect())
+    Ok((0..count).map(|index| from.add(index).read_unaligned() as usize).collect())
 }

@@ -13,10 +13,7 @@
     clippy::too_many_arguments,
     reason = "names, arguments and contracts are those of the vendor's headers"
 )]
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+#![expect(unsafe_code, reason = "a C interface is made of raw pointers and exported names")]
 
 /// Defines exported functions with one signature and one body, which ends in a `Result`.
 macro_rules! entry {
@@ -72,9 +69,5 @@ fn guard<E: Into<i32>>(name: &'static str, body: impl FnOnce() -> Result<(), E>)
             code::UNKNOWN.0
         }
     };
-    if name.ends_with("_ptsz") || name.ends_with("_ptds") {
-        with_own_stream(call)
-    } else {
-        call()
-    }
+    if name.ends_with("_ptsz") || name.ends_with("_ptds") { with_own_stream(call) } else { call() }
 }

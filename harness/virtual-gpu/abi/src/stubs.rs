@@ -9,9 +9,7 @@ use gpubench_virtual_gpu_driver::diagnostics::say_once;
 
 /// The answer of a stub of libcuda. A program that does not expect it gives no name, so it is said.
 fn absent_from_cuda(name: &str) -> i32 {
-    say_once(&format!(
-        "{name} is not implemented: it answers CUDA_ERROR_NOT_SUPPORTED"
-    ));
+    say_once(&format!("{name} is not implemented: it answers CUDA_ERROR_NOT_SUPPORTED"));
     code::NOT_SUPPORTED.0
 }
 

@@ -70,11 +70,7 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
             };
             let (inside, behind) = closed(rest);
             let answer = behind.trim_start().strip_prefix("->").unwrap_or("");
-            for name in names
-                .split(',')
-                .map(str::trim)
-                .filter(|name| is_entry(name))
-            {
+            for name in names.split(',').map(str::trim).filter(|name| is_entry(name)) {
                 found.push(Signature {
                     name: name.to_owned(),
                     arguments: types(inside),
@@ -135,20 +131,8 @@ extern "C" fn nothing() -> usize {
 impl Draw {
     /// An argument of a type; with `far`, numbers can be huge and plain memory is null.
     fn argument(&mut self, of: &str, at: usize, far: bool) -> u64 {
-        const NUMBERS: [u64; 12] = [
-            0,
-            1,
-            2,
-            3,
-            4,
-            7,
-            COUNT,
-            1 << 20,
-            1 << 31,
-            u32::MAX as u64,
-            1 << 45,
-            u64::MAX,
-        ];
+        const NUMBERS: [u64; 12] =
+            [0, 1, 2, 3, 4, 7, COUNT, 1 << 20, 1 << 31, u32::MAX as u64, 1 << 45, u64::MAX];
         match of {
             "*const c_char" | "*const std::ffi::c_char" => {
                 let string = self.dice.of(&[0, 1, 2]);
@@ -159,18 +143,13 @@ impl Draw {
             _ if of.starts_with('*') => {
                 let is_null = far && at > 0 || self.dice.of(&[true, false, false]);
                 self.buffers[at].fill(0);
-                if is_null {
-                    0
-                } else {
-                    self.buffers[at].as_mut_ptr() as u64
-                }
+                if is_null { 0 } else { self.buffers[at].as_mut_ptr() as u64 }
             }
             _ if of.starts_with("Option<") => self.dice.of(&[0, nothing as *const () as u64]),
             _ if of.contains("Handle") => {
                 let wild = self.dice.roll() & 0xFFFF_FFF0;
                 let known = self.dice.roll() as usize % self.handles.len();
-                self.dice
-                    .of(&[0, 1, wild, self.handles[known], self.handles[known]])
+                self.dice.of(&[0, 1, wild, self.handles[known], self.handles[known]])
             }
             _ if far => self.dice.of(&NUMBERS),
             _ => self.dice.roll() % (COUNT + 1),
@@ -352,18 +331,12 @@ fn every_function_returns_a_documented_code() {
             let mut words = [0; ARGUMENTS];
             for (at, of) in function.arguments.iter().enumerate() {
                 let is_unified = UNIFIED.contains(&function.name.as_str());
-                let of = if is_unified && of == "u64" {
-                    "*mut u64"
-                } else {
-                    of
-                };
+                let of = if is_unified && of == "u64" { "*mut u64" } else { of };
                 words[at] = draw.argument(of, at, far && !is_unified);
             }
             // SAFETY: words of the right kinds; pointers are null or point to enough memory.
             let code = unsafe { call(at, &words) };
-            let undo = UNDO
-                .iter()
-                .find(|(start, _)| function.name.starts_with(start));
+            let undo = UNDO.iter().find(|(start, _)| function.name.starts_with(start));
             if let Some((_, undo)) = undo.filter(|_| code == 0) {
                 let mut made = [0; ARGUMENTS];
                 made[0] = draw.buffers[0][0];

@@ -61,9 +61,7 @@ fn expected_line(xid: u32) -> Result<String, Error> {
     let (address, pid) = (bus_address()?, std::process::id());
     let name = std::fs::read_to_string("/proc/self/comm")?;
     let name = name.trim();
-    Ok(format!(
-        "NVRM: Xid (PCI:{address}): {xid}, pid={pid}, name={name}, "
-    ))
+    Ok(format!("NVRM: Xid (PCI:{address}): {xid}, pid={pid}, name={name}, "))
 }
 
 /// Joins the clock, opens a context, runs the body; returns the Xids raised meanwhile. Each of them
@@ -105,10 +103,7 @@ fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Er
 
 macro_rules! fault {
     ($name:literal) => {
-        (
-            $name,
-            include_str!(concat!("../../../../kernels/ptx/", $name, ".ptx")),
-        )
+        ($name, include_str!(concat!("../../../../kernels/ptx/", $name, ".ptx")))
     };
 }
 
@@ -217,15 +212,8 @@ fn codes(row: &Row, armed: bool) -> Result<[i32; 4], Error> {
     let function = function(row.kernel.1, row.kernel.0)?;
     let out = words(4)?;
     let args = if armed { row.armed } else { row.unarmed };
-    let mut args: Vec<u64> = args
-        .iter()
-        .map(|&arg| if arg == OUT { out } else { arg })
-        .collect();
-    let shape = if armed || row.shape.0 == 1 {
-        row.shape
-    } else {
-        ONE
-    };
+    let mut args: Vec<u64> = args.iter().map(|&arg| if arg == OUT { out } else { arg }).collect();
+    let shape = if armed || row.shape.0 == 1 { row.shape } else { ONE };
     let launched = launch_on(function, shape, null_mut(), &mut args);
     let mut pointer = 0;
     // SAFETY: plain calls, and a valid pointer.
@@ -259,12 +247,7 @@ fn unarmed_fault_kernels_have_no_effect() -> Result<(), Error> {
             results = codes(row, false)?;
             Ok(())
         })?;
-        assert_eq!(
-            (results, xids.as_slice()),
-            ([0; 4], &[][..]),
-            "{}",
-            row.kernel.0
-        );
+        assert_eq!((results, xids.as_slice()), ([0; 4], &[][..]), "{}", row.kernel.0);
     }
     Ok(())
 }
@@ -326,11 +309,7 @@ fn api_errors_are_not_sticky() -> Result<(), Error> {
             (heavy, (1, 1024, 0), 701),
         ] {
             let args = &mut [out][..usize::from(kernel == heavy)];
-            assert_eq!(
-                launch_on(kernel, shape, null_mut(), args),
-                code,
-                "{shape:?}"
-            );
+            assert_eq!(launch_on(kernel, shape, null_mut(), args), code, "{shape:?}");
         }
         // SAFETY: the second free is under test.
         unsafe {
@@ -354,22 +333,14 @@ fn a_bounded_hang_ends_without_an_error() -> Result<(), Error> {
         let (flag, stamps) = (words(1)?, words(4)?);
         let budget_ns = 2_000_000;
         let mut back = [0u64; 2];
-        ok(launch_on(
-            hang,
-            ONE,
-            null_mut(),
-            &mut [flag, budget_ns, stamps],
-        ))?;
+        ok(launch_on(hang, ONE, null_mut(), &mut [flag, budget_ns, stamps]))?;
         // SAFETY: plain calls and a buffer of that size.
         unsafe {
             ok(cuCtxSynchronize())?;
             ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), stamps, 16))?;
         }
         let lasted_ns = back[1] - back[0];
-        assert!(
-            (budget_ns..budget_ns + budget_ns / 100).contains(&lasted_ns),
-            "{lasted_ns}"
-        );
+        assert!((budget_ns..budget_ns + budget_ns / 100).contains(&lasted_ns), "{lasted_ns}");
         Ok(())
     })?;
     assert_eq!(xids, [] as [u32; 0]);

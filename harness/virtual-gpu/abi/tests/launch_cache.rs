@@ -165,12 +165,7 @@ impl Program {
                 }
                 let mut args = [self.small[to], self.small[from], self.large];
                 let known = if NAMES[kernel] == "gather" { 3 } else { 2 };
-                ok(launch(
-                    self.functions[kernel],
-                    1,
-                    THREADS[kernel],
-                    &mut args[..known],
-                ))?;
+                ok(launch(self.functions[kernel], 1, THREADS[kernel], &mut args[..known]))?;
                 model.launch(kernel, to, from);
             }
             Step::Fill(at, from, to, value) => {
@@ -214,13 +209,7 @@ impl Program {
     fn read(&self, at: usize) -> Result<Vec<u32>, Error> {
         let mut out = vec![0_u32; WORDS];
         // SAFETY: a buffer of that length.
-        unsafe {
-            ok(cuMemcpyDtoH_v2(
-                out.as_mut_ptr().cast(),
-                self.small[at],
-                4 * WORDS,
-            ))
-        }?;
+        unsafe { ok(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), self.small[at], 4 * WORDS)) }?;
         Ok(out)
     }
 }
@@ -245,10 +234,7 @@ fn follows_the_model(steps: &[Step]) -> Result<(), Error> {
         small: [alloc(4 * WORDS)?, alloc(4 * WORDS)?],
         large: alloc(4 * LARGE_WORDS)?,
     };
-    let mut model = Model {
-        small: [vec![0; WORDS], vec![0; WORDS]],
-        large: vec![0; LARGE_WORDS],
-    };
+    let mut model = Model { small: [vec![0; WORDS], vec![0; WORDS]], large: vec![0; LARGE_WORDS] };
     // SAFETY: the whole of the buffer.
     unsafe { ok(cuMemsetD32_v2(program.large, 0, LARGE_WORDS)) }?;
     for at in 0..BUFFERS {
@@ -297,12 +283,7 @@ fn concurrent_adds_to_one_word_are_all_counted() -> Result<(), Error> {
         shared_context()?;
         let own = stream()?;
         for _ in 0..LAUNCHES {
-            ok(launch_on(
-                tick as Handle,
-                (1, 1, 0),
-                own,
-                &mut [words, words],
-            ))?;
+            ok(launch_on(tick as Handle, (1, 1, 0), own, &mut [words, words]))?;
         }
         // SAFETY: the thread's own stream.
         unsafe { ok(cuStreamSynchronize(own)) }
@@ -310,9 +291,7 @@ fn concurrent_adds_to_one_word_are_all_counted() -> Result<(), Error> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(adds)).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err("a thread panicked".into()))
+            thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))
         };
         threads.into_iter().try_for_each(join)
     })?;

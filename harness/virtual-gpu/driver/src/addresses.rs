@@ -76,10 +76,7 @@ mod tests {
         assert_eq!(first, Some(FIRST));
         let wish = FIRST + 8 * MIB;
         assert_eq!(addresses.take(2 * MIB, 2 * MIB, wish), Some(wish));
-        assert_eq!(
-            addresses.take(4 * MIB, 2 * MIB, wish),
-            Some(FIRST + 4 * MIB)
-        );
+        assert_eq!(addresses.take(4 * MIB, 2 * MIB, wish), Some(FIRST + 4 * MIB));
         assert_eq!(addresses.take(2 * MIB, 2 * MIB, 0), Some(wish + 2 * MIB));
         assert!(addresses.holds(FIRST + MIB, 3 * MIB) && !addresses.holds(FIRST, 5 * MIB));
         assert!(!addresses.give_back(FIRST, 2 * MIB), "only whole ranges");
@@ -94,10 +91,6 @@ mod tests {
             assert_eq!(addresses.take(bytes, 1, 0), None, "{bytes:#x}");
         }
         assert_eq!(addresses.take(MIB, 1 << 63, 0), None);
-        assert_eq!(
-            addresses.take(MIB, 1, 12),
-            Some(FIRST),
-            "a wish outside is not heeded"
-        );
+        assert_eq!(addresses.take(MIB, 1, 12), Some(FIRST), "a wish outside is not heeded");
     }
 }

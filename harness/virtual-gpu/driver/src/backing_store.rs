@@ -62,11 +62,7 @@ impl BackingStore {
         // that nobody asks for. A refusal is harmless.
         // SAFETY: the mapping that was just made.
         unsafe { libc::madvise(base, bytes, libc::MADV_RANDOM) };
-        Ok(Self {
-            base: base.cast(),
-            bytes,
-            file,
-        })
+        Ok(Self { base: base.cast(), bytes, file })
     }
 
     /// Whether an address lies in the range of device memory, allocated or not.
@@ -166,11 +162,7 @@ impl BackingStore {
                 bytes as libc::off_t,
             )
         };
-        if code == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
@@ -221,10 +213,7 @@ impl BackingStore {
             return Err(io::Error::last_os_error());
         }
         let base = base.cast();
-        Ok(HostView {
-            base,
-            bytes: bytes as usize,
-        })
+        Ok(HostView { base, bytes: bytes as usize })
     }
 }
 

@@ -132,15 +132,11 @@ fn segments(
     write: bool,
 ) -> Result<Vec<Segment>, Code> {
     match place {
-        Place::Host(address) => Ok(vec![Segment {
-            address: address as *mut u8,
-            bytes: bytes as usize,
-            offset: None,
-        }]),
+        Place::Host(address) => {
+            Ok(vec![Segment { address: address as *mut u8, bytes: bytes as usize, offset: None }])
+        }
         Place::Device(address) => {
-            let pieces = tables
-                .pieces(address, bytes, write)
-                .ok_or(code::INVALID_VALUE)?;
+            let pieces = tables.pieces(address, bytes, write).ok_or(code::INVALID_VALUE)?;
             let segment = |piece: Piece| {
                 Ok(Segment {
                     address: process.host_address(piece.offset, piece.bytes)?,

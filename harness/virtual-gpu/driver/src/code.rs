@@ -87,9 +87,7 @@ pub fn describe(number: i32) -> Option<(&'static str, &'static str)> {
     if number == 0 {
         return Some(("CUDA_SUCCESS", "no error"));
     }
-    ALL.iter()
-        .find(|(known, _, _)| *known == number)
-        .map(|(_, name, text)| (*name, *text))
+    ALL.iter().find(|(known, _, _)| *known == number).map(|(_, name, text)| (*name, *text))
 }
 
 #[cfg(test)]
@@ -99,10 +97,7 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_described() {
         for (index, (number, name, _)) in ALL.iter().enumerate() {
-            assert!(
-                ALL[..index].iter().all(|(other, _, _)| other != number),
-                "{name}"
-            );
+            assert!(ALL[..index].iter().all(|(other, _, _)| other != number), "{name}");
             assert_eq!(describe(*number).map(|(name, _)| name), Some(*name));
         }
         assert_eq!(describe(12345), None);

@@ -27,9 +27,7 @@ fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Co
     };
     ipc::check_opened(process, address)?;
     let tables = process.ready()?;
-    tables
-        .pieces(address, copy.bytes, write)
-        .ok_or(code::INVALID_VALUE)
+    tables.pieces(address, copy.bytes, write).ok_or(code::INVALID_VALUE)
 }
 
 /// Carries out a copy.
@@ -90,10 +88,7 @@ fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
 }
 
 fn is_open(tables: &Tables, start: u64) -> bool {
-    tables
-        .allocations
-        .get(&start)
-        .is_none_or(|entry| entry.open)
+    tables.allocations.get(&start).is_none_or(|entry| entry.open)
 }
 
 fn to_host(
@@ -162,12 +157,8 @@ fn within_host(
 /// The first piece that a sampled launch or a skipped copy left unwritten.
 fn unwritten_among(process: &Process, pieces: &[Piece]) -> Option<u64> {
     let tables = process.tables();
-    let unwritten = |piece: &&Piece| {
-        tables
-            .allocations
-            .get(&piece.start)
-            .is_some_and(|entry| entry.unwritten)
-    };
+    let unwritten =
+        |piece: &&Piece| tables.allocations.get(&piece.start).is_some_and(|entry| entry.unwritten);
     pieces.iter().find(unwritten).map(|piece| piece.start)
 }
 
@@ -192,11 +183,7 @@ fn transfer(
     let pinned = [copy.to, copy.from]
         .iter()
         .any(|place| matches!(place, Place::Host(address) if is_pinned(process, *address)));
-    let factor = if pinned {
-        1.0
-    } else {
-        device.machine().pcie.pageable_factor
-    };
+    let factor = if pinned { 1.0 } else { device.machine().pcie.pageable_factor };
     charge(process, policy, device.machine().host.copy_ns)?;
     let seq = link_traffic(process, stream, (kind, gb_per_s * factor), copy.bytes)?;
     // A copy of pageable memory returns when its staging buffer is free again.

@@ -73,10 +73,7 @@ const TENSOR_TAIL_CYCLES: u32 = 16;
 
 /// The machine's timing of one warp, for the interpreter.
 pub fn cycle_model(machine: &Machine) -> CycleModel {
-    let mut model = CycleModel {
-        clock_mhz: machine.sm_clock_mhz(),
-        ..CycleModel::default()
-    };
+    let mut model = CycleModel { clock_mhz: machine.sm_clock_mhz(), ..CycleModel::default() };
     let cycles =
         |ns: u64| u32::try_from(ns * u64::from(machine.sm_clock_mhz()) / 1000).unwrap_or(u32::MAX);
     // A dependent load is timed as an L2 hit; a miss costs bandwidth, which is counted separately.
@@ -129,10 +126,8 @@ pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> C
     alone_ns = alone_ns.max(atomics / (atomic_rate * part.bandwidth));
     alone_ns = alone_ns.max(counts.hot_word.atomics as f64 / (WORD_ATOMICS_PER_CLOCK * clock_ghz));
     // Translations per nanosecond.
-    let (tlb_rate, sm_tlb_rate) = (
-        memory.translations_per_us / 1000.0,
-        memory.sm_translations_per_us / 1000.0,
-    );
+    let (tlb_rate, sm_tlb_rate) =
+        (memory.translations_per_us / 1000.0, memory.sm_translations_per_us / 1000.0);
     let translations = counts.translations as f64;
     alone_ns = alone_ns.max(translations / tlb_rate.min(used_sms * sm_tlb_rate));
 
@@ -147,10 +142,7 @@ pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> C
     let usable = u64::from(part.sm_count) * shape.blocks_per_sm.max(1);
     put(Resource::SmSlots, blocks.min(usable) as f64 / slots as f64);
     put(Resource::L2, l2_bytes / (memory.l2_gb_per_s * alone_ns));
-    put(
-        Resource::Dram,
-        dram_bytes / (memory.dram_gb_per_s * alone_ns),
-    );
+    put(Resource::Dram, dram_bytes / (memory.dram_gb_per_s * alone_ns));
     put(Resource::Atomics, atomics / (atomic_rate * alone_ns));
     put(Resource::Tlb, translations / (tlb_rate * alone_ns));
     put(Resource::FrontEnd, gpu.dispatch_ns as f64 / alone_ns);
@@ -195,26 +187,10 @@ fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
     // Fills of misses use the same path but are not counted: L2 delivers far less than L1.
     let shared_bytes = (counts.shared_bytes + counts.l1_hit_bytes) as f64;
     [
-        (
-            Resource::Issue,
-            warps as f64,
-            f64::from(gpu.schedulers_per_sm),
-        ),
-        (
-            Resource::Fp32,
-            lanes(Class::Fp32),
-            f64::from(gpu.fp32_lanes_per_clock),
-        ),
-        (
-            Resource::Fp64,
-            lanes(Class::Fp64),
-            f64::from(gpu.fp64_lanes_per_clock),
-        ),
-        (
-            Resource::Int,
-            lanes(Class::Int),
-            f64::from(gpu.int_lanes_per_clock),
-        ),
+        (Resource::Issue, warps as f64, f64::from(gpu.schedulers_per_sm)),
+        (Resource::Fp32, lanes(Class::Fp32), f64::from(gpu.fp32_lanes_per_clock)),
+        (Resource::Fp64, lanes(Class::Fp64), f64::from(gpu.fp64_lanes_per_clock)),
+        (Resource::Int, lanes(Class::Int), f64::from(gpu.int_lanes_per_clock)),
         (
             Resource::Sfu,
             lanes(Class::Sfu) + lanes(Class::Convert),
@@ -225,11 +201,7 @@ fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
             (counts.warps_of(Class::Tensor) * TENSOR_MULTIPLY_ADDS) as f64,
             f64::from(gpu.tensor_ops_per_clock),
         ),
-        (
-            Resource::Shared,
-            shared_bytes,
-            f64::from(gpu.shared_bytes_per_clock),
-        ),
+        (Resource::Shared, shared_bytes, f64::from(gpu.shared_bytes_per_clock)),
     ]
 }
 

@@ -185,11 +185,7 @@ mod tests {
             assert_eq!(found, Some(value), "attribute {attribute}");
         }
         let general = (1..=147).filter(|number| *number != 16);
-        assert!(
-            general
-                .into_iter()
-                .all(|known| attribute_of(&h100, known).is_some())
-        );
+        assert!(general.into_iter().all(|known| attribute_of(&h100, known).is_some()));
         for unknown in [0, -1, 148, 149, 150] {
             assert_eq!(attribute_of(&h100, unknown), None, "attribute {unknown}");
         }

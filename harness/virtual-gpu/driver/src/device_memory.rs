@@ -7,9 +7,7 @@ use gpubench_virtual_gpu_model::state::{Allocation, Context, State};
 
 /// Takes device memory for a context.
 pub fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, Code> {
-    take_by(process, |state, owner| {
-        memory::allocate(state, owner, context, bytes)
-    })
+    take_by(process, |state, owner| memory::allocate(state, owner, context, bytes))
 }
 
 /// Takes device memory for a process that has no context; `of` is the one that it would get.
@@ -18,9 +16,7 @@ pub fn take_without_context(
     of: &Context,
     bytes: u64,
 ) -> Result<Allocation, Code> {
-    take_by(process, |state, owner| {
-        memory::allocate_without_context(state, owner, of, bytes)
-    })
+    take_by(process, |state, owner| memory::allocate_without_context(state, owner, of, bytes))
 }
 
 fn take_by(
@@ -78,11 +74,7 @@ pub fn give_back(process: &Process, offset: u64) -> Result<(), Code> {
 
 /// Returns the memory at an address, and the address with it.
 pub fn forget(process: &Process, address: u64) -> Result<(), Code> {
-    let offset = process
-        .tables()
-        .allocations
-        .get(&address)
-        .map(|entry| entry.offset);
+    let offset = process.tables().allocations.get(&address).map(|entry| entry.offset);
     give_back(process, offset.ok_or(code::INVALID_VALUE)?)?;
     process.tables().allocations.remove(&address);
     Ok(())

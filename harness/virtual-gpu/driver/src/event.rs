@@ -11,11 +11,7 @@ use gpubench_virtual_gpu_model::state::{Op, OpKind};
 
 /// Stream and sequence number of an event's last recording, by any process.
 pub fn last_recorded(process: &Process, event: &EventEntry) -> Result<Option<(u32, u64)>, Code> {
-    if event.interprocess {
-        ipc::event_recorded(process, event.index)
-    } else {
-        Ok(event.recorded)
-    }
+    if event.interprocess { ipc::event_recorded(process, event.index) } else { Ok(event.recorded) }
 }
 
 /// Whether the event's last recording has completed.
@@ -53,11 +49,7 @@ pub fn record(
         return Err(code::INVALID_HANDLE);
     }
     charge(process, policy, process.device.machine().host.event_ns)?;
-    let op = Op {
-        kind: OpKind::Record,
-        target: entry.index,
-        ..Op::default()
-    };
+    let op = Op { kind: OpKind::Record, target: entry.index, ..Op::default() };
     let seq = process.device.submit(stream.slot, op)?;
     let mut tables = process.tables();
     tables.captured_events.remove(&(event as usize));

@@ -46,10 +46,7 @@ pub fn launch_graph(
 ) -> Result<(), Code> {
     let lane_of = |lane: usize| match lane {
         0 => *stream,
-        _ => StreamEntry {
-            slot: entry.lanes[lane - 1],
-            ..*stream
-        },
+        _ => StreamEntry { slot: entry.lanes[lane - 1], ..*stream },
     };
     if !entry.lanes.is_empty() {
         // The lanes wait for a mark in the stream, and so for all that the stream waits for.

@@ -62,7 +62,5 @@ fn targets(process: &Process, pointer: u64, bytes: u64) -> Result<(Vec<Piece>, b
     }
     // Pinned host memory is the device's, too.
     let pinned = pinned::covering(&tables, pointer as usize, bytes as usize);
-    pinned
-        .map(|_| (Vec::new(), true))
-        .ok_or(code::INVALID_VALUE)
+    pinned.map(|_| (Vec::new(), true)).ok_or(code::INVALID_VALUE)
 }

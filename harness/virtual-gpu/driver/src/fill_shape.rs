@@ -18,12 +18,7 @@ impl Fill {
     /// A fill of that many elements.
     pub fn of(pointer: u64, value: u32, element: u64, count: usize) -> Self {
         let count = count as u64;
-        Self {
-            pointer,
-            value,
-            element,
-            count,
-        }
+        Self { pointer, value, element, count }
     }
 
     /// Its length in bytes, if its address is a multiple of an element.

@@ -20,10 +20,7 @@ const GENERATION_BITS: u32 = 20;
 impl<T> Slab<T> {
     /// An empty table. Its handles carry `kind`, and handles of other kinds are refused.
     pub const fn new(kind: u8) -> Self {
-        Self {
-            kind,
-            slots: Vec::new(),
-        }
+        Self { kind, slots: Vec::new() }
     }
 
     /// Keeps an object and returns its handle.
@@ -99,10 +96,7 @@ impl<T> Slab<T> {
     /// The handle of the first object for which `wanted` holds.
     pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Handle> {
         let found = |(_, slot): &(u32, Option<T>)| slot.as_ref().is_some_and(&wanted);
-        self.slots
-            .iter()
-            .position(found)
-            .map(|index| self.handle(index))
+        self.slots.iter().position(found).map(|index| self.handle(index))
     }
 
     /// All objects, to change them.

@@ -1,8 +1,5 @@
 //! The calling process and thread as the host knows them: names, ids, its core, its clock.
-#![expect(
-    unsafe_code,
-    reason = "thread ids and processor affinity have no safe form in std"
-)]
+#![expect(unsafe_code, reason = "thread ids and processor affinity have no safe form in std")]
 
 /// The name of the calling process, cut to fit.
 pub fn own_name() -> [u8; 32] {
@@ -44,10 +41,7 @@ pub fn pin_to(core: Option<u32>) {
 
 /// `CLOCK_MONOTONIC` in nanoseconds: the one clock that all processes of a host share.
 pub fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: plain call that fills its argument; it cannot fail for this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64

@@ -50,12 +50,7 @@ impl Ticket {
             number: number.ok_or(code::INVALID_VALUE)?,
         };
         let device = process.device.session().wall_epoch_ns;
-        Ok(Self {
-            kind: kind as u64,
-            device,
-            owner,
-            bytes,
-        })
+        Ok(Self { kind: kind as u64, device, owner, bytes })
     }
 
     /// The 64 bytes of a handle.
@@ -89,18 +84,8 @@ impl Ticket {
         if magic != MAGIC || found != kind as u64 || !ours {
             return Err(code::INVALID_VALUE);
         }
-        let owner = Owner {
-            process: narrow(slot)?,
-            pid: narrow(pid)?,
-            offset,
-            number,
-        };
-        Ok(Self {
-            kind: found,
-            device,
-            owner,
-            bytes,
-        })
+        let owner = Owner { process: narrow(slot)?, pid: narrow(pid)?, offset, number };
+        Ok(Self { kind: found, device, owner, bytes })
     }
 }
 
@@ -119,17 +104,8 @@ pub fn open(process: &Process, context: u32, ticket: &Ticket) -> Result<u64, Cod
         }
     }
     let whole = ticket.bytes.next_multiple_of(GRANULARITY);
-    let address = tables
-        .addresses
-        .take(whole, GRANULARITY, 0)
-        .ok_or(code::OUT_OF_MEMORY)?;
-    tables.enter(
-        address,
-        ticket.bytes,
-        context,
-        ticket.owner.offset,
-        Origin::Opened(1),
-    );
+    let address = tables.addresses.take(whole, GRANULARITY, 0).ok_or(code::OUT_OF_MEMORY)?;
+    tables.enter(address, ticket.bytes, context, ticket.owner.offset, Origin::Opened(1));
     if let Some(entry) = tables.allocations.get_mut(&address) {
         entry.open = true;
         entry.owner = owner;
@@ -189,9 +165,7 @@ pub fn is_usable(process: &Process, owner: Option<Owner>, bytes: u64) -> Result<
 pub fn check_opened(process: &Process, address: u64) -> Result<(), Code> {
     let owned = {
         let tables = process.ready()?;
-        tables
-            .covering(address, 1)
-            .and_then(|(_, entry)| Some((entry.owner?, entry.bytes)))
+        tables.covering(address, 1).and_then(|(_, entry)| Some((entry.owner?, entry.bytes)))
     };
     match owned {
         Some((owner, bytes)) if !is_there(process, &owner, bytes)? => Err(code::INVALID_VALUE),
@@ -205,13 +179,7 @@ fn events_file(process: &Process) -> Result<&'static File, Code> {
     let path = process.device.dir().join("events");
     let opened = FILE.get_or_init(|| {
         let mut options = File::options();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .ok()
+        options.read(true).write(true).create(true).truncate(false).open(path).ok()
     });
     opened.as_ref().ok_or(code::OPERATING_SYSTEM)
 }
@@ -247,6 +215,5 @@ pub fn set_event_recorded(
     out[..8].copy_from_slice(&stream.to_le_bytes());
     out[8..].copy_from_slice(&seq.to_le_bytes());
     let file = events_file(process)?;
-    file.write_all_at(&out, u64::from(index) * EVENT_BYTES)
-        .map_err(|_| code::OPERATING_SYSTEM)
+    file.write_all_at(&out, u64::from(index) * EVENT_BYTES).map_err(|_| code::OPERATING_SYSTEM)
 }

@@ -49,8 +49,7 @@ impl KernelLog {
     pub fn write_news(&self, draft: &mut State, before: u64) -> io::Result<()> {
         let text: String = draft.xids_since(before).iter().map(line).collect();
         self.file.set_len(draft.kernel_log_bytes)?;
-        self.file
-            .write_all_at(text.as_bytes(), draft.kernel_log_bytes)?;
+        self.file.write_all_at(text.as_bytes(), draft.kernel_log_bytes)?;
         draft.kernel_log_bytes += text.len() as u64;
         Ok(())
     }
@@ -60,9 +59,9 @@ impl KernelLog {
 /// are those of its own.
 fn line(xid: &Xid) -> String {
     let (seconds, micros) = (xid.time_ns / 1_000_000_000, xid.time_ns / 1_000 % 1_000_000);
-    let instance = xid.instance.map_or_else(String::new, |(gpu, compute)| {
-        format!(" GPU-I:{gpu:02} GPU-CI:{compute:02}")
-    });
+    let instance = xid
+        .instance
+        .map_or_else(String::new, |(gpu, compute)| format!(" GPU-I:{gpu:02} GPU-CI:{compute:02}"));
     let end = xid.name.iter().position(|byte| *byte == 0);
     let name = String::from_utf8_lossy(&xid.name[..end.unwrap_or(xid.name.len())]);
     // Lines without a process have no such field.
@@ -107,32 +106,13 @@ mod tests {
         let mut state = State::new(1, 0);
         state.now_ns = 12_000_345_678;
         state.processes.used = 1;
-        state.processes.rows[0] = Process {
-            pid: 77,
-            ..Process::default()
-        };
+        state.processes.rows[0] = Process { pid: 77, ..Process::default() };
         state.processes.rows[0].name[..5].copy_from_slice(b"train");
-        (
-            state.contexts.used,
-            state.instances.used,
-            state.engines.used,
-        ) = (1, 2, 2);
-        state.instances.rows[1] = GpuInstance {
-            live: true,
-            id: 5,
-            ..GpuInstance::default()
-        };
-        state.engines.rows[1] = ComputeEngine {
-            live: true,
-            id: 2,
-            instance: 1,
-            ..ComputeEngine::default()
-        };
-        state.contexts.rows[0] = Context {
-            live: true,
-            engine: 1,
-            ..Context::default()
-        };
+        (state.contexts.used, state.instances.used, state.engines.used) = (1, 2, 2);
+        state.instances.rows[1] = GpuInstance { live: true, id: 5, ..GpuInstance::default() };
+        state.engines.rows[1] =
+            ComputeEngine { live: true, id: 2, instance: 1, ..ComputeEngine::default() };
+        state.contexts.rows[0] = Context { live: true, engine: 1, ..Context::default() };
         state
     }
 
@@ -164,10 +144,7 @@ mod tests {
         shared.transact(|state, _| state.now_ns += 1)?;
         assert_eq!(read()?, format!("{first}{second}"), "once each");
         shared.transact(|state, _| {
-            state.log_xid(Xid {
-                number: 13,
-                ..Xid::default()
-            });
+            state.log_xid(Xid { number: 13, ..Xid::default() });
         })?;
         let nobodys = "[   12.000345] NVRM: Xid (PCI:0000:01:00): 13, exception in the graphics \
                        engine\n";
@@ -178,11 +155,7 @@ mod tests {
     #[test]
     fn a_planted_xid_is_called_that() {
         let (number, fault) = (79, 719);
-        let xid = Xid {
-            number,
-            fault,
-            ..Xid::default()
-        };
+        let xid = Xid { number, fault, ..Xid::default() };
         let expected = "planted by the machine file: unspecified launch failure";
         assert_eq!(text(&xid), expected);
     }

@@ -39,24 +39,15 @@ static BOUNDS: OnceLock<ClientRequest> = OnceLock::new();
 pub fn visible(state: &State, machine: &Machine) -> Option<u32> {
     static VISIBLE: OnceLock<Option<String>> = OnceLock::new();
     let devices = VISIBLE.get_or_init(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
-    let first = devices
-        .as_ref()
-        .map(|list| list.split(',').next().unwrap_or("").trim());
+    let first = devices.as_ref().map(|list| list.split(',').next().unwrap_or("").trim());
     let found = find(state, machine, first)?;
-    Some(if machine.defects.mig_instances_swapped {
-        next_instance(state, found)
-    } else {
-        found
-    })
+    Some(if machine.defects.mig_instances_swapped { next_instance(state, found) } else { found })
 }
 
 /// The next compute instance after this one; itself if there is no other.
 fn next_instance(state: &State, engine: u32) -> u32 {
     let rows = state.engines.live().iter().enumerate().skip(1);
-    let parts: Vec<u32> = rows
-        .filter(|(_, row)| row.live)
-        .map(|(row, _)| row as u32)
-        .collect();
+    let parts: Vec<u32> = rows.filter(|(_, row)| row.live).map(|(row, _)| row as u32).collect();
     let at = parts.iter().position(|&row| row == engine);
     at.map_or(engine, |at| parts[(at + 1) % parts.len()])
 }
@@ -104,11 +95,8 @@ pub fn visible_context(device: &Device) -> Result<Context, Code> {
     let server = server(device)?;
     let memory_group = cgroup::of_process(device.dir(), std::process::id());
     let found = device.shared().read(|state| {
-        let mut context = Context {
-            engine: visible(state, machine)?,
-            memory_group,
-            ..Context::default()
-        };
+        let mut context =
+            Context { engine: visible(state, machine)?, memory_group, ..Context::default() };
         if let Some(server) = server {
             // A refused client gets the whole device here; creating a context returns the
             // reason.
@@ -164,11 +152,7 @@ fn connect(device: &Device) -> Result<Option<u32>, Code> {
     if !known? {
         return Ok(None);
     }
-    let charge = device
-        .machine()
-        .mps
-        .as_ref()
-        .map_or(0, |m| m.connect_us * 1000);
+    let charge = device.machine().mps.as_ref().map_or(0, |m| m.connect_us * 1000);
     device.charge(charge)?;
     let (server, bounds) = read_admitted(&reply).ok_or(code::MPS_CONNECTION_FAILED)?;
     BOUNDS.get_or_init(|| bounds);
@@ -237,13 +221,9 @@ fn wish_of(
     part: &str,
 ) -> ClientRequest {
     let percentage = percentage.trim().parse::<f64>().ok();
-    let partition = part
-        .split_once('/')
-        .filter(|(gpu, _)| *gpu == machine.uuid());
+    let partition = part.split_once('/').filter(|(gpu, _)| *gpu == machine.uuid());
     ClientRequest {
-        percentage: percentage
-            .filter(|p| (0.0..=100.0).contains(p))
-            .map(|p| p as u32),
+        percentage: percentage.filter(|p| (0.0..=100.0).contains(p)).map(|p| p as u32),
         memory_limit: limit.split(',').find_map(|entry| {
             let (device, size) = entry.split_once('=')?;
             (device.trim() == "0").then(|| bytes(size))?
@@ -274,12 +254,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_their_units() {
-        let cases = [
-            ("1G", 1 << 30),
-            ("512MB", 512 << 20),
-            ("3k", 3072),
-            ("77", 77),
-        ];
+        let cases = [("1G", 1 << 30), ("512MB", 512 << 20), ("3k", 3072), ("77", 77)];
         for (text, expected) in cases {
             assert_eq!(bytes(text), Some(expected), "{text}");
         }
@@ -298,10 +273,7 @@ mod tests {
             partition: Some(3),
         };
         assert_eq!(wish, expected);
-        assert_eq!(
-            wish_of(&machine, "150", "x", "7", "GPU-x/1"),
-            ClientRequest::default()
-        );
+        assert_eq!(wish_of(&machine, "150", "x", "7", "GPU-x/1"), ClientRequest::default());
     }
 
     #[test]

@@ -31,11 +31,7 @@ pub fn default_pool(tables: &mut Tables) -> Result<usize, Code> {
     if let Some(pool) = tables.default_pool {
         return Ok(pool);
     }
-    let default = PoolEntry {
-        is_default: true,
-        reuse: [1; 3],
-        ..PoolEntry::default()
-    };
+    let default = PoolEntry { is_default: true, reuse: [1; 3], ..PoolEntry::default() };
     let handle = tables.pools.insert(default)? as usize;
     tables.default_pool = Some(handle);
     Ok(handle)
@@ -43,14 +39,9 @@ pub fn default_pool(tables: &mut Tables) -> Result<usize, Code> {
 
 /// An address for memory that comes when a graph runs.
 pub fn reserve(process: &Process, bytes: u64) -> Result<Reserved, Code> {
-    let whole = bytes
-        .checked_next_multiple_of(2 << 20)
-        .ok_or(code::OUT_OF_MEMORY)?;
+    let whole = bytes.checked_next_multiple_of(2 << 20).ok_or(code::OUT_OF_MEMORY)?;
     let address = process.tables().addresses.take(whole, 2 << 20, 0);
-    Ok(Reserved {
-        address: address.ok_or(code::OUT_OF_MEMORY)?,
-        bytes,
-    })
+    Ok(Reserved { address: address.ok_or(code::OUT_OF_MEMORY)?, bytes })
 }
 
 /// Allocates memory of a pool in a stream.
@@ -62,9 +53,7 @@ pub fn from_pool(
 ) -> Result<u64, Code> {
     let offset = offset_from(process, stream, pool, bytes)?;
     let (address, origin) = (BASE + offset, Origin::Pool(pool));
-    process
-        .tables()
-        .enter(address, bytes, stream.context, offset, origin);
+    process.tables().enter(address, bytes, stream.context, offset, origin);
     Ok(address)
 }
 
@@ -117,12 +106,7 @@ fn grow(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
     if let Ok(made) = take(process, context, bytes) {
         return Ok(made.offset);
     }
-    let kept: Vec<Kept> = process
-        .tables()
-        .pools
-        .values_mut()
-        .flat_map(|p| surplus(p, 0))
-        .collect();
+    let kept: Vec<Kept> = process.tables().pools.values_mut().flat_map(|p| surplus(p, 0)).collect();
     release(process, &kept)?;
     take(process, context, bytes).map(|made| made.offset)
 }
@@ -134,11 +118,7 @@ pub fn free(
     address: u64,
     policy: WaitPolicy,
 ) -> Result<(), Code> {
-    let origin = process
-        .ready()?
-        .allocations
-        .get(&address)
-        .map(|entry| entry.origin.clone());
+    let origin = process.ready()?.allocations.get(&address).map(|entry| entry.origin.clone());
     let origin = origin.ok_or(code::INVALID_VALUE)?;
     if crate::launch::rerun_writes(process, address) {
         stream::wait_for_all(process, stream)?;
@@ -159,19 +139,12 @@ pub fn free(
 /// Returns memory to its pool, or to the device if the pool is gone.
 pub fn keep(process: &Process, pool: usize, address: u64) -> Result<(), Code> {
     let mut tables = process.tables();
-    let entry = tables
-        .allocations
-        .remove(&address)
-        .ok_or(code::INVALID_VALUE)?;
+    let entry = tables.allocations.remove(&address).ok_or(code::INVALID_VALUE)?;
     let taken = memory::taken(entry.bytes);
     match tables.pools.get_mut(pool as Handle) {
         Ok(pool) => {
             pool.used.0 -= taken;
-            pool.kept.push(Kept {
-                offset: entry.offset,
-                taken,
-                context: entry.context,
-            });
+            pool.kept.push(Kept { offset: entry.offset, taken, context: entry.context });
             Ok(())
         }
         Err(_) => {
@@ -195,8 +168,7 @@ fn surplus(pool: &mut PoolEntry, keep_bytes: u64) -> Vec<Kept> {
 
 /// Returns memory that a pool kept to the device.
 pub fn release(process: &Process, kept: &[Kept]) -> Result<(), Code> {
-    kept.iter()
-        .try_for_each(|kept| give_back(process, kept.offset))
+    kept.iter().try_for_each(|kept| give_back(process, kept.offset))
 }
 
 /// Makes a pool return what it keeps beyond `keep_bytes`.

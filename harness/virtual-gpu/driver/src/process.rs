@@ -32,9 +32,7 @@ thread_local! {
 fn open_device() -> Result<Arc<Device>, String> {
     let dir = std::env::var_os(session::ENV)
         .ok_or_else(|| format!("{} is not set: no virtual GPU was started", session::ENV))?;
-    Device::open(Path::new(&dir))
-        .map(Arc::new)
-        .map_err(|error| error.to_string())
+    Device::open(Path::new(&dir)).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// The device that the environment names.
@@ -62,12 +60,7 @@ pub fn process() -> Result<&'static Process, Code> {
                 code::NO_DEVICE
             })?;
             let cost_cache = Mutex::new(CostCache::of(device.dir()));
-            Ok(Process {
-                device,
-                contents,
-                tables: Mutex::new(Tables::default()),
-                cost_cache,
-            })
+            Ok(Process { device, contents, tables: Mutex::new(Tables::default()), cost_cache })
         })
         .as_ref()
         .map_err(|&code| code)
@@ -113,19 +106,13 @@ impl Process {
     /// The cost cache of the device.
     pub fn cost_cache(&self) -> MutexGuard<'_, CostCache> {
         // Consistent between statements, as the tables are.
-        self.cost_cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.cost_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tables of an initialised process.
     pub fn ready(&self) -> Result<MutexGuard<'_, Tables>, Code> {
         let tables = self.tables();
-        if tables.initialised {
-            Ok(tables)
-        } else {
-            Err(code::NOT_INITIALIZED)
-        }
+        if tables.initialised { Ok(tables) } else { Err(code::NOT_INITIALIZED) }
     }
 
     /// The context current to the calling thread.
@@ -139,39 +126,22 @@ impl Process {
     pub fn current_even_if_broken(&self) -> Result<ContextEntry, Code> {
         let handle = current_handle().ok_or(code::INVALID_CONTEXT)?;
         let tables = self.ready()?;
-        tables
-            .contexts
-            .get(handle)
-            .cloned()
-            .map_err(|_| code::CONTEXT_IS_DESTROYED)
+        tables.contexts.get(handle).cloned().map_err(|_| code::CONTEXT_IS_DESTROYED)
     }
 
     /// The part of the device that kernels of a context may use in a placement.
     pub fn part(&self, slot: u32, placement: &ContextPlacement) -> Result<Part, Code> {
         let tables = self.tables();
-        let found = tables
-            .contexts
-            .values()
-            .find(|context| context.slot == slot);
+        let found = tables.contexts.values().find(|context| context.slot == slot);
         let whole = found.ok_or(code::INVALID_CONTEXT)?.part;
-        Ok(Part {
-            sm_first: placement.sm_first,
-            sm_count: placement.sm_count,
-            ..whole
-        })
+        Ok(Part { sm_first: placement.sm_first, sm_count: placement.sm_count, ..whole })
     }
 
     /// The error that sticks to a context.
     pub fn check_sticky(&self, context: u32) -> Result<(), Code> {
-        let sticky = self
-            .device
-            .shared()
-            .read(|state| state.contexts.rows[context as usize].sticky)?;
-        if sticky == 0 {
-            Ok(())
-        } else {
-            Err(Code(sticky))
-        }
+        let sticky =
+            self.device.shared().read(|state| state.contexts.rows[context as usize].sticky)?;
+        if sticky == 0 { Ok(()) } else { Err(Code(sticky)) }
     }
 
     /// Host address of an offset in device memory.
@@ -182,9 +152,7 @@ impl Process {
 
 /// The handle of the thread's current context.
 pub fn current_handle() -> Option<Handle> {
-    CURRENT
-        .with_borrow(|stack| stack.last().copied())
-        .filter(|handle| !handle.is_null())
+    CURRENT.with_borrow(|stack| stack.last().copied()).filter(|handle| !handle.is_null())
 }
 
 /// Replaces the top of the thread's stack of contexts.

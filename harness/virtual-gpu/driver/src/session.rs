@@ -106,10 +106,7 @@ impl Session {
 
     /// Makes a device in `dir`, which must exist and be empty.
     pub fn create(&self, dir: &Path, machine: &Machine) -> Result<(), SessionError> {
-        let io = |source| SessionError::Io {
-            path: dir.display().to_string(),
-            source,
-        };
+        let io = |source| SessionError::Io { path: dir.display().to_string(), source };
         let parse = |error: toml::ser::Error| SessionError::Parse {
             path: dir.display().to_string(),
             message: error.to_string(),
@@ -131,10 +128,8 @@ impl Session {
     /// Reads the device in `dir`.
     pub fn read(dir: &Path) -> Result<(Self, Machine), SessionError> {
         let read = |file: &str| {
-            std::fs::read_to_string(dir.join(file)).map_err(|source| SessionError::Io {
-                path: dir.display().to_string(),
-                source,
-            })
+            std::fs::read_to_string(dir.join(file))
+                .map_err(|source| SessionError::Io { path: dir.display().to_string(), source })
         };
         let session =
             toml::from_str(&read(SESSION_FILE)?).map_err(|error| SessionError::Parse {

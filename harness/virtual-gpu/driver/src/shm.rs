@@ -74,21 +74,13 @@ fn last_error() -> io::Error {
 }
 
 fn check(code: libc::c_int) -> io::Result<()> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(code))
-    }
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
 impl Shared {
     /// Creates the file and allocates all of it.
     pub fn create(path: &Path, initial: &State) -> io::Result<Self> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
         let bytes = size_of::<Layout>();
         // SAFETY: plain call on an open descriptor; it accesses no memory of this process.
         check(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) })?;
@@ -111,18 +103,14 @@ impl Shared {
         let file = File::options().read(true).write(true).open(path)?;
         let length = file.metadata()?.len();
         if length != size_of::<Layout>() as u64 {
-            return Err(io::Error::other(
-                "not a virtual GPU state file of this version",
-            ));
+            return Err(io::Error::other("not a virtual GPU state file of this version"));
         }
         let shared = Self::map(file, KernelLog::beside(path)?)?;
         let layout = shared.layout();
         if layout.magic.load(Ordering::Acquire) != MAGIC
             || layout.bytes.load(Ordering::Relaxed) != length
         {
-            return Err(io::Error::other(
-                "not a virtual GPU state file of this version",
-            ));
+            return Err(io::Error::other("not a virtual GPU state file of this version"));
         }
         Ok(shared)
     }
@@ -142,12 +130,7 @@ impl Shared {
         if base == libc::MAP_FAILED {
             return Err(last_error());
         }
-        Ok(Self {
-            base: base.cast(),
-            file,
-            kernel_log,
-            next_event: AtomicU32::new(0),
-        })
+        Ok(Self { base: base.cast(), file, kernel_log, next_event: AtomicU32::new(0) })
     }
 
     fn layout(&self) -> &Layout {
@@ -164,12 +147,8 @@ impl Shared {
         let active = layout.active.load(Ordering::Relaxed) as usize & 1;
         let shadow = 1 - active;
         // SAFETY: the lock is held, so no other thread accesses either copy; the two are distinct.
-        let (published, draft) = unsafe {
-            (
-                &*layout.states[active].get(),
-                &mut *layout.states[shadow].get(),
-            )
-        };
+        let (published, draft) =
+            unsafe { (&*layout.states[active].get(), &mut *layout.states[shadow].get()) };
         draft.copy_used(published);
         crash::pass(Place::Copied);
         let result = body(draft, &QueueView { layout });
@@ -205,9 +184,7 @@ impl Shared {
             let index = (first + step) % EVENTS;
             let owner = &owners[index];
             let free = owner.load(Ordering::Relaxed) == 0
-                && owner
-                    .compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok();
+                && owner.compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             if free {
                 crash::pass(Place::Claimed);
                 let next = (index as u32 + 1) % EVENTS as u32;
@@ -393,14 +370,8 @@ unsafe fn init_mutex(mutex: *mut libc::pthread_mutex_t) -> io::Result<()> {
     // SAFETY: each call gets the initialised attribute object; the caller guarantees `mutex`.
     unsafe {
         check(libc::pthread_mutexattr_init(&raw mut attr))?;
-        check(libc::pthread_mutexattr_setpshared(
-            &raw mut attr,
-            libc::PTHREAD_PROCESS_SHARED,
-        ))?;
-        check(libc::pthread_mutexattr_setrobust(
-            &raw mut attr,
-            libc::PTHREAD_MUTEX_ROBUST,
-        ))?;
+        check(libc::pthread_mutexattr_setpshared(&raw mut attr, libc::PTHREAD_PROCESS_SHARED))?;
+        check(libc::pthread_mutexattr_setrobust(&raw mut attr, libc::PTHREAD_MUTEX_ROBUST))?;
         check(libc::pthread_mutex_init(mutex, &raw const attr))?;
         check(libc::pthread_mutexattr_destroy(&raw mut attr))
     }

@@ -19,11 +19,7 @@ pub struct Watch {
 impl Watch {
     /// Begins to watch; a clock that stands still for `limit` is stalled.
     pub fn new(limit: Duration) -> Self {
-        Self {
-            limit,
-            since: Instant::now(),
-            transactions: None,
-        }
+        Self { limit, since: Instant::now(), transactions: None }
     }
 
     /// Whether the wait has lasted so long that a process may have died.
@@ -46,10 +42,7 @@ impl Watch {
             return None;
         }
         let holders = describe().unwrap_or_else(|error| format!("state unreadable: {error}"));
-        Some(format!(
-            "virtual time stood still for {:.1} s: {holders}",
-            self.limit.as_secs_f64()
-        ))
+        Some(format!("virtual time stood still for {:.1} s: {holders}", self.limit.as_secs_f64()))
     }
 }
 
@@ -57,11 +50,8 @@ impl Watch {
 pub fn describe(state: &State) -> String {
     let mut parts = Vec::new();
     for (id, participant) in state.participants.live().iter().enumerate() {
-        let pid = state
-            .processes
-            .rows
-            .get(participant.process as usize)
-            .map_or(0, |process| process.pid);
+        let pid =
+            state.processes.rows.get(participant.process as usize).map_or(0, |process| process.pid);
         match participant.status {
             ParticipantStatus::Free => {}
             ParticipantStatus::Expected => {
@@ -111,10 +101,7 @@ fn thread_state(pid: u32, tid: u32) -> String {
         std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default()
     };
     let stat = read("stat");
-    let run_state = stat
-        .rsplit(") ")
-        .next()
-        .and_then(|rest| rest.split(' ').next());
+    let run_state = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').next());
     let call = read("syscall");
     let call = call.split(' ').next().unwrap_or_default().trim();
     format!(

@@ -64,11 +64,7 @@ pub fn open(
 ) -> Result<StreamEntry, Code> {
     let device = &process.device;
     device.charge(device.machine().host.stream_ns)?;
-    let greatest = if device.machine().defects.one_stream_priority {
-        0
-    } else {
-        GREATEST_PRIORITY
-    };
+    let greatest = if device.machine().defects.one_stream_priority { 0 } else { GREATEST_PRIORITY };
     let priority = priority.clamp(greatest, 0);
     let slot = device.transact(|state, _| {
         let slot = state.streams.claim(|s| !s.live)?;
@@ -76,20 +72,12 @@ pub fn open(
             0 => Order::Blocking,
             _ => Order::Free,
         };
-        state.streams.rows[slot] = Stream {
-            priority,
-            ..Stream::of(context.placement.context, order)
-        };
+        state.streams.rows[slot] =
+            Stream { priority, ..Stream::of(context.placement.context, order) };
         Some(slot as u32)
     })?;
     let slot = slot.ok_or(code::OUT_OF_MEMORY)?;
-    Ok(StreamEntry {
-        slot,
-        context: context.slot,
-        placement: context.placement,
-        flags,
-        priority,
-    })
+    Ok(StreamEntry { slot, context: context.slot, placement: context.placement, flags, priority })
 }
 
 /// Ends a stream without pending work.
@@ -134,11 +122,7 @@ impl Process {
     /// The stream of a handle; null and the two reserved handles name default streams.
     pub fn stream(&self, handle: Handle) -> Result<StreamEntry, Code> {
         let context = self.current_even_if_broken();
-        let number = if handle.is_null() {
-            null_stream()
-        } else {
-            handle as usize
-        };
+        let number = if handle.is_null() { null_stream() } else { handle as usize };
         let entry = match number {
             LEGACY => {
                 let context = context?;

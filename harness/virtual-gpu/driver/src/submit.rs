@@ -10,21 +10,13 @@ use gpubench_virtual_gpu_model::state::{ONE, Op, OpKind, Resource};
 
 /// Queues a mark in a stream. Returns its sequence number, to wait for all work before it.
 pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
-    let op = Op {
-        kind: OpKind::Marker,
-        ..Op::default()
-    };
+    let op = Op { kind: OpKind::Marker, ..Op::default() };
     Ok(process.device.submit(stream.slot, op)?)
 }
 
 /// Makes a stream wait until another one has completed `target_seq`.
 pub fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) -> Result<(), Code> {
-    let op = Op {
-        kind: OpKind::Wait,
-        target,
-        target_seq,
-        ..Op::default()
-    };
+    let op = Op { kind: OpKind::Wait, target, target_seq, ..Op::default() };
     process.device.submit(stream, op)?;
     Ok(())
 }
@@ -39,10 +31,7 @@ pub fn charge(process: &Process, policy: WaitPolicy, cost_ns: u64) -> Result<(),
 
 /// Number of operations submitted to a stream so far, to wait for all of them.
 pub fn submitted(slot: u32) -> Result<u64, Code> {
-    let read = process()?
-        .device
-        .shared()
-        .read(|s| s.streams.rows[slot as usize].submitted);
+    let read = process()?.device.shared().read(|s| s.streams.rows[slot as usize].submitted);
     Ok(read?)
 }
 
@@ -55,12 +44,7 @@ pub fn link_traffic(
 ) -> Result<u64, Code> {
     let latency_ns = process.device.machine().pcie.copy_latency_us * 1e3;
     let alone_ns = latency_ns + bytes as f64 / gb_per_s;
-    let op = Op {
-        kind,
-        alone_ns: noisy(process, stream.slot, alone_ns)?,
-        bytes,
-        ..Op::default()
-    };
+    let op = Op { kind, alone_ns: noisy(process, stream.slot, alone_ns)?, bytes, ..Op::default() };
     Ok(process.device.submit(stream.slot, op)?)
 }
 

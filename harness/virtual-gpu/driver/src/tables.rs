@@ -141,20 +141,12 @@ impl Tables {
         let mut at = address;
         while at < end {
             let (start, entry) = self.covering(at, 1)?;
-            if !(if write {
-                entry.writable
-            } else {
-                entry.readable
-            }) {
+            if !(if write { entry.writable } else { entry.readable }) {
                 return None;
             }
             let length = (start + entry.bytes).min(end) - at;
             let offset = entry.offset + (at - start);
-            out.push(Piece {
-                start,
-                offset,
-                bytes: length,
-            });
+            out.push(Piece { start, offset, bytes: length });
             at += length;
         }
         Some(out)
@@ -196,11 +188,8 @@ impl Tables {
             return;
         };
         if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) {
-            let skipped = SkippedFill {
-                fill: *fill,
-                version: entry.version,
-                good: BTreeSet::new(),
-            };
+            let skipped =
+                SkippedFill { fill: *fill, version: entry.version, good: BTreeSet::new() };
             self.fills.insert(piece.start, skipped);
         }
     }

@@ -17,9 +17,7 @@ pub fn is_whole(bytes: u64) -> bool {
 /// The physical memory behind a handle that the program still holds.
 pub fn held(tables: &mut Tables, handle: u64) -> Result<&mut PhysicalEntry, Code> {
     let found = tables.physical.get_mut(handle as Handle).ok();
-    found
-        .filter(|entry| entry.handles > 0)
-        .ok_or(code::INVALID_VALUE)
+    found.filter(|entry| entry.handles > 0).ok_or(code::INVALID_VALUE)
 }
 
 /// Takes one holder off physical memory; with the last one it goes.
@@ -51,9 +49,5 @@ pub fn whole_maps(tables: &Tables, pointer: u64, bytes: u64) -> Result<Vec<(u64,
         out.push((address, physical));
         at += entry.bytes;
     }
-    if at == end && !out.is_empty() {
-        Ok(out)
-    } else {
-        Err(code::INVALID_VALUE)
-    }
+    if at == end && !out.is_empty() { Ok(out) } else { Err(code::INVALID_VALUE) }
 }

@@ -1,8 +1,5 @@
 //! Accounting of hooked calls, and enforcement of the limits.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+#![expect(unsafe_code, reason = "a C interface is made of raw pointers and exported names")]
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -177,11 +174,7 @@ fn shape() -> (u32, u32) {
             let mut value = 0;
             // SAFETY: a valid pointer, a known attribute, the first device.
             let code = ask.map_or(1, |ask| unsafe { ask(&raw mut value, number, 0) });
-            if code == 0 {
-                u32::try_from(value).unwrap_or(1)
-            } else {
-                1
-            }
+            if code == 0 { u32::try_from(value).unwrap_or(1) } else { 1 }
         };
         (attribute(SM_COUNT), attribute(THREADS_PER_SM))
     })

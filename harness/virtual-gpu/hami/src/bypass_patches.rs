@@ -15,10 +15,7 @@
 //!
 //! No hook catches a program that gets `dlsym` from the C library directly or that is not
 //! preloaded.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+#![expect(unsafe_code, reason = "a C interface is made of raw pointers and exported names")]
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -252,8 +249,6 @@ fn extent(pointer: u64) -> u64 {
     let ask = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) };
     let (mut base, mut bytes) = (0, 0_usize);
     // SAFETY: two valid pointers.
-    let code = ask.map_or(1, |ask| unsafe {
-        ask(&raw mut base, &raw mut bytes, pointer)
-    });
+    let code = ask.map_or(1, |ask| unsafe { ask(&raw mut base, &raw mut bytes, pointer) });
     if code == 0 { bytes as u64 } else { 0 }
 }

@@ -1,8 +1,5 @@
 //! The hooks of HAMi-core.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+#![expect(unsafe_code, reason = "a C interface is made of raw pointers and exported names")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

@@ -5,10 +5,7 @@
 //! processes of a container share; a token bucket of grid blocks delays launches. Calls that
 //! HAMi-core does not cover are open here too, unless the machine file patches that bypass
 //! (`bypass_patches`).
-#![allow(
-    missing_docs,
-    reason = "the hooked entry points are documented by the vendor's headers"
-)]
+#![allow(missing_docs, reason = "the hooked entry points are documented by the vendor's headers")]
 
 mod accounting;
 mod bypass_patches;
@@ -28,10 +25,6 @@ fn log(level: u32, text: &str) {
     use std::io::Write;
     if settings::get().log_level >= level {
         // A closed stderr is ignored.
-        let _ = writeln!(
-            std::io::stderr(),
-            "[vgpu stand-in {}] {text}",
-            std::process::id()
-        );
+        let _ = writeln!(std::io::stderr(), "[vgpu stand-in {}] {text}", std::process::id());
     }
 }

@@ -177,11 +177,7 @@ mod tests {
         assert_eq!(bucket.share, 2_000, "20 percent off, 10 SMs squared");
         assert!(!bucket.take(1), "still overdrawn");
         bucket.fill(50, 10, shape);
-        assert_eq!(
-            bucket.share,
-            2_000 + 4_000 * 80 / 51,
-            "a larger distance fills faster"
-        );
+        assert_eq!(bucket.share, 2_000 + 4_000 * 80 / 51, "a larger distance fills faster");
         assert_eq!(bucket.tokens, -5_000 + 2_000 + 2_000 + 4_000 * 80 / 51);
         bucket.fill(50, 90, shape);
         bucket.fill(50, 90, shape);

@@ -98,17 +98,11 @@ impl Region {
         }
         // SAFETY: the mapping is as large as `Layout`, is never unmapped, and holds atomics only.
         let layout = unsafe { &*base.cast::<Layout>() };
-        let region = Self {
-            layout,
-            file,
-            turn: Mutex::new(()),
-            lock_stale_ms: settings.lock_stale_ms,
-        };
+        let region =
+            Self { layout, file, turn: Mutex::new(()), lock_stale_ms: settings.lock_stale_ms };
         region.locked(|layout| {
             if layout.magic.load(Ordering::Relaxed) != MAGIC {
-                layout
-                    .memory_limit
-                    .store(settings.memory_limit, Ordering::Relaxed);
+                layout.memory_limit.store(settings.memory_limit, Ordering::Relaxed);
                 layout.sm_limit.store(settings.sm_limit, Ordering::Relaxed);
                 layout.limiter_on.store(1, Ordering::Relaxed);
                 layout.magic.store(MAGIC, Ordering::Relaxed);
@@ -172,15 +166,9 @@ impl Region {
             if limit != 0 && used(layout).saturating_add(bytes) > limit {
                 return false;
             }
-            let mine = layout
-                .processes
-                .iter()
-                .find(|e| e.pid.load(Ordering::Relaxed) == own);
+            let mine = layout.processes.iter().find(|e| e.pid.load(Ordering::Relaxed) == own);
             let mine = mine.or_else(|| {
-                let free = layout
-                    .processes
-                    .iter()
-                    .find(|e| e.pid.load(Ordering::Relaxed) == 0)?;
+                let free = layout.processes.iter().find(|e| e.pid.load(Ordering::Relaxed) == 0)?;
                 free.pid.store(own, Ordering::Relaxed);
                 Some(free)
             });
@@ -227,9 +215,7 @@ fn used(layout: &Layout) -> u64 {
 /// Whether a process runs; a zombie does not (proc(5)).
 fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     !matches!(state, Some('Z' | 'X') | None)
 }
 

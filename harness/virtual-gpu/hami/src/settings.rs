@@ -68,9 +68,7 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
         cache: variable("CUDA_DEVICE_MEMORY_SHARED_CACHE")
             .unwrap_or_else(|| "/tmp/cudevshr.cache".to_owned())
             .into(),
-        log_level: variable("LIBCUDA_LOG_LEVEL")
-            .and_then(|l| l.parse().ok())
-            .unwrap_or(1),
+        log_level: variable("LIBCUDA_LOG_LEVEL").and_then(|l| l.parse().ok()).unwrap_or(1),
         overshoot: 0.0,
         sm_error: 0.0,
         lock_stale_ms: 0,
@@ -116,18 +114,13 @@ fn planted() -> String {
 
 /// One number of a machine file; 0 if absent.
 fn number_in(text: &str, key: &str) -> f64 {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
-    line.and_then(|value| value.trim().parse().ok())
-        .unwrap_or(0.0)
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+    line.and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
 }
 
 /// A list of names in a machine file, on one line; empty if absent.
 fn list_in(text: &str, key: &str) -> Vec<String> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
     let names = line.unwrap_or_default().trim().trim_matches(['[', ']']);
     names
         .split(',')
@@ -169,10 +162,7 @@ mod tests {
 
     #[test]
     fn zero_and_100_percent_mean_no_limit() {
-        let settings = with(&[
-            ("CUDA_DEVICE_SM_LIMIT", "100"),
-            ("CUDA_DEVICE_MEMORY_LIMIT", "x"),
-        ]);
+        let settings = with(&[("CUDA_DEVICE_SM_LIMIT", "100"), ("CUDA_DEVICE_MEMORY_LIMIT", "x")]);
         assert_eq!((settings.memory_limit, settings.sm_limit), (0, 0));
     }
 

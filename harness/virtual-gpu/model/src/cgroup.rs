@@ -25,11 +25,7 @@ const MEMBERS: &str = "cgroup.procs";
 /// # Errors
 /// When the folder cannot be written.
 pub fn make(device: &Path, machine: &Machine) -> io::Result<()> {
-    if machine
-        .mps
-        .as_ref()
-        .is_none_or(|mps| mps.protocol < PROTOCOL_MIN)
-    {
+    if machine.mps.as_ref().is_none_or(|mps| mps.protocol < PROTOCOL_MIN) {
         return Ok(());
     }
     let tree = device.join(TREE);
@@ -105,8 +101,7 @@ pub fn folder(device: &Path, named: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn limits(state: &State, key: u64) -> Option<MemoryGroup> {
     let mut rows = state.memory_groups.live().iter();
-    rows.find(|row| row.live && row.key == key && key != 0)
-        .copied()
+    rows.find(|row| row.live && row.key == key && key != 0).copied()
 }
 
 /// Sets the limits of a group; a hard limit of 0 means none. False when the table is full.
@@ -137,12 +132,8 @@ pub fn forget_gone(state: &mut State, device: &Path) {
         return;
     }
     let entries = std::fs::read_dir(device.join(TREE));
-    let there: Vec<u64> = entries
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| folder_key(&entry.path()))
-        .collect();
+    let there: Vec<u64> =
+        entries.into_iter().flatten().flatten().map(|entry| folder_key(&entry.path())).collect();
     for row in state.memory_groups.live_mut() {
         row.live &= there.contains(&row.key);
     }
@@ -174,11 +165,7 @@ mod tests {
         }
         let named = |path: &std::path::Path| folder(device.path(), &path.display().to_string());
         assert!(named(&group).is_some());
-        for none in [
-            device.path(),
-            &group.join("none"),
-            &device.path().join(TREE),
-        ] {
+        for none in [device.path(), &group.join("none"), &device.path().join(TREE)] {
             assert_eq!(named(none), None, "{}", none.display());
         }
         Ok(())

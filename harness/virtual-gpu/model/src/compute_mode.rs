@@ -40,16 +40,11 @@ pub fn admits(state: &State, process: u32, server: Option<u32>) -> bool {
         ComputeMode::Default => true,
         ComputeMode::Prohibited => false,
         ComputeMode::ExclusiveProcess => {
-            let candidate = Context {
-                process,
-                server: server.unwrap_or(NONE),
-                ..Context::default()
-            };
+            let candidate =
+                Context { process, server: server.unwrap_or(NONE), ..Context::default() };
             let who = holder(state, &candidate);
             let there = state.contexts.live().iter().filter(|c| c.live);
-            there
-                .into_iter()
-                .all(|context| holder(state, context) == who)
+            there.into_iter().all(|context| holder(state, context) == who)
         }
     }
 }
@@ -71,20 +66,13 @@ mod tests {
         state.compute_mode = mode;
         for owner in [process, server].into_iter().flatten() {
             if let Some(row) = state.contexts.claim(|c| !c.live) {
-                state.contexts.rows[row] = Context {
-                    live: true,
-                    process: owner,
-                    ..Context::default()
-                };
+                state.contexts.rows[row] =
+                    Context { live: true, process: owner, ..Context::default() };
             }
         }
         if let Some(process) = server {
             state.servers.used = 1;
-            state.servers.rows[0] = MpsServer {
-                live: true,
-                process,
-                ..MpsServer::default()
-            };
+            state.servers.rows[0] = MpsServer { live: true, process, ..MpsServer::default() };
         }
         state
     }
@@ -101,11 +89,7 @@ mod tests {
             (Prohibited, Some(1), 1, false),
         ] {
             let state = state(mode, there, None);
-            assert_eq!(
-                admits(&state, candidate, None),
-                expected,
-                "{mode:?} {there:?}"
-            );
+            assert_eq!(admits(&state, candidate, None), expected, "{mode:?} {there:?}");
         }
     }
 
@@ -115,10 +99,7 @@ mod tests {
         assert!(admits(&state, 2, Some(0)), "a client");
         assert!(!admits(&state, 2, None), "a process without MPS");
         let state = state_of_outsider();
-        assert!(
-            !admits(&state, 2, Some(0)),
-            "another process has the device"
-        );
+        assert!(!admits(&state, 2, Some(0)), "another process has the device");
     }
 
     fn state_of_outsider() -> Box<State> {

@@ -31,10 +31,7 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
         if participant.process == slot
             && participant.status != crate::state::ParticipantStatus::Free
         {
-            *participant = Participant {
-                process: NONE,
-                ..Participant::default()
-            };
+            *participant = Participant { process: NONE, ..Participant::default() };
         }
     }
     state.processes.rows[slot as usize] = Process::default();
@@ -68,10 +65,7 @@ pub fn drop_context(state: &mut State, context: u32) {
     // The count of recorded spans continues, so that a later owner of the slot can tell its own
     // spans from older ones.
     let intervals = state.contexts.rows[context as usize].intervals;
-    state.contexts.rows[context as usize] = Context {
-        intervals,
-        ..Context::default()
-    };
+    state.contexts.rows[context as usize] = Context { intervals, ..Context::default() };
 }
 
 /// Ends a stream at once.

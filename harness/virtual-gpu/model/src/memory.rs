@@ -264,18 +264,12 @@ mod tests {
         assert!(allocate(&mut state, 1, 1, all / 2 + (4 << 20)).is_none());
         let small = allocate(&mut state, 1, 1, 100).ok_or("a little fits")?;
         assert!(small.offset >= first.offset + first.taken);
-        assert!(
-            release(&mut state, 1, first.offset).is_none(),
-            "not its own"
-        );
+        assert!(release(&mut state, 1, first.offset).is_none(), "not its own");
         release(&mut state, 0, first.offset).ok_or("its own")?;
         release(&mut state, 1, small.offset).ok_or("its own")?;
         assert_eq!(free_bytes(&state, WHOLE), all);
         let again = allocate(&mut state, 2, 2, 4096).ok_or("fits")?;
-        assert_eq!(
-            again.offset, first.offset,
-            "the next owner gets the same pages"
-        );
+        assert_eq!(again.offset, first.offset, "the next owner gets the same pages");
         Ok(())
     }
 
@@ -309,21 +303,10 @@ mod tests {
         assert_eq!(process_bytes(&state, 1), 2 * MIB, "another has its own");
         let gap = page[7].ok_or("fits")?.offset;
         release(&mut state, 0, gap).ok_or("its own")?;
-        assert_eq!(
-            one(&mut state, 1).map(|a| a.offset),
-            Some(other.offset + 512)
-        );
-        assert_eq!(
-            one(&mut state, 0).map(|a| a.offset),
-            Some(gap),
-            "its own gap"
-        );
+        assert_eq!(one(&mut state, 1).map(|a| a.offset), Some(other.offset + 512));
+        assert_eq!(one(&mut state, 0).map(|a| a.offset), Some(gap), "its own gap");
         end_where(&mut state, |a| a.process == 0);
-        assert_eq!(
-            all - free_bytes(&state, WHOLE),
-            2 * MIB,
-            "the other's stays"
-        );
+        assert_eq!(all - free_bytes(&state, WHOLE), 2 * MIB, "the other's stays");
         Ok(())
     }
 
@@ -338,10 +321,7 @@ mod tests {
         assert_eq!(free_bytes(&state, WHOLE), 0);
         let beside = allocate(&mut state, 0, 0, 512).ok_or("fits beside")?;
         assert_eq!(beside.offset, small.offset + 512);
-        assert!(
-            allocate(&mut state, 1, 1, 512).is_none(),
-            "no page of another context"
-        );
+        assert!(allocate(&mut state, 1, 1, 512).is_none(), "no page of another context");
         Ok(())
     }
 

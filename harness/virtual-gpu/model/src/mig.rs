@@ -119,10 +119,8 @@ pub fn free_starts(state: &State, mig: &Mig, profile: &Profile) -> Vec<u32> {
     let taken: Vec<&GpuInstance> = instances(state).map(|(_, row)| row).collect();
     let slices = |row: &&GpuInstance| mig.profile[row.profile as usize].slices;
     let used: u32 = taken.iter().map(slices).sum();
-    let same = taken
-        .iter()
-        .filter(|row| mig.profile[row.profile as usize].id == profile.id)
-        .count();
+    let same =
+        taken.iter().filter(|row| mig.profile[row.profile as usize].id == profile.id).count();
     if used + profile.slices > mig.slices || same >= profile.max as usize {
         return Vec::new();
     }
@@ -137,8 +135,7 @@ pub fn free_starts(state: &State, mig: &Mig, profile: &Profile) -> Vec<u32> {
 /// The GPU instances, with their rows.
 pub fn instances(state: &State) -> impl Iterator<Item = (u32, &GpuInstance)> {
     let rows = state.instances.live().iter().enumerate().skip(1);
-    rows.filter(|(_, row)| row.live)
-        .map(|(index, row)| (index as u32, row))
+    rows.filter(|(_, row)| row.live).map(|(index, row)| (index as u32, row))
 }
 
 /// The compute instances of a GPU instance, with their rows.

@@ -41,10 +41,7 @@ impl ClientRequest {
     #[must_use]
     pub fn within(self, bounds: &Self) -> Self {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-        let percentage = least(
-            self.percentage.map(u64::from),
-            bounds.percentage.map(u64::from),
-        );
+        let percentage = least(self.percentage.map(u64::from), bounds.percentage.map(u64::from));
         Self {
             percentage: percentage.and_then(|percent| u32::try_from(percent).ok()),
             memory_limit: least(self.memory_limit, bounds.memory_limit),
@@ -57,10 +54,7 @@ impl ClientRequest {
 /// Adds a daemon. `None` when the table is full.
 pub fn add_daemon(state: &mut State, daemon: MpsDaemon) -> Option<u32> {
     let row = state.daemons.claim(|d| !d.live)?;
-    state.daemons.rows[row] = MpsDaemon {
-        live: true,
-        ..daemon
-    };
+    state.daemons.rows[row] = MpsDaemon { live: true, ..daemon };
     Some(row as u32)
 }
 
@@ -122,10 +116,8 @@ fn free_row(state: &mut State) -> Option<usize> {
 #[must_use]
 pub fn clients(state: &State, server: u32) -> Vec<u32> {
     let contexts = state.contexts.live().iter();
-    let mut rows: Vec<u32> = contexts
-        .filter(|c| c.live && c.server == server)
-        .map(|c| c.process)
-        .collect();
+    let mut rows: Vec<u32> =
+        contexts.filter(|c| c.live && c.server == server).map(|c| c.process).collect();
     rows.sort_unstable();
     rows.dedup();
     rows
@@ -162,9 +154,7 @@ pub fn admit(
         context.partition = partition;
         (first, count)
     } else {
-        let percentage = wish
-            .percentage
-            .map_or(row.percentage, |p| p.min(row.percentage));
+        let percentage = wish.percentage.map_or(row.percentage, |p| p.min(row.percentage));
         (0, machine.mps_sms(percentage, engine.sm_count))
     };
     if context.sm_count < engine.sm_count {

@@ -51,11 +51,7 @@ const fn key(seed: u64, kind: Kind, what: u64) -> u64 {
 }
 
 fn draw(sd: f64, seed: u64, kind: Kind, what: u64) -> f64 {
-    if sd == 0.0 {
-        0.0
-    } else {
-        sd * normal(key(seed, kind, what))
-    }
+    if sd == 0.0 { 0.0 } else { sd * normal(key(seed, kind, what)) }
 }
 
 /// Work takes at least a tenth of its time, however unlikely the draw.
@@ -96,11 +92,7 @@ pub fn between_ns(points_ns: [u64; 3], seed: u64, kind: Kind, what: u64) -> u64 
     let [low, middle, high] = points_ns.map(|ns| ns as f64);
     // From 0.5 below the median to 0.5 above it; 0.45 of it is one side's point.
     let off = uniform(key(seed, kind, what)) - 0.5;
-    let side = if off < 0.0 {
-        middle - low
-    } else {
-        high - middle
-    };
+    let side = if off < 0.0 { middle - low } else { high - middle };
     (middle + side * off / 0.45).round().max(0.0) as u64
 }
 
@@ -122,39 +114,24 @@ mod tests {
 
     #[test]
     fn the_standard_deviation_is_the_planted_one() {
-        let noise = Noise {
-            request: 0.02,
-            ..Noise::default()
-        };
+        let noise = Noise { request: 0.02, ..Noise::default() };
         let draws: Vec<f64> = (0..20_000).map(|i| factor(&noise, 9, 0, i) - 1.0).collect();
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
         let variance = draws.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / draws.len() as f64;
         assert!(mean.abs() < 0.0006, "{mean}");
-        assert!(
-            (variance.sqrt() - 0.02).abs() < 0.0005,
-            "{}",
-            variance.sqrt()
-        );
+        assert!((variance.sqrt() - 0.02).abs() < 0.0005, "{}", variance.sqrt());
     }
 
     #[test]
     fn without_noise_the_factor_is_one_and_an_epoch_has_one_draw() {
         let none = Noise::default();
         assert_eq!(factor(&none, 1, 2, 3).to_bits(), 1.0f64.to_bits());
-        let warming = Noise {
-            warm_up: 0.1,
-            warm_up_s: 60,
-            ..Noise::default()
-        };
+        let warming = Noise { warm_up: 0.1, warm_up_s: 60, ..Noise::default() };
         for (second, want) in [(0, 1.1), (30, 1.05), (60, 1.0), (600, 1.0)] {
             let found = factor(&warming, 1, second * 1_000_000_000, 3);
             assert!((found - want).abs() < 1e-12, "{second} s: {found}");
         }
-        let epochs = Noise {
-            epoch: 0.1,
-            epoch_ms: 1,
-            ..Noise::default()
-        };
+        let epochs = Noise { epoch: 0.1, epoch_ms: 1, ..Noise::default() };
         let at = |ns| factor(&epochs, 1, ns, ns).to_bits();
         assert_eq!(at(10), at(999_999));
         assert_ne!(at(10), at(1_000_000));
@@ -167,20 +144,10 @@ mod tests {
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let variance = times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / times.len() as f64;
         assert!((mean / 1e6 - 1.0).abs() < 0.002, "{mean}");
-        assert!(
-            (variance.sqrt() / 5e4 - 1.0).abs() < 0.05,
-            "{}",
-            variance.sqrt()
-        );
+        assert!((variance.sqrt() / 5e4 - 1.0).abs() < 0.05, "{}", variance.sqrt());
         assert_ne!(time(Kind::Slice, 1), time(Kind::Gap, 1));
-        assert_eq!(
-            spread_ns(7, 0.0, 1, Kind::Slice, 1),
-            7,
-            "no noise, no change"
-        );
-        let often = (0..10_000)
-            .filter(|&what| happens(0.3, 4, Kind::Escape, what))
-            .count();
+        assert_eq!(spread_ns(7, 0.0, 1, Kind::Slice, 1), 7, "no noise, no change");
+        let often = (0..10_000).filter(|&what| happens(0.3, 4, Kind::Escape, what)).count();
         assert!((2_850..=3_150).contains(&often), "{often}");
         assert!(!happens(0.0, 4, Kind::Escape, 1) && happens(1.0, 4, Kind::Escape, 1));
     }

@@ -16,11 +16,7 @@ impl<T: Copy + Default, const N: usize> Table<T, N> {
     /// An empty table.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            used: 0,
-            version: 0,
-            rows: [T::default(); N],
-        }
+        Self { used: 0, version: 0, rows: [T::default(); N] }
     }
 
     /// The rows that can be in use.

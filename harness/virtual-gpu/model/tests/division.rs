@@ -27,10 +27,7 @@ fn index(machine: &Machine, name: &str) -> u32 {
 fn mixed_sizes_fit_and_slots_do_not_overlap() -> Result<(), Error> {
     // Sizes mix freely, as in the guide's own examples; slots must not overlap.
     let (machine, mut state) = device("h200")?;
-    assert_eq!(
-        mig::create_instance(&mut state, &machine, 0, None),
-        Err(MigError::Off)
-    );
+    assert_eq!(mig::create_instance(&mut state, &machine, 0, None), Err(MigError::Off));
     mig::set_mode(&mut state, &machine, true);
     let mut starts = Vec::new();
     for name in ["3g.71gb", "2g.35gb", "1g.18gb"] {
@@ -49,20 +46,11 @@ fn a_small_instance_can_block_a_larger_one() -> Result<(), Error> {
     mig::set_mode(&mut state, &machine, true);
     let (one, four) = (index(&machine, "1g.10gb"), index(&machine, "4g.40gb"));
     let first = mig::create_instance(&mut state, &machine, one, Some(0))?;
-    assert_eq!(
-        mig::create_instance(&mut state, &machine, four, None),
-        Err(MigError::NoRoom)
-    );
+    assert_eq!(mig::create_instance(&mut state, &machine, four, None), Err(MigError::NoRoom));
     mig::destroy_instance(&mut state, first)?;
     mig::create_instance(&mut state, &machine, four, None)?;
-    assert_eq!(
-        mig::create_instance(&mut state, &machine, one, Some(2)),
-        Err(MigError::NoRoom)
-    );
-    assert_eq!(
-        mig::create_instance(&mut state, &machine, four, Some(4)),
-        Err(MigError::Unknown)
-    );
+    assert_eq!(mig::create_instance(&mut state, &machine, one, Some(2)), Err(MigError::NoRoom));
+    assert_eq!(mig::create_instance(&mut state, &machine, four, Some(4)), Err(MigError::Unknown));
     Ok(())
 }
 
@@ -73,30 +61,17 @@ fn instances_in_use_cannot_be_destroyed() -> Result<(), Error> {
     let gi = mig::create_instance(&mut state, &machine, index(&machine, "3g.40gb"), None)?;
     let ci = mig::create_engine(&mut state, &machine, gi, 1)?;
     let other = mig::create_engine(&mut state, &machine, gi, 2)?;
-    assert_ne!(
-        mig::uuid(&state, &machine, ci),
-        mig::uuid(&state, &machine, other)
-    );
-    assert_eq!(
-        mig::create_engine(&mut state, &machine, gi, 1),
-        Err(MigError::NoRoom)
-    );
+    assert_ne!(mig::uuid(&state, &machine, ci), mig::uuid(&state, &machine, other));
+    assert_eq!(mig::create_engine(&mut state, &machine, gi, 1), Err(MigError::NoRoom));
     assert_eq!(mig::destroy_instance(&mut state, gi), Err(MigError::InUse));
-    state.contexts.rows[0] = Context {
-        live: true,
-        engine: ci,
-        ..Context::default()
-    };
+    state.contexts.rows[0] = Context { live: true, engine: ci, ..Context::default() };
     state.contexts.used = 1;
     assert_eq!(mig::destroy_engine(&mut state, ci), Err(MigError::InUse));
     state.contexts.rows[0].live = false;
     mig::destroy_engine(&mut state, ci)?;
     mig::destroy_engine(&mut state, other)?;
     mig::destroy_instance(&mut state, gi)?;
-    assert_eq!(
-        mig::destroy_engine(&mut state, WHOLE),
-        Err(MigError::Unknown)
-    );
+    assert_eq!(mig::destroy_engine(&mut state, WHOLE), Err(MigError::Unknown));
     Ok(())
 }
 
@@ -145,10 +120,7 @@ fn served(
 ) -> Result<(u32, Context), Error> {
     let daemon = mps::add_daemon(state, daemon).ok_or("room")?;
     let server = mps::add_server(state, machine, daemon, 90, 1000).ok_or("room")?;
-    let client = Context {
-        process: 1,
-        ..Context::default()
-    };
+    let client = Context { process: 1, ..Context::default() };
     Ok((server, client))
 }
 
@@ -166,11 +138,7 @@ const DAEMON: MpsDaemon = MpsDaemon {
 #[test]
 fn a_client_gets_the_lower_of_two_limits_rounded_down() -> Result<(), Error> {
     let (machine, mut state) = device("hopper")?;
-    let daemon = MpsDaemon {
-        percentage: 50,
-        memory_limit: 4 << 30,
-        ..DAEMON
-    };
+    let daemon = MpsDaemon { percentage: 50, memory_limit: 4 << 30, ..DAEMON };
     let (server, mut client) = served(&machine, &mut state, daemon)?;
     let wish = ClientRequest {
         percentage: Some(33),
@@ -181,15 +149,9 @@ fn a_client_gets_the_lower_of_two_limits_rounded_down() -> Result<(), Error> {
     // 33 % of 132 SMs are 43.56.
     assert_eq!((client.sm_count, client.memory_limit), (43, 4 << 30));
     assert_eq!(client.group, state.servers.rows[server as usize].context);
-    let more = ClientRequest {
-        percentage: Some(80),
-        ..ClientRequest::default()
-    };
+    let more = ClientRequest { percentage: Some(80), ..ClientRequest::default() };
     mps::admit(&state, &machine, server, &more, &mut client).map_err(|r| format!("{r:?}"))?;
-    assert_eq!(
-        client.sm_count, 66,
-        "a client cannot raise the server's percentage"
-    );
+    assert_eq!(client.sm_count, 66, "a client cannot raise the server's percentage");
     Ok(())
 }
 
@@ -209,22 +171,11 @@ fn a_full_a_faulty_and_a_dead_server_refuse() -> Result<(), Error> {
     let (server, client) = served(&machine, &mut state, DAEMON)?;
     let admit = |state: &State, process: u32| {
         let mut client = Context { process, ..client };
-        mps::admit(
-            state,
-            &machine,
-            server,
-            &ClientRequest::default(),
-            &mut client,
-        )
+        mps::admit(state, &machine, server, &ClientRequest::default(), &mut client)
     };
     for process in 0..60 {
         let slot = state.contexts.claim(|c| !c.live).ok_or("room")?;
-        state.contexts.rows[slot] = Context {
-            live: true,
-            process,
-            server,
-            ..Context::default()
-        };
+        state.contexts.rows[slot] = Context { live: true, process, server, ..Context::default() };
     }
     assert_eq!(admit(&state, 60), Err(Refusal::Full));
     assert_eq!(admit(&state, 59), Ok(()), "a second context of a client");
@@ -232,13 +183,8 @@ fn a_full_a_faulty_and_a_dead_server_refuse() -> Result<(), Error> {
     assert_eq!(admit(&state, 59), Err(Refusal::NotReady));
     mps::remove_server(&mut state, &machine.rules(), server);
     assert_eq!(admit(&state, 59), Err(Refusal::Gone));
-    let codes: Vec<i32> = state
-        .contexts
-        .live()
-        .iter()
-        .filter(|c| c.server != NONE)
-        .map(|c| c.sticky)
-        .collect();
+    let codes: Vec<i32> =
+        state.contexts.live().iter().filter(|c| c.server != NONE).map(|c| c.sticky).collect();
     assert_eq!(codes, [806; 60]);
     Ok(())
 }
@@ -246,31 +192,14 @@ fn a_full_a_faulty_and_a_dead_server_refuse() -> Result<(), Error> {
 #[test]
 fn static_partitions_are_exclusive_and_must_be_named() -> Result<(), Error> {
     let (machine, mut state) = device("hopper")?;
-    let daemon = MpsDaemon {
-        static_partitions: true,
-        ..DAEMON
-    };
+    let daemon = MpsDaemon { static_partitions: true, ..DAEMON };
     let (server, mut client) = served(&machine, &mut state, daemon)?;
     let slot = state.partitions.claim(|p| !p.live).ok_or("room")?;
-    state.partitions.rows[slot] = SmPartition {
-        live: true,
-        daemon: 0,
-        id: 2,
-        sm_first: 16,
-        sm_count: 24,
-    };
-    let none = mps::admit(
-        &state,
-        &machine,
-        server,
-        &ClientRequest::default(),
-        &mut client,
-    );
+    state.partitions.rows[slot] =
+        SmPartition { live: true, daemon: 0, id: 2, sm_first: 16, sm_count: 24 };
+    let none = mps::admit(&state, &machine, server, &ClientRequest::default(), &mut client);
     assert_eq!(none, Err(Refusal::NoPartition));
-    let wish = ClientRequest {
-        partition: Some(2),
-        ..ClientRequest::default()
-    };
+    let wish = ClientRequest { partition: Some(2), ..ClientRequest::default() };
     mps::admit(&state, &machine, server, &wish, &mut client).map_err(|r| format!("{r:?}"))?;
     assert_eq!((client.sm_first, client.sm_count), (16, 24));
     Ok(())

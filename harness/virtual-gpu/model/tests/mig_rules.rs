@@ -76,10 +76,7 @@ fn make(
     profile: u32,
     at: Option<u32>,
 ) -> Result<(), TestCaseError> {
-    let mig = machine
-        .mig
-        .as_ref()
-        .ok_or_else(|| TestCaseError::fail("no MIG"))?;
+    let mig = machine.mig.as_ref().ok_or_else(|| TestCaseError::fail("no MIG"))?;
     let free = allowed(state, mig, profile);
     let known = |start: &u32| mig.profile[profile as usize].starts.contains(start);
     let made = mig::create_instance(state, machine, profile, at);
@@ -111,11 +108,7 @@ fn run_step(state: &mut State, machine: &Machine, step: Step) -> Result<(), Test
         Step::Use(at) => {
             let free = state.contexts.claim(|context| !context.live);
             if let (Some(engine), Some(row)) = (engine(state, at), free) {
-                state.contexts.rows[row] = Context {
-                    live: true,
-                    engine,
-                    ..Context::default()
-                };
+                state.contexts.rows[row] = Context { live: true, engine, ..Context::default() };
             }
         }
         Step::Release(at) => {
@@ -184,12 +177,7 @@ fn every_profile_fits_beside_one_of_another_size() -> Result<(), Box<dyn std::er
                     && mig::create_instance(&mut state, &machine, *second, None).is_ok()
             });
             let is_whole = profile.slices == mig.slices;
-            assert_eq!(
-                beside.next().is_none(),
-                is_whole,
-                "{name}: {}",
-                profile.name
-            );
+            assert_eq!(beside.next().is_none(), is_whole, "{name}: {}", profile.name);
         }
     }
     Ok(())

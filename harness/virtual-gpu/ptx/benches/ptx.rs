@@ -51,9 +51,8 @@ fn bench(criterion: &mut Criterion, name: &str, text: &str, kernel: &str, params
     let lanes = run(&program, kernel, params, &mut memory).counts.lanes();
     let mut group = criterion.benchmark_group("ptx");
     group.throughput(Throughput::Elements(lanes));
-    group.bench_function(name, |b| {
-        b.iter(|| black_box(run(&program, kernel, params, &mut memory)))
-    });
+    group
+        .bench_function(name, |b| b.iter(|| black_box(run(&program, kernel, params, &mut memory))));
     group.finish();
 }
 
@@ -64,10 +63,7 @@ fn both(criterion: &mut Criterion) {
     fma.extend(512u32.to_le_bytes());
     bench(criterion, "fma chain", FMA, "fma32", &fma);
     let vectors = BUFFER_BYTES as u64 / 16;
-    let copy: Vec<u8> = [SOURCE, TARGET, vectors]
-        .into_iter()
-        .flat_map(u64::to_le_bytes)
-        .collect();
+    let copy: Vec<u8> = [SOURCE, TARGET, vectors].into_iter().flat_map(u64::to_le_bytes).collect();
     bench(criterion, "copy", COPY, "copy4", &copy);
 }
 

@@ -73,10 +73,7 @@ mod tests {
 
     #[test]
     fn time_and_cycles_convert_both_ways() {
-        let model = CycleModel {
-            clock_mhz: 1500,
-            ..CycleModel::default()
-        };
+        let model = CycleModel { clock_mhz: 1500, ..CycleModel::default() };
         assert_eq!(model.cycles_to_ns(3000), 2000);
         assert_eq!(model.ns_to_cycles(2000), 3000);
         assert_eq!(model.ns_to_cycles(1), 2);

@@ -109,16 +109,9 @@ impl HotWord {
     fn join(self, other: Self, times: u64) -> Self {
         if self.atomics == 0 || self.address == other.address {
             let more = other.atomics.saturating_mul(times);
-            return Self {
-                address: other.address,
-                atomics: self.atomics.saturating_add(more),
-            };
+            return Self { address: other.address, atomics: self.atomics.saturating_add(more) };
         }
-        if other.atomics > self.atomics {
-            other
-        } else {
-            self
-        }
+        if other.atomics > self.atomics { other } else { self }
     }
 }
 
@@ -221,16 +214,8 @@ mod tests {
 
     #[test]
     fn sums_add_and_the_longest_warp_is_a_maximum() {
-        let mut a = Counts {
-            barriers: 2,
-            longest_warp_cycles: 9,
-            ..Counts::default()
-        };
-        let mut b = Counts {
-            barriers: 3,
-            longest_warp_cycles: 4,
-            ..Counts::default()
-        };
+        let mut a = Counts { barriers: 2, longest_warp_cycles: 9, ..Counts::default() };
+        let mut b = Counts { barriers: 3, longest_warp_cycles: 4, ..Counts::default() };
         b.lane_instructions[Class::Fp32 as usize] = 32;
         a.add_times(&b, 10);
         assert_eq!((a.barriers, a.longest_warp_cycles), (32, 9));
@@ -246,13 +231,7 @@ mod tests {
         let mut all = Counts::default();
         all.add(&hot(64, 8));
         all.add_times(&hot(64, 8), 9);
-        assert_eq!(
-            all.hot_word,
-            HotWord {
-                address: 64,
-                atomics: 80
-            }
-        );
+        assert_eq!(all.hot_word, HotWord { address: 64, atomics: 80 });
         all.add_times(&hot(128, 81), 1000);
         assert_eq!(all.hot_word.atomics, 81, "one word per block");
         all.add(&Counts::default());

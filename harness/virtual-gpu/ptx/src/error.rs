@@ -33,11 +33,7 @@ impl PtxError {
         if let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS) {
             message.replace_range(end.., "...");
         }
-        Self {
-            line,
-            message,
-            kind: Refused::Wrong,
-        }
+        Self { line, message, kind: Refused::Wrong }
     }
 
     /// The same error with another kind.

@@ -35,21 +35,13 @@ impl Footprint {
         } else {
             lines.read = true;
         }
-        let (first, last) = (
-            offset / LINE_BYTES,
-            (offset + bytes.max(1) - 1) / LINE_BYTES,
-        );
+        let (first, last) = (offset / LINE_BYTES, (offset + bytes.max(1) - 1) / LINE_BYTES);
         let mut chunk_id = u64::MAX;
         let mut chunk: Option<&mut Box<[u64; 64]>> = None;
         for line in first..=last {
             if chunk_id != line / CHUNK_LINES {
                 chunk_id = line / CHUNK_LINES;
-                chunk = Some(
-                    lines
-                        .chunks
-                        .entry(chunk_id)
-                        .or_insert_with(|| Box::new([0; 64])),
-                );
+                chunk = Some(lines.chunks.entry(chunk_id).or_insert_with(|| Box::new([0; 64])));
             }
             let Some(words) = chunk.as_mut() else {
                 continue;
@@ -102,8 +94,7 @@ impl Footprint {
     /// Adds the lines of another execution on the same ranges.
     pub fn absorb(&mut self, other: Footprint) {
         if self.ranges.len() < other.ranges.len() {
-            self.ranges
-                .resize_with(other.ranges.len(), RangeLines::default);
+            self.ranges.resize_with(other.ranges.len(), RangeLines::default);
         }
         for (mine, theirs) in self.ranges.iter_mut().zip(other.ranges) {
             mine.read |= theirs.read;
@@ -120,10 +111,7 @@ impl Footprint {
 
     fn indices(&self, wanted: impl Fn(&RangeLines) -> bool) -> Vec<usize> {
         let ranges = self.ranges.iter().enumerate();
-        ranges
-            .filter(|(_, range)| wanted(range))
-            .map(|(index, _)| index)
-            .collect()
+        ranges.filter(|(_, range)| wanted(range)).map(|(index, _)| index).collect()
     }
 }
 

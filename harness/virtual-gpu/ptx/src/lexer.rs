@@ -33,11 +33,7 @@ pub(crate) struct Token<'a> {
 
 /// All tokens of `text`, ended by one `End`.
 pub(crate) fn tokens(text: &str) -> Loaded<Vec<Token<'_>>> {
-    let mut lexer = Lexer {
-        text,
-        at: 0,
-        line: 1,
-    };
+    let mut lexer = Lexer { text, at: 0, line: 1 };
     let mut out = Vec::with_capacity(text.len() / 4);
     loop {
         lexer.skip_blank()?;
@@ -67,11 +63,7 @@ fn in_word(byte: u8) -> bool {
 impl<'a> Lexer<'a> {
     fn peek(&self, ahead: usize) -> u8 {
         // A NUL ends the text in the driver's C interface; here it is an invalid token.
-        self.text
-            .as_bytes()
-            .get(self.at + ahead)
-            .copied()
-            .unwrap_or(0)
+        self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Loaded<T> {
@@ -171,10 +163,7 @@ impl<'a> Lexer<'a> {
         } else if let Some(hex) = lower.strip_prefix("0d").filter(|h| h.len() == 16) {
             u64::from_str_radix(hex, 16).ok().map(Kind::F64)
         } else if lower.contains('.') {
-            lower
-                .parse::<f64>()
-                .ok()
-                .map(|value| Kind::F64(value.to_bits()))
+            lower.parse::<f64>().ok().map(|value| Kind::F64(value.to_bits()))
         } else {
             integer(lower.strip_suffix('u').unwrap_or(&lower)).map(Kind::Int)
         };
@@ -207,11 +196,7 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<Kind<'_>> {
-        tokens(text)
-            .expect("lexes")
-            .into_iter()
-            .map(|token| token.kind)
-            .collect()
+        tokens(text).expect("lexes").into_iter().map(|token| token.kind).collect()
     }
 
     #[test]
@@ -234,38 +219,15 @@ mod tests {
     #[test]
     fn words_keep_dots_and_tokens_have_lines() {
         let all = tokens("/* a\nb */ ld.global.v4.u32 // c\n%r1|%p2").expect("lexes");
-        assert_eq!(
-            all[0],
-            Token {
-                kind: Kind::Word("ld.global.v4.u32"),
-                line: 2
-            }
-        );
-        assert_eq!(
-            all[1],
-            Token {
-                kind: Kind::Word("%r1"),
-                line: 3
-            }
-        );
-        assert_eq!(
-            all[2],
-            Token {
-                kind: Kind::Punct('|'),
-                line: 3
-            }
-        );
+        assert_eq!(all[0], Token { kind: Kind::Word("ld.global.v4.u32"), line: 2 });
+        assert_eq!(all[1], Token { kind: Kind::Word("%r1"), line: 3 });
+        assert_eq!(all[2], Token { kind: Kind::Punct('|'), line: 3 });
     }
 
     #[test]
     fn errors_name_the_line() {
-        for text in [
-            "\n\n18446744073709551616",
-            "\n\n\"open",
-            "\n\n/* open",
-            "\n\né",
-            "\n\n0xZZ",
-        ] {
+        for text in ["\n\n18446744073709551616", "\n\n\"open", "\n\n/* open", "\n\né", "\n\n0xZZ"]
+        {
             assert_eq!(tokens(text).expect_err(text).line, 3, "{text}");
         }
     }

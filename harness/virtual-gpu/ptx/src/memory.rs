@@ -55,13 +55,7 @@ pub struct RangeOffset {
 impl<'a> DeviceMemory<'a> {
     /// Empty memory: every access faults.
     pub fn new() -> Self {
-        Self {
-            ranges: Vec::new(),
-            sorted: Vec::new(),
-            last: 0,
-            changes: 0,
-            owner: PhantomData,
-        }
+        Self { ranges: Vec::new(), sorted: Vec::new(), last: 0, changes: 0, owner: PhantomData }
     }
 
     /// Maps `bytes` at device address `base`; returns the range's index.
@@ -149,19 +143,14 @@ impl<'a> DeviceMemory<'a> {
         if let Some(range) = self.ranges.get(self.last) {
             let offset = addr.wrapping_sub(range.base);
             if offset < range.bytes && bytes <= range.bytes - offset {
-                return Some(RangeOffset {
-                    range: self.last,
-                    offset,
-                });
+                return Some(RangeOffset { range: self.last, offset });
             }
         }
         self.search(addr, bytes)
     }
 
     fn search(&mut self, addr: u64, bytes: u64) -> Option<RangeOffset> {
-        let after = self
-            .sorted
-            .partition_point(|&i| self.ranges[i].base <= addr);
+        let after = self.sorted.partition_point(|&i| self.ranges[i].base <= addr);
         let index = *self.sorted.get(after.checked_sub(1)?)?;
         let range = &self.ranges[index];
         let offset = addr - range.base;
@@ -169,10 +158,7 @@ impl<'a> DeviceMemory<'a> {
             return None;
         }
         self.last = index;
-        Some(RangeOffset {
-            range: index,
-            offset,
-        })
+        Some(RangeOffset { range: index, offset })
     }
 
     /// The range and offset of an access, or its fault.
@@ -187,11 +173,7 @@ impl<'a> DeviceMemory<'a> {
         match at {
             Some(at) => {
                 let range = &self.ranges[at.range];
-                let allowed = if write {
-                    range.writable
-                } else {
-                    range.readable
-                };
+                let allowed = if write { range.writable } else { range.readable };
                 if allowed {
                     self.changes += u64::from(range.written_by_others);
                     Ok(at)
@@ -234,20 +216,8 @@ mod tests {
         let mut memory = DeviceMemory::new();
         memory.map(0x2000, &mut b, true).expect("maps");
         memory.map(0x1000, &mut a, false).expect("maps");
-        assert_eq!(
-            memory.find(0x1000, 16),
-            Some(RangeOffset {
-                range: 1,
-                offset: 0
-            })
-        );
-        assert_eq!(
-            memory.find(0x2008, 8),
-            Some(RangeOffset {
-                range: 0,
-                offset: 8
-            })
-        );
+        assert_eq!(memory.find(0x1000, 16), Some(RangeOffset { range: 1, offset: 0 }));
+        assert_eq!(memory.find(0x2008, 8), Some(RangeOffset { range: 0, offset: 8 }));
         for (addr, bytes) in [(0xFFF, 1), (0x1001, 16), (0x1010, 1), (u64::MAX, 1), (0, 0)] {
             assert_eq!(memory.find(addr, bytes), None, "{addr:#x}");
         }
@@ -263,10 +233,6 @@ mod tests {
         memory.map(0x1000, &mut a, true).expect("maps");
         assert!(memory.map(0x100F, &mut b, true).is_err());
         assert!(memory.map(u64::MAX - 3, &mut c, true).is_err());
-        assert!(
-            memory
-                .map(crate::types::window::SHARED_BASE, &mut d, true)
-                .is_err()
-        );
+        assert!(memory.map(crate::types::window::SHARED_BASE, &mut d, true).is_err());
     }
 }

@@ -32,10 +32,7 @@ impl Program {
     pub fn bind(module: Arc<Module>, addresses: Vec<u64>) -> Result<Self, PtxError> {
         if addresses.len() != module.symbols.len() {
             let (want, have) = (module.symbols.len(), addresses.len());
-            return Err(PtxError::new(
-                0,
-                format!("{want} symbols need addresses, {have} given"),
-            ));
+            return Err(PtxError::new(0, format!("{want} symbols need addresses, {have} given")));
         }
         for (symbol, address) in module.symbols.iter().zip(&addresses) {
             if address % u64::from(symbol.align) != 0 {
@@ -43,11 +40,7 @@ impl Program {
                 return Err(PtxError::new(0, message));
             }
         }
-        let mut program = Self {
-            module,
-            addresses,
-            templates: Vec::new(),
-        };
+        let mut program = Self { module, addresses, templates: Vec::new() };
         program.templates = program.make_templates();
         Ok(program)
     }

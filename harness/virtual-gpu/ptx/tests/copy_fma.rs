@@ -14,29 +14,15 @@ fn a_copy_copies_and_counts_its_bytes() {
     let n = 1000u64;
     let source = words((0..4 * n as u32).map(|i| i.wrapping_mul(2_654_435_761)));
     let mut buffers = [source.clone(), vec![0; source.len()]];
-    let case = Case::new(COPY, "copy4")
-        .grid(3)
-        .block(96)
-        .buffer(0)
-        .buffer(1);
+    let case = Case::new(COPY, "copy4").grid(3).block(96).buffer(0).buffer(1);
     let done = case.arg(n.to_le_bytes()).run(&mut buffers).expect("runs");
     assert_eq!(buffers[1], source);
     assert_eq!(done.counts.load_sector_bytes, 16 * n);
     assert_eq!(done.counts.store_sector_bytes, 16 * n);
-    assert_eq!(
-        done.counts.load_sector_bytes,
-        16 * n,
-        "full vectors waste no sector"
-    );
+    assert_eq!(done.counts.load_sector_bytes, 16 * n, "full vectors waste no sector");
     // 16000 bytes are exactly 125 lines, each read once and written once.
     assert_eq!(done.footprint.bytes(), 32000);
-    assert_eq!(
-        (
-            done.footprint.read_ranges(),
-            done.footprint.written_ranges()
-        ),
-        (vec![0], vec![1])
-    );
+    assert_eq!((done.footprint.read_ranges(), done.footprint.written_ranges()), (vec![0], vec![1]));
     assert_eq!((done.counts.blocks, done.counts.warps), (3, 9));
 }
 
@@ -45,27 +31,17 @@ fn fma_chains_round_once_per_step() {
     let (a, b, n) = (1.000_001f32, 0.3f32, 37u32);
     let mut buffers = [vec![0; 4 * 64]];
     let case = Case::new(FMA, "fma32").block(64).buffer(0);
-    let case = case
-        .arg(a.to_le_bytes())
-        .arg(b.to_le_bytes())
-        .arg(n.to_le_bytes());
+    let case = case.arg(a.to_le_bytes()).arg(b.to_le_bytes()).arg(n.to_le_bytes());
     let done = case.run(&mut buffers).expect("runs");
     for (thread, bits) in as_words(&buffers[0]).into_iter().enumerate() {
         let mut x = [thread as f32, a, b, 1.0];
         for _ in 0..n {
             x = x.map(|x| x.mul_add(a, b));
         }
-        assert_eq!(
-            f32::from_bits(bits),
-            x[0] + x[1] + x[2] + x[3],
-            "thread {thread}"
-        );
+        assert_eq!(f32::from_bits(bits), x[0] + x[1] + x[2] + x[3], "thread {thread}");
     }
     // Four chains of n, and the three additions at the end.
-    assert_eq!(
-        done.counts.lanes_of(Class::Fp32),
-        64 * (4 * u64::from(n) + 3)
-    );
+    assert_eq!(done.counts.lanes_of(Class::Fp32), 64 * (4 * u64::from(n) + 3));
 }
 
 #[test]
@@ -74,11 +50,7 @@ fn parameters_and_properties_are_known_before_the_launch() {
     let kernel = module.kernel("fma32").expect("is there");
     let offsets: Vec<u32> = kernel.params.iter().map(|param| param.offset).collect();
     assert_eq!((offsets, kernel.param_bytes), (vec![0, 8, 12, 16], 20));
-    assert!(
-        (4..40).contains(&kernel.registers),
-        "{} registers",
-        kernel.registers
-    );
+    assert!((4..40).contains(&kernel.registers), "{} registers", kernel.registers);
 }
 
 #[test]

@@ -24,8 +24,7 @@ fn run_with(before: &str, body: &str, threads: u32) -> Vec<u32> {
     let text = kernel(before, body);
     let mut buffers = [vec![0; 4 * threads as usize]];
     let case = Case::new(&text, "k").block(threads).buffer(0);
-    case.run(&mut buffers)
-        .unwrap_or_else(|fault| panic!("{body}: {fault}"));
+    case.run(&mut buffers).unwrap_or_else(|fault| panic!("{body}: {fault}"));
     as_words(&buffers[0])
 }
 
@@ -44,10 +43,7 @@ fn branches_diverge_and_reconverge() {
     ODD: add.u32 %r, %r, 7;
     JOIN: activemask.b32 %x2; popc.b32 %x3, %x2; mad.lo.u32 %r, %x3, 1000, %r;";
     // After the join all 32 lanes are active again.
-    assert_eq!(
-        run(body, 32),
-        expect(32, |t| 32_000 + if t % 2 == 1 { 7 } else { 100 })
-    );
+    assert_eq!(run(body, 32), expect(32, |t| 32_000 + if t % 2 == 1 { 7 } else { 100 }));
 }
 
 #[test]
@@ -62,11 +58,7 @@ fn loops_of_unequal_length_reconverge() {
     let collatz = |mut n: u32| {
         let mut steps = 0;
         while n != 1 {
-            n = if n.is_multiple_of(2) {
-                n / 2
-            } else {
-                3 * n + 1
-            };
+            n = if n.is_multiple_of(2) { n / 2 } else { 3 * n + 1 };
             steps += 1;
         }
         steps
@@ -101,10 +93,7 @@ fn branch_tables_diverge_by_lane() {
     B: mov.u32 %r, 20; bra J;
     C: mov.u32 %r, 30;
     J: add.u32 %r, %r, 1;";
-    assert_eq!(
-        run(body, 32),
-        expect(32, |t| [11, 21, 31, 21][(t % 4) as usize])
-    );
+    assert_eq!(run(body, 32), expect(32, |t| [11, 21, 31, 21][(t % 4) as usize]));
 }
 
 #[test]
@@ -146,10 +135,7 @@ fn recursion_is_independent_per_lane() {
           call (retval0), fib, (param0); ld.param.b32 %r, [retval0+0]; }
         activemask.b32 %x2; popc.b32 %x3, %x2; mad.lo.u32 %r, %x3, 1000, %r;";
     let fib = [0, 1, 1, 2, 3, 5, 8, 13];
-    assert_eq!(
-        run_with(FIBONACCI, body, 64),
-        expect(64, |t| 32_000 + fib[(t % 8) as usize])
-    );
+    assert_eq!(run_with(FIBONACCI, body, 64), expect(64, |t| 32_000 + fib[(t % 8) as usize]));
 }
 
 #[test]
@@ -172,11 +158,7 @@ fn function_pointers_and_wide_parameters() {
           ld.param.b64 %d6, [retval0]; ld.param.u8 %x2, [retval0+8]; }
         cvt.u32.u64 %r, %d6; mad.lo.u32 %r, %x2, 1000, %r;";
     let want = |t| {
-        if t % 2 == 0 {
-            4000 + 2 * t
-        } else {
-            77_000 + t + 5
-        }
+        if t % 2 == 0 { 4000 + 2 * t } else { 77_000 + t + 5 }
     };
     assert_eq!(run_with(functions, body, 32), expect(32, want));
 }
@@ -196,10 +178,7 @@ fn local_variables_of_calls_do_not_overlap() {
         { .param .b32 param0; st.param.b32 [param0], %x1; .param .b32 retval0;
           call (retval0), sum, (param0); ld.param.b32 %r, [retval0]; }";
     let triangle = |n: u32| n * (n + 1) / 2;
-    assert_eq!(
-        run_with(function, body, 32),
-        expect(32, |t| triangle(t % 16))
-    );
+    assert_eq!(run_with(function, body, 32), expect(32, |t| triangle(t % 16)));
 }
 
 #[test]
@@ -243,18 +222,13 @@ fn shuffles_follow_the_manual() {
         run_snippet(&text, "%rd", &inputs)
     };
     let want = |source: fn(u64) -> Option<u64>| -> Vec<u64> {
-        (0..32)
-            .map(|t| source(t).map_or(100 + t, |from| 1100 + from))
-            .collect()
+        (0..32).map(|t| source(t).map_or(100 + t, |from| 1100 + from)).collect()
     };
     assert_eq!(run("bfly", "31"), want(|t| Some(t ^ 3)));
     assert_eq!(run("down", "31"), want(|t| (t + 3 < 32).then_some(t + 3)));
     assert_eq!(run("up", "0"), want(|t| (t >= 3).then(|| t - 3)));
     assert_eq!(run("idx", "31"), want(|_| Some(3)));
-    assert_eq!(
-        run("down", "%rc"),
-        want(|t| (t % 8 + 3 < 8).then_some(t + 3))
-    );
+    assert_eq!(run("down", "%rc"), want(|t| (t % 8 + 3 < 8).then_some(t + 3)));
     assert_eq!(run("idx", "%rc"), want(|t| Some(t / 8 * 8 + 3)));
     assert_eq!(run("up", "0x1800"), want(|t| (t % 8 >= 3).then(|| t - 3)));
 }
@@ -263,20 +237,14 @@ fn shuffles_follow_the_manual() {
 fn votes_and_matches() {
     let inputs: Vec<[u64; 3]> = (0..32).map(|t| [t, t / 10, 7]).collect();
     let run = |text: &str, result: &str| run_snippet(text, result, &inputs);
-    assert_eq!(
-        run("vote.sync.ballot.b32 %rd, %pa, -1;", "%rd"),
-        [0xAAAA_AAAA; 32]
-    );
+    assert_eq!(run("vote.sync.ballot.b32 %rd, %pa, -1;", "%rd"), [0xAAAA_AAAA; 32]);
     assert_eq!(run("vote.sync.any.pred %pd, %pa, -1;", "%pd"), [1; 32]);
     assert_eq!(run("vote.sync.all.pred %pd, %pa, -1;", "%pd"), [0; 32]);
     assert_eq!(run("vote.sync.uni.pred %pd, !%pc, -1;", "%pd"), [1; 32]);
     let tens = |t: u64| [0x3FFu64, 0xF_FC00, 0x3FF0_0000, 0xC000_0000][(t / 10) as usize];
     let want: Vec<u64> = (0..32).map(tens).collect();
     assert_eq!(run("match.any.sync.b32 %rd, %rb, -1;", "%rd"), want);
-    assert_eq!(
-        run("match.all.sync.b64 %rd|%pe, %c, -1;", "%rd"),
-        [0xFFFF_FFFF; 32]
-    );
+    assert_eq!(run("match.all.sync.b64 %rd|%pe, %c, -1;", "%rd"), [0xFFFF_FFFF; 32]);
     assert_eq!(run("match.all.sync.b32 %rd|%pe, %rb, -1;", "%rd"), [0; 32]);
 }
 
@@ -288,26 +256,17 @@ fn a_sync_instruction_waits_for_its_lanes() {
         add.u32 %x2, %t, 100; bra S;
     ODD: add.u32 %x2, %t, 200; nanosleep.u32 5;
     S: shfl.sync.bfly.b32 %r, %x2, 1, 31, -1;";
-    assert_eq!(
-        run(body, 32),
-        expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 })
-    );
+    assert_eq!(run(body, 32), expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 }));
     // The same where one side comes from further down; by lowest address it would run first.
     let body = "and.b32 %x1, %t, 1; setp.eq.u32 %p1, %x1, 1; @%p1 bra ODD;
         add.u32 %x2, %t, 100;
     S: shfl.sync.bfly.b32 %r, %x2, 1, 31, -1; bra END;
     ODD: add.u32 %x2, %t, 200; bra S;
     END:";
-    assert_eq!(
-        run(body, 32),
-        expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 })
-    );
+    assert_eq!(run(body, 32), expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 }));
     // Exited lanes are not waited for.
     let body = "setp.ge.u32 %p1, %t, 16; @%p1 exit; vote.sync.ballot.b32 %r, 1, -1;";
-    assert_eq!(
-        run(body, 32),
-        expect(32, |t| if t < 16 { 0xFFFF } else { 0 })
-    );
+    assert_eq!(run(body, 32), expect(32, |t| if t < 16 { 0xFFFF } else { 0 }));
 }
 
 #[test]

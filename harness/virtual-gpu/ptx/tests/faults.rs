@@ -35,35 +35,17 @@ fn kind(body: &str) -> FaultKind {
 fn addresses_outside_memory_fault_with_the_address() {
     let at = address(0);
     let illegal = |addr, write| FaultKind::IllegalAddress { addr, write };
-    assert_eq!(
-        kind("ld.global.u32 %x1, [%d1+256];"),
-        illegal(at + 256, false)
-    );
-    assert_eq!(
-        kind("st.global.u32 [%d1+256], %t;"),
-        illegal(at + 256, true)
-    );
+    assert_eq!(kind("ld.global.u32 %x1, [%d1+256];"), illegal(at + 256, false));
+    assert_eq!(kind("st.global.u32 [%d1+256], %t;"), illegal(at + 256, true));
     assert_eq!(kind("ld.global.u32 %x1, [%a+-4];"), illegal(at - 4, false));
     assert_eq!(kind("st.u32 [0], %t;"), illegal(0, true));
-    assert_eq!(
-        kind("atom.global.add.u32 %x1, [%a+256], 1;"),
-        illegal(at + 256, true)
-    );
+    assert_eq!(kind("atom.global.add.u32 %x1, [%a+256], 1;"), illegal(at + 256, true));
     // The offset wraps around the address space instead of failing in the interpreter.
-    assert_eq!(
-        kind("mov.u64 %d2, -8; ld.global.u64 %d3, [%d2+16];"),
-        illegal(8, false)
-    );
-    assert_eq!(
-        kind("ld.global.v4.u32 {%x1,%x2,%x3,%x4}, [%a+256];"),
-        illegal(at + 256, false)
-    );
+    assert_eq!(kind("mov.u64 %d2, -8; ld.global.u64 %d3, [%d2+16];"), illegal(8, false));
+    assert_eq!(kind("ld.global.v4.u32 {%x1,%x2,%x3,%x4}, [%a+256];"), illegal(at + 256, false));
     // Only the last of 32 adjacent lanes leaves the buffer.
     let fault = fault_in("", "ld.global.u32 %x1, [%d1+132];");
-    assert_eq!(
-        (fault.kind, fault.thread),
-        (illegal(at + 256, false), [31, 0, 0])
-    );
+    assert_eq!((fault.kind, fault.thread), (illegal(at + 256, false), [31, 0, 0]));
 }
 
 #[test]
@@ -71,15 +53,9 @@ fn a_fault_has_its_location() {
     let body = "mov.u32 %x1, %ctaid.x; setp.eq.u32 %p1, %x1, 1; setp.eq.u32 %p2, %t, 37;
         and.pred %p1, %p1, %p2; @%p1 trap;";
     let fault = fault_in("", body);
-    assert_eq!(
-        (&fault.kind, fault.block, fault.thread),
-        (&FaultKind::Trap, [1, 0, 0], [37, 0, 0])
-    );
+    assert_eq!((&fault.kind, fault.block, fault.thread), (&FaultKind::Trap, [1, 0, 0], [37, 0, 0]));
     assert_eq!(fault.function, "k");
-    let line = kernel("", body)
-        .lines()
-        .position(|line| line.contains("trap"))
-        .expect("is there");
+    let line = kernel("", body).lines().position(|line| line.contains("trap")).expect("is there");
     assert_eq!(fault.line as usize, line + 1);
     assert_eq!(fault.counts.blocks, 2, "work before the fault is counted");
 }
@@ -95,21 +71,12 @@ fn misaligned_accesses_of_every_kind() {
         (".shared .align 8 .b8 s[64]; ld.shared.u64 %d2, [s+4];", 8),
     ] {
         let found = kind(body);
-        assert!(
-            matches!(found, FaultKind::Misaligned { bytes: b, .. } if b == bytes),
-            "{found}"
-        );
+        assert!(matches!(found, FaultKind::Misaligned { bytes: b, .. } if b == bytes), "{found}");
     }
     let in_one_lane = "add.s64 %d2, %d1, 0; setp.eq.u32 %p1, %t, 3; @%p1 add.s64 %d2, %d2, 1;
         ld.global.u32 %x1, [%d2];";
     let fault = fault_in("", in_one_lane);
-    assert_eq!(
-        fault.kind,
-        FaultKind::Misaligned {
-            addr: address(0) + 13,
-            bytes: 4
-        }
-    );
+    assert_eq!(fault.kind, FaultKind::Misaligned { addr: address(0) + 13, bytes: 4 });
     assert_eq!(fault.thread, [3, 0, 0]);
 }
 
@@ -129,22 +96,13 @@ fn instructions_refuse_other_spaces() {
     assert_eq!(kind(&body), wrong(window::LOCAL_BASE));
     let shared = ".shared .align 4 .b8 s[8]; mov.u64 %d2, s;";
     let out = |offset| FaultKind::SharedOutOfRange { offset, bytes: 8 };
-    assert_eq!(
-        kind(&format!("{shared} st.shared.u32 [%d2+8], %t;")),
-        out(8)
-    );
-    assert_eq!(
-        kind(&format!("{shared} ld.shared.u32 %x1, [%d2+-4];")),
-        out(0xFFFF_FFFF_FFFF_FFFC)
-    );
+    assert_eq!(kind(&format!("{shared} st.shared.u32 [%d2+8], %t;")), out(8));
+    assert_eq!(kind(&format!("{shared} ld.shared.u32 %x1, [%d2+-4];")), out(0xFFFF_FFFF_FFFF_FFFC));
     let body = format!("{shared} cvta.shared.u64 %d2, %d2; ld.u32 %x1, [%d2+400];");
     assert_eq!(kind(&body), out(400));
     let body = format!("{local} ld.u32 %x1, [%d2+4096];");
     let addr = window::LOCAL_BASE + 4096;
-    assert_eq!(
-        kind(&body),
-        FaultKind::IllegalAddress { addr, write: false }
-    );
+    assert_eq!(kind(&body), FaultKind::IllegalAddress { addr, write: false });
 }
 
 const DEEP: &str = ".func deep(.param .b64 n)
@@ -153,10 +111,7 @@ const DEEP: &str = ".func deep(.param .b64 n)
 
 #[test]
 fn calls_have_limits_and_pointers_must_be_functions() {
-    let fault = fault_in(
-        DEEP,
-        "{ .param .b64 p; st.param.b64 [p], %a; call deep, (p); }",
-    );
+    let fault = fault_in(DEEP, "{ .param .b64 p; st.param.b64 [p], %a; call deep, (p); }");
     assert_eq!(fault.kind, FaultKind::StackOverflow { limit_bytes: 1024 });
     assert_eq!(fault.function, "deep");
     for pointer in ["%a", "0", "%d2"] {
@@ -165,10 +120,7 @@ fn calls_have_limits_and_pointers_must_be_functions() {
             {{ .param .b64 p; st.param.b64 [p], %a; call %d3, (p), proto; }}"
         );
         let found = fault_in(DEEP, &body).kind;
-        assert!(
-            matches!(found, FaultKind::InvalidPc { .. }),
-            "{pointer}: {found}"
-        );
+        assert!(matches!(found, FaultKind::InvalidPc { .. }), "{pointer}: {found}");
     }
     // The right function with wrong arguments.
     let found = fault_in(DEEP, "mov.u64 %d2, deep; call %d2, (), proto;").kind;
@@ -184,10 +136,7 @@ fn endless_loops_time_out_and_deadlocks_are_detected() {
     assert_eq!(kind(counts), FaultKind::LaunchTimeout { warp_instructions });
     // They repeat themselves. No lane executes the body of the second one.
     let (polled, not_started) = (None, 0);
-    let endless = FaultKind::Endless {
-        polled,
-        not_started,
-    };
+    let endless = FaultKind::Endless { polled, not_started };
     for body in ["L: bra L;", "L: @%p1 bra M; bra L; M: ret;"] {
         assert_eq!(kind(body), endless, "{body}");
     }
@@ -209,27 +158,9 @@ fn invalid_launches_are_refused() {
     assert!(refused(|case| case.block(0)).contains("1 to 1024"));
     assert!(refused(|case| case.block(1025)).contains("1 to 1024"));
     assert!(refused(|case| case.block(160)).contains(".maxntid"));
-    assert!(
-        refused(|case| Case {
-            params: Vec::new(),
-            ..case
-        })
-        .contains("0 bytes")
-    );
-    assert!(
-        refused(|case| Case {
-            kernel: "other",
-            ..case
-        })
-        .contains("no kernel `other`")
-    );
-    assert!(
-        refused(|case| Case {
-            dynamic_shared_bytes: 1 << 20,
-            ..case
-        })
-        .contains("shared")
-    );
+    assert!(refused(|case| Case { params: Vec::new(), ..case }).contains("0 bytes"));
+    assert!(refused(|case| Case { kernel: "other", ..case }).contains("no kernel `other`"));
+    assert!(refused(|case| Case { dynamic_shared_bytes: 1 << 20, ..case }).contains("shared"));
     assert!(refused(|case| case.grid(0)).contains("at least one block"));
 }
 
@@ -247,11 +178,7 @@ const PRINT: &str = ".local .align 8 .b8 args[8]; mov.u64 %d2, args; st.local.u3
 #[test]
 fn printed_text_is_limited() {
     let text = kernel(PRINTING, PRINT);
-    assert!(
-        parse(&text).expect("parses").kernels[0]
-            .properties
-            .calls_printf
-    );
+    assert!(parse(&text).expect("parses").kernels[0].properties.calls_printf);
     let mut case = Case::new(&text, "k").buffer(0);
     let done = case.run(&mut [vec![0; 256]]).expect("runs");
     let want: Vec<String> = (0..32).map(|t| format!("t={t}!\n")).collect();
@@ -274,15 +201,7 @@ fn an_assertion_has_its_texts() {
     let fault = fault_in(PRINTING, &body);
     let (message, file) = ("t=%d!\n".to_owned(), "k.cu".to_owned());
     let function = file.clone();
-    assert_eq!(
-        fault.kind,
-        FaultKind::Assert {
-            message,
-            file,
-            line: 12,
-            function
-        }
-    );
+    assert_eq!(fault.kind, FaultKind::Assert { message, file, line: 12, function });
     assert_eq!(fault.thread, [5, 0, 0]);
     assert_eq!(fault.printed.len(), 32);
 }
@@ -290,15 +209,9 @@ fn an_assertion_has_its_texts() {
 #[test]
 fn unsupported_forms_are_refused_with_their_line() {
     // Each row has one error, on the line of the body.
-    let line = kernel("", "HERE")
-        .lines()
-        .position(|line| line.contains("HERE"))
-        .expect("is there");
+    let line = kernel("", "HERE").lines().position(|line| line.contains("HERE")).expect("is there");
     for (body, says) in [
-        (
-            "wgmma.fence.sync.aligned;",
-            "`wgmma.fence.sync.aligned` is not supported",
-        ),
+        ("wgmma.fence.sync.aligned;", "`wgmma.fence.sync.aligned` is not supported"),
         ("add.rn.sat.s32.foo %x1, %x2, %x3;", "not supported"),
         ("add.f16 %x1, %x2, %x3;", "not supported"),
         ("add.rz.f64 %d2, %d2, %d2;", "not supported"),
@@ -315,18 +228,9 @@ fn unsupported_forms_are_refused_with_their_line() {
         ("st.const.u32 [%a], %x1;", "not supported"),
         ("st.param.u32 [k_a], %x1;", "cannot store to its parameters"),
         ("add.s32 %x1, %x2;", "takes 3 operands, found 2"),
-        (
-            "add.s32 %x1, %x2, %d1;",
-            "`%d1` has 64 bits, the instruction takes 32",
-        ),
-        (
-            "add.s32 %d1, %x2, %x3;",
-            "the result has 32 bits, its register 64",
-        ),
-        (
-            "add.s32 %x1, %x2, 0f3F800000;",
-            "constant of the right type",
-        ),
+        ("add.s32 %x1, %x2, %d1;", "`%d1` has 64 bits, the instruction takes 32"),
+        ("add.s32 %d1, %x2, %x3;", "the result has 32 bits, its register 64"),
+        ("add.s32 %x1, %x2, 0f3F800000;", "constant of the right type"),
         ("add.f32 %f1, %f2, 1;", "constant of the right type"),
         ("add.s32 5, %x2, %x3;", "a destination must be a register"),
         ("add.s32 %x99, %x2, %x3;", "not a declared register"),
@@ -346,10 +250,7 @@ fn unsupported_forms_are_refused_with_their_line() {
         (".local .align 3 .b8 s[6];", "power of two"),
         ("ld.global.u32 %x1, [%a;", "expected `]`"),
         ("add.s32 %x1, %x2, 18446744073709551616;", "at most 64 bits"),
-        (
-            "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [t, {%f1,%f2}];",
-            "expected",
-        ),
+        ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [t, {%f1,%f2}];", "expected"),
     ] {
         let error = parse(&kernel("", body)).expect_err(body);
         assert_eq!(error.line as usize, line + 1, "{body}: {error}");

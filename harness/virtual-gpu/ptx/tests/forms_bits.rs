@@ -26,24 +26,12 @@ fn bits_and_shifts() {
             ("xor.b64 %d, %a, %b;", "%d", |a, b, _| a ^ b),
             ("not.b32 %rd, %ra;", "%rd", |a, _, _| w(!l(a))),
             ("cnot.b64 %d, %a;", "%d", |a, _, _| u64::from(a == 0)),
-            ("shl.b32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(l(a).checked_shl(l(b)).unwrap_or(0))
-            }),
-            ("shr.u32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(l(a).checked_shr(l(b)).unwrap_or(0))
-            }),
-            ("shr.s32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w((s(a) >> l(b).min(31)) as u32)
-            }),
-            ("shl.b64 %d, %a, %rb;", "%d", |a, b, _| {
-                a.checked_shl(l(b)).unwrap_or(0)
-            }),
-            ("shr.u64 %d, %a, %rb;", "%d", |a, b, _| {
-                a.checked_shr(l(b)).unwrap_or(0)
-            }),
-            ("shr.s64 %d, %a, %rb;", "%d", |a, b, _| {
-                ((a as i64) >> l(b).min(63)) as u64
-            }),
+            ("shl.b32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).checked_shl(l(b)).unwrap_or(0))),
+            ("shr.u32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).checked_shr(l(b)).unwrap_or(0))),
+            ("shr.s32 %rd, %ra, %rb;", "%rd", |a, b, _| w((s(a) >> l(b).min(31)) as u32)),
+            ("shl.b64 %d, %a, %rb;", "%d", |a, b, _| a.checked_shl(l(b)).unwrap_or(0)),
+            ("shr.u64 %d, %a, %rb;", "%d", |a, b, _| a.checked_shr(l(b)).unwrap_or(0)),
+            ("shr.s64 %d, %a, %rb;", "%d", |a, b, _| ((a as i64) >> l(b).min(63)) as u64),
             ("shl.b64 %d, %a, 5;", "%d", |a, _, _| a << 5),
             ("shf.l.wrap.b32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
                 w((((b << 32 | w(l(a))) << (c & 31)) >> 32) as u32)
@@ -59,21 +47,11 @@ fn bits_and_shifts() {
             }),
             ("popc.b32 %rd, %ra;", "%rd", |a, _, _| w(l(a).count_ones())),
             ("popc.b64 %rd, %a;", "%rd", |a, _, _| w(a.count_ones())),
-            (
-                "clz.b32 %rd, %ra;",
-                "%rd",
-                |a, _, _| w(l(a).leading_zeros()),
-            ),
+            ("clz.b32 %rd, %ra;", "%rd", |a, _, _| w(l(a).leading_zeros())),
             ("clz.b64 %rd, %a;", "%rd", |a, _, _| w(a.leading_zeros())),
-            (
-                "brev.b32 %rd, %ra;",
-                "%rd",
-                |a, _, _| w(l(a).reverse_bits()),
-            ),
+            ("brev.b32 %rd, %ra;", "%rd", |a, _, _| w(l(a).reverse_bits())),
             ("brev.b64 %d, %a;", "%d", |a, _, _| a.reverse_bits()),
-            ("bfind.u32 %rd, %ra;", "%rd", |a, _, _| {
-                w(31u32.wrapping_sub(l(a).leading_zeros()))
-            }),
+            ("bfind.u32 %rd, %ra;", "%rd", |a, _, _| w(31u32.wrapping_sub(l(a).leading_zeros()))),
             ("bfind.s32 %rd, %ra;", "%rd", |a, _, _| {
                 let a = if s(a) < 0 { !l(a) } else { l(a) };
                 w(31u32.wrapping_sub(a.leading_zeros()))
@@ -90,19 +68,13 @@ fn bits_and_shifts() {
                 };
                 (0..32).map(bit).sum()
             }),
-            ("lop3.b32 %rd, %ra, %rb, %rc, 0x96;", "%rd", |a, b, c| {
-                w(l(a) ^ l(b) ^ l(c))
-            }),
+            ("lop3.b32 %rd, %ra, %rb, %rc, 0x96;", "%rd", |a, b, c| w(l(a) ^ l(b) ^ l(c))),
             ("prmt.b32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
                 let both = b << 32 | w(l(a));
                 let byte = |at: u64| {
                     let selector = c >> (4 * at) & 15;
                     let value = (both >> (8 * (selector & 7))) as u8;
-                    let value = if selector < 8 {
-                        value
-                    } else {
-                        ((value as i8) >> 7) as u8
-                    };
+                    let value = if selector < 8 { value } else { ((value as i8) >> 7) as u8 };
                     u64::from(value) << (8 * at)
                 };
                 (0..4).map(byte).sum()
@@ -110,9 +82,7 @@ fn bits_and_shifts() {
             ("prmt.b32.f4e %rd, %ra, %rb, 1;", "%rd", |a, b, _| {
                 w(((b << 32 | w(l(a))) >> 8) as u32)
             }),
-            ("prmt.b32.rc16 %rd, %ra, %rb, 1;", "%rd", |a, _, _| {
-                (a >> 16 & 0xFFFF) * 0x1_0001
-            }),
+            ("prmt.b32.rc16 %rd, %ra, %rb, 1;", "%rd", |a, _, _| (a >> 16 & 0xFFFF) * 0x1_0001),
         ],
     );
 }
@@ -130,22 +100,14 @@ fn bit_fields() {
             let top = (start + len - 1).min(width - 1);
             a >> top & 1 == 1
         };
-        let value = if negative && len < 120 {
-            value | !mask
-        } else {
-            value
-        };
+        let value = if negative && len < 120 { value | !mask } else { value };
         (value & ((1 << width) - 1)) as u64
     }
     fn bfi(a: u64, b: u64, start: u64, len: u64, width: u64) -> u64 {
         let (start, len) = (start & 255, len & 255);
         let inside = |at: u64| at >= start && at < start + len;
         let bit = |at: u64| {
-            if inside(at) {
-                (a >> (at - start) & 1) << at
-            } else {
-                b & 1 << at
-            }
+            if inside(at) { (a >> (at - start) & 1) << at } else { b & 1 << at }
         };
         (0..width).map(bit).sum()
     }
@@ -155,21 +117,13 @@ fn bit_fields() {
             ("bfe.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
                 bfe(i128::from(l(a)), b, c, 32, false)
             }),
-            ("bfe.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                bfe(i128::from(s(a)), b, c, 32, true)
-            }),
-            ("bfe.u64 %d, %a, %rb, %rc;", "%d", |a, b, c| {
-                bfe(i128::from(a), b, c, 64, false)
-            }),
+            ("bfe.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| bfe(i128::from(s(a)), b, c, 32, true)),
+            ("bfe.u64 %d, %a, %rb, %rc;", "%d", |a, b, c| bfe(i128::from(a), b, c, 64, false)),
             ("bfe.s64 %d, %a, %rb, %rc;", "%d", |a, b, c| {
                 bfe(i128::from(a as i64), b, c, 64, true)
             }),
-            ("bfi.b32 %rd, %ra, %rb, %rc, 7;", "%rd", |a, b, c| {
-                bfi(w(l(a)), w(l(b)), c, 7, 32)
-            }),
-            ("bfi.b64 %d, %a, %b, 32, %rc;", "%d", |a, b, c| {
-                bfi(a, b, 32, c, 64)
-            }),
+            ("bfi.b32 %rd, %ra, %rb, %rc, 7;", "%rd", |a, b, c| bfi(w(l(a)), w(l(b)), c, 7, 32)),
+            ("bfi.b64 %d, %a, %b, 32, %rc;", "%d", |a, b, c| bfi(a, b, 32, c, 64)),
         ],
     );
 }
@@ -179,55 +133,43 @@ fn comparisons_and_selections() {
     check(
         &integer_inputs(),
         &[
-            ("setp.eq.s32 %pd, %ra, %rb;", "%pd", |a, b, _| {
-                u64::from(l(a) == l(b))
-            }),
-            ("setp.ne.b64 %pd, %a, %b;", "%pd", |a, b, _| {
-                u64::from(a != b)
-            }),
-            ("setp.lt.s32 %pd, %ra, %rb;", "%pd", |a, b, _| {
-                u64::from(s(a) < s(b))
-            }),
-            ("setp.le.u32 %pd, %ra, %rb;", "%pd", |a, b, _| {
-                u64::from(l(a) <= l(b))
-            }),
-            ("setp.hi.u32 %pd, %ra, %rb;", "%pd", |a, b, _| {
-                u64::from(l(a) > l(b))
-            }),
-            ("setp.lo.u64 %pd, %a, %b;", "%pd", |a, b, _| {
-                u64::from(a < b)
-            }),
-            ("setp.gt.s64 %pd, %a, %b;", "%pd", |a, b, _| {
-                u64::from(a as i64 > b as i64)
-            }),
-            ("setp.ge.u64 %pd, %a, %b;", "%pd", |a, b, _| {
-                u64::from(a >= b)
-            }),
+            ("setp.eq.s32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(l(a) == l(b))),
+            ("setp.ne.b64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a != b)),
+            ("setp.lt.s32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(s(a) < s(b))),
+            ("setp.le.u32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(l(a) <= l(b))),
+            ("setp.hi.u32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(l(a) > l(b))),
+            ("setp.lo.u64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a < b)),
+            ("setp.gt.s64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a as i64 > b as i64)),
+            ("setp.ge.u64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a >= b)),
             ("setp.lt.and.s32 %pd, %ra, %rb, !%pc;", "%pd", |a, b, c| {
                 u64::from(s(a) < s(b) && c & 1 == 0)
             }),
-            (
-                "setp.lt.xor.u32 %pd|%pe, %ra, %rb, %pc;",
-                "%pd",
-                |a, b, c| u64::from((l(a) < l(b)) != (c & 1 == 1)),
-            ),
-            (
-                "setp.lt.or.u32 %pe|%pd, %ra, %rb, %pc;",
-                "%pd",
-                |a, b, c| u64::from(l(a) >= l(b) || c & 1 == 1),
-            ),
+            ("setp.lt.xor.u32 %pd|%pe, %ra, %rb, %pc;", "%pd", |a, b, c| {
+                u64::from((l(a) < l(b)) != (c & 1 == 1))
+            }),
+            ("setp.lt.or.u32 %pe|%pd, %ra, %rb, %pc;", "%pd", |a, b, c| {
+                u64::from(l(a) >= l(b) || c & 1 == 1)
+            }),
             ("selp.b32 %rd, %ra, %rb, %pc;", "%rd", |a, b, c| {
                 w(if c & 1 == 1 { l(a) } else { l(b) })
             }),
-            ("selp.b64 %d, %a, -3, %pc;", "%d", |a, _, c| {
-                if c & 1 == 1 { a } else { -3i64 as u64 }
-            }),
+            (
+                "selp.b64 %d, %a, -3, %pc;",
+                "%d",
+                |a, _, c| {
+                    if c & 1 == 1 { a } else { -3i64 as u64 }
+                },
+            ),
             ("slct.b32.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
                 w(if s(c) >= 0 { l(a) } else { l(b) })
             }),
-            ("set.lt.u32.s32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                if s(a) < s(b) { w(u32::MAX) } else { 0 }
-            }),
+            (
+                "set.lt.u32.s32 %rd, %ra, %rb;",
+                "%rd",
+                |a, b, _| {
+                    if s(a) < s(b) { w(u32::MAX) } else { 0 }
+                },
+            ),
             ("and.pred %pd, %pa, %pb;", "%pd", |a, b, _| a & b & 1),
             ("or.pred %pd, !%pa, %pb;", "%pd", |a, b, _| (!a | b) & 1),
             ("xor.pred %pd, %pa, %pb;", "%pd", |a, b, _| (a ^ b) & 1),
@@ -239,13 +181,9 @@ fn comparisons_and_selections() {
                     if a & 1 == 1 { w(l(b)) } else { 5 }
                 },
             ),
-            (
-                "mov.u32 %rd, 5; @!%pa mov.u32 %rd, %rb;",
-                "%rd",
-                |a, b, _| {
-                    if a & 1 == 0 { w(l(b)) } else { 5 }
-                },
-            ),
+            ("mov.u32 %rd, 5; @!%pa mov.u32 %rd, %rb;", "%rd", |a, b, _| {
+                if a & 1 == 0 { w(l(b)) } else { 5 }
+            }),
         ],
     );
 }
@@ -258,21 +196,13 @@ fn moves_pack_and_unpack() {
             ("mov.b64 %d, {%ra, %rb};", "%d", |a, b, _| b << 32 | w(l(a))),
             ("mov.b64 {%rd, %x1}, %a;", "%rd", |a, _, _| w(l(a))),
             ("mov.b64 {_, %rd}, %a;", "%rd", |a, _, _| a >> 32),
-            ("mov.b32 %rd, {%ha, %hb};", "%rd", |a, b, _| {
-                (b & 0xFFFF) << 16 | a & 0xFFFF
-            }),
-            ("mov.b32 {%hc, %hd}, %ra;", "%hd", |a, _, _| {
-                a >> 16 & 0xFFFF
-            }),
+            ("mov.b32 %rd, {%ha, %hb};", "%rd", |a, b, _| (b & 0xFFFF) << 16 | a & 0xFFFF),
+            ("mov.b32 {%hc, %hd}, %ra;", "%hd", |a, _, _| a >> 16 & 0xFFFF),
             ("mov.b64 %d, {%ha, %hb, %hc, %ha};", "%d", |a, b, c| {
                 let h = |v: u64| v & 0xFFFF;
                 h(a) << 48 | h(c) << 32 | h(b) << 16 | h(a)
             }),
-            (
-                "mov.u32 %rd, %ra; { .reg .b32 %rd; mov.u32 %rd, 1; }",
-                "%rd",
-                |a, _, _| w(l(a)),
-            ),
+            ("mov.u32 %rd, %ra; { .reg .b32 %rd; mov.u32 %rd, 1; }", "%rd", |a, _, _| w(l(a))),
         ],
     );
 }

@@ -25,30 +25,18 @@ fn arithmetic_of_32_bits() {
     check(
         &integer_inputs(),
         &[
-            ("add.s32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(l(a).wrapping_add(l(b)))
-            }),
-            ("sub.u32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(l(a).wrapping_sub(l(b)))
-            }),
-            ("add.s32 %rd, %ra, -7;", "%rd", |a, _, _| {
-                w(l(a).wrapping_sub(7))
-            }),
-            ("mul.lo.s32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(l(a).wrapping_mul(l(b)))
-            }),
+            ("add.s32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).wrapping_add(l(b)))),
+            ("sub.u32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).wrapping_sub(l(b)))),
+            ("add.s32 %rd, %ra, -7;", "%rd", |a, _, _| w(l(a).wrapping_sub(7))),
+            ("mul.lo.s32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).wrapping_mul(l(b)))),
             ("mul.hi.s32 %rd, %ra, %rb;", "%rd", |a, b, _| {
                 w(((i64::from(s(a)) * i64::from(s(b))) >> 32) as u32)
             }),
-            ("mul.hi.u32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(((w(l(a)) * w(l(b))) >> 32) as u32)
-            }),
+            ("mul.hi.u32 %rd, %ra, %rb;", "%rd", |a, b, _| w(((w(l(a)) * w(l(b))) >> 32) as u32)),
             ("mul.wide.s32 %d, %ra, %rb;", "%d", |a, b, _| {
                 (i64::from(s(a)) * i64::from(s(b))) as u64
             }),
-            ("mul.wide.u32 %d, %ra, %rb;", "%d", |a, b, _| {
-                w(l(a)) * w(l(b))
-            }),
+            ("mul.wide.u32 %d, %ra, %rb;", "%d", |a, b, _| w(l(a)) * w(l(b))),
             ("mad.lo.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
                 w(l(a).wrapping_mul(l(b)).wrapping_add(l(c)))
             }),
@@ -58,9 +46,7 @@ fn arithmetic_of_32_bits() {
             ("mad.wide.s32 %d, %ra, %rb, %c;", "%d", |a, b, c| {
                 ((i64::from(s(a)) * i64::from(s(b))) as u64).wrapping_add(c)
             }),
-            ("mad.wide.u32 %d, %ra, 12, %c;", "%d", |a, _, c| {
-                (w(l(a)) * 12).wrapping_add(c)
-            }),
+            ("mad.wide.u32 %d, %ra, 12, %c;", "%d", |a, _, c| (w(l(a)) * 12).wrapping_add(c)),
             ("div.u32 %rd, %ra, %rb;", "%rd", |a, b, _| match l(b) {
                 0 => w(u32::MAX),
                 b => w(l(a) / b),
@@ -77,18 +63,12 @@ fn arithmetic_of_32_bits() {
                 0 => w(l(a)),
                 b => w(s(a).wrapping_rem(b) as u32),
             }),
-            ("min.s32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(s(a).min(s(b)) as u32)
-            }),
-            ("max.s32 %rd, %ra, %rb;", "%rd", |a, b, _| {
-                w(s(a).max(s(b)) as u32)
-            }),
+            ("min.s32 %rd, %ra, %rb;", "%rd", |a, b, _| w(s(a).min(s(b)) as u32)),
+            ("max.s32 %rd, %ra, %rb;", "%rd", |a, b, _| w(s(a).max(s(b)) as u32)),
             ("min.u32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).min(l(b)))),
             ("max.u32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).max(l(b)))),
             ("neg.s32 %rd, %ra;", "%rd", |a, _, _| w(l(a).wrapping_neg())),
-            ("abs.s32 %rd, %ra;", "%rd", |a, _, _| {
-                w(s(a).wrapping_abs() as u32)
-            }),
+            ("abs.s32 %rd, %ra;", "%rd", |a, _, _| w(s(a).wrapping_abs() as u32)),
             ("sad.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
                 w(s(a).abs_diff(s(b)).wrapping_add(l(c)))
             }),
@@ -122,11 +102,7 @@ fn arithmetic_of_32_bits() {
 fn dot(signs: [bool; 2], a: u64, b: u64, c: u64) -> u64 {
     let byte = |signed: bool, word: u64, at: u32| {
         let byte = (word >> (8 * at)) as u8;
-        if signed {
-            i64::from(byte as i8)
-        } else {
-            i64::from(byte)
-        }
+        if signed { i64::from(byte as i8) } else { i64::from(byte) }
     };
     let products = (0..4).map(|at| byte(signs[0], a, at) * byte(signs[1], b, at));
     w(l(c).wrapping_add(products.sum::<i64>() as u32))
@@ -145,15 +121,9 @@ fn signs_decide_high_halves_and_dot_products() {
                 let high = (i128::from(a as i64) * i128::from(b as i64)) >> 64;
                 (high as u64).wrapping_add(c)
             }),
-            ("dp4a.s32.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                dot([true, true], a, b, c)
-            }),
-            ("dp4a.s32.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                dot([true, false], a, b, c)
-            }),
-            ("dp4a.u32.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                dot([false, false], a, b, c)
-            }),
+            ("dp4a.s32.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| dot([true, true], a, b, c)),
+            ("dp4a.s32.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| dot([true, false], a, b, c)),
+            ("dp4a.u32.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| dot([false, false], a, b, c)),
         ],
     );
 }
@@ -172,39 +142,27 @@ fn arithmetic_of_64_bits() {
             ("mul.hi.s64 %d, %a, %b;", "%d", |a, b, _| {
                 ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
             }),
-            ("mad.lo.s64 %d, %a, %b, %c;", "%d", |a, b, c| {
-                a.wrapping_mul(b).wrapping_add(c)
-            }),
+            ("mad.lo.s64 %d, %a, %b, %c;", "%d", |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
             ("mad.hi.u64 %d, %a, %b, %c;", "%d", |a, b, c| {
                 (((u128::from(a) * u128::from(b)) >> 64) as u64).wrapping_add(c)
             }),
-            ("div.u64 %d, %a, %b;", "%d", |a, b, _| {
-                a.checked_div(b).unwrap_or(u64::MAX)
-            }),
+            ("div.u64 %d, %a, %b;", "%d", |a, b, _| a.checked_div(b).unwrap_or(u64::MAX)),
             ("div.s64 %d, %a, %b;", "%d", |a, b, _| match b as i64 {
                 0 => u64::MAX,
                 b => (a as i64).wrapping_div(b) as u64,
             }),
-            ("rem.u64 %d, %a, %b;", "%d", |a, b, _| {
-                a.checked_rem(b).unwrap_or(a)
-            }),
+            ("rem.u64 %d, %a, %b;", "%d", |a, b, _| a.checked_rem(b).unwrap_or(a)),
             ("rem.s64 %d, %a, %b;", "%d", |a, b, _| match b as i64 {
                 0 => a,
                 b => (a as i64).wrapping_rem(b) as u64,
             }),
-            ("min.s64 %d, %a, %b;", "%d", |a, b, _| {
-                (a as i64).min(b as i64) as u64
-            }),
+            ("min.s64 %d, %a, %b;", "%d", |a, b, _| (a as i64).min(b as i64) as u64),
             ("max.u64 %d, %a, %b;", "%d", |a, b, _| a.max(b)),
             ("neg.s64 %d, %a;", "%d", |a, _, _| a.wrapping_neg()),
-            ("abs.s64 %d, %a;", "%d", |a, _, _| {
-                (a as i64).wrapping_abs() as u64
+            ("abs.s64 %d, %a;", "%d", |a, _, _| (a as i64).wrapping_abs() as u64),
+            ("add.cc.u32 %x0, %ra, %rb; addc.u32 %rd, %rc, 0;", "%rd", |a, b, c| {
+                w(l(c).wrapping_add(u32::from(l(a).checked_add(l(b)).is_none())))
             }),
-            (
-                "add.cc.u32 %x0, %ra, %rb; addc.u32 %rd, %rc, 0;",
-                "%rd",
-                |a, b, c| w(l(c).wrapping_add(u32::from(l(a).checked_add(l(b)).is_none()))),
-            ),
             (
                 "add.cc.u64 %y0, %a, %b; addc.cc.u64 %y1, %b, %c; addc.u64 %d, %a, 0;",
                 "%d",
@@ -214,11 +172,9 @@ fn arithmetic_of_64_bits() {
                     a.wrapping_add((second >> 64) as u64)
                 },
             ),
-            (
-                "sub.cc.u32 %x0, %ra, %rb; subc.u32 %rd, %rc, 1;",
-                "%rd",
-                |a, b, c| w(l(c).wrapping_sub(1).wrapping_sub(u32::from(l(a) < l(b)))),
-            ),
+            ("sub.cc.u32 %x0, %ra, %rb; subc.u32 %rd, %rc, 1;", "%rd", |a, b, c| {
+                w(l(c).wrapping_sub(1).wrapping_sub(u32::from(l(a) < l(b))))
+            }),
         ],
     );
 }
@@ -243,27 +199,19 @@ fn arithmetic_of_16_bits() {
             ("div.u16 %hd, %ha, %hb;", "%hd", |a, b, _| {
                 u64::from((a as u16).checked_div(b as u16).unwrap_or(u16::MAX))
             }),
-            ("max.s16 %hd, %ha, %hb;", "%hd", |a, b, _| {
-                u64::from(h(a).max(h(b)) as u16)
-            }),
+            ("max.s16 %hd, %ha, %hb;", "%hd", |a, b, _| u64::from(h(a).max(h(b)) as u16)),
             ("shl.b16 %hd, %ha, %rb;", "%hd", |a, b, _| match l(b) {
                 b if b < 16 => u64::from((a as u16) << b),
                 _ => 0,
             }),
-            ("shr.s16 %hd, %ha, %rb;", "%hd", |a, b, _| {
-                u64::from((h(a) >> l(b).min(15)) as u16)
-            }),
+            ("shr.s16 %hd, %ha, %rb;", "%hd", |a, b, _| u64::from((h(a) >> l(b).min(15)) as u16)),
             ("shr.u16 %hd, %ha, %rb;", "%hd", |a, b, _| match l(b) {
                 b if b < 16 => u64::from(a as u16 >> b),
                 _ => 0,
             }),
             ("not.b16 %hd, %ha;", "%hd", |a, _, _| u64::from(!(a as u16))),
-            ("setp.lt.s16 %pd, %ha, %hb;", "%pd", |a, b, _| {
-                u64::from(h(a) < h(b))
-            }),
-            ("setp.lt.u16 %pd, %ha, %hb;", "%pd", |a, b, _| {
-                u64::from((a as u16) < b as u16)
-            }),
+            ("setp.lt.s16 %pd, %ha, %hb;", "%pd", |a, b, _| u64::from(h(a) < h(b))),
+            ("setp.lt.u16 %pd, %ha, %hb;", "%pd", |a, b, _| u64::from((a as u16) < b as u16)),
         ],
     );
 }

@@ -42,34 +42,18 @@ fn run_all(module: Module) -> bool {
             block_smid: &|_| 0,
             block_start_ns: &|_| u64::MAX / 2,
             sm_count: 1,
-            limits: Limits {
-                warp_instructions: 2_000,
-                resident_blocks: 2,
-                ..Limits::default()
-            },
+            limits: Limits { warp_instructions: 2_000, resident_blocks: 2, ..Limits::default() },
             model: &model,
         };
         let middle = &mut host[GUARD_BYTES..GUARD_BYTES + BUFFER_BYTES];
         let mut memory = DeviceMemory::new();
         memory.map(address(0), middle, true).expect("maps");
-        let done = execute(
-            &program,
-            &launch,
-            0..2,
-            &mut memory,
-            &mut PlainTimer(u64::MAX / 4),
-        );
+        let done = execute(&program, &launch, 0..2, &mut memory, &mut PlainTimer(u64::MAX / 4));
         ended |= done.is_ok();
     }
-    assert!(
-        host[..GUARD_BYTES].iter().all(|byte| *byte == GUARD),
-        "wrote below the buffer"
-    );
+    assert!(host[..GUARD_BYTES].iter().all(|byte| *byte == GUARD), "wrote below the buffer");
     let above = &host[GUARD_BYTES + BUFFER_BYTES..];
-    assert!(
-        above.iter().all(|byte| *byte == GUARD),
-        "wrote above the buffer"
-    );
+    assert!(above.iter().all(|byte| *byte == GUARD), "wrote above the buffer");
     ended
 }
 
@@ -82,20 +66,14 @@ fn head_end() -> usize {
 fn definitions(start: &str) -> Vec<&'static str> {
     let rest = &FORMS[head_end()..];
     let body = |at: usize| rest[at..].find("\n}").map(|end| &rest[at..at + end + 2]);
-    rest.match_indices(start)
-        .filter_map(|(at, _)| body(at))
-        .collect()
+    rest.match_indices(start).filter_map(|(at, _)| body(at)).collect()
 }
 
 /// One kernel of the corpus with all functions and module-scope declarations.
 fn one_kernel(pick: usize) -> String {
     let kernels = definitions("\n.visible .entry");
     let functions = definitions("\n.func").concat();
-    format!(
-        "{}{}\n{functions}\n",
-        &FORMS[..head_end()],
-        kernels[pick % kernels.len()]
-    )
+    format!("{}{}\n{functions}\n", &FORMS[..head_end()], kernels[pick % kernels.len()])
 }
 
 /// A mutation of the words of a text.
@@ -138,12 +116,7 @@ fn change() -> impl Strategy<Value = Change> {
 /// Words with their trailing blanks, so that joining restores the text.
 fn pieces(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    let kind = |c: char| {
-        (
-            c.is_ascii_alphanumeric() || "._$%".contains(c),
-            c.is_whitespace(),
-        )
-    };
+    let kind = |c: char| (c.is_ascii_alphanumeric() || "._$%".contains(c), c.is_whitespace());
     let mut last = None;
     for c in text.chars() {
         let same = last == Some(kind(c)) && (kind(c).0 || kind(c).1);
@@ -167,9 +140,8 @@ fn apply(text: String, change: &Change) -> String {
         Change::Double(at) => all.insert(at % n, all[at % n].clone()),
         Change::Swap(a, b) => all.swap(a % n, b % n),
         Change::Number(at, value) => {
-            let numbers: Vec<usize> = (0..n)
-                .filter(|at| all[*at].starts_with(|c: char| c.is_ascii_digit()))
-                .collect();
+            let numbers: Vec<usize> =
+                (0..n).filter(|at| all[*at].starts_with(|c: char| c.is_ascii_digit())).collect();
             if let Some(found) = numbers.get(at % numbers.len().max(1)) {
                 all[*found] = value.to_string();
             }
@@ -208,11 +180,8 @@ fn many_mutated_texts_still_parse_and_run() {
     let (mut read, mut ran) = (0, 0);
     for pick in 0..200 {
         let (at, other) = (random.next() as usize, random.next() as usize);
-        let changes = [
-            Change::DropLine(at),
-            Change::Number(other, 64),
-            Change::SwapLines(at, other),
-        ];
+        let changes =
+            [Change::DropLine(at), Change::Number(other, 64), Change::SwapLines(at, other)];
         let text = apply(one_kernel(pick), &changes[pick % 3]);
         if let Ok(module) = parse(&text) {
             read += 1;
@@ -224,10 +193,7 @@ fn many_mutated_texts_still_parse_and_run() {
 
 /// Failures are printed, not stored beside the sources.
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(CASES)
-    }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) }
 }
 
 proptest! {

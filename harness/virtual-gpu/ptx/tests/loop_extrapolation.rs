@@ -27,14 +27,9 @@ fn run(case: &Case<'_>, extrapolate_after: Option<u64>) -> Execution {
         tlb_pages: 16,
         ..Limits::default()
     };
-    let case = Case {
-        limits,
-        params: case.params.clone(),
-        ..*case
-    };
+    let case = Case { limits, params: case.params.clone(), ..*case };
     let mut buffers = vec![vec![0u8; 1 << 20], vec![0u8; 1 << 20]];
-    case.run(&mut buffers)
-        .unwrap_or_else(|fault| panic!("{}: {fault}", case.kernel))
+    case.run(&mut buffers).unwrap_or_else(|fault| panic!("{}: {fault}", case.kernel))
 }
 
 /// Runs the case in full and with extrapolation; both must agree.
@@ -64,10 +59,9 @@ fn passes<'c>(text: &'c str, kernel: &'c str, passes: u32) -> Case<'c> {
     let case = Case::new(text, kernel).grid(2).block(96);
     let trigger = 77u64.to_le_bytes();
     match kernel {
-        "shared_stream" => Case {
-            dynamic_shared_bytes: 16 << 10,
-            ..case.arg(1000u32.to_le_bytes())
-        },
+        "shared_stream" => {
+            Case { dynamic_shared_bytes: 16 << 10, ..case.arg(1000u32.to_le_bytes()) }
+        }
         "l1_stream" => case.buffer(0).arg(1000u32.to_le_bytes()),
         _ => case.buffer(0).arg(10_000u64.to_le_bytes()),
     }
@@ -90,23 +84,16 @@ fn extrapolated_kernels_have_the_counts_of_execution() {
             both(&chain(text, kernel, iterations));
         }
     }
-    for (text, kernel) in [
-        (SHARED, "shared_stream"),
-        (L1, "l1_stream"),
-        (L2, "l2_stream"),
-    ] {
+    for (text, kernel) in [(SHARED, "shared_stream"), (L1, "l1_stream"), (L2, "l2_stream")] {
         for rounds in [1, 2, 11, 100] {
             both(&passes(text, kernel, rounds));
         }
     }
     both(
-        &Case {
-            params: Vec::new(),
-            ..Case::new(COPY, "stream_copy").grid(2).block(96)
-        }
-        .buffer(0)
-        .buffer(1)
-        .arg(60_000u64.to_le_bytes()),
+        &Case { params: Vec::new(), ..Case::new(COPY, "stream_copy").grid(2).block(96) }
+            .buffer(0)
+            .buffer(1)
+            .arg(60_000u64.to_le_bytes()),
     );
 }
 
@@ -125,11 +112,7 @@ fn executed_work_does_not_grow_with_the_length() {
         let (less, more) = (executed(&short), executed(&long));
         assert!(more <= less + less / 10, "{kernel}: {less}, then {more}");
     }
-    for (text, kernel) in [
-        (SHARED, "shared_stream"),
-        (L1, "l1_stream"),
-        (L2, "l2_stream"),
-    ] {
+    for (text, kernel) in [(SHARED, "shared_stream"), (L1, "l1_stream"), (L2, "l2_stream")] {
         let [short, long] = [100, 100_000].map(|n| run(&passes(text, kernel, n), Some(0)));
         assert!(long.counts.lanes() > 900 * short.counts.lanes(), "{kernel}");
         let (less, more) = (executed(&short), executed(&long));
@@ -152,39 +135,15 @@ fn looping(before: &str, body: &str) -> String {
 #[test]
 fn every_kind_of_exit_test_is_exact() {
     for (before, body) in [
-        (
-            "",
-            "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
-        ),
-        (
-            "",
-            "add.u32 %r1, %r1, 7; setp.le.u32 %p1, %r1, 7000; @%p1 bra AGAIN;",
-        ),
-        (
-            "",
-            "add.u32 %r1, %r1, 7; setp.gt.u32 %p1, %r1, 6999; @!%p1 bra AGAIN;",
-        ),
-        (
-            "mov.u32 %r1, 1000;",
-            "sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;",
-        ),
-        (
-            "mov.u32 %r1, 1000;",
-            "sub.u32 %r1, %r1, 2; setp.eq.s32 %p1, %r1, 0; @!%p1 bra AGAIN;",
-        ),
-        (
-            "mov.u32 %r1, -900;",
-            "add.s32 %r1, %r1, 3; setp.ne.s32 %p1, %r1, 0; @%p1 bra AGAIN;",
-        ),
-        (
-            "mov.u32 %r1, -900;",
-            "add.s32 %r1, %r1, 3; setp.lt.s32 %p1, %r1, 900; @%p1 bra AGAIN;",
-        ),
+        ("", "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;"),
+        ("", "add.u32 %r1, %r1, 7; setp.le.u32 %p1, %r1, 7000; @%p1 bra AGAIN;"),
+        ("", "add.u32 %r1, %r1, 7; setp.gt.u32 %p1, %r1, 6999; @!%p1 bra AGAIN;"),
+        ("mov.u32 %r1, 1000;", "sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;"),
+        ("mov.u32 %r1, 1000;", "sub.u32 %r1, %r1, 2; setp.eq.s32 %p1, %r1, 0; @!%p1 bra AGAIN;"),
+        ("mov.u32 %r1, -900;", "add.s32 %r1, %r1, 3; setp.ne.s32 %p1, %r1, 0; @%p1 bra AGAIN;"),
+        ("mov.u32 %r1, -900;", "add.s32 %r1, %r1, 3; setp.lt.s32 %p1, %r1, 900; @%p1 bra AGAIN;"),
         // Overflow: the counter wraps and is small again.
-        (
-            "mov.u32 %r1, -900;",
-            "add.u32 %r1, %r1, 7; setp.gt.u32 %p1, %r1, 500; @%p1 bra AGAIN;",
-        ),
+        ("mov.u32 %r1, -900;", "add.u32 %r1, %r1, 7; setp.gt.u32 %p1, %r1, 500; @%p1 bra AGAIN;"),
         (
             "mov.u32 %r1, 2147483000;",
             "add.s32 %r1, %r1, 5; setp.gt.s32 %p1, %r1, 0; @%p1 bra AGAIN;",
@@ -224,10 +183,7 @@ fn iterations_that_differ_are_executed() {
             "add.u32 %r3, %r3, 1; add.u32 %r1, %r1, %r3; \
           setp.lt.u32 %p1, %r1, 90000; @%p1 bra AGAIN;",
         ),
-        (
-            "mov.u32 %r1, 1;",
-            "add.u32 %r1, %r1, %r1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;",
-        ),
+        ("mov.u32 %r1, 1;", "add.u32 %r1, %r1, %r1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;"),
         (
             "",
             "and.b32 %r3, %r1, 64; setp.eq.u32 %p2, %r3, 0; @%p2 bra OVER; add.u32 %r2, %r2, 1; \
@@ -259,10 +215,7 @@ fn iterations_that_differ_are_executed() {
           setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
         ),
         // The compared register changes again before the branch.
-        (
-            "",
-            "setp.lt.u32 %p1, %r1, 1000; add.u32 %r1, %r1, 1; @%p1 bra AGAIN;",
-        ),
+        ("", "setp.lt.u32 %p1, %r1, 1000; add.u32 %r1, %r1, 1; @%p1 bra AGAIN;"),
         (
             "",
             "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; add.u32 %r1, %r1, 1; @%p1 bra AGAIN;",
@@ -310,10 +263,7 @@ fn an_inner_loop_is_extrapolated_by_itself() {
 
 #[test]
 fn an_endless_loop_ends_at_the_limit() {
-    let text = looping(
-        "",
-        "add.u32 %r1, %r1, 1; setp.ge.u32 %p1, %r1, 0; @%p1 bra AGAIN;",
-    );
+    let text = looping("", "add.u32 %r1, %r1, 1; setp.ge.u32 %p1, %r1, 0; @%p1 bra AGAIN;");
     let mut case = Case::new(&text, "k").buffer(0);
     case.limits.extrapolate_after = Some(0);
     case.limits.warp_instructions = 100_000;

@@ -22,12 +22,8 @@ fn kernel(body: &str) -> String {
 fn run(body: &str, threads: u32, memory: Vec<u8>) -> Vec<u8> {
     let text = kernel(body);
     let mut buffers = [memory];
-    let case = Case::new(&text, "k")
-        .block(threads)
-        .buffer(0)
-        .arg(7u32.to_le_bytes());
-    case.run(&mut buffers)
-        .unwrap_or_else(|fault| panic!("{body}: {fault}"));
+    let case = Case::new(&text, "k").block(threads).buffer(0).arg(7u32.to_le_bytes());
+    case.run(&mut buffers).unwrap_or_else(|fault| panic!("{body}: {fault}"));
     let [memory] = buffers;
     memory
 }
@@ -40,37 +36,25 @@ fn loads_extend_and_stores_truncate() {
     let inputs: Vec<[u64; 3]> = (0..64).map(|i| [Random(i).next(), i, 0]).collect();
     // The value passes through a variable of each space and comes back narrower.
     let rows: [Narrowing<'_>; 9] = [
-        (
-            "st.T.u8 [buf+3], %ra; ld.T.s8 %rd, [buf+3]; cvt.s64.s32 %d, %rd;",
-            |a| i64::from(a as i8) as u64,
-        ),
-        (
-            "st.T.u16 [buf+6], %ha; ld.T.u16 %hd, [buf+6]; cvt.u64.u16 %d, %hd;",
-            |a| a & 0xFFFF,
-        ),
-        (
-            "st.T.u16 [buf+6], %ra; ld.T.s16 %rd, [buf+6]; cvt.s64.s32 %d, %rd;",
-            |a| i64::from(a as i16) as u64,
-        ),
-        ("st.T.u32 [buf+4], %a; ld.T.s32 %d, [buf+4];", |a| {
-            i64::from(a as i32) as u64
+        ("st.T.u8 [buf+3], %ra; ld.T.s8 %rd, [buf+3]; cvt.s64.s32 %d, %rd;", |a| {
+            i64::from(a as i8) as u64
         }),
-        ("st.T.u32 [buf+4], %a; ld.T.u32 %d, [buf+4];", |a| {
+        ("st.T.u16 [buf+6], %ha; ld.T.u16 %hd, [buf+6]; cvt.u64.u16 %d, %hd;", |a| a & 0xFFFF),
+        ("st.T.u16 [buf+6], %ra; ld.T.s16 %rd, [buf+6]; cvt.s64.s32 %d, %rd;", |a| {
+            i64::from(a as i16) as u64
+        }),
+        ("st.T.u32 [buf+4], %a; ld.T.s32 %d, [buf+4];", |a| i64::from(a as i32) as u64),
+        ("st.T.u32 [buf+4], %a; ld.T.u32 %d, [buf+4];", |a| a & 0xFFFF_FFFF),
+        ("st.T.u64 [buf+8], %a; ld.T.b64 %d, [buf+8];", |a| a),
+        ("st.T.f32 [buf], %fa; ld.T.f32 %fd, [buf]; mov.b32 %rd, %fd; cvt.u64.u32 %d, %rd;", |a| {
             a & 0xFFFF_FFFF
         }),
-        ("st.T.u64 [buf+8], %a; ld.T.b64 %d, [buf+8];", |a| a),
-        (
-            "st.T.f32 [buf], %fa; ld.T.f32 %fd, [buf]; mov.b32 %rd, %fd; cvt.u64.u32 %d, %rd;",
-            |a| a & 0xFFFF_FFFF,
-        ),
-        (
-            "st.T.v2.u32 [buf+8], {%ra, %rb}; ld.T.u64 %d, [buf+8]; sub.s64 %d, %d, 0;",
-            |a| a & 0xFFFF_FFFF,
-        ),
-        (
-            "st.T.v4.u32 [buf], {%rb, %rb, %ra, %rb}; ld.T.v2.u64 {%y1, %d}, [buf];",
-            |a| a & 0xFFFF_FFFF,
-        ),
+        ("st.T.v2.u32 [buf+8], {%ra, %rb}; ld.T.u64 %d, [buf+8]; sub.s64 %d, %d, 0;", |a| {
+            a & 0xFFFF_FFFF
+        }),
+        ("st.T.v4.u32 [buf], {%rb, %rb, %ra, %rb}; ld.T.v2.u64 {%y1, %d}, [buf];", |a| {
+            a & 0xFFFF_FFFF
+        }),
     ];
     for space in ["local", "shared"] {
         for (body, reference) in rows {
@@ -81,9 +65,8 @@ fn loads_extend_and_stores_truncate() {
             };
             let setup = "mov.u64 %y5, buf; mov.u32 %x5, %tid.x; mul.wide.u32 %y6, %x5, 16; \
                          add.s64 %y5, %y5, %y6;";
-            let body = body
-                .replace(".T.", &format!(".{space}."))
-                .replace("[buf", &format!("[{base}"));
+            let body =
+                body.replace(".T.", &format!(".{space}.")).replace("[buf", &format!("[{base}"));
             let got = run_snippet(&format!("{declare} {setup} {body}"), "%d", &inputs);
             for ([a, b, _], got) in inputs.iter().zip(got) {
                 // In rows with two words the other half is b, a small number.
@@ -97,14 +80,7 @@ fn loads_extend_and_stores_truncate() {
 #[test]
 fn every_width_works_contiguous_and_scattered() {
     let memory: Vec<u8> = (0..4096u32).map(|i| (i * 37 + 11) as u8).collect();
-    for (ty, bytes) in [
-        ("u8", 1u32),
-        ("s8", 1),
-        ("u16", 2),
-        ("s16", 2),
-        ("u32", 4),
-        ("u64", 8),
-    ] {
+    for (ty, bytes) in [("u8", 1u32), ("s8", 1), ("u16", 2), ("s16", 2), ("u32", 4), ("u64", 8)] {
         // Once lane after lane, once reversed: the same set in another order.
         for order in ["%t", "%r9"] {
             let wide = if bytes == 8 { "%d9" } else { "%r8" };
@@ -118,11 +94,7 @@ fn every_width_works_contiguous_and_scattered() {
             let after = run(&body, 32, memory.clone());
             let n = (32 * bytes) as usize;
             assert_eq!(after[2048..2048 + n], memory[..n], "{ty} {order}");
-            assert_eq!(
-                after[2048 + n..],
-                memory[2048 + n..],
-                "{ty} {order}: wrote beyond"
-            );
+            assert_eq!(after[2048 + n..], memory[2048 + n..], "{ty} {order}: wrote beyond");
         }
     }
 }
@@ -144,11 +116,7 @@ fn a_uniform_address_is_read_once_for_all_lanes() {
     for (lane, got) in after[2..].iter().enumerate() {
         let second = if lane < 3 { first } else { 7 };
         let rest = (50 + lane as u64 + 7).wrapping_sub(2);
-        assert_eq!(
-            *got,
-            first.wrapping_add(second).wrapping_add(rest),
-            "lane {lane}"
-        );
+        assert_eq!(*got, first.wrapping_add(second).wrapping_add(rest), "lane {lane}");
     }
 }
 
@@ -229,30 +197,13 @@ fn symbols_are_listed_initialised_and_bound() {
         st.global.u64 [%a], %d7;";
     let text = kernel(body).replacen(HEAD, &format!("{HEAD}{SYMBOLS}"), 1);
     let module = parse(&text).expect("parses");
-    let listed: Vec<_> = module
-        .symbols
-        .iter()
-        .map(|s| (s.name.as_str(), s.bytes, s.align))
-        .collect();
-    let want = [
-        ("tab", 16, 4),
-        ("counter", 8, 8),
-        ("ptr", 8, 8),
-        ("list", 16, 4),
-        ("half", 16, 8),
-    ];
+    let listed: Vec<_> =
+        module.symbols.iter().map(|s| (s.name.as_str(), s.bytes, s.align)).collect();
+    let want = [("tab", 16, 4), ("counter", 8, 8), ("ptr", 8, 8), ("list", 16, 4), ("half", 16, 8)];
     assert_eq!(listed, want);
-    assert_eq!(
-        (module.symbols[0].space, module.symbols[1].space),
-        (Space::Const, Space::Global)
-    );
+    assert_eq!((module.symbols[0].space, module.symbols[1].space), (Space::Const, Space::Global));
     let mut buffers = [vec![0; 8]];
-    Case::new(&text, "k")
-        .block(1)
-        .buffer(0)
-        .arg([0; 4])
-        .run(&mut buffers)
-        .expect("runs");
+    Case::new(&text, "k").block(1).buffer(0).arg([0; 4]).run(&mut buffers).expect("runs");
     // 7 + 2 - 4 + 25.
     assert_eq!(as_longs(&buffers[0]), [30]);
 }
@@ -270,18 +221,12 @@ fn dynamic_shared_memory_follows_the_static_part() {
         mov.u32 %r3, %dynamic_smem_size; add.s32 %r1, %r1, %r3;
         add.s64 %d5, %a, %d3; st.global.u32 [%d5], %r1;";
     let text = kernel(body).replacen(HEAD, &format!("{HEAD}{SYMBOLS}"), 1);
-    assert_eq!(
-        parse(&text).expect("parses").kernels[0].static_shared_bytes,
-        20
-    );
+    assert_eq!(parse(&text).expect("parses").kernels[0].static_shared_bytes, 20);
     let mut buffers = [vec![0; 256]];
     let mut case = Case::new(&text, "k").block(64).buffer(0).arg([0; 4]);
     case.dynamic_shared_bytes = 256;
     case.run(&mut buffers).expect("runs");
-    assert_eq!(
-        as_words(&buffers[0]),
-        (0..64).map(|t| t + 5 + 256).collect::<Vec<u32>>()
-    );
+    assert_eq!(as_words(&buffers[0]), (0..64).map(|t| t + 5 + 256).collect::<Vec<u32>>());
 }
 
 /// An atomic: form, operand, first value, and the next value for thread `t`.
@@ -292,41 +237,22 @@ fn atomics_are_serialised_and_return_the_old_value() {
     // All lanes of two warps on one word: the results must form one serial order.
     let rows: [Fold<'_>; 13] = [
         ("add.u32", "%r5", 3, |old, t| (old + t) & 0xFFFF_FFFF),
-        ("add.s32", "%r5", 0xFFFF_FFF0, |old, t| {
-            (old + t) & 0xFFFF_FFFF
-        }),
-        ("min.s32", "%r6", 0, |old, t| {
-            (old as i32).min(-(t as i32)) as u32 as u64
-        }),
+        ("add.s32", "%r5", 0xFFFF_FFF0, |old, t| (old + t) & 0xFFFF_FFFF),
+        ("min.s32", "%r6", 0, |old, t| (old as i32).min(-(t as i32)) as u32 as u64),
         ("max.u32", "%r5", 9, |old, t| old.max(t)),
         ("and.b32", "%r5", 0xFF, |old, t| old & t),
         ("or.b32", "%r5", 0, |old, t| old | t),
         ("xor.b32", "%r5", 0, |old, t| old ^ t),
         ("exch.b32", "%r5", 77, |_, t| t),
-        (
-            "inc.u32",
-            "10",
-            8,
-            |old, _| if old >= 10 { 0 } else { old + 1 },
-        ),
-        ("dec.u32", "10", 3, |old, _| {
-            if old == 0 || old > 10 { 10 } else { old - 1 }
-        }),
-        ("dec.u32", "10", 50, |old, _| {
-            if old == 0 || old > 10 { 10 } else { old - 1 }
-        }),
+        ("inc.u32", "10", 8, |old, _| if old >= 10 { 0 } else { old + 1 }),
+        ("dec.u32", "10", 3, |old, _| if old == 0 || old > 10 { 10 } else { old - 1 }),
+        ("dec.u32", "10", 50, |old, _| if old == 0 || old > 10 { 10 } else { old - 1 }),
         ("add.u64", "%d5", u64::MAX, |old, t| old.wrapping_add(t)),
-        ("max.s64", "%d6", 1 << 63, |old, t| {
-            (old as i64).max(-(t as i64)) as u64
-        }),
+        ("max.s64", "%d6", 1 << 63, |old, t| (old as i64).max(-(t as i64)) as u64),
     ];
     for (form, operand, start, step) in rows {
         let wide = form.ends_with("64");
-        let (d, zero) = if wide {
-            ("%d8", "")
-        } else {
-            ("%r8", "cvt.u64.u32 %d8, %r8;")
-        };
+        let (d, zero) = if wide { ("%d8", "") } else { ("%r8", "cvt.u64.u32 %d8, %r8;") };
         for space in ["global", "shared", "generic"] {
             let (address, dot) = match space {
                 "shared" => ("%d9", ".shared"),
@@ -345,11 +271,8 @@ fn atomics_are_serialised_and_return_the_old_value() {
                 ld.u64 %d11, [{}]; st.global.u64 [%a], %d11;",
                 if space == "global" { "%a" } else { "%d10" }
             );
-            let after = as_longs(&run(
-                &body,
-                64,
-                longs((0..65).map(|i| if i == 0 { start } else { 0 })),
-            ));
+            let after =
+                as_longs(&run(&body, 64, longs((0..65).map(|i| if i == 0 { start } else { 0 }))));
             let mut old = start;
             for (lane, got) in after[1..].iter().enumerate() {
                 assert_eq!(*got, old, "{form} {space} lane {lane}");
@@ -372,11 +295,7 @@ fn compare_and_swap_floats_and_reductions() {
         atom.global.cas.b16 %h1, [%a+40], 0, 9;";
     let start = [0u64, 5, 0, 0, 0, 0];
     let after = run(body, 32, longs(start));
-    assert_eq!(
-        as_words(&after)[0],
-        1,
-        "lane 0 swaps 0 for 0, lane 1 wins, the others find 1"
-    );
+    assert_eq!(as_words(&after)[0], 1, "lane 0 swaps 0 for 0, lane 1 wins, the others find 1");
     assert_eq!(as_longs(&after)[1], 6);
     assert_eq!(f32::from_bits(as_words(&after)[4]), 16.0);
     assert_eq!(f64::from_bits(as_longs(&after)[3]), 8.0);
@@ -408,17 +327,10 @@ fn loads_stores_and_atomics_are_counted_separately() {
         assert_eq!(counts.warps_of(class), lanes / 32, "{class:?}");
     }
     assert_eq!((counts.atomics, counts.barriers), (64, 2));
-    assert_eq!(
-        (counts.load_sector_bytes, counts.store_sector_bytes),
-        (512, 256)
-    );
+    assert_eq!((counts.load_sector_bytes, counts.store_sector_bytes), (512, 256));
     assert_eq!(counts.atomic_sector_bytes, 64, "one sector for each warp");
     // Loads of 375 cycles, one of which the store waits for, bound the chain from below.
-    assert!(
-        counts.longest_warp_cycles > 375,
-        "{}",
-        counts.longest_warp_cycles
-    );
+    assert!(counts.longest_warp_cycles > 375, "{}", counts.longest_warp_cycles);
     assert_eq!(address(0) % 128, 0);
 }
 
@@ -426,25 +338,17 @@ fn loads_stores_and_atomics_are_counted_separately() {
 fn contiguous_adds_return_the_old_value_of_each_lane() {
     let ends = [0, 1, u64::from(u32::MAX), u64::MAX, 1 << 31, 1 << 63];
     let mut random = Random(5);
-    let start: Vec<u64> = (0..97)
-        .map(|at| ends.get(at).copied().unwrap_or_else(|| random.next()))
-        .collect();
+    let start: Vec<u64> =
+        (0..97).map(|at| ends.get(at).copied().unwrap_or_else(|| random.next())).collect();
     let float = |bits: u64| f32::from_bits(bits as u32);
     type Sum = fn(u64, u64) -> u64;
     let sums: [(&str, &str, &str, Sum); 4] = [
-        ("u32", "%r5", "cvt.u64.u32 %d8, %r8;", |old, by| {
-            (old + by) & 0xFFFF_FFFF
-        }),
-        ("s32", "%r6", "cvt.u64.u32 %d8, %r8;", |old, by| {
-            old.wrapping_sub(by) & 0xFFFF_FFFF
-        }),
+        ("u32", "%r5", "cvt.u64.u32 %d8, %r8;", |old, by| (old + by) & 0xFFFF_FFFF),
+        ("s32", "%r6", "cvt.u64.u32 %d8, %r8;", |old, by| old.wrapping_sub(by) & 0xFFFF_FFFF),
         ("u64", "%d5", "", |old, by| old.wrapping_add(by)),
-        (
-            "f32",
-            "%f5",
-            "mov.b32 %r8, %f8; cvt.u64.u32 %d8, %r8;",
-            |old, by| u64::from((f32::from_bits(old as u32) + by as f32).to_bits()),
-        ),
+        ("f32", "%f5", "mov.b32 %r8, %f8; cvt.u64.u32 %d8, %r8;", |old, by| {
+            u64::from((f32::from_bits(old as u32) + by as f32).to_bits())
+        }),
     ];
     // Three warps: the words, and the old value of each lane.
     for (ty, operand, widen, sum) in sums {
@@ -471,11 +375,7 @@ fn contiguous_adds_return_the_old_value_of_each_lane() {
             let is_nan = ty == "f32" && float(sum(found, by)).is_nan();
             let same = word(&after, lane) == sum(found, by)
                 || is_nan && float(word(&after, lane)).is_nan();
-            assert!(
-                same,
-                "{ty} lane {lane}: {found:#x} + {by}: {:#x}",
-                word(&after, lane)
-            );
+            assert!(same, "{ty} lane {lane}: {found:#x} + {by}: {:#x}", word(&after, lane));
             let old = u64::from_le_bytes(after[768 + 8 * lane..][..8].try_into().expect("8"));
             assert_eq!(old, found, "{ty} lane {lane}");
         }

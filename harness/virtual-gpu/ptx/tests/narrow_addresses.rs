@@ -15,8 +15,7 @@ fn run(body: &str, threads: u32, words: usize) -> Vec<u32> {
     );
     let mut buffers = [vec![0; 4 * words]];
     let case = Case::new(&text, "k").block(threads).buffer(0);
-    case.run(&mut buffers)
-        .unwrap_or_else(|fault| panic!("{body}: {fault}"));
+    case.run(&mut buffers).unwrap_or_else(|fault| panic!("{body}: {fault}"));
     as_words(&buffers[0])
 }
 

@@ -80,10 +80,7 @@ fn a_launch_that_nothing_can_end_says_what_it_waits_for() {
     // One block does not find room.
     for poll in POLLS {
         let found = fault(&barrier(poll), 9, 8);
-        let expected = FaultKind::Endless {
-            polled: Some(address(0)),
-            not_started: 1,
-        };
+        let expected = FaultKind::Endless { polled: Some(address(0)), not_started: 1 };
         assert_eq!(found.kind, expected, "{poll}");
         assert_eq!((found.block, found.thread), ([0; 3], [0; 3]), "{poll}");
         assert_eq!(found.function, "k");
@@ -104,10 +101,7 @@ fn a_launch_that_nothing_can_end_says_what_it_waits_for() {
     }
     // Where the blocks may not run together, the first one already waits for nothing.
     let found = fault(&barrier(POLLS[0]), 2, 1).kind;
-    assert!(
-        matches!(found, FaultKind::Endless { not_started: 0, .. }),
-        "{found}"
-    );
+    assert!(matches!(found, FaultKind::Endless { not_started: 0, .. }), "{found}");
 }
 
 #[test]

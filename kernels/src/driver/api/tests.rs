@@ -4,9 +4,7 @@ use super::*;
 
 #[test]
 fn an_empty_library_is_an_error_that_names_the_symbol() {
-    let error = Api::fill(|_| std::ptr::null())
-        .map(|_| ())
-        .expect_err("nothing to find");
+    let error = Api::fill(|_| std::ptr::null()).map(|_| ()).expect_err("nothing to find");
     assert_eq!(error, DriverError::MissingSymbol { symbol: "cuInit" });
 }
 
@@ -15,13 +13,7 @@ fn one_missing_required_symbol_is_named_and_an_optional_one_is_not_missed() {
     // Never called: any non-null address fills the table.
     let somewhere = Api::symbols as *const c_void;
     let without = |gone: &'static str| {
-        Api::fill(move |s| {
-            if s == gone {
-                std::ptr::null()
-            } else {
-                somewhere
-            }
-        })
+        Api::fill(move |s| if s == gone { std::ptr::null() } else { somewhere })
     };
     for (symbol, required) in Api::symbols() {
         match without(symbol) {

@@ -86,11 +86,7 @@ impl Change {
         let (one, two) = (means(before)?, means(after)?);
         let (effect, basis) = match (one.as_slice(), two.as_slice()) {
             (&[], _) | (_, &[]) => {
-                return Err(NoEstimate::TooFew {
-                    what: "sessions of a side",
-                    have: 0,
-                    need: 1,
-                });
+                return Err(NoEstimate::TooFew { what: "sessions of a side", have: 0, need: 1 });
             }
             (&[_], &[_]) => single(blocks(before[0]), blocks(after[0]), history)?,
             (baseline, &[new]) => (new_against_baseline(baseline, new)?, Basis::Prediction),
@@ -140,11 +136,7 @@ pub(super) const fn unattributable(
     after: usize,
     basis: Basis,
 ) -> Option<&'static str> {
-    let (fewer, more) = if before < after {
-        (before, after)
-    } else {
-        (after, before)
-    };
+    let (fewer, more) = if before < after { (before, after) } else { (after, before) };
     match basis {
         Basis::KnownSpread => None,
         Basis::Blocks => Some("one session a side"),
@@ -174,10 +166,7 @@ mod tests {
     use super::*;
 
     fn series(mean: f64) -> Series {
-        Series {
-            blocks: [-0.01, 0.0, 0.01].map(|x| x + mean).to_vec(),
-            ..Series::default()
-        }
+        Series { blocks: [-0.01, 0.0, 0.01].map(|x| x + mean).to_vec(), ..Series::default() }
     }
 
     fn side(means: &[f64]) -> Vec<Series> {
@@ -193,14 +182,8 @@ mod tests {
     #[test]
     fn the_number_of_sessions_chooses_the_standard_error() {
         let ten = [0.0, 0.01, -0.01, 0.02, 0.0, 0.01, -0.02, 0.0, 0.01, 0.0];
-        let known = SessionSpread {
-            sd: 0.01,
-            sessions: 10,
-        };
-        let few = SessionSpread {
-            sessions: 9,
-            ..known
-        };
+        let known = SessionSpread { sd: 0.01, sessions: 10 };
+        let few = SessionSpread { sessions: 9, ..known };
         for (before, after, history, basis, attributed) in [
             (&ten[..3], &ten[3..6], None, Basis::Sessions, true),
             (&ten[..3], &ten[3..5], None, Basis::Sessions, false),
@@ -208,32 +191,20 @@ mod tests {
             (&[0.1][..], &ten[..9], None, Basis::Prediction, false),
             (&[0.0][..], &[0.1][..], None, Basis::Blocks, false),
             (&[0.0][..], &[0.1][..], Some(few), Basis::Blocks, false),
-            (
-                &[0.0][..],
-                &[0.1][..],
-                Some(known),
-                Basis::KnownSpread,
-                true,
-            ),
+            (&[0.0][..], &[0.1][..], Some(known), Basis::KnownSpread, true),
         ] {
             let found = change(before, after, history);
             assert_eq!(found.basis, basis);
             assert_eq!(found.unattributable.is_none(), attributed, "{found:?}");
             let back = change(after, before, history);
             assert_eq!(back.effect.value, -found.effect.value);
-            assert_eq!(
-                (back.effect.se, back.effect.df),
-                (found.effect.se, found.effect.df)
-            );
+            assert_eq!((back.effect.se, back.effect.df), (found.effect.se, found.effect.df));
         }
     }
 
     #[test]
     fn bounds_of_both_sides_add_at_the_end_they_act_on() {
-        let with = |down, up| Series {
-            bounds: Bounds { down, up },
-            ..series(0.0)
-        };
+        let with = |down, up| Series { bounds: Bounds { down, up }, ..series(0.0) };
         let (a, b) = (with(0.01, 0.02), with(0.04, 0.08));
         let found = Change::between(&[&a], &[&b], None).unwrap().bounds;
         assert_eq!((found.down, found.up), (0.04 + 0.02, 0.08 + 0.01));

@@ -36,11 +36,7 @@ pub struct Fact {
 }
 
 const fn fact(name: &'static str, class: Class) -> Fact {
-    Fact {
-        name,
-        class,
-        with: None,
-    }
+    Fact { name, class, with: None }
 }
 
 /// Every fact, in the order of reports.
@@ -60,10 +56,7 @@ pub const FACTS: &[Fact] = &[
     fact("ecc", Class::Refuse),
     fact("mig-mode", Class::Refuse),
     fact("driver", Class::Refuse),
-    Fact {
-        with: Some("driver"),
-        ..fact("cuda", Class::Refuse)
-    },
+    Fact { with: Some("driver"), ..fact("cuda", Class::Refuse) },
     fact("uuid", Class::Warn),
     fact("vbios", Class::Warn),
     fact("power-limit", Class::Warn),
@@ -135,10 +128,7 @@ pub fn is_known(name: &str) -> bool {
 
 /// The names that can be varied.
 pub fn known() -> impl Iterator<Item = &'static str> {
-    FACTS
-        .iter()
-        .map(|fact| fact.name)
-        .filter(|name| is_known(name))
+    FACTS.iter().map(|fact| fact.name).filter(|name| is_known(name))
 }
 
 /// Every difference of the two sides.
@@ -176,18 +166,10 @@ pub fn differences(
         if sides[0] == sides[1] {
             continue;
         }
-        let treatment = if force {
-            Treatment::Forced
-        } else {
-            Treatment::Refused
-        };
+        let treatment = if force { Treatment::Forced } else { Treatment::Refused };
         found.push(difference(name, sides, treatment));
     }
-    found.extend(
-        LEVELS
-            .iter()
-            .filter_map(|level| moved(before, after, *level)),
-    );
+    found.extend(LEVELS.iter().filter_map(|level| moved(before, after, *level)));
     found
 }
 
@@ -195,21 +177,12 @@ pub fn differences(
 fn differ(fact: &Fact, varied: bool, sides: &[BTreeSet<&str>; 2]) -> bool {
     let by_side = varied || fact.class != Class::Refuse || fact.name == PROFILE;
     let is_unknown = sides.iter().any(BTreeSet::is_empty);
-    if by_side || is_unknown {
-        sides[0] != sides[1]
-    } else {
-        sides[0].union(&sides[1]).count() > 1
-    }
+    if by_side || is_unknown { sides[0] != sides[1] } else { sides[0].union(&sides[1]).count() > 1 }
 }
 
 fn difference(name: &str, sides: [BTreeSet<&str>; 2], treatment: Treatment) -> Difference {
     let [before, after] = sides.map(|side| side.into_iter().map(str::to_owned).collect());
-    Difference {
-        fact: name.to_owned(),
-        before,
-        after,
-        treatment,
-    }
+    Difference { fact: name.to_owned(), before, after, treatment }
 }
 
 fn values<'a>(side: &'a [Session], name: &str) -> BTreeSet<&'a str> {
@@ -219,10 +192,7 @@ fn values<'a>(side: &'a [Session], name: &str) -> BTreeSet<&'a str> {
 
 fn layouts(side: &[Session]) -> BTreeSet<&str> {
     let names = side.iter().flat_map(|session| session.facts.keys());
-    names
-        .map(String::as_str)
-        .filter(|name| name.starts_with(LAYOUT))
-        .collect()
+    names.map(String::as_str).filter(|name| name.starts_with(LAYOUT)).collect()
 }
 
 /// A level whose means over sessions differ too much.
@@ -245,9 +215,7 @@ fn moved(
 
 /// The mean over sessions of a level; `None` where a session does not have it.
 pub(super) fn mean_level(side: &[Session], name: &str) -> Option<f64> {
-    let levels: Option<Vec<f64>> = side
-        .iter()
-        .map(|session| session.levels.get(name).copied())
-        .collect();
+    let levels: Option<Vec<f64>> =
+        side.iter().map(|session| session.levels.get(name).copied()).collect();
     gpubench_stats::moments::mean(&levels?).ok()
 }

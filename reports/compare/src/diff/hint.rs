@@ -134,11 +134,7 @@ mod tests {
             blocks: vec![blocks; 3],
             cycles: vec![cycles; 3],
             ln_clock: Some(ln_clock),
-            parts: Parts {
-                native,
-                solo,
-                contended,
-            },
+            parts: Parts { native, solo, contended },
             ..Series::default()
         }
     }
@@ -159,11 +155,7 @@ mod tests {
             let after = series(parts, cycles, -1.1, clock);
             let (one, two) = ([&before; 3], [&after; 3]);
             let change = Change::between(&one, &two, None).unwrap();
-            let sides = Sides {
-                sessions: [&[], &[]],
-                series: [&one, &two],
-                is_rate: true,
-            };
+            let sides = Sides { sessions: [&[], &[]], series: [&one, &two], is_rate: true };
             assert_eq!(of(&sides, &change, 0.03), hint, "{parts:?} {cycles}");
         }
     }

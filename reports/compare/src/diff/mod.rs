@@ -36,30 +36,17 @@ pub fn diff(
     options: &Options,
 ) -> Result<Report, NoEstimate> {
     let (Some(first), false) = (before.first(), after.is_empty()) else {
-        return Err(NoEstimate::TooFew {
-            what: "sessions of a side",
-            have: 0,
-            need: 1,
-        });
+        return Err(NoEstimate::TooFew { what: "sessions of a side", have: 0, need: 1 });
     };
     let differences = comparability::differences(before, after, &options.vary, options.force);
-    let comparable = !differences
-        .iter()
-        .any(|one| one.treatment == Treatment::Refused);
+    let comparable = !differences.iter().any(|one| one.treatment == Treatment::Refused);
     let repetition = Repetition::of(before, after, &options.nights);
     let margins = options.margins.over(before.iter().chain(after));
     let (rows, family) = if comparable {
         let uncalibrated = repetition.uncalibrated.as_deref();
         rows::all([before, after], options, margins, uncalibrated)?
     } else {
-        (
-            Vec::new(),
-            Family {
-                rows: 0,
-                alpha: ALPHA,
-                coverage: 1.0 - ALPHA,
-            },
-        )
+        (Vec::new(), Family { rows: 0, alpha: ALPHA, coverage: 1.0 - ALPHA })
     };
     let counts = Counts::of(&rows);
     let exit = exit(comparable, &counts, options.fail_on);
@@ -125,9 +112,7 @@ fn attribution(
     vary: &[String],
 ) -> String {
     let of = |wanted: &[Treatment]| -> Vec<&str> {
-        let found = differences
-            .iter()
-            .filter(|one| wanted.contains(&one.treatment));
+        let found = differences.iter().filter(|one| wanted.contains(&one.treatment));
         found.map(|one| one.fact.as_str()).collect()
     };
     let varied = of(&[Treatment::Varied]);

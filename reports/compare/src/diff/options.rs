@@ -82,21 +82,13 @@ pub struct FailOn {
 
 impl Default for FailOn {
     fn default() -> Self {
-        Self {
-            regression: true,
-            inconclusive: true,
-            improved: false,
-        }
+        Self { regression: true, inconclusive: true, improved: false }
     }
 }
 
 impl FailOn {
     /// Nothing fails (`--advisory`).
-    pub const NOTHING: Self = Self {
-        regression: false,
-        inconclusive: false,
-        improved: false,
-    };
+    pub const NOTHING: Self = Self { regression: false, inconclusive: false, improved: false };
 }
 
 /// What earlier sessions of this GPU say about one row.

@@ -107,10 +107,7 @@ fn design_effect(sides: [&[Count]; 2]) -> f64 {
 fn detectable(before: Trials, after: Trials, rule: Rule) -> Option<f64> {
     let share = f64::from(before.successes) / f64::from(before.trials);
     let is_found = |good: u32| {
-        let group = Trials {
-            successes: good,
-            ..after
-        };
+        let group = Trials { successes: good, ..after };
         let loss = share - f64::from(good) / f64::from(after.trials);
         let interval = difference(before, group, rule.family);
         loss >= rule.margin && interval.is_ok_and(|interval| interval.hi < 0.0)
@@ -141,18 +138,11 @@ fn sessions_needed(sides: [&[Count]; 2], effect: f64, rule: Rule) -> Option<u32>
         let all = trials(side, effect);
         let scale = f64::from(sessions) / side.len() as f64;
         let trials = (f64::from(all.trials) * scale).round().max(1.0);
-        Trials {
-            successes: (trials * share(side)).round() as u32,
-            trials: trials as u32,
-        }
+        Trials { successes: (trials * share(side)).round() as u32, trials: trials as u32 }
     };
     let decides = |sessions: u32| {
         let [one, two] = sides.map(|side| of(side, sessions));
-        let confidence = if distance >= rule.margin {
-            rule.family
-        } else {
-            Confidence::P90
-        };
+        let confidence = if distance >= rule.margin { rule.family } else { Confidence::P90 };
         difference(one, two, confidence).is_ok_and(|found| {
             if distance >= rule.margin {
                 found.lo > 0.0 || found.hi < 0.0
@@ -173,11 +163,7 @@ mod tests {
     }
 
     fn rule() -> Rule {
-        Rule {
-            worse: -1.0,
-            margin: 0.1,
-            family: Confidence::from_alpha(0.002).unwrap(),
-        }
+        Rule { worse: -1.0, margin: 0.1, family: Confidence::from_alpha(0.002).unwrap() }
     }
 
     fn verdict(before: &[Count], after: &[Count]) -> Judged {
@@ -202,10 +188,7 @@ mod tests {
         }
         let one = [count(1, 1)];
         let found = verdict(&one, &[count(0, 1)]);
-        assert_eq!(
-            (found.verdict, found.detectable),
-            (Verdict::Inconclusive, None)
-        );
+        assert_eq!((found.verdict, found.detectable), (Verdict::Inconclusive, None));
         // What the row says it needs is enough.
         let few = [count(3, 3); 4];
         let needed = verdict(&few, &few).sessions_needed.unwrap();

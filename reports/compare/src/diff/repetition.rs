@@ -62,9 +62,7 @@ impl Repetition {
                 [alarms.count(), pairs.len()].map(|n| u32::try_from(n).unwrap_or(u32::MAX))
             })
             .collect();
-        let (alarms, pairs) = counts
-            .iter()
-            .fold((0, 0), |all, [k, n]| (all.0 + k, all.1 + n));
+        let (alarms, pairs) = counts.iter().fold((0, 0), |all, [k, n]| (all.0 + k, all.1 + n));
         let rate_lo = rate_lo(&counts, alarms, pairs);
         let too_often = rate_lo.filter(|lo| *lo > NOMINAL).map(|_| {
             format!("{alarms} of {pairs} repeated cells differ from themselves, 5 % are nominal")
@@ -88,17 +86,10 @@ fn in_order<'a>(sessions: impl Iterator<Item = &'a Session>) -> Vec<&'a Session>
 }
 
 fn pairs(session: &Session) -> Vec<Pair<'_>> {
-    let long = session
-        .repeats
-        .iter()
-        .filter(|(_, logs)| logs.len() >= BLOCKS_MIN);
+    let long = session.repeats.iter().filter(|(_, logs)| logs.len() >= BLOCKS_MIN);
     let tested = long.filter_map(|(name, logs)| {
         let effect = Effect::of_mean(logs).ok()?;
-        Some(Pair {
-            name,
-            value: effect.value,
-            p: effect.two_sided_p().ok()?,
-        })
+        Some(Pair { name, value: effect.value, p: effect.two_sided_p().ok()? })
     });
     tested.collect()
 }
@@ -111,15 +102,9 @@ fn is_alarm(pair: &Pair<'_>) -> bool {
 fn rate_lo(counts: &[[u32; 2]], alarms: u32, pairs: u32) -> Option<f64> {
     let rate = f64::from(alarms) / f64::from(pairs);
     let binomial = f64::from(pairs) * rate * (1.0 - rate);
-    let clustered: f64 = counts
-        .iter()
-        .map(|[k, n]| (f64::from(*k) - f64::from(*n) * rate).powi(2))
-        .sum();
-    let effect = if binomial > 0.0 {
-        (clustered / binomial).max(1.0)
-    } else {
-        1.0
-    };
+    let clustered: f64 =
+        counts.iter().map(|[k, n]| (f64::from(*k) - f64::from(*n) * rate).powi(2)).sum();
+    let effect = if binomial > 0.0 { (clustered / binomial).max(1.0) } else { 1.0 };
     let scaled = |count: u32| (f64::from(count) / effect).round() as u32;
     let bounds = proportion::clopper_pearson(scaled(alarms), scaled(pairs), Confidence::P95);
     bounds.ok().map(|bounds| bounds.lo)
@@ -129,16 +114,11 @@ fn rate_lo(counts: &[[u32; 2]], alarms: u32, pairs: u32) -> Option<f64> {
 fn doubtful(sessions: &[&Session]) -> Option<String> {
     let all: Vec<(&str, Pair<'_>)> = sessions
         .iter()
-        .flat_map(|session| {
-            pairs(session)
-                .into_iter()
-                .map(|p| (session.name.as_str(), p))
-        })
+        .flat_map(|session| pairs(session).into_iter().map(|p| (session.name.as_str(), p)))
         .collect();
     let family = NOMINAL / all.len().max(1) as f64;
-    let (session, pair) = all
-        .iter()
-        .find(|(_, pair)| pair.p < family && pair.value.abs() >= DOUBTFUL_LOG_MIN)?;
+    let (session, pair) =
+        all.iter().find(|(_, pair)| pair.p < family && pair.value.abs() >= DOUBTFUL_LOG_MIN)?;
     Some(format!(
         "in {session} the repeated cell of {} differs from itself by {:+.1} %",
         pair.name,
@@ -176,15 +156,12 @@ mod tests {
 
     #[test]
     fn few_alarms_are_calibrated_and_many_are_not() {
-        let quiet: Vec<Session> = (0..4)
-            .map(|n| session(&format!("{n}"), &[0.0; 5]))
-            .collect();
+        let quiet: Vec<Session> = (0..4).map(|n| session(&format!("{n}"), &[0.0; 5])).collect();
         let found = Repetition::of(&quiet[..2], &quiet[2..], &[]);
         assert_eq!((found.sessions, found.pairs, found.alarms), (4, 20, 0));
         assert_eq!(found.uncalibrated, None);
-        let loud: Vec<Session> = (0..4)
-            .map(|n| session(&format!("{n}"), &[0.008, 0.0, -0.008, 0.0, 0.008]))
-            .collect();
+        let loud: Vec<Session> =
+            (0..4).map(|n| session(&format!("{n}"), &[0.008, 0.0, -0.008, 0.0, 0.008])).collect();
         let found = Repetition::of(&loud[..2], &loud[2..], &[]);
         assert_eq!((found.pairs, found.alarms), (20, 12));
         assert!(found.uncalibrated.unwrap().starts_with("12 of 20"));
@@ -194,11 +171,7 @@ mod tests {
     fn one_pair_that_differs_by_far_is_enough_on_either_side() {
         let quiet = session("a", &[0.0; 5]);
         let odd = session("b", &[0.0, 0.0, 0.05, 0.0, 0.0]);
-        let found = Repetition::of(
-            std::slice::from_ref(&quiet),
-            std::slice::from_ref(&odd),
-            &[],
-        );
+        let found = Repetition::of(std::slice::from_ref(&quiet), std::slice::from_ref(&odd), &[]);
         assert!(found.uncalibrated.as_ref().unwrap().contains("mps2"));
         let swapped = Repetition::of(&[odd], &[quiet], &[]);
         assert_eq!(swapped, found);
@@ -213,17 +186,14 @@ mod tests {
 
     #[test]
     fn the_last_thirty_nights_count_and_do_not_spoil_tonight() {
-        let nights: Vec<Session> = (100..140)
-            .map(|n| session(&format!("{n}"), &[0.05, 0.0]))
-            .collect();
+        let nights: Vec<Session> =
+            (100..140).map(|n| session(&format!("{n}"), &[0.05, 0.0])).collect();
         let tonight = [session("200", &[0.0; 2])];
         let found = Repetition::of(&nights[39..], &tonight, &nights[..39]);
         assert_eq!((found.sessions, found.pairs, found.alarms), (30, 60, 29));
         assert!(found.uncalibrated.is_some());
         // Earlier nights alone make no pair of a side doubtful.
-        let quiet: Vec<Session> = (140..180)
-            .map(|n| session(&format!("{n}"), &[0.0; 2]))
-            .collect();
+        let quiet: Vec<Session> = (140..180).map(|n| session(&format!("{n}"), &[0.0; 2])).collect();
         let found = Repetition::of(&quiet[39..], &tonight, &nights[..1]);
         assert_eq!((found.alarms, found.uncalibrated), (1, None));
     }

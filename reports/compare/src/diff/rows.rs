@@ -50,12 +50,7 @@ pub(super) fn all(
     let primary = keys.iter().filter(|key| key.metric.is_primary()).count();
     let parts = u32::try_from(primary + groups.len()).unwrap_or(u32::MAX);
     let alpha = ALPHA / f64::from(parts.max(1));
-    let frame = |confidence| Frame {
-        sides,
-        options,
-        margins,
-        confidence,
-    };
+    let frame = |confidence| Frame { sides, options, margins, confidence };
     let confidence = Confidence::from_alpha(alpha)?;
     let drafts_of = |wanted: &dyn Fn(&RowKey) -> bool, confidence| {
         let family = keys.iter().filter(|key| wanted(key));
@@ -65,10 +60,7 @@ pub(super) fn all(
     let mut drafts = drafts_of(&|key| key.metric.is_primary(), confidence)?;
     correct::adjust(&mut drafts, Correction::Holm, groups.len())?;
     for key in keys.iter().filter(|key| key.metric.is_proportion()) {
-        let rows = groups
-            .get(&proportions::group_of(key))
-            .copied()
-            .unwrap_or(1);
+        let rows = groups.get(&proportions::group_of(key)).copied().unwrap_or(1);
         let confidence = Confidence::from_alpha(alpha / f64::from(rows))?;
         drafts.push(proportion(key, frame(confidence))?);
     }
@@ -79,11 +71,7 @@ pub(super) fn all(
     for draft in &mut drafts {
         correct::explain(draft, sides, uncalibrated);
     }
-    let family = Family {
-        rows: parts,
-        alpha: ALPHA,
-        coverage: confidence.coverage(),
-    };
+    let family = Family { rows: parts, alpha: ALPHA, coverage: confidence.coverage() };
     Ok((drafts.into_iter().map(|draft| draft.row).collect(), family))
 }
 
@@ -91,11 +79,8 @@ pub(super) fn all(
 fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
     let series = frame.sides.map(|side| series_of(side, key));
     let blocks = |side: &Vec<&Series>| side.iter().map(|one| one.blocks.len()).sum();
-    let mut draft = Draft {
-        row: empty(key, [&series[0], &series[1]].map(Vec::len)),
-        judged: None,
-        series,
-    };
+    let mut draft =
+        Draft { row: empty(key, [&series[0], &series[1]].map(Vec::len)), judged: None, series };
     draft.row.blocks = [&draft.series[0], &draft.series[1]].map(|side| number(blocks(side)));
     if draft.series.iter().any(Vec::is_empty) {
         (draft.row.verdict, draft.row.reason) = missing(key, frame.sides);
@@ -113,11 +98,7 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
     let size = f64::midpoint(before.abs(), after.abs());
     let margin = margin_of(frame.margins, key.metric, size);
     let margin = margin.max(repeatability.map_or(0.0, |repeatability| repeatability.change_q95));
-    let rule = Rule {
-        worse: key.metric.worse(),
-        margin,
-        family: frame.confidence,
-    };
+    let rule = Rule { worse: key.metric.worse(), margin, family: frame.confidence };
     let judged = Judged::of(&change, rule)?;
     draft.judge([before, after], judged, change, margin);
     Ok(draft)
@@ -152,9 +133,7 @@ fn proportion<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimat
     if !draft.row.primary && judged.reason.is_none() {
         let needed = judged.sessions_needed.take();
         let more = needed.map_or("more than 1,000".to_owned(), |n| format!("about {n}"));
-        judged.reason = Some(format!(
-            "equal; {more} sessions a side show it within the margin"
-        ));
+        judged.reason = Some(format!("equal; {more} sessions a side show it within the margin"));
     }
     let (p, shares) = (judged.p, [one, two].map(|side| proportions::share(side)));
     draft.judge(shares, judged, change, rule.margin);
@@ -209,9 +188,7 @@ fn sum(side: &[Count]) -> Count {
 }
 
 fn series_of<'a>(side: &'a [Session], key: &RowKey) -> Vec<&'a Series> {
-    side.iter()
-        .filter_map(|session| session.rows.get(key)?.series())
-        .collect()
+    side.iter().filter_map(|session| session.rows.get(key)?.series()).collect()
 }
 
 /// Why a row has no figures: of each side without any, the first session that says why.
@@ -235,9 +212,7 @@ fn missing(key: &RowKey, sides: [&[Session]; 2]) -> (Verdict, Option<String>) {
     let reason = match reasons.as_slice() {
         [(_, one), (_, two)] if one == two => format!("before and after: {one}"),
         named => {
-            let named = named
-                .iter()
-                .map(|(name, reason)| format!("{name}: {reason}"));
+            let named = named.iter().map(|(name, reason)| format!("{name}: {reason}"));
             named.collect::<Vec<_>>().join("; ")
         }
     };

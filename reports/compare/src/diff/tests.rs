@@ -57,11 +57,7 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
                 bounds: Bounds::default(),
                 cycles: Vec::new(),
                 ln_clock: None,
-                parts: Parts {
-                    native: Some(0.0),
-                    solo: Some(0.0),
-                    contended: Some(planted),
-                },
+                parts: Parts { native: Some(0.0), solo: Some(0.0), contended: Some(planted) },
             };
             rows.insert(key(mechanism, metric).into(), Row::Measured(series));
         }
@@ -85,9 +81,7 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
 }
 
 fn side(name: &str, world: World, rng: &mut ScheduleRng) -> Vec<Session> {
-    (0..world.sessions)
-        .map(|n| session(format!("{name}{n}"), world, rng))
-        .collect()
+    (0..world.sessions).map(|n| session(format!("{name}{n}"), world, rng)).collect()
 }
 
 fn compared(before: &[Session], after: &[Session]) -> Report {
@@ -99,12 +93,7 @@ fn row(report: &Report, mechanism: u32, metric: Metric) -> &DiffRow {
     report.rows.iter().find(|row| row.key == wanted).unwrap()
 }
 
-const WORLD: World = World {
-    sessions: 4,
-    mechanisms: MECHANISMS,
-    sd: 0.01,
-    worse: 0.0,
-};
+const WORLD: World = World { sessions: 4, mechanisms: MECHANISMS, sd: 0.01, worse: 0.0 };
 
 #[test]
 fn swapping_the_sides_mirrors_every_verdict() {
@@ -113,15 +102,7 @@ fn swapping_the_sides_mirrors_every_verdict() {
         let world = World { sessions, ..WORLD };
         for other in [sessions, 1] {
             let before = side("a", world, &mut rng);
-            let after = side(
-                "b",
-                World {
-                    sessions: other,
-                    worse,
-                    ..world
-                },
-                &mut rng,
-            );
+            let after = side("b", World { sessions: other, worse, ..world }, &mut rng);
             let (there, back) = (compared(&before, &after), compared(&after, &before));
             assert_eq!(there.rows.len(), back.rows.len());
             for (one, two) in there.rows.iter().zip(&back.rows) {
@@ -142,15 +123,7 @@ fn a_side_against_itself_is_no_regression() {
     for sessions in [1, 2, 4, 12] {
         for seed in 0..50 {
             let mut rng = ScheduleRng::new(seed);
-            let one = side(
-                "a",
-                World {
-                    sessions,
-                    sd: 0.1,
-                    ..WORLD
-                },
-                &mut rng,
-            );
+            let one = side("a", World { sessions, sd: 0.1, ..WORLD }, &mut rng);
             let report = compared(&one, &one);
             assert_eq!(report.counts.regressed + report.counts.improved, 0);
             assert_ne!(report.exit_code(), ExitCode::Regression);
@@ -162,30 +135,18 @@ fn a_side_against_itself_is_no_regression() {
 fn a_row_that_one_side_lacks_changes_no_other_row() {
     let mut rng = ScheduleRng::new(9);
     let before = side("a", WORLD, &mut rng);
-    let after = side(
-        "b",
-        World {
-            worse: 0.2,
-            ..WORLD
-        },
-        &mut rng,
-    );
+    let after = side("b", World { worse: 0.2, ..WORLD }, &mut rng);
     let whole = compared(&before, &after);
     for (row, verdict) in [
         (None, Verdict::NotMeasured),
         (Some(Row::Invalid("no proof".to_owned())), Verdict::Invalid),
-        (
-            Some(Row::NotMeasured("waived".to_owned())),
-            Verdict::NotMeasured,
-        ),
+        (Some(Row::NotMeasured("waived".to_owned())), Verdict::NotMeasured),
     ] {
         let mut partial = after.clone();
         for metric in PRIMARY {
             for session in &mut partial {
                 session.rows.remove(&key(3, metric));
-                session
-                    .rows
-                    .extend(row.clone().map(|row| (key(3, metric).into(), row)));
+                session.rows.extend(row.clone().map(|row| (key(3, metric).into(), row)));
             }
         }
         let found = compared(&before, &partial);
@@ -211,14 +172,7 @@ fn each_exit_status_has_its_comparison() {
     let world = World { sd: 0.001, ..WORLD };
     let before = side("a", world, &mut rng);
     let equal = side("b", world, &mut rng);
-    let slower = side(
-        "c",
-        World {
-            worse: 0.3,
-            ..world
-        },
-        &mut rng,
-    );
+    let slower = side("c", World { worse: 0.3, ..world }, &mut rng);
     let noisy = side("d", World { sd: 0.1, ..world }, &mut rng);
     let mut other = equal.clone();
     for session in &mut other {
@@ -232,22 +186,12 @@ fn each_exit_status_has_its_comparison() {
     assert_eq!(code(&before, &slower, &options), 30);
     assert_eq!(code(&before, &noisy, &options), 10);
     assert_eq!(code(&before, &other, &options), 20);
-    let varied = Options {
-        vary: vec!["driver".to_owned()],
-        ..Options::default()
-    };
+    let varied = Options { vary: vec!["driver".to_owned()], ..Options::default() };
     assert_eq!(code(&before, &other, &varied), 0);
-    let forced = Options {
-        force: true,
-        ..Options::default()
-    };
+    let forced = Options { force: true, ..Options::default() };
     assert_eq!(code(&before, &other, &forced), 0);
     let fail_on = |regression, inconclusive, improved| Options {
-        fail_on: FailOn {
-            regression,
-            inconclusive,
-            improved,
-        },
+        fail_on: FailOn { regression, inconclusive, improved },
         ..Options::default()
     };
     assert_eq!(code(&before, &noisy, &fail_on(true, false, false)), 0);
@@ -270,16 +214,9 @@ fn virtual_sessions_are_never_compared_with_real_ones() {
     for session in &mut real {
         session.facts.insert("device".to_owned(), "real".to_owned());
     }
-    let forced = Options {
-        force: true,
-        ..Options::default()
-    };
+    let forced = Options { force: true, ..Options::default() };
     let report = diff(&before, &real, &forced).unwrap();
     assert_eq!(report.exit, 20);
     assert!(report.rows.is_empty());
-    assert!(
-        report.attribution.contains("device"),
-        "{}",
-        report.attribution
-    );
+    assert!(report.attribution.contains("device"), "{}", report.attribution);
 }

@@ -105,18 +105,11 @@ impl Judged {
         let effect = change.effect;
         let ends = |confidence| -> Result<[f64; 2], NoEstimate> {
             let interval = effect.interval(confidence)?;
-            Ok([
-                interval.lo - change.bounds.down,
-                interval.hi + change.bounds.up,
-            ])
+            Ok([interval.lo - change.bounds.down, interval.hi + change.bounds.up])
         };
         let (family, equivalence) = (ends(rule.family)?, ends(Confidence::P90)?);
-        let test = Test {
-            se: effect.se,
-            df: effect.df,
-            confidence: rule.family,
-            margin: rule.margin,
-        };
+        let test =
+            Test { se: effect.se, df: effect.df, confidence: rule.family, margin: rule.margin };
         let bound = change.bounds.down.max(change.bounds.up);
         let detectable = test.detectable(POWER)? + bound;
         let p = effect.two_sided_p()?;
@@ -150,11 +143,7 @@ impl Judged {
     /// Decides by the interval, the margin, and whether the change can be attributed.
     pub(super) fn decide(&mut self, change: &Change, rule: Rule) {
         let worse = |[lo, hi]: [f64; 2]| {
-            if rule.worse > 0.0 {
-                [lo, hi]
-            } else {
-                [-hi, -lo]
-            }
+            if rule.worse > 0.0 { [lo, hi] } else { [-hi, -lo] }
         };
         let value = change.effect.value * rule.worse;
         let ([lo, hi], [t_lo, t_hi]) = (worse(self.family), worse(self.equivalence));
@@ -175,16 +164,8 @@ impl Judged {
         }
         if differs {
             let is_worse = value > 0.0;
-            self.verdict = if is_worse {
-                Verdict::Regressed
-            } else {
-                Verdict::Improved
-            };
-            self.confirmed = if is_worse {
-                lo > rule.margin
-            } else {
-                hi < -rule.margin
-            };
+            self.verdict = if is_worse { Verdict::Regressed } else { Verdict::Improved };
+            self.confirmed = if is_worse { lo > rule.margin } else { hi < -rule.margin };
         } else if -rule.margin < t_lo && t_hi < rule.margin {
             self.verdict = Verdict::Unchanged;
             if excludes_zero {
@@ -201,11 +182,7 @@ fn sessions_needed(change: &Change, rule: Rule) -> Option<u32> {
     let distance = change.effect.value.abs();
     let decides = |sessions: u32| {
         let n = f64::from(sessions);
-        let planned = Effect {
-            se: sd * (2.0 / n).sqrt(),
-            df: 2.0 * n - 2.0,
-            ..change.effect
-        };
+        let planned = Effect { se: sd * (2.0 / n).sqrt(), df: 2.0 * n - 2.0, ..change.effect };
         let half = |confidence| {
             let interval = planned.interval(confidence).ok()?;
             Some(interval.hi - interval.value)

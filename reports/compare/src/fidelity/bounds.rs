@@ -24,11 +24,7 @@ pub(super) fn error(real: f64, model: f64) -> Option<f64> {
 /// A rate ratio; `levels_agree` counts where the hardware starves the tenant.
 pub(super) fn rate(name: &str, real: f64, model: f64, levels_agree: bool) -> Check {
     let is_close = (model - real).abs() <= RATE * real.abs();
-    ratio(
-        name,
-        [real, model],
-        is_close || real < STARVED && levels_agree,
-    )
+    ratio(name, [real, model], is_close || real < STARVED && levels_agree)
 }
 
 /// A jitter in native medians.
@@ -69,11 +65,7 @@ pub(super) fn detection(real_ns: u64, [least_ns, most_ns]: [u64; 2]) -> Verdict 
 }
 
 pub(super) const fn verdict(within: bool) -> Verdict {
-    if within {
-        Verdict::Within
-    } else {
-        Verdict::Outside
-    }
+    if within { Verdict::Within } else { Verdict::Outside }
 }
 
 /// The levels that a text such as `L1` or `L1..L3` leaves open: the lowest and the highest.
@@ -94,13 +86,7 @@ pub(super) fn level(real: Option<&str>, model: Option<&str>) -> Check {
         (Some(_), None) => Verdict::Outside,
     };
     let text = |level: Option<&str>| level.unwrap_or("-").to_owned();
-    Check {
-        figure: "level".to_owned(),
-        real: text(real),
-        model: text(model),
-        error: None,
-        verdict,
-    }
+    Check { figure: "level".to_owned(), real: text(real), model: text(model), error: None, verdict }
 }
 
 #[cfg(test)]

@@ -176,10 +176,7 @@ fn cross_check(real: &RunRecord, split: &Split, size: DeviceSize) -> Option<Cros
         resource: split.resource.to_owned(),
         weight,
         cap,
-        rows: fitted
-            .chain(predicted.map(|one| (one, false)))
-            .map(row)
-            .collect(),
+        rows: fitted.chain(predicted.map(|one| (one, false))).map(row).collect(),
     })
 }
 

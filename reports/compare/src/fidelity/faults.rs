@@ -15,9 +15,7 @@ pub(super) fn rows(real: &RunRecord, model: &RunRecord, noticed: &Noticed) -> Ve
         of_fault.is_some_and(|trial| trial.facts.control.is_some())
     };
     let tallies = real.fault_tallies.iter().filter(|one| !is_control(one));
-    tallies
-        .map(|tally| compare(tally, model, noticed))
-        .collect()
+    tallies.map(|tally| compare(tally, model, noticed)).collect()
 }
 
 fn compare(real: &FaultTally, model: &RunRecord, noticed: &Noticed) -> Row {
@@ -27,10 +25,7 @@ fn compare(real: &FaultTally, model: &RunRecord, noticed: &Noticed) -> Row {
         return Row::missing(&real.variant, name, "trials", "not run");
     };
     let refused = |tally: &FaultTally| {
-        let codes = tally
-            .refused_with
-            .keys()
-            .map(|code| format!("refused with {code}"));
+        let codes = tally.refused_with.keys().map(|code| format!("refused with {code}"));
         let never = (tally.no_new_client > 0).then(|| "never accepted".to_owned());
         codes.chain(never).collect::<BTreeSet<_>>()
     };
@@ -92,11 +87,7 @@ fn texts(name: &str, real: &BTreeSet<String>, model: &BTreeSet<String>) -> Optio
 
 fn listed<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let texts: Vec<&str> = texts.collect();
-    if texts.is_empty() {
-        "none".to_owned()
-    } else {
-        texts.join(", ")
-    }
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
 /// The median until the culprit's answer, beside what the model's driver takes to notice the fault,
@@ -126,11 +117,5 @@ fn detection(
 }
 
 fn check(name: &str, [real, model]: [String; 2], verdict: Verdict) -> Check {
-    Check {
-        figure: name.to_owned(),
-        real,
-        model,
-        error: None,
-        verdict,
-    }
+    Check { figure: name.to_owned(), real, model, error: None, verdict }
 }

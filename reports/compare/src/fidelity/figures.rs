@@ -66,10 +66,5 @@ pub(super) fn per_second(entry: &CalibrationEntry) -> f64 {
 }
 
 fn row(variant: &str, name: String, check: Check) -> Row {
-    Row {
-        variant: variant.to_owned(),
-        name,
-        checks: vec![check],
-        reason: None,
-    }
+    Row { variant: variant.to_owned(), name, checks: vec![check], reason: None }
 }

@@ -13,9 +13,7 @@ pub(super) fn rows(real: &RunRecord, model: &RunRecord) -> Vec<Row> {
             && row.word.as_deref() != Some(REFERENCE)
             && (row.level.is_some() || row.figures().iter().any(Option::is_some))
     });
-    compared
-        .map(|row| compare(row, name(row, real), model))
-        .collect()
+    compared.map(|row| compare(row, name(row, real), model)).collect()
 }
 
 /// The axis with its sub-axis, and the workloads where a variant has several pairs of them.

@@ -180,11 +180,7 @@ impl Fidelity {
     #[must_use]
     pub fn of(mut records: Vec<Compared>, reasons: &Reasons) -> Self {
         let unneeded = reasons.apply(&mut records);
-        Self {
-            fidelity_format: FORMAT,
-            records,
-            unneeded,
-        }
+        Self { fidelity_format: FORMAT, records, unneeded }
     }
 
     /// What all rows say together.

@@ -57,11 +57,7 @@ impl Reasons {
         });
         let unneeded = listed.filter(|key| !used.contains(key));
         let text = |(record, optimistic, row): (String, bool, String)| {
-            let kind = if optimistic {
-                "optimistic"
-            } else {
-                "outside its bounds"
-            };
+            let kind = if optimistic { "optimistic" } else { "outside its bounds" };
             format!("{record}: {row} is not {kind}")
         };
         unneeded.map(text).collect()

@@ -11,11 +11,7 @@ use super::{
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-const SIZE: DeviceSize = DeviceSize {
-    sms: 132,
-    threads_per_sm: 2048,
-    blocks_per_sm: 32,
-};
+const SIZE: DeviceSize = DeviceSize { sms: 132, threads_per_sm: 2048, blocks_per_sm: 32 };
 
 /// A record with these rows and whatever else is given.
 fn record(matrix: Value, more: Value) -> Result<RunRecord, serde_json::Error> {
@@ -61,11 +57,7 @@ fn tally(fault: &str, harm: &str, code: Option<i32>, trials: u32) -> Value {
         Some(code) => json!({code.to_string(): 1}),
         None => json!({}),
     };
-    let victims = if trials > 0 {
-        json!({harm: 1})
-    } else {
-        json!({})
-    };
+    let victims = if trials > 0 { json!({harm: 1}) } else { json!({}) };
     json!({"mechanism": "mps", "variant": "mps", "fault": fault, "class": "sm", "records": 1,
         "trials": trials, "left_out": 1 - trials, "contained": 0, "survival": null,
         "more_for_l2": null, "more_for_l3": null, "victims": victims,
@@ -158,10 +150,7 @@ fn a_peer_that_survives_in_the_model_alone_is_optimistic() -> TestResult {
     ];
     let want = want.map(|(key, verdict)| (key.to_owned(), verdict));
     assert_eq!(verdicts(&found.rows), want);
-    assert_eq!(
-        found.rows[3].worst().map(|check| check.figure.as_str()),
-        Some("peer's code")
-    );
+    assert_eq!(found.rows[3].worst().map(|check| check.figure.as_str()), Some("peer's code"));
     Ok(())
 }
 
@@ -201,12 +190,8 @@ fn only_a_listed_reason_of_the_right_kind_covers_a_row_and_none_is_left_over() -
 fn the_law_is_found_again_and_predicts_the_other_rows() -> TestResult {
     let (weight, cap) = (1.5, 560.0);
     let law = |blocks: f64| 3.0 * weight * 56.0 / (weight * 56.0 + blocks);
-    let rows = [
-        ("mps", cap),
-        ("mps-quota", 528.0),
-        ("stream-priority", cap),
-        ("green-context", 512.0),
-    ];
+    let rows =
+        [("mps", cap), ("mps-quota", 528.0), ("stream-priority", cap), ("green-context", 512.0)];
     let matrix = rows.map(|(variant, blocks)| row(variant, "l2", "L0", law(blocks)));
     let entry = |blocks: u64, rate: f64| {
         json!({"spec": {"name": "x", "params": {"blocks": blocks, "threads": 256}},
@@ -235,17 +220,9 @@ fn the_law_is_found_again_and_predicts_the_other_rows() -> TestResult {
     let found = compared(&real, &real).cross_checks;
     assert_eq!(found.len(), 1);
     assert!((found[0].weight - weight).abs() < 1e-9, "{found:?}");
-    assert!(
-        found[0].cap.is_some_and(|found| (found - cap).abs() < 1e-6),
-        "{found:?}"
-    );
+    assert!(found[0].cap.is_some_and(|found| (found - cap).abs() < 1e-6), "{found:?}");
     let blocks: Vec<f64> = found[0].rows.iter().map(|row| row.blocks).collect();
     assert_eq!(blocks, [1056.0, 528.0, 1056.0, 512.0]);
-    assert!(
-        found[0]
-            .rows
-            .iter()
-            .all(|row| row.error.is_some_and(|error| error.abs() < 1e-9))
-    );
+    assert!(found[0].rows.iter().all(|row| row.error.is_some_and(|error| error.abs() < 1e-9)));
     Ok(())
 }

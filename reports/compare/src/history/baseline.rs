@@ -64,9 +64,7 @@ impl Baseline {
             .into_iter()
             .rev()
             .find(|segment| segment.len() >= BASELINE_MIN)
-            .ok_or(NoBaseline::TooShort {
-                longest: longest.unwrap_or(0),
-            })?;
+            .ok_or(NoBaseline::TooShort { longest: longest.unwrap_or(0) })?;
         Ok(Self {
             repeatability: repeatability(segment)?,
             sessions: segment.iter().map(|session| (*session).clone()).collect(),
@@ -105,10 +103,7 @@ fn older<'a>(history: &'a [Session], tonight: &Session) -> Vec<&'a Session> {
 
 fn last(nights: &[&Session]) -> Vec<Session> {
     let from = nights.len().saturating_sub(NIGHTS_MAX);
-    nights[from..]
-        .iter()
-        .map(|night| (*night).clone())
-        .collect()
+    nights[from..].iter().map(|night| (*night).clone()).collect()
 }
 
 fn repeatability(segment: &[&Session]) -> Result<BTreeMap<RowKey, Repeatability>, NoEstimate> {

@@ -5,15 +5,8 @@ use std::collections::BTreeMap;
 use crate::session::Session;
 
 /// Facts that begin a new series when they change: figures before and after do not compare.
-pub const IDENTITY: [&str; 7] = [
-    "device",
-    "uuid",
-    "profile",
-    "calibration",
-    "scoring",
-    "gpubench",
-    "clock",
-];
+pub const IDENTITY: [&str; 7] =
+    ["device", "uuid", "profile", "calibration", "scoring", "gpubench", "clock"];
 
 /// The part of an identity that is a label.
 pub(crate) const LABEL: &str = "label ";
@@ -37,9 +30,7 @@ pub(super) fn by_identity<'a>(
         });
         groups.entry((label, identity)).or_default().push(session);
     }
-    groups
-        .into_iter()
-        .map(|((_, identity), nights)| (identity, nights))
+    groups.into_iter().map(|((_, identity), nights)| (identity, nights))
 }
 
 /// What makes sessions comparable.

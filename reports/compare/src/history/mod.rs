@@ -223,16 +223,11 @@ impl SeriesReport {
             });
         }
         let points = change_points(&values, Search::default())?;
-        let ends: Vec<usize> = [0]
-            .into_iter()
-            .chain(points.iter().copied())
-            .chain([values.len()])
-            .collect();
+        let ends: Vec<usize> =
+            [0].into_iter().chain(points.iter().copied()).chain([values.len()]).collect();
         for around in ends.windows(3) {
-            let (before, after) = (
-                mean(&values[around[0]..around[1]])?,
-                mean(&values[around[1]..around[2]])?,
-            );
+            let (before, after) =
+                (mean(&values[around[0]..around[1]])?, mean(&values[around[1]..around[2]])?);
             let change = after - before;
             let size = f64::midpoint(before.abs(), after.abs());
             if change.abs() < margin_of(margins, metric, size) {
@@ -241,11 +236,7 @@ impl SeriesReport {
             let at = around[1];
             self.changes.push(ChangePoint {
                 between: [segment[at - 1].0, segment[at].0].map(str::to_owned),
-                change: if metric.is_log() {
-                    change.exp_m1()
-                } else {
-                    change
-                },
+                change: if metric.is_log() { change.exp_m1() } else { change },
                 worse: change * metric.worse() > 0.0,
             });
         }
@@ -260,14 +251,8 @@ fn alerts(series: &[SeriesReport]) -> Vec<Alert> {
         for change in &one.changes {
             let key = &one.key;
             let row = format!("{} {} {}", key.variant, key.axis, key.metric.as_str());
-            by_nights
-                .entry(change.between.clone())
-                .or_default()
-                .push(row);
+            by_nights.entry(change.between.clone()).or_default().push(row);
         }
     }
-    by_nights
-        .into_iter()
-        .map(|(between, rows)| Alert { between, rows })
-        .collect()
+    by_nights.into_iter().map(|(between, rows)| Alert { between, rows }).collect()
 }

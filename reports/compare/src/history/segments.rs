@@ -40,13 +40,9 @@ pub(super) fn starts(sessions: &[&Session], declared: &[Declared]) -> Vec<Event>
                 found.push(Event { before, what });
             }
         }
-        let between = declared
-            .iter()
-            .filter(|event| one.started_at < event.at && event.at <= two.started_at);
-        found.extend(between.map(|event| Event {
-            before,
-            what: event.what.clone(),
-        }));
+        let between =
+            declared.iter().filter(|event| one.started_at < event.at && event.at <= two.started_at);
+        found.extend(between.map(|event| Event { before, what: event.what.clone() }));
     }
     found
 }

@@ -29,9 +29,7 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
         name: format!("n{at:03}"),
         started_at: format!("2026-01-01T00:00:{at:03}"),
         kind: DeviceKind::Virtual,
-        facts: facts
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
+        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         labels: BTreeMap::new(),
         margins: None,
         levels: BTreeMap::new(),
@@ -86,10 +84,8 @@ fn an_event_cuts_the_series_so_that_its_step_is_no_change_point() {
     assert_eq!(series.nights[39].segment, 1);
     // The same with a declared change.
     let sessions = nights(40, 1, |at| ("1", if at < 20 { -1.0 } else { -1.1 }));
-    let declared = [Declared {
-        at: sessions[20].started_at.clone(),
-        what: "new cooler".to_owned(),
-    }];
+    let declared =
+        [Declared { at: sessions[20].started_at.clone(), what: "new cooler".to_owned() }];
     let series = &history(&sessions, &declared).series[0];
     assert_eq!(series.events[0].what, "new cooler");
     assert!(series.changes.is_empty());
@@ -132,10 +128,7 @@ fn the_baseline_is_the_last_segment_that_is_long_enough() {
 #[test]
 fn after_a_declared_change_nights_go_on_with_the_old_segment_until_the_new_one_has_ten() {
     let all = nights(24, 5, |_| ("1", -1.0));
-    let declared = [Declared {
-        at: all[12].started_at.clone(),
-        what: "new cooler".to_owned(),
-    }];
+    let declared = [Declared { at: all[12].started_at.clone(), what: "new cooler".to_owned() }];
     for tonight in 12..24 {
         let found = Baseline::of(&all[..tonight], &declared, &all[tonight]).unwrap();
         let names: Vec<&str> = found.sessions.iter().map(|one| one.name.as_str()).collect();
@@ -153,10 +146,7 @@ fn pinned_sessions_are_the_baseline_and_the_last_thirty_nights_give_the_rate() {
     let all = nights(40, 6, |at| (if at < 12 { "1" } else { "2" }, -1.0));
     let found = Baseline::pinned(all[..3].to_vec(), &all[..39], &all[39]).unwrap();
     assert_eq!(found.sessions.len(), 3);
-    assert_eq!(
-        found.repeatability.values().next().unwrap().spread.sessions,
-        3
-    );
+    assert_eq!(found.repeatability.values().next().unwrap().spread.sessions, 3);
     let nights: Vec<&str> = found.nights.iter().map(|one| one.name.as_str()).collect();
     assert_eq!((nights.len(), nights[0], nights[29]), (30, "n009", "n038"));
 }
@@ -169,11 +159,8 @@ fn a_label_has_series_of_its_own() {
         session.labels.insert("pool".to_owned(), pool.to_owned());
     }
     let found = History::of(&sessions, Vec::new(), &[], Some("pool")).unwrap();
-    let labels: Vec<&str> = found
-        .series
-        .iter()
-        .map(|one| one.identity["label pool"].as_str())
-        .collect();
+    let labels: Vec<&str> =
+        found.series.iter().map(|one| one.identity["label pool"].as_str()).collect();
     assert_eq!(labels, ["a", "b", "none"]);
     assert!(found.series.iter().all(|one| one.nights.len() == 2));
 }

@@ -50,10 +50,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            by: "uuid".to_owned(),
-            margin: 0.01,
-        }
+        Self { by: "uuid".to_owned(), margin: 0.01 }
     }
 }
 
@@ -87,16 +84,11 @@ pub fn outliers(
     for (facts, devices) in by_peers(sessions, options, &mut report.lost) {
         groups.push((facts, Values::of(&devices)?, devices));
     }
-    let comparisons: usize = groups
-        .iter()
-        .map(|(_, values, _)| values.comparisons())
-        .sum();
+    let comparisons: usize = groups.iter().map(|(_, values, _)| values.comparisons()).sum();
     report.comparisons = u32::try_from(comparisons).unwrap_or(u32::MAX);
     let alpha = ALPHA / comparisons.max(1) as f64;
     for (facts, values, devices) in groups {
-        report
-            .groups
-            .push(values.judge(facts, &devices, alpha, options.margin)?);
+        report.groups.push(values.judge(facts, &devices, alpha, options.margin)?);
     }
     let found = report.groups.iter().any(|group| !group.outliers.is_empty());
     report.exit = if found {
@@ -153,10 +145,7 @@ impl<'a> Values<'a> {
                 let figures = sessions.iter().filter_map(|one| figure(one, key));
                 let figures = figures.collect::<Result<Vec<f64>, _>>()?;
                 if !figures.is_empty() {
-                    values
-                        .entry(key)
-                        .or_default()
-                        .push((*name, mean(&figures)?));
+                    values.entry(key).or_default().push((*name, mean(&figures)?));
                 }
             }
         }
@@ -216,9 +205,7 @@ impl<'a> Values<'a> {
                 detectable: peers.detectable(margin).exp_m1(),
             });
         }
-        group
-            .outliers
-            .sort_by(|a, b| b.z.abs().total_cmp(&a.z.abs()));
+        group.outliers.sort_by(|a, b| b.z.abs().total_cmp(&a.z.abs()));
         Ok(group)
     }
 }

@@ -69,10 +69,7 @@ fn healthy_fleets_are_quiet_and_a_sick_device_is_found() {
             show(&format!(
                 "{devices:7} {percent:5.1} % {fleets:7} {found:17.1} % {alarmed:19.1} %\n"
             ));
-            assert!(
-                alarmed < 5.0,
-                "{alarmed} % of {devices} devices at {spread}"
-            );
+            assert!(alarmed < 5.0, "{alarmed} % of {devices} devices at {spread}");
             // A wider spread hides a device that is sick by 4 %.
             let is_found = spread > 0.005 || found >= 95.0;
             assert!(is_found, "{found} % of {devices} devices at {spread}");
@@ -107,27 +104,16 @@ fn session(device: usize, slow: f64, rng: &mut ScheduleRng) -> Session {
         dose: None,
         metric,
     };
-    let row = |centre: f64| {
-        Row::Measured(Series {
-            blocks: vec![centre],
-            ..Series::default()
-        })
-    };
-    let work = Work {
-        amount: 1e6,
-        unit: "bytes".to_owned(),
-    };
+    let row = |centre: f64| Row::Measured(Series { blocks: vec![centre], ..Series::default() });
+    let work = Work { amount: 1e6, unit: "bytes".to_owned() };
     let rate = 1000.0_f64.ln() + slow + 0.005 * normal(rng);
     Session {
         name: format!("n{device}"),
         started_at: String::new(),
         kind: DeviceKind::Virtual,
-        facts: [
-            ("uuid", format!("GPU-{device}")),
-            ("driver", "1".to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into(),
+        facts: [("uuid", format!("GPU-{device}")), ("driver", "1".to_owned())]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
         labels: BTreeMap::from([("node".to_owned(), format!("node{}", device / 2))]),
         margins: None,
         levels: BTreeMap::new(),
@@ -153,10 +139,7 @@ fn fleet(slow: impl Fn(usize) -> f64) -> Vec<Session> {
 fn the_sick_device_of_forty_is_named() {
     let sessions = fleet(|n| if n == 17 { -0.04 } else { 0.0 });
     let found = outliers(&sessions, Vec::new(), &Options::default()).unwrap();
-    assert_eq!(
-        (found.groups.len(), found.comparisons, found.exit),
-        (1, 80, 30)
-    );
+    assert_eq!((found.groups.len(), found.comparisons, found.exit), (1, 80, 30));
     let [sick] = found.groups[0].outliers.as_slice() else {
         panic!("{:?}", found.groups[0].outliers);
     };
@@ -167,10 +150,7 @@ fn the_sick_device_of_forty_is_named() {
     let healthy = outliers(&fleet(|_| 0.0), Vec::new(), &Options::default()).unwrap();
     assert_eq!(healthy.exit, 0);
     // By a label, where both devices of a node are one.
-    let by = Options {
-        by: "node".to_owned(),
-        ..Options::default()
-    };
+    let by = Options { by: "node".to_owned(), ..Options::default() };
     let sessions = fleet(|n| if n / 2 == 8 { -0.05 } else { 0.0 });
     let found = outliers(&sessions, Vec::new(), &by).unwrap();
     assert_eq!(found.groups[0].devices, 20);
@@ -190,10 +170,7 @@ fn other_drivers_are_no_peers_and_few_peers_decide_nothing() {
     assert!(found.groups[1].rows.is_empty());
     let few = outliers(&sessions[..4], Vec::new(), &Options::default()).unwrap();
     assert_eq!(few.exit, 10);
-    let by = Options {
-        by: "rack".to_owned(),
-        ..Options::default()
-    };
+    let by = Options { by: "rack".to_owned(), ..Options::default() };
     let unnamed = outliers(&sessions, Vec::new(), &by).unwrap();
     assert_eq!((unnamed.lost.len(), unnamed.exit), (40, 10));
 }

@@ -21,11 +21,8 @@ pub enum FidelityFormat {
 
 impl FidelityFormat {
     /// Every format by name.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("text", Self::Text),
-        ("md", Self::Markdown),
-        ("json", Self::Json),
-    ];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("text", Self::Text), ("md", Self::Markdown), ("json", Self::Json)];
 }
 
 /// The table in one of the formats.
@@ -69,9 +66,9 @@ fn title(record: &Compared) -> String {
 }
 
 fn law(check: &CrossCheck) -> String {
-    let cap = check.cap.map_or_else(String::new, |cap| {
-        format!(", at most {cap:.0} blocks of the aggressor")
-    });
+    let cap = check
+        .cap
+        .map_or_else(String::new, |cap| format!(", at most {cap:.0} blocks of the aggressor"));
     format!(
         "Sharing of {}, fitted to two rows of the record, predicts the others: weight {:.2}{cap}",
         check.resource, check.weight
@@ -97,13 +94,8 @@ fn summary(table: &Fidelity) -> Vec<String> {
     let laws = || table.records.iter().flat_map(|record| &record.cross_checks);
     let predicted = || laws().flat_map(|law| &law.rows).filter(|row| !row.fitted);
     if predicted().next().is_some() {
-        let (held, all) = (
-            predicted().filter(|row| row.holds()).count(),
-            predicted().count(),
-        );
-        sentences.push(format!(
-            "cross-check: {held} of {all} predictions within 15 %"
-        ));
+        let (held, all) = (predicted().filter(|row| row.holds()).count(), predicted().count());
+        sentences.push(format!("cross-check: {held} of {all} predictions within 15 %"));
     }
     for line in &table.unneeded {
         sentences.push(format!("listed without need: {line}"));
@@ -139,11 +131,7 @@ fn counts(table: &Fidelity) -> String {
         if check.verdict == Verdict::Open {
             continue;
         }
-        let name = if check.figure.ends_with("/s") {
-            "work"
-        } else {
-            &check.figure
-        };
+        let name = if check.figure.ends_with("/s") { "work" } else { &check.figure };
         let at = names.iter().position(|(known, _)| *known == name);
         let at = at.unwrap_or_else(|| {
             names.push((name, [0, 0]));
@@ -152,8 +140,6 @@ fn counts(table: &Fidelity) -> String {
         names[at].1[0] += u32::from(check.verdict == Verdict::Within);
         names[at].1[1] += 1;
     }
-    let texts = names
-        .iter()
-        .map(|(name, [within, all])| format!("{name} {within}/{all}"));
+    let texts = names.iter().map(|(name, [within, all])| format!("{name} {within}/{all}"));
     format!("within bounds: {}", texts.collect::<Vec<_>>().join(", "))
 }

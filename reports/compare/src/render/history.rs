@@ -24,11 +24,8 @@ pub enum HistoryFormat {
 
 impl HistoryFormat {
     /// Every format by name.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("text", Self::Text),
-        ("html", Self::Html),
-        ("json", Self::Json),
-    ];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("text", Self::Text), ("html", Self::Html), ("json", Self::Json)];
 }
 
 /// What begins a new series and what cuts one: the last lines of every table.
@@ -74,12 +71,7 @@ fn notices(history: &History) -> Vec<String> {
         notices.push(VIRTUAL_TITLE.to_owned());
     }
     notices.extend(history.alerts.iter().map(|alert| {
-        format!(
-            "between {} and {}: {}",
-            alert.between[0],
-            alert.between[1],
-            alert.rows.join(", ")
-        )
+        format!("between {} and {}: {}", alert.between[0], alert.between[1], alert.rows.join(", "))
     }));
     notices.extend(history.lost.iter().map(|line| format!("lost: {line}")));
     notices
@@ -154,10 +146,8 @@ fn head(series: &SeriesReport) -> String {
 }
 
 fn findings(series: &SeriesReport) -> Vec<String> {
-    let events = series
-        .events
-        .iter()
-        .map(|event| format!("event before {}: {}", event.session, event.what));
+    let events =
+        series.events.iter().map(|event| format!("event before {}: {}", event.session, event.what));
     let changes = series.changes.iter().map(|change| {
         let [from, to] = &change.between;
         let by = change_words(series.key.metric, change);

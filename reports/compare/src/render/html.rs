@@ -25,32 +25,18 @@ pub(super) fn diff(document: &Document) -> String {
         .iter()
         .map(|row| {
             let class = row.verdict.trim_end_matches('*').to_lowercase();
-            let cells = row
-                .columns()
-                .map(|(_, cell)| format!("<td>{}</td>", escape(cell)));
+            let cells = row.columns().map(|(_, cell)| format!("<td>{}</td>", escape(cell)));
             format!("<tr class=\"{class}\">{}</tr>\n", cells.concat())
         })
         .collect();
-    let names = document
-        .rows
-        .first()
-        .map(|row| row.columns().map(|(name, _)| name));
-    let head: String = names
-        .into_iter()
-        .flatten()
-        .map(|name| format!("<th scope=\"col\">{name}</th>"))
-        .collect();
+    let names = document.rows.first().map(|row| row.columns().map(|(name, _)| name));
+    let head: String =
+        names.into_iter().flatten().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
     let table = format!(
         "<div><table><caption>Every row, primary ones first</caption>\n\
          <thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
     );
-    page(
-        "gpubench diff",
-        &document.title,
-        &document.notices,
-        &table,
-        &document.summary,
-    )
+    page("gpubench diff", &document.title, &document.notices, &table, &document.summary)
 }
 
 /// A page with a title, a list above its tables, and one below.
@@ -63,10 +49,7 @@ pub(super) fn page(
 ) -> String {
     let title = escape(title);
     let items = |lines: &[String]| -> String {
-        lines
-            .iter()
-            .map(|line| format!("<li>{}</li>\n", escape(line)))
-            .collect()
+        lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect()
     };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n\

@@ -14,18 +14,14 @@ pub(super) fn diff(report: &Report) -> Result<String, RenderError> {
     };
     // The same for every comparison, since CI systems follow a case by suite, class and name.
     let mut suite = TestSuite::new("gpubench diff");
-    suite.timestamp = report
-        .after
-        .last()
-        .and_then(|one| one.started_at.parse().ok());
+    suite.timestamp = report.after.last().and_then(|one| one.started_at.parse().ok());
     suite.add_test_case(whole(report));
     suite.add_test_cases(report.rows.iter().filter(|row| row.primary).map(case));
     let mut suites = Suites::new(&name);
     suites.add_test_suite(suite);
-    let text = suites.to_string().map_err(|error| RenderError {
-        format: "junit",
-        reason: error.to_string(),
-    })?;
+    let text = suites
+        .to_string()
+        .map_err(|error| RenderError { format: "junit", reason: error.to_string() })?;
     Ok(without_skips_of_root(&text))
 }
 
@@ -40,10 +36,9 @@ fn whole(report: &Report) -> TestCase {
     let counts = &report.counts;
     let decided = counts.regressed + counts.improved + counts.unchanged > 0;
     let status = match (report.comparable, decided) {
-        (false, _) => with_message(
-            TestCaseStatus::non_success(NonSuccessKind::Error),
-            &report.attribution,
-        ),
+        (false, _) => {
+            with_message(TestCaseStatus::non_success(NonSuccessKind::Error), &report.attribution)
+        }
         (true, false) => with_message(TestCaseStatus::skipped(), "no row is decided"),
         (true, true) => TestCaseStatus::success(),
     };
@@ -54,17 +49,13 @@ fn whole(report: &Report) -> TestCase {
 }
 
 fn case(row: &DiffRow) -> TestCase {
-    let message = [
-        row.hint.map(|hint| hint.text().to_owned()),
-        row.reason.clone(),
-    ];
+    let message = [row.hint.map(|hint| hint.text().to_owned()), row.reason.clone()];
     let message = message.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let message = format!("{}: {message}", row.verdict.as_str());
     let status = match row.verdict {
-        Verdict::Regressed => with_message(
-            TestCaseStatus::non_success(NonSuccessKind::Failure),
-            &message,
-        ),
+        Verdict::Regressed => {
+            with_message(TestCaseStatus::non_success(NonSuccessKind::Failure), &message)
+        }
         Verdict::Improved | Verdict::Unchanged => TestCaseStatus::success(),
         Verdict::Inconclusive | Verdict::Invalid | Verdict::NotMeasured => {
             with_message(TestCaseStatus::skipped(), &message)
@@ -72,12 +63,7 @@ fn case(row: &DiffRow) -> TestCase {
     };
     let key = &row.key;
     let beside = key.beside().unwrap_or_else(|| "-".to_owned());
-    let name = format!(
-        "{} {} {} beside {beside}",
-        key.metric.as_str(),
-        key.axis,
-        key.victim
-    );
+    let name = format!("{} {} {} beside {beside}", key.metric.as_str(), key.axis, key.victim);
     let mut case = TestCase::new(clean(&name), status);
     case.set_classname(clean(&key.variant));
     if let Some(figures) = &row.figures {
@@ -88,9 +74,7 @@ fn case(row: &DiffRow) -> TestCase {
             figures.hi,
             figures.unit,
             figures.margin,
-            figures
-                .detectable
-                .map_or_else(String::new, |change| format!(", detectable {change}"))
+            figures.detectable.map_or_else(String::new, |change| format!(", detectable {change}"))
         ));
     }
     case

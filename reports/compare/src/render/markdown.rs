@@ -13,10 +13,7 @@ pub(super) fn diff(document: &Document) -> String {
     }
     text += "\n";
     for (at, row) in document.rows.iter().enumerate() {
-        let columns = row
-            .columns()
-            .into_iter()
-            .filter(|(name, _)| *name != LEFT_OUT);
+        let columns = row.columns().into_iter().filter(|(name, _)| *name != LEFT_OUT);
         let (names, cells): (Vec<_>, Vec<_>) =
             columns.map(|(name, cell)| (name, escape(cell))).unzip();
         if at == 0 {

@@ -88,10 +88,8 @@ pub fn diff(report: &Report, format: Format, detail: Detail) -> Result<String, R
 
 /// Indented JSON with a final line feed.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, RenderError> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| RenderError {
-        format: "json",
-        reason: error.to_string(),
-    })?;
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| RenderError { format: "json", reason: error.to_string() })?;
     Ok(text + "\n")
 }
 

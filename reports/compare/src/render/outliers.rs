@@ -18,11 +18,8 @@ pub enum OutliersFormat {
 
 impl OutliersFormat {
     /// Every format by name.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("text", Self::Text),
-        ("md", Self::Markdown),
-        ("json", Self::Json),
-    ];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("text", Self::Text), ("md", Self::Markdown), ("json", Self::Json)];
 }
 
 /// The report in one of the formats.
@@ -69,10 +66,8 @@ fn markdown(report: &Report) -> String {
     for group in &report.groups {
         text += &format!("\n{}\n\n", escape(&head(group)));
         for (at, one) in group.outliers.iter().enumerate() {
-            let (names, cells): (Vec<_>, Vec<_>) = columns(one)
-                .into_iter()
-                .map(|(name, cell)| (name, escape(&cell)))
-                .unzip();
+            let (names, cells): (Vec<_>, Vec<_>) =
+                columns(one).into_iter().map(|(name, cell)| (name, escape(&cell))).unzip();
             if at == 0 {
                 let rule = "---|".repeat(names.len());
                 text += &format!("| {} |\n|{rule}\n", names.join(" | "));
@@ -105,9 +100,7 @@ fn notices(report: &Report) -> Vec<String> {
         notices.push(VIRTUAL_TITLE.to_owned());
     }
     if let Some(differ) = differing(report) {
-        notices.push(format!(
-            "devices are not compared across groups, which differ in: {differ}"
-        ));
+        notices.push(format!("devices are not compared across groups, which differ in: {differ}"));
     }
     notices.extend(report.lost.iter().map(|line| format!("lost: {line}")));
     notices
@@ -118,12 +111,7 @@ fn differing(report: &Report) -> Option<String> {
     let first = &report.groups.first()?.facts;
     let names: Vec<&str> = crate::outliers::PEERS
         .into_iter()
-        .filter(|name| {
-            report
-                .groups
-                .iter()
-                .any(|one| one.facts.get(*name) != first.get(*name))
-        })
+        .filter(|name| report.groups.iter().any(|one| one.facts.get(*name) != first.get(*name)))
         .collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
@@ -156,26 +144,10 @@ fn columns(one: &Outlier) -> [(&'static str, String); 5] {
         ("device", one.device.clone()),
         (
             "row",
-            format!(
-                "{} {} {}, {}{beside}",
-                key.variant,
-                key.axis,
-                key.metric.as_str(),
-                key.victim
-            ),
+            format!("{} {} {}, {}{beside}", key.variant, key.axis, key.metric.as_str(), key.victim),
         ),
-        (
-            "deviation",
-            format!("{:+.1} % ({word})", 100.0 * one.deviation),
-        ),
-        (
-            "figure",
-            format!(
-                "{} against a median of {}",
-                figure(one.value),
-                figure(one.median)
-            ),
-        ),
+        ("deviation", format!("{:+.1} % ({word})", 100.0 * one.deviation)),
+        ("figure", format!("{} against a median of {}", figure(one.value), figure(one.median))),
         ("z", format!("z {:+.1}, limit {:.1}", one.z, one.limit)),
     ]
 }

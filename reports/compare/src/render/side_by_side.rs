@@ -20,11 +20,8 @@ pub enum SideBySideFormat {
 
 impl SideBySideFormat {
     /// Every format by name.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("text", Self::Text),
-        ("md", Self::Markdown),
-        ("json", Self::Json),
-    ];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("text", Self::Text), ("md", Self::Markdown), ("json", Self::Json)];
 }
 
 /// The records in one of the formats.
@@ -67,19 +64,12 @@ fn markdown(table: &SideBySide) -> String {
     for notice in notices(table) {
         text += &format!("- {}\n", escape(&notice));
     }
-    let columns: Vec<String> = table
-        .records
-        .iter()
-        .map(|one| escape(&record(one)))
-        .collect();
+    let columns: Vec<String> = table.records.iter().map(|one| escape(&record(one))).collect();
     text += &format!("\n| row | {} |\n|---|", columns.join(" | "));
     text += &("---|".repeat(columns.len()) + "\n");
     for line in &table.rows {
-        let cells: Vec<String> = line
-            .entries
-            .iter()
-            .map(|one| escape(&entry(one.as_ref())))
-            .collect();
+        let cells: Vec<String> =
+            line.entries.iter().map(|one| escape(&entry(one.as_ref()))).collect();
         text += &format!("| {} | {} |\n", escape(&head(line)), cells.join(" | "));
     }
     text
@@ -126,12 +116,7 @@ fn entry(entry: Option<&Entry>) -> String {
     let Some(entry) = entry else {
         return "-".to_owned();
     };
-    let mut parts = vec![
-        entry
-            .level
-            .clone()
-            .unwrap_or_else(|| entry.outcome.as_str().to_owned()),
-    ];
+    let mut parts = vec![entry.level.clone().unwrap_or_else(|| entry.outcome.as_str().to_owned())];
     parts.extend(entry.word.clone());
     let figures = entry.figures.iter();
     parts

@@ -11,15 +11,8 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             report.exit
         )];
     }
-    let Counts {
-        regressed,
-        improved,
-        unchanged,
-        inconclusive,
-        invalid,
-        not_measured,
-        lost,
-    } = report.counts;
+    let Counts { regressed, improved, unchanged, inconclusive, invalid, not_measured, lost } =
+        report.counts;
     let mut lines = vec![format!(
         "{} primary rows: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
          {unchanged} unchanged (shown to be equivalent within the margin)",
@@ -56,11 +49,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             repetition.sessions, repetition.alarms, repetition.pairs
         )
     });
-    lines.push(format!(
-        "{}.  exit {}",
-        conclusion(&report.counts),
-        report.exit
-    ));
+    lines.push(format!("{}.  exit {}", conclusion(&report.counts), report.exit));
     lines
 }
 

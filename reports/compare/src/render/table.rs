@@ -41,11 +41,7 @@ mod tests {
         let wrapped = wrap(&text, 4);
         assert!(wrapped.lines().all(|line| line.chars().count() <= COLUMNS));
         assert!(wrapped.lines().skip(1).all(|line| line.starts_with("    ")));
-        let words = |text: &str| {
-            text.split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&wrapped), words(&text));
         assert_eq!(wrap("short", 4), "short");
         assert_eq!(wrap("    short", 2), "    short");

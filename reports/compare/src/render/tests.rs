@@ -90,11 +90,7 @@ fn report() -> Report {
         differences: Vec::new(),
         comparable: true,
         attribution: "a change is attributed to: driver".to_owned(),
-        family: Family {
-            rows: 2,
-            alpha: 0.05,
-            coverage: 0.975,
-        },
+        family: Family { rows: 2, alpha: 0.05, coverage: 0.975 },
         counts: Counts::of(&rows),
         rows,
         repetition: crate::diff::repetition::Repetition::default(),
@@ -107,10 +103,7 @@ fn every_format_has_the_figures_and_escapes_names() -> TestResult {
     for (format, wanted) in [
         (Format::Text, ["<mps|quota>", "-11.8 % [-14.0 %, -9.7 %]"]),
         (Format::Markdown, ["&lt;mps\\|quota&gt;", "-11.8 %"]),
-        (
-            Format::Html,
-            ["&lt;mps|quota&gt;", "-11.8 % [-14.0 %, -9.7 %]"],
-        ),
+        (Format::Html, ["&lt;mps|quota&gt;", "-11.8 % [-14.0 %, -9.7 %]"]),
         (Format::Junit, ["&lt;mps|quota&gt;", "failures=\"1\""]),
         (Format::Json, ["\"<mps|quota>\"", "\"change\": -0.118"]),
     ] {
@@ -131,15 +124,9 @@ fn what_is_not_counted_is_said() {
     let document = Document::of(&report(), Detail::Changes);
     assert_eq!(document.rows.len(), 2);
     let summary = document.summary.join("\n");
-    assert!(
-        summary.contains("1 invalid and 0 not measured"),
-        "{summary}"
-    );
+    assert!(summary.contains("1 invalid and 0 not measured"), "{summary}");
     assert!(summary.ends_with("1 regression.  exit 30"), "{summary}");
-    let real = Report {
-        kind: DeviceKind::Real,
-        ..report()
-    };
+    let real = Report { kind: DeviceKind::Real, ..report() };
     let text = diff(&real, Format::Text, Detail::Full).unwrap_or_default();
     assert!(!text.contains("VIRTUAL") && !text.is_empty());
 }
@@ -154,17 +141,11 @@ fn many_values_of_a_fact_are_a_count_with_two_examples() {
         treatment: Treatment::Noted,
     };
     for (count, wanted) in [
-        (
-            15,
-            "noted: machine 15 different (000000000000, 000000000001...) -> 620.00",
-        ),
+        (15, "noted: machine 15 different (000000000000, 000000000001...) -> 620.00"),
         (2, "noted: machine 000000000000, 000000000001 -> 620.00"),
         (0, "noted: machine (not recorded) -> 620.00"),
     ] {
-        let report = Report {
-            differences: vec![differs(count)],
-            ..report()
-        };
+        let report = Report { differences: vec![differs(count)], ..report() };
         let notices = Document::of(&report, Detail::Changes).notices;
         assert!(notices.iter().any(|notice| notice == wanted), "{notices:?}");
     }

@@ -26,10 +26,7 @@ pub(super) fn diff(document: &Document) -> String {
 
 fn lines(row: &RowWords) -> String {
     let indent = " ".repeat(VERDICT);
-    let head = format!(
-        "{:<VERDICT$}{} {}, {}",
-        row.verdict, row.mechanism, row.metric, row.axis
-    );
+    let head = format!("{:<VERDICT$}{} {}, {}", row.verdict, row.mechanism, row.metric, row.axis);
     let [before, after] = &row.figures;
     let mut text = wrap(&head, VERDICT) + "\n";
     if row.change != "-" {

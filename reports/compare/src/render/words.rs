@@ -102,11 +102,7 @@ fn title(report: &Report) -> String {
         .filter(|one| one.treatment == Treatment::Varied)
         .map(|one| format!("{} {}", one.fact, arrow(&one.before, &one.after)))
         .collect();
-    let varied = if varied.is_empty() {
-        "sessions".to_owned()
-    } else {
-        varied.join(", ")
-    };
+    let varied = if varied.is_empty() { "sessions".to_owned() } else { varied.join(", ") };
     format!(
         "{varied}   {}   {} + {} sessions",
         report.product,
@@ -134,11 +130,7 @@ const HASH_CHARS: usize = 12;
 /// The value, with a hash cut to its first characters.
 fn shortened(value: &str) -> String {
     let is_hash = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hash {
-        value[..HASH_CHARS].to_owned()
-    } else {
-        value.to_owned()
-    }
+    if is_hash { value[..HASH_CHARS].to_owned() } else { value.to_owned() }
 }
 
 fn notices(report: &Report) -> Vec<String> {
@@ -156,11 +148,7 @@ fn notices(report: &Report) -> Vec<String> {
     };
     notices.extend(report.differences.iter().filter_map(|one| {
         let what = listed(one.treatment)?;
-        Some(format!(
-            "{what}: {} {}",
-            one.fact,
-            arrow(&one.before, &one.after)
-        ))
+        Some(format!("{what}: {} {}", one.fact, arrow(&one.before, &one.after)))
     }));
     let sessions = report.before.iter().chain(&report.after);
     notices.extend(sessions.flat_map(|session| {

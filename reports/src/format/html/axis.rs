@@ -70,11 +70,7 @@ impl Axis {
         let (lo, hi) = ends(times_ns.map(|ns| ns.max(1.0))).unwrap_or((1.0, 10.0));
         let (lo, hi) = (lo / 1.03, (hi * 1.03).max(lo * 1.6));
         let mut ticks = Vec::new();
-        let steps: &[f64] = if hi / lo > 300.0 {
-            &[1.0]
-        } else {
-            &[1.0, 2.0, 5.0]
-        };
+        let steps: &[f64] = if hi / lo > 300.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         for decade in lo.log10().floor() as i32..=hi.log10().ceil() as i32 {
             for step in steps {
                 let ns = step * 10f64.powi(decade);
@@ -83,23 +79,12 @@ impl Axis {
                 }
             }
         }
-        Self {
-            scale: Scale::Log,
-            lo,
-            hi,
-            ticks,
-            title: title.to_owned(),
-        }
+        Self { scale: Scale::Log, lo, hi, ticks, title: title.to_owned() }
     }
 
     /// Shares of requests up to 0.999 and a little beyond.
     pub(super) fn tail(title: &str) -> Self {
-        let ticks = [
-            (0.5, "50 %"),
-            (0.9, "90 %"),
-            (0.99, "99 %"),
-            (0.999, "99.9 %"),
-        ];
+        let ticks = [(0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %")];
         Self {
             scale: Scale::Tail,
             lo: 0.0,
@@ -113,35 +98,23 @@ impl Axis {
     pub(super) fn share(&self, value: f64) -> f64 {
         let [lo, hi, value] = [self.lo, self.hi, value].map(|value| self.scale.of(value));
         let share = (value - lo) / (hi - lo);
-        if share.is_nan() {
-            0.0
-        } else {
-            share.clamp(0.0, 1.0)
-        }
+        if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
     }
 }
 
 /// The smallest and largest finite value.
 fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values
-        .filter(|value| value.is_finite())
-        .fold(None, |ends, value| match ends {
-            None => Some((value, value)),
-            Some((lo, hi)) => Some((value.min(lo), value.max(hi))),
-        })
+    values.filter(|value| value.is_finite()).fold(None, |ends, value| match ends {
+        None => Some((value, value)),
+        Some((lo, hi)) => Some((value.min(lo), value.max(hi))),
+    })
 }
 
 /// 1, 2 or 5 times a power of ten, at least `step`.
 fn round_step(step: f64) -> f64 {
-    let step = if step.is_finite() && step > 0.0 {
-        step
-    } else {
-        1.0
-    };
+    let step = if step.is_finite() && step > 0.0 { step } else { 1.0 };
     let decade = 10f64.powf(step.log10().floor());
-    let nice = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|nice| nice * decade >= step);
+    let nice = [1.0, 2.0, 5.0].into_iter().find(|nice| nice * decade >= step);
     nice.unwrap_or(10.0) * decade
 }
 
@@ -162,10 +135,7 @@ mod tests {
         let axis = Axis::tail("");
         let at = [0.0, 0.9, 0.99, 0.999].map(|share| axis.share(share));
         let steps: Vec<f64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(
-            steps.iter().all(|step| (step - steps[0]).abs() < 1e-9),
-            "{steps:?}"
-        );
+        assert!(steps.iter().all(|step| (step - steps[0]).abs() < 1e-9), "{steps:?}");
         assert!(axis.share(1.0) <= 1.0 && axis.share(1.0) > at[3]);
     }
 
@@ -181,12 +151,7 @@ mod tests {
         let labels: Vec<&str> = times.ticks.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(labels, ["1 ms", "2 ms", "5 ms", "10 ms"]);
         assert_eq!([5.0, 2e3, 1e9].map(time), ["5 ns", "2 us", "1 s"]);
-        let around = Axis {
-            scale: Scale::Around(0.1),
-            lo: -0.1,
-            hi: 10.0,
-            ..axis
-        };
+        let around = Axis { scale: Scale::Around(0.1), lo: -0.1, hi: 10.0, ..axis };
         assert!(around.share(f64::NAN) == 0.0 && around.share(f64::INFINITY) == 1.0);
     }
 }

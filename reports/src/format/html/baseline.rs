@@ -26,9 +26,7 @@ pub(super) fn baseline(page: &Page) -> Markup {
 }
 
 fn verdict_class(row: &[String]) -> &'static str {
-    let verdict = row
-        .first()
-        .map(|first| first.trim_end_matches('*').to_lowercase());
+    let verdict = row.first().map(|first| first.trim_end_matches('*').to_lowercase());
     match verdict.as_deref() {
         Some("regressed") => "L0",
         Some("improved") => "L3",

@@ -81,10 +81,7 @@ impl Chart {
     /// Names at the right of the plot, each beside the end of its curve and none over another.
     pub(super) fn direct_labels(&self, mut ends: Vec<(f64, String, String)>) -> Markup {
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let spread = spread(
-            &ends.iter().map(|end| end.0).collect::<Vec<_>>(),
-            TOP + self.plot,
-        );
+        let spread = spread(&ends.iter().map(|end| end.0).collect::<Vec<_>>(), TOP + self.plot);
         let x = self.width - self.right;
         html! {
             @for ((end, class, text), y) in ends.iter().zip(spread) {
@@ -135,13 +132,7 @@ mod tests {
     #[test]
     fn labels_never_overlap_and_stay_in_the_plot() {
         let placed = spread(&[10.0, 10.0, 11.0, 199.0, 200.0], 200.0);
-        assert!(
-            placed.windows(2).all(|pair| pair[1] - pair[0] >= 12.99),
-            "{placed:?}"
-        );
-        assert!(
-            placed.iter().all(|y| (8.0..=200.0).contains(y)),
-            "{placed:?}"
-        );
+        assert!(placed.windows(2).all(|pair| pair[1] - pair[0] >= 12.99), "{placed:?}");
+        assert!(placed.iter().all(|y| (8.0..=200.0).contains(y)), "{placed:?}");
     }
 }

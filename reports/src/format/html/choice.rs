@@ -80,10 +80,7 @@ fn list(names: &[String]) -> String {
 /// Each axis once, with its weakest row.
 fn said(record: &RunRecord, variant: &str) -> Said {
     let mut by_axis: Vec<(String, Vec<&MatrixRow>)> = Vec::new();
-    let rows = record
-        .matrix
-        .iter()
-        .filter(|row| row.variant == variant && !is_of_fault(row));
+    let rows = record.matrix.iter().filter(|row| row.variant == variant && !is_of_fault(row));
     for row in rows {
         let name = name(row);
         match by_axis.iter_mut().find(|(known, _)| *known == name) {
@@ -103,11 +100,7 @@ fn said(record: &RunRecord, variant: &str) -> Said {
             None => said.undecided.push(name),
         }
     }
-    if record
-        .matrix
-        .iter()
-        .any(|row| row.variant == variant && is_of_fault(row))
-    {
+    if record.matrix.iter().any(|row| row.variant == variant && is_of_fault(row)) {
         let faults = summary(record, variant);
         match faults.level {
             Some(level) => said.add(&level, "faults".to_owned()),
@@ -146,16 +139,8 @@ impl Said {
 fn cost(record: &RunRecord, variant: &str) -> String {
     let rows = record.matrix.iter().filter(|row| row.variant == variant);
     let figures: Vec<&Estimate> = rows.filter_map(|row| row.efficiency.as_ref()).collect();
-    let values = || {
-        figures
-            .iter()
-            .map(|of| of.value)
-            .filter(|value| value.is_finite())
-    };
-    let (least, most) = (
-        values().fold(f64::INFINITY, f64::min),
-        values().fold(0.0, f64::max),
-    );
+    let values = || figures.iter().map(|of| of.value).filter(|value| value.is_finite());
+    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     if figures.is_empty() {
         return "-".to_owned();
     }
@@ -171,12 +156,7 @@ fn claims(record: &RunRecord, variant: &str) -> Markup {
     let own = |verdict| {
         let about =
             |row: &&gpubench_record::ClaimRow| row.mechanisms.iter().any(|name| name == mechanism);
-        record
-            .claims
-            .iter()
-            .filter(about)
-            .filter(|row| row.verdict == verdict)
-            .count()
+        record.claims.iter().filter(about).filter(|row| row.verdict == verdict).count()
     };
     let (supported, refuted) = (own(Verdict::Supported), own(Verdict::Refuted));
     html! {

@@ -28,10 +28,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "doses",
         ],
     ),
-    (
-        "Not run, and cells without a measurement",
-        &["skips", "cells", "gates"],
-    ),
+    ("Not run, and cells without a measurement", &["skips", "cells", "gates"]),
     ("Faults in full", &["faults"]),
     ("Probes and aggressors", &["probe-figures", "aggressors"]),
     ("Claims of the literature", &["claims", "claims-untested"]),
@@ -109,25 +106,19 @@ const fn subject(of: Subject) -> &'static str {
 fn gates(record: &RunRecord) -> Table {
     let mut groups: BTreeMap<(&str, &str), Group<'_>> = BTreeMap::new();
     for cell in &record.cells {
-        for gate in cell
-            .gates
-            .iter()
-            .filter(|gate| gate.state == GateState::Failed)
-        {
+        for gate in cell.gates.iter().filter(|gate| gate.state == GateState::Failed) {
             let kind = match gate.kind {
                 GateKind::Validity => "validity",
                 GateKind::Disturbance => "disturbance",
             };
-            let group = groups
-                .entry((gate.gate.as_str(), kind))
-                .or_insert_with(|| Group {
-                    cells: 0,
-                    least: f64::INFINITY,
-                    most: f64::NEG_INFINITY,
-                    limit: gate.limit,
-                    unit: gate.unit.as_deref().unwrap_or_default(),
-                    example: &gate.detail,
-                });
+            let group = groups.entry((gate.gate.as_str(), kind)).or_insert_with(|| Group {
+                cells: 0,
+                least: f64::INFINITY,
+                most: f64::NEG_INFINITY,
+                limit: gate.limit,
+                unit: gate.unit.as_deref().unwrap_or_default(),
+                example: &gate.detail,
+            });
             group.cells += 1;
             if let Some(found) = gate.value {
                 group.least = group.least.min(found);
@@ -135,22 +126,10 @@ fn gates(record: &RunRecord) -> Table {
             }
         }
     }
-    let columns = [
-        "gate",
-        "kind",
-        "cells",
-        "from",
-        "to",
-        "limit",
-        "first of them",
-    ];
+    let columns = ["gate", "kind", "cells", "from", "to", "limit", "first of them"];
     let rows = groups.into_iter().map(|((gate, kind), group)| {
         let figure = |of: f64| {
-            if of.is_finite() {
-                format!("{} {}", value(of), group.unit)
-            } else {
-                String::new()
-            }
+            if of.is_finite() { format!("{} {}", value(of), group.unit) } else { String::new() }
         };
         vec![
             Cell::text(gate),

@@ -20,12 +20,8 @@ type Lines<'a> = BTreeMap<&'a str, Vec<(f64, &'a Estimate)>>;
 /// The section; `None` where the plan has one dose and one number of tenants.
 pub(super) fn dose(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup> {
     let doses = charts(record.dose_curves.iter().map(|curve| {
-        let title = format!(
-            "{}: {} beside {}",
-            curve.sub_axis.as_str(),
-            curve.victim,
-            curve.aggressor
-        );
+        let title =
+            format!("{}: {} beside {}", curve.sub_axis.as_str(), curve.victim, curve.aggressor);
         let points = curve.points.iter();
         let points = points.filter_map(|point| Some((point.offered, point.retention.as_ref()?)));
         (title, curve.variant.as_str(), points.collect())
@@ -35,12 +31,10 @@ pub(super) fn dose(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup
     if doses.is_empty() && sweep.is_empty() && slo.is_empty() {
         return None;
     }
-    let within = record.plan.slo_ns.map(|ns| {
-        format!(
-            "share of requests within {} ms, by active tenants",
-            ns as f64 / 1e6
-        )
-    });
+    let within = record
+        .plan
+        .slo_ns
+        .map(|ns| format!("share of requests within {} ms, by active tenants", ns as f64 / 1e6));
     Some(html! {
         p { "Vertical bars are 95 % intervals." }
         div class="panels" {
@@ -57,12 +51,7 @@ fn charts<'a>(
 ) -> BTreeMap<String, Lines<'a>> {
     let mut charts: BTreeMap<String, Lines<'_>> = BTreeMap::new();
     for (title, variant, points) in curves {
-        charts
-            .entry(title)
-            .or_default()
-            .entry(variant)
-            .or_default()
-            .extend(points);
+        charts.entry(title).or_default().entry(variant).or_default().extend(points);
     }
     for lines in charts.values_mut() {
         lines.retain(|_, points| points.len() > 1);
@@ -79,15 +68,8 @@ fn swept<'a>(
     pick: fn(&ServiceRow) -> Option<&Estimate>,
 ) -> BTreeMap<String, Lines<'a>> {
     charts(record.service.iter().filter_map(|row| {
-        let aggressor = row
-            .aggressor
-            .as_ref()
-            .filter(|_| row.condition == Condition::C)?;
-        let title = format!(
-            "{}: {} beside {aggressor}",
-            row.sub_axis.as_str(),
-            row.victim
-        );
+        let aggressor = row.aggressor.as_ref().filter(|_| row.condition == Condition::C)?;
+        let title = format!("{}: {} beside {aggressor}", row.sub_axis.as_str(), row.victim);
         let point = (f64::from(row.tenants), pick(row)?);
         Some((title, row.variant.as_str(), vec![point]))
     }))
@@ -106,10 +88,7 @@ fn panels(charts: &BTreeMap<String, Lines<'_>>, what: &str, variants: &Variants<
 
 fn drawn(lines: &Lines<'_>, what: &str, variants: &Variants<'_>) -> Markup {
     let points = || lines.values().flatten();
-    let longest = lines
-        .keys()
-        .map(|variant| variants.label(variant).chars().count())
-        .max();
+    let longest = lines.keys().map(|variant| variants.label(variant).chars().count()).max();
     let mut ticks: Vec<f64> = points().map(|(x, _)| *x).collect();
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
@@ -132,11 +111,7 @@ fn drawn(lines: &Lines<'_>, what: &str, variants: &Variants<'_>) -> Markup {
     };
     let ends = lines.iter().map(|(variant, points)| {
         let y = chart.y(points.last().map_or(0.0, |(_, of)| of.value));
-        (
-            y,
-            color(variants.index(variant)),
-            variants.label(variant).to_owned(),
-        )
+        (y, color(variants.index(variant)), variants.label(variant).to_owned())
     });
     chart.draw(&html! {
         @for (variant, points) in lines {

@@ -76,12 +76,7 @@ fn cell(tally: Option<&FaultTally>) -> Markup {
     let Some(tally) = tally else {
         return html! { td class="soft" { "not run" } };
     };
-    let worst = tally
-        .victims
-        .keys()
-        .max()
-        .copied()
-        .unwrap_or(Harm::Unharmed);
+    let worst = tally.victims.keys().max().copied().unwrap_or(Harm::Unharmed);
     let class = match worst {
         Harm::Unharmed => "L3",
         Harm::Slowed => "L2",
@@ -115,9 +110,7 @@ fn worst_trial(record: &RunRecord) -> Option<&FaultResult> {
         };
         trial.victims.iter().any(harmed) && trial.detected_after_ns.is_some()
     };
-    counted()
-        .find(recovered)
-        .or_else(|| counted().find(|trial| !trial.is_contained()))
+    counted().find(recovered).or_else(|| counted().find(|trial| !trial.is_contained()))
 }
 
 /// The course of a trial: one row for each victim, and what happened when.
@@ -176,15 +169,10 @@ fn detection(trial: &FaultResult) -> String {
 }
 
 fn acceptance(trial: &FaultResult) -> String {
-    match trial
-        .observed
-        .new_client
-        .and_then(|client| client.accepted_after_ns)
-    {
-        Some(ns) => format!(
-            "A new client was accepted {} after the last harmed process.",
-            in_words(ns)
-        ),
+    match trial.observed.new_client.and_then(|client| client.accepted_after_ns) {
+        Some(ns) => {
+            format!("A new client was accepted {} after the last harmed process.", in_words(ns))
+        }
         None => String::new(),
     }
 }
@@ -192,11 +180,7 @@ fn acceptance(trial: &FaultResult) -> String {
 /// Routes past a limit: how many of those tried got past it.
 fn escapes(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup> {
     let mut counts: BTreeMap<usize, (&str, Vec<&str>, usize)> = BTreeMap::new();
-    for figure in record
-        .probe_figures
-        .iter()
-        .filter(|one| one.verdict.is_some())
-    {
+    for figure in record.probe_figures.iter().filter(|one| one.verdict.is_some()) {
         let count = counts.entry(variants.index(&figure.variant)).or_insert((
             &figure.variant,
             Vec::new(),

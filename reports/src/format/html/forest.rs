@@ -34,10 +34,7 @@ const RATES: Kind = Kind {
     axis: |rows| ratio_axis(rows),
     thresholds: |record| {
         let thresholds = &record.plan.thresholds;
-        vec![
-            (thresholds.retention_l2, "L2"),
-            (thresholds.retention_l3, "L3"),
-        ]
+        vec![(thresholds.retention_l2, "L2"), (thresholds.retention_l3, "L3")]
     },
 };
 const JITTER: Kind = Kind {
@@ -45,10 +42,7 @@ const JITTER: Kind = Kind {
     axis: |rows| jitter_axis(rows),
     thresholds: |record| {
         let thresholds = &record.plan.thresholds;
-        vec![
-            (thresholds.jitter_negligible, "L3"),
-            (thresholds.jitter_low_medium, "L1"),
-        ]
+        vec![(thresholds.jitter_negligible, "L3"), (thresholds.jitter_low_medium, "L1")]
     },
 };
 const PROPORTIONS: Kind = Kind {
@@ -89,20 +83,15 @@ fn groups<'a>(record: &'a RunRecord, kind: &Kind) -> Vec<Group<'a>> {
         let title = title(row);
         match groups.iter_mut().find(|group| group.title == title) {
             Some(group) => group.rows.push(row),
-            None => groups.push(Group {
-                title,
-                rows: vec![row],
-            }),
+            None => groups.push(Group { title, rows: vec![row] }),
         }
     }
     groups
 }
 
 fn title(row: &MatrixRow) -> String {
-    let axis = row
-        .sub_axis
-        .as_ref()
-        .map_or_else(|| row.axis.clone(), |sub| format!("{}/{sub}", row.axis));
+    let axis =
+        row.sub_axis.as_ref().map_or_else(|| row.axis.clone(), |sub| format!("{}/{sub}", row.axis));
     match (&row.victim, &row.aggressor) {
         (Some(victim), Some(aggressor)) => format!("{axis}: {victim} beside {aggressor}"),
         (None, Some(aggressor)) => format!("{axis}: beside {aggressor}"),
@@ -112,11 +101,8 @@ fn title(row: &MatrixRow) -> String {
 }
 
 fn panel(record: &RunRecord, variants: &Variants<'_>, kind: &Kind, group: &Group<'_>) -> Markup {
-    let names: Vec<String> = group
-        .rows
-        .iter()
-        .map(|row| shortened(variants.label(&row.variant)))
-        .collect();
+    let names: Vec<String> =
+        group.rows.iter().map(|row| shortened(variants.label(&row.variant))).collect();
     let longest = names.iter().map(|name| name.chars().count()).max();
     let chart = Chart {
         width: WIDTH,
@@ -147,11 +133,7 @@ fn panel(record: &RunRecord, variants: &Variants<'_>, kind: &Kind, group: &Group
 fn drawn(chart: &Chart, kind: &Kind, row: &MatrixRow, name: &str, index: usize) -> Markup {
     let y = Chart::row(index, ROW_HEIGHT);
     let [first, second] = kind.figures.map(|pick| pick(row));
-    let level = row
-        .level
-        .as_deref()
-        .filter(|level| level.len() == 2)
-        .unwrap_or("open");
+    let level = row.level.as_deref().filter(|level| level.len() == 2).unwrap_or("open");
     html! {
         g class=(level) {
             text class="name" text-anchor="end" x=(px(chart.left - 6.0)) y=(px(y + 4.0)) { (name) }
@@ -179,10 +161,7 @@ fn drawn(chart: &Chart, kind: &Kind, row: &MatrixRow, name: &str, index: usize) 
 fn ratio_axis(rows: &[&MatrixRow]) -> Axis {
     let ends = rows.iter().flat_map(|row| {
         let figures = [&row.retention, &row.guarantee, &row.survival];
-        figures
-            .into_iter()
-            .flatten()
-            .map(|of| of.hi.min(2.0 * of.value.max(1.0)))
+        figures.into_iter().flatten().map(|of| of.hi.min(2.0 * of.value.max(1.0)))
     });
     let most = ends.filter(|end| end.is_finite()).fold(1.05, f64::max);
     let last = if most > 1.1 { most } else { 1.05 };
@@ -219,8 +198,7 @@ fn jitter_axis(rows: &[&MatrixRow]) -> Axis {
 fn brief(value: f64) -> String {
     let decimals = if value.abs() >= 10.0 { 1 } else { 2 };
     let text = format!("{value:.decimals$}");
-    text.strip_prefix("-0.00")
-        .map_or(text.clone(), |_| "0.00".to_owned())
+    text.strip_prefix("-0.00").map_or(text.clone(), |_| "0.00".to_owned())
 }
 
 fn shortened(name: &str) -> String {

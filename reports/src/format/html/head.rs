@@ -7,13 +7,8 @@ use crate::format::document::Document;
 use crate::matrix::{CellCounts, Glance};
 
 /// The begin of notices without which a figure would be misread. Others are for a second look.
-const FIRST: [&str; 5] = [
-    "INCOMPLETE",
-    "FAULT TRIALS STOPPED",
-    "NOT RUN",
-    "DECIDES NOTHING",
-    "NOTHING MEASURED",
-];
+const FIRST: [&str; 5] =
+    ["INCOMPLETE", "FAULT TRIALS STOPPED", "NOT RUN", "DECIDES NOTHING", "NOTHING MEASURED"];
 /// Sentences beside the verdict.
 const SENTENCES_MAX: usize = 4;
 
@@ -21,12 +16,7 @@ const SENTENCES_MAX: usize = 4;
 pub(super) fn head(record: &RunRecord, glance: &Glance, document: &Document) -> Markup {
     let device = &record.device;
     let kind = device.kind.as_str();
-    let date = record
-        .provenance
-        .started_at
-        .split('T')
-        .next()
-        .unwrap_or_default();
+    let date = record.provenance.started_at.split('T').next().unwrap_or_default();
     let (first, others): (Vec<&String>, Vec<&String>) = document
         .notices
         .iter()

@@ -96,11 +96,7 @@ fn filled(record: &RunRecord, row: &Row, column: &Column, cell: &MatrixCell) -> 
 /// Three decimals; the row has all digits.
 fn brief(figure: f64) -> String {
     let text = format!("{figure:.3}");
-    if text == "-0.000" {
-        "0.000".to_owned()
-    } else {
-        text
-    }
+    if text == "-0.000" { "0.000".to_owned() } else { text }
 }
 
 /// The ends, rounded outwards, so that one just below a boundary does not read as the boundary.
@@ -130,10 +126,8 @@ fn doubts(open: &[ReasonGroup]) -> Markup {
 
 /// A group of doubts in one line.
 pub(super) fn reason(group: &ReasonGroup) -> Markup {
-    let places = group
-        .places
-        .iter()
-        .map(|(place, labels)| format!("{place} of {}", labels.join(", ")));
+    let places =
+        group.places.iter().map(|(place, labels)| format!("{place} of {}", labels.join(", ")));
     let places: Vec<String> = places.collect();
     html! {
         (places.join("; ")) ": " (group.reason)
@@ -151,11 +145,7 @@ fn not_run(groups: &[NotRun]) -> Markup {
     let text = |group: &NotRun| {
         let mut what = group.mechanisms.join(", ");
         if let Some(axis) = &group.axis {
-            what = if what.is_empty() {
-                axis.clone()
-            } else {
-                format!("{axis} of {what}")
-            };
+            what = if what.is_empty() { axis.clone() } else { format!("{axis} of {what}") };
         }
         match &group.remedy {
             Some(remedy) => format!("{what} ({}: {remedy})", group.reason),

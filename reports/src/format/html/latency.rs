@@ -24,9 +24,8 @@ pub(super) fn latency(
 ) -> Option<Markup> {
     let drawn = || charts.iter().filter(|chart| !chart.curves.is_empty());
     drawn().next()?;
-    let are_figures = drawn()
-        .flat_map(|chart| &chart.curves)
-        .any(|curve| curve.unanswered.is_none());
+    let are_figures =
+        drawn().flat_map(|chart| &chart.curves).any(|curve| curve.unanswered.is_none());
     Some(html! {
         p {
             "From the scheduled instant of an open-loop request to its completion; lower is "
@@ -62,11 +61,8 @@ fn without_open_loop(record: &RunRecord, charts: &[LatencyChart]) -> Option<Stri
 fn of_victim(chart: &LatencyChart, variants: &Variants<'_>) -> Markup {
     let mut curves: Vec<&LatencyCurve> = chart.curves.iter().collect();
     curves.sort_by_key(|curve| (variants.index(&curve.of.variant), curve.of.clone()));
-    let shown: Vec<&LatencyCurve> = curves
-        .iter()
-        .copied()
-        .filter(|curve| curve.of.condition != Condition::S)
-        .collect();
+    let shown: Vec<&LatencyCurve> =
+        curves.iter().copied().filter(|curve| curve.of.condition != Condition::S).collect();
     html! {
         h3 { "Victim " (chart.victim) }
         figure class="wide" {
@@ -83,15 +79,8 @@ fn of_victim(chart: &LatencyChart, variants: &Variants<'_>) -> Markup {
 
 /// All contended curves and the native one, each with its name at its end.
 fn overview(curves: &[&LatencyCurve], variants: &Variants<'_>) -> Markup {
-    let names: Vec<String> = curves
-        .iter()
-        .map(|curve| name(curve, curves, variants))
-        .collect();
-    let longest = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let names: Vec<String> = curves.iter().map(|curve| name(curve, curves, variants)).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let chart = Chart {
         width: WIDTH,
         plot: HEIGHT,
@@ -102,14 +91,10 @@ fn overview(curves: &[&LatencyCurve], variants: &Variants<'_>) -> Markup {
         label: "latency by share of requests, for each mechanism".to_owned(),
     };
     let styles = variants.styles(curves.iter().map(|curve| curve.of.variant.as_str()));
-    let ends = curves
-        .iter()
-        .zip(&names)
-        .zip(&styles)
-        .map(|((curve, name), style)| {
-            let last_ns = curve.points.last().map_or(0, |(ns, _)| *ns);
-            (chart.y(last_ns as f64), color(*style), name.clone())
-        });
+    let ends = curves.iter().zip(&names).zip(&styles).map(|((curve, name), style)| {
+        let last_ns = curve.points.last().map_or(0, |(ns, _)| *ns);
+        (chart.y(last_ns as f64), color(*style), name.clone())
+    });
     let body = html! {
         @for (curve, style) in curves.iter().zip(&styles) {
             (path(&chart, curve, &classes(*style)))
@@ -124,9 +109,7 @@ fn name(curve: &LatencyCurve, all: &[&LatencyCurve], variants: &Variants<'_>) ->
         return "alone (native)".to_owned();
     }
     let short = variants.label(&curve.of.variant);
-    let same = all
-        .iter()
-        .filter(|other| other.of.variant == curve.of.variant);
+    let same = all.iter().filter(|other| other.of.variant == curve.of.variant);
     match &curve.of.aggressor {
         Some(aggressor) if same.count() > 1 => format!("{short}, {aggressor}"),
         _ => short.to_owned(),
@@ -136,14 +119,9 @@ fn name(curve: &LatencyCurve, all: &[&LatencyCurve], variants: &Variants<'_>) ->
 /// One small chart for each mechanism: native, solo, contended.
 fn by_mechanism(curves: &[&LatencyCurve], variants: &Variants<'_>) -> Markup {
     let y = Axis::times(times(curves), "");
-    let native = curves
-        .iter()
-        .find(|curve| curve.of.condition == Condition::N);
+    let native = curves.iter().find(|curve| curve.of.condition == Condition::N);
     let mut names: Vec<&str> = Vec::new();
-    for curve in curves
-        .iter()
-        .filter(|curve| curve.of.condition == Condition::C)
-    {
+    for curve in curves.iter().filter(|curve| curve.of.condition == Condition::C) {
         if !names.contains(&curve.of.variant.as_str()) {
             names.push(&curve.of.variant);
         }
@@ -181,9 +159,7 @@ const fn condition_class(condition: Condition) -> &'static str {
 }
 
 fn times<'a>(curves: &'a [&'a LatencyCurve]) -> impl Iterator<Item = f64> + 'a {
-    curves
-        .iter()
-        .flat_map(|curve| curve.points.iter().map(|(ns, _)| *ns as f64))
+    curves.iter().flat_map(|curve| curve.points.iter().map(|(ns, _)| *ns as f64))
 }
 
 /// A step at each latency; a line between dots where there are percentiles alone.

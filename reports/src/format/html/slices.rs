@@ -18,10 +18,7 @@ const SPANS_MAX: usize = 8;
 pub(super) fn slices(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup> {
     let mut panels = Vec::new();
     for variant in in_order(record, variants) {
-        let of = record
-            .probes
-            .iter()
-            .filter(|probe| probe.variant == variant);
+        let of = record.probes.iter().filter(|probe| probe.variant == variant);
         let (mut trace, mut placement) = (None, None);
         for probe in of {
             match &probe.found {
@@ -70,11 +67,7 @@ fn counts_by_part(record: &RunRecord, variant: &str) -> bool {
 }
 
 fn in_order<'a>(record: &'a RunRecord, variants: &Variants<'_>) -> Vec<&'a str> {
-    let names: BTreeSet<&str> = record
-        .probes
-        .iter()
-        .map(|probe| probe.variant.as_str())
-        .collect();
+    let names: BTreeSet<&str> = record.probes.iter().map(|probe| probe.variant.as_str()).collect();
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_by_key(|variant| variants.index(variant));
     names
@@ -83,10 +76,7 @@ fn in_order<'a>(record: &'a RunRecord, variants: &Variants<'_>) -> Vec<&'a str> 
 /// The first spans of both tenants, from the first on.
 fn when(trace: &TracePair) -> Markup {
     let tenants = [&trace.victim_ns, &trace.neighbour_ns];
-    let starts = tenants
-        .into_iter()
-        .filter_map(|spans| spans.first())
-        .map(|span| span.0);
+    let starts = tenants.into_iter().filter_map(|spans| spans.first()).map(|span| span.0);
     // Where one tenant began later, the chart begins with it.
     let Some(start) = starts.max() else {
         return html! {};
@@ -95,17 +85,11 @@ fn when(trace: &TracePair) -> Markup {
         let after = spans.iter().filter(|span| span.1 >= start).take(SPANS_MAX);
         after.copied().collect::<Vec<_>>()
     });
-    let ends = shown
-        .iter()
-        .filter_map(|spans| spans.last())
-        .map(|span| span.1);
+    let ends = shown.iter().filter_map(|spans| spans.last()).map(|span| span.1);
     // A tenant with one long span ends where the other's spans end.
     let end_ms = ends.min().unwrap_or(start).saturating_sub(start) as f64 / 1e6;
     let ms = |ns: u64| ns.saturating_sub(start) as f64 / 1e6;
-    let chart = rows_chart(
-        Axis::between(0.0, end_ms, 5.0, "ms"),
-        "time slices of two tenants",
-    );
+    let chart = rows_chart(Axis::between(0.0, end_ms, 5.0, "ms"), "time slices of two tenants");
     chart.draw(&html! {
         @for (index, (spans, name)) in shown.iter().zip(["victim", "neighbour"]).enumerate() {
             @let y = Chart::row(index, ROW);
@@ -120,14 +104,8 @@ fn when(trace: &TracePair) -> Markup {
 /// The SMs of both tenants.
 fn place(sms: u32, round: &SmPlacementPair) -> Markup {
     let count = f64::from(sms);
-    let chart = rows_chart(
-        Axis::between(0.0, count, 6.0, "SM number"),
-        "SMs of two tenants",
-    );
-    let tenants = [
-        (&round.victim_sms, "victim"),
-        (&round.neighbour_sms, "neighbour"),
-    ];
+    let chart = rows_chart(Axis::between(0.0, count, 6.0, "SM number"), "SMs of two tenants");
+    let tenants = [(&round.victim_sms, "victim"), (&round.neighbour_sms, "neighbour")];
     chart.draw(&html! {
         @for (index, (of, name)) in tenants.into_iter().enumerate() {
             @let y = Chart::row(index, ROW);

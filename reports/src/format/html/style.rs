@@ -102,10 +102,7 @@ mod tests {
             let of = |index: usize| classes(index);
             let (one, next) = (of(index), of(index + 1));
             let differs = one.split(' ').zip(next.split(' ')).all(|(a, b)| a != b);
-            assert!(
-                differs,
-                "neighbours differ in colour and dash: {one} {next}"
-            );
+            assert!(differs, "neighbours differ in colour and dash: {one} {next}");
         }
         let sheet = include_str!("style.css");
         for class in (0..COLORS).map(|n| format!(".c{n} ")) {

@@ -59,20 +59,14 @@ fn drawn(cell: &Cell, notes: &[String]) -> Markup {
         Cell::Text(lines) => html! { td { (joined(lines)) } },
         Cell::Level(lines) => html! { td class=(level_class(lines.first())) { (joined(lines)) } },
         Cell::Figure { estimate: None, .. } => html! { td class="figure" { (MISSING_TEXT) } },
-        Cell::Figure {
-            estimate: Some(estimate),
-            unit,
-        } => {
+        Cell::Figure { estimate: Some(estimate), unit } => {
             let parts = parts(estimate, unit.as_deref());
             let (figure, soft) = parts.split_at(1);
             html! {
                 td class="figure" { (figure.concat()) " " i { (soft.join(" ")) } }
             }
         }
-        Cell::Outcome {
-            kind,
-            notes: numbers,
-        } => html! {
+        Cell::Outcome { kind, notes: numbers } => html! {
             td class=(kind.as_str()) {
                 (kind.as_str())
                 @for note in numbers.iter().filter_map(|number| notes.get(number - 1)) {

@@ -36,10 +36,7 @@ fn curve(variant: &str, condition: Condition) -> LatencyCurve {
 fn chart(variants: &[String]) -> LatencyChart {
     let contended = variants.iter().map(|variant| curve(variant, Condition::C));
     let native = std::iter::once(curve("exclusive", Condition::N));
-    LatencyChart {
-        victim: "compute".to_owned(),
-        curves: native.chain(contended).collect(),
-    }
+    LatencyChart { victim: "compute".to_owned(), curves: native.chain(contended).collect() }
 }
 
 #[test]
@@ -54,41 +51,25 @@ fn twelve_mechanisms_have_twelve_styles_and_each_curve_its_name() {
     let charts = [chart(&names)];
     let glance = Glance::of(&record, &Selection::default(), usize::MAX);
     let variants = Variants::of(&record, &glance);
-    let section = latency::latency(&record, &charts, &variants)
-        .unwrap()
-        .into_string();
+    let section = latency::latency(&record, &charts, &variants).unwrap().into_string();
     let overview = section.split("</svg>").next().unwrap();
-    let styles: Vec<&str> = values(overview, "class")
-        .into_iter()
-        .filter(|class| class.starts_with("line c"))
-        .collect();
+    let styles: Vec<&str> =
+        values(overview, "class").into_iter().filter(|class| class.starts_with("line c")).collect();
     assert_eq!(styles.len(), 13);
-    assert_eq!(
-        styles.iter().collect::<BTreeSet<_>>().len(),
-        13,
-        "{styles:?}"
-    );
+    assert_eq!(styles.iter().collect::<BTreeSet<_>>().len(), 13, "{styles:?}");
     for name in &names {
-        assert!(
-            overview.contains(&format!(">{name}</text>")),
-            "{name} has no label"
-        );
+        assert!(overview.contains(&format!(">{name}</text>")), "{name} has no label");
     }
 }
 
 #[test]
 fn every_link_of_the_page_leads_to_an_element() {
     for (name, record) in sample_records::all() {
-        let options = RenderOptions {
-            latency: vec![chart(&["mps".to_owned()])],
-            ..RenderOptions::default()
-        };
+        let options =
+            RenderOptions { latency: vec![chart(&["mps".to_owned()])], ..RenderOptions::default() };
         let page = html(&record, &options);
         let ids = values(&page, " id");
-        for target in values(&page, "href")
-            .into_iter()
-            .filter_map(|link| link.strip_prefix('#'))
-        {
+        for target in values(&page, "href").into_iter().filter_map(|link| link.strip_prefix('#')) {
             assert!(ids.contains(&target), "{name}: nothing has the id {target}");
         }
         let unique: BTreeSet<&&str> = ids.iter().collect();
@@ -103,10 +84,8 @@ fn a_victim_of_closed_loops_is_said_to_have_no_latencies_and_not_no_answers() {
         cell.cell.closed_only = true;
         cell.cell.victim = "stream".to_owned();
     }
-    let options = RenderOptions {
-        latency: vec![chart(&["mps".to_owned()])],
-        ..RenderOptions::default()
-    };
+    let options =
+        RenderOptions { latency: vec![chart(&["mps".to_owned()])], ..RenderOptions::default() };
     let page = html(&record, &options);
     assert!(
         page.contains("Measured in a closed loop only, which has rates and no latencies: stream.")
@@ -146,11 +125,7 @@ fn a_comparison_is_on_the_page_where_one_was_made() {
 fn a_style_sheet_without_the_network_and_with_its_three_forms() {
     let sheet = super::STYLE;
     assert!(!sheet.contains("url(") && !sheet.contains("@import"));
-    for form in [
-        "prefers-color-scheme: dark",
-        "@media print",
-        "max-width: 640px",
-    ] {
+    for form in ["prefers-color-scheme: dark", "@media print", "max-width: 640px"] {
         assert!(sheet.contains(form), "{form}");
     }
 }

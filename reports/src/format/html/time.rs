@@ -87,10 +87,7 @@ fn reading(series: &Series) -> Markup {
 }
 
 fn by_block(title: &str, lines: &BTreeMap<&str, Points>, variants: &Variants<'_>) -> Markup {
-    let longest = lines
-        .keys()
-        .map(|variant| variants.label(variant).chars().count())
-        .max();
+    let longest = lines.keys().map(|variant| variants.label(variant).chars().count()).max();
     let points = || lines.values().flatten();
     let chart = Chart {
         width: WIDTH,
@@ -98,20 +95,12 @@ fn by_block(title: &str, lines: &BTreeMap<&str, Points>, variants: &Variants<'_>
         left: 36.0,
         right: 22.0 + 6.6 * longest.unwrap_or(0) as f64,
         x: blocks_axis(points().map(|(block, _)| *block)),
-        y: Some(Axis::linear(
-            points().map(|(_, ratio)| *ratio).chain([0.0, 1.0]),
-            4.0,
-            "",
-        )),
+        y: Some(Axis::linear(points().map(|(_, ratio)| *ratio).chain([0.0, 1.0]), 4.0, "")),
         label: format!("{title}: rate over solo rate by block"),
     };
     let ends = lines.iter().map(|(variant, points)| {
         let y = chart.y(points.last().map_or(0.0, |(_, ratio)| *ratio));
-        (
-            y,
-            color(variants.index(variant)),
-            variants.label(variant).to_owned(),
-        )
+        (y, color(variants.index(variant)), variants.label(variant).to_owned())
     });
     let body = html! {
         @for (variant, points) in lines {
@@ -128,15 +117,8 @@ fn plain(points: &Points, title: &str, label: &str) -> Markup {
         plot: HEIGHT,
         left: 44.0,
         right: 10.0,
-        x: Axis {
-            title: title.to_owned(),
-            ..blocks_axis(points.iter().map(|(block, _)| *block))
-        },
-        y: Some(Axis::linear(
-            points.iter().map(|(_, value)| *value).chain([0.0]),
-            4.0,
-            "",
-        )),
+        x: Axis { title: title.to_owned(), ..blocks_axis(points.iter().map(|(block, _)| *block)) },
+        y: Some(Axis::linear(points.iter().map(|(_, value)| *value).chain([0.0]), 4.0, "")),
         label: label.to_owned(),
     };
     chart.draw(&polyline(&chart, points, "line c1"))
@@ -147,9 +129,7 @@ fn blocks_axis(blocks: impl Iterator<Item = f64>) -> Axis {
     let step = ((last + 1.0) / 10.0).ceil().max(1.0);
     let ticks = (0..=last as u32).filter(|block| f64::from(*block) % step == 0.0);
     Axis {
-        ticks: ticks
-            .map(|block| (f64::from(block), block.to_string()))
-            .collect(),
+        ticks: ticks.map(|block| (f64::from(block), block.to_string())).collect(),
         hi: last,
         ..Axis::linear([0.0, last].into_iter(), 4.0, "block")
     }
@@ -168,12 +148,7 @@ pub(super) fn polyline(chart: &Chart, points: &[(f64, f64)], class: &str) -> Mar
 /// Rates beside an aggressor at full dose over the solo rate of the same block, by pair.
 fn rates(record: &RunRecord) -> BTreeMap<String, BTreeMap<&str, Points>> {
     let rate = |cell: &CellResult| cell.rates.get(RATE).copied().filter(|rate| *rate > 0.0);
-    let measured = || {
-        record
-            .cells
-            .iter()
-            .filter(|cell| cell.outcome.is_measured())
-    };
+    let measured = || record.cells.iter().filter(|cell| cell.outcome.is_measured());
     let mut solo: BTreeMap<(&str, &str, &str, u32), f64> = BTreeMap::new();
     for cell in measured().filter(|cell| cell.cell.condition == Condition::S) {
         let of = &cell.cell;
@@ -213,8 +188,6 @@ fn steal(record: &RunRecord) -> Points {
             *sum = (sum.0 + value, sum.1 + 1);
         }
     }
-    let mean = by_block
-        .into_iter()
-        .map(|(block, (sum, n))| (f64::from(block), sum / f64::from(n)));
+    let mean = by_block.into_iter().map(|(block, (sum, n))| (f64::from(block), sum / f64::from(n)));
     mean.collect()
 }

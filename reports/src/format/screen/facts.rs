@@ -17,11 +17,7 @@ pub(super) fn run(record: &RunRecord) -> String {
         Some(clean(&device.name)),
         Some(format!("driver {}", clean(&device.driver))),
         Some(counted(record.plan.tenants as usize, "tenant")),
-        Some(format!(
-            "profile {}, seed {}",
-            clean(&record.profile.name),
-            record.seed
-        )),
+        Some(format!("profile {}, seed {}", clean(&record.profile.name), record.seed)),
         length.map(in_minutes),
         started.get(..10).map(str::to_owned),
     ];
@@ -42,11 +38,7 @@ fn seconds(stamp: &str) -> Option<i64> {
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
     // Years that begin in March: the leap day is the last of its year.
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = 365 * year + leap_days + (153 * month + 2) / 5 + day - 719_469;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
@@ -86,18 +78,12 @@ pub(super) fn widths(record: &RunRecord, glance: &Glance) -> String {
     let within =
         |what: &str, half: Option<f64>| Some(format!("{what} within {}", two_decimals(half?)));
     let widest = glance.widest;
-    let parts = [
-        within("rates", widest.retention),
-        within("jitter", widest.jitter),
-    ];
+    let parts = [within("rates", widest.retention), within("jitter", widest.jitter)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let overall = overall(record, glance);
     match parts.is_empty() {
         true => overall,
-        false => format!(
-            "95 % intervals of what is decided: {}; {overall}",
-            parts.join(", ")
-        ),
+        false => format!("95 % intervals of what is decided: {}; {overall}", parts.join(", ")),
     }
 }
 
@@ -128,10 +114,7 @@ fn overall(record: &RunRecord, glance: &Glance) -> String {
         ([], _) => "overall: the weakest axis".to_owned(),
         ([axis], _) => format!("overall: the level of {axis}"),
         (_, false) => format!("overall: the weakest of {}", list(&names, "and")),
-        (_, true) => format!(
-            "overall: the weakest of {}, as far as decided",
-            list(&names, "and")
-        ),
+        (_, true) => format!("overall: the weakest of {}, as far as decided", list(&names, "and")),
     }
 }
 
@@ -144,10 +127,7 @@ mod tests {
         assert_eq!(seconds("1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(seconds("2000-02-29T12:00:00Z"), Some(951_825_600));
         let length = |from, to| seconds(to).zip(seconds(from)).map(|(to, from)| to - from);
-        assert_eq!(
-            length("2024-02-28T23:59:00Z", "2024-03-01T00:00:01Z"),
-            Some(86_461)
-        );
+        assert_eq!(length("2024-02-28T23:59:00Z", "2024-03-01T00:00:01Z"), Some(86_461));
         assert_eq!(seconds("yesterday"), None);
         assert_eq!([in_minutes(59), in_minutes(401)], ["59 s", "6 min 41 s"]);
     }

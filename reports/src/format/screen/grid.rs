@@ -18,9 +18,7 @@ pub(super) fn lines(glance: &Glance, limit: usize, color: bool) -> Vec<String> {
     let margin = labels.iter().map(|label| width(label)).max().unwrap_or(0);
     let mut lines = Vec::new();
     let room = limit.saturating_sub(margin);
-    let widths: Vec<usize> = (0..=glance.columns.len())
-        .map(|at| width_of(glance, at))
-        .collect();
+    let widths: Vec<usize> = (0..=glance.columns.len()).map(|at| width_of(glance, at)).collect();
     let needed: usize = widths.iter().sum();
     let gap = (room.saturating_sub(needed) / widths.len()).clamp(1, GAP_MAX);
     for part in parts(&widths, room, gap) {
@@ -74,10 +72,7 @@ fn heading(glance: &Glance, at: usize) -> String {
 }
 
 fn width_of(glance: &Glance, at: usize) -> usize {
-    let texts = glance
-        .rows
-        .iter()
-        .map(|row| width(&text_of(glance, row, at)));
+    let texts = glance.rows.iter().map(|row| width(&text_of(glance, row, at)));
     texts.max().unwrap_or(0).max(width(&heading(glance, at)))
 }
 

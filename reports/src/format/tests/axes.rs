@@ -8,11 +8,7 @@ use crate::sample_records;
 /// A record in which each fault of one mechanism has that many contained trials of one.
 fn with_faults(contained: &[u32]) -> RunRecord {
     let mut record = sample_records::real();
-    let row = record
-        .matrix
-        .iter()
-        .find(|row| row.axis == "fault")
-        .cloned();
+    let row = record.matrix.iter().find(|row| row.axis == "fault").cloned();
     let row = row.expect("a fault row");
     record.matrix.retain(|row| row.axis != "fault");
     let mut tally = record.fault_tallies.remove(0);
@@ -91,17 +87,11 @@ fn what_was_not_asked_for_is_one_sentence_with_its_flag() {
         assert!(wide(&record).contains(text), "{text}: {}", wide(&record));
     }
     record.plan.axes = vec!["compute".to_owned()];
-    assert!(
-        !wide(&record).contains(FAULTS),
-        "the profile leaves the axis out"
-    );
+    assert!(!wide(&record).contains(FAULTS), "the profile leaves the axis out");
 }
 
 #[test]
 fn an_overall_level_names_the_axes_that_it_rests_on() {
     let text = wide(&sample_records::real());
-    assert!(
-        text.contains("| L0 | compute | compute, jitter | "),
-        "{text}"
-    );
+    assert!(text.contains("| L0 | compute | compute, jitter | "), "{text}");
 }

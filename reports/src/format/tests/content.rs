@@ -102,15 +102,9 @@ fn stopped_fault_trials_are_listed_and_fail_in_junit() {
         record: "night-1".to_owned(),
         reason: "its driver is 580".to_owned(),
     }];
-    let missing = format!(
-        "NOT RUN: 3 of 3 planned fault trials; {}: oom (2x), trap",
-        cell.variant
-    );
+    let missing = format!("NOT RUN: 3 of 3 planned fault trials; {}: oom (2x), trap", cell.variant);
     for format in FOR_PEOPLE {
-        let options = RenderOptions {
-            width: None,
-            ..options()
-        };
+        let options = RenderOptions { width: None, ..options() };
         // Markdown has a backslash before each bracket.
         let text = render(format, &record, &options).replace('\\', "");
         for notice in [
@@ -122,10 +116,7 @@ fn stopped_fault_trials_are_listed_and_fail_in_junit() {
         }
     }
     let junit = render("junit", &record, &options());
-    assert!(
-        junit.contains("<error message=\"FAULT TRIALS STOPPED"),
-        "{junit}"
-    );
+    assert!(junit.contains("<error message=\"FAULT TRIALS STOPPED"), "{junit}");
     let json = render("json", &record, &options());
     let json = RunRecord::from_json(json.as_bytes()).expect("json that can be read");
     assert_eq!(json.records_left_out, record.records_left_out);
@@ -137,40 +128,19 @@ fn a_missing_figure_is_never_a_zero() {
     record.matrix.retain(|row| row.axis == "memory");
     for format in FOR_PEOPLE {
         let text = render(format, &record, &options());
-        assert!(
-            !text.contains("0.000") && !text.contains("NaN"),
-            "{format}: {text}"
-        );
+        assert!(!text.contains("0.000") && !text.contains("NaN"), "{format}: {text}");
     }
 }
 
 #[test]
 fn every_reason_and_remedy_is_readable_in_every_format() {
-    let options = RenderOptions {
-        width: None,
-        ..options()
-    };
+    let options = RenderOptions { width: None, ..options() };
     for (name, record) in sample_records::all() {
         let mut texts: Vec<&String> = record.plan.skips.iter().map(|skip| &skip.reason).collect();
-        texts.extend(
-            record
-                .matrix
-                .iter()
-                .filter_map(|row| row.outcome.reason.as_ref()),
-        );
+        texts.extend(record.matrix.iter().filter_map(|row| row.outcome.reason.as_ref()));
         texts.extend(record.matrix.iter().flat_map(|row| &row.warnings));
-        texts.extend(
-            record
-                .mechanisms
-                .iter()
-                .filter_map(|row| row.outcome.reason.as_ref()),
-        );
-        texts.extend(
-            record
-                .mechanisms
-                .iter()
-                .filter_map(|row| row.remedy.as_ref()),
-        );
+        texts.extend(record.mechanisms.iter().filter_map(|row| row.outcome.reason.as_ref()));
+        texts.extend(record.mechanisms.iter().filter_map(|row| row.remedy.as_ref()));
         for format in FOR_PEOPLE {
             let text = render(format, &record, &options).replace('\\', "");
             for wanted in &texts {
@@ -183,10 +153,7 @@ fn every_reason_and_remedy_is_readable_in_every_format() {
                             .replace('>', "&gt;")
                             .replace('"', "&quot;"),
                     ),
-                    _ => wanted
-                        .replace('&', "&amp;")
-                        .replace('<', "&lt;")
-                        .replace('>', "&gt;"),
+                    _ => wanted.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"),
                 };
                 assert!(text.contains(&wanted), "{name} as {format} lacks {wanted}");
             }

@@ -30,9 +30,7 @@ fn json_refuses_an_infinite_figure() {
         unit: "x".to_owned(),
     };
     record.matrix[0].isolation_index = Some(unbounded);
-    let result = find("json")
-        .unwrap()
-        .render(&record, &options(), &mut Vec::new());
+    let result = find("json").unwrap().render(&record, &options(), &mut Vec::new());
     assert!(matches!(result, Err(RenderError::NotJson { .. })));
     // Formats for people print it.
     assert!(render("html", &record, &options()).contains("[0.000, inf]"));
@@ -67,10 +65,7 @@ fn csv_has_the_same_columns_for_every_record() {
 fn markup_is_well_formed_and_escapes_the_record() {
     for (name, record) in sample_records::all() {
         let html = render("html", &record, &options());
-        assert!(
-            !html.contains("<script") && !html.contains("http"),
-            "{name}"
-        );
+        assert!(!html.contains("<script") && !html.contains("http"), "{name}");
         let html = html.replace("<!DOCTYPE html>\n", "");
         for text in [html, render("junit", &record, &options())] {
             roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
@@ -83,38 +78,19 @@ fn junit_counts_its_cases_and_passes_only_measured_rows() {
     for (name, record) in sample_records::all() {
         let text = render("junit", &record, &options());
         let xml = roxmltree::Document::parse(&text).unwrap();
-        let count = |tag| {
-            xml.descendants()
-                .filter(|node| node.has_tag_name(tag))
-                .count()
-        };
-        let suite = xml
-            .descendants()
-            .find(|node| node.has_tag_name("testsuite"))
-            .unwrap();
+        let count = |tag| xml.descendants().filter(|node| node.has_tag_name(tag)).count();
+        let suite = xml.descendants().find(|node| node.has_tag_name("testsuite")).unwrap();
         for (attribute, tag) in [
             ("tests", "testcase"),
             ("failures", "failure"),
             ("errors", "error"),
             ("skipped", "skipped"),
         ] {
-            assert_eq!(
-                suite.attribute(attribute),
-                Some(&*count(tag).to_string()),
-                "{name} {tag}"
-            );
+            assert_eq!(suite.attribute(attribute), Some(&*count(tag).to_string()), "{name} {tag}");
         }
-        let measured = record
-            .matrix
-            .iter()
-            .filter(|row| row.outcome.is_measured())
-            .count();
+        let measured = record.matrix.iter().filter(|row| row.outcome.is_measured()).count();
         let record_passes = usize::from(record.complete && record.plan.decides && measured > 0);
         let not_passed = count("failure") + count("error") + count("skipped");
-        assert_eq!(
-            count("testcase") - not_passed,
-            measured + record_passes,
-            "{name}"
-        );
+        assert_eq!(count("testcase") - not_passed, measured + record_passes, "{name}");
     }
 }

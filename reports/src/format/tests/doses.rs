@@ -9,12 +9,7 @@ use crate::sample_records;
 
 fn estimate(value: f64) -> Estimate {
     let known = sample_records::real().matrix[1].retention.clone().unwrap();
-    Estimate {
-        value,
-        lo: value - 0.015,
-        hi: value + 0.015,
-        ..known
-    }
+    Estimate { value, lo: value - 0.015, hi: value + 0.015, ..known }
 }
 
 fn with_curve() -> RunRecord {
@@ -35,11 +30,7 @@ fn with_curve() -> RunRecord {
         outcome: Outcome::measured(),
         points: vec![point(0.5, 0.437, 0.613), point(1.0, 0.529, 0.721)],
         area: Some(estimate(0.777)),
-        rises: vec![DoseRise {
-            from: 0.5,
-            to: 1.0,
-            ratio: estimate(1.176),
-        }],
+        rises: vec![DoseRise { from: 0.5, to: 1.0, ratio: estimate(1.176) }],
     });
     record
 }

@@ -33,10 +33,7 @@ fn the_screen_at_three_widths_equals_its_golden_file() {
     for (name, record) in [("h100", h100()), ("real", sample_records::real())] {
         for width in [80, 100, 160] {
             let text = screen(&record, width);
-            assert!(
-                text.lines().all(|line| line.chars().count() <= width),
-                "{text}"
-            );
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             let mut settings = insta::Settings::clone_current();
             settings.set_snapshot_path("../../../golden");
             settings.set_prepend_module_to_snapshot(false);
@@ -56,11 +53,7 @@ fn a_matrix_of_many_variants_with_every_notice_fits_one_screen() {
             Some(variant) => format!("{variant},copy={copy}]"),
             None => format!("{variant}[copy={copy}]"),
         };
-        let rows = record
-            .matrix
-            .iter()
-            .filter(|row| !row.variant.contains("copy"))
-            .cloned();
+        let rows = record.matrix.iter().filter(|row| !row.variant.contains("copy")).cloned();
         let rows: Vec<_> = rows.collect();
         let mechanisms: Vec<_> = record.mechanisms.clone();
         for mut row in rows {
@@ -68,20 +61,13 @@ fn a_matrix_of_many_variants_with_every_notice_fits_one_screen() {
             row.outcome = gpubench_record::Outcome::inconclusive("a reason ".repeat(copy + 3));
             record.matrix.push(row);
         }
-        for mut one in mechanisms
-            .into_iter()
-            .filter(|one| !one.variant.contains("copy"))
-        {
+        for mut one in mechanisms.into_iter().filter(|one| !one.variant.contains("copy")) {
             one.variant = rename(&one.variant);
             record.mechanisms.push(one);
         }
     }
     let text = screen(&record, 80);
-    assert!(
-        text.lines().count() <= LINES_MAX,
-        "{}\n{text}",
-        text.lines().count()
-    );
+    assert!(text.lines().count() <= LINES_MAX, "{}\n{text}", text.lines().count());
     assert!(text.contains("mps +20"), "{text}");
 }
 
@@ -135,16 +121,9 @@ fn a_selection_narrows_every_view_of_the_terminal() {
 
 #[test]
 fn the_reasons_for_doubt_are_counted_with_their_cure() {
-    let options = RenderOptions {
-        view: View::Why,
-        ..options()
-    };
+    let options = RenderOptions { view: View::Why, ..options() };
     let text = render("terminal", &h100(), &options);
-    for wanted in [
-        "Rows without a level",
-        "28 blocks are needed",
-        "cure: more blocks",
-    ] {
+    for wanted in ["Rows without a level", "28 blocks are needed", "cure: more blocks"] {
         assert!(text.contains(wanted), "{text}");
     }
 }

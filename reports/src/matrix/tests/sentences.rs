@@ -4,15 +4,10 @@ use crate::matrix::cell::Standing;
 use crate::matrix::sentences::sentences;
 
 /// One synthetic matrix: its columns, its rows as signs, and its sentences.
-type Case = (
-    &'static [&'static str],
-    &'static [(&'static str, &'static str)],
-    &'static [&'static str],
-);
+type Case =
+    (&'static [&'static str], &'static [(&'static str, &'static str)], &'static [&'static str]);
 
-const ALL: &[&str] = &[
-    "compute", "DRAM", "L2", "PCIe", "jitter", "memory", "faults",
-];
+const ALL: &[&str] = &["compute", "DRAM", "L2", "PCIe", "jitter", "memory", "faults"];
 const RATES: &[&str] = &["compute", "DRAM", "L2", "PCIe", "jitter"];
 
 const CASES: &[Case] = &[
@@ -28,11 +23,7 @@ const CASES: &[Case] = &[
         ],
     ),
     // 3: one mechanism, everything isolated.
-    (
-        RATES,
-        &[("mig 3g+3g", "#####")],
-        &["mig 3g+3g isolates everything that was measured."],
-    ),
+    (RATES, &[("mig 3g+3g", "#####")], &["mig 3g+3g isolates everything that was measured."]),
     // 4: the H100 with seven mechanisms.
     (
         RATES,
@@ -54,10 +45,7 @@ const CASES: &[Case] = &[
     (
         &["compute", "DRAM"],
         &[("mig 3g+3g", "##"), ("mps", "!!")],
-        &[
-            "mig 3g+3g isolates everything that was measured.",
-            "mps isolates nothing.",
-        ],
+        &["mig 3g+3g isolates everything that was measured.", "mps isolates nothing."],
     ),
     // 6: bounded counts as isolated for the first sentence.
     (
@@ -116,10 +104,7 @@ const CASES: &[Case] = &[
     (
         &["compute", "faults"],
         &[("mps-quota 50%", "#~")],
-        &[
-            "Nothing here isolates faults.",
-            "mps-quota 50% isolates compute.",
-        ],
+        &["Nothing here isolates faults.", "mps-quota 50% isolates compute."],
     ),
     // 13: a column without a cell is no part of any statement.
     (
@@ -132,19 +117,11 @@ const CASES: &[Case] = &[
         ],
     ),
     // 14: one strong column alone is named.
-    (
-        &["compute"],
-        &[("green-context", "#")],
-        &["green-context isolates compute."],
-    ),
+    (&["compute"], &[("green-context", "#")], &["green-context isolates compute."]),
     // 15: the mechanism that isolates most stands first, whatever its place in the matrix.
     (
         &["compute", "DRAM", "jitter"],
-        &[
-            ("mps-quota 50%", "#!#"),
-            ("mig 3g+3g", "###"),
-            ("mps", "!!!"),
-        ],
+        &[("mps-quota 50%", "#!#"), ("mig 3g+3g", "###"), ("mps", "!!!")],
         &[
             "mig 3g+3g isolates everything that was measured.",
             "mps-quota 50% isolates compute and jitter.",
@@ -167,10 +144,7 @@ const CASES: &[Case] = &[
     (
         &["compute", "jitter"],
         &[("mps-quota 50%", "#!"), ("stream-priority", "!#")],
-        &[
-            "mps-quota 50% isolates compute.",
-            "stream-priority isolates jitter.",
-        ],
+        &["mps-quota 50% isolates compute.", "stream-priority isolates jitter."],
     ),
     // 19: two bounded columns.
     (

@@ -106,11 +106,7 @@ fn without_uuids(text: &str) -> String {
 
 fn is_uuid(text: &str) -> bool {
     let fits = |(at, byte): (usize, u8)| {
-        if UUID_DASHES.contains(&at) {
-            byte == b'-'
-        } else {
-            byte.is_ascii_hexdigit()
-        }
+        if UUID_DASHES.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
     };
     text.len() == UUID_LEN && text.bytes().enumerate().all(fits)
 }
@@ -132,10 +128,7 @@ mod tests {
         for (text, expected) in [
             ("node7", "removed"),
             ("on node7: node7.", "on removed: removed."),
-            (
-                "node71 node7a anode7 my_node7",
-                "node71 node7a anode7 my_node7",
-            ),
+            ("node71 node7a anode7 my_node7", "node71 node7a anode7 my_node7"),
             ("/mnt/node7/x", "/mnt/removed/x"),
             ("\u{e9}node7 \u{2192}node7", "\u{e9}node7 \u{2192}removed"),
         ] {
@@ -161,9 +154,7 @@ mod tests {
     fn users_are_found_by_their_home_folders() {
         let [linux, mac] = HOMES;
         let text = format!("{linux}bob/a of bob, {mac}eve: bobby");
-        let scrub = Scrub {
-            secrets: users(&text),
-        };
+        let scrub = Scrub { secrets: users(&text) };
         let expected = format!("{linux}removed/a of removed, {mac}removed: bobby");
         assert_eq!(scrub.text(&text), expected);
         assert_eq!(users(&format!("{linux} {linux}/x")), [""; 0]);

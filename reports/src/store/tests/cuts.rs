@@ -33,15 +33,11 @@ fn read(dir: &Path) -> Result<(Content, Vec<String>), StoreError> {
         latencies: Vec::new(),
         telemetry: record.telemetry()?,
     };
-    for (cell, tenant) in [
-        ("b00-c000", "victim"),
-        ("b00-c000", "neighbour-1"),
-        ("b00-c001", "victim"),
-    ] {
+    for (cell, tenant) in
+        [("b00-c000", "victim"), ("b00-c000", "neighbour-1"), ("b00-c001", "victim")]
+    {
         content.samples.push(record.samples(cell, tenant)?);
-        content
-            .latencies
-            .push(record.latencies(cell, tenant)?.count());
+        content.latencies.push(record.latencies(cell, tenant)?.count());
     }
     let mut said = record.warnings().to_vec();
     said.extend(record.run().incomplete_reason.clone());
@@ -56,10 +52,7 @@ fn cut(dir: &Path, name: &str) -> [usize; 3] {
     let bytes = std::fs::read(&path).unwrap();
     let (whole, said_before) = read(dir).unwrap();
     let step = bytes.len().div_ceil(CUTS);
-    println!(
-        "{name}: {} bytes, cut at every {step}. byte and near its end",
-        bytes.len()
-    );
+    println!("{name}: {} bytes, cut at every {step}. byte and near its end", bytes.len());
     let mut counts = [0; 3];
     let places = (0..bytes.len()).filter(|at| at % step == 0 || at + 12 > bytes.len());
     for at in places {
@@ -67,19 +60,12 @@ fn cut(dir: &Path, name: &str) -> [usize; 3] {
         match read(dir) {
             Err(error) => {
                 let text = error.to_string();
-                assert!(
-                    text.contains(&*dir.to_string_lossy()),
-                    "{name} at {at}: {text}"
-                );
+                assert!(text.contains(&*dir.to_string_lossy()), "{name} at {at}: {text}");
                 counts[0] += 1;
             }
             Ok((left, said)) if said != said_before => {
                 let pairs = left.samples.iter().zip(&whole.samples);
-                assert!(
-                    pairs
-                        .into_iter()
-                        .all(|(left, whole)| whole.starts_with(left))
-                );
+                assert!(pairs.into_iter().all(|(left, whole)| whole.starts_with(left)));
                 assert!(whole.telemetry.starts_with(&left.telemetry));
                 counts[1] += 1;
             }
@@ -130,10 +116,7 @@ fn a_cut_of_any_file_of_a_finished_run_is_refused_or_named() {
         std::fs::write(&path, &bytes).unwrap();
     }
     let latencies = cut(dir.path(), LATENCIES_FILE);
-    assert!(
-        latencies[0] > 0 && latencies[1..] == [0, 0],
-        "{latencies:?}"
-    );
+    assert!(latencies[0] > 0 && latencies[1..] == [0, 0], "{latencies:?}");
     // Without its last line feed the file has every checksum.
     let checksums = cut(dir.path(), CHECKSUMS_FILE);
     assert_eq!(checksums[2], 1, "{checksums:?}");

@@ -11,10 +11,9 @@ use crate::store::{RECORD_FILE, Record};
 #[test]
 fn reads_a_record_of_format_1_0() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
-    for (name, today) in [
-        ("real", sample_records::real()),
-        ("virtual", sample_records::on_the_virtual_gpu()),
-    ] {
+    for (name, today) in
+        [("real", sample_records::real()), ("virtual", sample_records::on_the_virtual_gpu())]
+    {
         let dir = tempfile::tempdir().unwrap();
         let old = golden.join(format!("{name}.format-1.0.json"));
         std::fs::copy(old, dir.path().join(RECORD_FILE)).unwrap();
@@ -33,11 +32,8 @@ fn reads_a_record_of_format_1_0() {
 #[test]
 fn reads_a_record_of_format_2_0() {
     let mut today = sample_records::real();
-    today.plan.user_victim = Some(UserVictim {
-        command: "serve".to_owned(),
-        reports: Reports::Lines,
-        ready_ns: 1,
-    });
+    today.plan.user_victim =
+        Some(UserVictim { command: "serve".to_owned(), reports: Reports::Lines, ready_ns: 1 });
     let peak = PeakEntry {
         alone_per_s: 1.0,
         peak_per_s: 2.0,
@@ -48,10 +44,9 @@ fn reads_a_record_of_format_2_0() {
     today.calibration.peaks.insert("fma-hog".to_owned(), peak);
     let mut old = json::value(&today).unwrap();
     old["format_version"]["minor"] = 0.into();
-    for (object, new_key, old_key) in [
-        ("/plan", "user_victim", "foreign"),
-        ("/calibration/peaks/fma-hog", "source", "canary"),
-    ] {
+    for (object, new_key, old_key) in
+        [("/plan", "user_victim", "foreign"), ("/calibration/peaks/fma-hog", "source", "canary")]
+    {
         let object = old.pointer_mut(object).unwrap().as_object_mut().unwrap();
         let value = object.remove(new_key).unwrap();
         object.insert(old_key.to_owned(), value);
@@ -75,11 +70,8 @@ fn gates_of_format_2_2_have_a_kind_and_exclude_what_they_exclude_today() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(RECORD_FILE), old.to_string()).unwrap();
     let record = Record::open(dir.path()).unwrap();
-    let found: Vec<(GateKind, GateScope)> = record.run().cells[0]
-        .gates
-        .iter()
-        .map(|gate| (gate.kind, gate.scope))
-        .collect();
+    let found: Vec<(GateKind, GateScope)> =
+        record.run().cells[0].gates.iter().map(|gate| (gate.kind, gate.scope)).collect();
     let expected = [
         (GateKind::Disturbance, GateScope::Nothing),
         (GateKind::Disturbance, GateScope::Nothing),

@@ -31,68 +31,36 @@ fn a_crashed_run_opens_as_an_incomplete_record_with_all_its_samples() {
     let record = Record::open(dir.path()).unwrap();
     assert!(record.is_rebuilt() && !record.run().complete);
     let reason = record.run().incomplete_reason.as_deref();
-    assert_eq!(
-        reason,
-        Some("the run crashed; 2 of 4 cells ran, nothing is scored")
-    );
-    assert_eq!(
-        record.warnings(),
-        ["the last event (line 6) is incomplete and is left out"]
-    );
+    assert_eq!(reason, Some("the run crashed; 2 of 4 cells ran, nothing is scored"));
+    assert_eq!(record.warnings(), ["the last event (line 6) is incomplete and is left out"]);
     assert_eq!(record.run().calibration, sample_records::calibration());
-    let outcomes: Vec<_> = record
-        .run()
-        .cells
-        .iter()
-        .map(|cell| cell.outcome.reason.clone().unwrap())
-        .collect();
+    let outcomes: Vec<_> =
+        record.run().cells.iter().map(|cell| cell.outcome.reason.clone().unwrap()).collect();
     assert_eq!(
         outcomes,
-        [
-            "not scored: the run left no record.json",
-            "the run ended during this cell"
-        ]
+        ["not scored: the run left no record.json", "the run ended during this cell"]
     );
     assert_eq!(record.run().cells[1].tenant_results[0].rows, 3);
     for finished in [false, true] {
         if finished {
             let done = finish(dir.path()).unwrap();
-            assert_eq!(
-                (done.sample_rows, done.telemetry_rows),
-                (Some(210), Some(5))
-            );
+            assert_eq!((done.sample_rows, done.telemetry_rows), (Some(210), Some(5)));
             assert!(!dir.path().join(CELLS_FOLDER).exists());
             assert!(!dir.path().join(TELEMETRY_LOG_FILE).exists());
         }
         let record = Record::open(dir.path()).unwrap();
         assert_eq!(record.samples("b00-c000", "victim").unwrap(), victim_rows());
-        assert_eq!(
-            record.samples("b00-c001", "victim").unwrap(),
-            victim_rows()[..3]
-        );
-        assert_eq!(
-            record.telemetry().unwrap(),
-            (0..5).map(reading).collect::<Vec<_>>()
-        );
+        assert_eq!(record.samples("b00-c001", "victim").unwrap(), victim_rows()[..3]);
+        assert_eq!(record.telemetry().unwrap(), (0..5).map(reading).collect::<Vec<_>>());
         let text = record.samples("b00-c001", "neighbour-1");
-        assert_eq!(
-            text.is_ok(),
-            !finished || record.run().cells[1].tenant_results[1].rows == 0
-        );
-        assert!(matches!(
-            record.samples("b9", "victim"),
-            Err(StoreError::NoSamples { .. })
-        ));
+        assert_eq!(text.is_ok(), !finished || record.run().cells[1].tenant_results[1].rows == 0);
+        assert!(matches!(record.samples("b9", "victim"), Err(StoreError::NoSamples { .. })));
         for (cell, tenant) in [("../b00", "victim"), ("..", "victim"), ("b00-c000", "")] {
             let error = record.samples(cell, tenant).unwrap_err();
             assert!(matches!(error, StoreError::Name { .. }), "{error}");
         }
     }
-    assert_eq!(
-        finish(dir.path()).unwrap(),
-        Finished::default(),
-        "a second call changes nothing"
-    );
+    assert_eq!(finish(dir.path()).unwrap(), Finished::default(), "a second call changes nothing");
 }
 
 #[test]
@@ -118,28 +86,16 @@ fn merges_the_mechanism_rows_and_proofs_of_events() {
     };
     for event in [
         began(),
-        RunEvent::Mechanism {
-            row: row(vec![proof(ProofTime::AtOpen)]),
-        },
+        RunEvent::Mechanism { row: row(vec![proof(ProofTime::AtOpen)]) },
         RunEvent::Proved {
             variant: variant.clone(),
             cell: Some("c1".to_owned()),
             proof: proof(ProofTime::During),
         },
-        RunEvent::Proved {
-            variant: "mps".to_owned(),
-            cell: None,
-            proof: proof(ProofTime::During),
-        },
-        RunEvent::Mechanism {
-            row: row(vec![proof(ProofTime::During), proof(ProofTime::Once)]),
-        },
+        RunEvent::Proved { variant: "mps".to_owned(), cell: None, proof: proof(ProofTime::During) },
+        RunEvent::Mechanism { row: row(vec![proof(ProofTime::During), proof(ProofTime::Once)]) },
         cell_ended("not-planned", 1),
-        RunEvent::Ended {
-            complete: true,
-            reason: None,
-            at: "2026-03-01T03:00:00Z".to_owned(),
-        },
+        RunEvent::Ended { complete: true, reason: None, at: "2026-03-01T03:00:00Z".to_owned() },
     ] {
         events.append(&event).unwrap();
     }
@@ -147,18 +103,11 @@ fn merges_the_mechanism_rows_and_proofs_of_events() {
     let record = Record::open(dir.path()).unwrap();
     let mechanisms = &record.run().mechanisms;
     assert_eq!(mechanisms.len(), 1);
-    let when: Vec<_> = mechanisms[0]
-        .proof
-        .iter()
-        .map(|proof| proof.when.name())
-        .collect();
+    let when: Vec<_> = mechanisms[0].proof.iter().map(|proof| proof.when.name()).collect();
     assert_eq!(when, ["at open", "during", "once"]);
     assert_eq!(record.warnings().len(), 2);
     let reason = record.run().incomplete_reason.as_deref();
-    assert_eq!(
-        reason,
-        Some("the run ended but left no scores; 0 of 4 cells ran")
-    );
+    assert_eq!(reason, Some("the run ended but left no scores; 0 of 4 cells ran"));
 }
 
 #[test]
@@ -176,14 +125,8 @@ fn each_unreadable_record_names_the_file_line_and_problem() {
     let no_plan = "1: the first event has no format_version, so the file has no plan";
     for (text, ending) in [
         (String::new(), no_plan),
-        (
-            "{\"event\":\"warning\",\"text\":\"x\"}\n".to_owned(),
-            no_plan,
-        ),
-        (
-            format!("{first}\n{first}\n"),
-            "2: a second \"began\"; a record has one run",
-        ),
+        ("{\"event\":\"warning\",\"text\":\"x\"}\n".to_owned(), no_plan),
+        (format!("{first}\n{first}\n"), "2: a second \"began\"; a record has one run"),
         (format!("{first}\n\n"), "2: EOF while parsing a value"),
     ] {
         std::fs::write(&events, text).unwrap();
@@ -191,49 +134,30 @@ fn each_unreadable_record_names_the_file_line_and_problem() {
     }
     std::fs::write(&events, format!("{first}\n{{\"event\":\"beamed-up\"}}\n")).unwrap();
     let unknown = error();
-    assert!(unknown.starts_with(&format!(
-        "{head} 2: unknown variant `beamed-up`, expected one of"
-    )));
+    assert!(
+        unknown.starts_with(&format!("{head} 2: unknown variant `beamed-up`, expected one of"))
+    );
     std::fs::write(&events, first.replacen("\"major\":2", "\"major\":3", 1)).unwrap();
     assert!(error().ends_with(" cannot be read by this gpubench, which reads 1.x to 2.x"));
     let record_json = dir.path().join(RECORD_FILE);
-    std::fs::write(
-        &record_json,
-        "{\"format_version\":{\"major\":9,\"minor\":1},\"new\":[]}",
-    )
-    .unwrap();
+    std::fs::write(&record_json, "{\"format_version\":{\"major\":9,\"minor\":1},\"new\":[]}")
+        .unwrap();
     assert!(
         error()
             .ends_with("record format 9.1 cannot be read by this gpubench, which reads 1.x to 2.x")
     );
-    std::fs::write(
-        &record_json,
-        "{\"format_version\":{\"major\":2,\"minor\":7},\n\"new\":[]}",
-    )
-    .unwrap();
-    assert_eq!(
-        error(),
-        format!("{shown}/record.json line 2 column 9: missing field `scoring`")
-    );
-    std::fs::write(
-        &record_json,
-        "{\"format_version\":{\"major\":1,\"minor\":0}}",
-    )
-    .unwrap();
-    assert_eq!(
-        error(),
-        format!("{shown}/record.json of format 1.0: missing field `scoring`")
-    );
+    std::fs::write(&record_json, "{\"format_version\":{\"major\":2,\"minor\":7},\n\"new\":[]}")
+        .unwrap();
+    assert_eq!(error(), format!("{shown}/record.json line 2 column 9: missing field `scoring`"));
+    std::fs::write(&record_json, "{\"format_version\":{\"major\":1,\"minor\":0}}").unwrap();
+    assert_eq!(error(), format!("{shown}/record.json of format 1.0: missing field `scoring`"));
 }
 
 #[test]
 fn a_later_minor_version_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut record = sample_records::real();
-    record.format_version = FormatVersion {
-        minor: 9,
-        ..FORMAT_VERSION
-    };
+    record.format_version = FormatVersion { minor: 9, ..FORMAT_VERSION };
     write_record_json(dir.path(), &record).unwrap();
     let path = dir.path().join(RECORD_FILE);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -247,19 +171,8 @@ fn refuses_a_figure_that_json_cannot_hold_and_keeps_the_old_record() {
     let good = sample_records::real();
     write_record_json(dir.path(), &good).unwrap();
     let mut bad = good.clone();
-    bad.cells[0]
-        .rates
-        .insert("closed_rate_per_s".to_owned(), f64::NAN);
+    bad.cells[0].rates.insert("closed_rate_per_s".to_owned(), f64::NAN);
     let error = write_record_json(dir.path(), &bad).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            StoreError::Unstorable {
-                what: "the record",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::Unstorable { what: "the record", .. }), "{error}");
     assert_eq!(Record::open(dir.path()).unwrap().run(), &good);
 }

@@ -19,19 +19,12 @@ fn a_damaged_parquet_file_without_a_checksum_is_an_error() {
     std::fs::remove_file(dir.path().join(CHECKSUMS_FILE)).unwrap();
     let path = dir.path().join(SAMPLES_FILE);
     let bytes = std::fs::read(&path).unwrap();
-    let read = || {
-        Record::open(dir.path())
-            .unwrap()
-            .samples("b00-c000", "victim")
-    };
+    let read = || Record::open(dir.path()).unwrap().samples("b00-c000", "victim");
     assert_eq!(read().unwrap(), victim_rows());
     for damaged in [[&bytes[9..20], &bytes[20..]].concat(), b"PAR1".repeat(3)] {
         std::fs::write(&path, damaged).unwrap();
         let error = read().unwrap_err();
-        assert!(
-            matches!(error, StoreError::Parquet { .. } | StoreError::Io { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, StoreError::Parquet { .. } | StoreError::Io { .. }), "{error}");
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
     }
 }

@@ -29,10 +29,7 @@ fn a_finished_record_becomes_that_of_a_run_and_back() {
     }
     let record = Record::open(dir).unwrap();
     assert_eq!(record.samples("b00-c000", "victim").unwrap(), victim_rows());
-    assert_eq!(
-        record.telemetry().unwrap(),
-        (0..5).map(reading).collect::<Vec<_>>()
-    );
+    assert_eq!(record.telemetry().unwrap(), (0..5).map(reading).collect::<Vec<_>>());
     // A second call finds nothing to do.
     reopen(dir).unwrap();
     finish(dir).unwrap();
@@ -81,10 +78,7 @@ fn events_and_readings_go_on_behind_the_last_whole_line() {
         append_bytes(&dir.join(EVENTS_FILE), torn.as_bytes());
         let before = read_events(dir).unwrap().events;
         let mut events = EventLog::reopen(dir).unwrap();
-        assert!(matches!(
-            EventLog::reopen(dir),
-            Err(StoreError::InUse { .. })
-        ));
+        assert!(matches!(EventLog::reopen(dir), Err(StoreError::InUse { .. })));
         events.append(&cell_ended("b00-c001", 3)).unwrap();
         events.close().unwrap();
         let mut telemetry = TelemetryLog::reopen(dir).unwrap();

@@ -52,14 +52,7 @@ pub(super) const CONTROLS: &[(&str, &str)] = &[("placebo", "placebo"), ("canary"
 pub(super) const ANSWERS: &[(&str, &[&str])] = &[
     (
         "success",
-        &[
-            "placebo",
-            "printf-flood",
-            "hang",
-            "sigstop",
-            "context-destroy",
-            "hami-lock-holder-kill",
-        ],
+        &["placebo", "printf-flood", "hang", "sigstop", "context-destroy", "hami-lock-holder-kill"],
     ),
     (
         "error",
@@ -80,15 +73,7 @@ pub(super) const ANSWERS: &[(&str, &[&str])] = &[
             "illegal-address",
         ],
     ),
-    (
-        "either",
-        &[
-            "canary",
-            "mps-server-kill",
-            "mps-daemon-kill",
-            "ipc-exporter-exit",
-        ],
-    ),
+    ("either", &["canary", "mps-server-kill", "mps-daemon-kill", "ipc-exporter-exit"]),
     ("process-ends", &["exit-pending", "sigkill"]),
 ];
 
@@ -102,104 +87,16 @@ pub(super) const LEAVES_WAITING: &[&str] = &["mps-server-kill", "mps-daemon-kill
 /// What published overviews claim: source, mechanism, and the words of memory, compute, bandwidth,
 /// fault and jitter.
 pub(super) const CLAIMED: &[(&str, &str, [Option<&str>; 5])] = &[
-    (
-        "S0",
-        "time-slicing",
-        [
-            Some("None"),
-            Some("None"),
-            None,
-            Some("Partial"),
-            Some("High"),
-        ],
-    ),
-    (
-        "S1",
-        "time-slicing",
-        [Some("None"), Some("None"), Some("None"), Some("None"), None],
-    ),
-    (
-        "S0",
-        "mps",
-        [
-            Some("Partial"),
-            Some("None"),
-            None,
-            Some("None"),
-            Some("Low-Medium"),
-        ],
-    ),
-    (
-        "S0",
-        "mps-quota",
-        [
-            Some("Partial"),
-            Some("None"),
-            None,
-            Some("None"),
-            Some("Low-Medium"),
-        ],
-    ),
-    (
-        "S1",
-        "mps",
-        [
-            Some("Partial"),
-            Some("Partial"),
-            Some("None"),
-            Some("Incomplete"),
-            None,
-        ],
-    ),
-    (
-        "S1",
-        "mps-quota",
-        [
-            Some("Partial"),
-            Some("Partial"),
-            Some("None"),
-            Some("Incomplete"),
-            None,
-        ],
-    ),
-    (
-        "S0",
-        "hami",
-        [
-            Some("Software"),
-            Some("Software"),
-            None,
-            Some("Partial"),
-            Some("Low-Medium"),
-        ],
-    ),
-    (
-        "S1",
-        "hami",
-        [Some("Hard"), Some("Soft"), Some("None"), Some("None"), None],
-    ),
-    (
-        "S0",
-        "mig",
-        [
-            Some("Hardware"),
-            Some("Hardware"),
-            None,
-            Some("Hardware"),
-            Some("Negligible"),
-        ],
-    ),
-    (
-        "S1",
-        "mig",
-        [
-            Some("Hardware"),
-            Some("Hardware"),
-            Some("Hardware"),
-            Some("Hardware"),
-            None,
-        ],
-    ),
+    ("S0", "time-slicing", [Some("None"), Some("None"), None, Some("Partial"), Some("High")]),
+    ("S1", "time-slicing", [Some("None"), Some("None"), Some("None"), Some("None"), None]),
+    ("S0", "mps", [Some("Partial"), Some("None"), None, Some("None"), Some("Low-Medium")]),
+    ("S0", "mps-quota", [Some("Partial"), Some("None"), None, Some("None"), Some("Low-Medium")]),
+    ("S1", "mps", [Some("Partial"), Some("Partial"), Some("None"), Some("Incomplete"), None]),
+    ("S1", "mps-quota", [Some("Partial"), Some("Partial"), Some("None"), Some("Incomplete"), None]),
+    ("S0", "hami", [Some("Software"), Some("Software"), None, Some("Partial"), Some("Low-Medium")]),
+    ("S1", "hami", [Some("Hard"), Some("Soft"), Some("None"), Some("None"), None]),
+    ("S0", "mig", [Some("Hardware"), Some("Hardware"), None, Some("Hardware"), Some("Negligible")]),
+    ("S1", "mig", [Some("Hardware"), Some("Hardware"), Some("Hardware"), Some("Hardware"), None]),
 ];
 
 /// The axes of [`CLAIMED`].

@@ -130,15 +130,8 @@ fn upgrade_plan(plan: &mut Object) {
 
 /// A trial was a cell with the fault beside it.
 fn upgrade_trial(trial: &mut Object) {
-    const OF_TRIAL: [&str; 7] = [
-        "id",
-        "group",
-        "mechanism",
-        "variant",
-        "victim",
-        "tenants",
-        "schedule_seed",
-    ];
+    const OF_TRIAL: [&str; 7] =
+        ["id", "group", "mechanism", "variant", "victim", "tenants", "schedule_seed"];
     if let Some(Value::Object(mut cell)) = trial.remove("cell") {
         for key in OF_TRIAL {
             if let Some(value) = cell.remove(key) {
@@ -159,15 +152,13 @@ fn upgrade_trial(trial: &mut Object) {
 }
 
 fn claimed() -> Value {
-    let words = facts::CLAIMED
-        .iter()
-        .flat_map(|(source, mechanism, words)| {
-            let of_axes = facts::CLAIMED_AXES.iter().zip(words);
-            of_axes.filter_map(move |(axis, word)| {
-                let word = (*word)?;
-                Some(json!({"source": source, "mechanism": mechanism, "axis": axis, "word": word}))
-            })
-        });
+    let words = facts::CLAIMED.iter().flat_map(|(source, mechanism, words)| {
+        let of_axes = facts::CLAIMED_AXES.iter().zip(words);
+        of_axes.filter_map(move |(axis, word)| {
+            let word = (*word)?;
+            Some(json!({"source": source, "mechanism": mechanism, "axis": axis, "word": word}))
+        })
+    });
     words.collect()
 }
 

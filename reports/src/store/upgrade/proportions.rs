@@ -36,11 +36,7 @@ fn two_sided(of: &mut Map<String, Value>) -> Option<f64> {
     let found = proportion::clopper_pearson(good, trials, Confidence::P95).ok()?;
     survival.insert("lo".to_owned(), json!(found.lo));
     survival.insert("hi".to_owned(), json!(found.hi));
-    Some(
-        proportion::lower_bound(good, trials, Confidence::P95)
-            .ok()?
-            .lo,
-    )
+    Some(proportion::lower_bound(good, trials, Confidence::P95).ok()?.lo)
 }
 
 #[cfg(test)]
@@ -65,12 +61,7 @@ mod tests {
             "fault_tallies": [survival(1.0, 59, "proportion")],
         });
         upgrade(record.as_object_mut().expect("an object"));
-        let end = |path: &str| {
-            record
-                .pointer(path)
-                .and_then(|end| end.as_f64())
-                .expect("a number")
-        };
+        let end = |path: &str| record.pointer(path).and_then(|end| end.as_f64()).expect("a number");
         let near = |path: &str, expected: f64| {
             assert!((end(path) - expected).abs() < 5e-4, "{path}: {}", end(path));
         };

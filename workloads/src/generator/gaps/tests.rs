@@ -83,12 +83,7 @@ fn only_long_times_between_two_iterations_count() {
     assert_eq!(counter.counted().0, Gaps::default(), "5 us are no gap");
     counter.tick(1_010_001);
     counter.tick(1_030_001);
-    let expected = Gaps {
-        gaps: 2,
-        gap_ns_sum: 25_001,
-        gap_ns_max: 20_000,
-        long: None,
-    };
+    let expected = Gaps { gaps: 2, gap_ns_sum: 25_001, gap_ns_max: 20_000, long: None };
     assert_eq!(counter.counted(), (expected, Gaps::default()));
     // A call that blocked for a second lies between.
     counter.resume(2_000_000_000);

@@ -20,10 +20,7 @@ const FOUR_POLLS: Gaps = Gaps {
     gaps: 4,
     gap_ns_sum: 1_200_000,
     gap_ns_max: 300_000,
-    long: Some(LongGaps {
-        gaps: 4,
-        gap_ns_sum: 1_200_000,
-    }),
+    long: Some(LongGaps { gaps: 4, gap_ns_sum: 1_200_000 }),
 };
 
 fn gaps_of(played: &Played) -> CpuGaps {

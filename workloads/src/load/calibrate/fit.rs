@@ -56,11 +56,7 @@ pub(super) fn next_step(points: &[Point], target_ns: u64, knob: Knob) -> Option<
         return Some(next);
     }
     let step = knob.granule as f64;
-    let towards = if last.elapsed_ns < target_ns as f64 {
-        step
-    } else {
-        -step
-    };
+    let towards = if last.elapsed_ns < target_ns as f64 { step } else { -step };
     let beside = value(last.value + towards);
     let tried = |point: &Point| point.value == beside as f64;
     (!points.iter().any(tried)).then_some(beside)
@@ -70,10 +66,7 @@ pub(super) fn next_step(points: &[Point], target_ns: u64, knob: Knob) -> Option<
 pub(super) fn rounded(value: f64, granule: u64, max: u64) -> u64 {
     // Values are far below 2^53 where it matters, and the cast saturates above.
     let granules = (value / granule as f64).round() as u64;
-    granules
-        .max(1)
-        .saturating_mul(granule)
-        .min(max / granule * granule)
+    granules.max(1).saturating_mul(granule).min(max / granule * granule)
 }
 
 /// The same workload with another value of one parameter.

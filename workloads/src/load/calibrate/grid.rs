@@ -47,11 +47,7 @@ pub(super) fn link_per_s(measured_per_s: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const KNOB: Knob = Knob {
-        param: "iterations",
-        granule: 1,
-        max: 1 << 40,
-    };
+    const KNOB: Knob = Knob { param: "iterations", granule: 1, max: 1 << 40 };
 
     #[test]
     fn noise_does_not_change_a_value_near_a_point_of_the_grid() {

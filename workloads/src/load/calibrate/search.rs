@@ -46,11 +46,7 @@ impl Search<'_> {
             }
         }
         let tuned = self.tune(from, self.service_ns, CLOSE)?.spec;
-        let value = tuned
-            .params
-            .get(knob.param)
-            .copied()
-            .unwrap_or(knob.granule);
+        let value = tuned.params.get(knob.param).copied().unwrap_or(knob.granule);
         let value = grid::nearest(value, derived.unwrap_or(knob.granule), knob);
         let spec = with(&tuned, knob.param, value);
         let found = self.bench.measure(&spec, REQUESTS_FINAL)?;
@@ -120,11 +116,7 @@ impl Search<'_> {
                 break;
             }
         }
-        Err(LoadError::Demand {
-            workload: self.workload.name,
-            demand: used,
-            limit,
-        })
+        Err(LoadError::Demand { workload: self.workload.name, demand: used, limit })
     }
 
     /// Limits the rate to the share of the resource's rate without pauses.
@@ -145,12 +137,7 @@ impl Search<'_> {
         let mut tuned = self.tune(spec, short_ns, CLOSE_SHORT)?;
         if slope(&tuned.points).is_none() {
             let knob = self.knob;
-            let value = tuned
-                .spec
-                .params
-                .get(knob.param)
-                .copied()
-                .unwrap_or(knob.granule);
+            let value = tuned.spec.params.get(knob.param).copied().unwrap_or(knob.granule);
             let other = rounded(value as f64 * 2.0, knob.granule, knob.max);
             let point = self.point(&with(&tuned.spec, knob.param, other))?;
             tuned.points.push(point);
@@ -164,11 +151,7 @@ impl Search<'_> {
         let found = self.bench.measure(spec, REQUESTS)?;
         let value = spec.params.get(knob.param).copied().unwrap_or(knob.granule) as f64;
         let elapsed_ns = found.service_ns.max(1) as f64;
-        Ok(Point {
-            value,
-            elapsed_ns,
-            work: found.work_per_request,
-        })
+        Ok(Point { value, elapsed_ns, work: found.work_per_request })
     }
 
     /// Adjusts the knob until the length is right.
@@ -246,20 +229,11 @@ impl Search<'_> {
 
     pub(super) fn accept(&self, found_ns: u64) -> Result<(), LoadError> {
         let good = miss(found_ns as f64, self.service_ns) <= self.tolerance();
-        if good || self.takes_nearest {
-            Ok(())
-        } else {
-            Err(self.missed(found_ns))
-        }
+        if good || self.takes_nearest { Ok(()) } else { Err(self.missed(found_ns)) }
     }
 
     fn missed(&self, found_ns: u64) -> LoadError {
         let (workload, target_ns) = (self.workload.name, self.service_ns);
-        LoadError::Length {
-            workload,
-            attempts: ATTEMPTS_MAX,
-            found_ns,
-            target_ns,
-        }
+        LoadError::Length { workload, attempts: ATTEMPTS_MAX, found_ns, target_ns }
     }
 }

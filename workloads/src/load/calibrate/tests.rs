@@ -40,9 +40,7 @@ impl Model {
             0.0 => f64::INFINITY,
             rate_per_s => rate_per_s / 1e9,
         };
-        (get("blocks", 1.0) * threads * self.block_per_ns)
-            .min(self.peak_per_ns)
-            .min(paced)
+        (get("blocks", 1.0) * threads * self.block_per_ns).min(self.peak_per_ns).min(paced)
     }
 }
 
@@ -57,18 +55,10 @@ impl Bench for Model {
         self.last_blocks = spec.params.get("blocks").copied().unwrap_or(0);
         // A single driver call has no knob and a fixed length.
         let work = work(spec)?;
-        let sign = if self.measurements.is_multiple_of(2) {
-            1.0
-        } else {
-            -1.0
-        };
+        let sign = if self.measurements.is_multiple_of(2) { 1.0 } else { -1.0 };
         let elapsed_ns = (self.fixed_ns + work / self.per_ns(spec)) * (1.0 + sign * self.wobble);
         let service_ns = elapsed_ns as u64;
-        Ok(Measured {
-            service_ns,
-            rate_per_s: 1e9 / elapsed_ns,
-            work_per_request: work,
-        })
+        Ok(Measured { service_ns, rate_per_s: 1e9 / elapsed_ns, work_per_request: work })
     }
 
     fn peak_rate_per_s(&mut self, spec: &WorkloadSpec, _requests: usize) -> Result<f64, LoadError> {
@@ -90,11 +80,7 @@ fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
                 Role::Aggressor => TOLERANCE_AGGRESSOR,
                 _ => TOLERANCE,
             };
-            assert!(
-                miss <= allowed,
-                "{} at {target_ns} ns: {miss}",
-                workload.name
-            );
+            assert!(miss <= allowed, "{} at {target_ns} ns: {miss}", workload.name);
         }
     }
     Ok(())
@@ -124,11 +110,7 @@ fn a_derived_request_is_kept_without_a_search() -> Result<(), LoadError> {
 fn a_search_takes_few_measurements() -> Result<(), LoadError> {
     let mut model = Model::new();
     found("compute", &mut model, 0.5, MS)?;
-    assert!(
-        model.measurements <= 7,
-        "{} measurements",
-        model.measurements
-    );
+    assert!(model.measurements <= 7, "{} measurements", model.measurements);
     Ok(())
 }
 
@@ -148,18 +130,12 @@ fn a_throttled_victim_keeps_to_its_share() -> Result<(), LoadError> {
 #[test]
 fn a_victim_with_pauses_keeps_to_its_share() -> Result<(), LoadError> {
     let shares = [1.0, 3.0 / 7.0, 0.1];
-    for (share, name) in shares
-        .into_iter()
-        .flat_map(|s| [(s, "pcie"), (s, "pcie-download")])
-    {
+    for (share, name) in shares.into_iter().flat_map(|s| [(s, "pcie"), (s, "pcie-download")]) {
         let mut model = Model::new();
         let calibrated = found(name, &mut model, share, MS)?;
         let peak_per_ns = model.block_per_ns;
         let used = model.per_ns(&calibrated.spec) / peak_per_ns;
-        assert!(
-            (0.65..=0.95).contains(&(used / share)),
-            "{name} at {share}: {used}"
-        );
+        assert!((0.65..=0.95).contains(&(used / share)), "{name} at {share}: {used}");
     }
     Ok(())
 }
@@ -176,15 +152,9 @@ fn a_single_driver_call_keeps_its_length() -> Result<(), LoadError> {
 
 #[test]
 fn a_victim_that_cannot_keep_to_its_share_is_refused() {
-    let mut model = Model {
-        block_per_ns: 4_000.0,
-        ..Model::new()
-    };
+    let mut model = Model { block_per_ns: 4_000.0, ..Model::new() };
     let refused = found("stream", &mut model, 0.1, MS);
-    assert!(
-        matches!(refused, Err(LoadError::Demand { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(LoadError::Demand { .. })), "{refused:?}");
 }
 
 #[test]
@@ -204,24 +174,12 @@ fn a_length_below_the_fixed_cost_is_refused_with_the_nearest() {
 fn lengths_between_the_steps_of_a_victim_are_refused_and_an_aggressor_takes_the_nearest()
 -> Result<(), LoadError> {
     // One allocation takes 70 us, so 100 us lie between one and two of them.
-    let model = || Model {
-        block_per_ns: 1.0 / 58_000.0,
-        ..Model::new()
-    };
+    let model = || Model { block_per_ns: 1.0 / 58_000.0, ..Model::new() };
     let refused = found("alloc", &mut model(), 1.0, MS / 10);
-    let Err(LoadError::NoSuchLength {
-        nearest_ns,
-        smallest_ns,
-        smallest,
-        ..
-    }) = refused
-    else {
+    let Err(LoadError::NoSuchLength { nearest_ns, smallest_ns, smallest, .. }) = refused else {
         panic!("expected a refusal, got {refused:?}");
     };
-    assert_eq!(
-        (nearest_ns, smallest_ns, smallest.as_str()),
-        (128_000, 70_000, "rounds = 1")
-    );
+    assert_eq!((nearest_ns, smallest_ns, smallest.as_str()), (128_000, 70_000, "rounds = 1"));
     let aggressor = found("alloc-storm", &mut model(), 1.0, MS / 10)?;
     assert_eq!(aggressor.service_ns, 128_000);
     let longer = found("alloc", &mut model(), 1.0, MS)?;
@@ -232,19 +190,10 @@ fn lengths_between_the_steps_of_a_victim_are_refused_and_an_aggressor_takes_the_
 
 #[test]
 fn noise_below_the_tolerance_is_accepted_and_above_it_refused() {
-    let mut model = Model {
-        wobble: 0.04,
-        ..Model::new()
-    };
+    let mut model = Model { wobble: 0.04, ..Model::new() };
     assert!(found("compute", &mut model, 0.5, MS).is_ok());
-    let mut model = Model {
-        wobble: 0.5,
-        ..Model::new()
-    };
-    assert!(matches!(
-        found("compute", &mut model, 0.5, MS),
-        Err(LoadError::Length { .. })
-    ));
+    let mut model = Model { wobble: 0.5, ..Model::new() };
+    assert!(matches!(found("compute", &mut model, 0.5, MS), Err(LoadError::Length { .. })));
 }
 
 #[test]
@@ -261,10 +210,7 @@ fn an_aggressor_reports_its_peak_and_a_victim_its_closed_loop() -> Result<(), Lo
 fn impossible_targets_are_refused() {
     for (share, ns) in [(0.0, MS), (-1.0, MS), (1.1, MS), (f64::NAN, MS), (0.5, 0)] {
         let refused = found("pcie", &mut Model::new(), share, ns);
-        assert!(
-            matches!(refused, Err(LoadError::Param { .. })),
-            "{share} {ns}"
-        );
+        assert!(matches!(refused, Err(LoadError::Param { .. })), "{share} {ns}");
     }
     // 3 % of 40 SMs are one SM, 2 % are none.
     assert!(found("compute", &mut Model::new(), 0.03, MS).is_ok());

@@ -10,12 +10,8 @@ use crate::load::{Gpu, LoadError, Prepared};
 /// Two and a half layers must give the host's numbers. The kernels have their own checks.
 pub(super) fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let (rows, cols, slices) = (20_u64, 512_u64, 40_u64);
-    let params = [
-        ("rows", rows),
-        ("cols", cols),
-        ("slices", slices),
-        ("buffer_bytes", 4 * rows * cols * 3),
-    ];
+    let params =
+        [("rows", rows), ("cols", cols), ("slices", slices), ("buffer_bytes", 4 * rows * cols * 3)];
     let mut decode = Decode::new(gpu, &spec(name, params))?;
     let model = Model {
         input: numbers(cols, 1),

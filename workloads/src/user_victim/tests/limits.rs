@@ -4,10 +4,7 @@ use super::*;
 
 #[test]
 fn a_silent_program_times_out() {
-    let limits = Limits {
-        ready_ns: 300_000_000,
-        late_ns: 200_000_000,
-    };
+    let limits = Limits { ready_ns: 300_000_000, late_ns: 200_000_000 };
     let replies = answers_within(limits, "sleep 60", Reports::Requests, &[OPEN]);
     let what = error(&replies[0]);
     assert!(
@@ -17,10 +14,7 @@ fn a_silent_program_times_out() {
         "{what}"
     );
     let replies = answers_within(limits, "sleep 60", Reports::Lines, &[OPEN]);
-    assert!(
-        error(&replies[0]).ends_with("it printed no line"),
-        "{replies:?}"
-    );
+    assert!(error(&replies[0]).ends_with("it printed no line"), "{replies:?}");
     let folder = tempfile::tempdir().expect("a folder");
     let [prepare, go] = cell(&folder.path().join("log"));
     let program = r#"
@@ -30,10 +24,7 @@ fn a_silent_program_times_out() {
     "#;
     let replies = answers_within(limits, program, Reports::Requests, &[OPEN, prepare, go]);
     let what = error(&replies[2]);
-    assert_eq!(
-        what,
-        "the program did not report {\"done\":true} within 0.2 s of until_ns"
-    );
+    assert_eq!(what, "the program did not report {\"done\":true} within 0.2 s of until_ns");
 }
 
 #[test]
@@ -65,10 +56,7 @@ fn an_unread_order_times_out() {
         sleep 60
     "#;
     let replies = answers(program, Reports::Requests, &[OPEN, prepare, go]);
-    assert!(
-        error(&replies[2]).starts_with("the program left an order unread for"),
-        "{replies:?}"
-    );
+    assert!(error(&replies[2]).starts_with("the program left an order unread for"), "{replies:?}");
 }
 
 #[test]
@@ -94,30 +82,15 @@ fn a_program_that_reports_too_fast_is_stopped() {
         yes | tr -d '\n' >&8
     "#;
     let cases = [
-        (
-            requests,
-            Reports::Requests,
-            "more than 100000 requests a second",
-        ),
-        (
-            early,
-            Reports::Requests,
-            "line 2 of the program, \"step\": it is no JSON object",
-        ),
-        (
-            endless,
-            Reports::Requests,
-            "line 2 of the program, \"yyyyyyyyyyyyy",
-        ),
+        (requests, Reports::Requests, "more than 100000 requests a second"),
+        (early, Reports::Requests, "line 2 of the program, \"step\": it is no JSON object"),
+        (endless, Reports::Requests, "line 2 of the program, \"yyyyyyyyyyyyy"),
         ("yes", Reports::Lines, "more than 100000 requests a second"),
     ];
     for (number, (program, reports, expected)) in cases.into_iter().enumerate() {
         let [prepare, go] = cell(&folder.path().join(number.to_string()));
         let replies = answers(program, reports, &[OPEN, prepare, go, ToTenant::Close]);
-        assert!(
-            error(&replies[2]).contains(expected),
-            "{program}: {replies:?}"
-        );
+        assert!(error(&replies[2]).contains(expected), "{program}: {replies:?}");
         assert_eq!(replies[3], FromTenant::Closed);
     }
 }

@@ -54,10 +54,8 @@ pub(super) fn operator_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> 
 /// Time-slicing if the cloud provider manages the driver.
 pub(super) fn direct_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> {
     let plugin = plugin_time_slicing(options.tenants);
-    let values = format!(
-        "config:\n  default: shared\n  map:\n    shared: |-\n{}",
-        indented(&plugin, 6)
-    );
+    let values =
+        format!("config:\n  default: shared\n  map:\n    shared: |-\n{}", indented(&plugin, 6));
     vec![
         ConfigFile {
             name: "device-plugin-values.yaml",
@@ -91,7 +89,5 @@ fn tenant(options: &ConfigOptions) -> ConfigFile {
 /// The text with each line indented.
 pub(super) fn indented(text: &str, spaces: usize) -> String {
     let margin = " ".repeat(spaces);
-    text.lines()
-        .map(|line| format!("{margin}{line}\n"))
-        .collect()
+    text.lines().map(|line| format!("{margin}{line}\n")).collect()
 }

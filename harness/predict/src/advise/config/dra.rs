@@ -62,9 +62,7 @@ pub(super) fn of_its_own(options: &ConfigOptions, mig_profile: Option<&str>) -> 
 
 /// One GPU that all tenants share.
 pub(super) fn shared(options: &ConfigOptions, sharing: &Sharing) -> ConfigFile {
-    let ConfigOptions {
-        namespace, tenants, ..
-    } = options;
+    let ConfigOptions { namespace, tenants, .. } = options;
     let (gate, settings) = (sharing.gate(), sharing.settings());
     let claim = format!(
         "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata:\n  name: tenant\n  \
@@ -87,9 +85,7 @@ pub(super) fn shared(options: &ConfigOptions, sharing: &Sharing) -> ConfigFile {
 
 /// A tenant with the claim of that kind of reference.
 fn pod(options: &ConfigOptions, reference: &str) -> String {
-    let ConfigOptions {
-        namespace, image, ..
-    } = options;
+    let ConfigOptions { namespace, image, .. } = options;
     format!(
         "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: tenant\n  namespace: \
          {namespace}\nspec:\n  restartPolicy: Never\n  tolerations:\n    - key: \

@@ -62,36 +62,21 @@ pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictE
 /// The named profiles, or one instance per tenant of the largest equal profile that fits.
 fn layout<'a>(options: &ConfigOptions, table: &'a Table) -> Result<Vec<&'a Profile>, PredictError> {
     if !options.layout.is_empty() {
-        let named: Result<Vec<&Profile>, PredictError> = options
-            .layout
-            .iter()
-            .map(|name| table.profile(name))
-            .collect();
+        let named: Result<Vec<&Profile>, PredictError> =
+            options.layout.iter().map(|name| table.profile(name)).collect();
         let named = named?;
         let accepted = format!("a mix that fits on {}", table.name);
         return match place(table, &named) {
             Some(_) => Ok(named),
-            None => Err(PredictError::value(
-                "layout",
-                options.layout.join(","),
-                &accepted,
-            )),
+            None => Err(PredictError::value("layout", options.layout.join(","), &accepted)),
         };
     }
     let equal = |profile: &'a Profile| vec![profile; options.tenants as usize];
-    let plain = table
-        .profiles
-        .iter()
-        .filter(|profile| !profile.is_variant());
+    let plain = table.profiles.iter().filter(|profile| !profile.is_variant());
     let fitting = plain.map(equal).filter(|mix| place(table, mix).is_some());
     let largest = fitting.max_by(|a, b| a[0].memory_gb().total_cmp(&b[0].memory_gb()));
     largest.ok_or_else(|| {
-        let max = table
-            .profiles
-            .iter()
-            .map(|profile| profile.max)
-            .max()
-            .unwrap_or(0);
+        let max = table.profiles.iter().map(|profile| profile.max).max().unwrap_or(0);
         let accepted = format!("at most {max}, the instances of {}", table.name);
         PredictError::value("tenants", options.tenants, &accepted)
     })
@@ -124,10 +109,7 @@ fn mig_parted(layout: &[&Profile]) -> String {
 /// Largest first: the driver refuses a large instance if small ones occupy its slots.
 fn nvidia_smi(table: &Table, layout: &[&Profile]) -> String {
     let placed = place(table, layout).unwrap_or_default();
-    let names: Vec<&str> = placed
-        .iter()
-        .map(|placed| placed.profile.name.as_str())
-        .collect();
+    let names: Vec<&str> = placed.iter().map(|placed| placed.profile.name.as_str()).collect();
     format!(
         "#!/bin/sh\nset -eu\nnvidia-smi -i \"$1\" -mig 1\nnvidia-smi mig -i \"$1\" -cgi {} -C\n\
          nvidia-smi mig -i \"$1\" -lgi\n",

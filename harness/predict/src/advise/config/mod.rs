@@ -81,11 +81,7 @@ impl ConfigOptions {
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@".contains(c);
         if self.image.is_empty() || !self.image.chars().all(is_plain) {
-            return Err(PredictError::value(
-                "image",
-                &self.image,
-                "the name of an image",
-            ));
+            return Err(PredictError::value("image", &self.image, "the name of an image"));
         }
         Ok(())
     }
@@ -112,9 +108,7 @@ pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, Pre
 
 /// A pod that requests one unit of a resource, with other limits.
 fn pod(options: &ConfigOptions, resource: &str, more_limits: &str) -> String {
-    let ConfigOptions {
-        namespace, image, ..
-    } = options;
+    let ConfigOptions { namespace, image, .. } = options;
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: tenant\n  namespace: {namespace}\nspec:\n  \
          restartPolicy: Never\n  tolerations:\n    - key: nvidia.com/gpu\n      operator: \

@@ -18,11 +18,7 @@ pub fn one_queue(requests: &[Request], switch_s: f64) -> Vec<f64> {
     let mut free_s = 0.0_f64;
     let mut last = requests.first().map_or(0, |request| request.tenant);
     let end = |request: &Request| {
-        let cost_s = if request.tenant == last {
-            0.0
-        } else {
-            switch_s
-        };
+        let cost_s = if request.tenant == last { 0.0 } else { switch_s };
         last = request.tenant;
         free_s = request.arrival_s.max(free_s) + cost_s + request.work_s;
         free_s

@@ -15,16 +15,12 @@ pub(super) fn summary(
     ends_s: &[f64],
 ) -> ModeSummary {
     let offered = requests.len() as u64;
-    let served = ends_s
-        .iter()
-        .filter(|end_s| **end_s < scenario.duration_s)
-        .count() as u64;
+    let served = ends_s.iter().filter(|end_s| **end_s < scenario.duration_s).count() as u64;
     let (load, state) = judge(&queues(scenario, mode, requests, ends_s));
     let pairs = requests.iter().zip(ends_s);
     let settled = pairs.filter(|(request, _)| request.arrival_s >= options.warmup_s);
-    let mut latencies_s: Vec<f64> = settled
-        .map(|(request, end_s)| end_s - request.arrival_s)
-        .collect();
+    let mut latencies_s: Vec<f64> =
+        settled.map(|(request, end_s)| end_s - request.arrival_s).collect();
     let found = percentiles(&mut latencies_s, [50.0, 99.0]);
     ModeSummary {
         mode,
@@ -51,10 +47,7 @@ fn queues(scenario: &Scenario, mode: Mode, requests: &[Request], ends_s: &[f64])
         // A tenant without tokens waits, even for a free device.
         Mode::Hami => each().into_iter().chain([None]).collect(),
     };
-    tenants
-        .into_iter()
-        .map(|tenant| queue(scenario.duration_s, tenant, requests, ends_s))
-        .collect()
+    tenants.into_iter().map(|tenant| queue(scenario.duration_s, tenant, requests, ends_s)).collect()
 }
 
 fn queue(duration_s: f64, tenant: Option<usize>, requests: &[Request], ends_s: &[f64]) -> Queue {
@@ -70,12 +63,5 @@ fn queue(duration_s: f64, tenant: Option<usize>, requests: &[Request], ends_s: &
         covered_s = covered_s.max(until_s);
     }
     let rate_per_s = arrived as f64 / duration_s;
-    Queue {
-        rate_per_s,
-        busy_s: if arrived == 0 {
-            0.0
-        } else {
-            busy_s / ended.max(1) as f64
-        },
-    }
+    Queue { rate_per_s, busy_s: if arrived == 0 { 0.0 } else { busy_s / ended.max(1) as f64 } }
 }

@@ -32,10 +32,7 @@ pub fn predict(scenario: &Scenario, options: &EventOptions, replication: u64) ->
         let ends_s = ends(scenario, options, mode, &requests);
         measure::summary(scenario, options, mode, &requests, &ends_s)
     });
-    Prediction {
-        offered: requests.len() as u64,
-        modes: modes.into(),
-    }
+    Prediction { offered: requests.len() as u64, modes: modes.into() }
 }
 
 /// The end of each request under a mode.
@@ -59,12 +56,7 @@ pub fn ends(
         Mode::Hami => {
             let quantum_ms = options.quantum_ms.unwrap_or(f64::INFINITY);
             let time_slice = slicing::TimeSlice::new(quantum_ms, scenario.switch_ms);
-            slicing::run(
-                requests,
-                tenants,
-                time_slice,
-                Some(shares::buckets(options, scenario)),
-            )
+            slicing::run(requests, tenants, time_slice, Some(shares::buckets(options, scenario)))
         }
     }
 }

@@ -81,11 +81,7 @@ impl EventOptions {
         NOT_NEGATIVE.check("event.warmup_s", self.warmup_s)?;
         if self.warmup_s >= duration_s {
             let accepted = format!("less than the duration of {duration_s} s");
-            return Err(PredictError::value(
-                "event.warmup_s",
-                self.warmup_s,
-                &accepted,
-            ));
+            return Err(PredictError::value("event.warmup_s", self.warmup_s, &accepted));
         }
         SHARE.check_set("event.width", self.width)?;
         PERCENT.check("event.mps_percent", self.mps_percent)?;
@@ -104,11 +100,7 @@ impl EventOptions {
         }
         if self.mig.len() != tenants as usize {
             let accepted = format!("one profile for each of {tenants} tenants");
-            return Err(PredictError::value(
-                "event.mig",
-                self.mig.join(","),
-                &accepted,
-            ));
+            return Err(PredictError::value("event.mig", self.mig.join(","), &accepted));
         }
         let table = self.mig_table()?;
         let profiles: Result<Vec<_>, _> = self.mig.iter().map(|name| table.profile(name)).collect();
@@ -119,12 +111,10 @@ impl EventOptions {
                 remedy: "give slice_speed, or measure it and use --calibrate".to_owned(),
             });
         }
-        mig::placement::place(table, &profiles)
-            .map(|_| ())
-            .ok_or_else(|| {
-                let accepted = format!("a mix that fits on {}", table.name);
-                PredictError::value("event.mig", self.mig.join(","), &accepted)
-            })
+        mig::placement::place(table, &profiles).map(|_| ()).ok_or_else(|| {
+            let accepted = format!("a mix that fits on {}", table.name);
+            PredictError::value("event.mig", self.mig.join(","), &accepted)
+        })
     }
 
     /// The MIG profiles of the GPU.
@@ -141,11 +131,7 @@ impl EventTenant {
     fn check(&self, tenants: u32) -> Result<(), PredictError> {
         if self.index >= tenants {
             let accepted = format!("a tenant from 0 to {}", tenants - 1);
-            return Err(PredictError::value(
-                "event.tenant.index",
-                self.index,
-                &accepted,
-            ));
+            return Err(PredictError::value("event.tenant.index", self.index, &accepted));
         }
         SHARE.check_set("event.tenant.width", self.width)?;
         PERCENT.check_set("event.tenant.mps_percent", self.mps_percent)?;

@@ -27,34 +27,23 @@ pub fn widths(options: &EventOptions, scenario: &Scenario) -> Vec<Width> {
     let equal = options.width.unwrap_or(1.0 / f64::from(scenario.tenants));
     let of_tenant = |index| {
         let change = options.tenant.iter().find(|change| change.index == index);
-        let percent = change
-            .and_then(|c| c.mps_percent)
-            .unwrap_or(options.mps_percent);
+        let percent = change.and_then(|c| c.mps_percent).unwrap_or(options.mps_percent);
         let width = change.and_then(|c| c.width).unwrap_or(equal);
-        Width {
-            wanted: width,
-            granted: width.min(percent / 100.0),
-        }
+        Width { wanted: width, granted: width.min(percent / 100.0) }
     };
     (0..scenario.tenants).map(of_tenant).collect()
 }
 
 /// HAMi: the token bucket of each tenant.
 pub fn buckets(options: &EventOptions, scenario: &Scenario) -> Vec<Bucket> {
-    let equal = options
-        .hami_percent
-        .unwrap_or(100.0 / f64::from(scenario.tenants));
+    let equal = options.hami_percent.unwrap_or(100.0 / f64::from(scenario.tenants));
     let of_tenant = |index| {
         let change = options.tenant.iter().find(|change| change.index == index);
         let percent = change.and_then(|c| c.hami_percent).unwrap_or(equal);
         let refill_s = options.hami_refill_ms / 1000.0;
         let added_s = refill_s * percent / 100.0;
         let max_s = options.hami_bucket_ms.map_or(added_s, |ms| ms / 1000.0);
-        Bucket {
-            refill_s,
-            added_s,
-            max_s,
-        }
+        Bucket { refill_s, added_s, max_s }
     };
     (0..scenario.tenants).map(of_tenant).collect()
 }

@@ -30,9 +30,7 @@ pub fn run(requests: &[Request], widths: &[Width], scenario: &Scenario) -> Vec<f
         let is_busy = |tenant: usize| !queues[tenant].is_empty();
         let speeds = speeds(widths, scenario, is_busy);
         let first_end = first_to_end(&left_s, &speeds);
-        let arrival_s = arrivals
-            .peek()
-            .map_or(f64::INFINITY, |(_, request)| request.arrival_s);
+        let arrival_s = arrivals.peek().map_or(f64::INFINITY, |(_, request)| request.arrival_s);
         let end_s = first_end.map_or(f64::INFINITY, |(_, after_s)| now_s + after_s);
         if arrival_s.is_infinite() && end_s.is_infinite() {
             return ends_s;
@@ -96,23 +94,13 @@ mod tests {
     use super::*;
 
     fn ends_ms(requests: &[Request], widths: &[Width], contention: f64) -> Vec<f64> {
-        let scenario = Scenario {
-            contention,
-            ..Scenario::default()
-        };
+        let scenario = Scenario { contention, ..Scenario::default() };
         let ends_s = run(requests, widths, &scenario);
-        ends_s
-            .into_iter()
-            .map(|end_s| (end_s * 1e6).round() / 1000.0)
-            .collect()
+        ends_s.into_iter().map(|end_s| (end_s * 1e6).round() / 1000.0).collect()
     }
 
     fn request(arrival_ms: f64, work_ms: f64, tenant: usize) -> Request {
-        Request {
-            arrival_s: arrival_ms / 1000.0,
-            work_s: work_ms / 1000.0,
-            tenant,
-        }
+        Request { arrival_s: arrival_ms / 1000.0, work_s: work_ms / 1000.0, tenant }
     }
 
     #[test]
@@ -128,18 +116,8 @@ mod tests {
     #[test]
     fn speeds_change_with_the_busy_tenants() {
         // Half speed from 5 to 15 ms, while the second tenant runs its 5 ms.
-        let requests = [
-            request(0.0, 20.0, 0),
-            request(5.0, 5.0, 1),
-            request(6.0, 1.0, 1),
-        ];
-        let wide = vec![
-            Width {
-                wanted: 1.0,
-                granted: 1.0
-            };
-            2
-        ];
+        let requests = [request(0.0, 20.0, 0), request(5.0, 5.0, 1), request(6.0, 1.0, 1)];
+        let wide = vec![Width { wanted: 1.0, granted: 1.0 }; 2];
         assert_eq!(ends_ms(&requests, &wide, 0.0), [26.0, 15.0, 17.0]);
     }
 }

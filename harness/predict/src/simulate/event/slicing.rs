@@ -19,10 +19,7 @@ impl TimeSlice {
     /// Time slices of a length (infinite: each runs one request to its end), and the cost of a
     /// change.
     pub fn new(quantum_ms: f64, switch_ms: f64) -> Self {
-        Self {
-            quantum_s: quantum_ms / 1000.0,
-            switch_s: switch_ms / 1000.0,
-        }
+        Self { quantum_s: quantum_ms / 1000.0, switch_s: switch_ms / 1000.0 }
     }
 }
 
@@ -49,11 +46,7 @@ pub fn run_until(
     let mut ring = Ring::new(requests, tenants, time_slice, None);
     // Requests of one tenant end in order, so the last watched request of each is sufficient.
     let mut last: Vec<Option<usize>> = vec![None; tenants];
-    for (index, request) in requests
-        .iter()
-        .enumerate()
-        .filter(|(_, request)| is_watched(request))
-    {
+    for (index, request) in requests.iter().enumerate().filter(|(_, request)| is_watched(request)) {
         last[request.tenant] = Some(index);
     }
     let last: Vec<usize> = last.into_iter().flatten().collect();
@@ -101,16 +94,10 @@ impl<'a> Ring<'a> {
             self.run_slice(tenant);
             return true;
         }
-        let arrival_s = self
-            .requests
-            .get(self.arrived)
-            .map(|request| request.arrival_s);
+        let arrival_s = self.requests.get(self.arrived).map(|request| request.arrival_s);
         let is_held_back = self.queues.iter().any(|queue| !queue.is_empty());
         let refill_s = is_held_back.then(|| self.gate.next_refill_s());
-        let Some(next_s) = [arrival_s, refill_s]
-            .into_iter()
-            .flatten()
-            .min_by(f64::total_cmp)
+        let Some(next_s) = [arrival_s, refill_s].into_iter().flatten().min_by(f64::total_cmp)
         else {
             return false;
         };
@@ -131,9 +118,7 @@ impl<'a> Ring<'a> {
     fn next_tenant(&self) -> Option<usize> {
         let count = self.queues.len();
         let first = self.current.map_or(0, |current| current + 1);
-        (first..first + count)
-            .map(|index| index % count)
-            .find(|tenant| self.may_run(*tenant))
+        (first..first + count).map(|index| index % count).find(|tenant| self.may_run(*tenant))
     }
 
     fn may_run(&self, tenant: usize) -> bool {
@@ -191,11 +176,7 @@ mod tests {
     use super::*;
 
     fn request(arrival_ms: f64, work_ms: f64, tenant: usize) -> Request {
-        Request {
-            arrival_s: arrival_ms / 1000.0,
-            work_s: work_ms / 1000.0,
-            tenant,
-        }
+        Request { arrival_s: arrival_ms / 1000.0, work_s: work_ms / 1000.0, tenant }
     }
 
     fn ends_ms(
@@ -204,59 +185,35 @@ mod tests {
         buckets: Option<Vec<Bucket>>,
     ) -> Vec<f64> {
         let ends_s = run(requests, 2, time_slice, buckets);
-        ends_s
-            .into_iter()
-            .map(|end_s| (end_s * 1e6).round() / 1000.0)
-            .collect()
+        ends_s.into_iter().map(|end_s| (end_s * 1e6).round() / 1000.0).collect()
     }
 
     #[test]
     fn slices_alternate_and_changes_have_a_cost() {
         // 2 ms each for A, B, A, B with 1 ms before every change: A ends at 8, B at 11.
         let requests = [request(0.0, 4.0, 0), request(0.0, 4.0, 1)];
-        assert_eq!(
-            ends_ms(&requests, TimeSlice::new(2.0, 1.0), None),
-            [8.0, 11.0]
-        );
+        assert_eq!(ends_ms(&requests, TimeSlice::new(2.0, 1.0), None), [8.0, 11.0]);
         // A single tenant keeps the device without cost.
         let alone = [request(0.0, 4.0, 0), request(1.0, 4.0, 0)];
         assert_eq!(ends_ms(&alone, TimeSlice::new(2.0, 1.0), None), [4.0, 8.0]);
         // Infinite slices run one request each.
-        assert_eq!(
-            ends_ms(&requests, TimeSlice::new(f64::INFINITY, 1.0), None),
-            [4.0, 9.0]
-        );
+        assert_eq!(ends_ms(&requests, TimeSlice::new(f64::INFINITY, 1.0), None), [4.0, 9.0]);
     }
 
     #[test]
     fn a_slice_serves_requests_that_arrive_in_it() {
         // B has 4 ms of work. A's second request arrives in A's slice of 2 ms and ends in it.
-        let requests = [
-            request(0.0, 1.0, 0),
-            request(0.0, 4.0, 1),
-            request(0.5, 1.0, 0),
-        ];
-        assert_eq!(
-            ends_ms(&requests, TimeSlice::new(2.0, 0.0), None),
-            [1.0, 6.0, 2.0]
-        );
+        let requests = [request(0.0, 1.0, 0), request(0.0, 4.0, 1), request(0.5, 1.0, 0)];
+        assert_eq!(ends_ms(&requests, TimeSlice::new(2.0, 0.0), None), [1.0, 6.0, 2.0]);
     }
 
     #[test]
     fn a_launch_waits_until_the_tokens_are_repaid() {
         // 50 ms at the start and 50 ms every 100 ms. The first launch overshoots to -70 ms, so the
         // second waits for two refills and starts at 200 ms.
-        let bucket = Bucket {
-            refill_s: 0.1,
-            added_s: 0.05,
-            max_s: 0.05,
-        };
+        let bucket = Bucket { refill_s: 0.1, added_s: 0.05, max_s: 0.05 };
         let requests = [request(0.0, 120.0, 0), request(1.0, 10.0, 0)];
-        let found = ends_ms(
-            &requests,
-            TimeSlice::new(f64::INFINITY, 0.0),
-            Some(vec![bucket; 2]),
-        );
+        let found = ends_ms(&requests, TimeSlice::new(f64::INFINITY, 0.0), Some(vec![bucket; 2]));
         assert_eq!(found, [120.0, 210.0]);
     }
 }

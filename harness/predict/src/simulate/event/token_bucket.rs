@@ -22,17 +22,11 @@ impl Gate {
     pub(super) fn new(buckets: Option<Vec<Bucket>>) -> Self {
         let buckets = buckets.unwrap_or_default();
         let tokens_s = buckets.iter().map(|bucket| bucket.max_s).collect();
-        Self {
-            buckets,
-            tokens_s,
-            refills: 0.0,
-        }
+        Self { buckets, tokens_s, refills: 0.0 }
     }
 
     pub(super) fn is_open(&self, tenant: usize) -> bool {
-        self.tokens_s
-            .get(tenant)
-            .is_none_or(|tokens_s| *tokens_s >= 0.0)
+        self.tokens_s.get(tenant).is_none_or(|tokens_s| *tokens_s >= 0.0)
     }
 
     pub(super) fn launch(&mut self, tenant: usize, work_s: f64) {
@@ -42,9 +36,7 @@ impl Gate {
     }
 
     pub(super) fn next_refill_s(&self) -> f64 {
-        self.buckets
-            .first()
-            .map_or(0.0, |bucket| (self.refills + 1.0) * bucket.refill_s)
+        self.buckets.first().map_or(0.0, |bucket| (self.refills + 1.0) * bucket.refill_s)
     }
 
     pub(super) fn refill(&mut self, now_s: f64) {

@@ -6,9 +6,8 @@ use crate::rng::{FastRng, Stream};
 use serde::{Deserialize, Serialize};
 
 /// Above it a single request is longer than all others together.
-const LOG_NORMAL_CV: Range = Range::new("a number above 0 and at most 100", |cv| {
-    cv > 0.0 && cv <= 100.0
-});
+const LOG_NORMAL_CV: Range =
+    Range::new("a number above 0 and at most 100", |cv| cv > 0.0 && cv <= 100.0);
 const HYPER_EXPONENTIAL_CV: Range =
     Range::new("a number from 1 to 100", |cv| (1.0..=100.0).contains(&cv));
 
@@ -44,11 +43,9 @@ impl ServiceKind {
         match self {
             Self::Deterministic | Self::Exponential => Ok(()),
             Self::Erlang { stages } if (1..=1000).contains(&stages) => Ok(()),
-            Self::Erlang { stages } => Err(PredictError::value(
-                "service.stages",
-                stages,
-                "a number from 1 to 1000",
-            )),
+            Self::Erlang { stages } => {
+                Err(PredictError::value("service.stages", stages, "a number from 1 to 1000"))
+            }
             Self::LogNormal { cv } => LOG_NORMAL_CV.check("service.cv", cv),
             Self::HyperExponential { cv } => HYPER_EXPONENTIAL_CV.check("service.cv", cv),
         }
@@ -71,11 +68,8 @@ impl ServiceKind {
                 // Balanced means (Whitt 1982): each branch contributes half of the work.
                 let imbalance = ((cv * cv - 1.0) / (cv * cv + 1.0)).sqrt();
                 let probability = (1.0 + imbalance) / 2.0;
-                let branch = if stream.uniform() < probability {
-                    probability
-                } else {
-                    1.0 - probability
-                };
+                let branch =
+                    if stream.uniform() < probability { probability } else { 1.0 - probability };
                 stream.standard_exponential() / (2.0 * branch)
             }
         }
@@ -124,14 +118,7 @@ pub struct ArrivalTimes {
 impl ArrivalTimes {
     /// Arrivals with a mean gap, with one stream for gaps and one for bursts.
     pub fn new(kind: ArrivalKind, mean_gap_s: f64, gaps: FastRng, phases: FastRng) -> Self {
-        Self {
-            kind,
-            gaps,
-            phases,
-            mean_gap_s,
-            now_s: 0.0,
-            on_left_s: 0.0,
-        }
+        Self { kind, gaps, phases, mean_gap_s, now_s: 0.0, on_left_s: 0.0 }
     }
 
     fn pass_bursts(&mut self, mut active_s: f64, on_ms: f64, off_ms: f64) {

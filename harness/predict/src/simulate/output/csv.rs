@@ -65,14 +65,8 @@ fn swept_row(device_load: f64, offered_per_s: f64, mode: &ReplicatedMode, is_kne
         mode.mode.name().to_owned(),
         interval(mode.p50_ms),
         interval(mode.p99_ms),
-        mode.p99_ms
-            .map_or_else(String::new, |found| found.n.to_string()),
-        if mode.overloaded == 0 {
-            "stable"
-        } else {
-            "overloaded"
-        }
-        .to_owned(),
+        mode.p99_ms.map_or_else(String::new, |found| found.n.to_string()),
+        if mode.overloaded == 0 { "stable" } else { "overloaded" }.to_owned(),
         number(mode.growth_per_s),
         is_knee.to_string(),
     ]
@@ -84,8 +78,5 @@ fn number(value: Option<f64>) -> String {
 }
 
 fn lines(header: &str, rows: impl Iterator<Item = String>) -> String {
-    std::iter::once(header.to_owned())
-        .chain(rows)
-        .map(|line| line + "\n")
-        .collect()
+    std::iter::once(header.to_owned()).chain(rows).map(|line| line + "\n").collect()
 }

@@ -47,30 +47,17 @@ impl Scale {
             .points
             .iter()
             .flat_map(|point| &point.modes)
-            .flat_map(|mode| {
-                [mode.p50_ms, mode.p99_ms]
-                    .into_iter()
-                    .flatten()
-                    .flat_map(ends)
-            });
+            .flat_map(|mode| [mode.p50_ms, mode.p99_ms].into_iter().flatten().flat_map(ends));
         let (min_ms, max_ms) = figures
             .filter(|figure_ms| *figure_ms > 0.0)
             .fold((f64::INFINITY, 0.0_f64), |(min_ms, max_ms), ms| {
                 (min_ms.min(ms), max_ms.max(ms))
             });
-        let (min_ms, max_ms) = if max_ms > 0.0 {
-            (min_ms, max_ms)
-        } else {
-            (1.0, 1.0)
-        };
+        let (min_ms, max_ms) = if max_ms > 0.0 { (min_ms, max_ms) } else { (1.0, 1.0) };
         let low = min_ms.log10().floor() as i32;
         let high = (max_ms.log10().ceil() as i32).max(low + 1);
         let loads = sweep.points.iter().map(|point| point.device_load);
-        Self {
-            max_load: loads.fold(1.0, f64::max),
-            low,
-            high,
-        }
+        Self { max_load: loads.fold(1.0, f64::max), low, high }
     }
 
     fn x(&self, load: f64) -> f64 {
@@ -94,45 +81,17 @@ fn axes(body: &mut String, scale: &Scale) {
     for tenth in 0..=(scale.max_load * 10.0).floor() as u32 {
         let load = f64::from(tenth) / 10.0;
         let x = scale.x(load);
-        line(
-            body,
-            (x, HEIGHT - BOTTOM),
-            (x, HEIGHT - BOTTOM + 4.0),
-            "#888",
-        );
+        line(body, (x, HEIGHT - BOTTOM), (x, HEIGHT - BOTTOM + 4.0), "#888");
         if tenth % 2 == 0 {
-            text(
-                body,
-                x,
-                HEIGHT - BOTTOM + 18.0,
-                "middle",
-                &format!("{load:.1}"),
-            );
+            text(body, x, HEIGHT - BOTTOM + 18.0, "middle", &format!("{load:.1}"));
         }
     }
-    line(
-        body,
-        (LEFT, HEIGHT - BOTTOM),
-        (WIDTH - RIGHT, HEIGHT - BOTTOM),
-        "#888",
-    );
+    line(body, (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM), "#888");
     line(body, (LEFT, TOP), (LEFT, HEIGHT - BOTTOM), "#888");
     let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-    text(
-        body,
-        middle,
-        HEIGHT - 14.0,
-        "middle",
-        "load of the whole device (1 is all of it)",
-    );
+    text(body, middle, HEIGHT - 14.0, "middle", "load of the whole device (1 is all of it)");
     text(body, LEFT, TOP - 22.0, "middle", "latency, ms");
-    text(
-        body,
-        middle,
-        TOP - 22.0,
-        "middle",
-        "prediction: p99 solid, p50 dashed, knee ringed",
-    );
+    text(body, middle, TOP - 22.0, "middle", "prediction: p99 solid, p50 dashed, knee ringed");
 }
 
 fn colour(mode: Mode) -> &'static str {
@@ -146,11 +105,8 @@ fn colour(mode: Mode) -> &'static str {
 }
 
 fn mode_lines(body: &mut String, scale: &Scale, sweep: &Sweep, index: usize) {
-    let rows: Vec<(&Point, &ReplicatedMode)> = sweep
-        .points
-        .iter()
-        .map(|point| (point, &point.modes[index]))
-        .collect();
+    let rows: Vec<(&Point, &ReplicatedMode)> =
+        sweep.points.iter().map(|point| (point, &point.modes[index])).collect();
     let Some((_, first)) = rows.first() else {
         return;
     };
@@ -193,11 +149,7 @@ fn polyline(
 ) {
     let coordinates = |(point, row): &(&Point, &ReplicatedMode)| {
         let found = figure(row)?;
-        Some(format!(
-            "{:.1},{:.1}",
-            scale.x(point.device_load),
-            scale.y(found.value)
-        ))
+        Some(format!("{:.1},{:.1}", scale.x(point.device_load), scale.y(found.value)))
     };
     let points: Vec<String> = rows.iter().filter_map(coordinates).collect();
     let _ = writeln!(
@@ -224,8 +176,5 @@ fn text(body: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
 }
 
 fn text_in(body: &mut String, x: f64, y: f64, paint: &str, words: &str) {
-    let _ = writeln!(
-        body,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{paint}\">{words}</text>"
-    );
+    let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{paint}\">{words}</text>");
 }

@@ -42,16 +42,13 @@ fn heading(report: &Report) -> String {
 }
 
 fn modes(report: &Report) -> String {
-    let header = [
-        "mode", "offered", "served", "served %", "p50 ms", "p99 ms", "load", "state",
-    ];
+    let header = ["mode", "offered", "served", "served %", "p50 ms", "p99 ms", "load", "state"];
     let rows = report.modes.iter().map(|mode| {
         vec![
             mode.mode.name().to_owned(),
             report.offered.to_string(),
             mode.served.to_string(),
-            mode.served_percent
-                .map_or_else(|| "-".to_owned(), |percent| format!("{percent:.1}")),
+            mode.served_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.1}")),
             figure(mode.p50_ms),
             figure(mode.p99_ms),
             format!("{:.2}", mode.load),
@@ -80,8 +77,7 @@ fn replicated_modes(modes: &[ReplicatedMode]) -> String {
             interval(mode.served_percent),
             interval(mode.p50_ms),
             interval(mode.p99_ms),
-            mode.growth_per_s
-                .map_or_else(|| "stable".to_owned(), growing),
+            mode.growth_per_s.map_or_else(|| "stable".to_owned(), growing),
         ]
     });
     draw(&header, rows)
@@ -93,13 +89,7 @@ fn interval(found: Option<Interval>) -> String {
 }
 
 fn hostile(report: &Report) -> String {
-    let header = [
-        "mode",
-        "p99 without ms",
-        "p99 with ms",
-        "added ms",
-        "gap to MIG ms",
-    ];
+    let header = ["mode", "p99 without ms", "p99 with ms", "added ms", "gap to MIG ms"];
     let rows = report.hostile.iter().flatten().map(|row| {
         vec![
             row.mode.name().to_owned(),
@@ -127,14 +117,10 @@ fn sweep_table(sweep: &Sweep) -> String {
                 mode.mode.name().to_owned(),
                 interval(mode.p50_ms),
                 interval(mode.p99_ms),
-                mode.growth_per_s
-                    .map_or_else(|| bounded.to_owned(), growing),
+                mode.growth_per_s.map_or_else(|| bounded.to_owned(), growing),
             ]
         })
     });
     let percent = sweep.intervals.coverage * 100.0;
-    format!(
-        "latency against load [{percent} % intervals, simultaneous]\n{}",
-        draw(&header, rows)
-    )
+    format!("latency against load [{percent} % intervals, simultaneous]\n{}", draw(&header, rows))
 }

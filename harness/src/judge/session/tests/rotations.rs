@@ -23,15 +23,10 @@ fn night(rotation: u32) -> Result<Session, Box<dyn std::error::Error>> {
 
 /// The same of any built-in profile. Another service time has another calibration.
 fn session(name: &str, rotation: u32) -> Result<Session, Box<dyn std::error::Error>> {
-    let overrides = Overrides {
-        rotation: Some(rotation),
-        ..Overrides::default()
-    };
+    let overrides = Overrides { rotation: Some(rotation), ..Overrides::default() };
     let profile = load(name, &overrides)?;
-    let (path, text) = BUILT_IN
-        .iter()
-        .find(|(name, _)| *name == "h200")
-        .ok_or("no such machine")?;
+    let (path, text) =
+        BUILT_IN.iter().find(|(name, _)| *name == "h200").ok_or("no such machine")?;
     let facts = complete_host(&Machine::parse(path, text)?);
     let plan = crate::plan::plan(&profile, &capabilities(&facts, &profile), "ptx")?;
     let example = "../reports/examples/h100_580.159.04_matrix";
@@ -46,11 +41,7 @@ fn session(name: &str, rotation: u32) -> Result<Session, Box<dyn std::error::Err
         .cells
         .iter()
         .map(|cell| {
-            let dose = if cell.aggressor.is_some() {
-                cell.dose
-            } else {
-                0.0
-            };
+            let dose = if cell.aggressor.is_some() { cell.dose } else { 0.0 };
             let noise = 1e-3 * (rng.uniform() - 0.5);
             let rate_per_s = 1000.0 * (1.0 - 0.4 * dose + noise);
             CellResult {

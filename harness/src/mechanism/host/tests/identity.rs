@@ -13,11 +13,7 @@ const GPU: &str = "GPU-identity-test";
 const HALF: Placement = Placement { start: 0, size: 4 };
 
 fn initial() -> State {
-    State {
-        compute_mode: "DEFAULT".to_owned(),
-        slice: "default".to_owned(),
-        ..State::default()
-    }
+    State { compute_mode: "DEFAULT".to_owned(), slice: "default".to_owned(), ..State::default() }
 }
 
 fn instance(id: u32, uuid: &str) -> Instance {
@@ -25,11 +21,7 @@ fn instance(id: u32, uuid: &str) -> Instance {
         id,
         profile_id: 9,
         placement: HALF,
-        compute: vec![ComputeInstance {
-            id: 0,
-            profile_id: 0,
-            uuid: uuid.to_owned(),
-        }],
+        compute: vec![ComputeInstance { id: 0, profile_id: 0, uuid: uuid.to_owned() }],
     }
 }
 
@@ -51,10 +43,7 @@ impl Died {
                 found: "DEFAULT".to_owned(),
                 set: "EXCLUSIVE_PROCESS".to_owned(),
             },
-            Change::MigMode {
-                found: false,
-                set: true,
-            },
+            Change::MigMode { found: false, set: true },
             Change::MigInstance {
                 profile: "3g.40gb".to_owned(),
                 profile_id: 9,
@@ -128,20 +117,14 @@ fn after_a_reboot_instances_and_settings_are_of_the_operator() {
     let recovered = died.recover(When::AfterReboot);
     assert_eq!(died.host.state(), operators);
     assert_eq!(recovered.failed, []);
-    assert_eq!(
-        recovered.left_alone,
-        ["MIG mode is on, and MIG instances still exist"]
-    );
+    assert_eq!(recovered.left_alone, ["MIG mode is on, and MIG instances still exist"]);
     assert!(!died.journal().exists());
 }
 
 #[test]
 fn a_mig_mode_that_outlived_a_reboot_is_restored() {
     let died = Died::new();
-    died.host.put(&State {
-        mig: true,
-        ..initial()
-    });
+    died.host.put(&State { mig: true, ..initial() });
     assert_eq!(died.recover(When::AfterReboot).failed, []);
     assert_eq!(died.host.state(), initial());
 }

@@ -16,11 +16,7 @@ const FOLDER: &str = "GPUBENCH_KILL_TEST_FOLDER";
 const STEPS: &str = "GPUBENCH_KILL_TEST_STEPS";
 
 fn initial() -> State {
-    State {
-        compute_mode: "DEFAULT".to_owned(),
-        slice: "default".to_owned(),
-        ..State::default()
-    }
+    State { compute_mode: "DEFAULT".to_owned(), slice: "default".to_owned(), ..State::default() }
 }
 
 /// One change of each kind, in an order in which a mechanism could make them.
@@ -32,23 +28,12 @@ fn changes() -> Vec<Change> {
         uuids: Vec::new(),
     };
     vec![
-        Change::ComputeMode {
-            found: "DEFAULT".to_owned(),
-            set: "EXCLUSIVE_PROCESS".to_owned(),
-        },
-        Change::Timeslice {
-            found: "default".to_owned(),
-            set: "short".to_owned(),
-        },
-        Change::MigMode {
-            found: false,
-            set: true,
-        },
+        Change::ComputeMode { found: "DEFAULT".to_owned(), set: "EXCLUSIVE_PROCESS".to_owned() },
+        Change::Timeslice { found: "default".to_owned(), set: "short".to_owned() },
+        Change::MigMode { found: false, set: true },
         instance(0),
         instance(4),
-        Change::Folder {
-            path: PathBuf::from("/private/gpubench"),
-        },
+        Change::Folder { path: PathBuf::from("/private/gpubench") },
         Change::MpsDaemon {
             daemon: DaemonConfig {
                 pipes: PathBuf::from("/private/gpubench/pipe"),
@@ -74,10 +59,7 @@ fn victim() {
     let folder = PathBuf::from(folder);
     let steps = steps.parse().expect("a number");
     let host = Arc::new(FakeHost::new(&folder.join("host.json"), Some(steps)));
-    if unclean(&folder.join("state"), GPU)
-        .expect("readable")
-        .is_some()
-    {
+    if unclean(&folder.join("state"), GPU).expect("readable").is_some() {
         clean_up_with(&host, &folder);
         return;
     }
@@ -166,15 +148,10 @@ fn reports_and_keeps_a_setting_that_another_process_changed() {
     host.put(&initial());
     let mut guard = Guard::new(host.clone(), journals(dir.path()));
     guard.make(changes().remove(0)).expect("made");
-    host.put(&State {
-        compute_mode: "PROHIBITED".to_owned(),
-        ..initial()
-    });
+    host.put(&State { compute_mode: "PROHIBITED".to_owned(), ..initial() });
     let message = guard.restore().map_err(|error| error.to_string());
     assert!(
-        message
-            .as_ref()
-            .is_err_and(|text| text.contains("PROHIBITED now: left alone")),
+        message.as_ref().is_err_and(|text| text.contains("PROHIBITED now: left alone")),
         "{message:?}"
     );
     assert_eq!(host.state().compute_mode, "PROHIBITED");

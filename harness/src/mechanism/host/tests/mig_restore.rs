@@ -52,10 +52,7 @@ impl Case {
         let host = Arc::new(FakeHost::new(&folder.join("host.json"), self.steps));
         let profile = load("smoke", &Overrides::default()).expect("built in");
         let facts = self.facts(&host.state());
-        let cx = MechanismContext {
-            profile: &profile,
-            facts: &facts,
-        };
+        let cx = MechanismContext { profile: &profile, facts: &facts };
         if !matches!(layout(&cx, &self.layout, self.count), Ok(Layout::Make(_))) {
             return None;
         }
@@ -91,11 +88,7 @@ fn found(all: &[InstanceProfile], picks: &[usize]) -> Vec<Instance> {
         id,
         profile_id: one.profile.id,
         placement: one.placement,
-        compute: vec![ComputeInstance {
-            id: 0,
-            profile_id: 0,
-            uuid: format!("MIG-found-{id}"),
-        }],
+        compute: vec![ComputeInstance { id: 0, profile_id: 0, uuid: format!("MIG-found-{id}") }],
     };
     (1..).zip(placed).map(instance).collect()
 }

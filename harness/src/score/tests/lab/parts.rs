@@ -40,12 +40,7 @@ pub(super) fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         telemetry_period_ns: 0,
         axes: vec!["compute".to_owned(), "jitter".to_owned()],
         blocks,
-        durations: Durations {
-            warmup_ns: 1,
-            closed_ns: 1,
-            open_ns: 1,
-            gap_ns: 1,
-        },
+        durations: Durations { warmup_ns: 1, closed_ns: 1, open_ns: 1, gap_ns: 1 },
         thresholds: Thresholds::default(),
         margins: None,
         mechanisms,
@@ -70,10 +65,7 @@ pub(super) fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
 /// A calibration in which the usual aggressor reaches the peak of its resource.
 pub(super) fn calibrated() -> Calibration {
     let peaks = BTreeMap::from([("fma-hog".to_owned(), peak(0.99))]);
-    Calibration {
-        peaks,
-        ..Calibration::default()
-    }
+    Calibration { peaks, ..Calibration::default() }
 }
 
 /// An aggressor that reaches this share of the hardware's peak.
@@ -175,21 +167,13 @@ pub(super) fn result(cell: &Cell, figures: Figures) -> CellResult {
     };
     CellResult {
         cell: cell.clone(),
-        rates: rates
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
+        rates: rates.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         requests: BTreeMap::from([
             (CLOSED_REQUESTS.to_owned(), 850),
             (OPEN_REQUESTS.to_owned(), 450),
         ]),
         outcome: Outcome::measured(),
-        gates: [
-            overload,
-            in_virtual_time(Gate::Lateness),
-            in_virtual_time(Gate::CpuGap),
-        ]
-        .into(),
+        gates: [overload, in_virtual_time(Gate::Lateness), in_virtual_time(Gate::CpuGap)].into(),
         tenant_results: Vec::new(),
     }
 }

@@ -84,11 +84,7 @@ impl Found {
             Self::TooOld | Self::Unknown => std::ptr::null_mut(),
         };
         put(pointer, found)?;
-        if found.is_null() {
-            Err(code::NOT_FOUND)
-        } else {
-            Ok(())
-        }
+        if found.is_null() { Err(code::NOT_FOUND) } else { Ok(()) }
     }
 }
 
@@ -107,11 +103,7 @@ unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Foun
     let Some(name) = versions::exported(base, version) else {
         return Ok(Found::TooOld);
     };
-    let own: &[&str] = if flags & OWN_STREAM != 0 {
-        &["_ptsz", "_ptds"]
-    } else {
-        &[]
-    };
+    let own: &[&str] = if flags & OWN_STREAM != 0 { &["_ptsz", "_ptds"] } else { &[] };
     for suffix in own.iter().chain(&[""]) {
         let name = CString::new(format!("{name}{suffix}")).map_err(|_| code::INVALID_VALUE)?;
         let found = libc::dlsym(own_library(), name.as_ptr());
@@ -119,9 +111,7 @@ unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Foun
             return Ok(Found::Entry(found));
         }
     }
-    say_once(&format!(
-        "cuGetProcAddress: {base} is not known (CUDA {version})"
-    ));
+    say_once(&format!("cuGetProcAddress: {base} is not known (CUDA {version})"));
     Ok(Found::Unknown)
 }
 

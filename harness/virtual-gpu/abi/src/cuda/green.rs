@@ -55,10 +55,7 @@ impl Resource {
     }
 
     const fn range(&self) -> SmRange {
-        SmRange {
-            first: self.first,
-            count: self.sm_count,
-        }
+        SmRange { first: self.first, count: self.sm_count }
     }
 }
 

@@ -90,12 +90,7 @@ unsafe fn kernel(
     let params = gather(&function, params, extra)?;
     launch::check(process.device.machine(), &function, shape)
         .or_else(|code| process.refuse(code))?;
-    Ok(Kernel {
-        function,
-        handle: handle as usize,
-        shape: *shape,
-        params,
-    })
+    Ok(Kernel { function, handle: handle as usize, shape: *shape, params })
 }
 
 /// Gathers a launch's arguments into one buffer laid out as the kernel wants them.
@@ -108,11 +103,7 @@ unsafe fn gather(
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<Vec<u8>, Code> {
-    let kernel = entry
-        .program
-        .module()
-        .kernel(&entry.name)
-        .ok_or(code::NOT_FOUND)?;
+    let kernel = entry.program.module().kernel(&entry.name).ok_or(code::NOT_FOUND)?;
     let mut out = vec![0; kernel.param_bytes as usize];
     if !params.is_null() {
         for (index, param) in kernel.params.iter().enumerate() {
@@ -127,11 +118,7 @@ unsafe fn gather(
         return Ok(out);
     }
     if extra.is_null() {
-        return if out.is_empty() {
-            Ok(out)
-        } else {
-            Err(code::INVALID_VALUE)
-        };
+        return if out.is_empty() { Ok(out) } else { Err(code::INVALID_VALUE) };
     }
     // CU_LAUNCH_PARAM_BUFFER_POINTER is 1, ..._SIZE is 2, ..._END is 0 (cuda.h).
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0);

@@ -95,11 +95,7 @@ mod tests {
     fn sizes_are_those_of_the_header() {
         let sizes = [
             ("CUDA_ARRAY_DESCRIPTOR_v2", size_of::<ArrayDescriptor>(), 24),
-            (
-                "CUmemAllocationProp_v1",
-                size_of::<AllocationProperties>(),
-                32,
-            ),
+            ("CUmemAllocationProp_v1", size_of::<AllocationProperties>(), 32),
             ("CUmemAccessDesc_v1", size_of::<AccessDescriptor>(), 12),
             ("CUmemPoolProps_v1", size_of::<PoolProperties>(), 88),
             ("CUDA_MEM_ALLOC_NODE_PARAMS_v1", size_of::<AllocNode>(), 120),

@@ -64,11 +64,8 @@ pub struct Options {
 
 impl Options {
     /// None at all.
-    pub const NONE: Self = Self {
-        count: 0,
-        options: std::ptr::null_mut(),
-        values: std::ptr::null_mut(),
-    };
+    pub const NONE: Self =
+        Self { count: 0, options: std::ptr::null_mut(), values: std::ptr::null_mut() };
 
     /// Stores the compiler's messages at the addresses among the options, and returns the code.
     pub(super) unsafe fn report(&self, loaded: Result<(), Refusal>) -> Result<(), Code> {
@@ -81,11 +78,7 @@ impl Options {
         };
         let host = &process()?.device.machine().host;
         let wrote = self.log(ERROR_LOG, ERROR_LOG_BYTES, &text);
-        self.log(
-            INFO_LOG,
-            INFO_LOG_BYTES,
-            if code.is_none() { "loaded\n" } else { "" },
-        );
+        self.log(INFO_LOG, INFO_LOG_BYTES, if code.is_none() { "loaded\n" } else { "" });
         if let Some(place) = self.place_of(WALL_TIME) {
             put(place.cast::<f32>(), host.module_ns as f32 / 1e6)?;
         }

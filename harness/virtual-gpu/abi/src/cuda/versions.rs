@@ -109,12 +109,7 @@ pub fn exported(base: &str, version: i32) -> Option<String> {
     let Ok(index) = FORMS.binary_search_by_key(&base, |(name, _)| name) else {
         return Some(base.to_owned());
     };
-    match FORMS[index]
-        .1
-        .iter()
-        .filter(|since| **since <= version)
-        .count()
-    {
+    match FORMS[index].1.iter().filter(|since| **since <= version).count() {
         0 => None,
         1 => Some(base.to_owned()),
         form => Some(format!("{base}_v{form}")),
@@ -144,24 +139,12 @@ mod tests {
             ("cuGraphInstantiate", 11_040, "cuGraphInstantiate_v2"),
             ("cuGraphInstantiate", 13_000, "cuGraphInstantiateWithFlags"),
             ("cuStreamBeginCapture", 10_010, "cuStreamBeginCapture_v2"),
-            (
-                "cuStreamGetCaptureInfo",
-                12_000,
-                "cuStreamGetCaptureInfo_v2",
-            ),
-            (
-                "cuStreamGetCaptureInfo",
-                13_000,
-                "cuStreamGetCaptureInfo_v3",
-            ),
+            ("cuStreamGetCaptureInfo", 12_000, "cuStreamGetCaptureInfo_v2"),
+            ("cuStreamGetCaptureInfo", 13_000, "cuStreamGetCaptureInfo_v3"),
             ("cuMemPrefetchAsync", 12_010, "cuMemPrefetchAsync"),
             ("cuMemPrefetchAsync", 13_000, "cuMemPrefetchAsync_v2"),
         ] {
-            assert_eq!(
-                exported(base, version).as_deref(),
-                Some(expected),
-                "{base} {version}"
-            );
+            assert_eq!(exported(base, version).as_deref(), Some(expected), "{base} {version}");
         }
         assert_eq!(exported("cuMemPrefetchAsync", 7_050), None);
     }

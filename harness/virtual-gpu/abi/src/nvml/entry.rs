@@ -43,11 +43,7 @@ pub(super) unsafe fn answer<T>(
 
 /// Refuses null before anything is measured.
 pub(super) fn check_not_null<T>(pointer: *const T) -> Result<(), Return> {
-    if pointer.is_null() {
-        Err(returns::INVALID_ARGUMENT)
-    } else {
-        Ok(())
-    }
+    if pointer.is_null() { Err(returns::INVALID_ARGUMENT) } else { Ok(()) }
 }
 
 /// Reads a mode that is off or on.

@@ -104,14 +104,7 @@ fn evaluate(request: GpmMetric, first: &Sample, second: &Sample) -> GpmMetric {
         Ok(value) => (0, value),
         Err(error) => (Return::from(error).0, 0.0),
     };
-    GpmMetric {
-        metric_id: request.metric_id,
-        result,
-        value,
-        short_name,
-        long_name,
-        unit,
-    }
+    GpmMetric { metric_id: request.metric_id, result, value, short_name, long_name, unit }
 }
 
 const PERCENT: &CStr = c"%";

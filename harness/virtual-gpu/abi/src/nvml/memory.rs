@@ -8,11 +8,7 @@ use gpubench_virtual_gpu_driver::nvml::target::target;
 impl From<MemoryUse> for Memory {
     /// In this form, memory that the driver reserves counts as used.
     fn from(MemoryUse { total, free, .. }: MemoryUse) -> Self {
-        Self {
-            total,
-            free,
-            used: total - free,
-        }
+        Self { total, free, used: total - free }
     }
 }
 

@@ -54,9 +54,7 @@ returns! {
 
 /// The text of a result, known or not.
 pub fn text_of(number: i32) -> &'static CStr {
-    ALL.iter()
-        .find(|(known, _)| *known == number)
-        .map_or(c"Unknown Error", |(_, text)| text)
+    ALL.iter().find(|(known, _)| *known == number).map_or(c"Unknown Error", |(_, text)| text)
 }
 
 impl From<Return> for i32 {
@@ -91,10 +89,7 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_have_texts() {
         for (index, (number, text)) in ALL.iter().enumerate() {
-            assert!(
-                ALL[..index].iter().all(|(other, _)| other != number),
-                "{text:?}"
-            );
+            assert!(ALL[..index].iter().all(|(other, _)| other != number), "{text:?}");
             assert_eq!(text_of(*number), *text);
         }
         assert_eq!(text_of(-5), c"Unknown Error");

@@ -24,10 +24,7 @@ pub fn nodes(fuzz: &mut Fuzz) {
                 bytes: fuzz.size(),
                 pointer: 0,
             };
-            call!(
-                fuzz,
-                cuGraphAddMemAllocNode(out, graph, before, length, &raw mut node)
-            );
+            call!(fuzz, cuGraphAddMemAllocNode(out, graph, before, length, &raw mut node));
             fuzz.keep_pointer(node.pointer);
         }
     }

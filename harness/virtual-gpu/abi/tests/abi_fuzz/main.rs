@@ -51,12 +51,7 @@ struct Fuzz {
 impl Fuzz {
     /// A handle, mostly of the kind that the call expects. The kind is part of the handle.
     fn of_kind(&mut self, kind: u64) -> Handle {
-        let own: Vec<u64> = self
-            .handles
-            .iter()
-            .copied()
-            .filter(|h| h >> 44 == kind)
-            .collect();
+        let own: Vec<u64> = self.handles.iter().copied().filter(|h| h >> 44 == kind).collect();
         match self.dice.below(5) {
             0 => self.handle(),
             _ if own.is_empty() => self.handle(),
@@ -75,26 +70,14 @@ impl Fuzz {
     }
 
     fn stream(&mut self) -> Handle {
-        if self.dice.below(3) == 0 {
-            null_mut()
-        } else {
-            self.of_kind(STREAM)
-        }
+        if self.dice.below(3) == 0 { null_mut() } else { self.of_kind(STREAM) }
     }
 
     /// A device address: known, near a known one, or random, but never a host address.
     fn pointer(&mut self) -> u64 {
         let recent = self.pointers.len().saturating_sub(12);
         let known = self.dice.of(&self.pointers[recent..]);
-        let wild = [
-            0,
-            1,
-            64,
-            0x6000_0000_0000,
-            0x7000_0000_0000,
-            0x7000_0000_1001,
-            1 << 62,
-        ];
+        let wild = [0, 1, 64, 0x6000_0000_0000, 0x7000_0000_0000, 0x7000_0000_1001, 1 << 62];
         match self.dice.below(6) {
             0 => self.dice.of(&wild),
             1 => known + self.dice.below(64) as u64,
@@ -103,95 +86,38 @@ impl Fuzz {
     }
 
     fn host(&mut self) -> *mut c_void {
-        if self.dice.below(12) == 0 {
-            null_mut()
-        } else {
-            self.buffer.as_mut_ptr().cast()
-        }
+        if self.dice.below(12) == 0 { null_mut() } else { self.buffer.as_mut_ptr().cast() }
     }
 
     /// A size that fits the host buffers.
     fn small(&mut self) -> usize {
-        let sizes = [
-            0,
-            1,
-            2,
-            3,
-            4,
-            8,
-            15,
-            16,
-            100,
-            512,
-            4095,
-            4096,
-            BUFFER / 4,
-            BUFFER,
-        ];
+        let sizes = [0, 1, 2, 3, 4, 8, 15, 16, 100, 512, 4095, 4096, BUFFER / 4, BUFFER];
         self.dice.of(&sizes)
     }
 
     fn size(&mut self) -> usize {
-        let huge = [
-            1 << 20,
-            2 << 20,
-            4 << 20,
-            1 << 34,
-            1 << 45,
-            usize::MAX,
-            usize::MAX / 2 + 1,
-        ];
-        if self.dice.below(3) == 0 {
-            self.dice.of(&huge)
-        } else {
-            self.small()
-        }
+        let huge = [1 << 20, 2 << 20, 4 << 20, 1 << 34, 1 << 45, usize::MAX, usize::MAX / 2 + 1];
+        if self.dice.below(3) == 0 { self.dice.of(&huge) } else { self.small() }
     }
 
     fn number(&mut self) -> i32 {
-        let numbers = [
-            0,
-            0,
-            1,
-            1,
-            2,
-            3,
-            4,
-            5,
-            6,
-            8,
-            9,
-            16,
-            100,
-            -1,
-            -2,
-            i32::MIN,
-            i32::MAX,
-        ];
+        let numbers = [0, 0, 1, 1, 2, 3, 4, 5, 6, 8, 9, 16, 100, -1, -2, i32::MIN, i32::MAX];
         self.dice.of(&numbers)
     }
 
     fn flags(&mut self) -> u32 {
-        self.dice
-            .of(&[0, 0, 0, 1, 1, 2, 3, 4, 7, 8, 1 << 30, u32::MAX])
+        self.dice.of(&[0, 0, 0, 1, 1, 2, 3, 4, 7, 8, 1 << 30, u32::MAX])
     }
 
     fn side(&mut self) -> u32 {
-        self.dice
-            .of(&[0, 1, 1, 1, 2, 3, 32, 64, 1024, 1025, 65_535, u32::MAX])
+        self.dice.of(&[0, 1, 1, 1, 2, 3, 32, 64, 1024, 1025, 65_535, u32::MAX])
     }
 
     fn check(&mut self, name: &str, code: i32) {
         self.calls += 1;
         self.successes += u64::from(code == 0);
-        assert!(
-            describe(code).is_some(),
-            "{name} returned {code}, which is undocumented"
-        );
-        assert_ne!(
-            code, 999,
-            "{name}: an internal error (its reason was printed)"
-        );
+        assert!(describe(code).is_some(), "{name} returned {code}, which is undocumented");
+        assert_ne!(code, 999, "{name}: an internal error (its reason was printed)");
     }
 
     /// Keeps a returned handle.
@@ -250,10 +176,7 @@ fn random_calls_return_documented_codes() {
                 _ => graphs::graphs(&mut fuzz),
             }
         }
-        call!(
-            fuzz,
-            cuMemHostUnregister(fuzz.registered.as_mut_ptr().cast())
-        );
+        call!(fuzz, cuMemHostUnregister(fuzz.registered.as_mut_ptr().cast()));
         call!(fuzz, cuCtxDestroy_v2(context));
         // Older objects add no coverage.
         let keep = |list: &mut Vec<u64>| drop(list.drain(..list.len().saturating_sub(40)));
@@ -262,24 +185,12 @@ fn random_calls_return_documented_codes() {
     }
     let left = device.transact(|state, _| {
         let allocations = state.allocations.live().iter().filter(|a| a.live).count();
-        (
-            allocations,
-            state.streams.live().iter().filter(|s| s.live).count(),
-        )
+        (allocations, state.streams.live().iter().filter(|s| s.live).count())
     });
-    assert_eq!(
-        left.expect("the state"),
-        (0, 0),
-        "allocations and streams left behind"
-    );
+    assert_eq!(left.expect("the state"), (0, 0), "allocations and streams left behind");
     device.leave().expect("the clock");
     assert!(contexts > 3, "only {contexts} contexts");
     // A minimum share of calls must succeed, or the test covers error paths only.
     let share = fuzz.successes as f64 / fuzz.calls as f64;
-    assert!(
-        share > 0.1,
-        "only {} of {} calls succeeded",
-        fuzz.successes,
-        fuzz.calls
-    );
+    assert!(share > 0.1, "only {} of {} calls succeeded", fuzz.successes, fuzz.calls);
 }

@@ -23,12 +23,8 @@ pub fn properties(fuzz: &mut Fuzz) -> AllocationProperties {
 }
 
 pub fn location(fuzz: &mut Fuzz) -> Location {
-    let other = Location {
-        kind: fuzz.number(),
-        id: fuzz.number(),
-    };
-    fuzz.dice
-        .of(&[Location::DEVICE, Location::DEVICE, Location::DEVICE, other])
+    let other = Location { kind: fuzz.number(), id: fuzz.number() };
+    fuzz.dice.of(&[Location::DEVICE, Location::DEVICE, Location::DEVICE, other])
 }
 
 pub fn pool_properties(fuzz: &mut Fuzz) -> PoolProperties {
@@ -52,16 +48,10 @@ pub fn memory(fuzz: &mut Fuzz) {
         3 | 4 => drop(call!(fuzz, cuMemFree_v2(pointer))),
         5 => {
             let height = fuzz.size();
-            call!(
-                fuzz,
-                cuMemAllocPitch_v2(&raw mut at, &raw mut more, bytes, height, 4)
-            );
+            call!(fuzz, cuMemAllocPitch_v2(&raw mut at, &raw mut more, bytes, height, 4));
         }
         6 | 7 => drop(call!(fuzz, cuMemAllocAsync(&raw mut at, bytes, stream))),
-        8 => drop(call!(
-            fuzz,
-            cuMemAllocFromPoolAsync(&raw mut at, bytes, handle, stream)
-        )),
+        8 => drop(call!(fuzz, cuMemAllocFromPoolAsync(&raw mut at, bytes, handle, stream))),
         9 => drop(call!(fuzz, cuMemFreeAsync(pointer, stream))),
         10 => {
             let (properties, mut pool) = (pool_properties(fuzz), null_mut());
@@ -72,10 +62,7 @@ pub fn memory(fuzz: &mut Fuzz) {
         12 | 13 => drop(call!(fuzz, cuMemPoolGetAttribute(handle, number, place))),
         14 => drop(call!(fuzz, cuMemPoolSetAttribute(handle, number, place))),
         15 => drop(call!(fuzz, cuMemAllocManaged(&raw mut at, bytes, flags))),
-        16 | 17 => drop(call!(
-            fuzz,
-            cuMemGetAddressRange_v2(&raw mut at, &raw mut more, pointer)
-        )),
+        16 | 17 => drop(call!(fuzz, cuMemGetAddressRange_v2(&raw mut at, &raw mut more, pointer))),
         18 => drop(call!(fuzz, cuMemGetInfo_v2(&raw mut more, null_mut()))),
         19 => {
             let mut ipc = IpcHandle([0; 64]);
@@ -94,17 +81,11 @@ pub fn mapping(fuzz: &mut Fuzz) {
     let (pointer, handle) = (fuzz.pointer(), fuzz.of_kind(PHYSICAL) as u64);
     let page = fuzz.dice.of(&[2 << 20, 2 << 20, 2 << 20, 4 << 20, bytes]);
     match fuzz.dice.below(12) {
-        0 => drop(call!(
-            fuzz,
-            cuMemAddressReserve(&raw mut at, page, 0, pointer, 0)
-        )),
+        0 => drop(call!(fuzz, cuMemAddressReserve(&raw mut at, page, 0, pointer, 0))),
         1 => drop(call!(fuzz, cuMemAddressFree(pointer, page))),
         2 | 3 => {
             let properties = properties(fuzz);
-            call!(
-                fuzz,
-                cuMemCreate(&raw mut handle_out, page, &raw const properties, 0)
-            );
+            call!(fuzz, cuMemCreate(&raw mut handle_out, page, &raw const properties, 0));
         }
         4 => drop(call!(fuzz, cuMemRelease(handle))),
         5 => drop(call!(fuzz, cuMemMap(pointer, page, 0, handle, 0))),
@@ -119,10 +100,7 @@ pub fn mapping(fuzz: &mut Fuzz) {
             // The usual sequence of calls, sometimes with a random one in between.
             let properties = properties(fuzz);
             call!(fuzz, cuMemAddressReserve(&raw mut at, page, 0, 0, 0));
-            call!(
-                fuzz,
-                cuMemCreate(&raw mut handle_out, page, &raw const properties, 0)
-            );
+            call!(fuzz, cuMemCreate(&raw mut handle_out, page, &raw const properties, 0));
             let (to, from) = match fuzz.dice.below(6) {
                 0 => (pointer, handle_out),
                 1 => (at, handle),
@@ -136,10 +114,7 @@ pub fn mapping(fuzz: &mut Fuzz) {
         }
         _ => {
             let retained = pointer as *mut c_void;
-            call!(
-                fuzz,
-                cuMemRetainAllocationHandle(&raw mut handle_out, retained)
-            );
+            call!(fuzz, cuMemRetainAllocationHandle(&raw mut handle_out, retained));
         }
     }
     fuzz.keep_pointer(at);

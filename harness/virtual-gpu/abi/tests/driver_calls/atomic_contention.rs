@@ -43,14 +43,8 @@ fn atomics_on_one_word_are_serialised_and_those_on_many_are_not() -> Result<(), 
         let many_words_ns = adding(function, at, 0xFFFF)?;
         let clock_ns = 1e3 / f64::from(Machine::load("turing")?.gpu.sm_clock_mhz);
         let late = one_word_ns / (all * clock_ns);
-        assert!(
-            (0.999..1.02).contains(&late),
-            "{one_word_ns} ns, {late} of a clock each"
-        );
-        assert!(
-            many_words_ns < one_word_ns / 5.0,
-            "{many_words_ns} {one_word_ns}"
-        );
+        assert!((0.999..1.02).contains(&late), "{one_word_ns} ns, {late} of a clock each");
+        assert!(many_words_ns < one_word_ns / 5.0, "{many_words_ns} {one_word_ns}");
         Ok(())
     })
 }

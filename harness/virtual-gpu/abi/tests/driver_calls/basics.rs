@@ -11,9 +11,7 @@ const TRACE: &str = include_str!("../../../../../kernels/ptx/block_trace.ptx");
 fn a_copy_takes_bytes_over_bandwidth() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
-        let data: Vec<u32> = (0..4096)
-            .map(|i: u32| i.wrapping_mul(2_654_435_761))
-            .collect();
+        let data: Vec<u32> = (0..4096).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
         let bytes = data.len() * 4;
         let (from, to) = (alloc(bytes)?, alloc(bytes)?);
         let mut back = vec![0u32; data.len()];
@@ -44,10 +42,7 @@ fn a_copy_takes_bytes_over_bandwidth() -> Result<(), Error> {
         // The start event is recorded some host time before the kernel arrives: 2.4 us of launch
         // cost.
         let error = milliseconds / expected - 1.0;
-        assert!(
-            (0.0..0.01).contains(&error),
-            "{milliseconds} ms, expected {expected} ms"
-        );
+        assert!((0.0..0.01).contains(&error), "{milliseconds} ms, expected {expected} ms");
         // Sampled output cannot be read.
         // SAFETY: a buffer of that size.
         let read = unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), to, bytes) };
@@ -107,11 +102,7 @@ fn a_spin_ends_at_its_deadline() -> Result<(), Error> {
         }
         let lasted = back[1] - back[0];
         assert!((3_000_000..3_010_000).contains(&lasted), "{lasted}");
-        assert!(
-            back[0] > before && back[0] < before + 20_000,
-            "{} after {before}",
-            back[0]
-        );
+        assert!(back[0] > before && back[0] < before + 20_000, "{} after {before}", back[0]);
         Ok(())
     })
 }
@@ -131,10 +122,7 @@ fn a_block_trace_has_sms_and_times() -> Result<(), Error> {
         let sms: std::collections::BTreeSet<u64> = back.chunks(4).map(|row| row[0]).collect();
         assert_eq!(sms.len(), 40, "one block on every SM");
         for row in back.chunks(4) {
-            assert!(
-                (1_000_000..1_010_000).contains(&(row[2] - row[1])),
-                "{row:?}"
-            );
+            assert!((1_000_000..1_010_000).contains(&(row[2] - row[1])), "{row:?}");
             assert_eq!(row[3], 0, "no gaps without other processes");
         }
         Ok(())
@@ -147,11 +135,7 @@ fn a_fault_is_reported_at_the_next_wait_and_is_sticky() -> Result<(), Error> {
         let copy = function(COPY, "stream_copy")?;
         let small = alloc(1024)?;
         let wild = small + (1 << 30);
-        assert_eq!(
-            launch(copy, 1, 32, &mut [wild, small, 64]),
-            0,
-            "the launch itself succeeds"
-        );
+        assert_eq!(launch(copy, 1, 32, &mut [wild, small, 64]), 0, "the launch itself succeeds");
         // SAFETY: plain calls.
         unsafe {
             assert_eq!(cuCtxSynchronize(), 700);
@@ -190,11 +174,7 @@ fn invalid_arguments_return_codes() -> Result<(), Error> {
             assert_eq!(cuStreamDestroy_v2(stream), 400);
         }
         for (grid, block, code) in [(0, 32, 1), (1, 0, 1), (1, 2048, 1)] {
-            assert_eq!(
-                launch(spin, grid, block, &mut [1, 1, 0]),
-                code,
-                "{grid} x {block}"
-            );
+            assert_eq!(launch(spin, grid, block, &mut [1, 1, 0]), code, "{grid} x {block}");
         }
         Ok(())
     })

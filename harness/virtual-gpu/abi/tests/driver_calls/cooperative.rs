@@ -102,12 +102,7 @@ fn blocks_of_a_cooperative_launch_can_wait_for_each_other() -> Result<(), Error>
         // SAFETY: valid pointers.
         unsafe {
             let threads = THREADS as i32;
-            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &raw mut per_sm,
-                kernel,
-                threads,
-                0,
-            ))?;
+            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut per_sm, kernel, threads, 0))?;
             ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
         }
         let room = (per_sm * sms) as u32;
@@ -124,11 +119,7 @@ fn blocks_of_a_cooperative_launch_can_wait_for_each_other() -> Result<(), Error>
         assert_eq!(code, 0);
         assert_ne!(found, right(41), "the result is wrong without the barrier");
         let (code, found) = relay(kernel, room + 1, true)?;
-        assert_eq!(
-            (code, found),
-            (720, vec![0; room as usize + 1]),
-            "one too many"
-        );
+        assert_eq!((code, found), (720, vec![0; room as usize + 1]), "one too many");
         Ok(())
     })
 }
@@ -144,15 +135,11 @@ fn a_cooperative_grid_must_fit_on_the_device() -> Result<(), Error> {
         // SAFETY: valid pointers and handles, one pointer for each parameter.
         unsafe {
             let most = &raw mut per_sm;
-            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                most, copy, 256, 0,
-            ))?;
+            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(most, copy, 256, 0))?;
             ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
             assert_eq!((per_sm, sms), (4, 40), "1024 threads on each of 40 SMs");
             let (grid_at, block_at) = (&raw mut grid, &raw mut block);
-            ok(cuOccupancyMaxPotentialBlockSize(
-                grid_at, block_at, copy, None, 0, 0,
-            ))?;
+            ok(cuOccupancyMaxPotentialBlockSize(grid_at, block_at, copy, None, 0, 0))?;
             assert_eq!((grid, block), (40, 1024));
             let room = (per_sm * sms) as u32;
             for (blocks, expected) in [(room, 0), (room + 1, 720)] {
@@ -165,11 +152,7 @@ fn a_cooperative_grid_must_fit_on_the_device() -> Result<(), Error> {
             for (id, value, expected) in
                 [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)]
             {
-                let mut attribute = LaunchAttribute {
-                    id,
-                    pad: [0; 4],
-                    value: [0; 16],
-                };
+                let mut attribute = LaunchAttribute { id, pad: [0; 4], value: [0; 16] };
                 attribute.value[..3].fill(value);
                 let config = LaunchConfig {
                     grid: [room + 1, 1, 1],

@@ -70,10 +70,7 @@ fn invalid_images_have_different_codes() -> Result<(), Error> {
             ("junk".to_owned(), 200),
             (String::new(), 200),
             (head("7.8", "sm_75"), 0),
-            (
-                head("7.8", "sm_75") + ".visible .entry x() { bogus; }\n",
-                218,
-            ),
+            (head("7.8", "sm_75") + ".visible .entry x() { bogus; }\n", 218),
             (head("99.9", "sm_75"), 222),
             (head("7.8", "sm_999"), 218),
             (head("7.8", "sm_70a9"), 218),

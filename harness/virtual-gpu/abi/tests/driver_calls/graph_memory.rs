@@ -54,13 +54,7 @@ fn freed_graph_memory_is_kept_for_the_next_graph() -> Result<(), Error> {
         // SAFETY: valid structures, pointers and handles.
         unsafe {
             let (mut made, none): (Handle, _) = (null_mut(), std::ptr::null());
-            ok(cuGraphAddMemAllocNode(
-                &raw mut made,
-                graph,
-                none,
-                0,
-                &raw mut node,
-            ))?;
+            ok(cuGraphAddMemAllocNode(&raw mut made, graph, none, 0, &raw mut node))?;
             let exec = ready(graph)?;
             assert_eq!(taken()?, 0, "nothing yet");
             ok(cuGraphLaunch(exec, null_mut()))?;

@@ -63,10 +63,7 @@ fn branches_overlap_and_join() -> Result<(), Error> {
         for start in [times[0], times[2], times[4]] {
             assert!(start < first_end, "branches overlap: {times:?}");
         }
-        assert!(
-            times[6] >= last_end,
-            "the last one waits for all: {times:?}"
-        );
+        assert!(times[6] >= last_end, "the last one waits for all: {times:?}");
         Ok(())
     })
 }
@@ -101,19 +98,12 @@ fn capture_follows_forked_streams() -> Result<(), Error> {
             let exec = ready(graph)?;
             ok(cuGraphLaunch(exec, first))?;
             ok(cuStreamSynchronize(first))?;
-            assert_eq!(
-                (words(to, 64)?, words(side, 64)?),
-                (vec![5; 64], vec![6; 64])
-            );
+            assert_eq!((words(to, 64)?, words(side, 64)?), (vec![5; 64], vec![6; 64]));
             ok(cuGraphExecDestroy(exec))?;
             ok(cuGraphDestroy(graph))?;
 
             // Calls that cannot be captured, and captures that are invalidated.
-            assert_eq!(
-                cuStreamBeginCapture_v2(null_mut(), 1),
-                900,
-                "the legacy stream"
-            );
+            assert_eq!(cuStreamBeginCapture_v2(null_mut(), 1), 900, "the legacy stream");
             ok(cuStreamBeginCapture_v2(first, 1))?;
             assert_eq!(cuStreamSynchronize(first), 900);
             assert_eq!(cuStreamEndCapture(first, &raw mut graph), 901);
@@ -126,11 +116,7 @@ fn capture_follows_forked_streams() -> Result<(), Error> {
             assert!(graph.is_null());
             assert_eq!(cuStreamEndCapture(first, &raw mut graph), 1);
             ok(cuStreamBeginCapture_v2(first, 1))?;
-            assert_eq!(
-                cuStreamWaitEvent(first, join, 0),
-                905,
-                "work outside the capture"
-            );
+            assert_eq!(cuStreamWaitEvent(first, join, 0), 905, "work outside the capture");
             ok(cuStreamEndCapture(first, &raw mut graph))?;
             ok(cuGraphDestroy(graph))
         }

@@ -41,11 +41,7 @@ fn a_fatbin_with_ptx_that_the_device_can_run_is_loaded() -> Result<(), Error> {
             assert_eq!(load(&mut module, image)?, (0, String::new()));
             // SAFETY: valid handles, strings and pointers.
             unsafe {
-                ok(cuModuleGetFunction(
-                    &raw mut copy,
-                    module,
-                    c"stream_copy".as_ptr(),
-                ))?;
+                ok(cuModuleGetFunction(&raw mut copy, module, c"stream_copy".as_ptr()))?;
                 let absent = cuModuleGetFunction(&raw mut copy, module, c"spin".as_ptr());
                 assert_eq!(absent, 500, "the text of the other entry is not loaded");
                 ok(cuMemsetD32_v2(to, 0, 64))?;
@@ -67,21 +63,9 @@ fn an_image_without_ptx_for_the_device_is_refused_with_its_reason() -> Result<()
     with_context(|| {
         let newer = b".version 7.8\n.target sm_90\n.address_size 64\n\0";
         let images: [(&[u8], i32, &str); 5] = [
-            (
-                newer,
-                218,
-                "ptx target sm_90 does not run on the device: it is an sm_75",
-            ),
-            (
-                fatbin!("newer"),
-                209,
-                "this fatbin has PTX for sm_90, newer than the device (sm_75)",
-            ),
-            (
-                fatbin!("cubins"),
-                209,
-                "this fatbin has no PTX, only cubins (sm_75, sm_80)",
-            ),
+            (newer, 218, "ptx target sm_90 does not run on the device: it is an sm_75"),
+            (fatbin!("newer"), 209, "this fatbin has PTX for sm_90, newer than the device (sm_75)"),
+            (fatbin!("cubins"), 209, "this fatbin has no PTX, only cubins (sm_75, sm_80)"),
             (b"\x7fELF\x02", 209, "this is a cubin"),
             (
                 b"P\xed\x55\xba\x01\0\x10\0\xff\xff\xff\xff\xff\xff\xff\xff",

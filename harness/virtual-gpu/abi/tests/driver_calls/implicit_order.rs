@@ -26,17 +26,10 @@ fn starts(streams: &[Handle]) -> Result<Vec<u64>, Error> {
     let mut times = vec![0_u64; 2 * streams.len()];
     // SAFETY: a buffer of that size, and memory allocated above.
     unsafe {
-        ok(cuMemcpyDtoH_v2(
-            times.as_mut_ptr().cast(),
-            stamps,
-            16 * streams.len(),
-        ))?;
+        ok(cuMemcpyDtoH_v2(times.as_mut_ptr().cast(), stamps, 16 * streams.len()))?;
         ok(cuMemFree_v2(stamps))?;
     }
-    Ok(times
-        .chunks(2)
-        .map(|pair| (pair[0] - times[0] + STEP_NS / 2) / STEP_NS)
-        .collect())
+    Ok(times.chunks(2).map(|pair| (pair[0] - times[0] + STEP_NS / 2) / STEP_NS).collect())
 }
 
 fn made(flags: u32) -> Result<Handle, Error> {
@@ -55,31 +48,11 @@ fn blocking_streams_and_the_legacy_stream_wait_for_each_other() -> Result<(), Er
             ("blocking streams overlap", vec![a, b, own], vec![0, 0, 0]),
             ("legacy waits for both", vec![a, b, legacy], vec![0, 0, 1]),
             ("both wait for legacy", vec![legacy, a, b], vec![0, 1, 1]),
-            (
-                "legacy work separates them",
-                vec![a, legacy, b],
-                vec![0, 1, 2],
-            ),
-            (
-                "the null handle is legacy",
-                vec![a, null_mut(), b],
-                vec![0, 1, 2],
-            ),
-            (
-                "per-thread streams block",
-                vec![own, legacy, own],
-                vec![0, 1, 2],
-            ),
-            (
-                "a non-blocking stream does not wait",
-                vec![a, legacy, free],
-                vec![0, 1, 0],
-            ),
-            (
-                "and no stream waits for it",
-                vec![free, legacy, a],
-                vec![0, 0, 1],
-            ),
+            ("legacy work separates them", vec![a, legacy, b], vec![0, 1, 2]),
+            ("the null handle is legacy", vec![a, null_mut(), b], vec![0, 1, 2]),
+            ("per-thread streams block", vec![own, legacy, own], vec![0, 1, 2]),
+            ("a non-blocking stream does not wait", vec![a, legacy, free], vec![0, 1, 0]),
+            ("and no stream waits for it", vec![free, legacy, a], vec![0, 0, 1]),
         ] {
             assert_eq!(starts(&streams)?, expected, "{what}");
         }
@@ -95,33 +68,13 @@ fn a_query_of_the_legacy_stream_includes_blocking_streams() -> Result<(), Error>
         let legacy = LEGACY as Handle;
         // SAFETY: valid handles.
         unsafe {
-            ok(launch(
-                spin,
-                1,
-                32,
-                free,
-                &mut [4 * STEP_NS, 9 * STEP_NS, stamps],
-            ))?;
-            assert_eq!(
-                cuStreamQuery(legacy),
-                0,
-                "non-blocking streams are not included"
-            );
-            ok(launch(
-                spin,
-                1,
-                32,
-                blocking,
-                &mut [STEP_NS, 9 * STEP_NS, stamps],
-            ))?;
+            ok(launch(spin, 1, 32, free, &mut [4 * STEP_NS, 9 * STEP_NS, stamps]))?;
+            assert_eq!(cuStreamQuery(legacy), 0, "non-blocking streams are not included");
+            ok(launch(spin, 1, 32, blocking, &mut [STEP_NS, 9 * STEP_NS, stamps]))?;
             assert_eq!(cuStreamQuery(legacy), 600);
             ok(cuStreamSynchronize(legacy))?;
             assert_eq!(cuStreamQuery(blocking), 0);
-            assert_eq!(
-                cuStreamQuery(free),
-                600,
-                "the wait does not include non-blocking streams"
-            );
+            assert_eq!(cuStreamQuery(free), 600, "the wait does not include non-blocking streams");
         }
         Ok(())
     })

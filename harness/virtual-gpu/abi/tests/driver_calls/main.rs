@@ -38,10 +38,8 @@ static DEVICE: OneDevice = Mutex::new(None);
 fn quiet_turing() -> (Session, Machine) {
     let mut machine = Machine::load("turing").expect("built in");
     machine.noise = Noise::default();
-    let session = Session {
-        stall: std::time::Duration::from_secs(2),
-        ..Session::new(TimeMode::Virtual, 1)
-    };
+    let session =
+        Session { stall: std::time::Duration::from_secs(2), ..Session::new(TimeMode::Virtual, 1) };
     (session, machine)
 }
 

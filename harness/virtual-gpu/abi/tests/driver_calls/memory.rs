@@ -79,12 +79,7 @@ fn a_created_pool_has_its_limit() -> Result<(), Error> {
             ok(cuMemPoolCreate(&raw mut pool, &raw const properties))?;
             let over = cuMemAllocFromPoolAsync(&raw mut pointer, 6 * MIB, pool, null_mut());
             assert_eq!(over, 2);
-            ok(cuMemAllocFromPoolAsync(
-                &raw mut pointer,
-                4 * MIB,
-                pool,
-                null_mut(),
-            ))?;
+            ok(cuMemAllocFromPoolAsync(&raw mut pointer, 4 * MIB, pool, null_mut()))?;
             ok(cuMemPoolDestroy(pool))?;
             assert_eq!(cuMemPoolDestroy(pool), 400);
             ok(cuMemFree_v2(pointer))
@@ -109,17 +104,10 @@ fn mapped_memory_needs_access_rights() -> Result<(), Error> {
         let before = free_bytes()?;
         let (mut at, mut handles, mut page) = (0, [0_u64; 2], 0);
         let properties = properties();
-        let access = AccessDescriptor {
-            location: Location::DEVICE,
-            flags: 3,
-        };
+        let access = AccessDescriptor { location: Location::DEVICE, flags: 3 };
         // SAFETY: valid pointers and handles.
         unsafe {
-            ok(cuMemGetAllocationGranularity(
-                &raw mut page,
-                &raw const properties,
-                0,
-            ))?;
+            ok(cuMemGetAllocationGranularity(&raw mut page, &raw const properties, 0))?;
             assert_eq!(page, 2 * MIB);
             ok(cuMemAddressReserve(&raw mut at, 2 * page, 0, 0, 0))?;
             for (index, handle) in handles.iter_mut().enumerate() {
@@ -147,11 +135,7 @@ fn mapped_memory_needs_access_rights() -> Result<(), Error> {
             ok(cuMemsetD32_v2(again, 0xFF, 1))?;
             assert_eq!(words(border, 8)?, [0, 1, 2, 3, 0xFF, 5, 6, 7]);
             ok(launch(copy, 1, 32, null_mut(), &mut [to, border, 2]))?;
-            assert_eq!(
-                words(to, 8)?[4],
-                0xFF,
-                "the second mapping shows the change"
-            );
+            assert_eq!(words(to, 8)?[4], 0xFF, "the second mapping shows the change");
             // Pages live as long as a mapping of them.
             for handle in handles {
                 ok(cuMemRelease(handle))?;
@@ -202,11 +186,7 @@ fn host_and_kernels_share_managed_memory() -> Result<(), Error> {
                 source.fill(round);
                 ok(launch(copy, 2, 128, null_mut(), &mut [to, from, 256]))?;
                 ok(cuCtxSynchronize())?;
-                assert_eq!(
-                    target.add(1023).read_volatile(),
-                    round,
-                    "written by the host only"
-                );
+                assert_eq!(target.add(1023).read_volatile(), round, "written by the host only");
             }
             // Managed memory cannot exceed the device's memory.
             let mut huge = 0;
@@ -237,13 +217,7 @@ fn kernels_read_and_write_pinned_memory_in_place() -> Result<(), Error> {
             ok(cuMemHostGetDevicePointer_v2(&raw mut at, pinned, 0))?;
             for round in [3, 4] {
                 own.fill(round);
-                ok(launch(
-                    copy,
-                    2,
-                    128,
-                    null_mut(),
-                    &mut [at, place as u64, 256],
-                ))?;
+                ok(launch(copy, 2, 128, null_mut(), &mut [at, place as u64, 256]))?;
                 ok(cuCtxSynchronize())?;
                 assert_eq!(pinned.cast::<u32>().add(1023).read(), round);
             }
@@ -254,10 +228,7 @@ fn kernels_read_and_write_pinned_memory_in_place() -> Result<(), Error> {
             ok(cuMemFreeHost(pinned))?;
             assert_eq!(cuMemFreeHost(pinned), 1);
             // After unregistration it is no longer mapped.
-            assert_eq!(
-                launch(copy, 1, 32, null_mut(), &mut [place as u64, at, 2]),
-                0
-            );
+            assert_eq!(launch(copy, 1, 32, null_mut(), &mut [place as u64, at, 2]), 0);
             assert_eq!(cuCtxSynchronize(), 700);
         }
         Ok(())
@@ -269,12 +240,7 @@ fn pitched_memory_and_arrays_have_whole_rows() -> Result<(), Error> {
     with_context(|| {
         let (mut at, mut pitch, before) = (0, 0, free_bytes()?);
         let mut array: Handle = null_mut();
-        let mut descriptor = ArrayDescriptor {
-            width: 1024,
-            height: 2048,
-            format: 1,
-            channels: 1,
-        };
+        let mut descriptor = ArrayDescriptor { width: 1024, height: 2048, format: 1, channels: 1 };
         // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuMemAllocPitch_v2(&raw mut at, &raw mut pitch, 10, 6, 4))?;

@@ -18,17 +18,11 @@ fn a_refused_module_has_a_compiler_log() -> Result<(), Error> {
         // SAFETY: valid strings, pointers and arrays of two.
         unsafe {
             let image = text.as_ptr().cast();
-            assert_eq!(
-                cuModuleLoadDataEx(&raw mut module, image, 2, list, places),
-                218
-            );
+            assert_eq!(cuModuleLoadDataEx(&raw mut module, image, 2, list, places), 218);
             let output = CStr::from_ptr(log.as_ptr()).to_str()?;
             assert!(output.contains("frob"), "{output:?}");
             assert_eq!(values[1] as usize, output.len() + 1);
-            assert_eq!(
-                cuModuleLoadDataEx(&raw mut module, image, 2, null_mut(), places),
-                1
-            );
+            assert_eq!(cuModuleLoadDataEx(&raw mut module, image, 2, null_mut(), places), 1);
         }
         Ok(())
     })
@@ -46,10 +40,7 @@ fn a_function_is_invalid_after_its_module_is_unloaded() -> Result<(), Error> {
             ok(cuModuleGetFunction(&raw mut found, module, name))?;
             ok(cuFuncGetAttribute(&raw mut threads, 0, found))?;
             assert_eq!(threads, 1024);
-            assert_eq!(
-                cuModuleGetFunction(&raw mut found, module, c"x".as_ptr()),
-                500
-            );
+            assert_eq!(cuModuleGetFunction(&raw mut found, module, c"x".as_ptr()), 500);
             ok(cuModuleUnload(module))?;
             assert_eq!(cuFuncGetAttribute(&raw mut threads, 0, found), 400);
             assert_eq!(cuModuleUnload(module), 400);
@@ -73,11 +64,7 @@ fn a_library_is_loaded_into_the_context_that_uses_it() -> Result<(), Error> {
             let loaded =
                 cuLibraryLoadData(&raw mut library, image, options, none, 0, options, none, 0);
             ok(loaded)?;
-            ok(cuLibraryGetKernel(
-                &raw mut kernel,
-                library,
-                c"stream_copy".as_ptr(),
-            ))?;
+            ok(cuLibraryGetKernel(&raw mut kernel, library, c"stream_copy".as_ptr()))?;
             let missing = cuLibraryGetKernel(&raw mut function, library, c"none".as_ptr());
             assert_eq!(missing, 500);
             ok(cuMemcpyHtoD_v2(from, data.as_ptr().cast(), 256))?;
@@ -103,53 +90,17 @@ fn a_lookup_depends_on_version_and_stream_flags() -> Result<(), Error> {
         let (mut found, mut status) = (null_mut(), -1);
         // SAFETY: a valid string and valid pointers.
         let code = unsafe {
-            cuGetProcAddress_v2(
-                name.as_ptr(),
-                &raw mut found,
-                version,
-                flags,
-                &raw mut status,
-            )
+            cuGetProcAddress_v2(name.as_ptr(), &raw mut found, version, flags, &raw mut status)
         };
         (code, found as usize, status)
     };
     for (name, version, flags, expected) in [
-        (
-            c"cuMemAlloc",
-            13_000,
-            0,
-            cuMemAlloc_v2 as *const () as usize,
-        ),
-        (
-            c"cuStreamBeginCapture",
-            13_000,
-            0,
-            cuStreamBeginCapture_v2 as *const () as usize,
-        ),
-        (
-            c"cuGraphInstantiate",
-            13_000,
-            0,
-            cuGraphInstantiateWithFlags as *const () as usize,
-        ),
-        (
-            c"cuMemcpyHtoD",
-            13_000,
-            2,
-            cuMemcpyHtoD_v2_ptds as *const () as usize,
-        ),
-        (
-            c"cuLaunchKernel",
-            13_000,
-            2,
-            cuLaunchKernel_ptsz as *const () as usize,
-        ),
-        (
-            c"cuMemAlloc",
-            13_000,
-            2,
-            cuMemAlloc_v2 as *const () as usize,
-        ),
+        (c"cuMemAlloc", 13_000, 0, cuMemAlloc_v2 as *const () as usize),
+        (c"cuStreamBeginCapture", 13_000, 0, cuStreamBeginCapture_v2 as *const () as usize),
+        (c"cuGraphInstantiate", 13_000, 0, cuGraphInstantiateWithFlags as *const () as usize),
+        (c"cuMemcpyHtoD", 13_000, 2, cuMemcpyHtoD_v2_ptds as *const () as usize),
+        (c"cuLaunchKernel", 13_000, 2, cuLaunchKernel_ptsz as *const () as usize),
+        (c"cuMemAlloc", 13_000, 2, cuMemAlloc_v2 as *const () as usize),
     ] {
         let found = find(name, version, flags);
         assert_eq!(found, (0, expected, 0), "{name:?} {version} {flags}");

@@ -13,23 +13,14 @@ fn priorities_and_queries() -> Result<(), Error> {
         let mut urgent: Handle = null_mut();
         // SAFETY: valid pointers and handles.
         unsafe {
-            ok(cuCtxGetStreamPriorityRange(
-                &raw mut least,
-                &raw mut greatest,
-            ))?;
+            ok(cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest))?;
             assert!(greatest < least);
             ok(cuStreamCreateWithPriority(&raw mut urgent, 1, -100))?;
             ok(cuStreamGetPriority(urgent, &raw mut found))?;
             assert_eq!(found, greatest, "clamped");
             assert_eq!(cuStreamQuery(urgent), 0);
             let stamps = alloc(16)?;
-            ok(launch(
-                spin,
-                1,
-                32,
-                urgent,
-                &mut [1_000_000, 9_000_000, stamps],
-            ))?;
+            ok(launch(spin, 1, 32, urgent, &mut [1_000_000, 9_000_000, stamps]))?;
             assert_eq!(cuStreamQuery(urgent), 600);
             ok(cuStreamSynchronize(urgent))?;
             assert_eq!(cuStreamQuery(urgent), 0);
@@ -49,22 +40,10 @@ fn a_stream_waits_for_an_event_of_another() -> Result<(), Error> {
         // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuEventCreate(&raw mut event, 0))?;
-            ok(launch(
-                spin,
-                1,
-                32,
-                first,
-                &mut [2_000_000, 9_000_000, stamps],
-            ))?;
+            ok(launch(spin, 1, 32, first, &mut [2_000_000, 9_000_000, stamps]))?;
             ok(cuEventRecord(event, first))?;
             ok(cuStreamWaitEvent(second, event, 0))?;
-            ok(launch(
-                spin,
-                1,
-                32,
-                second,
-                &mut [1_000, 9_000_000, stamps + 16],
-            ))?;
+            ok(launch(spin, 1, 32, second, &mut [1_000, 9_000_000, stamps + 16]))?;
             ok(cuCtxSynchronize())?;
         }
         let mut times = [0_u64; 4];

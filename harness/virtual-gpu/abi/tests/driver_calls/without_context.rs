@@ -20,21 +20,14 @@ fn physical_memory_needs_no_context_and_outlives_them() -> Result<(), Error> {
             win32_metadata: null_mut(),
             flags: [0; 8],
         };
-        let access = AccessDescriptor {
-            location: Location::DEVICE,
-            flags: 3,
-        };
+        let access = AccessDescriptor { location: Location::DEVICE, flags: 3 };
         let (mut current, mut handle, mut at): (Handle, u64, u64) = (null_mut(), 0, 0);
         // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuCtxPopCurrent_v2(&raw mut current))?;
             ok(cuMemCreate(&raw mut handle, PAGE, &raw const properties, 0))?;
             let properties = &raw const properties;
-            assert_eq!(
-                cuMemCreate(&raw mut at, 1 << 40, properties, 0),
-                2,
-                "too much"
-            );
+            assert_eq!(cuMemCreate(&raw mut at, 1 << 40, properties, 0), 2, "too much");
             ok(cuMemAddressReserve(&raw mut at, PAGE, 0, 0, 0))?;
             let mut pointer = 0;
             assert_eq!(cuMemAlloc_v2(&raw mut pointer, PAGE), 201, "of a context");

@@ -35,11 +35,7 @@ pub fn lock(
 }
 
 pub fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("code {code}").into())
-    }
+    if code == 0 { Ok(()) } else { Err(format!("code {code}").into()) }
 }
 
 /// Opens a context and makes it current.
@@ -60,11 +56,7 @@ pub fn function(text: &str, name: &str) -> Result<Handle, Error> {
     // SAFETY: valid strings and pointers.
     unsafe {
         ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
+        ok(cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
     }
     Ok(function)
 }
@@ -100,11 +92,7 @@ pub fn launch_on(
     let mut params = params(args);
     let (params, extra) = (params.as_mut_ptr(), null_mut());
     // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    unsafe {
-        cuLaunchKernel(
-            function, grid, 1, 1, block, 1, 1, shared, stream, params, extra,
-        )
-    }
+    unsafe { cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, stream, params, extra) }
 }
 
 /// Launches on the default stream, without dynamic shared memory.

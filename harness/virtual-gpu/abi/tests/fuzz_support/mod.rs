@@ -44,9 +44,7 @@ impl Dice {
 pub fn joined(machine: &str) -> (tempfile::TempDir, Arc<Device>) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let machine = Machine::load(machine).expect("built in");
-    Session::new(TimeMode::Virtual, 1)
-        .create(dir.path(), &machine)
-        .expect("a device");
+    Session::new(TimeMode::Virtual, 1).create(dir.path(), &machine).expect("a device");
     // SAFETY: the only test of its program; no other thread reads the environment.
     unsafe { std::env::set_var(ENV, dir.path()) };
     let device = device().expect("a device");

@@ -43,9 +43,7 @@ fn run(test: &str, folder: &Path, sample: &str) -> Result<Vec<String>, Error> {
         .output()?;
     let text = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{text}");
-    let lines = text
-        .lines()
-        .filter(|line| line.starts_with("virtual GPU: "));
+    let lines = text.lines().filter(|line| line.starts_with("virtual GPU: "));
     Ok(lines.map(str::to_owned).collect())
 }
 
@@ -75,11 +73,7 @@ fn a_launch_that_never_ends_is_named_with_what_it_waits_for() -> Result<(), Erro
             assert_eq!(cuCtxSynchronize(), 702);
         }
         // The budget of instructions takes longer.
-        assert!(
-            begun.elapsed() < Duration::from_secs(8),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
         Ok(())
     })?;
     let Some(lines) = lines else { return Ok(()) };
@@ -89,10 +83,7 @@ fn a_launch_that_never_ends_is_named_with_what_it_waits_for() -> Result<(), Erro
     let expected = "virtual GPU: wait_for_flag ends with CUDA_ERROR_LAUNCH_TIMEOUT: no running \
                     thread can end a loop that polls 0x";
     assert!(line.starts_with(expected), "{line}");
-    assert!(
-        line.contains("08 in wait_for_flag at line 8, block [0, 0, 0]"),
-        "{line}"
-    );
+    assert!(line.contains("08 in wait_for_flag at line 8, block [0, 0, 0]"), "{line}");
     Ok(())
 }
 
@@ -132,11 +123,7 @@ fn a_launch_too_large_for_the_host_is_sampled_in_wall_time() -> Result<(), Error
                 ok(launch(kernel, BLOCKS, 128, &mut [out, 2000]))?;
             }
             ok(cuCtxSynchronize())?;
-            assert!(
-                begun.elapsed() < Duration::from_secs(8),
-                "{:?}",
-                begun.elapsed()
-            );
+            assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
             assert_eq!(cuMemcpyDtoH_v2(place, out, 4), 801, "it has no results");
         }
         Ok(())
@@ -162,17 +149,10 @@ fn a_process_that_reads_results_finds_no_sample_of_one_that_reads_none() -> Resu
         ok(launch(kernel, 64, 128, &mut [out, 2000]))?;
         let mut word = 0_f32;
         // SAMPLE_ENV is 1 in the process that reads no results.
-        let expected = if std::env::var(SAMPLE_ENV)? == "1" {
-            801
-        } else {
-            0
-        };
+        let expected = if std::env::var(SAMPLE_ENV)? == "1" { 801 } else { 0 };
         // SAFETY: a place for one word.
         let code = unsafe { cuMemcpyDtoH_v2((&raw mut word).cast(), out, 4) };
-        assert_eq!(
-            (code, word),
-            (expected, if expected == 0 { 2.0 } else { 0.0 })
-        );
+        assert_eq!((code, word), (expected, if expected == 0 { 2.0 } else { 0.0 }));
         return Ok(());
     }
     let folder = tempfile::tempdir()?;

@@ -120,11 +120,7 @@ fn an_mps_server_counts_as_one_process() -> Result<(), crate::mps_support::Error
         let put = |mode| stage.device.transact(|state, _| state.compute_mode = mode);
         put(ComputeMode::ExclusiveProcess)?;
         let mut exclusive = stage.clients(&[(&[], "open; hold; close")])?.remove(0);
-        assert_eq!(
-            exclusive.until_hold()?,
-            ["0"],
-            "no daemon: a process without MPS"
-        );
+        assert_eq!(exclusive.until_hold()?, ["0"], "no daemon: a process without MPS");
         let daemon = stage.daemon("", &[])?;
         assert_eq!(stage.play_as(1, "open")?, ["805"], "no server starts");
         assert!(stage.log("control.log")?.contains("compute mode"));

@@ -22,10 +22,7 @@ fn die_at(stage: &Stage, place: Place, pass: u64) -> Result<(), Error> {
     let what = format!("{}:{pass}", place.name());
     let dying = format!("open; recreate plain {ROUNDS}");
     let env = [(ENV, what.as_str()), ("GPUBENCH_VIRTUAL_GPU_SAMPLE", "1")];
-    let cast = [
-        (&env[1..], "open; recreate plain 80; close"),
-        (&env[..], &dying),
-    ];
+    let cast = [(&env[1..], "open; recreate plain 80; close"), (&env[..], &dying)];
     let mut clients = stage.clients(&cast)?.into_iter();
     let (stays, dies) = (clients.next().ok_or("one")?, clients.next().ok_or("two")?);
     let output = stays.finish().map_err(|error| format!("{what}: {error}"))?;
@@ -69,11 +66,7 @@ fn die_at_all(test: &str, time: TimeMode, places: &[Place]) -> Result<(), Error>
         for &place in places {
             for pass in PASSES {
                 // An event is allocated once a round.
-                let pass = if place == Place::Claimed {
-                    pass.div_ceil(10)
-                } else {
-                    pass
-                };
+                let pass = if place == Place::Claimed { pass.div_ceil(10) } else { pass };
                 die_at(stage, place, pass)?;
             }
         }
@@ -91,8 +84,6 @@ fn a_death_at_any_crash_point_stalls_no_process_in_virtual_time() -> Result<(), 
 fn a_death_at_any_crash_point_stalls_no_process_in_wall_time() -> Result<(), Error> {
     let test = test_name!("a_death_at_any_crash_point_stalls_no_process_in_wall_time");
     // In wall time only processes that reap dead ones grant the clock.
-    let places = Place::ALL
-        .into_iter()
-        .filter(|place| *place != Place::Granted);
+    let places = Place::ALL.into_iter().filter(|place| *place != Place::Granted);
     die_at_all(test, Wall, &places.collect::<Vec<_>>())
 }

@@ -79,10 +79,7 @@ fn output_does_not_depend_on_the_host() -> Result<(), Error> {
         return Ok(());
     }
     for tenant in &outputs[0] {
-        assert!(
-            tenant.iter().any(|line| line.split(' ').count() == 40),
-            "{tenant:?}"
-        );
+        assert!(tenant.iter().any(|line| line.split(' ').count() == 40), "{tenant:?}");
     }
     assert_eq!(outputs[0], outputs[1], "started in another order, and late");
     assert_eq!(outputs[0], outputs[2], "beside busy loops");

@@ -53,12 +53,7 @@ fn be_owner() -> Result<(), Error> {
         ok(cuIpcGetEventHandle(&raw mut shared, event))?;
         ok(cuEventRecord(event, null_mut()))?;
     }
-    writeln!(
-        std::io::stdout(),
-        "handles {} {}",
-        hex(&memory),
-        hex(&shared)
-    )?;
+    writeln!(std::io::stdout(), "handles {} {}", hex(&memory), hex(&shared))?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let mut back = [0_u32; 2];
@@ -84,10 +79,7 @@ fn line_with(lines: &mut impl BufRead, wanted: &str) -> Result<Vec<String>, Erro
 }
 
 fn start_owner() -> Result<Child, Error> {
-    Ok(process_in_role(TEST, "tenant")?
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?)
+    Ok(process_in_role(TEST, "tenant")?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?)
 }
 
 #[test]
@@ -112,11 +104,7 @@ fn be_user() -> Result<(), Error> {
     // SAFETY: valid strings, pointers, buffers and handles.
     unsafe {
         ok(cuMemAlloc_v2(&raw mut own, 4096))?;
-        assert_eq!(
-            cuIpcOpenMemHandle_v2(&raw mut at, memory, 0),
-            1,
-            "the flag is required"
-        );
+        assert_eq!(cuIpcOpenMemHandle_v2(&raw mut at, memory, 0), 1, "the flag is required");
         ok(cuIpcOpenMemHandle_v2(&raw mut at, memory, 1))?;
         ok(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1))?;
         assert_eq!(at, again, "the same address in one context");
@@ -139,11 +127,7 @@ fn be_user() -> Result<(), Error> {
         assert_eq!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096), 1);
         assert_eq!(cuMemsetD8_v2(at, 0, 16), 1);
         assert_eq!(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1), 1, "gone");
-        assert_eq!(
-            launch(copy, 2, 128, &mut args),
-            0,
-            "the launch itself succeeds"
-        );
+        assert_eq!(launch(copy, 2, 128, &mut args), 0, "the launch itself succeeds");
         assert_eq!(cuCtxSynchronize(), 700);
         let log = std::fs::read_to_string(kernel_log::path(device.dir()))?;
         let of_ours = format!("): 31, pid={}, ", std::process::id());

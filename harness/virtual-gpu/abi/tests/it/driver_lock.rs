@@ -39,9 +39,8 @@ fn ends_ns(lock_share: f64, threads: &[Calls]) -> Result<Vec<u64>, Error> {
     };
     std::thread::scope(|scope| {
         let threads = threads.iter().enumerate();
-        let threads: Vec<_> = threads
-            .map(|(id, &calls)| scope.spawn(move || work(id, calls)))
-            .collect();
+        let threads: Vec<_> =
+            threads.map(|(id, &calls)| scope.spawn(move || work(id, calls))).collect();
         let joined = threads.into_iter().map(|thread| {
             let panicked = |_| Error::from("a caller panicked");
             thread.join().map_err(panicked)?
@@ -59,10 +58,7 @@ fn close(found_ns: u64, wanted_ns: u64) -> bool {
 fn without_contention_calls_take_their_own_time() -> Result<(), Error> {
     for lock_share in [0.0, 0.6, 1.0] {
         let ends = ends_ns(lock_share, &[(100, 100_000)])?;
-        assert!(
-            ends[0].abs_diff(10_000_000) <= 100,
-            "{lock_share}: {ends:?}"
-        );
+        assert!(ends[0].abs_diff(10_000_000) <= 100, "{lock_share}: {ends:?}");
     }
     Ok(())
 }
@@ -75,11 +71,7 @@ fn callers_wait_for_each_other_only_in_the_locked_share() -> Result<(), Error> {
         let ends = ends_ns(lock_share, &two)?;
         let good = ends.iter().all(|&end_ns| close(end_ns, wanted_ns));
         assert!(good, "{lock_share}: {ends:?}");
-        assert_eq!(
-            ends,
-            ends_ns(lock_share, &two)?,
-            "the order does not depend on the host"
-        );
+        assert_eq!(ends, ends_ns(lock_share, &two)?, "the order does not depend on the host");
     }
     Ok(())
 }
@@ -104,9 +96,7 @@ fn in_wall_time_callers_of_two_processes_alternate() -> Result<(), Error> {
     std::thread::scope(|scope| {
         let threads = [scope.spawn(|| work(&one)), scope.spawn(|| work(&other))];
         for thread in threads {
-            thread
-                .join()
-                .map_err(|_| Error::from("a caller panicked"))??;
+            thread.join().map_err(|_| Error::from("a caller panicked"))??;
         }
         Ok::<(), Error>(())
     })?;

@@ -55,11 +55,7 @@ fn two_streams() -> Result<([Handle; 2], [Handle; 2]), Error> {
         assert_eq!((count, whole.sm_count(), rest.sm_count()), (2, 132, 4));
         for (half, (green, stream)) in halves.iter().zip(greens.iter_mut().zip(&mut streams)) {
             let mut descriptor = null_mut();
-            ok(cuDevResourceGenerateDesc(
-                &raw mut descriptor,
-                std::ptr::from_ref(half).cast(),
-                1,
-            ))?;
+            ok(cuDevResourceGenerateDesc(&raw mut descriptor, std::ptr::from_ref(half).cast(), 1))?;
             ok(cuGreenCtxCreate(green, descriptor, 0, 1))?;
             let mut context = null_mut();
             ok(cuCtxFromGreenCtx(&raw mut context, *green))?;
@@ -111,10 +107,7 @@ fn concurrent(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
     let close = |a: u64, b: u64| a.abs_diff(b) * 100 < b;
     // Concurrent kernels take the time of one; in one context they run one after the other.
     assert!(close(both_ns, solo_ns), "{both_ns} beside {solo_ns} solo");
-    assert!(
-        twice_ns > solo_ns * 19 / 10,
-        "{twice_ns} one after the other"
-    );
+    assert!(twice_ns > solo_ns * 19 / 10, "{twice_ns} one after the other");
     Ok(())
 }
 

@@ -14,12 +14,7 @@ macro_rules! test_name {
 /// The text of a kernel of the harness.
 macro_rules! ptx {
     ($name:literal) => {
-        include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../../kernels/ptx/",
-            $name,
-            ".ptx"
-        ))
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../kernels/ptx/", $name, ".ptx"))
     };
 }
 

@@ -11,11 +11,7 @@ fn a_client_is_listed_until_the_daemon_quits() -> Result<(), Error> {
     let test = test_name!("a_client_is_listed_until_the_daemon_quits");
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
-        assert_eq!(
-            daemon.command("get_server_list")?,
-            "",
-            "no client, no server"
-        );
+        assert_eq!(daemon.command("get_server_list")?, "", "no client, no server");
         let script = "open; spin 1; hold; sync; close";
         let mut clients = stage.clients(&[(&[], script), (&[], script)])?;
         for client in &mut clients {
@@ -30,10 +26,7 @@ fn a_client_is_listed_until_the_daemon_quits() -> Result<(), Error> {
         pids.sort_unstable();
         assert_eq!(listed, pids);
         let table = daemon.command("ps")?;
-        assert!(
-            pids.iter().all(|pid| table.contains(&pid.to_string())),
-            "{table}"
-        );
+        assert!(pids.iter().all(|pid| table.contains(&pid.to_string())), "{table}");
         assert_eq!(daemon.command(&format!("ps -p {server}"))?, table);
         assert_eq!(daemon.command("ps -p 1")?, "Server not found\n");
         for client in &mut clients {
@@ -59,10 +52,7 @@ fn a_daemon_lists_its_device_and_clients() -> Result<(), Error> {
         assert_eq!(clients[0].until_hold()?, ["0"]);
         let (server, client, gpu) = (daemon.server()?, clients[0].pid(), machine.uuid());
         let product = &machine.gpu.product;
-        for question in [
-            "device_query --csv",
-            &format!("device_query {server} --csv"),
-        ] {
+        for question in ["device_query --csv", &format!("device_query {server} --csv")] {
             let output = daemon.command(question)?;
             let cells = format!("0,0000:01.00.00,{gpu},{product},N/A");
             assert_eq!(output.lines().last(), Some(&*cells), "{question}");
@@ -77,10 +67,7 @@ fn a_daemon_lists_its_device_and_clients() -> Result<(), Error> {
             ["Default", &format!("Server {server}")].map(|of| format!("{of}\n{table}"));
         assert_eq!(daemon.command("device_query")?, format!("{default}\n{own}"));
         assert_eq!(daemon.command(&format!("device_query {server}"))?, own);
-        for question in [
-            "get_device_client_list",
-            &format!("get_device_client_list {server}"),
-        ] {
+        for question in ["get_device_client_list", &format!("get_device_client_list {server}")] {
             let expected = format!("[0] 01:00.0, {product}\n{client}.1\n");
             assert_eq!(daemon.command(question)?, expected);
         }
@@ -126,11 +113,7 @@ fn a_folder_has_one_daemon_and_can_be_reused_after_its_death() -> Result<(), Err
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let mut first = stage.daemon("", &[])?;
         assert!(stage.daemon("", &[]).is_err(), "a second daemon");
-        assert_eq!(
-            first.command("get_server_list")?,
-            "",
-            "the first one continues"
-        );
+        assert_eq!(first.command("get_server_list")?, "", "the first one continues");
         first.child.0.kill()?;
         first.child.0.wait()?;
         let second = stage.daemon("", &[])?;
@@ -168,26 +151,16 @@ fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
         let server = daemon.server()?;
         for (command, answer) in [
             (format!("get_active_thread_percentage {server}"), "50.0\n"),
-            (
-                format!("set_active_thread_percentage {server} 25"),
-                "25.0\n",
-            ),
+            (format!("set_active_thread_percentage {server} 25"), "25.0\n"),
             (format!("get_device_pinned_mem_limit {server} 0"), "2G\n"),
             (format!("set_device_pinned_mem_limit {server} 0 1G"), ""),
             (format!("get_device_pinned_mem_limit {server} 0"), "1G\n"),
-            (
-                format!("terminate_client {server} 999999"),
-                "Invalid process 999999!\n1\n",
-            ),
+            (format!("terminate_client {server} 999999"), "Invalid process 999999!\n1\n"),
         ] {
             assert_eq!(daemon.command(&command)?, answer, "{command}");
         }
         let output = stage.play(&["open; sms; fill"])?;
-        assert_eq!(
-            output,
-            [["0", "33", "512"]],
-            "a quarter of the SMs, 1 GiB less the context"
-        );
+        assert_eq!(output, [["0", "33", "512"]], "a quarter of the SMs, 1 GiB less the context");
         for command in [
             "frobnicate",
             "get_client_list",
@@ -202,10 +175,7 @@ fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
         ] {
             let answer = daemon.command(command)?;
             assert_eq!(answer.lines().count(), 1, "{command}: {answer}");
-            assert!(
-                answer.chars().any(char::is_alphabetic),
-                "{command}: {answer}"
-            );
+            assert!(answer.chars().any(char::is_alphabetic), "{command}: {answer}");
         }
         Ok(())
     })
@@ -222,10 +192,7 @@ fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> 
         assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
         assert_eq!(add(8)?, format!("Partition {gpu}/2 created\n"));
         let refused = add(5)?;
-        assert!(
-            refused.contains("INVALID_RESOURCE_CONFIGURATION"),
-            "16 chunks: {refused}"
-        );
+        assert!(refused.contains("INVALID_RESOURCE_CONFIGURATION"), "16 chunks: {refused}");
         let (one, two) = (format!("{gpu}/1"), format!("{gpu}/2"));
         let env = |name| [("CUDA_MPS_SM_PARTITION", name)];
         let (first, second) = (env(one.as_str()), env(two.as_str()));
@@ -247,11 +214,8 @@ fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> 
         assert_eq!(clients[0].until_hold()?, ["0", "32", "0 31 32"]);
         assert_eq!(clients[1].until_hold()?, ["0", "64", "32 95 64"]);
         let table = daemon.command("lspart")?;
-        let rows: Vec<Vec<&str>> = table
-            .lines()
-            .skip(2)
-            .map(|line| line.split_whitespace().collect())
-            .collect();
+        let rows: Vec<Vec<&str>> =
+            table.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
         let row = |cells: [&'static str; 6]| -> Vec<&str> {
             std::iter::once(gpu.as_str()).chain(cells).collect()
         };
@@ -272,11 +236,7 @@ fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> 
         let second = clients.remove(1).finish()?;
         let first = clients.remove(0).finish()?;
         assert_eq!(first, ["719", "0", "0", "700", "0"]);
-        assert_eq!(
-            second,
-            ["0", "0", "700", "0"],
-            "the memory fault reaches it"
-        );
+        assert_eq!(second, ["0", "0", "700", "0"], "the memory fault reaches it");
         Ok(())
     })
 }
@@ -286,10 +246,7 @@ fn without_a_daemon_clients_are_time_sliced() -> Result<(), Error> {
     let machine = quiet("hopper")?;
     let turn = |machine: &Machine| {
         let scheduler = &machine.scheduler;
-        (
-            scheduler.slice_us,
-            scheduler.slice_us + 2 * scheduler.switch_gap_us,
-        )
+        (scheduler.slice_us, scheduler.slice_us + 2 * scheduler.switch_gap_us)
     };
     let (there_us, away_us) = turn(&machine);
     let test = test_name!("without_a_daemon_clients_are_time_sliced");
@@ -297,19 +254,13 @@ fn without_a_daemon_clients_are_time_sliced() -> Result<(), Error> {
         let watch = |from| format!("open; at {from}; gaps 20; close");
         let fill = |from| format!("open; at {from}; spin 50; close");
         let solo = stage.play(&[&watch(1000), &fill(1000)])?;
-        let figures: Vec<u64> = solo[0][1]
-            .split(' ')
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
+        let figures: Vec<u64> = solo[0][1].split(' ').map(str::parse).collect::<Result<_, _>>()?;
         assert!(figures[0] >= 4, "{figures:?}");
         near(figures[1] as f64, away_us as f64, "time away");
         near(figures[2] as f64, there_us as f64, "time there");
         let _daemon = stage.daemon("", &[])?;
         let joined = stage.play(&[&watch(3000), &fill(3000)])?;
-        assert_eq!(
-            joined[0][1], "0 0 0",
-            "clients of one server are not time-sliced"
-        );
+        assert_eq!(joined[0][1], "0 0 0", "clients of one server are not time-sliced");
         Ok(())
     })
 }

@@ -28,11 +28,7 @@ fn a_fault_reaches_every_client_and_service_recovers_after_they_left() -> Result
         let log = stage.log("server.log")?;
         if index == 0 {
             assert_eq!(output[0], ["0", "700", "700", "0"]);
-            assert_eq!(
-                output[1],
-                ["0", "0", "700", "700", "0"],
-                "every client gets the error"
-            );
+            assert_eq!(output[1], ["0", "0", "700", "700", "0"], "every client gets the error");
             let all_left_and_recovered = ["0", "0", "0"];
             let want = [[NOT_READY; 3], all_left_and_recovered].concat();
             assert_eq!(output[2], want);
@@ -41,10 +37,7 @@ fn a_fault_reaches_every_client_and_service_recovers_after_they_left() -> Result
                 Ok(log.contains("Xid 31") && log.contains("fatal fault of client"))
             })?;
             let lines = stage.kernel_log()?;
-            assert!(
-                lines.len() == 1 && lines[0].contains("): 31, pid="),
-                "{lines:?}"
-            );
+            assert!(lines.len() == 1 && lines[0].contains("): 31, pid="), "{lines:?}");
             Ok(())
         } else {
             assert_eq!(output[0], ["0", "700", "700", "0"]);
@@ -121,19 +114,14 @@ fn a_killed_server_ends_its_clients_and_is_replaced() -> Result<(), Error> {
         let (mut first, second) = two_held(stage, "sync; spin 1; close; open")?;
         let server = daemon.server()?;
         kill(server)?;
-        eventually("the daemon notices", || {
-            Ok(daemon.pids("get_server_list")?.is_empty())
-        })?;
+        eventually("the daemon notices", || Ok(daemon.pids("get_server_list")?.is_empty()))?;
         // The failed clients still exist, and are not clients of the next server.
         stage.device.expect(9)?;
         let mut third = stage.client(9, &[], "open; spin 1; hold; close")?;
         assert_eq!(third.until_hold()?, ["0", "0"]);
         let other = daemon.server()?;
         assert_ne!(other, server);
-        assert_eq!(
-            daemon.pids(&format!("get_client_list {other}"))?,
-            [third.pid()]
-        );
+        assert_eq!(daemon.pids(&format!("get_client_list {other}"))?, [third.pid()]);
         first.go(stage)?;
         let output = first.finish()?;
         assert_eq!(output[..3], [RPC_FAILURE, RPC_FAILURE, "0"]);
@@ -141,10 +129,7 @@ fn a_killed_server_ends_its_clients_and_is_replaced() -> Result<(), Error> {
         assert_eq!(third.finish()?, ["0"]);
         drop(second);
         let log = stage.log("server.log")?;
-        assert!(
-            log.contains(&format!("server {server} ended unasked")),
-            "{log}"
-        );
+        assert!(log.contains(&format!("server {server} ended unasked")), "{log}");
         Ok(())
     })
 }
@@ -169,14 +154,9 @@ fn a_killed_daemon_ends_its_server_and_new_clients_are_time_sliced() -> Result<(
         }
         assert_eq!(first.finish()?, [RPC_FAILURE, "0"]);
         assert_eq!(second.finish()?, [RPC_FAILURE, "0"]);
-        let output = stage.play(&[
-            "open; at 2000; gaps 20; close",
-            "open; at 2000; spin 50; close",
-        ])?;
-        assert_ne!(
-            output[0][1], "0 0 0",
-            "clients without a daemon are time-sliced"
-        );
+        let output =
+            stage.play(&["open; at 2000; gaps 20; close", "open; at 2000; spin 50; close"])?;
+        assert_ne!(output[0][1], "0 0 0", "clients without a daemon are time-sliced");
         Ok(())
     })
 }

@@ -84,28 +84,23 @@ fn memory_under_mps_is_that_of_an_h100() -> Result<(), Error> {
 fn small_kernels_of_clients_overlap() -> Result<(), Error> {
     let test = test_name!("small_kernels_of_clients_overlap");
     let machine = quiet("hopper")?;
-    scenes(
-        test,
-        Virtual,
-        &[machine.clone(), machine],
-        |stage, index| {
-            let _daemon = match index {
-                0 => Some(stage.daemon("", &[])?),
-                _ => None,
-            };
-            let script = "open; at 1000; work 64 1100; close";
-            let both = stage.play(&[script, script])?;
-            let solo = stage.play(&["open; at 3000; work 64 3100; close"])?;
-            let solo = number(&solo[0][1])?;
-            let sum = number(&both[0][1])? + number(&both[1][1])?;
-            if index == 0 {
-                near(sum / solo, 2.0, "two clients relative to one");
-            } else {
-                assert!(sum / solo < 1.05, "outsiders: {sum} beside {solo}");
-            }
-            Ok(())
-        },
-    )
+    scenes(test, Virtual, &[machine.clone(), machine], |stage, index| {
+        let _daemon = match index {
+            0 => Some(stage.daemon("", &[])?),
+            _ => None,
+        };
+        let script = "open; at 1000; work 64 1100; close";
+        let both = stage.play(&[script, script])?;
+        let solo = stage.play(&["open; at 3000; work 64 3100; close"])?;
+        let solo = number(&solo[0][1])?;
+        let sum = number(&both[0][1])? + number(&both[1][1])?;
+        if index == 0 {
+            near(sum / solo, 2.0, "two clients relative to one");
+        } else {
+            assert!(sum / solo < 1.05, "outsiders: {sum} beside {solo}");
+        }
+        Ok(())
+    })
 }
 
 #[test]
@@ -120,11 +115,7 @@ fn a_server_refuses_clients_beyond_its_limit() -> Result<(), Error> {
             "open; open; at 3000; close",
             "at 500; open; at 2000; open; spin 1; close",
         ])?;
-        assert_eq!(
-            output[1],
-            ["0", "0", "0"],
-            "a second context counts as the same client"
-        );
+        assert_eq!(output[1], ["0", "0", "0"], "a second context counts as the same client");
         assert_eq!(output[2], ["808", "0", "0", "0"]);
         Ok(())
     })

@@ -46,25 +46,16 @@ fn namespaces_of_named_servers_have_their_own_limits() -> Result<(), Error> {
         let listed = daemon.command("client list --all --format=csv,noheader")?;
         for (pid, namespace) in [(pids[0], "small"), (pids[1], "default")] {
             let line = format!("{pid},one,0,{namespace},");
-            assert!(
-                listed.lines().any(|known| known.starts_with(&line)),
-                "{listed}"
-            );
+            assert!(listed.lines().any(|known| known.starts_with(&line)), "{listed}");
         }
         refused("server delete one")?;
-        assert_eq!(
-            daemon.command(&format!("client terminate {}", pids[0]))?,
-            ""
-        );
+        assert_eq!(daemon.command(&format!("client terminate {}", pids[0]))?, "");
         for mut client in clients {
             client.go(stage)?;
             client.finish()?;
         }
         let csv = daemon.command("server list --format=csv")?;
-        assert!(
-            csv.starts_with("name,uid,pid,status,pipe-directory,"),
-            "{csv}"
-        );
+        assert!(csv.starts_with("name,uid,pid,status,pipe-directory,"), "{csv}");
         assert_eq!(daemon.command("server delete one --force")?, "");
         assert_eq!(daemon.command("server list --format=csv,noheader")?, "");
         assert_eq!(daemon.command("quit")?, "");
@@ -89,10 +80,8 @@ fn processes_of_a_control_group_share_its_limit() -> Result<(), Error> {
         let group = stage.device.dir().join("cgroup").join("mine");
         std::fs::create_dir(&group)?;
         let args = ["memory-limits", "--hard-limit", "4096", "-n"].map(Into::into);
-        let args: Vec<std::ffi::OsString> = args
-            .into_iter()
-            .chain([group.clone().into_os_string()])
-            .collect();
+        let args: Vec<std::ffi::OsString> =
+            args.into_iter().chain([group.clone().into_os_string()]).collect();
         assert_eq!(nvidia_smi::answer(&args, &stage.device)?.code, 0);
         let script = "hold; open; hold; fill; total; hold";
         let mut clients = stage.clients(&[(&[], script), (&[], script), (&[], script)])?;

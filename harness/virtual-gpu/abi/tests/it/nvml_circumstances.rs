@@ -41,11 +41,7 @@ fn report() -> Result<Report, Error> {
     }
     Ok(Report {
         virtualization: figure(nvmlDeviceGetVirtualizationMode, device)?,
-        confidential: if code == 0 {
-            Ok((state.environment, state.feature))
-        } else {
-            Err(code)
-        },
+        confidential: if code == 0 { Ok((state.environment, state.feature)) } else { Err(code) },
         sm_clocks_mhz,
     })
 }
@@ -66,11 +62,7 @@ fn holds(test: &str, machine: &Machine, want: &Report) -> Result<(), Error> {
 
 #[test]
 fn a_device_has_no_circumstances_by_default() -> Result<(), Error> {
-    let want = Report {
-        virtualization: 0,
-        confidential: Err(3),
-        sm_clocks_mhz: [MAX_MHZ; 4],
-    };
+    let want = Report { virtualization: 0, confidential: Err(3), sm_clocks_mhz: [MAX_MHZ; 4] };
     let test = test_name!("a_device_has_no_circumstances_by_default");
     holds(test, &machine()?, &want)
 }
@@ -97,8 +89,5 @@ fn a_clock_above_the_maximum_is_refused() {
     let text = text + "\n[circumstances]\napplication_sm_clock_mhz = 1591\n";
     let error = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
     let want = "circumstances.application_sm_clock_mhz is 1591, accepted is 1 to gpu.sm_clock_mhz";
-    assert!(
-        error.as_ref().is_some_and(|error| error.contains(want)),
-        "{error:?}"
-    );
+    assert!(error.as_ref().is_some_and(|error| error.contains(want)), "{error:?}");
 }

@@ -80,22 +80,11 @@ fn xids_reach_every_set_registered_before() -> Result<(), Error> {
         let late = set_for(device, XID)?;
         let first = wait(early, 5_000).map_err(|code| format!("code {code}"))?;
         assert_eq!((first.event_type, first.event_data), (XID, 31));
-        assert_eq!(
-            (first.device, first.gpu_instance_id),
-            (device, NO_INSTANCES.0)
-        );
+        assert_eq!((first.device, first.gpu_instance_id), (device, NO_INSTANCES.0));
         let began = Instant::now();
-        assert_eq!(
-            wait(early, 60).err(),
-            Some(TIMEOUT),
-            "each event comes once"
-        );
+        assert_eq!(wait(early, 60).err(), Some(TIMEOUT), "each event comes once");
         assert!(began.elapsed() >= Duration::from_millis(60));
-        assert_eq!(
-            wait(late, 0).err(),
-            Some(TIMEOUT),
-            "events before registration are lost"
-        );
+        assert_eq!(wait(late, 0).err(), Some(TIMEOUT), "events before registration are lost");
         assert_eq!(wait(deaf, 0).err(), Some(TIMEOUT), "nothing was registered");
         tenant.finish()?;
         // A second registration must keep pending events.
@@ -161,16 +150,10 @@ fn a_waiter_in_virtual_time_gets_the_xid_at_its_instant() -> Result<(), Error> {
             device.leave()?;
             let raised_ns = thread.join().map_err(|_| "the tenant panicked")??;
             assert_eq!(nothing.err(), Some(TIMEOUT));
-            assert!(
-                (100_000_000..100_010_000).contains(&waited_ns),
-                "{waited_ns}"
-            );
+            assert!((100_000_000..100_010_000).contains(&waited_ns), "{waited_ns}");
             assert_eq!(event.event_data, 31);
             // The waiter polls every millisecond; the tenant's call took some time to return.
-            assert!(
-                seen_ns.abs_diff(raised_ns) <= 1_000_000,
-                "{seen_ns} against {raised_ns}"
-            );
+            assert!(seen_ns.abs_diff(raised_ns) <= 1_000_000, "{seen_ns} against {raised_ns}");
             assert!((20_000_000..20_010_000).contains(&window_ns), "{window_ns}");
             assert_eq!(kib, 0);
             Ok(())

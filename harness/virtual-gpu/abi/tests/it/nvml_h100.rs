@@ -23,10 +23,7 @@ fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
         clocks(device);
         fields(device)?;
         profiles(device);
-        for engines in [
-            nvmlDeviceGetEncoderUtilization,
-            nvmlDeviceGetDecoderUtilization,
-        ] {
+        for engines in [nvmlDeviceGetEncoderUtilization, nvmlDeviceGetDecoderUtilization] {
             let (mut percent, mut period_us) = (9, 0);
             // SAFETY: valid pointers.
             ok(unsafe { engines(device, &raw mut percent, &raw mut period_us) })?;
@@ -34,9 +31,7 @@ fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
         }
         // SAFETY: valid pointers.
         let absent = unsafe {
-            out(std::ptr::null_mut(), |to| {
-                nvmlDeviceGetMigDeviceHandleByIndex(device, 0, to)
-            })
+            out(std::ptr::null_mut(), |to| nvmlDeviceGetMigDeviceHandleByIndex(device, 0, to))
         };
         assert_eq!(absent.err(), Some(6), "NOT_FOUND while the mode is off");
         Ok(())
@@ -44,19 +39,11 @@ fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
 }
 
 fn memory(device: DeviceHandle) -> Result<(), Error> {
-    let request = MemoryV2 {
-        version: version_of::<MemoryV2>(2),
-        ..MemoryV2::default()
-    };
+    let request = MemoryV2 { version: version_of::<MemoryV2>(2), ..MemoryV2::default() };
     // SAFETY: a valid structure.
-    let recorded = out(request, |to| unsafe {
-        nvmlDeviceGetMemoryInfo_v2(device, to)
-    });
+    let recorded = out(request, |to| unsafe { nvmlDeviceGetMemoryInfo_v2(device, to) });
     let recorded = recorded.map_err(|code| format!("code {code}"))?;
-    assert_eq!(
-        (recorded.total, recorded.reserved),
-        (85_520_809_984, 503_316_480)
-    );
+    assert_eq!((recorded.total, recorded.reserved), (85_520_809_984, 503_316_480));
     assert_eq!((recorded.used, recorded.free), (0, 85_017_493_504));
     let window = figure::<Bar1Memory>(nvmlDeviceGetBAR1MemoryInfo, device)?;
     assert_eq!(window.total, 137_438_953_472);
@@ -71,12 +58,8 @@ fn clocks(device: DeviceHandle) {
         nvmlDeviceGetDefaultApplicationsClock,
     ];
     // By kind: graphics, SM, memory, video.
-    let recorded = [
-        [Ok(1980); 4],
-        [Ok(1980); 4],
-        [Ok(2619); 4],
-        [Ok(1545), Ok(1545), Err(3), Err(3)],
-    ];
+    let recorded =
+        [[Ok(1980); 4], [Ok(1980); 4], [Ok(2619); 4], [Ok(1545), Ok(1545), Err(3), Err(3)]];
     for (kind, recorded) in (0..).zip(recorded) {
         // SAFETY: a valid pointer.
         let found = calls.map(|call| out(0, |to| unsafe { call(device, kind, to) }));
@@ -107,10 +90,7 @@ fn fields(device: DeviceHandle) -> Result<(), Error> {
         (274, Err(2)),
         (289, Err(2)),
     ] {
-        let mut field = FieldValue {
-            field_id: number,
-            ..FieldValue::default()
-        };
+        let mut field = FieldValue { field_id: number, ..FieldValue::default() };
         // SAFETY: one element.
         ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
         let found = match field.result {
@@ -144,9 +124,7 @@ fn profiles(device: DeviceHandle) {
         let info = unsafe {
             let mut request: GpuInstanceProfileInfoV2 = std::mem::zeroed();
             request.version = version_of::<GpuInstanceProfileInfoV2>(2);
-            out(request, |to| {
-                nvmlDeviceGetGpuInstanceProfileInfoV(device, number, to)
-            })
+            out(request, |to| nvmlDeviceGetGpuInstanceProfileInfoV(device, number, to))
         };
         let found = info.map(|info| {
             [

@@ -23,11 +23,7 @@ fn identity_is_the_machine_files() -> Result<(), Error> {
         || {
             let device = nvml_device()?;
             for (index, (getter, expected)) in NUMBERS.iter().enumerate() {
-                assert_eq!(
-                    figure(*getter, device)?,
-                    *expected,
-                    "number {index} of the list"
-                );
+                assert_eq!(figure(*getter, device)?, *expected, "number {index} of the list");
             }
             names_are_the_machine_files(device)?;
             clocks_are_the_machine_files(device)?;
@@ -50,26 +46,11 @@ fn names_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
     // SAFETY: buffers of the given length.
     unsafe {
         for (found, expected) in [
-            (
-                text(96, |p, n| nvmlDeviceGetName(device, p, n))?,
-                machine.gpu.product.as_str(),
-            ),
-            (
-                text(96, |p, n| nvmlDeviceGetUUID(device, p, n))?,
-                &machine.uuid(),
-            ),
-            (
-                text(80, |p, n| nvmlSystemGetDriverVersion(p, n))?,
-                "580.00.virtual",
-            ),
-            (
-                text(32, |p, n| nvmlDeviceGetVbiosVersion(device, p, n))?,
-                "00.00.virtual",
-            ),
-            (
-                text(9, |p, n| nvmlSystemGetProcessName(std::process::id(), p, n))?,
-                &program[..8],
-            ),
+            (text(96, |p, n| nvmlDeviceGetName(device, p, n))?, machine.gpu.product.as_str()),
+            (text(96, |p, n| nvmlDeviceGetUUID(device, p, n))?, &machine.uuid()),
+            (text(80, |p, n| nvmlSystemGetDriverVersion(p, n))?, "580.00.virtual"),
+            (text(32, |p, n| nvmlDeviceGetVbiosVersion(device, p, n))?, "00.00.virtual"),
+            (text(9, |p, n| nvmlSystemGetProcessName(std::process::id(), p, n))?, &program[..8]),
         ] {
             assert_eq!(found, expected);
         }
@@ -137,9 +118,7 @@ fn pci_info_is_complete(device: DeviceHandle) -> Result<(), Error> {
     ok(unsafe { nvmlDeviceGetPciInfo_v3(device, &raw mut info) })?;
     let text = |field: &[i8]| {
         let bytes = field.iter().take_while(|c| **c != 0);
-        bytes
-            .map(|c| char::from(c.cast_unsigned()))
-            .collect::<String>()
+        bytes.map(|c| char::from(c.cast_unsigned())).collect::<String>()
     };
     assert_eq!(text(&info.bus_id_legacy), "0000:01:00.0");
     assert_eq!(text(&info.bus_id), "00000000:01:00.0");

@@ -32,10 +32,7 @@ fn calls_need_initialisation() -> Result<(), Error> {
                 unsafe {
                     assert_eq!(nvmlDeviceGetCount_v2(&raw mut number), expected);
                     assert_eq!(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle), expected);
-                    assert_eq!(
-                        nvmlSystemGetCudaDriverVersion((&raw mut number).cast()),
-                        expected
-                    );
+                    assert_eq!(nvmlSystemGetCudaDriverVersion((&raw mut number).cast()), expected);
                 }
             };
             refused(UNINITIALIZED);
@@ -59,14 +56,9 @@ fn calls_need_initialisation() -> Result<(), Error> {
             }
             let text = |code| {
                 // SAFETY: the library's texts are static.
-                unsafe { CStr::from_ptr(nvmlErrorString(code)) }
-                    .to_string_lossy()
-                    .into_owned()
+                unsafe { CStr::from_ptr(nvmlErrorString(code)) }.to_string_lossy().into_owned()
             };
-            assert_eq!(
-                (text(0), text(3)),
-                ("Success".to_owned(), "Not Supported".to_owned())
-            );
+            assert_eq!((text(0), text(3)), ("Success".to_owned(), "Not Supported".to_owned()));
             assert_eq!(text(12_345), "Unknown Error");
             Ok(())
         },
@@ -82,11 +74,7 @@ fn wrong_arguments_are_refused() -> Result<(), Error> {
         || Ok(()),
         || {
             let device = nvml_device()?;
-            let wild = [
-                null_mut(),
-                dangling_mut::<u8>().cast(),
-                (device as usize ^ 16) as _,
-            ];
+            let wild = [null_mut(), dangling_mut::<u8>().cast(), (device as usize ^ 16) as _];
             // SAFETY: wrong handles and null pointers are under test; the others are valid.
             unsafe {
                 let (mut number, mut handle) = (0, null_mut());
@@ -96,54 +84,27 @@ fn wrong_arguments_are_refused() -> Result<(), Error> {
                     }
                     assert_eq!(getter(device, null_mut()), INVALID_ARGUMENT, "{index}");
                 }
-                assert_eq!(
-                    nvmlDeviceGetHandleByIndex_v2(1, &raw mut handle),
-                    INVALID_ARGUMENT
-                );
-                assert_eq!(
-                    nvmlDeviceGetHandleByIndex_v2(0, null_mut()),
-                    INVALID_ARGUMENT
-                );
-                assert_eq!(
-                    nvmlDeviceGetHandleByUUID(null(), &raw mut handle),
-                    INVALID_ARGUMENT
-                );
+                assert_eq!(nvmlDeviceGetHandleByIndex_v2(1, &raw mut handle), INVALID_ARGUMENT);
+                assert_eq!(nvmlDeviceGetHandleByIndex_v2(0, null_mut()), INVALID_ARGUMENT);
+                assert_eq!(nvmlDeviceGetHandleByUUID(null(), &raw mut handle), INVALID_ARGUMENT);
                 assert_eq!(nvmlDeviceGetName(device, null_mut(), 96), INVALID_ARGUMENT);
                 let mut short = [0x55; 8];
-                assert_eq!(
-                    nvmlDeviceGetName(device, short.as_mut_ptr(), 8),
-                    INSUFFICIENT_SIZE
-                );
+                assert_eq!(nvmlDeviceGetName(device, short.as_mut_ptr(), 8), INSUFFICIENT_SIZE);
                 assert_eq!(short, [0x55; 8], "nothing is written");
-                assert_eq!(
-                    nvmlSystemGetProcessName(0, short.as_mut_ptr(), 8),
-                    NOT_FOUND
-                );
-                assert_eq!(
-                    nvmlDeviceGetClockInfo(device, 4, &raw mut number),
-                    INVALID_ARGUMENT
-                );
-                assert_eq!(
-                    nvmlDeviceGetTemperature(device, 1, &raw mut number),
-                    INVALID_ARGUMENT
-                );
+                assert_eq!(nvmlSystemGetProcessName(0, short.as_mut_ptr(), 8), NOT_FOUND);
+                assert_eq!(nvmlDeviceGetClockInfo(device, 4, &raw mut number), INVALID_ARGUMENT);
+                assert_eq!(nvmlDeviceGetTemperature(device, 1, &raw mut number), INVALID_ARGUMENT);
                 assert_eq!(
                     nvmlDeviceGetPcieThroughput(device, 2, &raw mut number),
                     INVALID_ARGUMENT
                 );
-                let mut memory = MemoryV2 {
-                    version: 2,
-                    ..MemoryV2::default()
-                };
+                let mut memory = MemoryV2 { version: 2, ..MemoryV2::default() };
                 let code = nvmlDeviceGetMemoryInfo_v2(device, &raw mut memory);
                 assert_eq!(code, ARGUMENT_VERSION_MISMATCH);
                 let mut temperature = Temperature::default();
                 let code = nvmlDeviceGetTemperatureV(device, &raw mut temperature);
                 assert_eq!(code, ARGUMENT_VERSION_MISMATCH);
-                let mut support = GpmSupport {
-                    version: 1,
-                    is_supported: 7,
-                };
+                let mut support = GpmSupport { version: 1, is_supported: 7 };
                 ok(nvmlGpmQueryDeviceSupport(device, &raw mut support))?;
                 assert_eq!(support.is_supported, 0);
             }
@@ -191,10 +152,7 @@ fn each_field_has_its_own_result() -> Result<(), Error> {
                 let array = values.as_mut_ptr();
                 ok(nvmlDeviceGetFieldValues(device, values.len() as i32, array))?;
                 assert_eq!(nvmlDeviceGetFieldValues(device, 0, array), INVALID_ARGUMENT);
-                assert_eq!(
-                    nvmlDeviceGetFieldValues(device, 1, null_mut()),
-                    INVALID_ARGUMENT
-                );
+                assert_eq!(nvmlDeviceGetFieldValues(device, 1, null_mut()), INVALID_ARGUMENT);
             }
             let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
             for (value, (field, scope, expected)) in values.iter().zip(expected) {

@@ -44,14 +44,8 @@ fn a_tenants_memory_is_counted_and_freed() -> Result<(), Error> {
         let tenant = Tenant::start(TEST)?;
         let taken = (100 + 104) * MIB;
         let after = memory()?;
-        assert_eq!(
-            (after.used - before.used, before.free - after.free),
-            (taken, taken)
-        );
-        let mut second = MemoryV2 {
-            version: version_of::<MemoryV2>(2),
-            ..MemoryV2::default()
-        };
+        assert_eq!((after.used - before.used, before.free - after.free), (taken, taken));
+        let mut second = MemoryV2 { version: version_of::<MemoryV2>(2), ..MemoryV2::default() };
         // SAFETY: a valid pointer.
         ok(unsafe { nvmlDeviceGetMemoryInfo_v2(device, &raw mut second) })?;
         assert_eq!((second.reserved, second.used), (256 * MIB, taken));
@@ -59,11 +53,7 @@ fn a_tenants_memory_is_counted_and_freed() -> Result<(), Error> {
 
         the_lists_name_the_tenant(device, tenant.pid(), taken)?;
         tenant.kill()?;
-        assert_eq!(
-            memory()?.used,
-            before.used,
-            "a killed tenant's memory is free"
-        );
+        assert_eq!(memory()?.used, before.used, "a killed tenant's memory is free");
         Ok(())
     })
 }
@@ -78,17 +68,12 @@ fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Resu
         assert_eq!(list(device, &raw mut count, null_mut()), INSUFFICIENT_SIZE);
         assert_eq!(count, 1);
         assert_eq!(list(device, &raw mut count, null_mut()), INVALID_ARGUMENT);
-        assert_eq!(
-            list(device, null_mut(), infos.as_mut_ptr()),
-            INVALID_ARGUMENT
-        );
+        assert_eq!(list(device, null_mut(), infos.as_mut_ptr()), INVALID_ARGUMENT);
         count = 3;
         ok(list(device, &raw mut count, infos.as_mut_ptr()))?;
         assert_eq!(count, 1);
-        let (graphics, mps) = (
-            nvmlDeviceGetGraphicsRunningProcesses_v3,
-            nvmlDeviceGetMPSComputeRunningProcesses_v3,
-        );
+        let (graphics, mps) =
+            (nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlDeviceGetMPSComputeRunningProcesses_v3);
         for none in [graphics, mps] {
             count = 3;
             ok(none(device, &raw mut count, null_mut()))?;
@@ -149,10 +134,7 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
             // SAFETY: an array of that length.
             let code =
                 unsafe { nvmlDeviceGetProcessUtilization(device, array, &raw mut count, since_us) };
-            (
-                code,
-                samples[..count as usize * usize::from(code == 0)].to_vec(),
-            )
+            (code, samples[..count as usize * usize::from(code == 0)].to_vec())
         };
         assert_eq!(used(0).0, NOT_FOUND, "the device was never used");
 
@@ -174,24 +156,17 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
         let (code, first) = used(0);
         assert_eq!((code, first.len()), (0, 1));
         assert_eq!(first[0].pid, tenant.pid());
-        assert_eq!(
-            used(first[0].time_stamp_us).0,
-            NOT_FOUND,
-            "no window has passed since"
-        );
+        assert_eq!(used(first[0].time_stamp_us).0, NOT_FOUND, "no window has passed since");
         eventually("a sample since the last one", || {
             let (code, next) = used(first[0].time_stamp_us);
-            let later = next
-                .first()
-                .is_some_and(|s| s.time_stamp_us > first[0].time_stamp_us);
+            let later = next.first().is_some_and(|s| s.time_stamp_us > first[0].time_stamp_us);
             // DRAM is 30 % in use while the kernel runs, so its busy time is 30 %.
             let share = |s: &ProcessUtilizationSample| (s.sm_util * 3 / 10).abs_diff(s.mem_util);
             Ok(code == 0 && later && next[0].sm_util > 50 && share(&next[0]) <= 1)
         })?;
-        eventually(
-            "a sample of the last second, stamped by the host's clock",
-            || in_the_last_second(&mut used),
-        )?;
+        eventually("a sample of the last second, stamped by the host's clock", || {
+            in_the_last_second(&mut used)
+        })?;
         tenant.finish()?;
         eventually("rest", || Ok(reasons()? == 1 && celsius()? == 39))?;
         Ok(())
@@ -224,10 +199,7 @@ fn watts_over(device: DeviceHandle, span: Duration) -> Result<(f64, f64), Error>
     let after = figure::<u64>(nvmlDeviceGetTotalEnergyConsumption, device)?;
     // The counter counts whole millijoules.
     let joules = |slack: f64| ((after - before) as f64 + slack) / 1e3;
-    Ok((
-        joules(-1.0) / outer.elapsed().as_secs_f64(),
-        joules(1.0) / inner.as_secs_f64(),
-    ))
+    Ok((joules(-1.0) / outer.elapsed().as_secs_f64(), joules(1.0) / inner.as_secs_f64()))
 }
 
 #[test]
@@ -261,10 +233,7 @@ fn link_traffic_is_counted_per_direction() -> Result<(), Error> {
             let (mut kib, began) = (0, Instant::now());
             // SAFETY: a valid pointer.
             ok(unsafe { nvmlDeviceGetPcieThroughput(device, counter, &raw mut kib) })?;
-            assert!(
-                began.elapsed() >= Duration::from_millis(20),
-                "the call covers its window"
-            );
+            assert!(began.elapsed() >= Duration::from_millis(20), "the call covers its window");
             Ok::<_, Error>(f64::from(kib) * 1024.0 / 1e9)
         };
         assert_eq!((gb_per_s(0)?, gb_per_s(1)?), (0.0, 0.0));
@@ -278,19 +247,13 @@ fn link_traffic_is_counted_per_direction() -> Result<(), Error> {
         assert!(rates.iter().all(|rate| *rate <= 12.1), "{rates:?}");
         assert_eq!(gb_per_s(0)?, 0.0, "nothing is sent");
         tenant.finish()?;
-        let mut counted = [197, 198].map(|field_id| FieldValue {
-            field_id,
-            result: -1,
-            ..FieldValue::default()
-        });
+        let mut counted =
+            [197, 198].map(|field_id| FieldValue { field_id, result: -1, ..FieldValue::default() });
         // SAFETY: an array of two.
         ok(unsafe { nvmlDeviceGetFieldValues(device, 2, counted.as_mut_ptr()) })?;
         assert_eq!((counted[0].result, counted[0].value), (0, 0), "sent");
         let copies = counted[1].value / (64 * MIB);
-        assert!(
-            copies > 2 && counted[1].value == copies * 64 * MIB,
-            "{counted:?}"
-        );
+        assert!(copies > 2 && counted[1].value == copies * 64 * MIB, "{counted:?}");
         Ok(())
     })
 }

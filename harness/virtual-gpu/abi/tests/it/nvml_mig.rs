@@ -46,17 +46,12 @@ fn profile_info(device: DeviceHandle, number: u32) -> Result<GpuInstanceProfileI
     unsafe {
         let mut request: GpuInstanceProfileInfoV2 = std::mem::zeroed();
         request.version = version_of::<GpuInstanceProfileInfoV2>(2);
-        out(request, |to| {
-            nvmlDeviceGetGpuInstanceProfileInfoV(device, number, to)
-        })
+        out(request, |to| nvmlDeviceGetGpuInstanceProfileInfoV(device, number, to))
     }
 }
 
 fn resetless(device: DeviceHandle) -> Result<u64, Error> {
-    let mut field = FieldValue {
-        field_id: 184,
-        ..FieldValue::default()
-    };
+    let mut field = FieldValue { field_id: 184, ..FieldValue::default() };
     // SAFETY: one element.
     ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
     ok(field.result)?;
@@ -74,25 +69,11 @@ fn profiles_and_placements_are_listed_before_the_mode_is_on() -> Result<(), Erro
         let info = |number| profile_info(device, number);
         let three = info(2).map_err(|code| format!("code {code}"))?;
         let counts = three.counts;
-        assert_eq!(
-            (three.id, counts.slice_count, counts.instance_count),
-            (THREE, 3, 2)
-        );
-        assert_eq!(
-            (counts.multiprocessor_count, counts.copy_engine_count),
-            (60, 3)
-        );
+        assert_eq!((three.id, counts.slice_count, counts.instance_count), (THREE, 3, 2));
+        assert_eq!((counts.multiprocessor_count, counts.copy_engine_count), (60, 3));
         assert_eq!(three.memory_size_mib, (81_920 - 640) / 2);
-        assert_eq!(
-            info(5).err(),
-            Some(NOT_SUPPORTED),
-            "8 slices are not on this device"
-        );
-        assert_eq!(
-            info(0x12).err(),
-            Some(INVALID_ARGUMENT),
-            "where lists of profiles end"
-        );
+        assert_eq!(info(5).err(), Some(NOT_SUPPORTED), "8 slices are not on this device");
+        assert_eq!(info(0x12).err(), Some(INVALID_ARGUMENT), "where lists of profiles end");
         named_profiles(device)?;
         let mut places = [Placement::default(); 8];
         let mut count = 0;
@@ -115,24 +96,14 @@ fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
     unsafe {
         let mut second: GpuInstanceProfileInfoV2 = std::mem::zeroed();
         let ask = nvmlDeviceGetGpuInstanceProfileInfoV;
-        assert_eq!(
-            ask(device, 2, &raw mut second),
-            INVALID_ARGUMENT,
-            "no version"
-        );
+        assert_eq!(ask(device, 2, &raw mut second), INVALID_ARGUMENT, "no version");
         second.version = version_of::<GpuInstanceProfileInfoV2>(2);
         ok(ask(device, 2, &raw mut second))?;
-        assert_eq!(
-            (second.id, text(&second.name).as_str()),
-            (THREE, "MIG 3g.40gb")
-        );
+        assert_eq!((second.id, text(&second.name).as_str()), (THREE, "MIG 3g.40gb"));
         let mut third: GpuInstanceProfileInfoV3 = std::mem::zeroed();
         third.version = version_of::<GpuInstanceProfileInfoV3>(3);
         ok(ask(device, 3, (&raw mut third).cast()))?;
-        assert_eq!(
-            (third.counts.slice_count, text(&third.name).as_str()),
-            (4, "MIG 4g.40gb")
-        );
+        assert_eq!((third.counts.slice_count, text(&third.name).as_str()), (4, "MIG 4g.40gb"));
     }
     Ok(())
 }
@@ -180,17 +151,10 @@ fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error>
         ok(nvmlGpuInstanceGetInfo(three, &raw mut info))?;
         assert_eq!((info.device, info.profile_id), (device, THREE));
         assert_eq!(info.placement, Placement { start: 4, size: 4 });
-        let by_id = |id| {
-            out(null_mut(), |to| {
-                nvmlDeviceGetGpuInstanceById(device, id, to)
-            })
-        };
+        let by_id = |id| out(null_mut(), |to| nvmlDeviceGetGpuInstanceById(device, id, to));
         assert_eq!(by_id(info.id), Ok(three));
         assert_eq!(by_id(13), Err(NOT_FOUND));
-        assert_eq!(
-            nvmlGpuInstanceGetInfo(null_mut(), &raw mut info),
-            INVALID_ARGUMENT
-        );
+        assert_eq!(nvmlGpuInstanceGetInfo(null_mut(), &raw mut info), INVALID_ARGUMENT);
     }
     Ok(())
 }
@@ -239,12 +203,7 @@ fn compute_instances_divide_the_slices() -> Result<(), Error> {
             ok(nvmlComputeInstanceDestroy(last))?;
             let mut handles: [InstanceHandle; 3] = [null_mut(); 3];
             let (mut count, to) = (0, handles.as_mut_ptr());
-            ok(nvmlGpuInstanceGetComputeInstances(
-                gpu,
-                0,
-                to,
-                &raw mut count,
-            ))?;
+            ok(nvmlGpuInstanceGetComputeInstances(gpu, 0, to, &raw mut count))?;
             assert_eq!((count, handles[0]), (1, first));
         }
         Ok(())
@@ -256,10 +215,7 @@ fn a_mode_that_needs_a_reset_stays_pending() -> Result<(), Error> {
     let test = test_name!("a_mode_that_needs_a_reset_stays_pending");
     on(test, "a100-80", || {
         let device = nvml_device()?;
-        assert_eq!(
-            (set_mode(device, 1), resetless(device)?),
-            (Ok(RESET_REQUIRED), 0)
-        );
+        assert_eq!((set_mode(device, 1), resetless(device)?), (Ok(RESET_REQUIRED), 0));
         assert_eq!(mode(device), Ok((0, 1)));
         assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
         assert_eq!((set_mode(device, 0), mode(device)), (Ok(0), Ok((0, 0))));
@@ -299,14 +255,8 @@ fn without_privilege_only_the_mode_can_be_read() -> Result<(), Error> {
             .transact(|state, _| gpubench_virtual_gpu_model::mig::set_mode(state, machine, true))?;
         assert_eq!(create(device, THREE, None), Err(NO_PERMISSION));
         let memory = figure::<gpubench_virtual_gpu_abi::nvml::types::Memory>;
-        let refused = memory(nvmlDeviceGetMemoryInfo, device)
-            .err()
-            .map(|e| e.to_string());
-        assert_eq!(
-            refused.as_deref(),
-            Some("code 4"),
-            "sums over all instances"
-        );
+        let refused = memory(nvmlDeviceGetMemoryInfo, device).err().map(|e| e.to_string());
+        assert_eq!(refused.as_deref(), Some("code 4"), "sums over all instances");
         Ok(())
     })
 }

@@ -35,9 +35,7 @@ fn uuid_of(device: DeviceHandle) -> Result<String, Error> {
 
 fn at(parent: DeviceHandle, index: u32) -> Result<DeviceHandle, i32> {
     // SAFETY: a valid pointer.
-    out(null_mut(), |to| unsafe {
-        nvmlDeviceGetMigDeviceHandleByIndex(parent, index, to)
-    })
+    out(null_mut(), |to| unsafe { nvmlDeviceGetMigDeviceHandleByIndex(parent, index, to) })
 }
 
 #[test]
@@ -48,15 +46,8 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
         let (first, second) = (filled(parent)?, filled(parent)?);
         assert_eq!(at(parent, 0), Ok(first.device));
         assert_eq!(at(parent, 1), Ok(second.device));
-        assert_eq!(
-            (at(parent, 2), at(parent, 7)),
-            (Err(NOT_FOUND), Err(INVALID_ARGUMENT))
-        );
-        assert_eq!(
-            at(first.device, 0),
-            Err(NOT_SUPPORTED),
-            "it has none of its own"
-        );
+        assert_eq!((at(parent, 2), at(parent, 7)), (Err(NOT_FOUND), Err(INVALID_ARGUMENT)));
+        assert_eq!(at(first.device, 0), Err(NOT_SUPPORTED), "it has none of its own");
         let number = |getter, device| figure::<u32>(getter, device);
         assert_eq!(number(nvmlDeviceGetIndex, second.device)?, 1);
         assert_eq!(number(nvmlDeviceIsMigDeviceHandle, second.device)?, 1);
@@ -73,24 +64,13 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
             out(null_mut(), |to| unsafe { up(second.device, to) }),
             Ok(parent)
         );
-        let uuids = [
-            uuid_of(first.device)?,
-            uuid_of(second.device)?,
-            uuid_of(parent)?,
-        ];
-        assert!(
-            uuids[0].starts_with("MIG-") && uuids[0] != uuids[1],
-            "{uuids:?}"
-        );
+        let uuids = [uuid_of(first.device)?, uuid_of(second.device)?, uuid_of(parent)?];
+        assert!(uuids[0].starts_with("MIG-") && uuids[0] != uuids[1], "{uuids:?}");
         for (uuid, device) in uuids.iter().zip([first.device, second.device, parent]) {
             assert_eq!(by_uuid(uuid)?, Ok(device), "{uuid}");
         }
         let old = format!("MIG-{}/2/0", uuids[2]);
-        assert_eq!(
-            by_uuid(&old)?,
-            Ok(second.device),
-            "the format of older drivers"
-        );
+        assert_eq!(by_uuid(&old)?, Ok(second.device), "the format of older drivers");
         // SAFETY: valid handles and pointers.
         unsafe {
             let name = text(96, |p, n| nvmlDeviceGetName(first.device, p, n))?;
@@ -100,11 +80,7 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
         assert_eq!(by_uuid(&uuids[0])?, Err(NOT_FOUND), "it is destroyed");
         let gone = figure::<u32>(nvmlDeviceGetIndex, first.device).err();
         assert_eq!(gone.map(|e| e.to_string()).as_deref(), Some("code 2"));
-        assert_eq!(
-            at(parent, 0),
-            Ok(second.device),
-            "the remaining ones move up"
-        );
+        assert_eq!(at(parent, 0), Ok(second.device), "the remaining ones move up");
         Ok(())
     })
 }
@@ -112,9 +88,7 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
 fn by_uuid(uuid: &str) -> Result<Result<DeviceHandle, i32>, Error> {
     let uuid = CString::new(uuid)?;
     // SAFETY: a valid text and pointer.
-    Ok(out(null_mut(), |to| unsafe {
-        nvmlDeviceGetHandleByUUID(uuid.as_ptr(), to)
-    }))
+    Ok(out(null_mut(), |to| unsafe { nvmlDeviceGetHandleByUUID(uuid.as_ptr(), to) }))
 }
 
 #[test]
@@ -134,10 +108,7 @@ fn a_mig_device_has_its_own_memory_and_processes() -> Result<(), Error> {
         let taken = (64 + 512) * MIB;
         let used = |device| figure::<Memory>(nvmlDeviceGetMemoryInfo, device);
         let (mine, other) = (used(second.device)?, used(first.device)?);
-        assert_eq!(
-            (mine.total, mine.used, mine.free),
-            (HALF, taken, HALF - taken)
-        );
+        assert_eq!((mine.total, mine.used, mine.free), (HALF, taken, HALF - taken));
         assert_eq!((other.total, other.used), (HALF, 0));
         assert_eq!(used(parent)?.used, taken + 640 * MIB);
         let window = figure::<Bar1Memory>(nvmlDeviceGetBAR1MemoryInfo, second.device)?;
@@ -169,14 +140,7 @@ fn processes(device: DeviceHandle) -> Result<Vec<(u32, u64, u32, u32)>, Error> {
     ok(unsafe { list(device, &raw mut count, infos.as_mut_ptr()) })?;
     let found = infos[..count as usize].iter();
     Ok(found
-        .map(|p| {
-            (
-                p.pid,
-                p.used_gpu_memory,
-                p.gpu_instance_id,
-                p.compute_instance_id,
-            )
-        })
+        .map(|p| (p.pid, p.used_gpu_memory, p.gpu_instance_id, p.compute_instance_id))
         .collect())
 }
 
@@ -187,15 +151,8 @@ fn device_wide_queries_are_not_supported() -> Result<(), Error> {
         let parent = divided()?;
         let device = filled(parent)?.device;
         for (index, (getter, _)) in crate::nvml_support::NUMBERS.iter().enumerate() {
-            let known = [
-                nvmlDeviceGetIndex,
-                nvmlDeviceIsMigDeviceHandle,
-                nvmlDeviceGetComputeMode,
-            ];
-            if known
-                .iter()
-                .any(|&known| std::ptr::fn_addr_eq(known, *getter))
-            {
+            let known = [nvmlDeviceGetIndex, nvmlDeviceIsMigDeviceHandle, nvmlDeviceGetComputeMode];
+            if known.iter().any(|&known| std::ptr::fn_addr_eq(known, *getter)) {
                 continue;
             }
             // SAFETY: a valid pointer.
@@ -214,20 +171,12 @@ fn device_wide_queries_are_not_supported() -> Result<(), Error> {
         }
         let attributes = |device| {
             // SAFETY: a valid pointer.
-            out(DeviceAttributes::default(), |to| unsafe {
-                nvmlDeviceGetAttributes_v2(device, to)
-            })
+            out(DeviceAttributes::default(), |to| unsafe { nvmlDeviceGetAttributes_v2(device, to) })
         };
         assert_eq!(attributes(parent), Err(NOT_SUPPORTED));
         let found = attributes(device).map_err(|code| format!("code {code}"))?;
-        assert_eq!(
-            (found.multiprocessor_count, found.shared.copy_engine_count),
-            (60, 3)
-        );
-        let slices = (
-            found.gpu_instance_slice_count,
-            found.compute_instance_slice_count,
-        );
+        assert_eq!((found.multiprocessor_count, found.shared.copy_engine_count), (60, 3));
+        let slices = (found.gpu_instance_slice_count, found.compute_instance_slice_count);
         assert_eq!((slices, found.memory_size_mib * MIB), ((3, 3), HALF));
         Ok(())
     })
@@ -261,11 +210,7 @@ fn an_event_names_its_instance() -> Result<(), Error> {
             let mut set = null_mut();
             ok(nvmlEventSetCreate(&raw mut set))?;
             let register = nvmlDeviceRegisterEvents;
-            assert_eq!(
-                register(second.device, 8, set),
-                NOT_SUPPORTED,
-                "only on the device"
-            );
+            assert_eq!(register(second.device, 8, set), NOT_SUPPORTED, "only on the device");
             ok(register(parent, 8, set))?;
             let tenant = Tenant::start_with(TEST, &[("CUDA_VISIBLE_DEVICES", &uuid)])?;
             tenant.finish()?;

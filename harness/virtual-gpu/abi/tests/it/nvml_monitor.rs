@@ -75,19 +75,12 @@ fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
     let test = test_name!("gpm_counts_kernels_and_copies");
     in_virtual_time(test, &slow()?, |clock| {
         let device = nvml_device()?;
-        let mut support = GpmSupport {
-            version: 1,
-            is_supported: 7,
-        };
+        let mut support = GpmSupport { version: 1, is_supported: 7 };
         // SAFETY: a valid structure.
         ok(unsafe { nvmlGpmQueryDeviceSupport(device, &raw mut support) })?;
         assert_eq!(support.is_supported, 1);
         let (first, second) = (sample()?, sample()?);
-        assert_eq!(
-            metrics([first, second], &[1]),
-            Err(INVALID_ARGUMENT),
-            "empty samples"
-        );
+        assert_eq!(metrics([first, second], &[1]), Err(INVALID_ARGUMENT), "empty samples");
         load()?;
         // SAFETY: valid handles, here and below.
         ok(unsafe { nvmlGpmSampleGet(device, first) })?;
@@ -164,10 +157,7 @@ fn gpm_counts_per_instance() -> Result<(), Error> {
         // The same four of now 60 SMs, and half of the bandwidth.
         close(percentages(handles[1])?, [100.0, 400.0 / 60.0, 2.0 * dram]);
         assert_eq!(percentages(handles[2])?, [0.0; 3], "its neighbour");
-        assert_eq!(
-            metrics([handles[0][0], handles[1][1]], &[1]),
-            Err(INVALID_ARGUMENT)
-        );
+        assert_eq!(metrics([handles[0][0], handles[1][1]], &[1]), Err(INVALID_ARGUMENT));
         Ok(())
     })
 }
@@ -191,32 +181,15 @@ fn the_power_cap_lowers_the_clock_and_is_reported() -> Result<(), Error> {
         let level = clock.shared().read(|state| state.clock)? as f64 / f64::from(1 << 20);
         assert!((0.1..0.95).contains(&level), "{level}");
         let lowered = mhz(nvmlDeviceGetClockInfo, 1).map_err(|code| format!("code {code}"))?;
-        assert!(
-            (f64::from(lowered) - 1980.0 * level).abs() <= 1.0,
-            "{lowered}"
-        );
+        assert!((f64::from(lowered) - 1980.0 * level).abs() <= 1.0, "{lowered}");
         assert_eq!(mhz(nvmlDeviceGetMaxClockInfo, 1), Ok(1980));
         assert_eq!(mhz(nvmlDeviceGetApplicationsClock, 0), Ok(1980));
-        assert_eq!(
-            mhz(nvmlDeviceGetClockInfo, 2),
-            Ok(2619),
-            "the memory keeps its own"
-        );
-        assert_eq!(
-            figure::<u64>(nvmlDeviceGetCurrentClocksEventReasons, device)?,
-            4
-        );
-        let mut field = FieldValue {
-            field_id: 186,
-            ..FieldValue::default()
-        };
+        assert_eq!(mhz(nvmlDeviceGetClockInfo, 2), Ok(2619), "the memory keeps its own");
+        assert_eq!(figure::<u64>(nvmlDeviceGetCurrentClocksEventReasons, device)?, 4);
+        let mut field = FieldValue { field_id: 186, ..FieldValue::default() };
         // SAFETY: one element.
         ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
-        assert!(
-            (79_900..=80_000).contains(&field.value),
-            "{} mW",
-            field.value
-        );
+        assert!((79_900..=80_000).contains(&field.value), "{} mW", field.value);
         Ok(())
     })
 }

@@ -28,10 +28,7 @@ fn listed(
     let mut count = 8;
     // SAFETY: an array of that length.
     ok(unsafe { list(device, &raw mut count, infos.as_mut_ptr()) })?;
-    Ok(infos[..count as usize]
-        .iter()
-        .map(|info| info.pid)
-        .collect())
+    Ok(infos[..count as usize].iter().map(|info| info.pid).collect())
 }
 
 #[test]
@@ -47,18 +44,10 @@ fn mps_clients_have_their_own_list_without_the_server() -> Result<(), Error> {
         let shared = process::device().map_err(|code| format!("{code:?}"))?;
         let (own, machine) = (shared.process()?, shared.machine());
         let joined = shared.transact(|state, _| {
-            let daemon = MpsDaemon {
-                process: own,
-                engine: WHOLE,
-                ..MpsDaemon::default()
-            };
+            let daemon = MpsDaemon { process: own, engine: WHOLE, ..MpsDaemon::default() };
             let daemon = mps::add_daemon(state, daemon)?;
             let server = mps::add_server(state, machine, daemon, own, 0)?;
-            let client = state
-                .contexts
-                .live_mut()
-                .iter_mut()
-                .find(|c| c.process != own)?;
+            let client = state.contexts.live_mut().iter_mut().find(|c| c.process != own)?;
             client.server = server;
             Some(())
         })?;

@@ -21,10 +21,8 @@ fn script(machine: &Machine) -> String {
 
 #[test]
 fn every_machine_reaches_its_own_peaks() -> Result<(), Error> {
-    let machines: Vec<Machine> = BUILT_IN
-        .iter()
-        .map(|(name, _)| quiet(name))
-        .collect::<Result<_, _>>()?;
+    let machines: Vec<Machine> =
+        BUILT_IN.iter().map(|(name, _)| quiet(name)).collect::<Result<_, _>>()?;
     let test = test_name!("every_machine_reaches_its_own_peaks");
     scenes(test, Virtual, &machines, |stage, index| {
         let machine = &machines[index];

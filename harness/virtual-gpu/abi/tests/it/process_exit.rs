@@ -37,10 +37,7 @@ fn a_process_that_ends_with_work_queued_leaves_one_xid() -> Result<(), Error> {
             assert_eq!(clients.remove(0).finish()?, ["0"; 5], "{end}");
             let lines = stage.kernel_log()?.split_off(before);
             let removed = format!("): 45, pid={pid}, name=");
-            assert!(
-                lines.len() == 1 && lines[0].contains(&removed),
-                "{end}: {lines:?}"
-            );
+            assert!(lines.len() == 1 && lines[0].contains(&removed), "{end}: {lines:?}");
         }
         Ok(())
     })

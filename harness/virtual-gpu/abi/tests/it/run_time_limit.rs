@@ -80,10 +80,7 @@ fn a_kernel_beyond_the_limit_ends_with_its_context() -> Result<(), Error> {
             };
             let event = out(nothing, |to| nvmlEventSetWait_v2(set, to, 0));
             assert_eq!(event.map(|event| event.event_data), Ok(8));
-            let field = FieldValue {
-                field_id: 230,
-                ..FieldValue::default()
-            };
+            let field = FieldValue { field_id: 230, ..FieldValue::default() };
             let action = out(field, |to| nvmlDeviceGetFieldValues(handle, 1, to));
             assert_eq!(action.map(|field| (field.result, field.value)), Ok((0, 0)));
         }
@@ -137,10 +134,7 @@ fn built_in_machines_have_no_limit_and_invalid_ones_are_refused() -> Result<(), 
     let text = text + "\n[circumstances]\nkernel_run_time_limit_ms = 3600001\n";
     let error = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
     let want = "circumstances.kernel_run_time_limit_ms is 3600001, accepted is 0 to 3600000";
-    assert!(
-        error.as_ref().is_some_and(|error| error.contains(want)),
-        "{error:?}"
-    );
+    assert!(error.as_ref().is_some_and(|error| error.contains(want)), "{error:?}");
     let test = test_name!("built_in_machines_have_no_limit_and_invalid_ones_are_refused");
     in_virtual_time(test, &quiet("hopper")?, |device| {
         context()?;

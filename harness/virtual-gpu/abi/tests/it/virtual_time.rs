@@ -12,10 +12,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 fn device(dir: &std::path::Path, stall: Duration) -> Result<Arc<Device>, Error> {
     let machine = Machine::load("turing")?;
-    let session = Session {
-        stall,
-        ..Session::new(TimeMode::Virtual, 7)
-    };
+    let session = Session { stall, ..Session::new(TimeMode::Virtual, 7) };
     session.create(dir, &machine)?;
     Ok(Arc::new(Device::open(dir)?))
 }
@@ -26,18 +23,9 @@ fn open_stream(device: &Device) -> Result<u32, Error> {
     let stream = device.transact(|state, _| {
         let context = state.contexts.claim(|c| !c.live)?;
         let group = context as u32;
-        state.contexts.rows[context] = Context {
-            live: true,
-            process,
-            group,
-            ..Context::default()
-        };
+        state.contexts.rows[context] = Context { live: true, process, group, ..Context::default() };
         let stream = state.streams.claim(|s| !s.live)?;
-        state.streams.rows[stream] = Stream {
-            live: true,
-            context: group,
-            ..Stream::default()
-        };
+        state.streams.rows[stream] = Stream { live: true, context: group, ..Stream::default() };
         Some(stream as u32)
     })?;
     stream.ok_or_else(|| "no room".into())
@@ -51,14 +39,7 @@ fn tenant(device: &Device, id: u32, requests: u64) -> Result<Vec<u64>, Error> {
     for request in 0..requests {
         device.charge(device.machine().host.launch_ns)?;
         let alone_ns = 200_000 + u64::from(id) * 1_000 + request % 7 * 13;
-        let seq = device.submit(
-            stream,
-            Op {
-                kind: OpKind::Kernel,
-                alone_ns,
-                ..Op::default()
-            },
-        )?;
+        let seq = device.submit(stream, Op { kind: OpKind::Kernel, alone_ns, ..Op::default() })?;
         device.wait_stream(stream, seq)?;
         stamps.push(device.now_ns());
     }
@@ -75,10 +56,7 @@ fn run(order: &[u32], requests: u64) -> Result<Vec<Vec<u64>>, Error> {
     let mut threads = Vec::new();
     for &id in order {
         let device = Arc::clone(&device);
-        threads.push((
-            id,
-            std::thread::spawn(move || tenant(&device, id, requests)),
-        ));
+        threads.push((id, std::thread::spawn(move || tenant(&device, id, requests))));
     }
     let mut out = vec![Vec::new(); 8];
     for (id, thread) in threads {
@@ -92,11 +70,7 @@ fn stamps_do_not_depend_on_the_order_of_starts() -> Result<(), Error> {
     let first = run(&[0, 1, 2, 3, 4, 5, 6, 7], 200)?;
     let second = run(&[7, 3, 5, 1, 6, 2, 0, 4], 200)?;
     assert_eq!(first, second);
-    assert!(
-        first
-            .iter()
-            .all(|stamps| stamps.windows(2).all(|pair| pair[0] < pair[1]))
-    );
+    assert!(first.iter().all(|stamps| stamps.windows(2).all(|pair| pair[0] < pair[1])));
     Ok(())
 }
 
@@ -156,22 +130,11 @@ fn a_stall_is_reported_with_its_thread() -> Result<(), Error> {
     };
     let elapsed = begun.elapsed();
     // The stall limit, checked every tenth of a second, plus a margin for a busy host.
-    assert!(
-        elapsed < Duration::from_secs(3),
-        "reported after {elapsed:?}"
-    );
+    assert!(elapsed < Duration::from_secs(3), "reported after {elapsed:?}");
     release.send(())?;
     thread.join().map_err(|_| "the blocker panicked")??;
-    for part in [
-        "participant 1 runs",
-        "\"blocker\"",
-        "state S",
-        "system call 202",
-    ] {
-        assert!(
-            message.contains(part),
-            "{message:?} should contain {part:?}"
-        );
+    for part in ["participant 1 runs", "\"blocker\"", "state S", "system call 202"] {
+        assert!(message.contains(part), "{message:?} should contain {part:?}");
     }
     Ok(())
 }

@@ -33,13 +33,7 @@ fn a_kernel_takes_its_time_and_contexts_are_time_sliced() -> Result<(), Error> {
     let test = test_name!("a_kernel_takes_its_time_and_contexts_are_time_sliced");
     let machine = Machine::load("turing")?;
     let session = Session::new(TimeMode::Wall, 1);
-    observed_on(
-        test,
-        &session,
-        &machine,
-        no_tenant,
-        contexts_are_time_sliced,
-    )
+    observed_on(test, &session, &machine, no_tenant, contexts_are_time_sliced)
 }
 
 fn contexts_are_time_sliced() -> Result<(), Error> {
@@ -52,17 +46,9 @@ fn contexts_are_time_sliced() -> Result<(), Error> {
         let threads = [scope.spawn(work), scope.spawn(work)];
         threads
             .into_iter()
-            .map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|_| Err("a worker panicked".into()))
-            })
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a worker panicked".into())))
             .collect::<Result<Vec<_>, _>>()
     })?;
-    assert!(
-        both.iter()
-            .all(|waited| *waited >= Duration::from_millis(30)),
-        "{both:?}"
-    );
+    assert!(both.iter().all(|waited| *waited >= Duration::from_millis(30)), "{both:?}");
     Ok(())
 }

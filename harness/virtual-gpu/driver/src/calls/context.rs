@@ -61,10 +61,7 @@ fn enter(
     if !compute_mode::admits(state, owner, server) {
         return Err(code::DEVICE_UNAVAILABLE);
     }
-    let slot = state
-        .contexts
-        .claim(|c| !c.live)
-        .ok_or(code::OUT_OF_MEMORY)?;
+    let slot = state.contexts.claim(|c| !c.live).ok_or(code::OUT_OF_MEMORY)?;
     let mut context = Context {
         process: owner,
         group: slot as u32,
@@ -84,10 +81,7 @@ fn enter(
     if room < context.bytes || !within {
         return Err(code::OUT_OF_MEMORY);
     }
-    let stream = state
-        .streams
-        .claim(|s| !s.live)
-        .ok_or(code::OUT_OF_MEMORY)?;
+    let stream = state.streams.claim(|s| !s.live).ok_or(code::OUT_OF_MEMORY)?;
     state.streams.rows[stream] = Stream::of(slot as u32, Order::Legacy);
     context.live = true;
     state.contexts.rows[slot] = context;
@@ -167,11 +161,7 @@ const WAIT_POLICIES: c_uint = 0x7;
 /// 2026-11-22.
 pub fn check_flags(flags: c_uint, allowed: c_uint) -> Result<(), Code> {
     let one_policy = matches!(flags & WAIT_POLICIES, 0 | 1 | 2 | 4);
-    if one_policy && flags & !allowed == 0 {
-        Ok(())
-    } else {
-        Err(code::INVALID_VALUE)
-    }
+    if one_policy && flags & !allowed == 0 { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
 /// The result for a limit without a value.
@@ -184,11 +174,7 @@ fn no_limit(why: NoLimit) -> Code {
 
 /// A dead handle of a context is an invalid context, not an invalid handle.
 pub fn invalid_context(code: Code) -> Code {
-    if code == code::INVALID_HANDLE {
-        code::INVALID_CONTEXT
-    } else {
-        code
-    }
+    if code == code::INVALID_HANDLE { code::INVALID_CONTEXT } else { code }
 }
 
 /// Retains the primary context; it is created at first use.

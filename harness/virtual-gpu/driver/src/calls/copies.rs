@@ -21,11 +21,7 @@ pub fn queue(
         Some(stream) => (stream, WaitPolicy::Later),
     };
     let stream = process.stream(stream)?;
-    let copy = Copy {
-        to: to?,
-        from: from?,
-        bytes: bytes as u64,
-    };
+    let copy = Copy { to: to?, from: from?, bytes: bytes as u64 };
     perform(process, &stream, Action::Copy(copy), policy)
 }
 
@@ -38,11 +34,7 @@ pub fn host<T>(pointer: *const T) -> Result<Place, Code> {
 pub fn device(address: u64) -> Result<Place, Code> {
     let process = process()?;
     let pinned = pinned::covering(&*process.ready()?, address as usize, 1).is_some();
-    Ok(if pinned {
-        Place::Host(address)
-    } else {
-        Place::Device(address)
-    })
+    Ok(if pinned { Place::Host(address) } else { Place::Device(address) })
 }
 
 /// A device or host address, distinguished by its range. An address outside of both allocation

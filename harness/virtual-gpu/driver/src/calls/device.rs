@@ -35,11 +35,7 @@ pub fn shown(process: &Process) -> Result<Shown, Code> {
         Shown {
             part: placement::part(state, &context),
             bytes: memory::within_limits(state, machine, &context, instance.memory_bytes),
-            uuid: if divided {
-                mig::uuid(state, machine, context.engine)
-            } else {
-                machine.uuid()
-            },
+            uuid: if divided { mig::uuid(state, machine, context.engine) } else { machine.uuid() },
             name: match (&machine.mig, divided) {
                 (Some(mig), true) => {
                     let profile = &mig.profile[instance.profile as usize].name;

@@ -10,11 +10,7 @@ use crate::process::process;
 /// Fills in a stream, or in the default stream with a wait.
 pub fn queue(fill: Fill, stream: Option<Handle>) -> Result<(), Code> {
     let process = process()?;
-    let policy = if stream.is_some() {
-        WaitPolicy::Later
-    } else {
-        WaitPolicy::Now
-    };
+    let policy = if stream.is_some() { WaitPolicy::Later } else { WaitPolicy::Now };
     let stream = process.stream(stream.unwrap_or(std::ptr::null_mut()))?;
     perform(process, &stream, Action::Fill(fill), policy)
 }

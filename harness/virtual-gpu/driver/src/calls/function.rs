@@ -21,11 +21,7 @@ pub fn attribute_of(
     let declared = kernel.max_threads.or(kernel.required_threads);
     let threads = declared.map_or(gpu.max_threads_per_block, |sides| sides.iter().product());
     // Of `.target sm_70`, the 70.
-    let target = function
-        .program
-        .module()
-        .target
-        .trim_start_matches(|c: char| !c.is_ascii_digit());
+    let target = function.program.module().target.trim_start_matches(|c: char| !c.is_ascii_digit());
     let digits = target.chars().take_while(char::is_ascii_digit);
     let found = match attribute {
         0 => threads,
@@ -35,10 +31,7 @@ pub fn attribute_of(
         2 | 7 | 10..=14 => 0,
         3 => kernel.local_bytes,
         4 => kernel.registers,
-        5 => digits
-            .collect::<String>()
-            .parse()
-            .unwrap_or(major * 10 + minor),
+        5 => digits.collect::<String>().parse().unwrap_or(major * 10 + minor),
         6 => major * 10 + minor,
         8 => gpu.shared_per_block_kib << 10,
         _ => return Err(code::INVALID_VALUE),

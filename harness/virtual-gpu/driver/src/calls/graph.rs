@@ -48,12 +48,7 @@ pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle, Code> {
         lanes.push(open(process, &context, NON_BLOCKING, 0)?.slot);
     }
     let mut tables = process.tables();
-    tables.execs.insert(ExecEntry {
-        context: context.slot,
-        flags,
-        steps,
-        lanes,
-    })
+    tables.execs.insert(ExecEntry { context: context.slot, flags, steps, lanes })
 }
 
 /// Destroys a graph that was made ready, once its queued work is done.

@@ -46,10 +46,7 @@ pub fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Spl
     Ok(Split {
         size,
         fit,
-        rest: SmRange {
-            first: all.first + made * size,
-            count: all.count - made * size,
-        },
+        rest: SmRange { first: all.first + made * size, count: all.count - made * size },
     })
 }
 
@@ -66,19 +63,11 @@ impl Steps {
     pub fn of(major: u32, ignore_coscheduling: bool, smallest_groups: Option<u32>) -> Self {
         let (min_partition, alignment) = granularity(major, ignore_coscheduling);
         let most = smallest_groups.filter(|_| !ignore_coscheduling);
-        Self {
-            min_partition,
-            alignment,
-            most: most.unwrap_or(u32::MAX),
-        }
+        Self { min_partition, alignment, most: most.unwrap_or(u32::MAX) }
     }
 
     fn most_of(&self, size: u32) -> u32 {
-        if size <= self.alignment {
-            self.most
-        } else {
-            u32::MAX
-        }
+        if size <= self.alignment { self.most } else { u32::MAX }
     }
 }
 
@@ -95,14 +84,8 @@ pub struct Split {
 /// The SMs that a whole context of the process may use.
 pub fn all_sms(process: &Process) -> Result<SmRange, Code> {
     let context = placement::visible_context(&process.device)?;
-    let part = process
-        .device
-        .shared()
-        .read(|state| placement::part(state, &context))?;
-    Ok(SmRange {
-        first: part.sm_first,
-        count: part.sm_count,
-    })
+    let part = process.device.shared().read(|state| placement::part(state, &context))?;
+    Ok(SmRange { first: part.sm_first, count: part.sm_count })
 }
 
 /// Enters a green context in the shared state: a context beside the primary one, in its group and
@@ -134,11 +117,8 @@ pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
     let sms = device.machine().gpu.sm_count;
     let made = device.transact(|state, _| enter(state, entry.slot, sms, range))?;
     let (slot, default_stream) = made.ok_or(code::OUT_OF_MEMORY)?;
-    let placement = ContextPlacement {
-        context: slot,
-        sm_first: range.first,
-        sm_count: range.count,
-    };
+    let placement =
+        ContextPlacement { context: slot, sm_first: range.first, sm_count: range.count };
     let mut tables = process.tables();
     let context = tables.contexts.insert(ContextEntry {
         placement,
@@ -161,9 +141,7 @@ pub fn destroy(green: Handle) -> Result<(), Code> {
         let mut tables = process.tables();
         tables.greens.remove(green)?;
         tables.contexts.remove(entry.context as Handle)?;
-        tables
-            .streams
-            .remove_where(|stream| stream.placement.context == slot);
+        tables.streams.remove_where(|stream| stream.placement.context == slot);
     }
     release(0)
 }
@@ -173,10 +151,7 @@ mod tests {
     use super::{SmRange, Split, Steps, split};
 
     fn of(sms: u32, groups: u32, least: u32, steps: &Steps) -> Option<Split> {
-        let whole = SmRange {
-            first: 0,
-            count: sms,
-        };
+        let whole = SmRange { first: 0, count: sms };
         split(whole, groups, least, steps).ok()
     }
 
@@ -188,10 +163,7 @@ mod tests {
         let turing = of(40, 2, 19, &Steps::of(7, false, None));
         assert_eq!(sizes(turing), Some((20, 0)));
         let rest = of(132, 2, 60, &Steps::of(9, false, None)).map(|s| s.rest);
-        let last = SmRange {
-            first: 128,
-            count: 4,
-        };
+        let last = SmRange { first: 128, count: 4 };
         assert_eq!(rest, Some(last), "64, 64 and 4 left, never 66 and 66");
     }
 

@@ -118,9 +118,7 @@ fn target_of(machine: &Machine) -> u32 {
 
 /// Names of the targets of entries.
 fn names<'e>(entries: impl Iterator<Item = &'e Entry<'e>>) -> String {
-    let names: Vec<String> = entries
-        .map(|entry| format!("sm_{}", entry.target))
-        .collect();
+    let names: Vec<String> = entries.map(|entry| format!("sm_{}", entry.target)).collect();
     names.join(", ")
 }
 
@@ -145,14 +143,8 @@ impl<'i> Entry<'i> {
             true => read(image, 16, 4)?,
             false => padded,
         };
-        let text_bytes = if compressed {
-            read(image, 56, 8)?
-        } else {
-            padded
-        };
-        let end = header
-            .checked_add(padded)
-            .filter(|end| *end <= image.len() as u64);
+        let text_bytes = if compressed { read(image, 56, 8)? } else { padded };
+        let end = header.checked_add(padded).filter(|end| *end <= image.len() as u64);
         let (Some(end), true) = (end, header >= 64 && payload_bytes <= padded) else {
             return Err(damaged("the sizes of an entry"));
         };
@@ -186,17 +178,12 @@ impl<'i> Entry<'i> {
 }
 
 fn damaged(what: &str) -> Refusal {
-    (
-        code::INVALID_IMAGE,
-        format!("this fatbin is damaged: {what}"),
-    )
+    (code::INVALID_IMAGE, format!("this fatbin is damaged: {what}"))
 }
 
 /// A little-endian number of some bytes.
 fn read(image: &[u8], at: usize, bytes: usize) -> Result<u64, Refusal> {
-    let found = image
-        .get(at..at + bytes)
-        .ok_or_else(|| damaged("it is cut off"))?;
+    let found = image.get(at..at + bytes).ok_or_else(|| damaged("it is cut off"))?;
     let mut raw = [0; 8];
     raw[..bytes].copy_from_slice(found);
     Ok(u64::from_le_bytes(raw))

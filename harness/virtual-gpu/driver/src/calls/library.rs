@@ -15,11 +15,7 @@ pub fn create(text: String) -> Result<Handle, Refusal> {
     let mut tables = process.ready().map_err(plain)?;
     let parsed = parse(process.device.machine(), &text)?;
     let names = parsed.kernels.iter().map(|kernel| kernel.name.clone());
-    let entry = LibraryEntry {
-        kernels: names.collect(),
-        text,
-        modules: BTreeMap::new(),
-    };
+    let entry = LibraryEntry { kernels: names.collect(), text, modules: BTreeMap::new() };
     tables.libraries.insert(entry).map_err(plain)
 }
 
@@ -48,12 +44,7 @@ pub fn kernel_in(
     library: Handle,
     name: &str,
 ) -> Result<Handle, Code> {
-    let known = tables
-        .libraries
-        .get(library)?
-        .kernels
-        .iter()
-        .any(|kernel| kernel == name);
+    let known = tables.libraries.get(library)?.kernels.iter().any(|kernel| kernel == name);
     if !known {
         return Err(code::NOT_FOUND);
     }
@@ -63,11 +54,7 @@ pub fn kernel_in(
         return Ok(handle);
     }
     let (name, functions) = (name.to_owned(), BTreeMap::new());
-    tables.kernels.insert(KernelEntry {
-        library,
-        name,
-        functions,
-    })
+    tables.kernels.insert(KernelEntry { library, name, functions })
 }
 
 /// The library's module in the current context, loaded now if it is not there yet.
@@ -86,11 +73,7 @@ pub fn module_in(process: &Process, library: Handle) -> Result<Handle, Code> {
     };
     let module = load_text(process, &text).map_err(|(code, _)| code)?;
     let mut tables = process.tables();
-    tables
-        .libraries
-        .get_mut(library)?
-        .modules
-        .insert(context, module as usize);
+    tables.libraries.get_mut(library)?.modules.insert(context, module as usize);
     Ok(module)
 }
 
@@ -100,30 +83,19 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
     let module = module_in(process, entry.library as Handle)?;
     let context = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
     let mut tables = process.tables();
-    let known = entry
-        .functions
-        .get(&context)
-        .map(|&function| function as Handle);
+    let known = entry.functions.get(&context).map(|&function| function as Handle);
     if let Some(function) = known.filter(|function| tables.functions.get(*function).is_ok()) {
         return Ok(function);
     }
     let made = function_of(&tables, module, &entry.name)?;
     let handle = tables.functions.insert(made)?;
-    tables
-        .kernels
-        .get_mut(kernel)?
-        .functions
-        .insert(context, handle as usize);
+    tables.kernels.get_mut(kernel)?.functions.insert(context, handle as usize);
     Ok(handle)
 }
 
 /// What a launch may be given as a function: one, or a library's kernel.
 pub fn function(process: &Process, handle: Handle) -> Result<FunctionEntry, Code> {
     let is_kernel = process.ready()?.kernels.get(handle).is_ok();
-    let handle = if is_kernel {
-        function_handle(process, handle)?
-    } else {
-        handle
-    };
+    let handle = if is_kernel { function_handle(process, handle)? } else { handle };
     process.ready()?.functions.get(handle).cloned()
 }

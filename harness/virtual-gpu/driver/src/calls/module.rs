@@ -36,10 +36,7 @@ pub fn load_text(process: &Process, text: &str) -> Result<Handle, Refusal> {
     let context = process.current().map_err(plain)?;
     let parsed = Arc::new(parse(process.device.machine(), text)?);
     let host = &process.device.machine().host;
-    process
-        .device
-        .charge_locked(host.module_ns)
-        .map_err(|error| plain(error.into()))?;
+    process.device.charge_locked(host.module_ns).map_err(|error| plain(error.into()))?;
     let mut addresses = Vec::new();
     for symbol in &parsed.symbols {
         addresses.push(place(process, context.slot, symbol.bytes.max(1)).map_err(plain)?);
@@ -79,9 +76,7 @@ fn write_first_value(target: *mut u8, size: usize, bytes: &[u8]) {
 pub fn place(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
     let made = take(process, context, bytes)?;
     let address = BASE + made.offset;
-    process
-        .tables()
-        .enter(address, bytes, context, made.offset, Origin::Module);
+    process.tables().enter(address, bytes, context, made.offset, Origin::Module);
     Ok(address)
 }
 
@@ -90,10 +85,7 @@ pub fn unload(process: &Process, module: Handle) -> Result<(), Code> {
     let context = process.ready()?.modules.get(module)?.context;
     process.device.wait_context(context)?;
     let entry = process.tables().modules.remove(module)?;
-    process
-        .tables()
-        .functions
-        .remove_where(|function| function.module == module as usize);
+    process.tables().functions.remove_where(|function| function.module == module as usize);
     let mut addresses = entry.symbols.iter();
     addresses.try_for_each(|address| device_memory::forget(process, *address))
 }

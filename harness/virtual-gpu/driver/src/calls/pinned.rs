@@ -35,11 +35,7 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
     // harmless.
     // SAFETY: the mapping that was just made.
     unsafe { libc::madvise(made, bytes, libc::MADV_HUGEPAGE) };
-    let entry = PinnedEntry {
-        bytes,
-        context,
-        registered: false,
-    };
+    let entry = PinnedEntry { bytes, context, registered: false };
     process.tables().pinned.insert(made as usize, entry);
     Ok(made)
 }
@@ -86,11 +82,7 @@ pub fn register(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result<(),
     if tables.is_mapped(start as u64, bytes as u64) {
         return Err(code::INVALID_VALUE);
     }
-    let entry = PinnedEntry {
-        bytes,
-        context,
-        registered: true,
-    };
+    let entry = PinnedEntry { bytes, context, registered: true };
     tables.pinned.insert(start, entry);
     Ok(())
 }

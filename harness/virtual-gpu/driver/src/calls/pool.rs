@@ -51,11 +51,7 @@ pub fn free(pointer: u64, stream: Handle) -> Result<(), Code> {
 pub fn create(max_bytes: u64) -> Result<Handle, Code> {
     let process = process()?;
     process.charge(process.host().other_ns)?;
-    process.ready()?.pools.insert(PoolEntry {
-        max_bytes,
-        reuse: [1; 3],
-        ..PoolEntry::default()
-    })
+    process.ready()?.pools.insert(PoolEntry { max_bytes, reuse: [1; 3], ..PoolEntry::default() })
 }
 
 /// Destroys a pool.

@@ -17,11 +17,7 @@ fn a_copy_over_all_sms_takes_bytes_over_bandwidth() -> Result<(), Box<dyn std::e
         store_sector_bytes: 160_000_000,
         ..Counts::default()
     };
-    let shape = Shape {
-        blocks: 160,
-        blocks_per_sm: 4,
-        footprint_bytes: 320 << 20,
-    };
+    let shape = Shape { blocks: 160, blocks_per_sm: 4, footprint_bytes: 320 << 20 };
     let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
     // 320 MB at 320 GB/s.
     assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
@@ -33,21 +29,10 @@ fn a_copy_over_all_sms_takes_bytes_over_bandwidth() -> Result<(), Box<dyn std::e
 #[test]
 fn a_footprint_within_l2_does_not_use_dram() -> Result<(), Box<dyn std::error::Error>> {
     let machine = Machine::load("turing")?;
-    let counts = Counts {
-        load_sector_bytes: 1 << 30,
-        ..Counts::default()
-    };
-    let shape = Shape {
-        blocks: 160,
-        blocks_per_sm: 4,
-        footprint_bytes: 1 << 20,
-    };
+    let counts = Counts { load_sector_bytes: 1 << 30, ..Counts::default() };
+    let shape = Shape { blocks: 160, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
     let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
-    assert!(
-        (result.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0,
-        "{}",
-        result.alone_ns
-    );
+    assert!((result.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0, "{}", result.alone_ns);
     assert_eq!(result.demand[Resource::Dram as usize], 0);
     Ok(())
 }
@@ -57,20 +42,9 @@ fn l1_hits_use_the_l1_path_and_not_l2() -> Result<(), Box<dyn std::error::Error>
     let machine = Machine::load("turing")?;
     // 40 SMs of 64 bytes a clock at 1.59 GHz move this in a millisecond.
     let bytes = 40 * 64 * 1_590_000;
-    let shape = Shape {
-        blocks: 40,
-        blocks_per_sm: 4,
-        footprint_bytes: 1 << 20,
-    };
-    let hits = Counts {
-        load_sector_bytes: bytes,
-        l1_hit_bytes: bytes,
-        ..Counts::default()
-    };
-    let shared = Counts {
-        shared_bytes: bytes,
-        ..Counts::default()
-    };
+    let shape = Shape { blocks: 40, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
+    let hits = Counts { load_sector_bytes: bytes, l1_hit_bytes: bytes, ..Counts::default() };
+    let shared = Counts { shared_bytes: bytes, ..Counts::default() };
     for counts in [hits, shared] {
         let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
         assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
@@ -83,36 +57,17 @@ fn l1_hits_use_the_l1_path_and_not_l2() -> Result<(), Box<dyn std::error::Error>
 #[test]
 fn atomics_on_one_word_take_a_clock_each() -> Result<(), Box<dyn std::error::Error>> {
     let machine = Machine::load("turing")?;
-    let shape = Shape {
-        blocks: 40,
-        blocks_per_sm: 4,
-        footprint_bytes: 1 << 20,
-    };
+    let shape = Shape { blocks: 40, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
     let atomics = 1_590_000;
     let cost_of = |hottest| {
-        let hot_word = HotWord {
-            address: 64,
-            atomics: hottest,
-        };
-        let counts = Counts {
-            device_atomics: atomics,
-            hot_word,
-            ..Counts::default()
-        };
+        let hot_word = HotWord { address: 64, atomics: hottest };
+        let counts = Counts { device_atomics: atomics, hot_word, ..Counts::default() };
         cost(&machine, &Part::whole(&machine), &counts, &shape)
     };
     let (spread, one_word) = (cost_of(1), cost_of(atomics));
     // One word: a clock each at 1.59 GHz. Spread over words: 40 in a clock.
-    assert!(
-        (one_word.alone_ns - 1e6).abs() < 1.0,
-        "{}",
-        one_word.alone_ns
-    );
-    assert!(
-        (spread.alone_ns - 1e6 / 40.0).abs() < 1.0,
-        "{}",
-        spread.alone_ns
-    );
+    assert!((one_word.alone_ns - 1e6).abs() < 1.0, "{}", one_word.alone_ns);
+    assert!((spread.alone_ns - 1e6 / 40.0).abs() < 1.0, "{}", spread.alone_ns);
     assert!((share(&spread.demand, Resource::Atomics) - 1.0).abs() < 1e-5);
     assert!((share(&one_word.demand, Resource::Atomics) - 1.0 / 40.0).abs() < 1e-5);
     Ok(())
@@ -121,23 +76,12 @@ fn atomics_on_one_word_take_a_clock_each() -> Result<(), Box<dyn std::error::Err
 #[test]
 fn translations_are_bound_by_the_sms_and_by_the_device() -> Result<(), Box<dyn std::error::Error>> {
     let machine = Machine::load("turing")?;
-    let counts = Counts {
-        translations: 1_600_000,
-        ..Counts::default()
-    };
+    let counts = Counts { translations: 1_600_000, ..Counts::default() };
     // 1600 a microsecond for the device, 80 for an SM.
     for (blocks, alone_ns, part) in [(40, 1e6, 1.0), (10, 2e6, 0.5)] {
-        let shape = Shape {
-            blocks,
-            blocks_per_sm: 4,
-            footprint_bytes: 1 << 20,
-        };
+        let shape = Shape { blocks, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
         let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
-        assert!(
-            (result.alone_ns - alone_ns).abs() < 1.0,
-            "{}",
-            result.alone_ns
-        );
+        assert!((result.alone_ns - alone_ns).abs() < 1.0, "{}", result.alone_ns);
         assert!((share(&result.demand, Resource::Tlb) - part).abs() < 1e-5);
     }
     Ok(())
@@ -146,11 +90,7 @@ fn translations_are_bound_by_the_sms_and_by_the_device() -> Result<(), Box<dyn s
 #[test]
 fn only_short_kernels_keep_the_front_end_busy() -> Result<(), Box<dyn std::error::Error>> {
     let machine = Machine::load("turing")?;
-    let shape = Shape {
-        blocks: 1,
-        blocks_per_sm: 4,
-        footprint_bytes: 0,
-    };
+    let shape = Shape { blocks: 1, blocks_per_sm: 4, footprint_bytes: 0 };
     let mut counts = Counts::default();
     let empty = cost(&machine, &Part::whole(&machine), &counts, &shape);
     assert!((share(&empty.demand, Resource::FrontEnd) - 0.9).abs() < 1e-5);
@@ -166,11 +106,7 @@ fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::E
     let mut counts = Counts::default();
     // 17 blocks, each 64 lanes for 1.59 M clocks: one millisecond on its SM.
     counts.lane_instructions[Class::Fp32 as usize] = 17 * 64 * 1_590_000;
-    let shape = Shape {
-        blocks: 17,
-        blocks_per_sm: 4,
-        footprint_bytes: 0,
-    };
+    let shape = Shape { blocks: 17, blocks_per_sm: 4, footprint_bytes: 0 };
     let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
     assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
     assert!((share(&result.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
@@ -180,10 +116,7 @@ fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::E
 #[test]
 fn bytes_in_flight_follow_from_loads_and_limits() -> Result<(), Box<dyn std::error::Error>> {
     let mut machine = Machine::load("hopper")?;
-    (
-        machine.memory.sm_dram_in_flight_kib,
-        machine.memory.l2_in_flight_kib,
-    ) = (80, 8_000);
+    (machine.memory.sm_dram_in_flight_kib, machine.memory.l2_in_flight_kib) = (80, 8_000);
     // Blocks of 8 warps that wait for 2 KiB of loads, which are then stored.
     let of = |blocks: u64, most_loading_bytes: u64| {
         let counts = Counts {
@@ -194,11 +127,7 @@ fn bytes_in_flight_follow_from_loads_and_limits() -> Result<(), Box<dyn std::err
             blocks,
             ..Counts::default()
         };
-        let shape = Shape {
-            blocks,
-            blocks_per_sm: 8,
-            footprint_bytes: 1 << 30,
-        };
+        let shape = Shape { blocks, blocks_per_sm: 8, footprint_bytes: 1 << 30 };
         let cost = cost(&machine, &Part::whole(&machine), &counts, &shape);
         let kib = (cost.in_flight.dram >> 10, cost.in_flight.l2 >> 10);
         (kib, cost.blocks_wait)
@@ -217,11 +146,7 @@ fn bytes_in_flight_follow_from_loads_and_limits() -> Result<(), Box<dyn std::err
 fn a_warp_issues_over_the_lanes_of_its_scheduler() -> Result<(), Box<dyn std::error::Error>> {
     for (machine, cycles) in [("hopper", 1), ("turing", 2), ("a100-80", 2)] {
         let model = cycle_model(&Machine::load(machine)?);
-        assert_eq!(
-            model.issue_cycles[Class::Fp32 as usize],
-            cycles,
-            "{machine}"
-        );
+        assert_eq!(model.issue_cycles[Class::Fp32 as usize], cycles, "{machine}");
     }
     Ok(())
 }

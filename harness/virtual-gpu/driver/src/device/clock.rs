@@ -83,11 +83,7 @@ impl Device {
             participant.tid = tid;
             Ok(participant.ready_ns.max(state.now_ns))
         })??;
-        ME.set(Some(Me {
-            participant: index,
-            local_ns: ready_ns,
-            granted_ns: ready_ns,
-        }));
+        ME.set(Some(Me { participant: index, local_ns: ready_ns, granted_ns: ready_ns }));
         self.wait(Condition::Time, 0, 0, ready_ns)
     }
 
@@ -157,11 +153,7 @@ impl Device {
         };
         me.local_ns += cost_ns.max(1);
         ME.set(Some(me));
-        if me.local_ns > me.granted_ns + AHEAD_NS {
-            self.catch_up()
-        } else {
-            Ok(())
-        }
+        if me.local_ns > me.granted_ns + AHEAD_NS { self.catch_up() } else { Ok(()) }
     }
 
     /// Charges the calling thread for a call of the driver. The share of it that the machine file
@@ -241,17 +233,10 @@ impl Device {
 
 pub(super) fn slot_of(id: u32) -> Result<usize, DeviceError> {
     let index = id as usize;
-    if index < PARTICIPANTS {
-        Ok(index)
-    } else {
-        Err(DeviceError::NotExpected(id))
-    }
+    if index < PARTICIPANTS { Ok(index) } else { Err(DeviceError::NotExpected(id)) }
 }
 
 pub(super) fn not_joined() -> DeviceError {
-    let name = std::thread::current()
-        .name()
-        .unwrap_or("unnamed")
-        .to_owned();
+    let name = std::thread::current().name().unwrap_or("unnamed").to_owned();
     DeviceError::NotJoined(name)
 }

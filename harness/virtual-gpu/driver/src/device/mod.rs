@@ -83,14 +83,7 @@ impl Device {
         let shared = Shared::open(&dir.join(session::STATE_FILE))?;
         let rules = machine.rules();
         let dir = dir.to_path_buf();
-        Ok(Self {
-            shared,
-            dir,
-            machine,
-            rules,
-            session,
-            process: OnceLock::new(),
-        })
+        Ok(Self { shared, dir, machine, rules, session, process: OnceLock::new() })
     }
 
     /// The folder.
@@ -139,11 +132,8 @@ impl Device {
             };
             let number = slot as u32;
             self.shared.claim_life(number)?;
-            state.processes.rows[slot] = Process {
-                pid,
-                name: host_process::own_name(),
-                ..Process::default()
-            };
+            state.processes.rows[slot] =
+                Process { pid, name: host_process::own_name(), ..Process::default() };
             Ok(number)
         })??;
         Ok(*self.process.get_or_init(|| slot))
@@ -165,11 +155,7 @@ impl Device {
         loop {
             let at = ME.get().map_or_else(
                 || {
-                    if self.is_virtual_time() {
-                        0
-                    } else {
-                        self.session.wall_now_ns()
-                    }
+                    if self.is_virtual_time() { 0 } else { self.session.wall_now_ns() }
                 },
                 |me| me.local_ns,
             );
@@ -187,13 +173,8 @@ impl Device {
                 }
                 for &(target, target_seq) in &before {
                     let stamp_ns = op.stamp_ns;
-                    let wait = Op {
-                        kind: OpKind::Wait,
-                        target,
-                        target_seq,
-                        stamp_ns,
-                        ..Op::default()
-                    };
+                    let wait =
+                        Op { kind: OpKind::Wait, target, target_seq, stamp_ns, ..Op::default() };
                     side.put_op(index, slot.submitted, wait);
                     slot.submitted += 1;
                 }

@@ -44,16 +44,8 @@ impl Device {
         target: u32,
         seq: u64,
     ) -> Result<(), DeviceError> {
-        let probe = Participant {
-            condition,
-            target,
-            seq,
-            ..Participant::default()
-        };
-        if self
-            .shared
-            .read(|state| virtual_time::holds(state, &probe))?
-        {
+        let probe = Participant { condition, target, seq, ..Participant::default() };
+        if self.shared.read(|state| virtual_time::holds(state, &probe))? {
             Ok(())
         } else {
             Err(not_joined())
@@ -130,28 +122,19 @@ impl Device {
         target: u32,
         seq: u64,
     ) -> Result<(), DeviceError> {
-        let probe = Participant {
-            condition,
-            target,
-            seq,
-            ..Participant::default()
-        };
+        let probe = Participant { condition, target, seq, ..Participant::default() };
         loop {
             let change = self.shared.change();
             let now = self.session.wall_now_ns();
             let (met, next) = self.shared.transact(|state, side| {
                 simulation::run_until(state, side, &self.rules, now);
-                (
-                    virtual_time::holds(state, &probe),
-                    simulation::next_event_ns(state, side),
-                )
+                (virtual_time::holds(state, &probe), simulation::next_event_ns(state, side))
             })?;
             if met {
                 return Ok(());
             }
             let until = Duration::from_nanos(next.saturating_sub(self.session.wall_now_ns()));
-            self.shared
-                .sleep_on_change(change, until.min(CHECK_INTERVAL));
+            self.shared.sleep_on_change(change, until.min(CHECK_INTERVAL));
             self.reap_dead_processes_at_intervals()?;
         }
     }
@@ -159,10 +142,7 @@ impl Device {
     /// Ends the work of dead processes while the device is busy, at most once per interval.
     fn reap_dead_processes_at_intervals(&self) -> Result<(), DeviceError> {
         static CHECKED_NS: AtomicU64 = AtomicU64::new(0);
-        let (now, last) = (
-            self.session.wall_now_ns(),
-            CHECKED_NS.load(Ordering::Relaxed),
-        );
+        let (now, last) = (self.session.wall_now_ns(), CHECKED_NS.load(Ordering::Relaxed));
         if u128::from(now.saturating_sub(last)) < CHECK_INTERVAL.as_nanos() {
             return Ok(());
         }

@@ -43,15 +43,8 @@ pub fn begin(stream: Handle, mode: c_int) -> Result<(), Code> {
     let graph = new_graph(&mut tables)?;
     let number = tables.fresh_number();
     let thread = std::thread::current().id();
-    let made = Capture {
-        number,
-        graph,
-        tips: Vec::new(),
-        mode,
-        origin: true,
-        broken: false,
-        thread,
-    };
+    let made =
+        Capture { number, graph, tips: Vec::new(), mode, origin: true, broken: false, thread };
     tables.captures.insert(entry.slot, made);
     Ok(())
 }
@@ -67,22 +60,11 @@ pub fn end(tables: &mut Tables, stream: &StreamEntry) -> Result<usize, Code> {
     if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
         return Err(code::STREAM_CAPTURE_WRONG_THREAD);
     }
-    let others = tables
-        .captures
-        .values()
-        .filter(|other| other.number == capture.number);
-    let tips: Vec<usize> = others
-        .flat_map(|other| other.tips.iter().copied())
-        .collect();
-    let joined = tips
-        .iter()
-        .all(|tip| comes_before(tables, *tip, &capture.tips));
-    tables
-        .captures
-        .retain(|_, other| other.number != capture.number);
-    tables
-        .captured_events
-        .retain(|_, (number, _)| *number != capture.number);
+    let others = tables.captures.values().filter(|other| other.number == capture.number);
+    let tips: Vec<usize> = others.flat_map(|other| other.tips.iter().copied()).collect();
+    let joined = tips.iter().all(|tip| comes_before(tables, *tip, &capture.tips));
+    tables.captures.retain(|_, other| other.number != capture.number);
+    tables.captured_events.retain(|_, (number, _)| *number != capture.number);
     let outcome = match (capture.broken, joined) {
         (true, _) => Err(code::STREAM_CAPTURE_INVALIDATED),
         (_, false) => Err(code::STREAM_CAPTURE_UNJOINED),
@@ -104,13 +86,7 @@ fn comes_before(tables: &Tables, node: usize, others: &[usize]) -> bool {
         }
         if !visited.contains(&at) {
             visited.push(at);
-            open.extend(
-                tables
-                    .nodes
-                    .get(at as Handle)
-                    .into_iter()
-                    .flat_map(|n| &n.after),
-            );
+            open.extend(tables.nodes.get(at as Handle).into_iter().flat_map(|n| &n.after));
         }
     }
     false
@@ -228,17 +204,9 @@ pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bo
     let Some((number, tips)) = marked else {
         let capturing = tables.captures.contains_key(&stream.slot);
         // A graph that waited for work outside of it could not be launched again.
-        return if capturing {
-            Err(code::STREAM_CAPTURE_ISOLATION)
-        } else {
-            Ok(false)
-        };
+        return if capturing { Err(code::STREAM_CAPTURE_ISOLATION) } else { Ok(false) };
     };
-    let origin = tables
-        .captures
-        .values()
-        .find(|capture| capture.number == number)
-        .cloned();
+    let origin = tables.captures.values().find(|capture| capture.number == number).cloned();
     let origin = origin.ok_or(code::INVALID_VALUE)?;
     match tables.captures.get_mut(&stream.slot) {
         Some(capture) if capture.number != number => Err(code::STREAM_CAPTURE_MERGE),
@@ -247,11 +215,7 @@ pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bo
             Ok(true)
         }
         None => {
-            let joined = Capture {
-                tips,
-                origin: false,
-                ..origin
-            };
+            let joined = Capture { tips, origin: false, ..origin };
             tables.captures.insert(stream.slot, joined);
             Ok(true)
         }

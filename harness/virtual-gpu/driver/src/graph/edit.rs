@@ -20,11 +20,7 @@ pub fn add(
             return Err(code::INVALID_VALUE);
         }
     }
-    let node = tables.nodes.insert(NodeEntry {
-        graph,
-        action,
-        after,
-    })? as usize;
+    let node = tables.nodes.insert(NodeEntry { graph, action, after })? as usize;
     tables.graphs.get_mut(graph as Handle)?.nodes.push(node);
     Ok(node)
 }

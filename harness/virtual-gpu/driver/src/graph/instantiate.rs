@@ -63,9 +63,5 @@ pub fn same_context(
     stream: &StreamEntry,
 ) -> Result<ExecEntry, Code> {
     let entry = process.ready()?.execs.get(exec)?.clone();
-    if entry.context == stream.context {
-        Ok(entry)
-    } else {
-        Err(code::INVALID_HANDLE)
-    }
+    if entry.context == stream.context { Ok(entry) } else { Err(code::INVALID_HANDLE) }
 }

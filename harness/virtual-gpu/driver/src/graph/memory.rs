@@ -27,11 +27,7 @@ fn pool_of(tables: &mut Tables) -> Result<usize, Code> {
     if let Some(pool) = tables.graph_pool {
         return Ok(pool);
     }
-    let made = PoolEntry {
-        is_default: true,
-        release_threshold: u64::MAX,
-        ..PoolEntry::default()
-    };
+    let made = PoolEntry { is_default: true, release_threshold: u64::MAX, ..PoolEntry::default() };
     let pool = tables.pools.insert(made)? as usize;
     tables.graph_pool = Some(pool);
     Ok(pool)
@@ -52,8 +48,6 @@ pub fn place_reserved(
     };
     let offset = pool::offset_from(process, stream, pool, bytes)?;
     let origin = Origin::Pool(pool);
-    process
-        .tables()
-        .enter(address, bytes, stream.context, offset, origin);
+    process.tables().enter(address, bytes, stream.context, offset, origin);
     mark(process, stream).map(|_| ())
 }

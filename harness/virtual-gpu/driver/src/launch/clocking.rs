@@ -84,17 +84,10 @@ mod tests {
     #[test]
     fn no_time_passes_between_two_time_slices() {
         let interval = |start_ns, end_ns| Interval { start_ns, end_ns };
-        let slices = [
-            interval(0, 100),
-            interval(200, 300),
-            interval(400, u64::MAX),
-        ];
+        let slices = [interval(0, 100), interval(200, 300), interval(400, u64::MAX)];
         assert_eq!(clip(&slices, &interval(50, 250)), [(50, 100), (200, 250)]);
         // It ended at the start of the third slice, not in the pause after the second.
-        assert_eq!(
-            clip(&slices, &interval(50, 400)),
-            [(50, 100), (200, 300), (400, 401)]
-        );
+        assert_eq!(clip(&slices, &interval(50, 400)), [(50, 100), (200, 300), (400, 401)]);
         assert_eq!(clip(&[], &interval(7, 7)), [(7, 8)]);
     }
 }

@@ -56,10 +56,7 @@ pub fn execute(
             Err(fault) => {
                 report_endless(&function.name, &fault);
                 let (fault, counts) = classify(*fault, &run.ranges.ended)?;
-                let execution = Execution {
-                    counts,
-                    ..Execution::default()
-                };
+                let execution = Execution { counts, ..Execution::default() };
                 break (execution, false, Some(fault));
             }
         };
@@ -68,17 +65,9 @@ pub fn execute(
         }
     };
     print(&execution.printed);
-    let Touched {
-        reads,
-        writes,
-        extents,
-        open,
-    } = run.touched(&execution);
-    let shape = Shape {
-        blocks,
-        blocks_per_sm: per_sm,
-        footprint_bytes: run.footprint(&execution, blocks),
-    };
+    let Touched { reads, writes, extents, open } = run.touched(&execution);
+    let shape =
+        Shape { blocks, blocks_per_sm: per_sm, footprint_bytes: run.footprint(&execution, blocks) };
     let cost = cost::cost(machine, &run.part, &execution.counts, &shape);
     Ok(Outcome {
         cost,

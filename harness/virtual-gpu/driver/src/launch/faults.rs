@@ -46,9 +46,7 @@ pub(crate) fn report_endless(kernel: &str, fault: &KernelFault) {
         fault.kind,
         FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock | FaultKind::Endless { .. }
     ) {
-        crate::diagnostics::say(&format!(
-            "{kernel} ends with CUDA_ERROR_LAUNCH_TIMEOUT: {fault}"
-        ));
+        crate::diagnostics::say(&format!("{kernel} ends with CUDA_ERROR_LAUNCH_TIMEOUT: {fault}"));
     }
 }
 
@@ -56,11 +54,7 @@ pub(crate) fn report_endless(kernel: &str, fault: &KernelFault) {
 /// contain one.
 pub fn planted(machine: &Machine, grid: [u32; 3], block: [u32; 3]) -> Option<Cause> {
     let limit = u64::from(machine.defects.illegal_instruction_threads);
-    let threads: u64 = grid
-        .iter()
-        .chain(&block)
-        .map(|&side| u64::from(side))
-        .product();
+    let threads: u64 = grid.iter().chain(&block).map(|&side| u64::from(side)).product();
     (limit > 0 && threads > limit).then_some(Cause::IllegalInstruction)
 }
 

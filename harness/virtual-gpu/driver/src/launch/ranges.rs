@@ -1,8 +1,5 @@
 //! The host memory behind the device addresses that a launch may access.
-#![expect(
-    unsafe_code,
-    reason = "device and pinned memory are raw mappings that kernels access"
-)]
+#![expect(unsafe_code, reason = "device and pinned memory are raw mappings that kernels access")]
 
 use crate::code::{self, Code};
 use crate::entries::Origin;
@@ -44,15 +41,7 @@ struct Range {
 
 impl Ranges<'_> {
     fn add(&mut self, range: &Range) -> Result<(), Code> {
-        let Range {
-            at,
-            bytes,
-            host,
-            readable,
-            writable,
-            cache_base,
-            ..
-        } = *range;
+        let Range { at, bytes, host, readable, writable, cache_base, .. } = *range;
         // SAFETY: device memory stays mapped while the process lives, pinned memory until it is
         // freed, which removes it from the table first. Other writes during a launch are races
         // of the program.
@@ -146,13 +135,8 @@ fn freed_by_owner(
 ) -> Result<Vec<u64>, Code> {
     let owned: Vec<_> = {
         let tables = process.tables();
-        let opened = tables
-            .allocations
-            .iter()
-            .filter(|(_, entry)| entry.context == context);
-        opened
-            .filter_map(|(at, entry)| Some((*at, entry.owner?, entry.bytes)))
-            .collect()
+        let opened = tables.allocations.iter().filter(|(_, entry)| entry.context == context);
+        opened.filter_map(|(at, entry)| Some((*at, entry.owner?, entry.bytes))).collect()
     };
     let mut out = Vec::new();
     for (address, owner, bytes) in owned {
@@ -173,9 +157,7 @@ fn freed_by_owner(
 /// counts it as free, so that a new owner may overwrite it.
 fn outlives_its_owner(process: &Process, context: u32) -> Result<bool, Code> {
     let device = &process.device;
-    let read = device
-        .shared()
-        .read(|state| state.contexts.rows[context as usize].server);
+    let read = device.shared().read(|state| state.contexts.rows[context as usize].server);
     let answer = device.rules().faults.answer(Cause::ExporterEnd, read?);
     Ok((answer.own, answer.peer) == (0, 0))
 }

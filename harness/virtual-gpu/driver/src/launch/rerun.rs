@@ -16,21 +16,13 @@ use crate::tables::Piece;
 /// Whether a rerun will write to an allocation.
 pub fn rerun_writes(process: &Process, start: u64) -> bool {
     let tables = process.tables();
-    tables
-        .launches
-        .reruns
-        .iter()
-        .any(|rerun| rerun.writes.contains(&start))
+    tables.launches.reruns.iter().any(|rerun| rerun.writes.contains(&start))
 }
 
 /// Whether a context has reruns.
 pub fn has_reruns(process: &Process, context: u32) -> bool {
     let tables = process.tables();
-    tables
-        .launches
-        .reruns
-        .iter()
-        .any(|rerun| rerun.context == context)
+    tables.launches.reruns.iter().any(|rerun| rerun.context == context)
 }
 
 /// Repeats a copy after the rerun of a launch that writes its source.
@@ -42,10 +34,7 @@ pub fn rerun_copy(
     sources: &[Piece],
     targets: &[Piece],
 ) {
-    if sources
-        .iter()
-        .any(|piece| rerun_writes(process, piece.start))
-    {
+    if sources.iter().any(|piece| rerun_writes(process, piece.start)) {
         process.tables().launches.reruns.push(Rerun {
             stream: stream.slot,
             context: stream.context,
@@ -77,10 +66,7 @@ pub fn finish_reruns(process: &Process, context: u32) -> Result<(), Code> {
             RerunWork::Launch { alone_ns, .. } => *alone_ns,
             RerunWork::Copy(_) => None,
         };
-        match (
-            when(process, rerun.context, stream, seq, alone_ns)?,
-            &rerun.work,
-        ) {
+        match (when(process, rerun.context, stream, seq, alone_ns)?, &rerun.work) {
             (Some(clocking), RerunWork::Launch { key, function, .. }) => {
                 let launch = portable(process, function, key)?;
                 execute(process, function, key, &launch.pointees, &clocking)?;
@@ -98,20 +84,12 @@ pub fn finish_reruns(process: &Process, context: u32) -> Result<(), Code> {
 pub fn finish_reruns_into(process: &Process, start: u64) -> Result<(), Code> {
     let contexts: Vec<u32> = {
         let tables = process.tables();
-        let rerun_targets = tables
-            .launches
-            .reruns
-            .iter()
-            .filter(|d| d.writes.contains(&start));
+        let rerun_targets = tables.launches.reruns.iter().filter(|d| d.writes.contains(&start));
         rerun_targets.map(|d| d.context).collect()
     };
     for context in contexts {
         finish_reruns(process, context)?;
     }
-    process
-        .tables()
-        .launches
-        .reruns
-        .retain(|d| !d.writes.contains(&start));
+    process.tables().launches.reruns.retain(|d| !d.writes.contains(&start));
     Ok(())
 }

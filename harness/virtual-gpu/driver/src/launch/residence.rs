@@ -31,10 +31,7 @@ pub fn blocks_per_sm(
         0 => u32::MAX,
         bytes => (all / bytes) as u32,
     };
-    gpu.max_blocks_per_sm
-        .min(by_threads)
-        .min(by_registers)
-        .min(by_shared)
+    gpu.max_blocks_per_sm.min(by_threads).min(by_registers).min(by_shared)
 }
 
 /// Whether a kernel can be launched in a shape. Checked when it is launched, captured, or added to
@@ -42,11 +39,7 @@ pub fn blocks_per_sm(
 pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Result<(), Code> {
     let kernel = kernel_of(function)?;
     for (dims, limits) in [shape.block, shape.grid].iter().zip(MAX_SIDES) {
-        if dims
-            .iter()
-            .zip(limits)
-            .any(|(&side, limit)| side == 0 || side > limit)
-        {
+        if dims.iter().zip(limits).any(|(&side, limit)| side == 0 || side > limit) {
             return Err(code::INVALID_VALUE);
         }
     }

@@ -194,10 +194,7 @@ impl Run<'_> {
             reads: of(&read),
             writes: of(&written),
             extents: known.map(|index| footprint.extent(*index)).collect(),
-            open: read
-                .iter()
-                .chain(&written)
-                .any(|&index| self.ranges.open[index]),
+            open: read.iter().chain(&written).any(|&index| self.ranges.open[index]),
         }
     }
 

@@ -45,11 +45,7 @@ impl Extent {
                 std::env::var_os(crate::session::SAMPLE_ENV).is_some_and(|value| value == "1")
             })
         };
-        if process.device.is_virtual_time() || requested() {
-            Self::Load
-        } else {
-            Self::Full
-        }
+        if process.device.is_virtual_time() || requested() { Self::Load } else { Self::Full }
     }
 
     /// Lane-instructions of one of so many blocks after which its loops are extrapolated.
@@ -100,10 +96,8 @@ impl Run<'_> {
         if done.blocks.len() != 4 {
             return Ok(None);
         }
-        let lanes: Vec<f64> = done.blocks[..3]
-            .iter()
-            .map(|block| block.counts.lanes() as f64)
-            .collect();
+        let lanes: Vec<f64> =
+            done.blocks[..3].iter().map(|block| block.counts.lanes() as f64).collect();
         let (min, max) = (
             lanes.iter().copied().fold(f64::MAX, f64::min),
             lanes.iter().copied().fold(0.0, f64::max),

@@ -110,11 +110,7 @@ mod tests {
     fn an_extent_is_unchanged_if_all_later_writes_are_kept_and_lie_outside_it() {
         let mut state = LaunchState::default();
         let mut write = |before, after, extent| {
-            let write = PartialWrite {
-                before,
-                after,
-                extent,
-            };
+            let write = PartialWrite { before, after, extent };
             state.note(7, write);
             state.clone()
         };

@@ -25,8 +25,5 @@ pub fn modes() -> Result<Modes, Error> {
         return Err(Error::NotSupported);
     }
     let on = u32::from(is_on);
-    Ok(Modes {
-        environment: 2 * on,
-        feature: on,
-    })
+    Ok(Modes { environment: 2 * on, feature: on })
 }

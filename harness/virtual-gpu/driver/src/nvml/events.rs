@@ -82,9 +82,7 @@ pub fn wait(set: Handle, timeout_ms: u32) -> Result<Event, Error> {
                 let next_ns = device.transact(|state, side| next_event_ns(state, side))?;
                 let next =
                     Duration::from_nanos(next_ns.saturating_sub(device.session().wall_now_ns()));
-                device
-                    .shared()
-                    .sleep_on_change(change, left.min(next).min(LOOK_INTERVAL));
+                device.shared().sleep_on_change(change, left.min(next).min(LOOK_INTERVAL));
             }
             WaitPolicy::OnClock | WaitPolicy::Beside => {
                 policy.sleep_until(&device, deadline_ns.min(now_ns + STEP_NS))?;
@@ -112,8 +110,5 @@ fn due(device: &Device, set: Handle) -> Result<Option<Event>, Error> {
         return Ok(None);
     };
     entry.next = number + 1;
-    Ok(Some(Event {
-        xid: xid.number,
-        instance: xid.instance,
-    }))
+    Ok(Some(Event { xid: xid.number, instance: xid.instance }))
 }

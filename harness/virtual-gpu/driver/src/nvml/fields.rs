@@ -50,17 +50,9 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Error> {
     let limits = Limits::of(device.machine());
     let is_power = matches!(field, 185..=190 | 192);
     if is_power && scope != SCOPE_GPU {
-        return Err(if scope <= 2 {
-            Error::NotSupported
-        } else {
-            Error::InvalidArgument
-        });
+        return Err(if scope <= 2 { Error::NotSupported } else { Error::InvalidArgument });
     }
-    let known = if device.machine().is_after_cuda_13_0() {
-        FIELDS
-    } else {
-        FIELDS_BEFORE
-    };
+    let known = if device.machine().is_after_cuda_13_0() { FIELDS } else { FIELDS_BEFORE };
     match field {
         // ECC_CURRENT and ECC_PENDING, which no call changes.
         1 | 2 => has_ecc(device).map(|()| Figure::Long(1)),
@@ -85,14 +77,10 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Error> {
         // IS_RESETLESS_MIG_SUPPORTED.
         184 => {
             let resetless = |mig: &Mig| u32::from(mig.resetless);
-            Ok(Figure::Int(
-                device.machine().mig.as_ref().map_or(0, resetless),
-            ))
+            Ok(Figure::Int(device.machine().mig.as_ref().map_or(0, resetless)))
         }
         // POWER_AVERAGE.
-        185 => average_mw(device)?
-            .map(Figure::Int)
-            .ok_or(Error::NotSupported),
+        185 => average_mw(device)?.map(Figure::Int).ok_or(Error::NotSupported),
         // POWER_INSTANT.
         186 => instant_mw(device).map(Figure::Int),
         // POWER_MIN_LIMIT, POWER_MAX_LIMIT, POWER_DEFAULT_LIMIT.

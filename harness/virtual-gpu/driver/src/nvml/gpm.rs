@@ -120,10 +120,9 @@ pub fn metric(id: u32, first: &Sample, second: &Sample) -> Result<f64, Error> {
     if !matches!(id, 1..=13 | 20 | 21 | 60 | 61) {
         return Err(Error::NotSupported);
     }
-    let (Some(dt_ns), Some(busy_ns)) = (
-        second.at_ns.checked_sub(first.at_ns),
-        second.busy_ns.checked_sub(first.busy_ns),
-    ) else {
+    let (Some(dt_ns), Some(busy_ns)) =
+        (second.at_ns.checked_sub(first.at_ns), second.busy_ns.checked_sub(first.busy_ns))
+    else {
         // In the wrong order.
         return Err(Error::InvalidArgument);
     };

@@ -64,9 +64,5 @@ fn remaps_rows(device: &Device) -> Result<(), Error> {
 
 /// Refuses without error correction.
 pub fn has_ecc(device: &Device) -> Result<(), Error> {
-    if device.machine().memory.ecc {
-        Ok(())
-    } else {
-        Err(Error::NotSupported)
-    }
+    if device.machine().memory.ecc { Ok(()) } else { Err(Error::NotSupported) }
 }

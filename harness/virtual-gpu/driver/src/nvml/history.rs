@@ -85,11 +85,7 @@ impl History {
 
     /// The newest record that is not younger than `at_ns`, or else the oldest there is.
     pub fn before(&self, at_ns: u64) -> Option<&Record> {
-        self.0
-            .iter()
-            .rev()
-            .find(|record| record.at_ns <= at_ns)
-            .or_else(|| self.0.front())
+        self.0.iter().rev().find(|record| record.at_ns <= at_ns).or_else(|| self.0.front())
     }
 }
 
@@ -101,11 +97,7 @@ mod tests {
         Record {
             at_ns,
             energy_pj: at_ns,
-            processes: vec![Had {
-                pid: 7,
-                busy_ns: at_ns / 2,
-                dram: 0,
-            }],
+            processes: vec![Had { pid: 7, busy_ns: at_ns / 2, dram: 0 }],
         }
     }
 
@@ -120,11 +112,7 @@ mod tests {
         let found = |t| history.before(t).map(|record| record.at_ns / APART_NS);
         assert_eq!(found(3 * APART_NS - 1), Some(2));
         assert_eq!(found(u64::MAX), Some(3));
-        assert_eq!(
-            found(0),
-            Some(1),
-            "the oldest stands for all that came before"
-        );
+        assert_eq!(found(0), Some(1), "the oldest stands for all that came before");
     }
 
     #[test]

@@ -19,9 +19,7 @@ pub fn uuid(device: &Device, target: Target) -> Result<String, Error> {
     let machine = device.machine();
     match target {
         Target::Whole => Ok(machine.uuid()),
-        Target::Engine(row) => Ok(device
-            .shared()
-            .read(|state| mig_uuid(state, machine, row))?),
+        Target::Engine(row) => Ok(device.shared().read(|state| mig_uuid(state, machine, row))?),
     }
 }
 
@@ -29,8 +27,6 @@ pub fn uuid(device: &Device, target: Target) -> Result<String, Error> {
 pub fn index(device: &Device, target: Target) -> Result<u32, Error> {
     match target {
         Target::Whole => Ok(0),
-        Target::Engine(row) => Ok(device
-            .shared()
-            .read(|state| mig::device::index(state, row))?),
+        Target::Engine(row) => Ok(device.shared().read(|state| mig::device::index(state, row))?),
     }
 }

@@ -87,18 +87,10 @@ fn any() -> MutexGuard<'static, Library> {
 /// The initialised library. Never hold it across a wait.
 pub(super) fn library() -> Result<MutexGuard<'static, Library>, Error> {
     let library = any();
-    if library.references == 0 {
-        Err(Error::Uninitialized)
-    } else {
-        Ok(library)
-    }
+    if library.references == 0 { Err(Error::Uninitialized) } else { Ok(library) }
 }
 
 /// Refuses callers who may not change the device's settings.
 pub fn privileged(device: &Device) -> Result<(), Error> {
-    if device.session().privileged {
-        Ok(())
-    } else {
-        Err(Error::NoPermission)
-    }
+    if device.session().privileged { Ok(()) } else { Err(Error::NoPermission) }
 }

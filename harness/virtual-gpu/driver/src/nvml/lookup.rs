@@ -21,11 +21,7 @@ pub fn by_uuid(device: &Device, uuid: &str) -> Result<Handle, Error> {
     if !uuid.starts_with("GPU-") {
         return Err(Error::InvalidArgument);
     }
-    if uuid == machine.uuid() {
-        Ok(device_handle())
-    } else {
-        Err(Error::NotFound)
-    }
+    if uuid == machine.uuid() { Ok(device_handle()) } else { Err(Error::NotFound) }
 }
 
 /// The device at this PCI address.

@@ -25,12 +25,7 @@ pub fn use_of(device: &Device, target: Target) -> Result<MemoryUse, Error> {
         Target::Engine(row) => Ok(device.shared().read(|state| {
             let total = part_of(state, row).memory_bytes;
             let free = memory::free_bytes(state, state.engines.rows[row as usize].instance);
-            MemoryUse {
-                total,
-                free,
-                used: total - free,
-                ..MemoryUse::default()
-            }
+            MemoryUse { total, free, used: total - free, ..MemoryUse::default() }
         })?),
     }
 }
@@ -60,16 +55,9 @@ fn of_the_device(device: &Device) -> Result<MemoryUse, Error> {
         privileged(device)?;
     }
     let machine = device.machine();
-    let free = device
-        .shared()
-        .read(|state| memory::device_free_bytes(state, machine))?;
+    let free = device.shared().read(|state| memory::device_free_bytes(state, machine))?;
     let total = machine.memory.total_mib << 20;
     let reserved = machine.memory.reserved_mib << 20;
     let used = total.saturating_sub(reserved).saturating_sub(free);
-    Ok(MemoryUse {
-        total,
-        reserved,
-        free,
-        used,
-    })
+    Ok(MemoryUse { total, reserved, free, used })
 }

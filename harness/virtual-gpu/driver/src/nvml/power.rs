@@ -66,16 +66,9 @@ pub(super) fn average_mw(device: &Device) -> Result<Option<u32>, Error> {
     let latest_mw = instant_mw(device)?;
     let now = Record::read(device)?;
     let mut library = library()?;
-    let first = library
-        .history
-        .before(now.at_ns.saturating_sub(AVERAGE_NS))
-        .cloned();
+    let first = library.history.before(now.at_ns.saturating_sub(AVERAGE_NS)).cloned();
     library.history.push(now.clone());
-    Ok(Some(
-        first
-            .and_then(|first| mean_mw(&first, &now))
-            .unwrap_or(latest_mw),
-    ))
+    Ok(Some(first.and_then(|first| mean_mw(&first, &now)).unwrap_or(latest_mw)))
 }
 
 /// Mean power between two records; none over no time. Picojoules a nanosecond are milliwatts.
@@ -100,9 +93,7 @@ pub fn temperature_c(device: &Device, sensor: u32) -> Result<u32, Error> {
     }
     let power_w = f64::from(instant_mw(device)?) / 1000.0;
     let share = power_w / device.machine().power.max_w.max(f64::MIN_POSITIVE);
-    Ok((AMBIENT_C + RISE_AT_MAX_C * share)
-        .round()
-        .clamp(0.0, 200.0) as u32)
+    Ok((AMBIENT_C + RISE_AT_MAX_C * share).round().clamp(0.0, 200.0) as u32)
 }
 
 #[cfg(test)]
@@ -112,15 +103,8 @@ mod tests {
 
     #[test]
     fn a_mean_needs_time_and_is_energy_over_it() {
-        let at = |at_ns, energy_pj| Record {
-            at_ns,
-            energy_pj,
-            processes: Vec::new(),
-        };
-        assert_eq!(
-            mean_mw(&at(0, 0), &at(1_000_000_000, 42_000_000_000_000)),
-            Some(42_000)
-        );
+        let at = |at_ns, energy_pj| Record { at_ns, energy_pj, processes: Vec::new() };
+        assert_eq!(mean_mw(&at(0, 0), &at(1_000_000_000, 42_000_000_000_000)), Some(42_000));
         assert_eq!(mean_mw(&at(5, 7), &at(5, 7)), None);
         assert_eq!(mean_mw(&at(5, 9), &at(6, 7)), None);
     }

@@ -31,9 +31,7 @@ pub fn target(handle: Handle) -> Result<(Arc<Device>, Target), Error> {
     if handle as usize == DEVICE {
         return Ok((device, Target::Whole));
     }
-    let row = device
-        .shared()
-        .read(|state| row_of(state, Kind::Device, handle))?;
+    let row = device.shared().read(|state| row_of(state, Kind::Device, handle))?;
     Ok((device, Target::Engine(row.ok_or(Error::InvalidArgument)?)))
 }
 

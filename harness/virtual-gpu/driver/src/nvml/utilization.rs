@@ -45,11 +45,7 @@ pub fn since(device: &Device, last_seen_us: u64) -> Result<Vec<ProcessShare>, Er
     let now = Record::read(device)?;
     let mut library = library()?;
     let last_seen_ns = instant_ns(device, last_seen_us);
-    let first = library
-        .history
-        .before(last_seen_ns)
-        .cloned()
-        .ok_or(Error::NotFound)?;
+    let first = library.history.before(last_seen_ns).cloned().ok_or(Error::NotFound)?;
     let window_ns = now.at_ns - first.at_ns.min(now.at_ns);
     if window_ns < device.machine().rules().utilisation_window_ns {
         return Err(Error::NotFound);
@@ -75,9 +71,5 @@ pub fn since(device: &Device, last_seen_us: u64) -> Result<Vec<ProcessShare>, Er
             dram_percent: percent(dram, window << FRACTION_BITS),
         });
     }
-    if found.is_empty() {
-        Err(Error::NotFound)
-    } else {
-        Ok(found)
-    }
+    if found.is_empty() { Err(Error::NotFound) } else { Ok(found) }
 }

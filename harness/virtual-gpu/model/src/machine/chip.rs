@@ -78,11 +78,7 @@ impl Machine {
     /// (CUDA C++ Programming Guide, "Shared Memory").
     #[must_use]
     pub fn shared_reserved_bytes(&self) -> u32 {
-        if self.compute_capability().0 >= 8 {
-            1 << 10
-        } else {
-            0
-        }
+        if self.compute_capability().0 >= 8 { 1 << 10 } else { 0 }
     }
 
     /// Maximum shared memory of a block, with opt-in.

@@ -22,10 +22,7 @@ pub struct Circumstances {
     pub kernel_run_time_limit_ms: u64,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands out a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
 const fn is_zero(value: &u64) -> bool {
     *value == 0
 }

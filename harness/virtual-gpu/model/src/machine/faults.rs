@@ -108,10 +108,7 @@ impl Under {
 
 /// What a process gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "accepted is a CUresult, \"well\", \"ended\" or \"silent\""
-)]
+#[serde(untagged, expecting = "accepted is a CUresult, \"well\", \"ended\" or \"silent\"")]
 pub enum Reply {
     /// A call returns this `CUresult`.
     Code(i32),

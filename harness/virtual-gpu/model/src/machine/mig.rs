@@ -98,20 +98,10 @@ impl Machine {
                 return wrong(path, "mig.profile.starts", &profile.name, accepted);
             }
             if profile.slices == 0 || profile.slices > mig.slices {
-                return wrong(
-                    path,
-                    "mig.profile.slices",
-                    profile.slices,
-                    "1 to mig.slices",
-                );
+                return wrong(path, "mig.profile.slices", profile.slices, "1 to mig.slices");
             }
             if self.profile_sms(mig, profile) > self.gpu.sm_count {
-                return wrong(
-                    path,
-                    "mig.profile.sm",
-                    &profile.name,
-                    "at most gpu.sm_count",
-                );
+                return wrong(path, "mig.profile.sm", &profile.name, "at most gpu.sm_count");
             }
         }
         Ok(())

@@ -107,10 +107,7 @@ const fn plain_bar1() -> u64 {
     256
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands out a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
 const fn is_plain_bar1(mib: &u64) -> bool {
     *mib == plain_bar1()
 }
@@ -191,15 +188,10 @@ impl Machine {
         let path = Path::new(name);
         if !name.contains('/') && path.extension().is_none() {
             let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-            return Err(MachineError::Unknown {
-                name: name.to_owned(),
-                known: known.join(", "),
-            });
+            return Err(MachineError::Unknown { name: name.to_owned(), known: known.join(", ") });
         }
-        let text = read_text(path).map_err(|source| MachineError::Read {
-            path: name.to_owned(),
-            source,
-        })?;
+        let text = read_text(path)
+            .map_err(|source| MachineError::Read { path: name.to_owned(), source })?;
         Self::parse(name, &text)
     }
 

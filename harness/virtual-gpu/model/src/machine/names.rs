@@ -31,10 +31,9 @@ impl Machine {
                 return wrong(path, key, text, "one line of at most 200 bytes");
             }
         }
-        for (key, text) in [
-            ("gpu.compute_capability", &gpu.compute_capability),
-            ("gpu.cuda", &gpu.cuda),
-        ] {
+        for (key, text) in
+            [("gpu.compute_capability", &gpu.compute_capability), ("gpu.cuda", &gpu.cuda)]
+        {
             if !is_version(text) {
                 return wrong(path, key, text, "two numbers below 100, as in 9.0");
             }
@@ -53,6 +52,5 @@ fn is_version(text: &str) -> bool {
     let is_number = |part: &str| {
         (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
     };
-    text.split_once('.')
-        .is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+    text.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }

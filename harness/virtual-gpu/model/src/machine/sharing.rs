@@ -141,16 +141,10 @@ impl Machine {
     /// Every planted defect as its line in the file; includes perfect isolation.
     #[must_use]
     pub fn planted(&self) -> Vec<String> {
-        let isolated = self
-            .scheduler
-            .isolated
-            .then(|| "scheduler.isolated = true".to_owned());
+        let isolated = self.scheduler.isolated.then(|| "scheduler.isolated = true".to_owned());
         let text = |defects: &Defects| toml::to_string(defects).unwrap_or_default();
         let (own, none) = (text(&self.defects), text(&Defects::default()));
-        let differing = own
-            .lines()
-            .zip(none.lines())
-            .filter(|(own, none)| own != none);
+        let differing = own.lines().zip(none.lines()).filter(|(own, none)| own != none);
         let lines = differing.map(|(own, _)| format!("defects.{own}"));
         isolated.into_iter().chain(lines).collect()
     }
@@ -158,17 +152,8 @@ impl Machine {
     /// All planted noise as its lines in the file: every value above zero.
     #[must_use]
     pub fn noise_lines(&self) -> Vec<String> {
-        let Noise {
-            request,
-            epoch,
-            epoch_ms,
-            session,
-            call,
-            turn,
-            recovery,
-            warm_up,
-            warm_up_s,
-        } = self.noise;
+        let Noise { request, epoch, epoch_ms, session, call, turn, recovery, warm_up, warm_up_s } =
+            self.noise;
         let spreads = [
             ("request", request),
             ("epoch", epoch),
@@ -244,18 +229,9 @@ impl Machine {
             return wrong(path, "defects.fault_escape", escape, "0 to 1");
         }
         let errors = [
-            (
-                "defects.mps_percentage_error",
-                self.defects.mps_percentage_error,
-            ),
-            (
-                "defects.mps_memory_overshoot",
-                self.defects.mps_memory_overshoot,
-            ),
-            (
-                "defects.hami_memory_overshoot",
-                self.defects.hami_memory_overshoot,
-            ),
+            ("defects.mps_percentage_error", self.defects.mps_percentage_error),
+            ("defects.mps_memory_overshoot", self.defects.mps_memory_overshoot),
+            ("defects.hami_memory_overshoot", self.defects.hami_memory_overshoot),
             ("defects.hami_sm_error", self.defects.hami_sm_error),
         ];
         for (key, error) in errors {

@@ -15,29 +15,15 @@ fn every_built_in_machine_loads_under_its_own_name() {
 fn errors_of_a_file_name_the_line() {
     let text = include_str!("../../../../../profiles/machines/turing.toml");
     let cases = [
-        (
-            text.replace("sm_count = 40", "sm_cuont = 40"),
-            "line 18: unknown field `sm_cuont`",
-        ),
-        (
-            text.replace("sm_count = 40", "sm_count = 0"),
-            "gpu.sm_count is 0",
-        ),
-        (
-            text.replace("Virtual Turing", "Tesla T4"),
-            "begins with Virtual",
-        ),
-        (
-            text.replace("request = 0.004", "request = 3"),
-            "noise.request is 3",
-        ),
+        (text.replace("sm_count = 40", "sm_cuont = 40"), "line 18: unknown field `sm_cuont`"),
+        (text.replace("sm_count = 40", "sm_count = 0"), "gpu.sm_count is 0"),
+        (text.replace("Virtual Turing", "Tesla T4"), "begins with Virtual"),
+        (text.replace("request = 0.004", "request = 3"), "noise.request is 3"),
     ];
     for (text, expected) in cases {
         let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
         assert!(
-            message
-                .as_ref()
-                .is_some_and(|m| m.contains(expected) && !m.contains('\n')),
+            message.as_ref().is_some_and(|m| m.contains(expected) && !m.contains('\n')),
             "{message:?} should contain {expected:?}"
         );
     }
@@ -144,11 +130,7 @@ fn a_clock_that_stands_still_and_a_name_that_leads_elsewhere_are_refused() {
             "sm_clock_mhz = 0",
             "gpu.sm_clock_mhz is 0, accepted is 1 to 100000",
         ),
-        (
-            "idle_w = 70.0",
-            "idle_w = nan",
-            "power.idle_w is NaN, accepted is 0 to 100000",
-        ),
+        ("idle_w = 70.0", "idle_w = nan", "power.idle_w is NaN, accepted is 0 to 100000"),
         (
             "recovery_ms = 80",
             "recovery_ms = 3600001",
@@ -159,11 +141,7 @@ fn a_clock_that_stands_still_and_a_name_that_leads_elsewhere_are_refused() {
             "name = \"../hopper\"",
             "name is ../hopper, accepted is 1 to 64 letters",
         ),
-        (
-            "name = \"1g.10gb\"",
-            "name = \"1g/10gb\"",
-            "mig.profile.name is 1g/10gb, accepted is",
-        ),
+        ("name = \"1g.10gb\"", "name = \"1g/10gb\"", "mig.profile.name is 1g/10gb, accepted is"),
         (
             "starts = [0, 1, 2, 3, 4, 5, 6]",
             "starts = [4294967295]",

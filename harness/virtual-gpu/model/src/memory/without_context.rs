@@ -47,10 +47,7 @@ mod tests {
         let mut state = State::new(1, 0);
         mig::undivided(&mut state, &machine);
         let before = free_bytes(&state, WHOLE);
-        let of = Context {
-            memory_limit: 3 * PAGE,
-            ..Context::default()
-        };
+        let of = Context { memory_limit: 3 * PAGE, ..Context::default() };
         let first = allocate_without_context(&mut state, 4, &of, 2 * PAGE).expect("fits");
         assert_eq!(before - free_bytes(&state, WHOLE), 2 * PAGE);
         assert_eq!(process_bytes(&state, 4), 2 * PAGE);

@@ -103,15 +103,10 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     };
     let drawn = |speeds: &[u64]| -> u64 {
         let each = running.iter().zip(speeds);
-        each.map(|(kernel, &speed)| (u64::from(kernel.power_mw) * speed) >> FRACTION_BITS)
-            .sum()
+        each.map(|(kernel, &speed)| (u64::from(kernel.power_mw) * speed) >> FRACTION_BITS).sum()
     };
     // Perfect isolation has no shared power cap.
-    state.clock = if rules.isolated {
-        ONE
-    } else {
-        capped_clock(rules, drawn(&speeds))
-    };
+    state.clock = if rules.isolated { ONE } else { capped_clock(rules, drawn(&speeds)) };
     if state.clock < ONE {
         for speed in &mut speeds {
             *speed = (*speed * state.clock) >> FRACTION_BITS;
@@ -246,11 +241,7 @@ fn has_work(state: &State, queues: &dyn Queues, at: usize) -> bool {
 fn next_group(state: &State, queues: &dyn Queues, at: usize) -> Option<u32> {
     let present = state.engines.rows[at].group;
     let position = |group: u32| {
-        if present == NONE {
-            group
-        } else {
-            group.wrapping_sub(present + 1)
-        }
+        if present == NONE { group } else { group.wrapping_sub(present + 1) }
     };
     let streams = state.streams.live().iter().enumerate();
     streams
@@ -301,14 +292,7 @@ fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize)
     let group = engine.group;
     let count = &mut state.contexts.rows[group as usize].intervals;
     *count += 1;
-    queues.put_interval(
-        group,
-        *count - 1,
-        Interval {
-            start_ns: now,
-            end_ns: NEVER,
-        },
-    );
+    queues.put_interval(group, *count - 1, Interval { start_ns: now, end_ns: NEVER });
 }
 
 fn end_slice(state: &mut State, queues: &dyn Queues, at: usize) {
@@ -320,10 +304,7 @@ fn end_slice(state: &mut State, queues: &dyn Queues, at: usize) {
     let (group, start_ns) = (engine.group, engine.interval_start_ns);
     let count = state.contexts.rows[group as usize].intervals;
     if count > 0 {
-        let interval = Interval {
-            start_ns,
-            end_ns: state.now_ns,
-        };
+        let interval = Interval { start_ns, end_ns: state.now_ns };
         queues.put_interval(group, count - 1, interval);
     }
 }

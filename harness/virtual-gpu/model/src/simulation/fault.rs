@@ -34,13 +34,7 @@ impl<'a> Raised<'a> {
         let answer = rules.faults.answer(cause, source.server);
         // A context has at most one fault at an instant.
         let due_ns = answer.noticed_at_ns(state, state.now_ns ^ (u64::from(culprit) << 56));
-        Self {
-            cause,
-            answer,
-            culprit,
-            source,
-            due_ns,
-        }
+        Self { cause, answer, culprit, source, due_ns }
     }
 }
 
@@ -63,10 +57,7 @@ pub fn raise(state: &mut State, rules: &Rules, stream: usize, cause: Cause) {
 /// before the driver removes it does no harm.
 pub fn process_ended(state: &mut State, rules: &Rules, context: u32, left_ns: u64) {
     let mut raised = Raised::new(state, rules, Cause::ProcessEnd, context);
-    let planted = Answer {
-        peer: PEER_DIED,
-        ..*raised.answer
-    };
+    let planted = Answer { peer: PEER_DIED, ..*raised.answer };
     if rules.faults.mps_kill_reaches_peers && raised.answer.peer == 0 {
         raised.answer = &planted;
     }
@@ -244,24 +235,15 @@ fn log(state: &mut State, rules: &Rules, raised: &Raised<'_>) {
     let Some(slot) = slot else {
         return write(state, rules, cause, server, xid);
     };
-    state.pending_faults.rows[slot] = PendingFault {
-        due_ns: raised.due_ns,
-        cause: Some(cause),
-        server,
-        xid,
-    };
+    state.pending_faults.rows[slot] =
+        PendingFault { due_ns: raised.due_ns, cause: Some(cause), server, xid };
 }
 
 /// Writes the Xids of a fault, and the planted one after those of a fatal fault.
 fn write(state: &mut State, rules: &Rules, cause: Cause, server: u32, xid: Xid) {
     let answer = *rules.faults.answer(cause, server);
     for number in answer.log_before.into_iter().take_while(|xid| *xid != 0) {
-        state.log_xid(Xid {
-            number,
-            log_only: true,
-            fault: xid.fault,
-            ..Xid::default()
-        });
+        state.log_xid(Xid { number, log_only: true, fault: xid.fault, ..Xid::default() });
     }
     let is_kernels = !matches!(cause, Cause::ProcessEnd | Cause::TerminateClient);
     let planted = (is_kernels && answer.own != 0).then_some(rules.faults.next_xid);
@@ -281,10 +263,7 @@ pub fn client_left(state: &mut State, rules: &Rules, server: u32) {
     let row = &mut state.servers.rows[server as usize];
     if row.live && row.state == ServerState::Fault && !waiting {
         row.state = ServerState::Active;
-        let (mean_ns, sd) = (
-            rules.faults.mps_recovery_ns,
-            rules.faults.recovery_noise_ppm,
-        );
+        let (mean_ns, sd) = (rules.faults.mps_recovery_ns, rules.faults.recovery_noise_ppm);
         row.ready_ns =
             now + noise::spread_ns(mean_ns, f64::from(sd) / 1e6, seed, Kind::Recovery, now);
     }

@@ -118,9 +118,7 @@ fn pass(state: &mut State, queues: &dyn Queues, dt: u64) {
         }
     }
     // Milliwatts times nanoseconds are picojoules.
-    state.energy_pj = state
-        .energy_pj
-        .saturating_add(state.power_mw.saturating_mul(dt));
+    state.energy_pj = state.energy_pj.saturating_add(state.power_mw.saturating_mul(dt));
     state.dram_busy += u128::from(state.dram_share) * u128::from(dt);
     state.now_ns += dt;
 }
@@ -219,10 +217,7 @@ fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> b
             continue;
         }
         copy::finish(state, index, op.bytes);
-        let span = Interval {
-            start_ns: stream.started_ns,
-            end_ns: state.now_ns,
-        };
+        let span = Interval { start_ns: stream.started_ns, end_ns: state.now_ns };
         queues.put_span(index, stream.completed, span);
         changed = true;
         if let Some(cause) = op.cause {

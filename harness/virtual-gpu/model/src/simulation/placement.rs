@@ -56,13 +56,8 @@ pub fn sm_groups(state: &State, running: &[Running], engine: u32) -> Vec<SmGroup
     let row = &state.engines.rows[engine as usize];
     let here = |k: &usize| state.contexts.rows[running[*k].context as usize].engine == engine;
     let mut kernels: Vec<usize> = (0..running.len()).filter(here).collect();
-    let mut groups = vec![SmGroup {
-        first: 0,
-        sms: row.sm_count.max(1),
-        kernels: 0,
-        clients: 0,
-        slots: 0,
-    }];
+    let mut groups =
+        vec![SmGroup { first: 0, sms: row.sm_count.max(1), kernels: 0, clients: 0, slots: 0 }];
     for &k in &kernels {
         reserve(state, running, row, k, &mut groups);
     }
@@ -145,11 +140,7 @@ fn cut(groups: &mut Vec<SmGroup>, at: u32) {
 fn split(groups: &mut Vec<SmGroup>, index: usize, keep: u32) {
     let group = groups[index];
     groups[index].sms = keep;
-    groups.push(SmGroup {
-        first: group.first + keep,
-        sms: group.sms - keep,
-        ..group
-    });
+    groups.push(SmGroup { first: group.first + keep, sms: group.sms - keep, ..group });
 }
 
 /// Takes so many SMs, those with the lowest key first.
@@ -160,9 +151,7 @@ fn take(
     key: impl Fn(&SmGroup) -> (u32, u64),
     mut mark: impl FnMut(&mut SmGroup),
 ) {
-    let mut found: Vec<usize> = (0..groups.len())
-        .filter(|&at| may_use(&groups[at]))
-        .collect();
+    let mut found: Vec<usize> = (0..groups.len()).filter(|&at| may_use(&groups[at])).collect();
     found.sort_by_key(|&at| (key(&groups[at]), groups[at].first));
     for at in found {
         if sms == 0 {

@@ -57,9 +57,7 @@ pub fn fair_speeds(count: usize, limits: &[Limit]) -> Vec<u64> {
     }
     let lowest = |kernel: usize| levels.iter().skip(kernel).step_by(count).min();
     let kernels = 0..count;
-    kernels
-        .map(|kernel| lowest(kernel).copied().unwrap_or(ONE))
-        .collect()
+    kernels.map(|kernel| lowest(kernel).copied().unwrap_or(ONE)).collect()
 }
 
 /// The speed at which the other limits let each user of a limit run.
@@ -102,10 +100,7 @@ fn fill(class: &[(User, u64)], left: &mut u128) -> (u128, u128) {
     let wants = |(user, offer): &(User, u64)| u128::from(user.demand) * u128::from(*offer);
     let mut limited: Vec<&(User, u64)> = class.iter().collect();
     loop {
-        let weights: u128 = limited
-            .iter()
-            .map(|(user, _)| u128::from(user.weight))
-            .sum();
+        let weights: u128 = limited.iter().map(|(user, _)| u128::from(user.weight)).sum();
         let before = limited.len();
         let level_left = *left;
         limited.retain(|one| {

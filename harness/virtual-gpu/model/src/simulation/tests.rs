@@ -63,17 +63,10 @@ impl Queues for Memory {
 fn device(groups: &[u32]) -> (Box<State>, Memory) {
     let mut state = State::new(1, RULES.idle_power_mw);
     for (index, &group) in groups.iter().enumerate() {
-        state.contexts.rows[index] = Context {
-            live: true,
-            group,
-            space: index as u32,
-            ..Context::default()
-        };
-        state.streams.rows[index] = Stream {
-            live: true,
-            context: index as u32,
-            ..Stream::default()
-        };
+        state.contexts.rows[index] =
+            Context { live: true, group, space: index as u32, ..Context::default() };
+        state.streams.rows[index] =
+            Stream { live: true, context: index as u32, ..Stream::default() };
     }
     state.processes.used = 1;
     state.contexts.used = groups.len() as u32;
@@ -88,24 +81,14 @@ fn submit(state: &mut State, memory: &mut Memory, stream: usize, op: Op) {
 }
 
 fn kernel(stamp_ns: u64, alone_ns: u64, dram: f64) -> Op {
-    let mut op = Op {
-        kind: OpKind::Kernel,
-        stamp_ns,
-        alone_ns,
-        ..Op::default()
-    };
+    let mut op = Op { kind: OpKind::Kernel, stamp_ns, alone_ns, ..Op::default() };
     op.demand[Resource::Dram as usize] = (dram * ONE as f64) as u32;
     op.in_flight.dram = op.demand[Resource::Dram as usize];
     op
 }
 
 fn record(stamp_ns: u64, event: u32) -> Op {
-    Op {
-        kind: OpKind::Record,
-        stamp_ns,
-        target: event,
-        ..Op::default()
-    }
+    Op { kind: OpKind::Record, stamp_ns, target: event, ..Op::default() }
 }
 
 /// Runs until nothing is under way and returns the instant of the last event.
@@ -178,10 +161,7 @@ fn an_uncontested_slice_does_not_end() {
 fn a_kernel_that_spins_on_the_clock_progresses_while_preempted() {
     // Spins for 3 ms from 0; it loses the engine at 2 ms, gets it back at 4.1 ms, and ends there.
     let (mut state, mut memory) = device(&[0, 1]);
-    let spin = Op {
-        by_clock: true,
-        ..kernel(0, 3_000_000, 0.1)
-    };
+    let spin = Op { by_clock: true, ..kernel(0, 3_000_000, 0.1) };
     submit(&mut state, &mut memory, 0, spin);
     submit(&mut state, &mut memory, 0, record(0, 0));
     submit(&mut state, &mut memory, 1, kernel(0, 2_000_000, 0.1));
@@ -195,35 +175,19 @@ fn copies_overlap_kernels_and_queue_for_their_engine() {
     submit(&mut state, &mut memory, 0, kernel(0, 1_000_000, 0.1));
     submit(&mut state, &mut memory, 0, record(0, 0));
     for stream in 1..3 {
-        let copy = Op {
-            kind: OpKind::ToDevice,
-            alone_ns: 400_000,
-            stamp_ns: 10,
-            ..Op::default()
-        };
+        let copy = Op { kind: OpKind::ToDevice, alone_ns: 400_000, stamp_ns: 10, ..Op::default() };
         submit(&mut state, &mut memory, stream, copy);
         submit(&mut state, &mut memory, stream, record(10, stream as u32));
     }
     drain(&mut state, &memory);
     let events = memory.events.borrow();
-    assert_eq!(
-        (events[&0], events[&1], events[&2]),
-        (1_000_000, 400_010, 800_010)
-    );
+    assert_eq!((events[&0], events[&1], events[&2]), (1_000_000, 400_010, 800_010));
 }
 
 #[test]
 fn power_follows_speed_and_energy_is_its_integral() {
     let (mut state, mut memory) = device(&[0]);
-    submit(
-        &mut state,
-        &mut memory,
-        0,
-        Op {
-            power_mw: 90_000,
-            ..kernel(0, 1_000_000, 1.0)
-        },
-    );
+    submit(&mut state, &mut memory, 0, Op { power_mw: 90_000, ..kernel(0, 1_000_000, 1.0) });
     run_until(&mut state, &memory, &RULES, 2_000_000);
     // 1 ms at 100 W and 1 ms at 10 W: 0.11 J.
     assert_eq!(state.energy_pj, 110_000_000_000);
@@ -234,12 +198,7 @@ fn power_follows_speed_and_energy_is_its_integral() {
 fn a_stream_waits_for_another_stream() {
     let (mut state, mut memory) = device(&[0, 0]);
     submit(&mut state, &mut memory, 0, kernel(0, 700_000, 0.1));
-    let wait = Op {
-        kind: OpKind::Wait,
-        target: 0,
-        target_seq: 1,
-        ..Op::default()
-    };
+    let wait = Op { kind: OpKind::Wait, target: 0, target_seq: 1, ..Op::default() };
     submit(&mut state, &mut memory, 1, wait);
     submit(&mut state, &mut memory, 1, kernel(0, 100_000, 0.1));
     submit(&mut state, &mut memory, 1, record(0, 1));

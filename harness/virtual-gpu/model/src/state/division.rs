@@ -68,11 +68,7 @@ pub struct CopyEngine {
 
 impl Default for CopyEngine {
     fn default() -> Self {
-        Self {
-            stream: NONE,
-            busy_ns: 0,
-            bytes: 0,
-        }
+        Self { stream: NONE, busy_ns: 0, bytes: 0 }
     }
 }
 
@@ -271,11 +267,8 @@ pub struct MemoryGroup {
 pub(super) fn whole_instance() -> Table<GpuInstance, INSTANCES> {
     let mut table = Table::new();
     table.used = 1;
-    table.rows[WHOLE as usize] = GpuInstance {
-        live: true,
-        bandwidth: ONE,
-        ..GpuInstance::default()
-    };
+    table.rows[WHOLE as usize] =
+        GpuInstance { live: true, bandwidth: ONE, ..GpuInstance::default() };
     table
 }
 
@@ -283,9 +276,6 @@ pub(super) fn whole_instance() -> Table<GpuInstance, INSTANCES> {
 pub(super) fn whole_engine() -> Table<ComputeEngine, ENGINES> {
     let mut table = Table::new();
     table.used = 1;
-    table.rows[WHOLE as usize] = ComputeEngine {
-        live: true,
-        ..ComputeEngine::default()
-    };
+    table.rows[WHOLE as usize] = ComputeEngine { live: true, ..ComputeEngine::default() };
     table
 }

@@ -251,12 +251,7 @@ impl Stream {
     /// A stream of a context, without work.
     #[must_use]
     pub fn of(context: u32, order: Order) -> Self {
-        Self {
-            live: true,
-            context,
-            order,
-            ..Self::default()
-        }
+        Self { live: true, context, order, ..Self::default() }
     }
 }
 

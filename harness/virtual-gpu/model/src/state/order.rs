@@ -98,27 +98,15 @@ mod tests {
         assert_eq!(implicit_waits(&state, 1), [(0, 5)]);
         assert_eq!(implicit_waits(&state, 2), [(0, 5)]);
         assert_eq!(implicit_waits(&state, 3), []);
-        assert_eq!(
-            implicit_waits(&state, 4),
-            [],
-            "no legacy stream in that context"
-        );
+        assert_eq!(implicit_waits(&state, 4), [], "no legacy stream in that context");
         assert_eq!(covered(&state, 0), [(0, 5), (1, 5), (2, 5)]);
         assert_eq!(covered(&state, 1), [(1, 5)]);
         waited(&mut state, 0, &[(1, 5)]);
         waited(&mut state, 1, &[(0, 5)]);
         assert_eq!(implicit_waits(&state, 0), [], "waited for once");
         assert_eq!(implicit_waits(&state, 1), [], "waited for once");
-        assert_eq!(
-            implicit_waits(&state, 2),
-            [(0, 5)],
-            "other streams still wait"
-        );
+        assert_eq!(implicit_waits(&state, 2), [(0, 5)], "other streams still wait");
         state.streams.rows[1].submitted = 6;
-        assert_eq!(
-            implicit_waits(&state, 0),
-            [(1, 6)],
-            "new operations are waited for"
-        );
+        assert_eq!(implicit_waits(&state, 0), [(1, 6)], "new operations are waited for");
     }
 }

@@ -35,12 +35,7 @@ impl Xid {
             let gpu_instance = &state.instances.rows[engine.instance as usize];
             (gpu_instance.id, engine.id)
         });
-        Self {
-            fault,
-            instance,
-            ..Self::default()
-        }
-        .naming(state, source.process)
+        Self { fault, instance, ..Self::default() }.naming(state, source.process)
     }
 
     /// It names this process.
@@ -55,10 +50,7 @@ impl State {
     /// Adds an Xid to the log, at the present instant.
     pub fn log_xid(&mut self, xid: Xid) {
         let at = (self.xids_raised % XIDS as u64) as usize;
-        self.xids.rows[at] = Xid {
-            time_ns: self.now_ns,
-            ..xid
-        };
+        self.xids.rows[at] = Xid { time_ns: self.now_ns, ..xid };
         self.xids.used = self.xids.used.max(at as u32 + 1);
         self.xids.touch();
         self.xids_raised += 1;
@@ -82,17 +74,10 @@ mod tests {
     fn xids_since_a_count_are_returned_as_far_as_they_are_kept() {
         let mut state = State::new(0, 0);
         let numbers = |state: &State, before| -> Vec<u32> {
-            state
-                .xids_since(before)
-                .iter()
-                .map(|xid| xid.number)
-                .collect()
+            state.xids_since(before).iter().map(|xid| xid.number).collect()
         };
         let log = |state: &mut State, number| {
-            state.log_xid(Xid {
-                number,
-                ..Xid::default()
-            });
+            state.log_xid(Xid { number, ..Xid::default() });
         };
         for number in 0..5 {
             log(&mut state, number);

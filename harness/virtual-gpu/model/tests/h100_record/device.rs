@@ -70,12 +70,8 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    pub const ALL: [Self; 4] = [
-        Self::Mps,
-        Self::MpsQuota,
-        Self::GreenContext,
-        Self::StreamPriority,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::Mps, Self::MpsQuota, Self::GreenContext, Self::StreamPriority];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -210,10 +206,7 @@ pub fn kernels(machine: &Machine, pair: &Pair, mechanism: Mechanism) -> [Op; 2] 
 /// The rate that the victim keeps beside neighbours that always work.
 pub fn retention(machine: &Machine, pair: &Pair, mechanism: Mechanism, neighbours: usize) -> f64 {
     let [victim, hog] = kernels(machine, pair, mechanism);
-    let always = Op {
-        alone_ns: NEVER / ONE / 2,
-        ..hog
-    };
+    let always = Op { alone_ns: NEVER / ONE / 2, ..hog };
     let alone_ns = 1_000_000;
     let victim = Op { alone_ns, ..victim };
     let loads = vec![vec![always]; neighbours];
@@ -225,16 +218,9 @@ pub fn end_ns(machine: &Machine, mechanism: Mechanism, victim: Op, loads: &[Vec<
     let mut state = device(machine, mechanism, 1 + loads.len());
     let mut memory = Memory::default();
     let (rules, done) = (machine.rules(), 1);
-    let rules = Rules {
-        power_cap_mw: u64::MAX,
-        ..rules
-    };
+    let rules = Rules { power_cap_mw: u64::MAX, ..rules };
     submit(&mut state, &mut memory, 0, victim);
-    let record = Op {
-        kind: OpKind::Record,
-        target: done,
-        ..Op::default()
-    };
+    let record = Op { kind: OpKind::Record, target: done, ..Op::default() };
     submit(&mut state, &mut memory, 0, record);
     for (at, queue) in loads.iter().enumerate() {
         for op in queue {

@@ -80,10 +80,7 @@ fn a_higher_dose_leaves_less_as_the_closed_form_says() -> Result<(), Error> {
             // The victim runs at full speed for the rest of the time.
             let want = (1.0 - dose) + dose * beside;
             let span_ns = (PERIODS * PERIOD_NS) as f64;
-            let victim = Op {
-                alone_ns: (span_ns * want) as u64,
-                ..victim
-            };
+            let victim = Op { alone_ns: (span_ns * want) as u64, ..victim };
             let load = [duty_cycle(hog, hog_speed, dose)];
             let end_ns = device::end_ns(&machine, Mechanism::Mps, victim, &load);
             let model = victim.alone_ns as f64 / end_ns as f64;

@@ -25,9 +25,7 @@ fn fit(
         let mut sum = 0.0;
         for &row in rows {
             let real = record.retention(row.name(), axis.name())?;
-            sum += (device::retention(&machine, &pair, row, 1) / real)
-                .ln()
-                .powi(2);
+            sum += (device::retention(&machine, &pair, row, 1) / real).ln().powi(2);
         }
         if best.as_ref().is_none_or(|(least, _)| sum < *least) {
             best = Some((sum, machine));
@@ -49,16 +47,8 @@ fn check(
     for row in Mechanism::ALL {
         let real = record.retention(row.name(), axis.name())?;
         let model = device::retention(&machine, &pair, row, 1);
-        let kind = if to.contains(&row) {
-            "fitted"
-        } else {
-            "predicted"
-        };
-        print_row(
-            &format!("{kind} {} {}", row.name(), axis.name()),
-            real,
-            model,
-        );
+        let kind = if to.contains(&row) { "fitted" } else { "predicted" };
+        print_row(&format!("{kind} {} {}", row.name(), axis.name()), real, model);
         assert!((model / real - 1.0).abs() < 0.15, "{row:?} {axis:?}");
     }
     Ok(machine)

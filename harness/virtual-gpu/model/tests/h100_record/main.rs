@@ -3,10 +3,7 @@
 //! tenants.
 //!
 //! `cargo nextest run -p gpubench-virtual-gpu-model --no-capture h100_record` prints the tables.
-#![expect(
-    clippy::print_stdout,
-    reason = "the tables are quoted in reports/examples"
-)]
+#![expect(clippy::print_stdout, reason = "the tables are quoted in reports/examples")]
 
 mod device;
 mod extrapolated;
@@ -29,11 +26,7 @@ fn every_row_of_concurrent_tenants_is_within_ten_percent() -> Result<(), Error> 
         for mechanism in device::Mechanism::ALL {
             let real = record.retention(mechanism.name(), axis.name())?;
             let model = device::retention(&machine, &record.pair(axis)?, mechanism, 1);
-            print_row(
-                &format!("{} {}", mechanism.name(), axis.name()),
-                real,
-                model,
-            );
+            print_row(&format!("{} {}", mechanism.name(), axis.name()), real, model);
             assert!((model / real - 1.0).abs() < 0.1, "{mechanism:?} {axis:?}");
         }
     }

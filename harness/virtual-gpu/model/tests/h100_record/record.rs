@@ -20,9 +20,8 @@ impl Record {
     /// The retention of a row.
     pub fn retention(&self, mechanism: &str, sub_axis: &str) -> Result<f64, Error> {
         let rows = self.0["matrix"].as_array().ok_or("no matrix")?;
-        let row = rows
-            .iter()
-            .find(|row| row["mechanism"] == mechanism && row["sub_axis"] == sub_axis);
+        let row =
+            rows.iter().find(|row| row["mechanism"] == mechanism && row["sub_axis"] == sub_axis);
         let value = row.and_then(|row| row["retention"]["value"].as_f64());
         Ok(value.ok_or_else(|| format!("no row {mechanism} {sub_axis}"))?)
     }
@@ -45,9 +44,7 @@ impl Record {
     /// Median time of the victim's request on the GPU in the first native cell.
     fn gpu_s(&self, victim: &str) -> Result<f64, Error> {
         let cells = self.0["cells"].as_array().ok_or("no cells")?;
-        let native = cells
-            .iter()
-            .find(|cell| cell["condition"] == "N" && cell["victim"] == victim);
+        let native = cells.iter().find(|cell| cell["condition"] == "N" && cell["victim"] == victim);
         let ns = native.and_then(|cell| cell["rates"]["gpu_p50_ns"].as_f64());
         Ok(ns.ok_or("no native cell")? / 1e9)
     }

@@ -71,10 +71,7 @@ mod tests {
         let own = "st.shared.u32 [own], %r1; ld.shared.u32 %r3, [own]; \
                    atom.shared.max.u32 %r4, [own], %r3;";
         assert_eq!(adds(&format!("{own} {add}")), Some(4));
-        assert_eq!(
-            adds(&format!("setp.ne.u32 %p1, %r1, 0; @%p1 {add}")),
-            Some(4)
-        );
+        assert_eq!(adds(&format!("setp.ne.u32 %p1, %r1, 0; @%p1 {add}")), Some(4));
         for more in [
             "",
             // The old value is overwritten, or decides the new one.

@@ -152,10 +152,7 @@ mod tests {
         assert!(dependent(&format!(
             "{sum} @!%p2 bra DONE; ld.global.u32 %r4, [%rd1]; {end} DONE:"
         )));
-        assert!(dependent(&format!(
-            "{sum} @!%p2 bra DONE; {} DONE:",
-            end.repeat(20)
-        )));
+        assert!(dependent(&format!("{sum} @!%p2 bra DONE; {} DONE:", end.repeat(20))));
         // The address depends on data.
         assert!(dependent(&format!(
             "{sum} mul.wide.u32 %rd2, %r3, 4; @!%p2 bra DONE; red.global.add.u32 [%rd2], 1; DONE:"

@@ -40,12 +40,7 @@ pub(crate) fn registers(func: &FuncCode) -> u32 {
     };
     let max_live = live
         .chunks(words.max(1))
-        .map(|at| {
-            at.iter()
-                .enumerate()
-                .map(|(word, bits)| cost(word, *bits))
-                .sum::<u32>()
-        })
+        .map(|at| at.iter().enumerate().map(|(word, bits)| cost(word, *bits)).sum::<u32>())
         .max();
     // A thread needs a few registers in any case; ptxas reports at least 2 to 8.
     max_live.unwrap_or(0).max(4)
@@ -88,9 +83,7 @@ fn update(
     match &func.code[at] {
         Inst::Bra { target } => join(*target as usize),
         Inst::BraTable { table, .. } => {
-            func.tables[*table as usize]
-                .iter()
-                .for_each(|target| join(*target as usize));
+            func.tables[*table as usize].iter().for_each(|target| join(*target as usize));
         }
         _ => {}
     }
@@ -99,9 +92,7 @@ fn update(
         join(at + 1);
     }
     let rows_of = |(from, to): (u32, u32)| {
-        func.deps[from as usize..to as usize]
-            .iter()
-            .map(|row| *row as usize)
+        func.deps[from as usize..to as usize].iter().map(|row| *row as usize)
     };
     if info.guard.is_none() {
         for row in rows_of(info.writes).filter(|row| *row < rows) {

@@ -36,23 +36,11 @@ fn candidate(func: &FuncCode, back: usize) -> Option<Loop> {
     let (test, None) = (makers.next()?, makers.next()) else {
         return None;
     };
-    let Inst::SetP(SetP {
-        kind,
-        cmp,
-        p,
-        combine: None,
-        ..
-    }) = func.code[test]
-    else {
+    let Inst::SetP(SetP { kind, cmp, p, combine: None, .. }) = func.code[test] else {
         return None;
     };
-    let is_integer = matches!(
-        kind,
-        CmpKind::U32 | CmpKind::S32 | CmpKind::U64 | CmpKind::S64
-    ) && matches!(
-        cmp,
-        Cmp::Eq | Cmp::Ne | Cmp::Lt | Cmp::Le | Cmp::Gt | Cmp::Ge
-    );
+    let is_integer = matches!(kind, CmpKind::U32 | CmpKind::S32 | CmpKind::U64 | CmpKind::S64)
+        && matches!(cmp, Cmp::Eq | Cmp::Ne | Cmp::Lt | Cmp::Le | Cmp::Gt | Cmp::Ge);
     let operands: Vec<usize> = reads(func, test).collect();
     let is_last = (test + 1..back).all(|at| {
         !matches!(func.code[at], Inst::Bra { .. })
@@ -60,11 +48,7 @@ fn candidate(func: &FuncCode, back: usize) -> Option<Loop> {
     }) && (head..back)
         .all(|at| !matches!(func.code[at], Inst::Bra { target } if target as usize > test));
     let good = is_integer && is_last && p == guard.row && func.info[test].guard.is_none();
-    good.then_some(Loop {
-        head: head as u32,
-        back: back as u32,
-        test: test as u32,
-    })
+    good.then_some(Loop { head: head as u32, back: back as u32, test: test as u32 })
 }
 
 /// Whether a step of a loop can be extrapolated and stays inside the loop.
@@ -176,14 +160,8 @@ fn adds(inst: &Inst) -> bool {
         inst,
         Inst::Mov32 { .. }
             | Inst::Mov64 { .. }
-            | Inst::Int32 {
-                op: IntOp::Add | IntOp::Sub,
-                ..
-            }
-            | Inst::Int64 {
-                op: IntOp::Add | IntOp::Sub,
-                ..
-            }
+            | Inst::Int32 { op: IntOp::Add | IntOp::Sub, .. }
+            | Inst::Int64 { op: IntOp::Add | IntOp::Sub, .. }
     )
 }
 
@@ -227,11 +205,7 @@ fn count(cmp: Cmp, negated: bool, signed: bool, bits: u32, a: [u64; 2], b: [u64;
     let as_signed = |value: u64| i128::from((value << (64 - bits)) as i64 >> (64 - bits));
     let as_unsigned = |value: u64| i128::from(value << (64 - bits) >> (64 - bits));
     let value = |value| {
-        if signed {
-            as_signed(value)
-        } else {
-            as_unsigned(value)
-        }
+        if signed { as_signed(value) } else { as_unsigned(value) }
     };
     let [min, max] = if signed {
         [-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1]

@@ -16,10 +16,7 @@ use crate::types::{Space, Ty};
 impl<'a> Decoder<'a, '_> {
     /// A 64-bit row, recorded as read, that holds the address of a variable or function.
     pub(crate) fn address_of(&mut self, name: &'a str, offset: i64) -> Loaded<Row> {
-        let var = self
-            .names
-            .var(name)
-            .or_else(|| self.globals.shared.get(name).copied());
+        let var = self.names.var(name).or_else(|| self.globals.shared.get(name).copied());
         let row = match var {
             Some(Var::Shared(at)) => {
                 self.const64(Const64::Bits(u64::from(at).wrapping_add_signed(offset)))?
@@ -28,9 +25,7 @@ impl<'a> Decoder<'a, '_> {
                 self.const64(Const64::Bits(u64::from(at).wrapping_add_signed(offset)))?
             }
             Some(Var::Local(at)) => {
-                let at = i64::from(at)
-                    .checked_add(offset)
-                    .and_then(|at| u32::try_from(at).ok());
+                let at = i64::from(at).checked_add(offset).and_then(|at| u32::try_from(at).ok());
                 let Some(at) = at else {
                     return self.fail(format!("offset {offset} leaves local variable `{name}`"));
                 };
@@ -50,15 +45,7 @@ impl<'a> Decoder<'a, '_> {
                     let b = self.const64(Const64::Bits(offset as u64))?;
                     let sum = self.new64()?;
                     self.writes64(sum);
-                    self.emit(
-                        Class::Other,
-                        Inst::Int64 {
-                            op: IntOp::Add,
-                            d: sum,
-                            a: d,
-                            b,
-                        },
-                    );
+                    self.emit(Class::Other, Inst::Int64 { op: IntOp::Add, d: sum, a: d, b });
                     sum
                 }
             }

@@ -29,9 +29,7 @@ impl<'a> Decoder<'a, '_> {
     pub(crate) fn atom(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         self.hints(mods);
         let space = mods.space();
-        let names = [
-            "add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas",
-        ];
+        let names = ["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"];
         let op = match mods.take_any(&names) {
             Some("add") => AtomOp::Add,
             Some("min") => AtomOp::Min,
@@ -57,23 +55,12 @@ impl<'a> Decoder<'a, '_> {
         let (Some(address), Some(b), c, None) =
             (rest.next(), rest.next(), rest.next(), rest.next())
         else {
-            return self.fail(format!(
-                "`{}` has the wrong number of operands",
-                mods.opcode
-            ));
+            return self.fail(format!("`{}` has the wrong number of operands", mods.opcode));
         };
         if c.is_some() != (op == AtomOp::Cas) {
-            return self.fail(format!(
-                "`{}` has the wrong number of operands",
-                mods.opcode
-            ));
+            return self.fail(format!("`{}` has the wrong number of operands", mods.opcode));
         }
-        let AccessLocation::Address {
-            space,
-            base,
-            offset,
-        } = self.location(address, space)?
-        else {
+        let AccessLocation::Address { space, base, offset } = self.location(address, space)? else {
             return mods.unsupported();
         };
         let b = self.read_relaxed(b, ty)?;
@@ -90,19 +77,7 @@ impl<'a> Decoder<'a, '_> {
             None => None,
         };
         let row = pending.map_or(NO_ROW, |pending| pending.row);
-        self.emit(
-            Class::Atomic,
-            Inst::Atom(Atom {
-                op,
-                ty,
-                space,
-                d: row,
-                base,
-                offset,
-                b,
-                c,
-            }),
-        );
+        self.emit(Class::Atomic, Inst::Atom(Atom { op, ty, space, d: row, base, offset, b, c }));
         if let Some(pending) = pending {
             self.finish(pending);
         }

@@ -28,11 +28,7 @@ impl<'a> Decoder<'a, '_> {
         }
         match (mods.base, bytes) {
             ("rem", _) if ty != Ty::B16 && ty != Ty::B32 && ty != Ty::B64 => {
-                let op = if ty.is_signed() {
-                    IntOp::RemS
-                } else {
-                    IntOp::RemU
-                };
+                let op = if ty.is_signed() { IntOp::RemS } else { IntOp::RemU };
                 self.binary(op, ty, mods, ops)
             }
             ("shl" | "shr", _) => self.shift(mods, ops, ty),
@@ -50,19 +46,11 @@ impl<'a> Decoder<'a, '_> {
                 self.count(op, ty, mods, ops)
             }
             ("sad", 4) => {
-                let op = if ty.is_signed() {
-                    TriOp::SadS
-                } else {
-                    TriOp::SadU
-                };
+                let op = if ty.is_signed() { TriOp::SadS } else { TriOp::SadU };
                 self.ternary(op, mods, ops)
             }
             ("bfe", 4) => {
-                let op = if ty.is_signed() {
-                    TriOp::BfeS
-                } else {
-                    TriOp::BfeU
-                };
+                let op = if ty.is_signed() { TriOp::BfeS } else { TriOp::BfeU };
                 self.ternary(op, mods, ops)
             }
             ("shf", 4) => self.funnel(mods, ops),
@@ -72,16 +60,7 @@ impl<'a> Decoder<'a, '_> {
                 let (start, len) = (self.read_u32(&start)?, self.read_u32(&len)?);
                 let d = self.write(&d, ty)?;
                 let signed = ty.is_signed();
-                self.emit(
-                    Class::Int,
-                    Inst::Bfe64 {
-                        signed,
-                        d,
-                        a,
-                        start,
-                        len,
-                    },
-                );
+                self.emit(Class::Int, Inst::Bfe64 { signed, d, a, start, len });
                 Ok(())
             }
             ("bfi", 4 | 8) => self.bfi(mods, ops, ty),
@@ -117,11 +96,7 @@ impl<'a> Decoder<'a, '_> {
         let a = self.read(&a, ty)?;
         let d = self.write(&d, Ty::U32)?;
         let wide = ty.is_wide();
-        let inst = if wide {
-            Inst::Count64 { op, d, a }
-        } else {
-            Inst::Count32 { op, d, a }
-        };
+        let inst = if wide { Inst::Count64 { op, d, a } } else { Inst::Count32 { op, d, a } };
         self.emit(Class::Int, inst);
         Ok(())
     }
@@ -157,20 +132,8 @@ impl<'a> Decoder<'a, '_> {
         let (start, len) = (self.read_u32(&start)?, self.read_u32(&len)?);
         let d = self.write(&d, ty)?;
         let inst = match ty.is_wide() {
-            true => Inst::Bfi64 {
-                d,
-                a,
-                b,
-                start,
-                len,
-            },
-            false => Inst::Bfi32 {
-                d,
-                a,
-                b,
-                start,
-                len,
-            },
+            true => Inst::Bfi64 { d, a, b, start, len },
+            false => Inst::Bfi32 { d, a, b, start, len },
         };
         self.emit(Class::Int, inst);
         Ok(())
@@ -200,16 +163,7 @@ impl<'a> Decoder<'a, '_> {
         };
         let (a, b, c) = (self.read_u32(&a)?, self.read_u32(&b)?, self.read_u32(&c)?);
         let d = self.write(&d, Ty::B32)?;
-        self.emit(
-            Class::Int,
-            Inst::Lop3 {
-                table: table as u8,
-                d,
-                a,
-                b,
-                c,
-            },
-        );
+        self.emit(Class::Int, Inst::Lop3 { table: table as u8, d, a, b, c });
         Ok(())
     }
 

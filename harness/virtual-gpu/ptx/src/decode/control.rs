@@ -20,8 +20,7 @@ impl<'a> Decoder<'a, '_> {
                 let [Operand::Name(label, 0)] = self.take(mods, ops)? else {
                     return self.fail("`bra` takes a label");
                 };
-                self.branches
-                    .push((self.here(), self.names.scope_id(), label, mods.line));
+                self.branches.push((self.here(), self.names.scope_id(), label, mods.line));
                 self.emit(Class::Control, Inst::Bra { target: 0 });
                 Ok(())
             }
@@ -74,12 +73,9 @@ impl<'a> Decoder<'a, '_> {
 
     fn call(&mut self, mods: &Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         let (returns, target, args, prototype) = match ops {
-            [
-                Operand::List(returns),
-                Operand::Name(target, 0),
-                Operand::List(args),
-                rest @ ..,
-            ] => (returns.as_slice(), *target, args.as_slice(), rest),
+            [Operand::List(returns), Operand::Name(target, 0), Operand::List(args), rest @ ..] => {
+                (returns.as_slice(), *target, args.as_slice(), rest)
+            }
             [Operand::Name(target, 0), Operand::List(args), rest @ ..] => {
                 (&[][..], *target, args.as_slice(), rest)
             }
@@ -112,11 +108,7 @@ impl<'a> Decoder<'a, '_> {
             self.out.properties.calls_printf = true;
         }
         let site = self.out.calls.len() as u32;
-        self.out.calls.push(CallSite {
-            callee,
-            args,
-            returns,
-        });
+        self.out.calls.push(CallSite { callee, args, returns });
         self.emit(Class::Control, Inst::Call { site });
         Ok(())
     }
@@ -142,14 +134,7 @@ impl<'a> Decoder<'a, '_> {
         let known: &[&'static str] = if fence {
             &["cta", "gl", "sys", "gpu", "cluster", "sc", "acq_rel"]
         } else {
-            &[
-                "global",
-                "local",
-                "L1",
-                "L2",
-                "L2::evict_last",
-                "L2::evict_normal",
-            ]
+            &["global", "local", "L1", "L2", "L2::evict_last", "L2::evict_normal"]
         };
         while mods.take_any(known).is_some() {}
         match (fence, mods.base, ops) {
@@ -181,10 +166,7 @@ impl<'a> Decoder<'a, '_> {
         }
         for (at, name, line) in std::mem::take(&mut self.table_uses) {
             let Some((scope, labels)) = self.tables.get(name).cloned() else {
-                return Err(PtxError::new(
-                    line,
-                    format!("`{name}` is not a table of targets"),
-                ));
+                return Err(PtxError::new(line, format!("`{name}` is not a table of targets")));
             };
             let mut targets = Vec::new();
             for label in labels {
@@ -207,10 +189,7 @@ impl<'a> Decoder<'a, '_> {
             }
             at = self.names.parents.get(id as usize).copied().flatten();
         }
-        Err(PtxError::new(
-            line,
-            format!("label `{label}` is not declared"),
-        ))
+        Err(PtxError::new(line, format!("label `{label}` is not declared")))
     }
 
     fn statement(&mut self, stmt: &Stmt<'a>) -> Loaded<()> {
@@ -219,16 +198,12 @@ impl<'a> Decoder<'a, '_> {
             Stmt::Close => self.names.close(),
             Stmt::Inst(raw) => return self.instruction(raw),
             Stmt::Targets(name, labels) => {
-                self.tables
-                    .insert(name, (self.names.scope_id(), labels.clone()));
+                self.tables.insert(name, (self.names.scope_id(), labels.clone()));
             }
             Stmt::Label(line, name) => {
                 let key = (self.names.scope_id(), *name);
                 if self.labels.insert(key, self.here()).is_some() {
-                    return Err(PtxError::new(
-                        *line,
-                        format!("label `{name}` is declared twice"),
-                    ));
+                    return Err(PtxError::new(*line, format!("label `{name}` is declared twice")));
                 }
             }
             Stmt::Reg(line, ty, names) => {
@@ -250,9 +225,7 @@ impl<'a> Decoder<'a, '_> {
         if raw.space == Space::Shared {
             return Ok(());
         }
-        let bytes = raw
-            .elements
-            .and_then(|n| n.checked_mul(u64::from(raw.ty.bytes())));
+        let bytes = raw.elements.and_then(|n| n.checked_mul(u64::from(raw.ty.bytes())));
         let Some(bytes) = bytes.filter(|bytes| *bytes <= u64::from(MAX_LOCAL_BYTES)) else {
             return self.fail(format!("`{}` exceeds {MAX_LOCAL_BYTES} bytes", raw.name));
         };

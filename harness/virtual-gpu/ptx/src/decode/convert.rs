@@ -34,11 +34,7 @@ impl<'a> Decoder<'a, '_> {
         let a = self.read_relaxed(&a, from)?;
         let pending = self.write_relaxed(&d, to)?;
         let d = pending.row;
-        let class = if from.is_float() || to.is_float() {
-            Class::Convert
-        } else {
-            Class::Int
-        };
+        let class = if from.is_float() || to.is_float() { Class::Convert } else { Class::Int };
         let plain_ints = !from.is_float() && !to.is_float() && !mode.sat;
         let inst = match (from.bytes(), to.bytes()) {
             (4, 8) if plain_ints && from.is_signed() => Inst::WidenS { d, a },

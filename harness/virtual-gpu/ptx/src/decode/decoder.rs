@@ -121,11 +121,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
     }
 
     pub(crate) fn temp(&mut self, ty: Ty) -> Loaded<Row> {
-        if ty.is_wide() {
-            self.new64()
-        } else {
-            self.new32()
-        }
+        if ty.is_wide() { self.new64() } else { self.new32() }
     }
 
     /// Rows for a parameter variable of `bytes`.
@@ -134,10 +130,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         if bytes > 4352 {
             return self.fail(format!("a parameter of {bytes} bytes exceeds 4352"));
         }
-        let param = ParamWords {
-            row: self.out.rows32,
-            bytes: bytes as u32,
-        };
+        let param = ParamWords { row: self.out.rows32, bytes: bytes as u32 };
         for _ in 0..param.words() {
             self.new32()?;
         }
@@ -196,20 +189,12 @@ impl<'a, 'g> Decoder<'a, 'g> {
 
     /// Records a read of `row` in the bank of `ty`.
     pub(crate) fn reads_row(&mut self, ty: Ty, row: Row) -> Row {
-        if ty.is_wide() {
-            self.reads64(row)
-        } else {
-            self.reads32(row)
-        }
+        if ty.is_wide() { self.reads64(row) } else { self.reads32(row) }
     }
 
     /// Records a write of `row` in the bank of `ty`.
     pub(crate) fn writes_row(&mut self, ty: Ty, row: Row) -> Row {
-        if ty.is_wide() {
-            self.writes64(row)
-        } else {
-            self.writes32(row)
-        }
+        if ty.is_wide() { self.writes64(row) } else { self.writes32(row) }
     }
 
     /// Appends a step with the reads and writes recorded since the last one.

@@ -14,10 +14,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         self.writes.clear();
         self.guard = None;
         if let Some((name, negated)) = raw.guard {
-            self.guard = Some(PredRef {
-                row: self.pred_row(name)?,
-                negated,
-            });
+            self.guard = Some(PredRef { row: self.pred_row(name)?, negated });
         }
         let mut mods = Mods::new(raw.line, raw.opcode);
         self.dispatch(&mut mods, &raw.operands)?;
@@ -66,11 +63,9 @@ impl<'a, 'g> Decoder<'a, 'g> {
     ) -> Loaded<[Operand<'a>; N]> {
         match <[Operand<'a>; N]>::try_from(ops.to_vec()) {
             Ok(array) => Ok(array),
-            Err(_) => self.fail(format!(
-                "`{}` takes {N} operands, found {}",
-                mods.opcode,
-                ops.len()
-            )),
+            Err(_) => {
+                self.fail(format!("`{}` takes {N} operands, found {}", mods.opcode, ops.len()))
+            }
         }
     }
 }

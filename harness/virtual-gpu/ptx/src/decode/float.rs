@@ -10,11 +10,7 @@ use crate::ops::{FMode, FOp, FUn, Round, TestOp};
 use crate::types::Ty;
 
 fn simple_class(ty: Ty) -> Class {
-    if ty == Ty::F64 {
-        Class::Fp64
-    } else {
-        Class::Fp32
-    }
+    if ty == Ty::F64 { Class::Fp64 } else { Class::Fp32 }
 }
 
 impl<'a> Decoder<'a, '_> {
@@ -147,14 +143,7 @@ impl<'a> Decoder<'a, '_> {
     }
 
     fn testp(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
-        let names = [
-            "finite",
-            "infinite",
-            "number",
-            "notanumber",
-            "normal",
-            "subnormal",
-        ];
+        let names = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
         let what = match mods.take_any(&names) {
             Some("finite") => TestOp::Finite,
             Some("infinite") => TestOp::Infinite,
@@ -171,15 +160,7 @@ impl<'a> Decoder<'a, '_> {
         let [d, a] = self.take(mods, ops)?;
         let a = self.read(&a, ty)?;
         let d = self.write_pred_op(&d)?;
-        self.emit(
-            simple_class(ty),
-            Inst::Testp {
-                wide: ty.is_wide(),
-                what,
-                d,
-                a,
-            },
-        );
+        self.emit(simple_class(ty), Inst::Testp { wide: ty.is_wide(), what, d, a });
         Ok(())
     }
 }

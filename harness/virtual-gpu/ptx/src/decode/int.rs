@@ -71,11 +71,7 @@ impl<'a> Decoder<'a, '_> {
     pub(crate) fn emit_int(&mut self, op: IntOp, ty: Ty, d: Row, a: Row, b: Row) {
         let class = Self::class_of(op);
         let wide = ty.is_wide();
-        let inst = if wide {
-            Inst::Int64 { op, d, a, b }
-        } else {
-            Inst::Int32 { op, d, a, b }
-        };
+        let inst = if wide { Inst::Int64 { op, d, a, b } } else { Inst::Int32 { op, d, a, b } };
         self.emit(class, inst);
     }
 
@@ -94,11 +90,7 @@ impl<'a> Decoder<'a, '_> {
         self.reads_row(ty, a);
         let d = self.write(&d, ty)?;
         let wide = ty.is_wide();
-        let inst = if wide {
-            Inst::IntUn64 { op, d, a }
-        } else {
-            Inst::IntUn32 { op, d, a }
-        };
+        let inst = if wide { Inst::IntUn64 { op, d, a } } else { Inst::IntUn32 { op, d, a } };
         self.emit(Class::Int, inst);
         Ok(())
     }

@@ -36,11 +36,7 @@ pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
     for var in raw.vars.iter().filter(|var| var.space == Space::Shared) {
         shared.insert(var.name, layout.add(var)?);
     }
-    let mut globals = Globals {
-        symbols: symbol_index,
-        functions,
-        shared,
-    };
+    let mut globals = Globals { symbols: symbol_index, functions, shared };
     // Variables of device functions come first, so that they have one address in all kernels.
     let mut own = Vec::new();
     for func in bodies.iter().filter(|func| !func.entry) {
@@ -57,13 +53,7 @@ pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
         let decoder = Decoder::new(&mut globals, func.name, func.entry);
         let (decoded, params) = function(decoder, func, vars)?;
         if func.entry {
-            kernels.push(kernel(
-                func,
-                &decoded,
-                params,
-                kernel_layout.bytes,
-                code.len(),
-            ));
+            kernels.push(kernel(func, &decoded, params, kernel_layout.bytes, code.len()));
         }
         code.push(decoded);
     }
@@ -105,12 +95,7 @@ fn function<'a>(
         let bytes = param_bytes(var)?;
         let location = if func.entry {
             offset = offset.next_multiple_of(var.align);
-            params.push(Param {
-                name: var.name.to_owned(),
-                offset,
-                bytes,
-                align: var.align,
-            });
+            params.push(Param { name: var.name.to_owned(), offset, bytes, align: var.align });
             let at = offset;
             offset = offset.saturating_add(bytes);
             if offset > MAX_PARAM_BYTES {
@@ -140,16 +125,11 @@ fn declare<'a>(decoder: &mut Decoder<'a, '_>, var: &RawVar<'a>, location: Var) -
     if decoder.names.declare_var(var.name, location) || var.name == "_" {
         return Ok(());
     }
-    Err(PtxError::new(
-        var.line,
-        format!("parameter `{}` is declared twice", var.name),
-    ))
+    Err(PtxError::new(var.line, format!("parameter `{}` is declared twice", var.name)))
 }
 
 fn param_bytes(var: &RawVar<'_>) -> Loaded<u32> {
-    let bytes = var
-        .elements
-        .and_then(|n| n.checked_mul(u64::from(var.ty.bytes())));
+    let bytes = var.elements.and_then(|n| n.checked_mul(u64::from(var.ty.bytes())));
     match bytes {
         Some(bytes) if bytes <= u64::from(MAX_PARAM_BYTES) => Ok(bytes as u32),
         _ => Err(PtxError::new(

@@ -12,11 +12,7 @@ use crate::types::{Space, Ty};
 /// The location of an access.
 pub(super) enum AccessLocation {
     /// Run-time address in a space.
-    Address {
-        space: Space,
-        base: Row,
-        offset: i64,
-    },
+    Address { space: Space, base: Row, offset: i64 },
     /// Inside a parameter variable, at a constant offset.
     Words(ParamWords, u32),
 }
@@ -28,11 +24,7 @@ impl<'a> Decoder<'a, '_> {
             return self.fail("an address in square brackets is needed");
         };
         let Some(name) = base else {
-            return Ok(AccessLocation::Address {
-                space,
-                base: NO_ROW,
-                offset,
-            });
+            return Ok(AccessLocation::Address { space, base: NO_ROW, offset });
         };
         if self.register(name)?.is_some() {
             let (base, offset) = if self.is_wide_register(name)? {
@@ -50,35 +42,23 @@ impl<'a> Decoder<'a, '_> {
             if space == Space::Param && !self.entry {
                 return self.fail("a device function's parameters are addressed by name only");
             }
-            return Ok(AccessLocation::Address {
-                space,
-                base,
-                offset,
-            });
+            return Ok(AccessLocation::Address { space, base, offset });
         }
         match (self.names.var(name), space) {
             (Some(Var::Param(words)), Space::Param) => match u32::try_from(offset) {
                 Ok(at) => Ok(AccessLocation::Words(words, at)),
                 Err(_) => self.fail(format!("offset {offset} leaves parameter `{name}`")),
             },
-            (Some(Var::KernelParam(at)), Space::Param) => Ok(AccessLocation::Address {
-                space,
-                base: NO_ROW,
-                offset: i64::from(at) + offset,
-            }),
+            (Some(Var::KernelParam(at)), Space::Param) => {
+                Ok(AccessLocation::Address { space, base: NO_ROW, offset: i64::from(at) + offset })
+            }
             (Some(Var::Local(_)), Space::Local)
             | (Some(Var::Shared(_) | Var::DynamicShared) | None, Space::Shared)
             | (None, Space::Global | Space::Const) => {
                 let base = self.address_of(name, offset)?;
-                Ok(AccessLocation::Address {
-                    space,
-                    base,
-                    offset: 0,
-                })
+                Ok(AccessLocation::Address { space, base, offset: 0 })
             }
-            _ => self.fail(format!(
-                "`{name}` is not declared in the space of this instruction"
-            )),
+            _ => self.fail(format!("`{name}` is not declared in the space of this instruction")),
         }
     }
 
@@ -110,18 +90,9 @@ impl<'a> Decoder<'a, '_> {
         let d = pending.row;
         let shift = (at % 4 * 8) as u8;
         let inst = match ty.bytes() {
-            8 => Inst::Pack64 {
-                d,
-                low: word,
-                high: word + 1,
-            },
+            8 => Inst::Pack64 { d, low: word, high: word + 1 },
             4 => Inst::Mov32 { d, a: word },
-            _ => Inst::Extract {
-                d,
-                a: word,
-                ty,
-                shift,
-            },
+            _ => Inst::Extract { d, a: word, ty, shift },
         };
         self.emit(Class::Other, inst);
         self.finish(pending);
@@ -151,12 +122,7 @@ impl<'a> Decoder<'a, '_> {
         self.writes32(word);
         let inst = match ty.bytes() {
             4 => Inst::Mov32 { d: word, a },
-            _ => Inst::Insert {
-                d: word,
-                a,
-                ty,
-                shift: (at % 4 * 8) as u8,
-            },
+            _ => Inst::Insert { d: word, a, ty, shift: (at % 4 * 8) as u8 },
         };
         self.emit(Class::Other, inst);
         Ok(())

@@ -52,10 +52,7 @@ impl<'a> Decoder<'a, '_> {
                 let [d, a] = self.take(mods, ops)?;
                 let a = self.read_pred(&a)?;
                 let d = self.write_pred_op(&d)?;
-                let a = PredRef {
-                    negated: !a.negated,
-                    ..a
-                };
+                let a = PredRef { negated: !a.negated, ..a };
                 self.emit(Class::Int, Inst::MovP { d, a });
                 Ok(())
             }
@@ -126,15 +123,7 @@ impl<'a> Decoder<'a, '_> {
             (Some(_), None) => return self.fail("a boolean combination needs a predicate operand"),
             (None, Some(_)) => return self.fail("a predicate operand needs .and, .or or .xor"),
         };
-        Ok(SetP {
-            cmp,
-            kind,
-            p: NO_ROW,
-            q: NO_ROW,
-            a,
-            b,
-            combine,
-        })
+        Ok(SetP { cmp, kind, p: NO_ROW, q: NO_ROW, a, b, combine })
     }
 
     pub(crate) fn setp(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
@@ -171,16 +160,9 @@ impl<'a> Decoder<'a, '_> {
         let p = self.new_pred()?;
         setp.p = self.writes_pred(p);
         self.emit(Class::Int, Inst::SetP(setp));
-        let yes = if to == Ty::F32 {
-            1f32.to_bits()
-        } else {
-            u32::MAX
-        };
+        let yes = if to == Ty::F32 { 1f32.to_bits() } else { u32::MAX };
         let (a, b) = (self.const32(yes)?, self.const32(0)?);
-        let p = self.reads_pred(PredRef {
-            row: p,
-            negated: false,
-        });
+        let p = self.reads_pred(PredRef { row: p, negated: false });
         let d = self.write(d, to)?;
         self.emit(Class::Int, Inst::Sel32 { d, a, b, p });
         Ok(())
@@ -198,11 +180,7 @@ impl<'a> Decoder<'a, '_> {
             let p = self.read_pred(&c)?;
             let d = self.write(&d, ty)?;
             let wide = ty.is_wide();
-            let inst = if wide {
-                Inst::Sel64 { d, a, b, p }
-            } else {
-                Inst::Sel32 { d, a, b, p }
-            };
+            let inst = if wide { Inst::Sel64 { d, a, b, p } } else { Inst::Sel32 { d, a, b, p } };
             self.emit(Class::Int, inst);
             return Ok(());
         }
@@ -217,20 +195,8 @@ impl<'a> Decoder<'a, '_> {
         let d = self.write(&d, ty)?;
         let inst = match (ty.is_wide(), float) {
             (true, _) => Inst::Select64 { float, d, a, b, c },
-            (false, true) => Inst::Tri32 {
-                op: TriOp::SelectF,
-                d,
-                a,
-                b,
-                c,
-            },
-            (false, false) => Inst::Tri32 {
-                op: TriOp::SelectS,
-                d,
-                a,
-                b,
-                c,
-            },
+            (false, true) => Inst::Tri32 { op: TriOp::SelectF, d, a, b, c },
+            (false, false) => Inst::Tri32 { op: TriOp::SelectS, d, a, b, c },
         };
         self.emit(Class::Int, inst);
         Ok(())

@@ -43,15 +43,8 @@ const HINTS: [&str; 28] = [
 ];
 
 /// Hints with which a load bypasses L1 (PTX ISA, "Cache Operators"), since L1 is not coherent.
-const BYPASS_L1: [&str; 7] = [
-    "relaxed",
-    "acquire",
-    "volatile",
-    "cg",
-    "cv",
-    "L1::no_allocate",
-    "mmio",
-];
+const BYPASS_L1: [&str; 7] =
+    ["relaxed", "acquire", "volatile", "cg", "cv", "L1::no_allocate", "mmio"];
 
 fn class_of(space: Space, load: bool) -> Class {
     match (space, load) {
@@ -113,11 +106,7 @@ impl<'a> Decoder<'a, '_> {
                     self.load_words(words, at + index as u32 * ty.bytes(), ty, part)?;
                 }
             }
-            AccessLocation::Address {
-                space,
-                base,
-                offset,
-            } => {
+            AccessLocation::Address { space, base, offset } => {
                 if base != NO_ROW {
                     self.reads64(base);
                 }
@@ -128,15 +117,8 @@ impl<'a> Decoder<'a, '_> {
                     *row = one.row;
                     pending.push(one);
                 }
-                let access = Access {
-                    space,
-                    ty,
-                    cached,
-                    lanes_of_vector: vector,
-                    rows,
-                    base,
-                    offset,
-                };
+                let access =
+                    Access { space, ty, cached, lanes_of_vector: vector, rows, base, offset };
                 self.emit(class_of(space, true), Inst::Load(access));
                 for one in pending {
                     self.finish(one);
@@ -161,17 +143,10 @@ impl<'a> Decoder<'a, '_> {
                     self.store_words(words, at + index as u32 * ty.bytes(), ty, part)?;
                 }
             }
-            AccessLocation::Address {
-                space: Space::Param,
-                ..
-            } => {
+            AccessLocation::Address { space: Space::Param, .. } => {
                 return self.fail("a kernel cannot store to its parameters");
             }
-            AccessLocation::Address {
-                space,
-                base,
-                offset,
-            } => {
+            AccessLocation::Address { space, base, offset } => {
                 let mut rows = [NO_ROW; 4];
                 for (row, part) in rows.iter_mut().zip(&parts) {
                     *row = self.read_relaxed(part, ty)?;

@@ -16,12 +16,7 @@ impl<'a> Mods<'a> {
     pub(crate) fn new(line: u32, opcode: &'a str) -> Self {
         let mut parts = opcode.split('.');
         let base = parts.next().unwrap_or(opcode);
-        Self {
-            line,
-            opcode,
-            base,
-            rest: parts.collect(),
-        }
+        Self { line, opcode, base, rest: parts.collect() }
     }
 
     /// Consumes `name` if present.
@@ -40,11 +35,8 @@ impl<'a> Mods<'a> {
 
     /// Consumes the first modifier that `read` accepts.
     pub(crate) fn take_with<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let (at, value) = self
-            .rest
-            .iter()
-            .enumerate()
-            .find_map(|(at, part)| Some((at, read(part)?)))?;
+        let (at, value) =
+            self.rest.iter().enumerate().find_map(|(at, part)| Some((at, read(part)?)))?;
         self.rest.remove(at);
         Some(value)
     }
@@ -73,27 +65,16 @@ impl<'a> Mods<'a> {
             Some("rp") => Round::Up,
             _ => Round::Nearest,
         };
-        FMode {
-            round,
-            ftz: self.take("ftz"),
-            sat: self.take("sat"),
-        }
+        FMode { round, ftz: self.take("ftz"), sat: self.take("sat") }
     }
 
     /// Fails unless every modifier was consumed.
     pub(crate) fn end(&self) -> Loaded<()> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            self.unsupported()
-        }
+        if self.rest.is_empty() { Ok(()) } else { self.unsupported() }
     }
 
     /// The error of an unsupported opcode.
     pub(crate) fn unsupported<T>(&self) -> Loaded<T> {
-        Err(PtxError::new(
-            self.line,
-            format!("instruction `{}` is not supported", self.opcode),
-        ))
+        Err(PtxError::new(self.line, format!("instruction `{}` is not supported", self.opcode)))
     }
 }

@@ -77,11 +77,7 @@ impl<'a> Decoder<'a, '_> {
     pub(super) fn mov_row(&mut self, d: &Operand<'a>, a: &Operand<'a>, ty: Ty) -> Loaded<()> {
         let a = self.read(a, ty)?;
         let d = self.write(d, ty)?;
-        let inst = if ty.is_wide() {
-            Inst::Mov64 { d, a }
-        } else {
-            Inst::Mov32 { d, a }
-        };
+        let inst = if ty.is_wide() { Inst::Mov64 { d, a } } else { Inst::Mov32 { d, a } };
         self.emit(Class::Other, inst);
         Ok(())
     }
@@ -119,10 +115,7 @@ impl<'a> Decoder<'a, '_> {
         wide: bool,
         ty: Ty,
     ) -> Loaded<()> {
-        if matches!(
-            which,
-            Special::Globaltimer | Special::GlobaltimerLo | Special::GlobaltimerHi
-        ) {
+        if matches!(which, Special::Globaltimer | Special::GlobaltimerLo | Special::GlobaltimerHi) {
             self.out.properties.reads_globaltimer = true;
         }
         if wide != ty.is_wide() || ty.bytes() < 4 || ty.is_float() {
@@ -130,11 +123,7 @@ impl<'a> Decoder<'a, '_> {
             return self.fail(format!("this special register is moved as {bits} bits"));
         }
         let d = self.write(d, ty)?;
-        let inst = if wide {
-            Inst::Special64 { d, which }
-        } else {
-            Inst::Special32 { d, which }
-        };
+        let inst = if wide { Inst::Special64 { d, which } } else { Inst::Special32 { d, which } };
         self.emit(Class::Other, inst);
         Ok(())
     }
@@ -168,15 +157,7 @@ impl<'a> Decoder<'a, '_> {
                 self.reads32(word);
                 self.writes32(word);
                 let shift = (index as u32 * 8 * part.bytes()) as u8;
-                self.emit(
-                    Class::Other,
-                    Inst::Insert {
-                        d: word,
-                        a,
-                        ty: part,
-                        shift,
-                    },
-                );
+                self.emit(Class::Other, Inst::Insert { d: word, a, ty: part, shift });
             }
             words.push(word);
         }
@@ -184,16 +165,9 @@ impl<'a> Decoder<'a, '_> {
         let inst = match words.get(1) {
             Some(high) => {
                 let high = self.reads32(*high);
-                Inst::Pack64 {
-                    d: self.write(d, ty)?,
-                    low,
-                    high,
-                }
+                Inst::Pack64 { d: self.write(d, ty)?, low, high }
             }
-            None => Inst::Mov32 {
-                d: self.write(d, ty)?,
-                a: low,
-            },
+            None => Inst::Mov32 { d: self.write(d, ty)?, a: low },
         };
         self.emit(Class::Other, inst);
         Ok(())
@@ -237,12 +211,7 @@ impl<'a> Decoder<'a, '_> {
             let d = self.write(one, part)?;
             let inst = match part {
                 Ty::B32 => Inst::Mov32 { d, a },
-                _ => Inst::Extract {
-                    d,
-                    a,
-                    ty: part,
-                    shift: (bit % 32) as u8,
-                },
+                _ => Inst::Extract { d, a, ty: part, shift: (bit % 32) as u8 },
             };
             self.emit(Class::Other, inst);
         }

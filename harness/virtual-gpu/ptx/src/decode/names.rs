@@ -52,19 +52,13 @@ impl<'a> Names<'a> {
     pub(crate) fn new() -> Self {
         let mut outermost = Scope::default();
         outermost.singles.insert(CARRY, Ty::Pred);
-        Self {
-            scopes: vec![outermost],
-            parents: vec![None],
-        }
+        Self { scopes: vec![outermost], parents: vec![None] }
     }
 
     pub(crate) fn open(&mut self) {
         let id = self.parents.len() as u32;
         self.parents.push(Some(self.scope_id()));
-        self.scopes.push(Scope {
-            id,
-            ..Scope::default()
-        });
+        self.scopes.push(Scope { id, ..Scope::default() });
     }
 
     pub(crate) fn close(&mut self) {
@@ -102,10 +96,7 @@ impl<'a> Names<'a> {
     }
 
     pub(crate) fn var(&self, name: &str) -> Option<Var> {
-        self.scopes
-            .iter()
-            .rev()
-            .find_map(|scope| scope.vars.get(name).copied())
+        self.scopes.iter().rev().find_map(|scope| scope.vars.get(name).copied())
     }
 
     /// The register called `name`; `allocate` adds a row at its first use.
@@ -134,10 +125,7 @@ impl Scope<'_> {
             return Some(*ty);
         }
         let (prefix, number) = numbered(name)?;
-        let range = self
-            .ranges
-            .iter()
-            .find(|(p, count, _)| *p == prefix && number < *count);
+        let range = self.ranges.iter().find(|(p, count, _)| *p == prefix && number < *count);
         range.map(|(_, _, ty)| *ty)
     }
 }
@@ -165,27 +153,15 @@ mod tests {
             next += 1;
             Some(Reg::R32(next))
         };
-        assert_eq!(
-            names.reg("%r2", &mut allocate),
-            Some((Reg::R32(1), Ty::B32))
-        );
-        assert_eq!(
-            names.reg("%r2", &mut allocate),
-            Some((Reg::R32(1), Ty::B32))
-        );
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
         assert_eq!(names.reg("%r3", &mut allocate), None);
         assert_eq!(names.reg("%r02", &mut allocate), None);
         names.open();
         assert!(names.declare_reg("%r2", None, Ty::B32));
         assert!(!names.declare_reg("%r2", None, Ty::B32));
-        assert_eq!(
-            names.reg("%r2", &mut allocate),
-            Some((Reg::R32(2), Ty::B32))
-        );
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(2), Ty::B32)));
         names.close();
-        assert_eq!(
-            names.reg("%r2", &mut allocate),
-            Some((Reg::R32(1), Ty::B32))
-        );
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
     }
 }

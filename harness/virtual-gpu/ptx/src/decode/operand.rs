@@ -35,9 +35,7 @@ impl<'a> Decoder<'a, '_> {
 
     fn wrong_size<T>(&self, name: &str, declared: Ty, ty: Ty) -> Loaded<T> {
         let (have, want) = (declared.bytes() * 8, ty.bytes() * 8);
-        self.fail(format!(
-            "register `{name}` has {have} bits, the instruction takes {want}"
-        ))
+        self.fail(format!("register `{name}` has {have} bits, the instruction takes {want}"))
     }
 
     fn immediate(&mut self, op: &Operand<'a>, ty: Ty) -> Loaded<Row> {
@@ -67,14 +65,7 @@ impl<'a> Decoder<'a, '_> {
         }
         let wide = self.new32()?;
         self.writes32(wide);
-        self.emit(
-            Class::Int,
-            Inst::Extend {
-                d: wide,
-                a: row,
-                ty,
-            },
-        );
+        self.emit(Class::Int, Inst::Extend { d: wide, a: row, ty });
         Ok(wide)
     }
 
@@ -135,25 +126,15 @@ impl<'a> Decoder<'a, '_> {
         let (row, declared) = self.destination(op, ty)?;
         if declared.bytes() < ty.bytes() {
             let (have, want) = (declared.bytes() * 8, ty.bytes() * 8);
-            return self.fail(format!(
-                "the result has {want} bits, its register only {have}"
-            ));
+            return self.fail(format!("the result has {want} bits, its register only {have}"));
         }
         if declared.is_wide() && !ty.is_wide() {
             let narrow = self.new32()?;
             self.writes32(narrow);
-            return Ok(Pending {
-                row: narrow,
-                widen: Some(row),
-                ty,
-            });
+            return Ok(Pending { row: narrow, widen: Some(row), ty });
         }
         self.writes_row(ty, row);
-        Ok(Pending {
-            row,
-            widen: None,
-            ty,
-        })
+        Ok(Pending { row, widen: None, ty })
     }
 
     /// Extends a relaxed destination.
@@ -161,11 +142,8 @@ impl<'a> Decoder<'a, '_> {
         if let Some(wide) = pending.widen {
             let (d, a) = (self.writes64(wide), self.reads32(pending.row));
             let signed = pending.ty.is_signed();
-            let inst = if signed {
-                Inst::WidenS { d, a }
-            } else {
-                Inst::WidenU { d, a, offset: 0 }
-            };
+            let inst =
+                if signed { Inst::WidenS { d, a } } else { Inst::WidenU { d, a, offset: 0 } };
             self.emit(Class::Other, inst);
         }
     }
@@ -181,30 +159,17 @@ impl<'a> Decoder<'a, '_> {
     /// A predicate source: `%p`, `!%p` or a constant.
     pub(crate) fn read_pred(&mut self, op: &Operand<'a>) -> Loaded<PredRef> {
         let pred = match op {
-            Operand::Name(name, 0) => PredRef {
-                row: self.pred_row(name)?,
-                negated: false,
-            },
-            Operand::Not(name) => PredRef {
-                row: self.pred_row(name)?,
-                negated: true,
-            },
+            Operand::Name(name, 0) => PredRef { row: self.pred_row(name)?, negated: false },
+            Operand::Not(name) => PredRef { row: self.pred_row(name)?, negated: true },
             // A row that nothing writes stays all false.
-            Operand::Int(value) => PredRef {
-                row: self.new_pred()?,
-                negated: *value != 0,
-            },
+            Operand::Int(value) => PredRef { row: self.new_pred()?, negated: *value != 0 },
             _ => return self.fail("a predicate is needed"),
         };
         Ok(self.reads_pred(pred))
     }
 
     pub(crate) fn write_pred(&mut self, name: &'a str) -> Loaded<Row> {
-        let row = if name == "_" {
-            self.new_pred()?
-        } else {
-            self.pred_row(name)?
-        };
+        let row = if name == "_" { self.new_pred()? } else { self.pred_row(name)? };
         Ok(self.writes_pred(row))
     }
 

@@ -25,11 +25,7 @@ impl<'a> Decoder<'a, '_> {
         match mods.take_any(&["lo", "hi", "wide"]) {
             Some("lo") => self.binary(IntOp::MulLo, ty, mods, ops),
             Some("hi") if ty.bytes() >= 4 => {
-                let op = if ty.is_signed() {
-                    IntOp::MulHiS
-                } else {
-                    IntOp::MulHiU
-                };
+                let op = if ty.is_signed() { IntOp::MulHiS } else { IntOp::MulHiU };
                 self.binary(op, ty, mods, ops)
             }
             Some("wide") if ty.bytes() <= 4 => {
@@ -57,28 +53,12 @@ impl<'a> Decoder<'a, '_> {
         if ty.bytes() == 4 {
             let d = self.new64()?;
             self.writes64(d);
-            self.emit(
-                Class::Int,
-                Inst::MulWide {
-                    signed: ty.is_signed(),
-                    d,
-                    a,
-                    b,
-                },
-            );
+            self.emit(Class::Int, Inst::MulWide { signed: ty.is_signed(), d, a, b });
             return Ok(d);
         }
         let d = self.new32()?;
         self.writes32(d);
-        self.emit(
-            Class::Int,
-            Inst::Int32 {
-                op: IntOp::MulLo,
-                d,
-                a,
-                b,
-            },
-        );
+        self.emit(Class::Int, Inst::Int32 { op: IntOp::MulLo, d, a, b });
         Ok(d)
     }
 
@@ -144,25 +124,10 @@ impl<'a> Decoder<'a, '_> {
         let carry = self.pred_row(CARRY)?;
         let (a, b) = (self.read(&a, ty)?, self.read(&b, ty)?);
         let d = self.write(&d, ty)?;
-        self.reads_pred(PredRef {
-            row: carry,
-            negated: false,
-        });
+        self.reads_pred(PredRef { row: carry, negated: false });
         self.writes_pred(carry);
         let (wide, sub) = (ty.is_wide(), mods.base.starts_with("sub"));
-        self.emit(
-            Class::Int,
-            Inst::Carry {
-                wide,
-                sub,
-                reads,
-                writes,
-                carry,
-                d,
-                a,
-                b,
-            },
-        );
+        self.emit(Class::Int, Inst::Carry { wide, sub, reads, writes, carry, d, a, b });
         Ok(())
     }
 }

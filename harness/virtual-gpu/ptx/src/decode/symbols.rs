@@ -26,25 +26,16 @@ pub(super) fn symbols<'a>(raw: &RawModule<'a>) -> Loaded<(Vec<Symbol>, SymbolInd
             }
         }
         let given = var.init.len() as u64;
-        let bytes = var
-            .elements
-            .unwrap_or(given)
-            .checked_mul(u64::from(var.ty.bytes()));
+        let bytes = var.elements.unwrap_or(given).checked_mul(u64::from(var.ty.bytes()));
         let Some(bytes) = bytes.filter(|bytes| *bytes <= MAX_SYMBOL_BYTES) else {
-            return Err(PtxError::new(
-                var.line,
-                format!("`{}` exceeds 2^40 bytes", var.name),
-            ));
+            return Err(PtxError::new(var.line, format!("`{}` exceeds 2^40 bytes", var.name)));
         };
         if given > var.elements.unwrap_or(given) {
             let message = format!("`{}` has more initial values than elements", var.name);
             return Err(PtxError::new(var.line, message));
         }
         if index.insert(var.name, all.len() as u32).is_some() {
-            return Err(PtxError::new(
-                var.line,
-                format!("`{}` is declared twice", var.name),
-            ));
+            return Err(PtxError::new(var.line, format!("`{}` is declared twice", var.name)));
         }
         all.push(Symbol {
             name: var.name.to_owned(),
@@ -87,11 +78,7 @@ pub(super) fn resolve_inits(
                         let message = format!("`{name}` is neither a variable nor a function");
                         return Err(PtxError::new(var.line, message));
                     };
-                    symbol.relocations.push(Relocation {
-                        offset: at,
-                        target,
-                        addend: *addend,
-                    });
+                    symbol.relocations.push(Relocation { offset: at, target, addend: *addend });
                     0
                 }
                 _ => {
@@ -99,9 +86,7 @@ pub(super) fn resolve_inits(
                     return Err(PtxError::new(var.line, message));
                 }
             };
-            symbol
-                .init
-                .extend(&bits.to_le_bytes()[..var.ty.bytes() as usize]);
+            symbol.init.extend(&bits.to_le_bytes()[..var.ty.bytes() as usize]);
         }
     }
     Ok(symbols)

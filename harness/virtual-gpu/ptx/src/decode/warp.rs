@@ -53,18 +53,7 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => (self.write(&d, Ty::B32)?, NO_ROW),
         };
-        self.emit(
-            Class::Other,
-            Inst::Shfl(Shfl {
-                mode,
-                d,
-                p,
-                a,
-                b,
-                c,
-                members,
-            }),
-        );
+        self.emit(Class::Other, Inst::Shfl(Shfl { mode, d, p, a, b, c, members }));
         Ok(())
     }
 
@@ -85,15 +74,7 @@ impl<'a> Decoder<'a, '_> {
             (VoteMode::All | VoteMode::Any | VoteMode::Uni, Ty::Pred) => self.write_pred_op(&d)?,
             _ => return mods.unsupported(),
         };
-        self.emit(
-            Class::Other,
-            Inst::Vote {
-                mode,
-                d,
-                p,
-                members,
-            },
-        );
+        self.emit(Class::Other, Inst::Vote { mode, d, p, members });
         Ok(())
     }
 
@@ -162,17 +143,7 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => (self.write(&d, Ty::B32)?, NO_ROW),
         };
-        self.emit(
-            Class::Other,
-            Inst::Match {
-                wide: ty.is_wide(),
-                all,
-                d,
-                p,
-                a,
-                members,
-            },
-        );
+        self.emit(Class::Other, Inst::Match { wide: ty.is_wide(), all, d, p, a, members });
         Ok(())
     }
 
@@ -189,13 +160,7 @@ impl<'a> Decoder<'a, '_> {
         }
         // Threads are counted one by one, so the aligned forms need no special case.
         mods.take("aligned");
-        let mut bar = Bar {
-            kind: BarKind::Sync,
-            id: NO_ROW,
-            threads: NO_ROW,
-            d: NO_ROW,
-            p: None,
-        };
+        let mut bar = Bar { kind: BarKind::Sync, id: NO_ROW, threads: NO_ROW, d: NO_ROW, p: None };
         let mut rest = ops;
         match mods.take_any(&["sync", "arrive", "red"]) {
             Some("sync") => {}
@@ -225,10 +190,7 @@ impl<'a> Decoder<'a, '_> {
             [id] if bar.kind != BarKind::Arrive => (id, None),
             [id, threads] => (id, Some(threads)),
             _ => {
-                return self.fail(format!(
-                    "`{}` has the wrong number of operands",
-                    mods.opcode
-                ));
+                return self.fail(format!("`{}` has the wrong number of operands", mods.opcode));
             }
         };
         bar.id = self.read_u32(id)?;

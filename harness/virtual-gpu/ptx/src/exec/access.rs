@@ -60,8 +60,7 @@ impl WarpMemory<'_, '_, '_> {
         {
             let total = 32 * size;
             if let Ok(location) = self.memory.locate(all[0], total, false) {
-                self.footprint
-                    .mark(location.range, location.offset, total, false);
+                self.footprint.mark(location.range, location.offset, total, false);
                 unpack(self.memory.bytes(location, total as usize), frame, access);
                 return Ok(());
             }
@@ -72,9 +71,8 @@ impl WarpMemory<'_, '_, '_> {
         let readers = if broadcast { 1 } else { active };
         for lane in lanes(readers) {
             let addr = all[lane];
-            let target = self
-                .resolve(access.space, lane, addr, size, false)
-                .map_err(|kind| (lane, kind))?;
+            let target =
+                self.resolve(access.space, lane, addr, size, false).map_err(|kind| (lane, kind))?;
             let bytes = self.bytes(target, size).map_err(|kind| (lane, kind))?;
             for element in 0..elements {
                 let value = read_value(&bytes[element * ty.bytes() as usize..], ty);
@@ -103,21 +101,15 @@ impl WarpMemory<'_, '_, '_> {
         {
             let total = 32 * size;
             if let Ok(location) = self.memory.locate(all[0], total, true) {
-                self.footprint
-                    .mark(location.range, location.offset, total, true);
-                pack(
-                    self.memory.bytes_mut(location, total as usize),
-                    frame,
-                    access,
-                );
+                self.footprint.mark(location.range, location.offset, total, true);
+                pack(self.memory.bytes_mut(location, total as usize), frame, access);
                 return Ok(());
             }
         }
         for lane in lanes(active) {
             let addr = all[lane];
-            let target = self
-                .resolve(access.space, lane, addr, size, true)
-                .map_err(|kind| (lane, kind))?;
+            let target =
+                self.resolve(access.space, lane, addr, size, true).map_err(|kind| (lane, kind))?;
             let bytes = self.bytes_mut(target, size).map_err(|kind| (lane, kind))?;
             for element in 0..elements {
                 let value = frame.lane(ty.is_wide(), access.rows[element], lane);

@@ -1,8 +1,5 @@
 //! One arithmetic step of a warp: all lanes are computed, the active ones written.
-#![expect(
-    unsafe_code,
-    reason = "calls code compiled for CPU features checked at run time"
-)]
+#![expect(unsafe_code, reason = "calls code compiled for CPU features checked at run time")]
 
 use super::alu_rare::step_rare;
 use super::bits;

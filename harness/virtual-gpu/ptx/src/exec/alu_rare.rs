@@ -86,37 +86,19 @@ pub(super) fn step_rare(frame: &mut Frame, inst: &Inst, active: u32) -> bool {
             let out: Row32 = map!(i => bits::count64(op, a[i]));
             frame.set32(d, active, &out);
         }
-        Inst::Bfe64 {
-            signed,
-            d,
-            a,
-            start,
-            len,
-        } => {
+        Inst::Bfe64 { signed, d, a, start, len } => {
             let (a, start, len) = (row64!(a), row32!(start), row32!(len));
             let out: Row64 = map!(i => bits::bfe64(signed, a[i], start[i], len[i]));
             frame.set64(d, active, &out);
         }
-        Inst::Bfi32 {
-            d,
-            a,
-            b,
-            start,
-            len,
-        } => {
+        Inst::Bfi32 { d, a, b, start, len } => {
             let (a, b, start, len) = (row32!(a), row32!(b), row32!(start), row32!(len));
             let out: Row32 = map!(i => {
                 bits::bfi(u64::from(a[i]), u64::from(b[i]), start[i], len[i], 32) as u32
             });
             frame.set32(d, active, &out);
         }
-        Inst::Bfi64 {
-            d,
-            a,
-            b,
-            start,
-            len,
-        } => {
+        Inst::Bfi64 { d, a, b, start, len } => {
             let (a, b, start, len) = (row64!(a), row64!(b), row32!(start), row32!(len));
             let out: Row64 = map!(i => bits::bfi(a[i], b[i], start[i], len[i], 64));
             frame.set64(d, active, &out);

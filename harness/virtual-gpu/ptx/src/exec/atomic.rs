@@ -48,11 +48,7 @@ impl WarpMemory<'_, '_, '_> {
         let wide = atom.ty.is_wide();
         for lane in lanes(active) {
             let b = frame.lane(wide, atom.b, lane);
-            let c = if atom.c == NO_ROW {
-                0
-            } else {
-                frame.lane(wide, atom.c, lane)
-            };
+            let c = if atom.c == NO_ROW { 0 } else { frame.lane(wide, atom.c, lane) };
             let bytes = self
                 .atomic_bytes(atom.space, lane, all[lane], size)
                 .map_err(|kind| (lane, kind))?;
@@ -64,8 +60,7 @@ impl WarpMemory<'_, '_, '_> {
                 && let Some(location) = self.memory.find(all[lane], size)
             {
                 // The store is already recorded; an atomic reads as well.
-                self.footprint
-                    .mark(location.range, location.offset, size, false);
+                self.footprint.mark(location.range, location.offset, size, false);
             }
             if atom.d != NO_ROW {
                 frame.set_lane(wide, atom.d, lane, old);
@@ -87,8 +82,7 @@ impl WarpMemory<'_, '_, '_> {
             return false;
         };
         for write in [true, false] {
-            self.footprint
-                .mark(location.range, location.offset, total, write);
+            self.footprint.mark(location.range, location.offset, total, write);
         }
         self.memory.changes += 1;
         let words = self.memory.bytes_mut(location, total as usize);

@@ -17,20 +17,13 @@ impl Machine<'_, '_, '_> {
         bar: &Bar,
         active: u32,
     ) -> Result<(), (usize, FaultKind)> {
-        let Fragment {
-            mask, pc, frame, ..
-        } = warp.fragments[at];
+        let Fragment { mask, pc, frame, .. } = warp.fragments[at];
         let first = active.trailing_zeros() as usize & 31;
         let registers = &warp.frames[frame];
         let id = registers.r32[usize::from(bar.id)][first];
         let Some(state) = self.block.barriers.get_mut(id as usize) else {
             // PTX ISA, "bar": a block has 16 barriers.
-            return Err((
-                first,
-                FaultKind::InvalidPc {
-                    addr: u64::from(id),
-                },
-            ));
+            return Err((first, FaultKind::InvalidPc { addr: u64::from(id) }));
         };
         // With a thread count, a partial last warp counts as 32 threads.
         let mut arriving = active.count_ones();
@@ -68,12 +61,7 @@ pub(super) struct Barrier {
     pub all: bool,
 }
 
-pub(super) const IDLE: Barrier = Barrier {
-    arrived: 0,
-    needed: None,
-    yes: 0,
-    all: true,
-};
+pub(super) const IDLE: Barrier = Barrier { arrived: 0, needed: None, yes: 0, all: true };
 
 impl Machine<'_, '_, '_> {
     /// Releases all fragments that wait at barrier `id`, once all have arrived.
@@ -85,12 +73,7 @@ impl Machine<'_, '_, '_> {
         }
         let wait = Wait::Barrier(id as u8);
         let waits = |warp: &&mut Warp| warp.fragments.iter().any(|f| f.wait == wait);
-        let latest = warps
-            .iter_mut()
-            .filter(waits)
-            .map(|warp| warp.cycle)
-            .max()
-            .unwrap_or(0);
+        let latest = warps.iter_mut().filter(waits).map(|warp| warp.cycle).max().unwrap_or(0);
         for warp in warps.iter_mut().filter(waits) {
             warp.cycle = latest;
             for at in 0..warp.fragments.len() {

@@ -163,11 +163,7 @@ pub(crate) fn field(signed: bool, a: u64, start: u32, len: u32, width: u32) -> u
     let fill = signed && len != 0 && bit((start + len - 1).min(top));
     let mut out = 0u64;
     for at in 0..width {
-        let set = if at < len && start + at <= top {
-            bit(start + at)
-        } else {
-            fill
-        };
+        let set = if at < len && start + at <= top { bit(start + at) } else { fill };
         out |= u64::from(set) << at;
     }
     out
@@ -186,11 +182,7 @@ pub(crate) fn bfi(a: u64, b: u64, start: u32, len: u32, width: u32) -> u64 {
             break;
         }
         let bit = 1u64 << (start + at);
-        out = if a >> at & 1 == 1 {
-            out | bit
-        } else {
-            out & !bit
-        };
+        out = if a >> at & 1 == 1 { out | bit } else { out & !bit };
     }
     out
 }
@@ -208,11 +200,7 @@ pub(crate) fn prmt(mode: PrmtMode, a: u32, b: u32, c: u32) -> u32 {
                 let selector = c >> (4 * at);
                 let value = byte(selector);
                 // The selector's top bit selects the byte's sign, spread over the byte.
-                if selector & 8 != 0 {
-                    (value as i8 >> 7) as u8
-                } else {
-                    value
-                }
+                if selector & 8 != 0 { (value as i8 >> 7) as u8 } else { value }
             }
             PrmtMode::F4e => byte(low + at),
             PrmtMode::B4e => byte(low.wrapping_sub(at)),
@@ -256,27 +244,14 @@ pub(crate) fn testp(what: TestOp, wide: bool, bits: u64) -> bool {
 /// `add.cc`, `addc`, `sub.cc`, `subc`. After a subtraction the flag holds the borrow, which `subc`
 /// subtracts (PTX ISA, "Extended-Precision Integer Arithmetic").
 pub(crate) fn carry(frame: &mut Frame, inst: &Inst, active: u32) {
-    let Inst::Carry {
-        wide,
-        sub,
-        reads,
-        writes,
-        carry,
-        d,
-        a,
-        b,
-    } = *inst
-    else {
+    let Inst::Carry { wide, sub, reads, writes, carry, d, a, b } = *inst else {
         return;
     };
     let flags = frame.preds[usize::from(carry)];
     let mut out_flags = 0u32;
     let width = if wide { 64 } else { 32 };
     for lane in (0..32).filter(|lane| active >> lane & 1 == 1) {
-        let (x, y) = (
-            i128::from(frame.lane(wide, a, lane)),
-            i128::from(frame.lane(wide, b, lane)),
-        );
+        let (x, y) = (i128::from(frame.lane(wide, a, lane)), i128::from(frame.lane(wide, b, lane)));
         let flag = i128::from(reads && flags >> lane & 1 == 1);
         let exact = if sub { x - y - flag } else { x + y + flag };
         frame.set_lane(wide, d, lane, exact as u64);

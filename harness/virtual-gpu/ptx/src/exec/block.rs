@@ -58,10 +58,7 @@ impl Machine<'_, '_, '_> {
         let mut progressed = false;
         for (index, warp) in warps.iter_mut().enumerate() {
             let ran = self.run_warp(warp);
-            progressed |= ran.map_err(|raised| Raised {
-                warp: index,
-                ..raised
-            })?;
+            progressed |= ran.map_err(|raised| Raised { warp: index, ..raised })?;
         }
         for id in 0..self.block.barriers.len() {
             progressed |= self.release(warps, id);
@@ -78,10 +75,7 @@ impl Machine<'_, '_, '_> {
         {
             let polled = warps[warp].spin.polled;
             return Raised {
-                kind: FaultKind::Endless {
-                    polled,
-                    not_started,
-                },
+                kind: FaultKind::Endless { polled, not_started },
                 lane: fragment.mask.trailing_zeros() as usize & 31,
                 function: warps[warp].frames[fragment.frame].function,
                 line: warps[warp].spin.line,
@@ -111,22 +105,14 @@ impl Machine<'_, '_, '_> {
         let kernel = self.program.module().kernel(launch.kernel);
         let static_shared = kernel.map_or(0, |kernel| kernel.static_shared_bytes);
         let block = &mut self.block;
-        block.index = [
-            (linear % x) as u32,
-            (linear / x % y) as u32,
-            (linear / x / y) as u32,
-        ];
+        block.index = [(linear % x) as u32, (linear / x % y) as u32, (linear / x / y) as u32];
         (block.threads, block.live_threads) = (threads, threads);
         block.smid = (launch.block_smid)(linear);
         block.start_ns = (launch.block_start_ns)(linear);
         block.start_cycle = launch.model.ns_to_cycles(block.start_ns);
         block.dynamic_shared_at = static_shared.next_multiple_of(16);
         let dynamic = launch.dynamic_shared_bytes;
-        let end = if dynamic == 0 {
-            static_shared
-        } else {
-            block.dynamic_shared_at + dynamic
-        };
+        let end = if dynamic == 0 { static_shared } else { block.dynamic_shared_at + dynamic };
         block.shared.clear();
         block.shared.resize(end as usize, 0);
         block.barriers = [IDLE; 16];

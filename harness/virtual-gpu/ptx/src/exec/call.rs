@@ -38,9 +38,7 @@ impl Machine<'_, '_, '_> {
         site_index: u32,
         active: u32,
     ) -> Result<(), LaneFault> {
-        let Fragment {
-            mask, pc, frame, ..
-        } = warp.fragments[at];
+        let Fragment { mask, pc, frame, .. } = warp.fragments[at];
         let first = active.trailing_zeros() as usize & 31;
         let target = match site.callee {
             Callee::Vprintf => {
@@ -72,21 +70,19 @@ impl Machine<'_, '_, '_> {
                 .filter(|lane| pointers[*lane] == pointers[first])
                 .fold(0, |mask, lane| mask | 1 << lane);
         }
-        self.enter(warp, frame, target, site)
-            .map_err(|kind| (first, kind))
-            .map(|entered| {
-                let new = &mut warp.frames[entered];
-                (new.live, new.return_pc, new.site) = (going, pc + 1, site_index as usize);
-                if mask & !active != 0 {
-                    split(warp, at, mask & !active, pc + 1);
-                }
-                if active & !going != 0 {
-                    // Lanes with other targets execute this call again.
-                    split(warp, at, active & !going, pc);
-                }
-                let fragment = &mut warp.fragments[at];
-                (fragment.pc, fragment.frame) = (0, entered);
-            })
+        self.enter(warp, frame, target, site).map_err(|kind| (first, kind)).map(|entered| {
+            let new = &mut warp.frames[entered];
+            (new.live, new.return_pc, new.site) = (going, pc + 1, site_index as usize);
+            if mask & !active != 0 {
+                split(warp, at, mask & !active, pc + 1);
+            }
+            if active & !going != 0 {
+                // Lanes with other targets execute this call again.
+                split(warp, at, active & !going, pc);
+            }
+            let fragment = &mut warp.fragments[at];
+            (fragment.pc, fragment.frame) = (0, entered);
+        })
     }
 
     /// Creates the frame of a call and copies its arguments.
@@ -114,12 +110,7 @@ impl Machine<'_, '_, '_> {
         warp.grow_local(local_end);
         let entered = warp.new_frame();
         let mut new = std::mem::take(&mut warp.frames[entered]);
-        new.reset(
-            target,
-            &self.program.templates[target],
-            func.preds,
-            func.flat_rows(),
-        );
+        new.reset(target, &self.program.templates[target], func.preds, func.flat_rows());
         let parent = &warp.frames[caller];
         for (to, from) in func.params.iter().zip(&site.args) {
             copy_words(parent, &mut new, *from, *to, u32::MAX);
@@ -132,9 +123,7 @@ impl Machine<'_, '_, '_> {
 
     /// Returns the active lanes of fragment `at` to their caller.
     pub(super) fn ret(&mut self, warp: &mut Warp, at: usize, active: u32) {
-        let Fragment {
-            mask, pc, frame, ..
-        } = warp.fragments[at];
+        let Fragment { mask, pc, frame, .. } = warp.fragments[at];
         if warp.frames[frame].depth == 0 {
             return self.exit(warp, at, active);
         }
@@ -188,14 +177,8 @@ impl Machine<'_, '_, '_> {
     ) -> Result<(), LaneFault> {
         for lane in lanes(active) {
             warp_memory!(self, warp, frame_at, memory, frame);
-            let (pattern, args) = (
-                argument(frame, site, 0, lane),
-                argument(frame, site, 1, lane),
-            );
-            let mut reader = LaneReader {
-                memory: &mut memory,
-                lane,
-            };
+            let (pattern, args) = (argument(frame, site, 0, lane), argument(frame, site, 1, lane));
+            let mut reader = LaneReader { memory: &mut memory, lane };
             let formatted = printf::format(&mut reader, pattern, args);
             let (text, taken) = formatted.map_err(|kind| (lane, kind))?;
             frame.r32[usize::from(site.returns[0].row)][lane] = taken;
@@ -213,23 +196,14 @@ impl Machine<'_, '_, '_> {
         lane: usize,
     ) -> LaneFault {
         warp_memory!(self, warp, frame_at, memory, frame);
-        let mut reader = LaneReader {
-            memory: &mut memory,
-            lane,
-        };
+        let mut reader = LaneReader { memory: &mut memory, lane };
         let mut read = |index| printf::text(&mut reader, argument(frame, site, index, lane));
         let line = argument(frame, site, 2, lane) as u32;
         let texts = read(0).and_then(|message| Ok((message, read(1)?, read(3)?)));
         match texts {
-            Ok((message, file, function)) => (
-                lane,
-                FaultKind::Assert {
-                    message,
-                    file,
-                    line,
-                    function,
-                },
-            ),
+            Ok((message, file, function)) => {
+                (lane, FaultKind::Assert { message, file, line, function })
+            }
             Err(kind) => (lane, kind),
         }
     }
@@ -238,11 +212,7 @@ impl Machine<'_, '_, '_> {
 /// Copies a parameter's words for some lanes.
 fn copy_words(from: &Frame, to: &mut Frame, source: ParamWords, target: ParamWords, lanes: u32) {
     for word in 0..source.words() {
-        to.set32(
-            target.row + word,
-            lanes,
-            &from.r32[usize::from(source.row + word)],
-        );
+        to.set32(target.row + word, lanes, &from.r32[usize::from(source.row + word)]);
     }
 }
 

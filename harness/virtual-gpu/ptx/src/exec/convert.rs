@@ -18,51 +18,28 @@ pub(crate) fn run(frame: &mut Frame, cvt: &Cvt, active: u32) {
 pub(crate) fn one(cvt: &Cvt, bits: u64) -> u64 {
     match (cvt.from, cvt.to) {
         (Ty::F32, Ty::F32) => {
-            let bits = if cvt.ftz {
-                flush(bits as u32)
-            } else {
-                bits as u32
-            };
+            let bits = if cvt.ftz { flush(bits as u32) } else { bits as u32 };
             let value = f32::from_bits(bits);
-            let value = if cvt.integral {
-                integral(f64::from(value), cvt.round) as f32
-            } else {
-                value
-            };
+            let value =
+                if cvt.integral { integral(f64::from(value), cvt.round) as f32 } else { value };
             finish_f32(cvt, value)
         }
         (Ty::F64, Ty::F64) => {
             let value = f64::from_bits(bits);
-            let value = if cvt.integral {
-                integral(value, cvt.round)
-            } else {
-                value
-            };
+            let value = if cvt.integral { integral(value, cvt.round) } else { value };
             finish_f64(cvt, value)
         }
         (Ty::F32, Ty::F64) => {
-            let bits = if cvt.ftz {
-                flush(bits as u32)
-            } else {
-                bits as u32
-            };
+            let bits = if cvt.ftz { flush(bits as u32) } else { bits as u32 };
             finish_f64(cvt, f64::from(f32::from_bits(bits)))
         }
         (Ty::F64, Ty::F32) => {
             let value = round_to_f32(f64::from_bits(bits), 0.0, cvt.round);
-            let value = if cvt.ftz {
-                f32::from_bits(flush(value.to_bits()))
-            } else {
-                value
-            };
+            let value = if cvt.ftz { f32::from_bits(flush(value.to_bits())) } else { value };
             finish_f32(cvt, value)
         }
         (Ty::F32, to) => {
-            let bits = if cvt.ftz {
-                flush(bits as u32)
-            } else {
-                bits as u32
-            };
+            let bits = if cvt.ftz { flush(bits as u32) } else { bits as u32 };
             float_to_int(f64::from(f32::from_bits(bits)), cvt.round, to, false)
         }
         (Ty::F64, to) => float_to_int(f64::from_bits(bits), cvt.round, to, true),

@@ -30,10 +30,7 @@ impl Resident {
     fn counted(mut self) -> BlockCounts {
         let cycles = self.warps.iter().map(|warp| warp.cycle);
         self.counts.longest_warp_cycles = cycles.max().unwrap_or(0);
-        BlockCounts {
-            block: self.linear,
-            counts: self.counts,
-        }
+        BlockCounts { block: self.linear, counts: self.counts }
     }
 }
 
@@ -50,13 +47,7 @@ pub(super) struct Together {
 
 impl Together {
     pub fn new(function: usize, waiting: Range<u64>, limit: u64) -> Self {
-        Self {
-            function,
-            residents: Vec::new(),
-            waiting,
-            limit,
-            ended: Vec::new(),
-        }
+        Self { function, residents: Vec::new(), waiting, limit, ended: Vec::new() }
     }
 }
 
@@ -84,11 +75,7 @@ impl Machine<'_, '_, '_> {
     ) -> Result<Execution, Box<KernelFault>> {
         self.warp_steps = STEPS;
         let done = self.alternate(&mut together);
-        let Together {
-            mut residents,
-            mut ended,
-            ..
-        } = together;
+        let Together { mut residents, mut ended, .. } = together;
         let failed = done.err().map(|(raised, at)| {
             self.block = std::mem::replace(&mut residents[at].block, Block::idle());
             (raised, residents[at].warps.clone())

@@ -8,13 +8,7 @@ use crate::fault::FaultKind;
 pub(super) fn split(warp: &mut Warp, at: usize, lanes: u32, pc: u32) {
     let old = &mut warp.fragments[at];
     old.mask &= !lanes;
-    let new = Fragment {
-        mask: lanes,
-        pc,
-        wait: Wait::Ready,
-        forced: false,
-        ..*old
-    };
+    let new = Fragment { mask: lanes, pc, wait: Wait::Ready, forced: false, ..*old };
     warp.fragments.push(new);
 }
 
@@ -35,18 +29,11 @@ pub(super) fn table_branch(
     targets: &[u32],
     active: u32,
 ) -> Result<(), (usize, FaultKind)> {
-    let Fragment {
-        mask, pc, frame, ..
-    } = warp.fragments[at];
+    let Fragment { mask, pc, frame, .. } = warp.fragments[at];
     let row = warp.frames[frame].r32[usize::from(index)];
     for lane in lanes(active) {
         if row[lane] as usize >= targets.len() {
-            return Err((
-                lane,
-                FaultKind::InvalidPc {
-                    addr: u64::from(row[lane]),
-                },
-            ));
+            return Err((lane, FaultKind::InvalidPc { addr: u64::from(row[lane]) }));
         }
     }
     if mask != active {

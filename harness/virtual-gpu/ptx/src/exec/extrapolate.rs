@@ -32,9 +32,7 @@ impl Machine<'_, '_, '_> {
     ) {
         let program = self.program;
         let func = &program.module().functions[warp.frames[frame_at].function];
-        let enabled = self
-            .extrapolate_after
-            .is_some_and(|after| self.executed >= after);
+        let enabled = self.extrapolate_after.is_some_and(|after| self.executed >= after);
         let (Some(mask), true) = (mask.filter(|mask| *mask == warp.live), enabled) else {
             warp.loops.forget(frame_at, back);
             return;
@@ -130,18 +128,11 @@ fn extrapolate(
         .collect();
     changed.sort_unstable();
     changed.dedup();
-    let adds = steps(
-        exit_operands(func, candidate, &changed)?,
-        func,
-        snapshots,
-        mask,
-    )?;
+    let adds = steps(exit_operands(func, candidate, &changed)?, func, snapshots, mask)?;
     let Inst::SetP(test) = &func.code[candidate.test as usize] else {
         return None;
     };
-    let negated = func.info[candidate.back as usize]
-        .guard
-        .is_some_and(|g| g.negated);
+    let negated = func.info[candidate.back as usize].guard.is_some_and(|g| g.negated);
     let is_wide = !matches!(test.kind, CmpKind::U32 | CmpKind::S32);
     let flat = |row: u16| usize::from(row) + if is_wide { three.r32.len() } else { 0 };
     let operand = |row: u16, lane: usize| {
@@ -153,12 +144,7 @@ fn extrapolate(
         .map(|lane| iterations_left(test, negated, operand(test.a, lane), operand(test.b, lane)))
         .min()?;
     let iterations = left.checked_sub(1).filter(|&more| more > 0)?;
-    Some(Extrapolation {
-        iterations,
-        cycles: cycles.saturating_mul(iterations),
-        later,
-        adds,
-    })
+    Some(Extrapolation { iterations, cycles: cycles.saturating_mul(iterations), later, adds })
 }
 
 /// The amount that an iteration adds to each row in each lane, if it added the same twice.
@@ -173,11 +159,7 @@ fn steps(
         if row >= first_predicate(func) {
             return None;
         }
-        let bits = if row < snapshots[2].r32.len() {
-            u64::from(u32::MAX)
-        } else {
-            u64::MAX
-        };
+        let bits = if row < snapshots[2].r32.len() { u64::from(u32::MAX) } else { u64::MAX };
         let mut by: Row64 = [0; 32];
         for lane in lanes(mask) {
             let [a, b, c] = snapshots.map(|snapshot| snapshot.lane(row, lane));

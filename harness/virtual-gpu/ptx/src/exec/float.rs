@@ -24,21 +24,13 @@ fn g(bits: u64) -> f64 {
 /// Bits of a result, with a canonical NaN.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> u32 {
-    if value.is_nan() {
-        CANONICAL_NAN
-    } else {
-        value.to_bits()
-    }
+    if value.is_nan() { CANONICAL_NAN } else { value.to_bits() }
 }
 
 /// Flushes a subnormal to zero of its sign.
 #[inline(always)]
 pub(crate) fn flush(bits: u32) -> u32 {
-    if bits & 0x7F80_0000 == 0 {
-        bits & 0x8000_0000
-    } else {
-        bits
-    }
+    if bits & 0x7F80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
 
 /// Clamps to [0, 1]; NaN becomes 0 (PTX ISA, `.sat`).
@@ -55,11 +47,7 @@ pub(crate) fn round_to_f32(sum: f64, error: f64, round: Round) -> f32 {
         return near;
     }
     // The sign of `rest` says on which side of `near` the exact value lies.
-    let rest = if f64::from(near) == sum {
-        error
-    } else {
-        sum - f64::from(near)
-    };
+    let rest = if f64::from(near) == sum { error } else { sum - f64::from(near) };
     let (above, below) = (rest > 0.0, rest < 0.0);
     match round {
         Round::Nearest => near,
@@ -77,11 +65,7 @@ fn fma_directed(a: f32, b: f32, c: f32, round: Round) -> f32 {
     let sum = product + addend;
     if sum == 0.0 {
         let opposite = product.is_sign_negative() != addend.is_sign_negative();
-        return if opposite && round == Round::Down {
-            -0.0
-        } else {
-            sum as f32
-        };
+        return if opposite && round == Round::Down { -0.0 } else { sum as f32 };
     }
     let back = sum - product;
     let error = (product - (sum - back)) + (addend - back);

@@ -47,16 +47,7 @@ impl Frame {
 
     /// Whether both are the same call with the same contents, at whatever times.
     pub(crate) fn has_registers_of(&self, other: &Self) -> bool {
-        let call = |f: &Self| {
-            (
-                f.function,
-                f.parent,
-                f.site,
-                f.return_pc,
-                f.live,
-                f.local_base,
-            )
-        };
+        let call = |f: &Self| (f.function, f.parent, f.site, f.return_pc, f.live, f.local_base);
         call(self) == call(other)
             && self.preds == other.preds
             && self.r32 == other.r32

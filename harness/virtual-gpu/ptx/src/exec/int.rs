@@ -138,33 +138,21 @@ pub(crate) fn unary64(op: IntUn, a: &Row64) -> Row64 {
 /// Whether `slct` selects its first source: the selector is not negative.
 #[inline(always)]
 pub(crate) fn selects(float: bool, c: u32) -> bool {
-    if float {
-        f32::from_bits(c) >= 0.0
-    } else {
-        c as i32 >= 0
-    }
+    if float { f32::from_bits(c) >= 0.0 } else { c as i32 >= 0 }
 }
 
 /// Upper or lower word of `{high, low}` shifted (PTX ISA, "shf").
 #[inline(always)]
 fn funnel(low: u32, high: u32, amount: u32, left: bool) -> u32 {
     let both = u64::from(high) << 32 | u64::from(low);
-    if left {
-        ((both << amount) >> 32) as u32
-    } else {
-        (both >> amount) as u32
-    }
+    if left { ((both << amount) >> 32) as u32 } else { (both >> amount) as u32 }
 }
 
 #[inline(always)]
 fn dot4(a_signed: bool, b_signed: bool, a: u32, b: u32, c: u32) -> u32 {
     let byte = |signed: bool, word: u32, at: u32| {
         let byte = (word >> (8 * at)) as u8;
-        if signed {
-            i32::from(byte as i8)
-        } else {
-            i32::from(byte)
-        }
+        if signed { i32::from(byte as i8) } else { i32::from(byte) }
     };
     let mut sum = c;
     for at in 0..4 {
@@ -176,11 +164,7 @@ fn dot4(a_signed: bool, b_signed: bool, a: u32, b: u32, c: u32) -> u32 {
 /// `bfe` on 32 bits; start and length are taken modulo 256 (PTX ISA, "bfe").
 #[inline(always)]
 fn bfe32(signed: bool, a: u32, start: u32, len: u32) -> u32 {
-    let wide = if signed {
-        i64::from(a as i32) as u64
-    } else {
-        u64::from(a)
-    };
+    let wide = if signed { i64::from(a as i32) as u64 } else { u64::from(a) };
     super::bits::field(signed, wide, start & 255, len & 255, 32) as u32
 }
 

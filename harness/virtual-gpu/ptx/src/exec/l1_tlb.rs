@@ -31,10 +31,7 @@ struct Line {
     sectors: u8,
 }
 
-const NO_LINE: Line = Line {
-    number: EMPTY,
-    sectors: 0,
-};
+const NO_LINE: Line = Line { number: EMPTY, sectors: 0 };
 
 /// L1, TLB and atomic words of the running block.
 #[derive(Debug)]

@@ -25,10 +25,7 @@ impl WarpMemory<'_, '_, '_> {
         write: bool,
     ) -> Result<LaneTarget, FaultKind> {
         if !addr.is_multiple_of(size) {
-            return Err(FaultKind::Misaligned {
-                addr,
-                bytes: size as u32,
-            });
+            return Err(FaultKind::Misaligned { addr, bytes: size as u32 });
         }
         let in_window = |base: u64| {
             let offset = addr.wrapping_sub(base);
@@ -39,10 +36,8 @@ impl WarpMemory<'_, '_, '_> {
                 Err(FaultKind::InvalidAddressSpace { addr })
             }
             Space::Global | Space::Const => Ok(LaneTarget::Global(addr)),
-            Space::Generic => match (
-                in_window(window::SHARED_BASE),
-                in_window(window::LOCAL_BASE),
-            ) {
+            Space::Generic => match (in_window(window::SHARED_BASE), in_window(window::LOCAL_BASE))
+            {
                 (Some(offset), _) => self.resolve_shared(offset, size),
                 (_, Some(offset)) => self.resolve_local(lane, offset, size, write),
                 _ => Ok(LaneTarget::Global(addr)),
@@ -62,10 +57,7 @@ impl WarpMemory<'_, '_, '_> {
         let bytes = self.shared.len() as u64;
         match offset.checked_add(size) {
             Some(end) if end <= bytes => Ok(LaneTarget::Shared(offset as usize)),
-            _ => Err(FaultKind::SharedOutOfRange {
-                offset,
-                bytes: bytes as u32,
-            }),
+            _ => Err(FaultKind::SharedOutOfRange { offset, bytes: bytes as u32 }),
         }
     }
 
@@ -78,9 +70,9 @@ impl WarpMemory<'_, '_, '_> {
     ) -> Result<LaneTarget, FaultKind> {
         let stride = u64::from(self.local_stride);
         match offset.checked_add(size) {
-            Some(end) if end <= stride => Ok(LaneTarget::Local(
-                lane * self.local_stride as usize + offset as usize,
-            )),
+            Some(end) if end <= stride => {
+                Ok(LaneTarget::Local(lane * self.local_stride as usize + offset as usize))
+            }
             _ => {
                 let addr = window::LOCAL_BASE.wrapping_add(offset);
                 Err(FaultKind::IllegalAddress { addr, write })
@@ -94,8 +86,7 @@ impl WarpMemory<'_, '_, '_> {
         match target {
             LaneTarget::Global(addr) => {
                 let location = self.memory.locate(addr, size, false)?;
-                self.footprint
-                    .mark(location.range, location.offset, size, false);
+                self.footprint.mark(location.range, location.offset, size, false);
                 Ok(self.memory.bytes(location, len))
             }
             LaneTarget::Shared(at) => Ok(&self.shared[at..at + len]),
@@ -114,8 +105,7 @@ impl WarpMemory<'_, '_, '_> {
         match target {
             LaneTarget::Global(addr) => {
                 let location = self.memory.locate(addr, size, true)?;
-                self.footprint
-                    .mark(location.range, location.offset, size, true);
+                self.footprint.mark(location.range, location.offset, size, true);
                 Ok(self.memory.bytes_mut(location, len))
             }
             LaneTarget::Shared(at) => Ok(&mut self.shared[at..at + len]),

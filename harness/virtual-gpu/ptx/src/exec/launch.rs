@@ -97,10 +97,7 @@ pub struct Execution {
 
 /// Blocks of the grid.
 pub(crate) fn grid_blocks(launch: &Launch<'_>) -> u64 {
-    launch
-        .grid
-        .iter()
-        .fold(1u64, |all, side| all.saturating_mul(u64::from(*side)))
+    launch.grid.iter().fold(1u64, |all, side| all.saturating_mul(u64::from(*side)))
 }
 
 /// CUDA C++ Programming Guide, "Technical Specifications": threads of a block, shared memory.
@@ -113,32 +110,17 @@ pub(super) fn check(program: &Program, launch: &Launch<'_>) -> Result<usize, Str
     let Some(kernel) = program.module().kernel(launch.kernel) else {
         return Err(format!("the module has no kernel `{}`", launch.kernel));
     };
-    let threads = launch
-        .block
-        .iter()
-        .map(|side| u64::from(*side))
-        .product::<u64>();
-    let product = launch
-        .block
-        .iter()
-        .try_fold(1u64, |all, side| all.checked_mul(u64::from(*side)));
+    let threads = launch.block.iter().map(|side| u64::from(*side)).product::<u64>();
+    let product = launch.block.iter().try_fold(1u64, |all, side| all.checked_mul(u64::from(*side)));
     if product.is_none_or(|all| all == 0 || all > MAX_BLOCK_THREADS) {
-        return Err(format!(
-            "a block has 1 to {MAX_BLOCK_THREADS} threads, not {threads}"
-        ));
+        return Err(format!("a block has 1 to {MAX_BLOCK_THREADS} threads, not {threads}"));
     }
-    let max_threads = kernel
-        .max_threads
-        .map(|all| all.iter().map(|n| u64::from(*n)).product::<u64>());
+    let max_threads =
+        kernel.max_threads.map(|all| all.iter().map(|n| u64::from(*n)).product::<u64>());
     if max_threads.is_some_and(|max| threads > max) {
-        return Err(format!(
-            "a block of {threads} threads exceeds the kernel's .maxntid"
-        ));
+        return Err(format!("a block of {threads} threads exceeds the kernel's .maxntid"));
     }
-    if kernel
-        .required_threads
-        .is_some_and(|required| required != launch.block)
-    {
+    if kernel.required_threads.is_some_and(|required| required != launch.block) {
         return Err("the block differs from the kernel's .reqntid".into());
     }
     if launch.grid.contains(&0) {
@@ -146,15 +128,11 @@ pub(super) fn check(program: &Program, launch: &Launch<'_>) -> Result<usize, Str
     }
     if launch.params.len() < kernel.param_bytes as usize {
         let (have, want) = (launch.params.len(), kernel.param_bytes);
-        return Err(format!(
-            "arguments have {have} bytes, the kernel takes {want}"
-        ));
+        return Err(format!("arguments have {have} bytes, the kernel takes {want}"));
     }
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(launch.dynamic_shared_bytes);
     if shared > MAX_SHARED_BYTES {
-        return Err(format!(
-            "{shared} bytes of shared memory exceed {MAX_SHARED_BYTES}"
-        ));
+        return Err(format!("{shared} bytes of shared memory exceed {MAX_SHARED_BYTES}"));
     }
     Ok(kernel.function)
 }

@@ -86,10 +86,7 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
 
     /// The result of blocks that have all ended.
     pub(super) fn into_execution(self) -> Execution {
-        Execution {
-            footprint: self.footprint,
-            ..self.done
-        }
+        Execution { footprint: self.footprint, ..self.done }
     }
 
     pub(super) fn fault(self, raised: Raised, warps: &[Warp]) -> KernelFault {
@@ -100,9 +97,7 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
         };
         KernelFault {
             kind: raised.kind,
-            function: functions
-                .get(raised.function)
-                .map_or(String::new(), |f| f.name.clone()),
+            function: functions.get(raised.function).map_or(String::new(), |f| f.name.clone()),
             line: raised.line,
             block: self.block.index,
             thread,
@@ -122,13 +117,7 @@ pub(crate) struct Raised {
 }
 
 pub(super) fn raised(kind: FaultKind) -> Raised {
-    Raised {
-        kind,
-        lane: 0,
-        function: usize::MAX,
-        line: 0,
-        warp: usize::MAX,
-    }
+    Raised { kind, lane: 0, function: usize::MAX, line: 0, warp: usize::MAX }
 }
 
 pub(super) fn refused(what: String) -> KernelFault {

@@ -56,9 +56,7 @@ impl Machine<'_, '_, '_> {
                 let max = lanes(active).map(|lane| requested[lane]).max();
                 // PTX ISA, "nanosleep": at most 1 ms.
                 let ns = u64::from(max.unwrap_or(0).min(1_000_000));
-                warp.cycle = warp
-                    .cycle
-                    .saturating_add(self.launch.model.ns_to_cycles(ns));
+                warp.cycle = warp.cycle.saturating_add(self.launch.model.ns_to_cycles(ns));
             }
             Inst::Wmma { product, .. } => {
                 let frame = &mut warp.frames[frame_at];

@@ -36,11 +36,7 @@ pub(crate) fn format<S: Source>(
 ) -> Result<(String, u32), S::Error> {
     let pattern = text(source, format_addr)?;
     let mut out = String::new();
-    let mut args = Args {
-        source,
-        at: args_addr,
-        taken: 0,
-    };
+    let mut args = Args { source, at: args_addr, taken: 0 };
     let mut rest = pattern.chars().peekable();
     while let Some(c) = rest.next() {
         if c != '%' {
@@ -120,14 +116,7 @@ impl<S: Source> Args<'_, S> {
                     (_, 1) => i64::from(raw as i16),
                     _ => i64::from(raw as i8),
                 };
-                integer(
-                    out,
-                    spec,
-                    value < 0,
-                    true,
-                    value.unsigned_abs().to_string(),
-                    "",
-                );
+                integer(out, spec, value < 0, true, value.unsigned_abs().to_string(), "");
             }
             'u' | 'x' | 'X' | 'o' => {
                 let raw = self.take(size)?;
@@ -142,11 +131,7 @@ impl<S: Source> Args<'_, S> {
                     'X' => (format!("{value:X}"), "0X"),
                     _ => (format!("{value:o}"), "0"),
                 };
-                let prefix = if spec.alternate && value != 0 {
-                    prefix
-                } else {
-                    ""
-                };
+                let prefix = if spec.alternate && value != 0 { prefix } else { "" };
                 integer(out, spec, false, false, digits, prefix);
             }
             'p' => {
@@ -190,10 +175,7 @@ mod tests {
         type Error = u64;
         fn read(&mut self, addr: u64, bytes: u64) -> Result<u64, u64> {
             let mut raw = [0u8; 8];
-            let from = self
-                .0
-                .get(addr as usize..(addr + bytes) as usize)
-                .ok_or(addr)?;
+            let from = self.0.get(addr as usize..(addr + bytes) as usize).ok_or(addr)?;
             raw[..bytes as usize].copy_from_slice(from);
             Ok(u64::from_le_bytes(raw))
         }
@@ -217,19 +199,10 @@ mod tests {
             run("%lld|%5ld|%-5ld|%05ld", &[7, 42, 42, (-42i64) as u64]),
             "7|   42|42   |-0042"
         );
-        assert_eq!(
-            run("%+ld % ld %lu", &[1, 2, u64::MAX]),
-            "+1  2 18446744073709551615"
-        );
+        assert_eq!(run("%+ld % ld %lu", &[1, 2, u64::MAX]), "+1  2 18446744073709551615");
         assert_eq!(run("%lx %#lX %lo", &[255, 255, 8]), "ff 0XFF 10");
-        assert_eq!(
-            run("%f %.2f %8.3f", &[f(1.5), f(2.675), f(-1.0)]),
-            "1.500000 2.67   -1.000"
-        );
-        assert_eq!(
-            run("%e %.0e", &[f(12345.678), f(0.00012)]),
-            "1.234568e+04 1e-04"
-        );
+        assert_eq!(run("%f %.2f %8.3f", &[f(1.5), f(2.675), f(-1.0)]), "1.500000 2.67   -1.000");
+        assert_eq!(run("%e %.0e", &[f(12345.678), f(0.00012)]), "1.234568e+04 1e-04");
         assert_eq!(
             run("%g %g %g", &[f(0.0001), f(1e-5), f(1234567.0)]),
             "0.0001 1e-05 1.23457e+06"

@@ -15,9 +15,7 @@ pub(super) struct Spec {
 }
 
 pub(super) fn pad(out: &mut String, spec: &Spec, sign: &str, body: &str, zeros: bool) {
-    let missing = spec
-        .width
-        .saturating_sub(sign.chars().count() + body.chars().count());
+    let missing = spec.width.saturating_sub(sign.chars().count() + body.chars().count());
     let blanks = " ".repeat(missing);
     let parts: [&str; 3] = match (spec.left, zeros && spec.zero) {
         (true, _) => [sign, body, &blanks],
@@ -48,13 +46,7 @@ pub(super) fn integer(
     let min_digits = spec.precision.unwrap_or(0);
     let leading = "0".repeat(min_digits.saturating_sub(digits.len()));
     // A precision switches the zero flag off (C17 7.21.6.1).
-    pad(
-        out,
-        spec,
-        sign,
-        &format!("{leading}{digits}"),
-        spec.precision.is_none(),
-    );
+    pad(out, spec, sign, &format!("{leading}{digits}"), spec.precision.is_none());
 }
 
 pub(super) fn floating(out: &mut String, spec: &Spec, value: f64, style: char, upper: bool) {
@@ -92,18 +84,13 @@ pub(super) fn exponential(value: f64, precision: usize) -> String {
 /// `%g`: the exponent after rounding decides the style; trailing zeros are removed.
 pub(super) fn general(value: f64, precision: usize, keep_zeros: bool) -> String {
     let rounded = exponential(value, precision - 1);
-    let exponent: i64 = rounded
-        .split_once('e')
-        .and_then(|(_, number)| number.parse().ok())
-        .unwrap_or(0);
+    let exponent: i64 =
+        rounded.split_once('e').and_then(|(_, number)| number.parse().ok()).unwrap_or(0);
     let trim = |digits: &str| {
         if keep_zeros || !digits.contains('.') {
             return digits.to_owned();
         }
-        digits
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-            .to_owned()
+        digits.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     if exponent < -4 || exponent >= precision as i64 {
         let (digits, tail) = rounded.split_once('e').unwrap_or((&rounded, "+00"));

@@ -53,12 +53,7 @@ impl Machine<'_, '_, '_> {
     /// Returns the number of steps.
     fn run_fragment(&mut self, warp: &mut Warp, at: usize, max_steps: u32) -> Result<u32, Raised> {
         let program = self.program;
-        let Fragment {
-            mask,
-            frame: frame_at,
-            forced,
-            ..
-        } = warp.fragments[at];
+        let Fragment { mask, frame: frame_at, forced, .. } = warp.fragments[at];
         let function = warp.frames[frame_at].function;
         let func = &program.module().functions[function];
         let alone = warp.fragments.len() == 1;
@@ -76,13 +71,7 @@ impl Machine<'_, '_, '_> {
                 None => mask,
                 Some(guard) => mask & warp.frames[frame_at].pred(guard),
             };
-            let raise = |kind, lane| Raised {
-                kind,
-                lane,
-                function,
-                line: info.line,
-                warp: 0,
-            };
+            let raise = |kind, lane| Raised { kind, lane, function, line: info.line, warp: 0 };
             if let Some(members) = warp_ops::members(inst) {
                 let named = warp.frames[frame_at].r32[usize::from(members)];
                 let first = active.trailing_zeros() as usize & 31;
@@ -95,8 +84,7 @@ impl Machine<'_, '_, '_> {
             }
             if info.counted {
                 let first = active.trailing_zeros() as usize & 31;
-                self.account(info, active)
-                    .map_err(|kind| raise(kind, first))?;
+                self.account(info, active).map_err(|kind| raise(kind, first))?;
             }
             self.time(warp, frame_at, func, info);
             steps += 1;
@@ -137,8 +125,7 @@ impl Machine<'_, '_, '_> {
                 }
                 Inst::Bar(bar) => {
                     warp.fragments[at].pc = pc;
-                    self.barrier(warp, at, bar, active)
-                        .map_err(|(l, kind)| raise(kind, l))?;
+                    self.barrier(warp, at, bar, active).map_err(|(l, kind)| raise(kind, l))?;
                     return Ok(steps);
                 }
                 Inst::Call { site } => {

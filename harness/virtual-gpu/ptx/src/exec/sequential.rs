@@ -32,9 +32,7 @@ pub fn execute(
         machine.counts = Counts::default();
         let done = match block < all {
             true => machine.run_block(&mut warps, function, block),
-            false => Err(raised(FaultKind::BadLaunch(format!(
-                "block {block} is not in the grid"
-            )))),
+            false => Err(raised(FaultKind::BadLaunch(format!("block {block} is not in the grid")))),
         };
         let polls = |machine: &Machine<'_, '_, '_>| {
             let changes = machine.memory.changes;

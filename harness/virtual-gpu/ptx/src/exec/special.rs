@@ -50,13 +50,8 @@ impl Machine<'_, '_, '_> {
     pub(super) fn globaltimer(&mut self, warp: &mut Warp) -> u64 {
         self.memory.changes += 1;
         let model = self.launch.model;
-        warp.cycle = warp
-            .cycle
-            .saturating_add(u64::from(model.globaltimer_cycles));
-        let active_ns = self
-            .block
-            .start_ns
-            .saturating_add(model.cycles_to_ns(warp.cycle));
+        warp.cycle = warp.cycle.saturating_add(u64::from(model.globaltimer_cycles));
+        let active_ns = self.block.start_ns.saturating_add(model.cycles_to_ns(warp.cycle));
         self.timer.globaltimer_ns(active_ns)
     }
 }

@@ -49,11 +49,7 @@ impl Machine<'_, '_, '_> {
         if spin.changes != changes || spin.compare_at == 0 {
             spin.restart(changes);
         }
-        spin.in_a_row = if spin.back == back {
-            spin.in_a_row + 1
-        } else {
-            1
-        };
+        spin.in_a_row = if spin.back == back { spin.in_a_row + 1 } else { 1 };
         spin.back = back;
         spin.passages += 1;
         together && spin.passages >= spin.compare_at && self.is_same_again(warp, at, back)
@@ -109,9 +105,7 @@ impl Machine<'_, '_, '_> {
         }
         let counts = self.counts.since(&snapshot.counts);
         self.counts.subtract_times(&counts, times);
-        self.executed = self
-            .executed
-            .saturating_sub(counts.lanes().saturating_mul(times));
+        self.executed = self.executed.saturating_sub(counts.lanes().saturating_mul(times));
         let cycles = (warp.cycle - snapshot.cycle).saturating_mul(times);
         warp.cycle = warp.cycle.saturating_sub(cycles);
         for ready in warp.frames.iter_mut().flat_map(|frame| &mut frame.ready) {

@@ -41,10 +41,6 @@ pub(super) struct Snapshot {
 impl Spin {
     /// Forgets what was before the current count of changes.
     pub(super) fn restart(&mut self, changes: u64) {
-        *self = Self {
-            changes,
-            compare_at: FIRST_COMPARISON,
-            ..Self::default()
-        };
+        *self = Self { changes, compare_at: FIRST_COMPARISON, ..Self::default() };
     }
 }

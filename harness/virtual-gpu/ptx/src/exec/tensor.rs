@@ -44,9 +44,8 @@ fn uniform(frame: &Frame, fragment: &[Row; 8]) -> Option<u32> {
     let mut last = None;
     for row in fragment {
         if last != Some(row) {
-            let different = frame.r32[usize::from(*row)]
-                .iter()
-                .fold(0, |all, lane| all | (lane ^ value));
+            let different =
+                frame.r32[usize::from(*row)].iter().fold(0, |all, lane| all | (lane ^ value));
             if different != 0 {
                 return None;
             }
@@ -122,10 +121,7 @@ mod tests {
 
     fn frame(fill: impl Fn(usize, usize) -> u32) -> Frame {
         let rows = (0..32).map(|row| std::array::from_fn(|lane| fill(row, lane)));
-        Frame {
-            r32: rows.collect(),
-            ..Frame::default()
-        }
+        Frame { r32: rows.collect(), ..Frame::default() }
     }
 
     fn bits(seed: &mut u64) -> u32 {
@@ -183,11 +179,7 @@ mod tests {
                     for k in 0..16 {
                         sum += element(0, row, k) * element(8, column, k);
                     }
-                    assert_eq!(
-                        all.r32[24 + register][lane],
-                        sum.to_bits(),
-                        "{row}, {column}"
-                    );
+                    assert_eq!(all.r32[24 + register][lane], sum.to_bits(), "{row}, {column}");
                 }
             }
         }
@@ -203,17 +195,9 @@ mod tests {
             let sums = product(&all, &ROWS);
             assert!(multiply_add(&mut all, &ROWS, u32::MAX));
             for row in 24..32 {
-                assert_eq!(
-                    all.r32[row],
-                    [sums[0][0].to_bits(); 32],
-                    "{a:#x} {b:#x} {c:#x}"
-                );
+                assert_eq!(all.r32[row], [sums[0][0].to_bits(); 32], "{a:#x} {b:#x} {c:#x}");
             }
-            assert!(
-                sums.iter()
-                    .flatten()
-                    .all(|sum| sum.to_bits() == sums[0][0].to_bits())
-            );
+            assert!(sums.iter().flatten().all(|sum| sum.to_bits() == sums[0][0].to_bits()));
         }
     }
 

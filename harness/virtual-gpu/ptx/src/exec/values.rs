@@ -11,11 +11,7 @@ pub(crate) fn read_value(bytes: &[u8], ty: Ty) -> u64 {
     let size = ty.bytes() as usize;
     raw[..size].copy_from_slice(&bytes[..size]);
     let value = u64::from_le_bytes(raw);
-    if ty.bytes() < 4 {
-        u64::from(super::bits::extend(value as u32, ty))
-    } else {
-        value
-    }
+    if ty.bytes() < 4 { u64::from(super::bits::extend(value as u32, ty)) } else { value }
 }
 
 #[inline(always)]
@@ -32,9 +28,7 @@ pub(super) fn unpack(bytes: &[u8], frame: &mut Frame, access: &Access) {
     let stride = size * elements;
     for (element, row) in access.rows[..elements].iter().enumerate() {
         let row = usize::from(*row);
-        let groups = bytes
-            .chunks_exact(stride)
-            .map(|group| &group[element * size..][..size]);
+        let groups = bytes.chunks_exact(stride).map(|group| &group[element * size..][..size]);
         match size {
             8 => {
                 for (lane, raw) in frame.r64[row].iter_mut().zip(groups) {
@@ -65,9 +59,8 @@ pub(super) fn pack(bytes: &mut [u8], frame: &Frame, access: &Access) {
     let stride = size * elements;
     for (element, row) in access.rows[..elements].iter().enumerate() {
         let row = usize::from(*row);
-        let groups = bytes
-            .chunks_exact_mut(stride)
-            .map(|group| &mut group[element * size..][..size]);
+        let groups =
+            bytes.chunks_exact_mut(stride).map(|group| &mut group[element * size..][..size]);
         match size {
             8 => {
                 for (lane, raw) in frame.r64[row].iter().zip(groups) {

@@ -114,9 +114,7 @@ impl Warp {
             return;
         }
         let old = self.local_stride as usize;
-        let new = bytes
-            .next_multiple_of(16)
-            .max(self.local_stride.saturating_mul(2)) as usize;
+        let new = bytes.next_multiple_of(16).max(self.local_stride.saturating_mul(2)) as usize;
         let mut grown = vec![0; new * 32];
         for lane in 0..32 {
             grown[lane * new..][..old].copy_from_slice(&self.local[lane * old..][..old]);
@@ -159,20 +157,11 @@ impl Warp {
         if self.fragments.len() == 1 {
             return ready(&self.fragments[0]).then_some(0);
         }
-        if self
-            .fragments
-            .iter()
-            .filter(|f| ready(f))
-            .all(|f| f.yielded)
-        {
+        if self.fragments.iter().filter(|f| ready(f)).all(|f| f.yielded) {
             self.fragments.iter_mut().for_each(|f| f.yielded = false);
         }
         let key = |f: &Fragment| (u32::MAX - self.frames[f.frame].depth, f.pc, f.frame);
-        let eligible = self
-            .fragments
-            .iter()
-            .enumerate()
-            .filter(|(_, f)| ready(f) && !f.yielded);
+        let eligible = self.fragments.iter().enumerate().filter(|(_, f)| ready(f) && !f.yielded);
         eligible.min_by_key(|(_, f)| key(f)).map(|(at, _)| at)
     }
 

@@ -33,9 +33,7 @@ pub(crate) fn run(frame: &mut Frame, inst: &Inst, active: u32) {
             };
             frame.set_pred(*d, active, if holds { u32::MAX } else { 0 });
         }
-        Inst::Match {
-            wide, all, d, p, a, ..
-        } => matching(frame, *wide, *all, *d, *p, *a, active),
+        Inst::Match { wide, all, d, p, a, .. } => matching(frame, *wide, *all, *d, *p, *a, active),
         _ => {}
     }
 }

@@ -71,7 +71,6 @@ impl WatchedLoops {
     }
 
     pub(super) fn forget(&mut self, frame: usize, back: u32) {
-        self.all
-            .retain(|watch| watch.frame != frame || watch.candidate.back != back);
+        self.all.retain(|watch| watch.frame != frame || watch.candidate.back != back);
     }
 }

@@ -116,18 +116,9 @@ impl<'a> Parser<'a> {
         guard: Option<(&'a str, bool)>,
         opcode: &'a str,
     ) -> Loaded<RawInst<'a>> {
-        let operands = if self.is(';') {
-            Vec::new()
-        } else {
-            self.commas(Self::operand)?
-        };
+        let operands = if self.is(';') { Vec::new() } else { self.commas(Self::operand)? };
         self.need(';')?;
-        Ok(RawInst {
-            line,
-            guard,
-            opcode,
-            operands,
-        })
+        Ok(RawInst { line, guard, opcode, operands })
     }
 
     fn operand(&mut self) -> Loaded<Operand<'a>> {

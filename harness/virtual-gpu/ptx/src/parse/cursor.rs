@@ -53,11 +53,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn need(&mut self, mark: char) -> Loaded<()> {
-        if self.take(mark) {
-            Ok(())
-        } else {
-            self.expected(&format!("`{mark}`"))
-        }
+        if self.take(mark) { Ok(()) } else { self.expected(&format!("`{mark}`")) }
     }
 
     pub(super) fn take_word(&mut self, word: &str) -> bool {

@@ -11,10 +11,7 @@ const NEWEST_VERSION: (u32, u32) = (9, 5);
 
 /// Reads a whole text.
 pub(crate) fn module(text: &str) -> Loaded<RawModule<'_>> {
-    let mut parser = Parser {
-        tokens: tokens(text)?,
-        at: 0,
-    };
+    let mut parser = Parser { tokens: tokens(text)?, at: 0 };
     parser.module()
 }
 
@@ -52,12 +49,7 @@ impl<'a> Parser<'a> {
         if !is_target(target) {
             return self.fail(format!("target `{target}` is not known"));
         }
-        let mut module = RawModule {
-            version,
-            target,
-            vars: Vec::new(),
-            funcs: Vec::new(),
-        };
+        let mut module = RawModule { version, target, vars: Vec::new(), funcs: Vec::new() };
         loop {
             let line = self.line();
             match self.kind() {
@@ -95,9 +87,7 @@ impl<'a> Parser<'a> {
         if version > NEWEST_VERSION {
             let (major, minor) = version;
             let message = format!("version {major}.{minor} is newer than 9.5, the newest accepted");
-            return self
-                .fail(message)
-                .map_err(|error| error.of(Refused::TooNew));
+            return self.fail(message).map_err(|error| error.of(Refused::TooNew));
         }
         self.step();
         Ok(version)
@@ -135,11 +125,7 @@ impl<'a> Parser<'a> {
     fn function(&mut self) -> Loaded<RawFunc<'a>> {
         let line = self.line();
         let entry = self.word("a function")? == ".entry";
-        let returns = if entry {
-            Vec::new()
-        } else {
-            self.parameters()?
-        };
+        let returns = if entry { Vec::new() } else { self.parameters()? };
         let name = self.word("a function's name")?;
         let params = self.parameters()?;
         let mut func = RawFunc {

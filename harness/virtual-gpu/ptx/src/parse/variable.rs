@@ -74,20 +74,8 @@ impl<'a> Parser<'a> {
                 None => None,
             };
         }
-        let init = if self.take('=') {
-            self.initialiser(0)?
-        } else {
-            Vec::new()
-        };
-        Ok(RawVar {
-            line,
-            space,
-            ty,
-            align: align.unwrap_or(ty.bytes()),
-            name,
-            elements,
-            init,
-        })
+        let init = if self.take('=') { self.initialiser(0)? } else { Vec::new() };
+        Ok(RawVar { line, space, ty, align: align.unwrap_or(ty.bytes()), name, elements, init })
     }
 
     pub(super) fn initialiser(&mut self, depth: u32) -> Loaded<Vec<RawInit<'a>>> {

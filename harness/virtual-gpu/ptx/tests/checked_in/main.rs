@@ -19,12 +19,7 @@ use support::{
 };
 
 /// A form, a snippet that contains it, the register with its result, and the same in Rust.
-type Row = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(u64, u64, u64) -> u64,
-);
+type Row = (&'static str, &'static str, &'static str, fn(u64, u64, u64) -> u64);
 
 /// Files with tables of rows that run on random inputs.
 const TABLES: [&str; 4] = [
@@ -85,12 +80,8 @@ fn check_rows(inputs: &[[u64; 3]], rows: &[Row]) {
             let case = Case::new(&text, "k").block(chunk.len() as u32);
             let case = case.buffer(0).buffer(1).arg(WORD.to_le_bytes());
             let case = case.arg(SINGLE.to_le_bytes()).arg(DOUBLE.to_le_bytes());
-            let mut buffers = [
-                longs(chunk.iter().flatten().copied()),
-                vec![0; 8 * chunk.len()],
-            ];
-            case.run(&mut buffers)
-                .unwrap_or_else(|fault| panic!("{snippet}: {fault}"));
+            let mut buffers = [longs(chunk.iter().flatten().copied()), vec![0; 8 * chunk.len()]];
+            case.run(&mut buffers).unwrap_or_else(|fault| panic!("{snippet}: {fault}"));
             as_longs(&buffers[1])
         };
         check_kernel(inputs, (snippet, result, reference), run);
@@ -139,9 +130,7 @@ fn memory_forms() {
 #[test]
 fn matrices_are_multiplied_and_added() {
     // Bits of 0 to 8 in half precision (IEEE 754 binary16).
-    const HALVES: [u32; 9] = [
-        0, 0x3C00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800,
-    ];
+    const HALVES: [u32; 9] = [0, 0x3C00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800];
     let eight = |name: &str| [name; 8].join(", ");
     let out = "%o0, %o1, %o2, %o3, %o4, %o5, %o6, %o7";
     let mut snippet = format!(
@@ -171,32 +160,27 @@ fn matrices_are_multiplied_and_added() {
 
 /// The instruction forms of a text, without labels, directives and guards.
 fn forms(text: &str) -> impl Iterator<Item = &str> {
-    let code = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or(""));
-    code.flat_map(|line| line.split(';'))
-        .filter_map(|statement| {
-            let mut words = statement.trim_matches(|c: char| c.is_whitespace() || "{}".contains(c));
-            if words.starts_with('@') {
-                words = words.split_once(char::is_whitespace)?.1.trim_start();
-            }
-            let form = words.split_whitespace().next()?;
-            let is_form = form.starts_with(|c: char| c.is_ascii_lowercase())
-                && !form.ends_with(':')
-                && !words.contains(".callprototype");
-            // A continuation line of a call or a vector holds no form.
-            is_form.then_some(form).filter(|form| {
-                let letters = |c: char| c.is_ascii_alphanumeric() || "._:".contains(c);
-                form.chars().all(letters) && !is_name_of_argument(form)
-            })
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
+    code.flat_map(|line| line.split(';')).filter_map(|statement| {
+        let mut words = statement.trim_matches(|c: char| c.is_whitespace() || "{}".contains(c));
+        if words.starts_with('@') {
+            words = words.split_once(char::is_whitespace)?.1.trim_start();
+        }
+        let form = words.split_whitespace().next()?;
+        let is_form = form.starts_with(|c: char| c.is_ascii_lowercase())
+            && !form.ends_with(':')
+            && !words.contains(".callprototype");
+        // A continuation line of a call or a vector holds no form.
+        is_form.then_some(form).filter(|form| {
+            let letters = |c: char| c.is_ascii_alphanumeric() || "._:".contains(c);
+            form.chars().all(letters) && !is_name_of_argument(form)
         })
+    })
 }
 
 /// NVRTC writes the results, the arguments and the prototypes of a call on separate lines.
 fn is_name_of_argument(word: &str) -> bool {
-    ["retval", "param", "prototype_"]
-        .iter()
-        .any(|start| word.starts_with(start))
+    ["retval", "param", "prototype_"].iter().any(|start| word.starts_with(start))
 }
 
 #[test]
@@ -213,11 +197,8 @@ fn every_checked_in_form_has_a_test() {
     }
     assert!(used.len() > 90, "too few forms: {used:?}");
     let own = [&INTEGERS[..], &SINGLES, &DOUBLES, &MEMORY].concat();
-    let own: Vec<&str> = own
-        .iter()
-        .map(|row| row.0)
-        .chain(OF_CALLS.iter().map(|(form, _)| *form))
-        .collect();
+    let own: Vec<&str> =
+        own.iter().map(|row| row.0).chain(OF_CALLS.iter().map(|(form, _)| *form)).collect();
     for (form, snippet) in OF_CALLS {
         assert!(snippet.contains(&format!("{form} ")), "{form}");
     }
@@ -232,12 +213,6 @@ fn every_checked_in_form_has_a_test() {
         })
         .collect();
     assert!(missing.is_empty(), "forms without a test: {missing:?}");
-    let stale: Vec<_> = own
-        .iter()
-        .filter(|form| !used.contains_key(**form))
-        .collect();
-    assert!(
-        stale.is_empty(),
-        "rows of forms that no kernel has: {stale:?}"
-    );
+    let stale: Vec<_> = own.iter().filter(|form| !used.contains_key(**form)).collect();
+    assert!(stale.is_empty(), "rows of forms that no kernel has: {stale:?}");
 }

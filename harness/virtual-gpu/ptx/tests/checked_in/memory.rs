@@ -4,12 +4,7 @@ use super::{Row, WORD, both, w};
 
 /// Loads and stores of words and vectors, each with the form under test.
 pub const MEMORY: [Row; 30] = [
-    (
-        "ld.param.u32",
-        "ld.param.u32 %rd, [k_w];",
-        "%rd",
-        |_, _, _| u64::from(WORD),
-    ),
+    ("ld.param.u32", "ld.param.u32 %rd, [k_w];", "%rd", |_, _, _| u64::from(WORD)),
     (
         "ld.param.u64",
         "ld.param.u64 %y0, [k_in]; mul.wide.u32 %y1, %x7, 24; add.s64 %y0, %y0, %y1;
@@ -17,36 +12,13 @@ pub const MEMORY: [Row; 30] = [
         "%d",
         |_, _, c| c,
     ),
-    (
-        "ld.global.u32",
-        "ld.global.u32 %rd, [%in+12];",
-        "%rd",
-        |_, b, _| b >> 32,
-    ),
-    (
-        "ld.global.cg.u32",
-        "ld.global.cg.u32 %rd, [%in+8];",
-        "%rd",
-        |_, b, _| w(b),
-    ),
-    (
-        "ld.volatile.global.u32",
-        "ld.volatile.global.u32 %rd, [%in+4];",
-        "%rd",
-        |a, _, _| a >> 32,
-    ),
-    (
-        "st.global.u32",
-        "st.global.u32 [%in+4], %rc; ld.global.u64 %d, [%in];",
-        "%d",
-        |a, _, c| w(a) | c << 32,
-    ),
-    (
-        "st.global.u64",
-        "st.global.u64 [%in+8], %c; ld.global.u64 %d, [%in+8];",
-        "%d",
-        |_, _, c| c,
-    ),
+    ("ld.global.u32", "ld.global.u32 %rd, [%in+12];", "%rd", |_, b, _| b >> 32),
+    ("ld.global.cg.u32", "ld.global.cg.u32 %rd, [%in+8];", "%rd", |_, b, _| w(b)),
+    ("ld.volatile.global.u32", "ld.volatile.global.u32 %rd, [%in+4];", "%rd", |a, _, _| a >> 32),
+    ("st.global.u32", "st.global.u32 [%in+4], %rc; ld.global.u64 %d, [%in];", "%d", |a, _, c| {
+        w(a) | c << 32
+    }),
+    ("st.global.u64", "st.global.u64 [%in+8], %c; ld.global.u64 %d, [%in+8];", "%d", |_, _, c| c),
     (
         "ld.global.ca.v2.u64",
         "mov.u64 %y0, room; add.s64 %y0, %y0, %y7; st.global.u64 [%y0], %a;
@@ -109,12 +81,8 @@ pub const MEMORY: [Row; 30] = [
     ("ld.shared.v2.u64", SHARED_PAIR, "%d", |a, b, _| both(a, b)),
     ("st.local.u32", LOCAL_WORD, "%rd", |a, b, _| w(a ^ b)),
     ("ld.local.u32", LOCAL_WORD, "%rd", |a, b, _| w(a ^ b)),
-    ("st.local.v2.u32", LOCAL_PAIR, "%d", |a, b, _| {
-        w(b) | w(a) << 32
-    }),
-    ("ld.local.v2.u32", LOCAL_PAIR, "%d", |a, b, _| {
-        w(b) | w(a) << 32
-    }),
+    ("st.local.v2.u32", LOCAL_PAIR, "%d", |a, b, _| w(b) | w(a) << 32),
+    ("ld.local.v2.u32", LOCAL_PAIR, "%d", |a, b, _| w(b) | w(a) << 32),
     (
         "atom.add.u32",
         "mov.u64 %y0, room; add.s64 %y0, %y0, %y7; st.global.u32 [%y0], %ra;
@@ -131,9 +99,7 @@ pub const MEMORY: [Row; 30] = [
         |a, b, _| w(b) | w(a.wrapping_add(b)) << 32,
     ),
     ("cvta.global.u64", CVTA_GLOBAL, "%d", |a, b, _| both(a, b)),
-    ("cvta.to.global.u64", CVTA_GLOBAL, "%d", |a, b, _| {
-        both(a, b)
-    }),
+    ("cvta.to.global.u64", CVTA_GLOBAL, "%d", |a, b, _| both(a, b)),
     (
         "cvta.local.u64",
         "mov.u64 %y0, spot; st.local.u32 [%y0+4], %ra; cvta.local.u64 %y1, %y0;
@@ -155,12 +121,9 @@ pub const MEMORY: [Row; 30] = [
         "%rd",
         |a, b, _| if a & 1 == 1 { w(b) } else { 0 },
     ),
-    (
-        "st.global.u64",
-        "@%pa st.global.u64 [%in], %b; ld.global.u64 %d, [%in];",
-        "%d",
-        |a, b, _| if a & 1 == 1 { b } else { a },
-    ),
+    ("st.global.u64", "@%pa st.global.u64 [%in], %b; ld.global.u64 %d, [%in];", "%d", |a, b, _| {
+        if a & 1 == 1 { b } else { a }
+    }),
 ];
 
 const SHARED_WORD: &str = "mov.u64 %y0, tile; add.s64 %y0, %y0, %y7; st.shared.u32 [%y0+8], %ra;

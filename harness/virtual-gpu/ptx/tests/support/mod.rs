@@ -41,10 +41,7 @@ impl<'c> Case<'c> {
             block: [32, 1, 1],
             dynamic_shared_bytes: 0,
             params: Vec::new(),
-            limits: Limits {
-                warp_instructions: 5_000_000,
-                ..Limits::default()
-            },
+            limits: Limits { warp_instructions: 5_000_000, ..Limits::default() },
         }
     }
 
@@ -132,10 +129,7 @@ pub fn longs(values: impl IntoIterator<Item = u64>) -> Vec<u8> {
 
 /// Memory as 32-bit words.
 pub fn as_words(bytes: &[u8]) -> Vec<u32> {
-    bytes
-        .chunks_exact(4)
-        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect()
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
 /// Memory as 64-bit words.
@@ -190,16 +184,9 @@ pub fn run_snippet(snippet: &str, result: &str, inputs: &[[u64; 3]]) -> Vec<u64>
     let text = snippet_kernel(snippet, result);
     let mut out = Vec::new();
     for chunk in inputs.chunks(1024) {
-        let mut buffers = [
-            longs(chunk.iter().flatten().copied()),
-            vec![0; 8 * chunk.len()],
-        ];
-        let case = Case::new(&text, "k")
-            .block(chunk.len() as u32)
-            .buffer(0)
-            .buffer(1);
-        case.run(&mut buffers)
-            .unwrap_or_else(|fault| panic!("{snippet}: {fault}"));
+        let mut buffers = [longs(chunk.iter().flatten().copied()), vec![0; 8 * chunk.len()]];
+        let case = Case::new(&text, "k").block(chunk.len() as u32).buffer(0).buffer(1);
+        case.run(&mut buffers).unwrap_or_else(|fault| panic!("{snippet}: {fault}"));
         out.extend(as_longs(&buffers[1]));
     }
     out
@@ -246,10 +233,7 @@ pub fn check_kernel(
     for ([a, b, c], got) in inputs.iter().zip(got) {
         let want = reference(*a, *b, *c);
         let same = got == want || nan(got) && nan(want);
-        assert!(
-            same,
-            "{snippet} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {want:#x}"
-        );
+        assert!(same, "{snippet} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {want:#x}");
         count += 1;
     }
     assert_eq!(count, inputs.len(), "{snippet}");

@@ -156,9 +156,7 @@ fn of_daemon(
     daemon: &Daemon,
     body: impl FnOnce(&mut MpsDaemon) -> Result<String, MpsError>,
 ) -> Result<String, MpsError> {
-    act(&daemon.device, |state| {
-        body(&mut state.daemons.rows[daemon.row as usize])
-    })?
+    act(&daemon.device, |state| body(&mut state.daemons.rows[daemon.row as usize]))?
 }
 
 fn of_server(
@@ -167,9 +165,7 @@ fn of_server(
     body: impl FnOnce(&mut MpsServer) -> String,
 ) -> Result<String, MpsError> {
     let row = query::server_row(daemon, pid)?;
-    let text = act(&daemon.device, |state| {
-        body(&mut state.servers.rows[row as usize])
-    })?;
+    let text = act(&daemon.device, |state| body(&mut state.servers.rows[row as usize]))?;
     Ok(text)
 }
 
@@ -181,11 +177,7 @@ pub fn percentage(text: &str) -> Option<u32> {
 
 /// [`percentage`], or an error with the accepted range.
 pub fn valid_percentage(text: &str) -> Result<u32, MpsError> {
-    let why = || {
-        MpsError::Refused(format!(
-            "{text:?} is not a percentage: accepted is 1 to 100"
-        ))
-    };
+    let why = || MpsError::Refused(format!("{text:?} is not a percentage: accepted is 1 to 100"));
     percentage(text).ok_or_else(why)
 }
 

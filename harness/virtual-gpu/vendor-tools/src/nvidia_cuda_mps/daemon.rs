@@ -123,10 +123,7 @@ impl Daemon {
             server.ok_or_else(|| refused(format!("server {} is gone", namespace_id.server)))?;
         if !self.multiuser && server.uid != uid {
             let of = server.uid;
-            return Err(refused(format!(
-                "server {} is for user {of}",
-                namespace_id.server
-            )));
+            return Err(refused(format!("server {} is for user {of}", namespace_id.server)));
         }
         let mut namespaces = server.namespaces.iter();
         let namespace = namespaces.find(|known| known.name == namespace_id.namespace);
@@ -181,10 +178,7 @@ impl Daemon {
     pub fn start(&self, shared: &mut Shared, uid: u32) -> Result<u32, MpsError> {
         let process = Process::start((self.programs.server)(), self.row, uid)?;
         let (row, pid) = (process.row, process.pid());
-        shared.servers.push(Running {
-            process,
-            ending: false,
-        });
+        shared.servers.push(Running { process, ending: false });
         let text = format!("server {pid} started for user {uid}");
         self.note(Which::Control, &text);
         self.note(Which::Server, &text);

@@ -1,8 +1,5 @@
 //! Background mode: the daemon is this program, started again in a session of its own.
-#![expect(
-    unsafe_code,
-    reason = "sessions and descriptors have no safe form in std"
-)]
+#![expect(unsafe_code, reason = "sessions and descriptors have no safe form in std")]
 
 use std::fs::File;
 use std::io::Read;
@@ -25,10 +22,7 @@ pub fn start(programs: &Programs, options: &Options) -> Result<(), MpsError> {
         command.arg("-multiuser-server");
     }
     command.args(["-p", &options.protocol.to_string()]);
-    let start = |source| MpsError::Start {
-        what: "the MPS control daemon",
-        source,
-    };
+    let start = |source| MpsError::Start { what: "the MPS control daemon", source };
     let mut child = command
         .env(WAITED_FOR, "1")
         .stdin(Stdio::null())
@@ -45,9 +39,7 @@ pub fn start(programs: &Programs, options: &Options) -> Result<(), MpsError> {
         return Ok(());
     }
     let stderr_text = stderr_text.trim();
-    let reason = stderr_text
-        .strip_prefix(&format!("{CONTROL}: "))
-        .unwrap_or(stderr_text);
+    let reason = stderr_text.strip_prefix(&format!("{CONTROL}: ")).unwrap_or(stderr_text);
     if reason == MpsError::AlreadyRunning.to_string() {
         return Err(MpsError::AlreadyRunning);
     }

@@ -56,10 +56,7 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsError> {
         device,
     });
     let listener = directory.listen()?;
-    daemon.note(
-        Which::Control,
-        &format!("listening on {}", directory.folder.display()),
-    );
+    daemon.note(Which::Control, &format!("listening on {}", directory.folder.display()));
     let accepting = Arc::clone(&daemon);
     std::thread::Builder::new()
         .name("accept".to_owned())
@@ -122,10 +119,7 @@ impl PipeDirectory {
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
         written.map_err(MpsError::io(&path))?;
-        Ok(Self {
-            folder,
-            pid_file: file,
-        })
+        Ok(Self { folder, pid_file: file })
     }
 
     fn listen(&self) -> Result<UnixListener, MpsError> {

@@ -31,9 +31,7 @@ impl Log {
             let file = File::options().create(true).append(true).open(&path);
             file.map_err(MpsError::io(&path))
         };
-        Ok(Self {
-            files: Mutex::new([open("control.log")?, open("server.log")?]),
-        })
+        Ok(Self { files: Mutex::new([open("control.log")?, open("server.log")?]) })
     }
 
     /// Adds a line.
@@ -46,10 +44,6 @@ impl Log {
         let (seconds, rest) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
         let pid = std::process::id();
         // A full disk must not end the daemon.
-        let _ = writeln!(
-            files[index],
-            "[{seconds}.{:06} {who} {pid}] {text}",
-            rest / 1000
-        );
+        let _ = writeln!(files[index], "[{seconds}.{:06} {who} {pid}] {text}", rest / 1000);
     }
 }

@@ -65,10 +65,7 @@ impl NamespaceSocket {
     ) -> Result<Self, MpsError> {
         std::fs::create_dir_all(folder).map_err(MpsError::io(folder))?;
         let listener = bind(&folder.join(CONTROL_SOCKET))?;
-        let socket = Self {
-            folder: folder.to_path_buf(),
-            closed: Arc::default(),
-        };
+        let socket = Self { folder: folder.to_path_buf(), closed: Arc::default() };
         let (serve, closed) = (Arc::new(serve), Arc::clone(&socket.closed));
         let accept = move || {
             for stream in listener.incoming().flatten() {

@@ -31,12 +31,8 @@ pub(super) struct Options {
 
 /// Parses the argument vector of the control command.
 pub(super) fn parse(argv: &[OsString]) -> Result<Options, MpsError> {
-    let mut options = Options {
-        mode: Mode::Front,
-        static_partitions: false,
-        multiuser: false,
-        protocol: 2,
-    };
+    let mut options =
+        Options { mode: Mode::Front, static_partitions: false, multiuser: false, protocol: 2 };
     let mut protocol = std::env::var("CUDA_MPS_PROTOCOL_VERSION").ok();
     let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
@@ -93,27 +89,10 @@ mod tests {
             ("control -d", Mode::Background, false, false, 2),
             ("control -f -p 2", Mode::Foreground, false, false, 2),
             ("control -v", Mode::Version, false, false, 2),
-            (
-                "control -d -S -multiuser-server",
-                Mode::Background,
-                true,
-                true,
-                2,
-            ),
-            (
-                "control --static-partitioning -f",
-                Mode::Foreground,
-                true,
-                false,
-                2,
-            ),
+            ("control -d -S -multiuser-server", Mode::Background, true, true, 2),
+            ("control --static-partitioning -f", Mode::Foreground, true, false, 2),
         ] {
-            let want = Options {
-                mode,
-                static_partitions,
-                multiuser,
-                protocol,
-            };
+            let want = Options { mode, static_partitions, multiuser, protocol };
             assert_eq!(of(line), Ok(want), "{line}");
         }
         assert!(of("control -x").is_err_and(|error| error.contains("\"-x\"")));

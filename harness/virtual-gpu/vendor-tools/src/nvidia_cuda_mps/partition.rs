@@ -22,9 +22,7 @@ pub fn add(daemon: &Daemon, gpu: &str, chunks: &str) -> Result<String, MpsError>
     let count: u32 = match chunks.parse() {
         Ok(count) if count > 0 => count,
         _ => {
-            return refuse(format!(
-                "{chunks:?} is not a number of chunks: accepted is 1 or more"
-            ));
+            return refuse(format!("{chunks:?} is not a number of chunks: accepted is 1 or more"));
         }
     };
     let chunk_sms = chunk_sms(daemon)?;
@@ -65,15 +63,7 @@ pub fn list(daemon: &Daemon) -> Result<String, MpsError> {
         let free = all_chunks(state, daemon.row, chunk_sms) - used;
         let [free, used, free_sm, used_sm] =
             [free, used, free * chunk_sms, used * chunk_sms].map(|n| n.to_string());
-        let mut out = line([
-            "GPU",
-            "Partition",
-            "free",
-            "used",
-            "free",
-            "used",
-            "clients",
-        ]);
+        let mut out = line(["GPU", "Partition", "free", "used", "free", "used", "clients"]);
         out += &line(["", "", "chunk", "chunk", "SM", "SM", ""]);
         out += &line([&gpu, "-", &free, &used, &free_sm, &used_sm, "-"]);
         for (row, part) in parts {
@@ -110,8 +100,7 @@ fn all_chunks(state: &State, daemon: u32, chunk_sms: u32) -> u32 {
 /// The partitions of a daemon, with their rows.
 fn of(state: &State, daemon: u32) -> impl Iterator<Item = (u32, SmPartition)> + '_ {
     let rows = state.partitions.live().iter().enumerate();
-    rows.filter(move |(_, p)| p.live && p.daemon == daemon)
-        .map(|(row, p)| (row as u32, *p))
+    rows.filter(move |(_, p)| p.live && p.daemon == daemon).map(|(row, p)| (row as u32, *p))
 }
 
 fn is_used(state: &State, partition: u32) -> bool {
@@ -142,13 +131,8 @@ mod tests {
         state.engines.rows[0].sm_count = 18;
         assert_eq!(first_free(&state, 0, 4, 4), Some(0));
         assert_eq!(first_free(&state, 0, 4, 5), None);
-        state.partitions.rows[0] = SmPartition {
-            live: true,
-            daemon: 0,
-            id: 1,
-            sm_first: 4,
-            sm_count: 4,
-        };
+        state.partitions.rows[0] =
+            SmPartition { live: true, daemon: 0, id: 1, sm_first: 4, sm_count: 4 };
         state.partitions.used = 1;
         assert_eq!(first_free(&state, 0, 4, 1), Some(0));
         assert_eq!(first_free(&state, 0, 4, 2), Some(2));

@@ -73,18 +73,14 @@ pub fn device_clients(daemon: &Daemon, pid: Option<&str>) -> Result<String, MpsE
 /// `ps [-p PID]`: a table of the clients of all servers, or of the one with this process id.
 pub fn ps(daemon: &Daemon, only: Option<&str>) -> Result<String, MpsError> {
     let servers = rows(daemon, None)?;
-    let pids = servers
-        .into_iter()
-        .map(|row| (row, server_pid(daemon, row)));
+    let pids = servers.into_iter().map(|row| (row, server_pid(daemon, row)));
     let wanted = |pid: u32| only.is_none_or(|only| only == pid.to_string());
     let servers: Vec<(u32, u32)> = pids.filter(|(_, pid)| wanted(*pid)).collect();
     if servers.is_empty() {
         return Err(MpsError::Refused("Server not found".to_owned()));
     }
     let mut out = row(["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]);
-    let device = daemon
-        .device
-        .transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
+    let device = daemon.device.transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
     // The prefix of the UUID that fits the column.
     let device: String = device.chars().take(22).collect();
     for (server, of) in servers {
@@ -100,9 +96,7 @@ pub fn ps(daemon: &Daemon, only: Option<&str>) -> Result<String, MpsError> {
 /// `device_query [PID] [--csv]`: the device as the daemon gives it to servers, and as each server,
 /// or one of them, has it.
 pub fn device_query(daemon: &Daemon, pid: Option<&str>, as_csv: bool) -> Result<String, MpsError> {
-    let uuid = daemon
-        .device
-        .transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
+    let uuid = daemon.device.transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
     let product = &daemon.device.machine().gpu.product;
     let bus = format!("0000:{PCI_BUS:02x}.00.00");
     let names = ["Device Ordinal", "PCI IDs", "UUID", "Name", "Attributes"];
@@ -146,8 +140,7 @@ pub fn client_pids(daemon: &Daemon, server: u32) -> Result<Vec<u32>, MpsError> {
 
 fn pids(state: &State, server: u32) -> Vec<u32> {
     let rows = mps::clients(state, server).into_iter();
-    rows.map(|row| state.processes.rows[row as usize].pid)
-        .collect()
+    rows.map(|row| state.processes.rows[row as usize].pid).collect()
 }
 
 fn row(cells: [&str; 6]) -> String {
@@ -159,9 +152,7 @@ fn row(cells: [&str; 6]) -> String {
 fn namespace(pid: &str) -> String {
     let link = std::fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap_or_default();
     let text = link.to_string_lossy();
-    let number = text
-        .strip_prefix("pid:[")
-        .and_then(|rest| rest.strip_suffix(']'));
+    let number = text.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']'));
     number.unwrap_or("-").to_owned()
 }
 

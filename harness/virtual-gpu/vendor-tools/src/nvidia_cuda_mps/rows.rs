@@ -3,15 +3,8 @@
 use super::MpsError;
 
 /// Columns of `server list`.
-pub const SERVER: [&str; 7] = [
-    "name",
-    "uid",
-    "pid",
-    "status",
-    "pipe-directory",
-    "allowed-devices",
-    "context-ids",
-];
+pub const SERVER: [&str; 7] =
+    ["name", "uid", "pid", "status", "pipe-directory", "allowed-devices", "context-ids"];
 /// Columns of `client list`.
 pub const CLIENT: [&str; 5] = ["pid", "server", "device", "namespace", "cmd"];
 
@@ -43,9 +36,8 @@ fn unknown(format: &str) -> MpsError {
 fn pad(row: &[String], all: &[Vec<String>]) -> String {
     let wide = |at: usize| all.iter().map(|row| row[at].len()).max().unwrap_or(0);
     let cells = row.iter().enumerate();
-    let padded: Vec<String> = cells
-        .map(|(at, cell)| format!("{cell:<width$}", width = wide(at)))
-        .collect();
+    let padded: Vec<String> =
+        cells.map(|(at, cell)| format!("{cell:<width$}", width = wide(at))).collect();
     padded.join("  ").trim_end().to_owned()
 }
 

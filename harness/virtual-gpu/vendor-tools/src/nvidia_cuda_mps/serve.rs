@@ -62,9 +62,7 @@ fn enter(daemon: u32, uid: u32) -> Result<(Device, u32), MpsError> {
         let why = "the compute mode of the device refuses the server".to_owned();
         return Err(MpsError::Refused(why));
     }
-    let row = act(&device, |state| {
-        mps::add_server(state, device.machine(), daemon, process, uid)
-    })?;
+    let row = act(&device, |state| mps::add_server(state, device.machine(), daemon, process, uid))?;
     Ok((device, row.ok_or(MpsError::Full("server"))?))
 }
 
@@ -72,9 +70,7 @@ fn enter(daemon: u32, uid: u32) -> Result<(Device, u32), MpsError> {
 fn reap_daemon(device: &Device, daemon: u32) -> Result<(), MpsError> {
     for _ in 0..CHECKS {
         device.reap_dead_processes()?;
-        let live = device
-            .shared()
-            .read(|state| state.daemons.rows[daemon as usize].live);
+        let live = device.shared().read(|state| state.daemons.rows[daemon as usize].live);
         if !live.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)? {
             return Ok(());
         }
@@ -112,10 +108,7 @@ pub mod supervisor {
     impl Process {
         /// Starts a server and waits until its row exists.
         pub fn start(mut program: Command, daemon: u32, uid: u32) -> Result<Self, MpsError> {
-            let start = |source| MpsError::Start {
-                what: "an MPS server",
-                source,
-            };
+            let start = |source| MpsError::Start { what: "an MPS server", source };
             let mut child = program
                 .env(ENV, format!("{daemon} {uid}"))
                 .stdin(Stdio::piped())
@@ -125,11 +118,7 @@ pub mod supervisor {
                 .map_err(start)?;
             let stdin = child.stdin.take();
             let stdout = child.stdout.take();
-            let mut process = Self {
-                child,
-                stdin,
-                row: 0,
-            };
+            let mut process = Self { child, stdin, row: 0 };
             let silent = || MpsError::Refused("the MPS server ended before it served".to_owned());
             let mut lines = BufReader::new(stdout.ok_or_else(silent)?).lines();
             // Other lines come from the program that runs the server.

@@ -54,9 +54,7 @@ fn end_servers(daemon: &Daemon, shared: &mut Shared) -> Result<(), MpsError> {
     while index < shared.servers.len() {
         let server = &shared.servers[index];
         let row = server.process.row;
-        let idle = daemon
-            .device
-            .transact(|state, _| mps::clients(state, row).is_empty())?;
+        let idle = daemon.device.transact(|state, _| mps::clients(state, row).is_empty())?;
         if forced || (server.ending || quitting) && idle {
             stop(daemon, shared, index)?;
         } else {
@@ -85,10 +83,7 @@ struct Logged {
 impl Logged {
     fn now(daemon: &Daemon) -> Result<Self, MpsError> {
         let xids = daemon.device.transact(|state, _| state.xids_raised)?;
-        Ok(Self {
-            xids,
-            faulty: [false; SERVERS],
-        })
+        Ok(Self { xids, faulty: [false; SERVERS] })
     }
 
     /// Logs faults of clients, and servers that enter or leave the fault state.

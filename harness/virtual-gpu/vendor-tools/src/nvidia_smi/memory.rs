@@ -49,12 +49,7 @@ pub(super) fn parse<'a>(args: &[&'a str]) -> Result<(Request, Option<&'a str>), 
         }
         Ok(())
     })?;
-    let Options {
-        group,
-        get,
-        soft,
-        hard,
-    } = parsed.into_inner();
+    let Options { group, get, soft, hard } = parsed.into_inner();
     let limits = match (get, soft, hard) {
         (true, None, None) => None,
         (false, None, None) | (true, ..) => return Err(invalid(NAME)),
@@ -112,10 +107,7 @@ fn set(limits: (u64, u64), device: &Device, key: u64) -> Result<Answer, DeviceEr
 fn print(request: &Request, device: &Device, key: u64) -> Result<Answer, DeviceError> {
     device.reap_dead_processes()?;
     let (limits, used) = device.transact(|state, _| {
-        let member = Context {
-            memory_group: key,
-            ..Context::default()
-        };
+        let member = Context { memory_group: key, ..Context::default() };
         let used = memory::group_bytes(state, &member);
         (cgroup::limits(state, key).unwrap_or_default(), used)
     })?;
@@ -165,10 +157,7 @@ mod tests {
             let text = run(&ask)?.text;
             let printed = "soft limit: 1024 MiB\nhard limit: 2048 MiB\ncurrent used: 0 MiB\n";
             assert!(text.ends_with(printed), "{text}");
-            assert_eq!(
-                run(&format!("{set} --soft-limit 0 --hard-limit max"))?.code,
-                0
-            );
+            assert_eq!(run(&format!("{set} --soft-limit 0 --hard-limit max"))?.code, 0);
             assert!(run(&ask)?.text.contains("hard limit: max"));
             device.transact(|state, _| {
                 gpubench_virtual_gpu_model::mig::set_mode(state, &machine, true)

@@ -53,10 +53,7 @@ enum Request {
 #[must_use]
 pub fn run(argv: &[OsString]) -> u8 {
     let answer = match std::env::var_os(session::ENV) {
-        None => refusal(
-            NO_DRIVER,
-            "NVIDIA-SMI has failed: no virtual GPU was started",
-        ),
+        None => refusal(NO_DRIVER, "NVIDIA-SMI has failed: no virtual GPU was started"),
         Some(dir) => {
             let args = argv.get(1..).unwrap_or_default();
             let device = Device::open(Path::new(&dir));
@@ -126,10 +123,7 @@ fn invalid(option: &str) -> Answer {
 }
 
 fn refusal(code: u8, text: &str) -> Answer {
-    Answer {
-        text: format!("{text}\n"),
-        code,
-    }
+    Answer { text: format!("{text}\n"), code }
 }
 
 fn list(device: &Device) -> Result<Answer, DeviceError> {
@@ -169,10 +163,7 @@ fn set(device: &Device, level: u32) -> Result<Answer, DeviceError> {
     }
     let word = LEVELS[level as usize];
     Ok(Answer {
-        text: format!(
-            "Timeslice set to {word} for GPU {}\n",
-            device.machine().uuid()
-        ),
+        text: format!("Timeslice set to {word} for GPU {}\n", device.machine().uuid()),
         code: 0,
     })
 }
@@ -194,10 +185,7 @@ mod tests {
         body: impl FnOnce(&dyn Fn(&str) -> Result<Answer, Error>, &Device) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let dir = tempfile::tempdir()?;
-        let session = Session {
-            privileged,
-            ..Session::new(TimeMode::Wall, 1)
-        };
+        let session = Session { privileged, ..Session::new(TimeMode::Wall, 1) };
         session.create(dir.path(), machine)?;
         let device = Device::open(dir.path())?;
         let run = |line: &str| {

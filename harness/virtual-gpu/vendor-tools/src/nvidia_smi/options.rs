@@ -38,11 +38,7 @@ pub(super) fn parse<'a, W>(
     request: impl Fn(&str, &mut Options<'_, 'a>) -> Result<W, Answer>,
 ) -> Result<(Option<W>, Option<&'a str>), Answer> {
     let (mut wanted, mut id) = (None, None);
-    let mut options = Options {
-        rest: args.iter(),
-        option: "",
-        behind: None,
-    };
+    let mut options = Options { rest: args.iter(), option: "", behind: None };
     while let Some(name) = options.next() {
         match name {
             "-i" | "--id" => id = Some(options.value()?),

@@ -46,10 +46,8 @@ pub(super) fn parse<'a>(args: &[&'a str]) -> Result<(Setting, Option<&'a str>), 
 /// A compute mode by number or name.
 fn mode_of(text: &str) -> Option<ComputeMode> {
     let numbered = text.parse().ok().and_then(ComputeMode::of_number);
-    let named = MODES
-        .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(text))
-        .map(|(_, mode)| *mode);
+    let named =
+        MODES.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, mode)| *mode);
     numbered.or(named)
 }
 
@@ -64,10 +62,8 @@ pub(super) fn answer(setting: Setting, device: &Device) -> Result<Answer, Device
     // Dead processes must not count as users.
     device.reap_dead_processes()?;
     let uuid = device.machine().uuid();
-    let done = |text: String| Answer {
-        text: format!("{text} for GPU {uuid}\nAll done.\n"),
-        code: 0,
-    };
+    let done =
+        |text: String| Answer { text: format!("{text} for GPU {uuid}\nAll done.\n"), code: 0 };
     match setting {
         Setting::Compute(mode) => {
             let divided = device.transact(|state, _| {
@@ -128,10 +124,7 @@ mod tests {
             let slot = device.transact(|state, _| {
                 let row = state.contexts.claim(|c| !c.live);
                 if let Some(row) = row {
-                    state.contexts.rows[row] = Context {
-                        live: true,
-                        ..Context::default()
-                    };
+                    state.contexts.rows[row] = Context { live: true, ..Context::default() };
                 }
                 row
             })?;

@@ -30,10 +30,7 @@ fn side(facts: &[&[(&str, &str)]]) -> Vec<Session> {
 fn treatments(one: &[Session], two: &[Session], vary: &[&str]) -> Vec<(String, Treatment)> {
     let vary: Vec<String> = vary.iter().map(|name| (*name).to_owned()).collect();
     let found = differences(one, two, &vary, false);
-    found
-        .into_iter()
-        .map(|one| (one.fact, one.treatment))
-        .collect()
+    found.into_iter().map(|one| (one.fact, one.treatment)).collect()
 }
 
 #[test]
@@ -42,11 +39,7 @@ fn each_class_of_fact_has_its_treatment() {
     let base: &[(&str, &str)] = &[("driver", "1"), ("cuda", "12"), ("uuid", "a")];
     for (other, vary, expected) in [
         (&[("driver", "2")][..], &[][..], &[("driver", Refused)][..]),
-        (
-            &[("driver", "2"), ("cuda", "13")],
-            &["driver"],
-            &[("driver", Varied), ("cuda", Varied)],
-        ),
+        (&[("driver", "2"), ("cuda", "13")], &["driver"], &[("driver", Varied), ("cuda", Varied)]),
         (&[("cuda", "13")], &["kernel"], &[("cuda", Refused)]),
         (&[("uuid", "b")], &[], &[("uuid", Confounds)]),
         (&[("hostname", "h")], &[], &[("hostname", Noted)]),
@@ -56,10 +49,8 @@ fn each_class_of_fact_has_its_treatment() {
         facts.extend(other.iter().copied());
         let facts: Vec<_> = facts.into_iter().collect();
         let found = treatments(&side(&[base]), &side(&[&facts]), vary);
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(name, treatment)| ((*name).to_owned(), *treatment))
-            .collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(name, treatment)| ((*name).to_owned(), *treatment)).collect();
         assert_eq!(found, expected);
     }
 }

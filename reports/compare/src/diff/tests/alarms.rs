@@ -26,30 +26,18 @@ fn tonight(sessions: u32, worse: f64, rng: &mut ScheduleRng) -> Report {
     let before = World { sessions, ..NOISY };
     let history = side("a", before, rng);
     let sessions = 1;
-    let after = side(
-        "b",
-        World {
-            sessions,
-            worse,
-            ..NOISY
-        },
-        rng,
-    );
+    let after = side("b", World { sessions, worse, ..NOISY }, rng);
     let baseline = Baseline::of(&history, &[], &after[0]).unwrap();
-    let options = Options {
-        history: baseline.repeatability,
-        nights: baseline.nights,
-        ..Options::default()
-    };
+    let options =
+        Options { history: baseline.repeatability, nights: baseline.nights, ..Options::default() };
     diff(&baseline.sessions, &after, &options).unwrap()
 }
 
 #[test]
 fn without_a_change_fewer_than_one_night_in_twenty_fails() {
     let mut rng = ScheduleRng::new(3);
-    let failed = failures(400, || {
-        compared(&side("a", NOISY, &mut rng), &side("b", NOISY, &mut rng))
-    });
+    let failed =
+        failures(400, || compared(&side("a", NOISY, &mut rng), &side("b", NOISY, &mut rng)));
     assert!(failed < 0.05, "{failed}");
 }
 
@@ -59,10 +47,7 @@ fn one_night_against_a_baseline_fails_as_rarely_and_finds_a_change() {
         let mut rng = ScheduleRng::new(u64::from(sessions));
         let quiet = failures(300, || tonight(sessions, 0.0, &mut rng));
         // Half of the 5 % that the intervals of the family allow for: those of rows that got worse.
-        assert!(
-            (0.01..0.05).contains(&quiet),
-            "1 against {sessions}: {quiet}"
-        );
+        assert!((0.01..0.05).contains(&quiet), "1 against {sessions}: {quiet}");
         let found = failures(20, || tonight(sessions, 0.5, &mut rng));
         assert!(found > 0.9, "1 against {sessions}: {found} of the changes");
     }

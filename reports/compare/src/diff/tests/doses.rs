@@ -4,19 +4,14 @@ use super::*;
 use crate::session::Dose;
 
 fn dose_key(dose: f64) -> RowKey {
-    RowKey {
-        dose: Some(Dose(dose)),
-        ..key(0, Metric::DoseRetention)
-    }
+    RowKey { dose: Some(Dose(dose)), ..key(0, Metric::DoseRetention) }
 }
 
 /// The sessions with these doses of the first mechanism too.
 fn with_doses(mut side: Vec<Session>, doses: &[f64]) -> Vec<Session> {
     for session in &mut side {
         let row = session.rows[&key(0, Metric::Retention)].clone();
-        let rows = doses
-            .iter()
-            .map(|dose| (dose_key(*dose).into(), row.clone()));
+        let rows = doses.iter().map(|dose| (dose_key(*dose).into(), row.clone()));
         session.rows.extend(rows);
     }
     side

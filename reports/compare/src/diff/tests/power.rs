@@ -21,12 +21,7 @@ fn planted_changes_are_found_with_the_power_that_is_promised() {
         // At the margin of the 99th percentile.
         (8, 0.11, 0.01),
     ] {
-        let world = World {
-            sessions,
-            mechanisms: 1,
-            sd,
-            worse: 0.0,
-        };
+        let world = World { sessions, mechanisms: 1, sd, worse: 0.0 };
         let mut found = [0_u32; 3];
         let mut promised = [0.0; 3];
         let mut rng = ScheduleRng::new(u64::from(sessions));
@@ -39,10 +34,8 @@ fn planted_changes_are_found_with_the_power_that_is_promised() {
                 found[at] += u32::from(row.verdict == Verdict::Regressed);
                 // Welch's degrees of freedom follow from the two deviations: 3 to 6 for 4 + 4
                 // sessions. The promise is that of the printed ones, by the true spread.
-                let test = Test {
-                    df: row.figures.as_ref().unwrap().df,
-                    ..test(sessions, sd, metric)
-                };
+                let test =
+                    Test { df: row.figures.as_ref().unwrap().df, ..test(sessions, sd, metric) };
                 promised[at] += test.power(worse).unwrap() / f64::from(REPLICATES);
             }
         }
@@ -70,12 +63,7 @@ fn test(sessions: u32, sd: f64, metric: Metric) -> Test {
 #[test]
 fn the_printed_detectable_change_is_found_in_four_of_five_comparisons() {
     for sessions in [4, 8] {
-        let world = World {
-            sessions,
-            mechanisms: 1,
-            sd: 0.02,
-            worse: 0.0,
-        };
+        let world = World { sessions, mechanisms: 1, sd: 0.02, worse: 0.0 };
         let mut rng = ScheduleRng::new(7);
         // What a reader sees: the median of what single comparisons print.
         let mut printed: Vec<f64> = (0..200)
@@ -86,9 +74,7 @@ fn the_printed_detectable_change_is_found_in_four_of_five_comparisons() {
             })
             .collect();
         printed.sort_by(f64::total_cmp);
-        let power = test(sessions, world.sd, Metric::Retention)
-            .power(printed[100])
-            .unwrap();
+        let power = test(sessions, world.sd, Metric::Retention).power(printed[100]).unwrap();
         assert!((power - 0.8).abs() < 0.08, "{sessions} sessions: {power}");
     }
 }
@@ -96,12 +82,7 @@ fn the_printed_detectable_change_is_found_in_four_of_five_comparisons() {
 #[test]
 fn changes_below_the_margin_are_no_regression() {
     for (sessions, worse) in [(4, 0.01), (4, 0.02), (8, 0.01), (8, 0.02)] {
-        let world = World {
-            sessions,
-            mechanisms: 1,
-            sd: 0.003,
-            worse: 0.0,
-        };
+        let world = World { sessions, mechanisms: 1, sd: 0.003, worse: 0.0 };
         let mut rng = ScheduleRng::new(11);
         for _ in 0..REPLICATES {
             let before = side("a", world, &mut rng);

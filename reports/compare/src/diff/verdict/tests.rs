@@ -5,12 +5,7 @@ use crate::session::Bounds;
 
 fn change(value: f64, se: f64) -> Change {
     Change {
-        effect: Effect {
-            value,
-            se,
-            df: 6.0,
-            n: 8,
-        },
+        effect: Effect { value, se, df: 6.0, n: 8 },
         bounds: Bounds::default(),
         basis: Basis::Sessions,
         unattributable: None,
@@ -19,11 +14,7 @@ fn change(value: f64, se: f64) -> Change {
 }
 
 fn judged(change: &Change, worse: f64) -> Judged {
-    let rule = Rule {
-        worse,
-        margin: 0.03,
-        family: Confidence::simultaneous(0.05, 25).unwrap(),
-    };
+    let rule = Rule { worse, margin: 0.03, family: Confidence::simultaneous(0.05, 25).unwrap() };
     Judged::of(change, rule).unwrap()
 }
 
@@ -64,40 +55,19 @@ fn what_cannot_be_attributed_is_no_regression() {
     let found = judged(&single, -1.0);
     assert_eq!(found.verdict, Verdict::Inconclusive);
     let reason = found.reason.unwrap();
-    assert!(
-        reason.starts_with("the sessions differ; not attributable"),
-        "{reason}"
-    );
+    assert!(reason.starts_with("the sessions differ; not attributable"), "{reason}");
     // Nor is it shown to be unchanged.
-    let equal = Change {
-        effect: change(0.0, 0.001).effect,
-        ..single
-    };
+    let equal = Change { effect: change(0.0, 0.001).effect, ..single };
     assert_eq!(judged(&equal, -1.0).verdict, Verdict::Inconclusive);
 }
 
 #[test]
 fn bounds_widen_both_claims() {
-    let with = |value, se| Change {
-        bounds: Bounds {
-            down: 0.02,
-            up: 0.0,
-        },
-        ..change(value, se)
-    };
+    let with = |value, se| Change { bounds: Bounds { down: 0.02, up: 0.0 }, ..change(value, se) };
     assert_eq!(judged(&with(0.08, 0.01), 1.0).verdict, Verdict::Regressed);
-    let wider = Change {
-        bounds: Bounds {
-            down: 0.03,
-            up: 0.0,
-        },
-        ..change(0.08, 0.01)
-    };
+    let wider = Change { bounds: Bounds { down: 0.03, up: 0.0 }, ..change(0.08, 0.01) };
     assert_eq!(judged(&wider, 1.0).verdict, Verdict::Inconclusive);
-    assert_eq!(
-        judged(&with(-0.012, 0.001), 1.0).verdict,
-        Verdict::Inconclusive
-    );
+    assert_eq!(judged(&with(-0.012, 0.001), 1.0).verdict, Verdict::Inconclusive);
     let wide = judged(&with(0.0, 0.005), 1.0);
     assert!(wide.detectable > judged(&change(0.0, 0.005), 1.0).detectable);
 }

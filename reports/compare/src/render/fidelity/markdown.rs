@@ -17,11 +17,7 @@ pub(super) fn markdown(table: &Fidelity) -> String {
         text += &format!("- {}\n", escape(&sentence));
     }
     for record in &table.records {
-        text += &format!(
-            "\n## {}\n\n{}.\n\n",
-            escape(&record.record),
-            escape(&title(record))
-        );
+        text += &format!("\n## {}\n\n{}.\n\n", escape(&record.record), escape(&title(record)));
         text += "| row | figure | real | virtual | error | |\n|---|---|---|---|---|---|\n";
         for row in &record.rows {
             for (at, check) in row.checks.iter().enumerate() {
@@ -37,29 +33,17 @@ pub(super) fn markdown(table: &Fidelity) -> String {
 
 fn markdown_line(row: &Row, check: &Check, is_first: bool) -> String {
     let is_wrong = check.verdict > Verdict::Within;
-    let name = if is_first {
-        escape(&row.key())
-    } else {
-        String::new()
-    };
+    let name = if is_first { escape(&row.key()) } else { String::new() };
     let error = check.error.map_or_else(String::new, percent);
     let cells = [&check.figure, &check.real, &check.model, &error].map(|cell| escape(cell));
     let bold = |cell: &String| {
-        if is_wrong && !cell.is_empty() {
-            format!("**{cell}**")
-        } else {
-            cell.clone()
-        }
+        if is_wrong && !cell.is_empty() { format!("**{cell}**") } else { cell.clone() }
     };
     let note = match check.verdict {
         Verdict::Within => String::new(),
         Verdict::Open => "open in the record".to_owned(),
         Verdict::Outside | Verdict::Optimistic => {
-            let kind = if check.verdict == Verdict::Optimistic {
-                "optimistic: "
-            } else {
-                ""
-            };
+            let kind = if check.verdict == Verdict::Optimistic { "optimistic: " } else { "" };
             let reason = row.reason.as_deref().unwrap_or("no reason is listed");
             format!("\u{1f534} {kind}{}", escape(reason))
         }
@@ -74,11 +58,7 @@ fn markdown_law(check: &CrossCheck) -> String {
     text += "|---|---|---|---|---|---|\n";
     for row in &check.rows {
         let error = row.error.map_or_else(String::new, percent);
-        let error = if row.holds() {
-            error
-        } else {
-            format!("\u{1f534} **{error}**")
-        };
+        let error = if row.holds() { error } else { format!("\u{1f534} **{error}**") };
         text += &format!(
             "| {} | {} | {:.0} | {:.3} | {:.3} | {error} |\n",
             row.mechanism,

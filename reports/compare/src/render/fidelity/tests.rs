@@ -5,11 +5,8 @@ use crate::fidelity::{Check, Compared, Device, FORMAT, Fidelity, Row, Verdict};
 use crate::render::RenderError;
 
 fn table() -> Fidelity {
-    let device = |product: &str| Device {
-        product: product.to_owned(),
-        driver: "580".to_owned(),
-        blocks: 8,
-    };
+    let device =
+        |product: &str| Device { product: product.to_owned(), driver: "580".to_owned(), blocks: 8 };
     let row = |variant: &str, figure: &str, verdict, reason: Option<&str>| Row {
         variant: variant.to_owned(),
         name: "bandwidth/dram".to_owned(),
@@ -32,12 +29,7 @@ fn table() -> Fidelity {
             seed: 1,
             rows: vec![
                 row("mps", "level", Verdict::Optimistic, None),
-                row(
-                    &"long-name".repeat(6),
-                    "retention",
-                    Verdict::Outside,
-                    Some("it | is so"),
-                ),
+                row(&"long-name".repeat(6), "retention", Verdict::Outside, Some("it | is so")),
                 row("hami", "retention", Verdict::Within, None),
             ],
             cross_checks: Vec::new(),
@@ -49,10 +41,7 @@ fn table() -> Fidelity {
 #[test]
 fn text_fits_the_terminal_marks_rows_and_ends_with_the_answer() -> Result<(), RenderError> {
     let text = fidelity(&table(), FidelityFormat::Text)?;
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("! mps bandwidth/dram"), "{text}");
     assert!(text.contains("known: it | is so"), "{text}");
     let last = text.lines().last();
@@ -63,22 +52,9 @@ fn text_fits_the_terminal_marks_rows_and_ends_with_the_answer() -> Result<(), Re
 #[test]
 fn a_row_that_the_model_gets_wrong_stays_in_the_table_in_red() -> Result<(), RenderError> {
     let text = fidelity(&table(), FidelityFormat::Markdown)?;
-    let line = |of: &str| {
-        text.lines()
-            .find(|line| line.contains(of))
-            .unwrap_or_default()
-    };
-    assert!(
-        line("long-name").contains("\u{1f534} it \\| is so"),
-        "{text}"
-    );
-    assert!(
-        line("mps").contains("\u{1f534} optimistic: no reason is listed"),
-        "{text}"
-    );
-    assert!(
-        line("hami").ends_with("|  |") && !line("hami").contains("**"),
-        "{text}"
-    );
+    let line = |of: &str| text.lines().find(|line| line.contains(of)).unwrap_or_default();
+    assert!(line("long-name").contains("\u{1f534} it \\| is so"), "{text}");
+    assert!(line("mps").contains("\u{1f534} optimistic: no reason is listed"), "{text}");
+    assert!(line("hami").ends_with("|  |") && !line("hami").contains("**"), "{text}");
     Ok(())
 }

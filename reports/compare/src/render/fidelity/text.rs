@@ -41,11 +41,7 @@ fn row_lines(row: &Row) -> String {
     let mut text = if key.chars().count() <= NAME_MAX {
         line(sign, &key, figures) + "\n"
     } else {
-        format!(
-            "{}\n{}\n",
-            wrap(&format!("{sign} {key}"), 2),
-            line(" ", "", figures)
-        )
+        format!("{}\n{}\n", wrap(&format!("{sign} {key}"), 2), line(" ", "", figures))
     };
     if let Some(reason) = &row.reason {
         text += &(wrap(&format!("    known: {reason}"), 4) + "\n");
@@ -60,11 +56,7 @@ fn line(sign: &str, name: &str, [figure, real, model, error]: [&str; 4]) -> Stri
     if line.chars().count() <= COLUMNS {
         line.to_owned()
     } else {
-        let head = if name.is_empty() {
-            String::new()
-        } else {
-            format!("{sign} {name}\n")
-        };
+        let head = if name.is_empty() { String::new() } else { format!("{sign} {name}\n") };
         head + &wrap(&format!("    {figure}: {real} against {model} {error}"), 4)
     }
 }

@@ -59,10 +59,7 @@ pub(super) fn chart(series: &SeriesReport, name: &str) -> Option<String> {
         .enumerate()
         .map(|(at, night)| {
             let share = (night.value - lo) / (hi - lo);
-            (
-                x_of(at as f64 + 0.5, nights.len()),
-                top + (1.0 - share) * PLOT,
-            )
+            (x_of(at as f64 + 0.5, nights.len()), top + (1.0 - share) * PLOT)
         })
         .collect();
     let (bottom, height) = (top + PLOT, top + PLOT + BELOW);
@@ -77,10 +74,7 @@ pub(super) fn chart(series: &SeriesReport, name: &str) -> Option<String> {
         svg += &path("grid", (LEFT, y), (WIDTH - RIGHT, y));
         svg += &text_at("end", (LEFT - 5.0, y + 4.0), "", text);
     }
-    let ends = [
-        (LEFT, "start", nights[0]),
-        (WIDTH - RIGHT, "end", nights[nights.len() - 1]),
-    ];
+    let ends = [(LEFT, "start", nights[0]), (WIDTH - RIGHT, "end", nights[nights.len() - 1])];
     for (x, anchor, night) in ends {
         svg += &text_at(anchor, (x, bottom + 15.0), "", day(&night.started_at));
     }
@@ -93,18 +87,13 @@ pub(super) fn chart(series: &SeriesReport, name: &str) -> Option<String> {
     for (marker, label) in markers.iter().zip(&labels) {
         if let Some(label) = label {
             let y = top - LANE * label.lane as f64 - GAP;
-            let (anchor, x) = if label.from > marker.x {
-                ("start", label.from)
-            } else {
-                ("end", label.to)
-            };
+            let (anchor, x) =
+                if label.from > marker.x { ("start", label.from) } else { ("end", label.to) };
             svg += &text_at(anchor, (x, y), marker.class, &label.text);
         }
     }
     for alarm in &series.alarms {
-        let at = nights
-            .iter()
-            .position(|night| night.session == alarm.session);
+        let at = nights.iter().position(|night| night.session == alarm.session);
         if let Some((x, y)) = at.map(|at| points[at]) {
             svg += &format!("<circle class=\"alarm\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>\n");
         }
@@ -125,15 +114,10 @@ fn day(time: &str) -> &str {
 /// The ends of the y axis: noise of less than 5 %, or 0.1 medians of jitter, must not fill it.
 fn range(metric: Metric, nights: &[&Night]) -> (f64, f64) {
     let values = nights.iter().map(|night| night.value);
-    let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
+    let (low, high) =
+        values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     let middle = f64::midpoint(low, high);
-    let least = if metric == Metric::Jitter {
-        0.1
-    } else {
-        0.05 * middle.abs()
-    };
+    let least = if metric == Metric::Jitter { 0.1 } else { 0.05 * middle.abs() };
     let half = (0.6 * (high - low)).max(least).max(1e-9);
     (middle - half, middle + half)
 }
@@ -147,9 +131,7 @@ fn markers(series: &SeriesReport, nights: &[&Night]) -> Vec<Marker> {
         text: event.what.clone(),
     });
     let changes = series.changes.iter().filter_map(|change| {
-        let at = nights
-            .iter()
-            .position(|night| night.session == change.between[1])?;
+        let at = nights.iter().position(|night| night.session == change.between[1])?;
         Some(Marker {
             x: before(at),
             class: if change.worse { "worse" } else { "better" },
@@ -170,16 +152,10 @@ fn labels(markers: &[Marker]) -> Vec<Option<Label>> {
         let wanted = CHAR * marker.text.chars().count() as f64;
         let is_right = wanted <= right || right >= left;
         let width = wanted.min(if is_right { right } else { left });
-        let from = if is_right {
-            marker.x + GAP
-        } else {
-            marker.x - GAP - width
-        };
+        let from = if is_right { marker.x + GAP } else { marker.x - GAP - width };
         let to = from + width;
         let is_free = |lane: &usize| {
-            let mut others = placed
-                .iter()
-                .filter_map(|(x, label)| Some((x, label.as_ref()?)));
+            let mut others = placed.iter().filter_map(|(x, label)| Some((x, label.as_ref()?)));
             others.all(|(x, other)| match other.lane.cmp(lane) {
                 Ordering::Less => true,
                 Ordering::Equal => to + GAP <= other.from || other.to + GAP <= from,
@@ -222,10 +198,7 @@ fn stretches(series: &SeriesReport, nights: &[&Night], points: &[(f64, f64)]) ->
         let mean = stretch.iter().map(|(_, y)| y).sum::<f64>() / stretch.len() as f64;
         let [left, right] = [from, to].map(|at| x_of(at as f64, nights.len()));
         svg += &path("level", (left, mean), (right, mean));
-        let line: Vec<String> = stretch
-            .iter()
-            .map(|(x, y)| format!("{x:.1} {y:.1}"))
-            .collect();
+        let line: Vec<String> = stretch.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
         svg += &format!("<path class=\"line\" d=\"M{}\"/>\n", line.join("L"));
         let dots: Vec<String> = line.iter().map(|at| format!("M{at}h0")).collect();
         svg += &format!("<path class=\"dots\" d=\"{}\"/>\n", dots.concat());

@@ -22,9 +22,7 @@ pub(super) fn html(history: &History) -> String {
 
 /// The charts of each identity under its heading.
 fn charts(history: &History) -> String {
-    let groups = history
-        .series
-        .chunk_by(|one, next| one.identity == next.identity);
+    let groups = history.series.chunk_by(|one, next| one.identity == next.identity);
     let mut text = String::new();
     for group in groups {
         let mut ordered: Vec<&SeriesReport> = group.iter().collect();
@@ -36,11 +34,7 @@ fn charts(history: &History) -> String {
         let heading = escape(&identity_words(&group[0]));
         text += &format!("<h2>{heading}</h2>\n<div class=\"charts\">\n{figures}</div>\n");
     }
-    if text.is_empty() {
-        text
-    } else {
-        format!("<p>{LEGEND}</p>\n{text}")
-    }
+    if text.is_empty() { text } else { format!("<p>{LEGEND}</p>\n{text}") }
 }
 
 /// Series that got worse come first, then other changes, then alarms alone.
@@ -58,9 +52,7 @@ fn figure(series: &SeriesReport) -> Option<String> {
     let caption = head(series);
     let svg = chart(series, &caption)?;
     let caption = escape(&caption);
-    Some(format!(
-        "<figure><figcaption>{caption}</figcaption>\n{svg}</figure>\n"
-    ))
+    Some(format!("<figure><figcaption>{caption}</figcaption>\n{svg}</figure>\n"))
 }
 
 fn table(history: &History) -> String {

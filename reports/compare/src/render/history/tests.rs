@@ -36,15 +36,8 @@ fn series() -> SeriesReport {
             })
             .collect(),
         events: vec![event("driver 570 -> 575 <new>"), event("kernel 6.8 -> 6.9")],
-        changes: vec![ChangePoint {
-            between: [name(14), name(15)],
-            change: -0.333,
-            worse: true,
-        }],
-        alarms: vec![AlarmAt {
-            session: name(16),
-            worse: true,
-        }],
+        changes: vec![ChangePoint { between: [name(14), name(15)], change: -0.333, worse: true }],
+        alarms: vec![AlarmAt { session: name(16), worse: true }],
     }
 }
 
@@ -52,9 +45,7 @@ fn series() -> SeriesReport {
 fn lines(svg: &str, class: &str) -> Vec<f64> {
     let start = format!("<path class=\"{class}\" d=\"M");
     let found = svg.split(start.as_str()).skip(1);
-    found
-        .map(|rest| rest.split(' ').next().unwrap().parse().unwrap())
-        .collect()
+    found.map(|rest| rest.split(' ').next().unwrap().parse().unwrap()).collect()
 }
 
 #[test]
@@ -64,11 +55,7 @@ fn events_and_changes_are_lines_with_labels_where_they_happened() {
     let (left, right) = (66.0, 392.0);
     assert_eq!(lines(&svg, "event"), [f64::midpoint(left, right); 2]);
     assert_eq!(lines(&svg, "worse"), [left + 0.75 * (right - left)]);
-    for label in [
-        "driver 570 -&gt; 575 &lt;new&gt;",
-        "kernel 6.8 -&gt; 6.9",
-        "-33.3 %, worse",
-    ] {
+    for label in ["driver 570 -&gt; 575 &lt;new&gt;", "kernel 6.8 -&gt; 6.9", "-33.3 %, worse"] {
         assert!(svg.contains(&format!(">{label}</text>")), "{label}: {svg}");
     }
     assert_eq!(svg.matches("class=\"alarm\"").count(), 1);
@@ -98,22 +85,13 @@ fn labels_of_one_height_do_not_overlap_and_stay_inside() {
             let text = rest.split(['>', '<']).nth(1).unwrap().replace("&gt;", ">");
             let x: f64 = of(" x=\"").parse().unwrap();
             let width = 5.8 * text.chars().count() as f64;
-            let from = if of("text-anchor=\"") == "end" {
-                x - width
-            } else {
-                x
-            };
+            let from = if of("text-anchor=\"") == "end" { x - width } else { x };
             (of(" y=\"").to_owned(), from, from + width)
         })
         .collect();
     assert!(places.len() >= 6, "{places:?}");
     places.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    assert!(
-        places
-            .iter()
-            .all(|(_, from, to)| *from >= 0.0 && *to <= 400.5),
-        "{places:?}"
-    );
+    assert!(places.iter().all(|(_, from, to)| *from >= 0.0 && *to <= 400.5), "{places:?}");
     for pair in places.windows(2) {
         assert!(pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1, "{pair:?}");
     }
@@ -138,12 +116,7 @@ fn the_page_has_what_got_worse_first_and_no_chart_of_one_night() {
     };
     let page = history(&all, HistoryFormat::Html).unwrap();
     let captions = page.split("<figcaption>").skip(1);
-    let variants: Vec<&str> = captions
-        .map(|text| text.split(' ').next().unwrap())
-        .collect();
+    let variants: Vec<&str> = captions.map(|text| text.split(' ').next().unwrap()).collect();
     assert_eq!(variants, ["mps", "mig"]);
-    assert!(
-        page.contains("<td>single bandwidth/dram"),
-        "the table has every series"
-    );
+    assert!(page.contains("<td>single bandwidth/dram"), "the table has every series");
 }

@@ -35,11 +35,7 @@ unsafe fn put_versioned(
     to: *mut GpuInstanceProfileInfoV2,
 ) -> Result<(), Return> {
     let version = read(to.cast::<u32>())?;
-    let Description {
-        id,
-        memory_mib: memory_size_mib,
-        ..
-    } = found;
+    let Description { id, memory_mib: memory_size_mib, .. } = found;
     let (counts, name) = (ProfileCounts::of(&found), title(&found.name));
     if version == version_of::<GpuInstanceProfileInfoV2>(2) {
         let second = GpuInstanceProfileInfoV2 {

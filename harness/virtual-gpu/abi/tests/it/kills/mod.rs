@@ -212,10 +212,7 @@ fn check_xids_of_kills(stage: &Stage, count: usize) -> Result<(), Error> {
     let with_log = |raised: u64| std::fs::read_to_string(&path).map(|log| (raised, log));
     let shared = stage.device.shared();
     let (at_work, log) = shared.read(|state| with_log(state.xids_raised))??;
-    assert!(
-        at_work > count as u64 / 10,
-        "only {at_work} of {count} died at work"
-    );
+    assert!(at_work > count as u64 / 10, "only {at_work} of {count} died at work");
     let removed = log.lines().filter(|line| line.contains("): 45, pid="));
     let lines = (removed.count() as u64, log.lines().count() as u64);
     assert_eq!(lines, (at_work, at_work), "one line each");
@@ -236,18 +233,12 @@ fn serves_afterwards(
                 let servers = state.servers.live().iter();
                 let mut daemons = state.daemons.live().iter();
                 daemons.any(|d| d.live && d.process as usize == process)
-                    || servers
-                        .into_iter()
-                        .any(|s| s.live && s.process as usize == process)
+                    || servers.into_iter().any(|s| s.live && s.process as usize == process)
             };
             let processes = state.processes.live().iter().enumerate();
-            let outsiders = processes
-                .filter(|(row, p)| p.pid != 0 && !mps(*row))
-                .count();
+            let outsiders = processes.filter(|(row, p)| p.pid != 0 && !mps(*row)).count();
             let contexts = state.contexts.live().iter();
-            let clients = contexts
-                .filter(|c| c.live && !mps(c.process as usize))
-                .count();
+            let clients = contexts.filter(|c| c.live && !mps(c.process as usize)).count();
             let streams = state.streams.live().iter().filter(|s| s.live).count();
             let memory = state.allocations.live().iter().filter(|a| a.live).count();
             (outsiders, clients, streams, memory)
@@ -256,11 +247,7 @@ fn serves_afterwards(
     })?;
     let client = stage.client(0, env, "open; spin 1; fill; close")?;
     let output = client.finish()?;
-    assert_eq!(
-        [&output[0], &output[1], &output[3]],
-        ["0", "0", "0"],
-        "{output:?}"
-    );
+    assert_eq!([&output[0], &output[1], &output[3]], ["0", "0", "0"], "{output:?}");
     let memory = &machine.memory;
     let all = match sharing {
         Sharing::Memory(limits_mib) => limits_mib[0],
@@ -270,10 +257,7 @@ fn serves_afterwards(
     let filled: u64 = output[2].parse()?;
     // One context of the new client and, under MPS, one of the server; an instance is not quite
     // half.
-    assert!(
-        filled > all - 3 * memory.context_mib && filled < all,
-        "{filled} MiB of {all} MiB"
-    );
+    assert!(filled > all - 3 * memory.context_mib && filled < all, "{filled} MiB of {all} MiB");
     Ok(())
 }
 

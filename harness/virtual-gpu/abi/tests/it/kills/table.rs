@@ -36,11 +36,7 @@ pub const fn kills(mechanism: Mechanism) -> Option<Kills> {
         Mechanism::StreamPriority => (50, Sharing::NoSetup(mechanism), PRIORITIES),
         Mechanism::Hami => return None,
     };
-    Some(Kills {
-        count,
-        sharing,
-        script,
-    })
+    Some(Kills { count, sharing, script })
 }
 
 /// The harness's test of kills under the HAMi stand-in, which needs the harness's library.

@@ -96,9 +96,7 @@ fn phase_ns(work: &mut Work, one_by_one: bool) -> Result<f64, Error> {
         return device_ns(stream, || (0..PIECES).try_for_each(|_| work.submit()));
     }
     device_ns(stream, || work.submit())?;
-    (0..PIECES)
-        .map(|_| device_ns(stream, || work.submit()))
-        .sum()
+    (0..PIECES).map(|_| device_ns(stream, || work.submit())).sum()
 }
 
 /// Parses a name of work; a `1` at its end means one by one.

@@ -165,11 +165,7 @@ impl Client {
 }
 
 pub(super) fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("CUresult {code}").into())
-    }
+    if code == 0 { Ok(()) } else { Err(format!("CUresult {code}").into()) }
 }
 
 fn attribute(number: c_int) -> Result<String, Error> {
@@ -192,11 +188,7 @@ fn free() -> Result<String, Error> {
     let (mut free, mut total) = (0, 0);
     // SAFETY: valid pointers.
     ok(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
-    assert_eq!(
-        (total >> 20).to_string(),
-        self::total()?,
-        "both calls agree"
-    );
+    assert_eq!((total >> 20).to_string(), self::total()?, "both calls agree");
     Ok((free >> 20).to_string())
 }
 
@@ -227,11 +219,7 @@ pub(super) fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
     // SAFETY: valid texts and pointers.
     unsafe {
         ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
+        ok(cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
     }
     Ok(function)
 }
@@ -243,27 +231,11 @@ pub(super) fn launch(
     stream: Handle,
     args: &mut [u64],
 ) -> i32 {
-    let mut params: Vec<*mut c_void> = args
-        .iter_mut()
-        .map(|arg| std::ptr::from_mut(arg).cast())
-        .collect();
+    let mut params: Vec<*mut c_void> =
+        args.iter_mut().map(|arg| std::ptr::from_mut(arg).cast()).collect();
     let params = params.as_mut_ptr();
     // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    unsafe {
-        cuLaunchKernel(
-            function,
-            grid,
-            1,
-            1,
-            block,
-            1,
-            1,
-            0,
-            stream,
-            params,
-            null_mut(),
-        )
-    }
+    unsafe { cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params, null_mut()) }
 }
 
 /// Launches and waits; the first code that is not success.
@@ -326,12 +298,7 @@ fn stamps(device: &Device, count: u32) -> Result<String, Error> {
     let mut done_ns = Vec::new();
     for number in 0..count {
         let grid = 40 * (1 + number % 5);
-        ok(run(
-            chain,
-            grid,
-            CHAIN_BLOCK,
-            &mut [out, CHAIN_ITERATIONS, 0, 0],
-        ))?;
+        ok(run(chain, grid, CHAIN_BLOCK, &mut [out, CHAIN_ITERATIONS, 0, 0]))?;
         done_ns.push(device.now_ns().to_string());
     }
     Ok(done_ns.join(" "))
@@ -367,11 +334,7 @@ pub(super) struct Tracer {
 impl Tracer {
     pub fn new() -> Result<Self, Error> {
         let place = || alloc(2).map_err(|code| format!("CUresult {code}"));
-        Ok(Self {
-            function: kernel(TRACE)? as usize,
-            rows: place()?,
-            gaps: place()?,
-        })
+        Ok(Self { function: kernel(TRACE)? as usize, rows: place()?, gaps: place()? })
     }
 
     /// Its rows, and the gaps of its first block.
@@ -387,11 +350,7 @@ impl Tracer {
         unsafe {
             let bytes = row_words.len() * 8;
             ok(cuMemcpyDtoH_v2(row_words.as_mut_ptr().cast(), rows, bytes))?;
-            ok(cuMemcpyDtoH_v2(
-                found.as_mut_ptr().cast(),
-                gaps,
-                2 * GAPS * 8,
-            ))?;
+            ok(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), gaps, 2 * GAPS * 8))?;
         }
         Ok((row_words, found))
     }
@@ -409,11 +368,8 @@ fn placement(blocks: u32) -> Result<String, Error> {
 fn gaps(ms: u64) -> Result<String, Error> {
     let (rows, gaps) = Tracer::new()?.run(1, ms * 1_000)?;
     let count = rows[3] as usize;
-    let pairs: Vec<(u64, u64)> = gaps
-        .chunks(2)
-        .take(count)
-        .map(|pair| (pair[0], pair[1]))
-        .collect();
+    let pairs: Vec<(u64, u64)> =
+        gaps.chunks(2).take(count).map(|pair| (pair[0], pair[1])).collect();
     let median = |mut values: Vec<u64>| {
         values.sort_unstable();
         values.get(values.len() / 2).map_or(0, |ns| ns / 1000)

@@ -51,9 +51,7 @@ pub fn scene(
     machine: &Machine,
     play: impl Fn(&Stage) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    scenes(test, time, std::slice::from_ref(machine), |stage, _| {
-        play(stage)
-    })
+    scenes(test, time, std::slice::from_ref(machine), |stage, _| play(stage))
 }
 
 /// Runs a scene on a new device of each machine, or the role of this process in it.
@@ -71,10 +69,8 @@ pub fn scenes(
     match role.as_deref() {
         Ok("daemon") => {
             let argv = ["nvidia-cuda-mps-control", "-f"].into_iter();
-            let argv: Vec<OsString> = argv
-                .chain(flags.split_whitespace())
-                .map(Into::into)
-                .collect();
+            let argv: Vec<OsString> =
+                argv.chain(flags.split_whitespace()).map(Into::into).collect();
             ended(nvidia_cuda_mps::control(&argv, &PROGRAMS))
         }
         Ok("server") => {
@@ -89,11 +85,7 @@ pub fn scenes(
                 let dir = folder.path().join("device");
                 std::fs::create_dir(&dir)?;
                 Session::new(time, 1).create(&dir, machine)?;
-                let stage = Stage {
-                    test: test.to_owned(),
-                    device: Device::open(&dir)?,
-                    folder,
-                };
+                let stage = Stage { test: test.to_owned(), device: Device::open(&dir)?, folder };
                 play(&stage, index)?;
             }
             Ok(())
@@ -119,22 +111,13 @@ pub fn sparing(name: &str) -> Result<Machine, Error> {
 }
 
 fn ended(status: u8) -> Result<(), Error> {
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(format!("status {status}").into())
-    }
+    if status == 0 { Ok(()) } else { Err(format!("status {status}").into()) }
 }
 
 fn process_in_role(test: &str, role: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
-        .args([
-            crate::filter_of(test),
-            "--exact",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args([crate::filter_of(test), "--exact", "--nocapture", "--test-threads=1"])
         .env(TEST, test)
         .env(ROLE, role);
     command
@@ -153,9 +136,7 @@ impl Stage {
     }
 
     pub fn log(&self, name: &str) -> Result<String, Error> {
-        Ok(std::fs::read_to_string(
-            self.folder.path().join("log").join(name),
-        )?)
+        Ok(std::fs::read_to_string(self.folder.path().join("log").join(name))?)
     }
 
     /// The lines of the kernel log, one per Xid.
@@ -182,10 +163,7 @@ impl Stage {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()?;
-        let mut daemon = Daemon {
-            child: Killed(child),
-            pipe: self.pipe(),
-        };
+        let mut daemon = Daemon { child: Killed(child), pipe: self.pipe() };
         eventually("the daemon answers", || {
             let over = daemon.child.0.try_wait()?;
             if let Some(status) = over {
@@ -209,8 +187,7 @@ impl Stage {
             }
         }
         let cast = cast.iter().enumerate();
-        cast.map(|(id, (env, script))| self.client(id as u32, env, script))
-            .collect()
+        cast.map(|(id, (env, script))| self.client(id as u32, env, script)).collect()
     }
 
     /// Starts a client; in virtual time its participant `id` must be announced.
@@ -223,11 +200,7 @@ impl Stage {
             .stdout(Stdio::piped())
             .spawn()?;
         let out = child.stdout.take().ok_or("no output")?;
-        Ok(Client {
-            id,
-            child: Killed(child),
-            out: BufReader::new(out),
-        })
+        Ok(Client { id, child: Killed(child), out: BufReader::new(out) })
     }
 
     /// Starts one client with this id, and returns its output.
@@ -266,14 +239,8 @@ pub fn kill(pid: u32) -> Result<(), Error> {
 
 /// A signal by its name without `SIG`.
 pub fn signal(name: &str, pid: u32) -> Result<(), Error> {
-    let status = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .status()?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("kill -s {name} {pid}: {status}").into())
-    }
+    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status()?;
+    if status.success() { Ok(()) } else { Err(format!("kill -s {name} {pid}: {status}").into()) }
 }
 
 /// The first number of an output line.
@@ -283,8 +250,5 @@ pub fn number(text: &str) -> Result<f64, Error> {
 
 /// Checks that a value lies within a percent of the expected one.
 pub fn near(found: f64, want: f64, what: &str) {
-    assert!(
-        (found / want - 1.0).abs() < 0.01,
-        "{what}: {found} is not {want}"
-    );
+    assert!((found / want - 1.0).abs() < 0.01, "{what}: {found} is not {want}");
 }

@@ -27,17 +27,15 @@ pub fn peaks(blocks: u32, threads: u32, window_mib: u64) -> Result<String, Error
     let (copy, chain) = (kernel((COPY_TEXT, "stream_copy"))?, kernel(CHAIN)?);
     let window_bytes = window_mib << 20;
     let args = &mut [to, from, window_bytes / 16];
-    let copied_ns = device_ns(null_mut(), || {
-        repeat(|| ok(launch(copy, blocks, threads, null_mut(), args)))
-    })?;
+    let copied_ns =
+        device_ns(null_mut(), || repeat(|| ok(launch(copy, blocks, threads, null_mut(), args))))?;
 
     // Each is a multiplication and an addition; the text of the loop holds one iteration.
     let flops = 2 * CHAIN.0.matches("fma.rn.f32").count() as u64 * ITERATIONS;
     let (half, one) = (0.5_f32.to_bits().into(), 1_f32.to_bits().into());
     let work = &mut [out, ITERATIONS, half, one];
-    let chained_ns = device_ns(null_mut(), || {
-        repeat(|| ok(launch(chain, blocks, threads, null_mut(), work)))
-    })?;
+    let chained_ns =
+        device_ns(null_mut(), || repeat(|| ok(launch(chain, blocks, threads, null_mut(), work))))?;
 
     let bytes = (PINNED_MIB << 20) as usize;
     let mut host: *mut c_void = null_mut();
@@ -46,12 +44,8 @@ pub fn peaks(blocks: u32, threads: u32, window_mib: u64) -> Result<String, Error
         ok(cuMemHostAlloc(&raw mut host, bytes, 0))?;
         let device = memory(PINNED_MIB)?;
         (
-            device_ns(null_mut(), || {
-                ok(cuMemcpyHtoDAsync_v2(device, host, bytes, null_mut()))
-            })?,
-            device_ns(null_mut(), || {
-                ok(cuMemcpyDtoHAsync_v2(host, device, bytes, null_mut()))
-            })?,
+            device_ns(null_mut(), || ok(cuMemcpyHtoDAsync_v2(device, host, bytes, null_mut())))?,
+            device_ns(null_mut(), || ok(cuMemcpyDtoHAsync_v2(host, device, bytes, null_mut())))?,
         )
     };
     let times = LAUNCHES as f64;

@@ -65,14 +65,7 @@ pub fn green(sms: u32) -> Result<[Handle; 2], Error> {
         ok(cuDeviceGetDevResource(0, (&raw mut whole).cast(), 1))?;
         let (all, rest) = ((&raw const whole).cast(), (&raw mut rest).cast());
         let parts_at = parts.as_mut_ptr().cast();
-        ok(cuDevSmResourceSplitByCount(
-            parts_at,
-            &raw mut count,
-            all,
-            rest,
-            0,
-            sms,
-        ))?;
+        ok(cuDevSmResourceSplitByCount(parts_at, &raw mut count, all, rest, 0, sms))?;
         for (green, part) in greens.iter_mut().zip(&parts) {
             let mut descriptor = null_mut();
             let part = std::ptr::from_ref(part).cast();
@@ -143,15 +136,11 @@ unsafe fn one_of_each(stream: Handle, chain: Handle) -> Result<(), Error> {
         ok(cuMemAlloc_v2(&raw mut memory, 1 << 30))?;
         ok(cuEventCreate(&raw mut event, 0))?;
         let mut args = [memory, 2, 0, 0];
-        let mut list: Vec<*mut c_void> = args
-            .iter_mut()
-            .map(|arg| std::ptr::from_mut(arg).cast())
-            .collect();
+        let mut list: Vec<*mut c_void> =
+            args.iter_mut().map(|arg| std::ptr::from_mut(arg).cast()).collect();
         let (list, none) = (list.as_mut_ptr(), null_mut());
         for _ in 0..KERNELS {
-            ok(cuLaunchKernel(
-                chain, BLOCKS, 1, 1, 32, 1, 1, 0, stream, list, none,
-            ))?;
+            ok(cuLaunchKernel(chain, BLOCKS, 1, 1, 32, 1, 1, 0, stream, list, none))?;
         }
         ok(cuEventRecord(event, stream))?;
         ok(cuMemAllocAsync(&raw mut pooled, 1 << 20, stream))?;

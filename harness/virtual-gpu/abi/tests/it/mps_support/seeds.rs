@@ -17,10 +17,8 @@ pub const EACH: usize = 8;
 
 /// Measures that many seeds; returns the figures in order.
 pub fn play(device: &Device, what: &str, count: u64, arguments: &[&str]) -> Result<String, Error> {
-    let arguments: Vec<u64> = arguments
-        .iter()
-        .map(|text| text.parse())
-        .collect::<Result<_, _>>()?;
+    let arguments: Vec<u64> =
+        arguments.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     // SAFETY: plain call.
     ok(unsafe { cuInit(0) })?;
     let mut find: Box<dyn FnMut() -> Result<Vec<f64>, Error>> = match (what, &arguments[..]) {

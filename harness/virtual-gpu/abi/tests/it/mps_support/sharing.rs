@@ -71,9 +71,7 @@ pub type Env = Vec<(&'static str, String)>;
 
 /// The environment as borrowed strings.
 pub fn borrowed(env: &Env) -> Vec<(&str, &str)> {
-    env.iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect()
+    env.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
 /// A device set up for sharing.
@@ -98,31 +96,22 @@ impl<'a> SharedDevice<'a> {
             Sharing::MigMps(_) => instances(stage, machine, &["3g.40gb", "3g.40gb"])?,
             Sharing::ExclusiveProcess => {
                 let mode = ComputeMode::ExclusiveProcess;
-                stage
-                    .device
-                    .transact(|state, _| state.compute_mode = mode)?;
+                stage.device.transact(|state, _| state.compute_mode = mode)?;
                 Vec::new()
             }
             _ => Vec::new(),
         };
-        let mut shared = Self {
-            stage,
-            sharing,
-            instances,
-            daemon: None,
-            env: [Env::new(), Env::new()],
-        };
+        let mut shared =
+            Self { stage, sharing, instances, daemon: None, env: [Env::new(), Env::new()] };
         shared.start_daemon()?;
         let each = |name, values: [String; 2]| values.map(|value| vec![(name, value)]);
         shared.env = match sharing {
-            Sharing::Mig(_) => each(
-                VISIBLE,
-                [shared.instances[0].clone(), shared.instances[1].clone()],
-            ),
-            Sharing::MigTimeSliced(_) => each(
-                VISIBLE,
-                [shared.instances[0].clone(), shared.instances[0].clone()],
-            ),
+            Sharing::Mig(_) => {
+                each(VISIBLE, [shared.instances[0].clone(), shared.instances[1].clone()])
+            }
+            Sharing::MigTimeSliced(_) => {
+                each(VISIBLE, [shared.instances[0].clone(), shared.instances[0].clone()])
+            }
             Sharing::Quota(parts) | Sharing::MigMps(parts) => {
                 each(PERCENTAGE, parts.map(str::to_owned))
             }

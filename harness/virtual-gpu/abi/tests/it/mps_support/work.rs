@@ -26,11 +26,7 @@ enum Piece {
     /// Copies pinned memory to the device: the link.
     Push { to: u64, from: usize, bytes: usize },
     /// Arithmetic on this many blocks: SMs and power.
-    Chain {
-        function: Handle,
-        grid: u32,
-        args: Vec<u64>,
-    },
+    Chain { function: Handle, grid: u32, args: Vec<u64> },
 }
 
 impl Work {
@@ -50,17 +46,11 @@ impl Piece {
         let (name, size) = text.split_once(':').ok_or("no size")?;
         let size: u64 = size.parse()?;
         Ok(match name {
-            "pour" => Self::Pour {
-                to: memory(size)?,
-                words: (size << 18) as usize,
-            },
+            "pour" => Self::Pour { to: memory(size)?, words: (size << 18) as usize },
             "l2" => {
                 let (source, hits) = (memory(16)?, memory(1)?);
                 let args = vec![source, 1 << 20, size, 1, hits];
-                Self::L2 {
-                    function: kernel(L2)?,
-                    args,
-                }
+                Self::L2 { function: kernel(L2)?, args }
             }
             "push" => {
                 let (to, bytes) = (memory(size)?, (size << 20) as usize);
@@ -73,11 +63,7 @@ impl Piece {
             "chain" => {
                 let (half, one) = (0.5_f32.to_bits().into(), 1_f32.to_bits().into());
                 let args = vec![memory(64)?, 200, half, one];
-                Self::Chain {
-                    function: kernel(CHAIN)?,
-                    grid: size as u32,
-                    args,
-                }
+                Self::Chain { function: kernel(CHAIN)?, grid: size as u32, args }
             }
             other => return Err(format!("unknown work {other:?}").into()),
         })
@@ -92,11 +78,7 @@ impl Piece {
                 Self::Push { to, from, bytes } => {
                     cuMemcpyHtoDAsync_v2(*to, *from as *const c_void, *bytes, stream)
                 }
-                Self::Chain {
-                    function,
-                    grid,
-                    args,
-                } => launch(*function, *grid, 256, stream, args),
+                Self::Chain { function, grid, args } => launch(*function, *grid, 256, stream, args),
             }
         })
     }

@@ -44,11 +44,7 @@ impl Reader {
             ok(nvmlEventSetCreate(&raw mut events))?;
             ok(nvmlDeviceRegisterEvents(device, 8, events))?;
         }
-        Ok(Self {
-            device,
-            events,
-            answers: Answers::new(),
-        })
+        Ok(Self { device, events, answers: Answers::new() })
     }
 
     fn put(&mut self, name: &'static str, answer: Result<f64, i32>) {
@@ -69,9 +65,8 @@ impl Reader {
     fn utilisation(&mut self) {
         let device = self.device;
         // SAFETY: a valid pointer.
-        let rates = out(Utilization::default(), |to| unsafe {
-            nvmlDeviceGetUtilizationRates(device, to)
-        });
+        let rates =
+            out(Utilization::default(), |to| unsafe { nvmlDeviceGetUtilizationRates(device, to) });
         self.put("utilisation gpu", rates.map(|rates| rates.gpu.into()));
         self.put("utilisation memory", rates.map(|rates| rates.memory.into()));
         let mut samples = [ProcessUtilizationSample::default(); 8];
@@ -86,18 +81,10 @@ impl Reader {
 
     fn monitor(&mut self, clock: &Device) -> Result<(), Error> {
         let device = self.device;
-        let support = GpmSupport {
-            version: 1,
-            is_supported: 7,
-        };
+        let support = GpmSupport { version: 1, is_supported: 7 };
         // SAFETY: a valid structure.
-        let support = out(support, |to| unsafe {
-            nvmlGpmQueryDeviceSupport(device, to)
-        });
-        self.put(
-            "gpm supported",
-            support.map(|found| found.is_supported.into()),
-        );
+        let support = out(support, |to| unsafe { nvmlGpmQueryDeviceSupport(device, to) });
+        self.put("gpm supported", support.map(|found| found.is_supported.into()));
         let mut pair: [Handle; 2] = [null_mut(); 2];
         let mut codes = [0; 2];
         for (sample, code) in pair.iter_mut().zip(&mut codes) {
@@ -111,13 +98,10 @@ impl Reader {
         let found = metrics(pair, &GPM.map(|(id, _)| id));
         for (at, (_, name)) in GPM.into_iter().enumerate() {
             let answer = match codes {
-                [0, 0] => found
-                    .as_ref()
-                    .map_err(|code| *code)
-                    .and_then(|all| match all[at] {
-                        (0, value) => Ok(value),
-                        (code, _) => Err(code),
-                    }),
+                [0, 0] => found.as_ref().map_err(|code| *code).and_then(|all| match all[at] {
+                    (0, value) => Ok(value),
+                    (code, _) => Err(code),
+                }),
                 [code, _] => Err(code),
             };
             self.put(name, answer);
@@ -132,14 +116,9 @@ impl Reader {
     fn memory_and_processes(&mut self) {
         let device = self.device;
         let version = version_of::<MemoryV2>(2);
-        let request = MemoryV2 {
-            version,
-            ..MemoryV2::default()
-        };
+        let request = MemoryV2 { version, ..MemoryV2::default() };
         // SAFETY: a valid structure.
-        let memory = out(request, |to| unsafe {
-            nvmlDeviceGetMemoryInfo_v2(device, to)
-        });
+        let memory = out(request, |to| unsafe { nvmlDeviceGetMemoryInfo_v2(device, to) });
         self.put("memory v2 used", memory.map(|memory| memory.used as f64));
         let mut infos = [ProcessInfo::default(); 8];
         let (mut count, mut clients) = (8, 8);
@@ -154,10 +133,7 @@ impl Reader {
         let or_code = |code: i32, value: f64| if code == 0 { Ok(value) } else { Err(code) };
         self.put("mps clients", or_code(codes[0], clients.into()));
         self.put("processes", or_code(codes[1], count.into()));
-        self.put(
-            "processes' memory",
-            or_code(codes[1], infos[0].used_gpu_memory as f64),
-        );
+        self.put("processes' memory", or_code(codes[1], infos[0].used_gpu_memory as f64));
     }
 
     fn power_and_clocks(&mut self) {
@@ -216,19 +192,12 @@ impl Reader {
     fn surroundings(&mut self) {
         let device = self.device;
         self.put("mig mode", mode(device).map(|(current, _)| current.into()));
-        self.put(
-            "virtualisation",
-            plain(nvmlDeviceGetVirtualizationMode, device),
-        );
+        self.put("virtualisation", plain(nvmlDeviceGetVirtualizationMode, device));
         // SAFETY: valid pointers and structures.
         unsafe {
-            let state = out(ConfComputeSystemState::default(), |to| {
-                nvmlSystemGetConfComputeState(to)
-            });
-            self.put(
-                "confidential state",
-                state.map(|state| state.feature.into()),
-            );
+            let state =
+                out(ConfComputeSystemState::default(), |to| nvmlSystemGetConfComputeState(to));
+            self.put("confidential state", state.map(|state| state.feature.into()));
         }
     }
 }
@@ -255,15 +224,9 @@ const GPM: [(u32, &str); 17] = [
 ];
 
 fn field(device: DeviceHandle, field_id: u32) -> Result<f64, i32> {
-    let request = FieldValue {
-        field_id,
-        result: 999,
-        ..FieldValue::default()
-    };
+    let request = FieldValue { field_id, result: 999, ..FieldValue::default() };
     // SAFETY: one element.
-    let found = out(request, |to| unsafe {
-        nvmlDeviceGetFieldValues(device, 1, to)
-    })?;
+    let found = out(request, |to| unsafe { nvmlDeviceGetFieldValues(device, 1, to) })?;
     match found.result {
         0 => Ok(found.value as f64),
         code => Err(code),

@@ -48,19 +48,13 @@ pub struct Row {
 
 /// The same on both machines.
 const fn both(name: &'static str, work: Want, fault: Want) -> Row {
-    Row {
-        name,
-        wants: [[work, fault]; 2],
-    }
+    Row { name, wants: [[work, fault]; 2] }
 }
 
 /// On Hopper only; Turing lacks the unit.
 const fn hopper(name: &'static str, work: Want, fault: Want) -> Row {
     let none = Refused(NOT_SUPPORTED);
-    Row {
-        name,
-        wants: [[work, fault], [none, none]],
-    }
+    Row { name, wants: [[work, fault], [none, none]] }
 }
 
 /// Every row.
@@ -68,10 +62,7 @@ pub const ROWS: &[Row] = &[
     both("utilisation gpu", Rises, Ignored),
     both("utilisation memory", Rises, Ignored),
     both("process utilisation", AppearsFrom(NOT_FOUND, 1.0), Ignored),
-    Row {
-        name: "gpm supported",
-        wants: [[Stays(1.0), Stays(1.0)], [Stays(0.0), Stays(0.0)]],
-    },
+    Row { name: "gpm supported", wants: [[Stays(1.0), Stays(1.0)], [Stays(0.0), Stays(0.0)]] },
     hopper("gpm 1 graphics", Rises, Ignored),
     hopper("gpm 2 sm", Rises, Ignored),
     hopper("gpm 3 occupancy", Rises, Ignored),
@@ -98,10 +89,7 @@ pub const ROWS: &[Row] = &[
     both("power usage", Rises, Ignored),
     Row {
         name: "field 185 average power",
-        wants: [
-            [Rises, Ignored],
-            [Refused(NOT_SUPPORTED), Refused(NOT_SUPPORTED)],
-        ],
+        wants: [[Rises, Ignored], [Refused(NOT_SUPPORTED), Refused(NOT_SUPPORTED)]],
     },
     both("field 186 instant power", Rises, Ignored),
     both("energy", Rises, Rises),

@@ -30,10 +30,7 @@ pub fn metrics(pair: [Handle; 2], ids: &[u32]) -> Result<Vec<(i32, f64)>, i32> {
     }
     // SAFETY: a valid structure.
     match unsafe { nvmlGpmMetricsGet(&raw mut *get) } {
-        0 => Ok(get.metrics[..ids.len()]
-            .iter()
-            .map(|m| (m.result, m.value))
-            .collect()),
+        0 => Ok(get.metrics[..ids.len()].iter().map(|m| (m.result, m.value)).collect()),
         code => Err(code),
     }
 }

@@ -26,18 +26,14 @@ pub fn out<T>(empty: T, call: impl FnOnce(*mut T) -> i32) -> Result<T, i32> {
 /// Sets the mode; returns the activation status.
 pub fn set_mode(device: DeviceHandle, mode: u32) -> Result<i32, i32> {
     // SAFETY: a valid pointer.
-    out(-1, |place| unsafe {
-        nvmlDeviceSetMigMode(device, mode, place)
-    })
+    out(-1, |place| unsafe { nvmlDeviceSetMigMode(device, mode, place) })
 }
 
 /// The current and the pending mode.
 pub fn mode(device: DeviceHandle) -> Result<(u32, u32), i32> {
     let mut pending = 9;
     // SAFETY: valid pointers.
-    let current = out(9, |place| unsafe {
-        nvmlDeviceGetMigMode(device, place, &raw mut pending)
-    })?;
+    let current = out(9, |place| unsafe { nvmlDeviceGetMigMode(device, place, &raw mut pending) })?;
     Ok((current, pending))
 }
 
@@ -60,9 +56,7 @@ pub fn create(
 /// Creates a compute instance at the first free start.
 pub fn create_compute(gpu: InstanceHandle, profile: u32) -> Result<InstanceHandle, i32> {
     // SAFETY: a valid pointer.
-    out(null_mut(), |to| unsafe {
-        nvmlGpuInstanceCreateComputeInstance(gpu, profile, to)
-    })
+    out(null_mut(), |to| unsafe { nvmlGpuInstanceCreateComputeInstance(gpu, profile, to) })
 }
 
 /// NVML's description of a compute instance.
@@ -75,9 +69,7 @@ pub fn describe_compute(compute: InstanceHandle) -> Result<ComputeInstanceInfo, 
         placement: Placement::default(),
     };
     // SAFETY: a valid pointer.
-    out(empty, |place| unsafe {
-        nvmlComputeInstanceGetInfo_v2(compute, place)
-    })
+    out(empty, |place| unsafe { nvmlComputeInstanceGetInfo_v2(compute, place) })
 }
 
 /// A GPU instance of three slices with one compute instance, and its MIG device.
@@ -91,14 +83,8 @@ pub struct Filled {
 pub fn filled(device: DeviceHandle) -> Result<Filled, Error> {
     let gpu = create(device, THREE, None).map_err(|code| format!("instance: {code}"))?;
     let compute = create_compute(gpu, THREE_SLICES).map_err(|code| format!("CI: {code}"))?;
-    let device = describe_compute(compute)
-        .map_err(|code| format!("info: {code}"))?
-        .device;
-    Ok(Filled {
-        gpu,
-        compute,
-        device,
-    })
+    let device = describe_compute(compute).map_err(|code| format!("info: {code}"))?.device;
+    Ok(Filled { gpu, compute, device })
 }
 
 /// The device in MIG mode.

@@ -60,17 +60,11 @@ pub fn observed_on(
     }
     let dir = tempfile::tempdir()?;
     session.create(dir.path(), machine)?;
-    let status = process_in_role(test, "observer")?
-        .env(ENV, dir.path())
-        .status()?;
+    let status = process_in_role(test, "observer")?.env(ENV, dir.path()).status()?;
     if !dir.path().join(OBSERVED).exists() {
         return Err(format!("no test of this program is called {test}").into());
     }
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("the observer of {test} failed").into())
-    }
+    if status.success() { Ok(()) } else { Err(format!("the observer of {test} failed").into()) }
 }
 
 /// Runs the body as the only participant of virtual time.
@@ -138,12 +132,7 @@ pub fn quiet(name: &str) -> Result<Machine, Error> {
 pub fn process_in_role(test: &str, role: &str) -> Result<Command, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command
-        .args([
-            crate::filter_of(test),
-            "--exact",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args([crate::filter_of(test), "--exact", "--nocapture", "--test-threads=1"])
         .env(ROLE, role);
     Ok(command)
 }
@@ -188,11 +177,7 @@ impl Tenant {
     /// Lets it continue from [`wait_for_go`], and waits for its end.
     pub fn finish(mut self) -> Result<(), Error> {
         drop(self.0.stdin.take());
-        if self.0.wait()?.success() {
-            Ok(())
-        } else {
-            Err("the tenant failed".into())
-        }
+        if self.0.wait()?.success() { Ok(()) } else { Err("the tenant failed".into()) }
     }
 }
 
@@ -267,10 +252,7 @@ pub fn figure<T: Default>(getter: Getter<T>, device: DeviceHandle) -> Result<T, 
 pub fn text(room: u32, call: impl FnOnce(*mut c_char, u32) -> i32) -> Result<String, Error> {
     let mut buffer = vec![0x55u8; room as usize];
     ok(call(buffer.as_mut_ptr().cast(), room))?;
-    let end = buffer
-        .iter()
-        .position(|byte| *byte == 0)
-        .ok_or("no end of text")?;
+    let end = buffer.iter().position(|byte| *byte == 0).ok_or("no end of text")?;
     Ok(String::from_utf8(buffer[..end].to_vec())?)
 }
 

@@ -32,10 +32,7 @@ pub enum Measurement {
         load_ms: u64,
     },
     /// The same for two streams of one process, created by this step.
-    Within {
-        streams: &'static str,
-        work: [&'static str; 2],
-    },
+    Within { streams: &'static str, work: [&'static str; 2] },
     /// Both work, never at the same time: the first one's rate over the second's.
     Part {
         /// Steps before.
@@ -92,10 +89,7 @@ impl Case {
 
     /// The same case without noise.
     pub fn quiet(&self) -> Self {
-        Self {
-            noise: false,
-            ..self.clone()
-        }
+        Self { noise: false, ..self.clone() }
     }
 
     /// The scripts of the two clients; the second one is optional.
@@ -112,12 +106,7 @@ impl Case {
             }
             Measurement::Within { streams, work } => {
                 let ([own, other], blocks) = (work, blocks(noise, 500, 40));
-                [
-                    Some(format!(
-                        "{streams}; within {streams} {own} {other} {blocks}"
-                    )),
-                    None,
-                ]
+                [Some(format!("{streams}; within {streams} {own} {other} {blocks}")), None]
             }
             Measurement::Part { first, work } => [0, 1].map(|at| {
                 let blocks = blocks(noise, 500 + 8 * at as u64, 8);
@@ -139,24 +128,19 @@ impl Case {
                 let mechanism = self.sharing.mechanism();
                 let is_single =
                     mechanism == Mechanism::Exclusive || *first != "open" || *priority != 0;
-                [
-                    Some(watch),
-                    (!is_single).then(|| "at 600; open; at 5000".to_owned()),
-                ]
+                [Some(watch), (!is_single).then(|| "at 600; open; at 5000".to_owned())]
             }
             Measurement::Cap { .. } => [Some(format!("seeds caps {count}")), None],
             Measurement::Recovery => {
                 let mean_us = self.want[0].1 / 1e3;
                 [Some(format!("seeds recoveries {count} {mean_us:.0}")), None]
             }
-            Measurement::Escapes => [
-                Some(format!("seeds escapes {count} {TRIALS} {VICTIMS}")),
-                None,
-            ],
-            Measurement::Across => [
-                Some("open; at 1500; sync".to_owned()),
-                Some("open; at 1000; trap".to_owned()),
-            ],
+            Measurement::Escapes => {
+                [Some(format!("seeds escapes {count} {TRIALS} {VICTIMS}")), None]
+            }
+            Measurement::Across => {
+                [Some("open; at 1500; sync".to_owned()), Some("open; at 1000; trap".to_owned())]
+            }
         }
     }
 
@@ -169,9 +153,8 @@ impl Case {
             env[0].push(("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limit));
         }
         let both = env.iter().zip(&scripts);
-        let cast: Vec<_> = both
-            .filter_map(|(env, script)| Some((&env[..], script.as_deref()?)))
-            .collect();
+        let cast: Vec<_> =
+            both.filter_map(|(env, script)| Some((&env[..], script.as_deref()?))).collect();
         let mut clients = stage.clients(&cast)?.into_iter();
         let mut next = || {
             let client = clients.next();
@@ -247,20 +230,11 @@ fn figures(output: &[String]) -> Result<Vec<f64>, Error> {
 /// Runs every case on a device of its own.
 pub fn check(test: &str, cases: &[Case]) -> Result<(), Error> {
     let machine = |case: &Case| {
-        let noise = if case.noise {
-            ALL_NOISE
-        } else {
-            Noise::default()
-        };
-        Machine {
-            noise,
-            ..case.machine.clone()
-        }
+        let noise = if case.noise { ALL_NOISE } else { Noise::default() };
+        Machine { noise, ..case.machine.clone() }
     };
     let machines: Vec<Machine> = cases.iter().map(machine).collect();
-    scenes(test, Virtual, &machines, |stage, index| {
-        cases[index].check(stage, test)
-    })
+    scenes(test, Virtual, &machines, |stage, index| cases[index].check(stage, test))
 }
 
 /// All noise: per operation, call, slice and recovery, per epoch, and per session.

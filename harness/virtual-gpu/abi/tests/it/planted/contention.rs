@@ -21,10 +21,7 @@ const PRIORITY: (Sharing, &str) = (Sharing::NoSetup(Mechanism::StreamPriority), 
 
 /// Two clients with the same work.
 fn beside(work: &'static str) -> Measurement {
-    Measurement::Beside {
-        work: [work; 2],
-        load_ms: 8,
-    }
+    Measurement::Beside { work: [work; 2], load_ms: 8 }
 }
 
 /// Each case without noise and with it.
@@ -48,11 +45,7 @@ fn leak(
 }
 
 pub fn dram_between_instances() -> Result<Vec<Case>, Error> {
-    leak(
-        |machine| machine.defects.mig_dram_leak = 0.2,
-        "pour:1024",
-        0.8,
-    )
+    leak(|machine| machine.defects.mig_dram_leak = 0.2, "pour:1024", 0.8)
 }
 
 #[test]
@@ -76,10 +69,7 @@ pub fn dram_of_one_device() -> Result<Vec<Case>, Error> {
     let case = |sharing, measurement, want| {
         Case::noisy(&plain, sharing, measurement, Figure::Bandwidth, want)
     };
-    let within = |streams| Measurement::Within {
-        streams,
-        work: ["pour:1024"; 2],
-    };
+    let within = |streams| Measurement::Within { streams, work: ["pour:1024"; 2] };
     // Whatever the server limits, equal loads have equally much in flight and divide bandwidth
     // evenly. A priority orders what has not started, so it divides no bandwidth.
     let served = SERVED.into_iter().chain([Sharing::MigMps(["50"; 2])]);
@@ -101,13 +91,8 @@ pub fn link() -> Result<Vec<Case>, Error> {
         |sharing, measurement, want| Case::noisy(&plain, sharing, measurement, Figure::Link, want);
     // One engine per direction, first come first served: beside a client with two queued copies,
     // one copy in three is one's own. MIG instances have their own engines on one link.
-    let queue = Measurement::Beside {
-        work: ["push1:192", "push:192"],
-        load_ms: 36,
-    };
-    let served = SERVED
-        .into_iter()
-        .chain([Sharing::MigMps(["50"; 2]), TIME_SLICED]);
+    let queue = Measurement::Beside { work: ["push1:192", "push:192"], load_ms: 36 };
+    let served = SERVED.into_iter().chain([Sharing::MigMps(["50"; 2]), TIME_SLICED]);
     let queued = served.map(|sharing| case(sharing, queue.clone(), 1.0 / 3.0));
     // With copies of 192 MiB, 183 of 200 intervals contained the value for priorities, one fewer
     // than required, which happens by chance in one case of forty. This size gives other draws.

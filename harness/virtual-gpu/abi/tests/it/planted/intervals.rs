@@ -9,10 +9,7 @@ const T_7: f64 = 2.364_624;
 
 /// Within one percent.
 pub fn near(found: f64, want: f64, what: &str) {
-    assert!(
-        (found / want - 1.0).abs() < 0.01,
-        "{what}: {found} is not {want}"
-    );
+    assert!((found / want - 1.0).abs() < 0.01, "{what}: {found} is not {want}");
 }
 
 /// The value lies in 92 to 98 % of the seeds' Student intervals.
@@ -42,17 +39,11 @@ pub fn covered_chance(counts: &[u64], of: u64, chance: f64, what: &str) {
         (lo..=hi).contains(&chance)
     };
     let held = counts.iter().filter(holds).count();
-    assert!(
-        held >= 184,
-        "{what}: {chance} is in {held} of {SEEDS} intervals"
-    );
+    assert!(held >= 184, "{what}: {chance} is in {held} of {SEEDS} intervals");
     let trials = of as f64 * SEEDS as f64;
     let share = counts.iter().sum::<u64>() as f64 / trials;
     let error = (chance * (1.0 - chance) / trials).sqrt();
-    assert!(
-        (share - chance).abs() < 3.0 * error,
-        "{what}: {share} is not {chance}"
-    );
+    assert!((share - chance).abs() < 3.0 * error, "{what}: {share} is not {chance}");
 }
 
 /// Two-sided 95 % interval of a proportion, by bisection.
@@ -80,14 +71,8 @@ fn clopper_pearson(count: u64, of: u64) -> (f64, f64) {
         }
         low
     };
-    let low = count
-        .checked_sub(1)
-        .map_or(0.0, |below| chance_at(below, 1.0 - TAIL));
-    let high = if count == of {
-        1.0
-    } else {
-        chance_at(count, TAIL)
-    };
+    let low = count.checked_sub(1).map_or(0.0, |below| chance_at(below, 1.0 - TAIL));
+    let high = if count == of { 1.0 } else { chance_at(count, TAIL) };
     (low, high)
 }
 

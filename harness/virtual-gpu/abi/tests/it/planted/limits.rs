@@ -9,10 +9,7 @@ use crate::mps_support::sharing::Sharing;
 use crate::mps_support::{Error, quiet};
 
 fn sms(machine: &Machine, sharing: Sharing, grid: u32, want: f64) -> Case {
-    let measurement = Measurement::Part {
-        first: ["open"; 2],
-        work: format!("chain:{grid}"),
-    };
+    let measurement = Measurement::Part { first: ["open"; 2], work: format!("chain:{grid}") };
     Case::noisy(machine, sharing, measurement, Figure::SmCap, want)
 }
 
@@ -23,21 +20,11 @@ pub fn percentages() -> Result<Vec<Case>, Error> {
     ignored.defects.mps_percentage_ignored = true;
     // 50 % of 132 SMs; all of them; 60 %, rounded down.
     let whole = |machine: &Machine, count: f64| {
-        sms(
-            machine,
-            Sharing::Quota(["50", "100"]),
-            10_428,
-            count / 132.0,
-        )
+        sms(machine, Sharing::Quota(["50", "100"]), 10_428, count / 132.0)
     };
     // The same for the 60 SMs of an instance.
     let within = |machine: &Machine, count: f64| {
-        sms(
-            machine,
-            Sharing::MigMps(["50", "100"]),
-            10_080,
-            count / 60.0,
-        )
+        sms(machine, Sharing::MigMps(["50", "100"]), 10_080, count / 60.0)
     };
     let (loud, loud_within) = (whole(&more, 79.0), within(&more, 36.0));
     Ok(vec![
@@ -69,17 +56,8 @@ pub fn partitions() -> Result<Vec<Case>, Error> {
     let drawn = |machine: &Machine, sms: f64| {
         let memory = &machine.memory;
         let want = sms * memory.sm_l2_gb_per_s / memory.l2_gb_per_s;
-        let measurement = Measurement::Part {
-            first: ["open"; 2],
-            work: "l2:160".to_owned(),
-        };
-        Case::noisy(
-            machine,
-            Sharing::Static([2, 9]),
-            measurement,
-            Figure::SmCap,
-            want,
-        )
+        let measurement = Measurement::Part { first: ["open"; 2], work: "l2:160".to_owned() };
+        Case::noisy(machine, Sharing::Static([2, 9]), measurement, Figure::SmCap, want)
     };
     Ok(vec![
         sms(&plain, Sharing::Static([4, 12]), 9_600, 32.0 / 96.0).quiet(),
@@ -92,10 +70,7 @@ pub fn partitions() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_static_partition_has_its_chunks() -> Result<(), Error> {
-    check(
-        test_name!("a_static_partition_has_its_chunks"),
-        &partitions()?,
-    )
+    check(test_name!("a_static_partition_has_its_chunks"), &partitions()?)
 }
 
 pub fn instances() -> Result<Vec<Case>, Error> {
@@ -116,10 +91,7 @@ pub fn instances() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn an_instance_has_the_sms_of_its_profile() -> Result<(), Error> {
-    check(
-        test_name!("an_instance_has_the_sms_of_its_profile"),
-        &instances()?,
-    )
+    check(test_name!("an_instance_has_the_sms_of_its_profile"), &instances()?)
 }
 
 pub fn green_contexts() -> Result<Vec<Case>, Error> {
@@ -129,10 +101,8 @@ pub fn green_contexts() -> Result<Vec<Case>, Error> {
     let mut whole = plain.clone();
     whole.defects.green_contexts_whole = true;
     let case = |machine: &Machine, want| {
-        let measurement = Measurement::Part {
-            first: ["green 64", "open"],
-            work: "chain:8448".to_owned(),
-        };
+        let measurement =
+            Measurement::Part { first: ["green 64", "open"], work: "chain:8448".to_owned() };
         let sharing = Sharing::NoSetup(Mechanism::GreenContext);
         Case::noisy(machine, sharing, measurement, Figure::SmCap, want)
     };

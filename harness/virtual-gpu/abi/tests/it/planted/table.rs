@@ -161,10 +161,7 @@ fn every_entry_is_measured_with_and_without_noise_or_has_a_reason() -> Result<()
             let noise_of_cases: Vec<bool> = here.map(|case| case.noise).collect();
             match entry(figure, mechanism) {
                 Entry::Measured => {
-                    assert!(
-                        noise_of_cases.contains(&false),
-                        "{what}: no case without noise"
-                    );
+                    assert!(noise_of_cases.contains(&false), "{what}: no case without noise");
                     assert!(noise_of_cases.contains(&true), "{what}: no case with noise");
                 }
                 Entry::WithHarness(tests) => {

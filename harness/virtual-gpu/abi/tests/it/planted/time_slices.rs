@@ -68,9 +68,7 @@ pub fn launches() -> Result<Vec<Case>, Error> {
         case(&slow, Sharing::NoSetup(ordered), "open", 1),
     ]);
     let each = each.flat_map(|case| [case.quiet(), case]);
-    Ok(each
-        .chain([case(&plain, exclusive, "open", 0).quiet()])
-        .collect())
+    Ok(each.chain([case(&plain, exclusive, "open", 0).quiet()]).collect())
 }
 
 #[test]
@@ -87,27 +85,21 @@ pub fn faults() -> Result<Vec<Case>, Error> {
         machine.defects.fault_escape = chance;
         Case::noisy(&machine, sharing, measurement, Figure::Containment, chance)
     };
-    let each = [TIME_SLICED, HALVES]
-        .into_iter()
-        .chain(SERVED)
-        .flat_map(|sharing| {
-            [
-                case(sharing, Measurement::Across, 0.0).quiet(),
-                case(sharing, Measurement::Across, 1.0).quiet(),
-                case(sharing, Measurement::Escapes, 0.0).quiet(),
-                case(sharing, Measurement::Escapes, 1.0).quiet(),
-                case(sharing, Measurement::Escapes, 0.3),
-            ]
-        });
+    let each = [TIME_SLICED, HALVES].into_iter().chain(SERVED).flat_map(|sharing| {
+        [
+            case(sharing, Measurement::Across, 0.0).quiet(),
+            case(sharing, Measurement::Across, 1.0).quiet(),
+            case(sharing, Measurement::Escapes, 0.0).quiet(),
+            case(sharing, Measurement::Escapes, 1.0).quiet(),
+            case(sharing, Measurement::Escapes, 0.3),
+        ]
+    });
     Ok(each.collect())
 }
 
 #[test]
 fn a_fault_escapes_with_the_planted_probability() -> Result<(), Error> {
-    check(
-        test_name!("a_fault_escapes_with_the_planted_probability"),
-        &faults()?,
-    )
+    check(test_name!("a_fault_escapes_with_the_planted_probability"), &faults()?)
 }
 
 pub fn recoveries() -> Result<Vec<Case>, Error> {
@@ -119,13 +111,7 @@ pub fn recoveries() -> Result<Vec<Case>, Error> {
     };
     let (slow, usual) = (of(240)?, of(80)?);
     let case = |machine, sharing, ns| {
-        Case::noisy(
-            machine,
-            sharing,
-            Measurement::Recovery,
-            Figure::Recovery,
-            ns,
-        )
+        Case::noisy(machine, sharing, Measurement::Recovery, Figure::Recovery, ns)
     };
     let each = SERVED.into_iter().flat_map(|sharing| {
         let loud = case(&usual, sharing, 80e6);

@@ -74,18 +74,9 @@ pub(crate) fn extents(
         all += bytes;
         let fits = all <= ADDED_BYTES && !entry.unwritten;
         let bytes = fits.then(|| process.contents.read(entry.offset + first, bytes))??;
-        Some(Extent {
-            start,
-            first,
-            bytes,
-        })
+        Some(Extent { start, first, bytes })
     };
-    profile
-        .writes
-        .iter()
-        .zip(&profile.extents)
-        .map(extent)
-        .collect()
+    profile.writes.iter().zip(&profile.extents).map(extent).collect()
 }
 
 /// Current contents of the allocations that a launch writes; `None` if any is large.
@@ -100,11 +91,7 @@ pub(crate) fn written_contents(
         let small = entry.bytes <= SMALL_BYTES;
         let bytes = small.then(|| process.contents.read(entry.offset, entry.bytes))??;
         let digest = *blake3::hash(&bytes).as_bytes();
-        Some(Contents {
-            start,
-            bytes,
-            digest,
-        })
+        Some(Contents { start, bytes, digest })
     };
     profile.writes.iter().map(contents).collect()
 }

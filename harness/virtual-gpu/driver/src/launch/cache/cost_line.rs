@@ -37,10 +37,7 @@ impl Line {
         numbers(&mut out, &mut cost.demand.iter().map(|&share| share.into()));
         for list in [&self.reads, &self.writes] {
             let items = list.iter().map(|&at| at as u64);
-            numbers(
-                &mut out,
-                &mut std::iter::once(list.len() as u64).chain(items),
-            );
+            numbers(&mut out, &mut std::iter::once(list.len() as u64).chain(items));
         }
         out.push(' ');
         out.push_str(END);

@@ -39,11 +39,7 @@ pub struct CostCache {
 impl CostCache {
     /// The cost cache of the device in a folder.
     pub fn of(dir: &std::path::Path) -> Self {
-        Self {
-            path: dir.join(FILE),
-            read_to: 0,
-            lines: HashMap::new(),
-        }
+        Self { path: dir.join(FILE), read_to: 0, lines: HashMap::new() }
     }
 
     /// The outcome of an identical launch, as if it had been executed here.
@@ -55,9 +51,7 @@ impl CostCache {
         }
         let line = self.lines.get(key)?;
         let of = |all: &[usize]| -> Option<Vec<u64>> {
-            all.iter()
-                .map(|&at| launch.pointees.get(at).copied())
-                .collect()
+            all.iter().map(|&at| launch.pointees.get(at).copied()).collect()
         };
         let (reads, writes) = (of(&line.reads)?, of(&line.writes)?);
         Some(Outcome {
@@ -88,12 +82,7 @@ impl CostCache {
         let (Some(reads), Some(writes)) = (of(&outcome.reads), of(&outcome.writes)) else {
             return;
         };
-        let line = Line {
-            cost: outcome.cost,
-            by_clock: outcome.by_clock,
-            reads,
-            writes,
-        };
+        let line = Line { cost: outcome.cost, by_clock: outcome.by_clock, reads, writes };
         if self.lines.len() < LINES_MAX && !self.lines.contains_key(key) {
             // A cost that cannot be stored is computed again.
             let _ = self.append(key, &line);
@@ -102,10 +91,7 @@ impl CostCache {
     }
 
     fn append(&self, name: &str, line: &Line) -> std::io::Result<()> {
-        let mut file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&self.path)?;
+        let mut file = OpenOptions::new().append(true).create(true).open(&self.path)?;
         // One write, so that lines of several processes do not mix.
         file.write_all(format!("{name} {}\n", line.text()).as_bytes())
     }
@@ -163,10 +149,7 @@ mod tests {
     }
 
     fn launch(name: &str, pointees: &[u64]) -> PortableLaunch {
-        PortableLaunch {
-            pointees: pointees.to_vec(),
-            key: Some(name.to_owned()),
-        }
+        PortableLaunch { pointees: pointees.to_vec(), key: Some(name.to_owned()) }
     }
 
     #[test]
@@ -180,10 +163,7 @@ mod tests {
         one.keep(&mine, &outcome(alone_ns));
         let found = other.find(&launch("a", &[0x100, 0x200])).unwrap();
         assert_eq!(found.cost, outcome(alone_ns).cost);
-        assert_eq!(
-            (found.reads, found.writes),
-            (vec![0x200, 0x100], vec![0x100])
-        );
+        assert_eq!((found.reads, found.writes), (vec![0x200, 0x100], vec![0x100]));
         assert!(found.by_clock && found.sampled);
         assert!(other.find(&launch("b", &[0x100, 0x200])).is_none());
     }
@@ -193,22 +173,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut cache = CostCache::of(dir.path());
         let all = launch("a", &[0x9000, 0x7000]);
-        let full = Outcome {
-            sampled: false,
-            ..outcome(1.0)
-        };
+        let full = Outcome { sampled: false, ..outcome(1.0) };
         cache.keep(&all, &full);
-        let open = Outcome {
-            open: true,
-            ..outcome(1.0)
-        };
+        let open = Outcome { open: true, ..outcome(1.0) };
         cache.keep(&all, &open);
         // It accesses memory that no argument points to, or depends on data.
         cache.keep(&launch("a", &[0x9000]), &outcome(1.0));
-        let dependent = PortableLaunch {
-            key: None,
-            ..all.clone()
-        };
+        let dependent = PortableLaunch { key: None, ..all.clone() };
         cache.keep(&dependent, &outcome(1.0));
         assert!(cache.find(&all).is_none() && cache.find(&dependent).is_none());
         cache.keep(&all, &outcome(1.0));
@@ -217,12 +188,8 @@ mod tests {
 
     #[test]
     fn a_truncated_or_changed_line_is_rejected() {
-        let line = Line {
-            cost: outcome(12.5).cost,
-            by_clock: false,
-            reads: vec![0, 1],
-            writes: vec![1],
-        };
+        let line =
+            Line { cost: outcome(12.5).cost, by_clock: false, reads: vec![0, 1], writes: vec![1] };
         let text = line.text();
         assert_eq!(Line::read(&text), Some(line));
         for length in 0..text.len() {
@@ -241,10 +208,7 @@ mod tests {
         assert!(other.find(&launch("a", &pointees)).is_none());
         one.keep(&launch("a", &pointees), &outcome(1.0));
         one.keep(&launch("b", &pointees), &outcome(2.0));
-        assert!(
-            other.find(&launch("a", &pointees)).is_none(),
-            "its line continues the torn line"
-        );
+        assert!(other.find(&launch("a", &pointees)).is_none(), "its line continues the torn line");
         assert!(other.find(&launch("b", &pointees)).is_some());
     }
 }

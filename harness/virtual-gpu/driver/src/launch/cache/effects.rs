@@ -29,11 +29,7 @@ pub(super) struct Recording {
 
 enum Kind {
     /// Needs the extents of an earlier identical launch.
-    Additions {
-        word: u64,
-        earlier: Arc<LaunchProfile>,
-        before: Vec<Extent>,
-    },
+    Additions { word: u64, earlier: Arc<LaunchProfile>, before: Vec<Extent> },
     /// Digest of its inputs.
     Contents(Digest),
 }
@@ -56,11 +52,7 @@ pub(super) fn record(
     let begun = tables.launches.writing.begun;
     let kind = if let Some(word) = properties.atomic_add_bytes {
         let earlier = earlier?;
-        Kind::Additions {
-            word,
-            before: extents(process, tables, key, &earlier)?,
-            earlier,
-        }
+        Kind::Additions { word, before: extents(process, tables, key, &earlier)?, earlier }
     } else {
         let kept = tables.launches.effects.contents.get(key);
         if kept.is_some_and(KeptEffects::is_abandoned) {
@@ -82,11 +74,7 @@ pub(super) fn keep(process: &Process, key: &Key, recording: Recording, profile: 
         return;
     }
     match recording.kind {
-        Kind::Additions {
-            word,
-            earlier,
-            before,
-        } => {
+        Kind::Additions { word, earlier, before } => {
             let changed = extents(process, tables, key, profile);
             let Some(mut changed) = changed.filter(|_| profile.has_extents_of(&earlier)) else {
                 return;
@@ -96,10 +84,7 @@ pub(super) fn keep(process: &Process, key: &Key, recording: Recording, profile: 
             }
             let effects = &mut tables.launches.effects;
             effects.make_room(changed.iter().map(|extent| extent.bytes.len()).sum());
-            let additions = Arc::new(Additions {
-                word,
-                extents: changed,
-            });
+            let additions = Arc::new(Additions { word, extents: changed });
             effects.additions.insert(key.clone(), additions);
         }
         Kind::Contents(inputs) => {

@@ -36,17 +36,13 @@ pub(super) fn unchanged(process: &Process, key: &Key) -> Option<Arc<LaunchProfil
         return Some(profile);
     }
     let same = |&(start, version): &(u64, u64)| {
+        tables.allocations.get(&start).is_some_and(|a| a.version == version)
+    };
+    let kept = |(&(start, version), &extent): (&(u64, u64), &(u64, u64))| {
         tables
             .allocations
             .get(&start)
-            .is_some_and(|a| a.version == version)
-    };
-    let kept = |(&(start, version), &extent): (&(u64, u64), &(u64, u64))| {
-        tables.allocations.get(&start).is_some_and(|a| {
-            tables
-                .launches
-                .is_unchanged(start, extent, version, a.version)
-        })
+            .is_some_and(|a| tables.launches.is_unchanged(start, extent, version, a.version))
     };
     let unchanged =
         profile.reads.iter().all(same) && profile.writes.iter().zip(&profile.extents).all(kept);
@@ -75,10 +71,7 @@ pub(super) fn keep(
             .filter_map(|&start| Some((start, tables.allocations.get(&start)?.version)))
             .collect()
     };
-    let disjoint = outcome
-        .reads
-        .iter()
-        .all(|start| !outcome.writes.contains(start));
+    let disjoint = outcome.reads.iter().all(|start| !outcome.writes.contains(start));
     let profile = LaunchProfile {
         cost: outcome.cost,
         by_clock: outcome.by_clock,
@@ -102,10 +95,7 @@ pub(super) fn keep(
     }
     let profile = Arc::new(profile);
     if outcome.fault.is_none() {
-        tables
-            .launches
-            .profiles
-            .insert(key.clone(), Arc::clone(&profile));
+        tables.launches.profiles.insert(key.clone(), Arc::clone(&profile));
     }
     profile
 }
@@ -115,11 +105,7 @@ fn wrote_part(tables: &mut Tables, start: u64, extent: (u64, u64)) {
     let version = |tables: &Tables| tables.allocations.get(&start).map_or(0, |a| a.version);
     let before = version(tables);
     tables.wrote(start, false);
-    let write = PartialWrite {
-        before,
-        after: version(tables),
-        extent,
-    };
+    let write = PartialWrite { before, after: version(tables), extent };
     tables.launches.note(start, write);
 }
 

@@ -47,9 +47,7 @@ pub fn of_profile(gpu: &Instance, profile_id: u32) -> Result<Vec<Handle>, Error>
     let slices = sizes(gpu, profile_id)?;
     Ok(gpu.device.shared().read(|state| {
         let engines = mig::engines(state, gpu.row).filter(|(_, engine)| engine.profile == slices);
-        engines
-            .map(|(row, _)| handle(state, Kind::ComputeInstance, row))
-            .collect()
+        engines.map(|(row, _)| handle(state, Kind::ComputeInstance, row)).collect()
     })?)
 }
 
@@ -62,10 +60,7 @@ pub fn describe(compute: &Instance) -> Result<Description, Error> {
             gpu_instance: handle(state, Kind::GpuInstance, engine.instance),
             id: engine.id,
             profile_id: id_of(engine.profile),
-            placement: Placement {
-                start: engine.slice_start,
-                size: engine.profile,
-            },
+            placement: Placement { start: engine.slice_start, size: engine.profile },
         }
     })?)
 }

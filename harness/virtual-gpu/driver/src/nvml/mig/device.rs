@@ -36,10 +36,7 @@ pub fn instance(device: Arc<Device>, target: Target) -> Result<Instance, Error> 
 
 /// Ids of the GPU instance and of the compute instance of a MIG device.
 pub fn instance_ids(compute: &Instance) -> Result<(u32, u32), Error> {
-    let found = compute
-        .device
-        .shared()
-        .read(|state| ids(state, compute.row))?;
+    let found = compute.device.shared().read(|state| ids(state, compute.row))?;
     found.ok_or(Error::InvalidArgument)
 }
 
@@ -69,19 +66,15 @@ fn attributes_of(device: &Device, row: u32) -> Result<slice::Description, Error>
 /// then by compute instance.
 fn in_order(state: &State) -> Vec<u32> {
     let live = state.engines.live().iter().enumerate().skip(1);
-    let mut rows: Vec<u32> = live
-        .filter(|(_, engine)| engine.live)
-        .map(|(row, _)| row as u32)
-        .collect();
+    let mut rows: Vec<u32> =
+        live.filter(|(_, engine)| engine.live).map(|(row, _)| row as u32).collect();
     rows.sort_by_key(|&row| ids(state, row));
     rows
 }
 
 /// The index under which programs find a compute instance.
 pub(in crate::nvml) fn index(state: &State, row: u32) -> u32 {
-    let before = in_order(state)
-        .into_iter()
-        .take_while(|&other| other != row);
+    let before = in_order(state).into_iter().take_while(|&other| other != row);
     before.count() as u32
 }
 

@@ -56,8 +56,7 @@ pub fn of_profile(device: &Device, profile_id: u32) -> Result<Vec<Handle>, Error
     let (index, _) = by_id(mig, profile_id)?;
     Ok(device.shared().read(|state| {
         let rows = mig::instances(state).filter(|(_, row)| row.profile == index);
-        rows.map(|(row, _)| handle(state, Kind::GpuInstance, row))
-            .collect()
+        rows.map(|(row, _)| handle(state, Kind::GpuInstance, row)).collect()
     })?)
 }
 
@@ -80,10 +79,7 @@ pub fn describe(gpu: &Instance) -> Result<Description, Error> {
         Description {
             id: row.id,
             profile_id: mig.profile[row.profile as usize].id,
-            placement: Placement {
-                start: row.slot_start,
-                size: row.slots,
-            },
+            placement: Placement { start: row.slot_start, size: row.slots },
         }
     })?)
 }

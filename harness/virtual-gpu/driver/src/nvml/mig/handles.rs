@@ -66,14 +66,8 @@ fn generation(state: &State, kind: Kind, row: u32) -> Option<u64> {
     }
     let (instances, engines) = (state.instances.live(), state.engines.live());
     match kind {
-        Kind::GpuInstance => instances
-            .get(at)
-            .filter(|row| row.live)
-            .map(|row| row.generation),
-        _ => engines
-            .get(at)
-            .filter(|row| row.live)
-            .map(|row| row.generation),
+        Kind::GpuInstance => instances.get(at).filter(|row| row.live).map(|row| row.generation),
+        _ => engines.get(at).filter(|row| row.live).map(|row| row.generation),
     }
 }
 
@@ -101,18 +95,8 @@ mod tests {
         assert_eq!(mig::create_instance(&mut state, &machine, 0, None)?, row);
         assert_eq!(row_of(&state, Kind::GpuInstance, gpu), None, "another one");
         assert_eq!(row_of(&state, Kind::ComputeInstance, compute), None);
-        for wild in [
-            0usize,
-            0x47 << 56,
-            0x10,
-            usize::MAX,
-            (0x47 << 56) | (9 << 4),
-        ] {
-            assert_eq!(
-                row_of(&state, Kind::GpuInstance, wild as _),
-                None,
-                "{wild:#x}"
-            );
+        for wild in [0usize, 0x47 << 56, 0x10, usize::MAX, (0x47 << 56) | (9 << 4)] {
+            assert_eq!(row_of(&state, Kind::GpuInstance, wild as _), None, "{wild:#x}");
         }
         Ok(())
     }

@@ -39,11 +39,7 @@ pub(in crate::nvml) fn is_divided(device: &Device) -> Result<bool, Error> {
 
 /// Refuses while the mode is on.
 pub(in crate::nvml) fn check_undivided(device: &Device) -> Result<(), Error> {
-    if is_divided(device)? {
-        Err(Error::NotSupported)
-    } else {
-        Ok(())
-    }
+    if is_divided(device)? { Err(Error::NotSupported) } else { Ok(()) }
 }
 
 /// What the machine says about MIG.
@@ -54,11 +50,7 @@ pub(super) fn supported(device: &Device) -> Result<&Mig, Error> {
 /// As [`supported`], while the mode is on.
 pub(super) fn enabled(device: &Device) -> Result<&Mig, Error> {
     let mig = supported(device)?;
-    if is_divided(device)? {
-        Ok(mig)
-    } else {
-        Err(Error::NotSupported)
-    }
+    if is_divided(device)? { Ok(mig) } else { Err(Error::NotSupported) }
 }
 
 /// Makes the caller wait as long as the machine needs to create or destroy an instance, unless the

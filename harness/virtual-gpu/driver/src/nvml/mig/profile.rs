@@ -29,11 +29,7 @@ pub struct Description {
 /// The profile of that number, as nvml.h numbers kinds of profiles.
 pub fn of_number(machine: &Machine, number: u32) -> Result<Description, Error> {
     let mig = machine.mig.as_ref().ok_or(Error::NotSupported)?;
-    let known = if machine.is_after_cuda_13_0() {
-        PROFILES
-    } else {
-        PROFILES_BEFORE
-    };
+    let known = if machine.is_after_cuda_13_0() { PROFILES } else { PROFILES_BEFORE };
     if number >= known {
         return Err(Error::InvalidArgument);
     }

@@ -10,17 +10,8 @@ use gpubench_virtual_gpu_model::mig;
 
 /// Slices of the compute instance profile of each number (`NVML_COMPUTE_INSTANCE_PROFILE_...`).
 /// The last two, special forms of other sizes, are on no machine here.
-const SLICES: [Option<u32>; 9] = [
-    Some(1),
-    Some(2),
-    Some(3),
-    Some(4),
-    Some(7),
-    Some(8),
-    Some(6),
-    None,
-    None,
-];
+const SLICES: [Option<u32>; 9] =
+    [Some(1), Some(2), Some(3), Some(4), Some(7), Some(8), Some(6), None, None];
 /// `NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED`, the only one.
 const SHARED: u32 = 0;
 
@@ -58,9 +49,7 @@ pub(super) fn of_row(device: &Device, row: u32, slices: u32) -> Result<Descripti
 
 /// The profile of a GPU instance.
 fn profile_of(device: &Device, row: u32) -> Result<&Profile, Error> {
-    let index = device
-        .shared()
-        .read(|state| state.instances.rows[row as usize].profile)?;
+    let index = device.shared().read(|state| state.instances.rows[row as usize].profile)?;
     let profile = supported(device)?.profile.get(index as usize);
     profile.ok_or(Error::InvalidArgument)
 }

@@ -52,9 +52,7 @@ impl FaultRow {
                 .noticed_ms
                 .map_or([0; 3], |points| points.map(|ms| (ms * 1e6).round() as u64)),
             refuses_new_clients: self.refuses_new_clients,
-            partitions_contain: self
-                .partitions_contain_from
-                .is_some_and(|from| driver >= from),
+            partitions_contain: self.partitions_contain_from.is_some_and(|from| driver >= from),
         }
     }
 }
@@ -72,12 +70,7 @@ impl Machine {
     /// The row of a fault under a mechanism.
     #[must_use]
     pub fn fault_row(&self, fault: &str, under: Under) -> Option<&FaultRow> {
-        let rows = || {
-            self.faults
-                .rows
-                .iter()
-                .filter(|row| row.is_of(fault, under))
-        };
+        let rows = || self.faults.rows.iter().filter(|row| row.is_of(fault, under));
         let own = rows().find(|row| row.under.is_some());
         own.or_else(|| rows().next())
     }
@@ -165,10 +158,9 @@ fn check(path: &str, table: &Faults) -> Result<(), MachineError> {
                 );
             }
         }
-        for (key, xids) in [
-            ("faults.rows.xids", &row.xids),
-            ("faults.rows.log_before", &row.log_before),
-        ] {
+        for (key, xids) in
+            [("faults.rows.xids", &row.xids), ("faults.rows.log_before", &row.log_before)]
+        {
             if xids.len() > XIDS_OF_FAULT || xids.contains(&0) {
                 return error::wrong(path, key, format!("{xids:?}"), "at most 4 numbers above 0");
             }
@@ -177,12 +169,7 @@ fn check(path: &str, table: &Faults) -> Result<(), MachineError> {
             && !(points.is_sorted() && points[0] >= 0.0 && points[2] <= NOTICED_MS_MAX)
         {
             let accepted = "three times of 0 to 60000, in order";
-            return error::wrong(
-                path,
-                "faults.rows.noticed_ms",
-                format!("{points:?}"),
-                accepted,
-            );
+            return error::wrong(path, "faults.rows.noticed_ms", format!("{points:?}"), accepted);
         }
     }
     Ok(())

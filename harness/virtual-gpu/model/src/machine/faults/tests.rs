@@ -40,10 +40,7 @@ fn every_cause_has_a_row_on_every_machine_and_a_machine_reads_back_as_it_is()
 fn what_the_model_cannot_tell_apart_has_one_answer() -> Result<(), MachineError> {
     for (name, _) in BUILT_IN {
         let machine = Machine::load(name)?;
-        for (used, other) in [
-            ("sigkill", "exit-pending"),
-            ("mps-server-kill", "mps-daemon-kill"),
-        ] {
+        for (used, other) in [("sigkill", "exit-pending"), ("mps-server-kill", "mps-daemon-kill")] {
             for under in Under::ALL {
                 let row = |fault| machine.fault_row(fault, under);
                 assert_eq!(row(used), row(other), "{name}: {other} under {under:?}");
@@ -69,9 +66,7 @@ fn a_row_of_the_machine_wins_over_a_documented_one_and_leaves_the_others()
         ..Answer::default()
     };
     assert_eq!(trap(0), own);
-    let documented = *Machine::load("hopper")?
-        .fault_rules()
-        .answer(Cause::Trap, NONE);
+    let documented = *Machine::load("hopper")?.fault_rules().answer(Cause::Trap, NONE);
     assert_eq!((trap(NONE), documented.own), (documented, 719));
     // A row for every mechanism wins over documented rows for one.
     assert_eq!(*rules.answer(Cause::ProcessEnd, 0), Answer::default());
@@ -100,42 +95,19 @@ fn static_partitions_contain_faults_of_the_sms_from_a_driver_on() -> Result<(), 
 fn a_wrong_row_is_refused_with_what_is_accepted() {
     assert_eq!(fault_names().count(), Cause::ALL.len() + 13);
     for (row, expected) in [
-        (
-            "faults = [\"tarp\"]",
-            "faults.rows.faults is tarp, accepted is a name of",
-        ),
-        (
-            "faults = []\nown = 0",
-            "faults.rows.own is 0, accepted is 1 to 999",
-        ),
-        (
-            "faults = []\npeer = \"dead\"",
-            "accepted is a CUresult, \"well\"",
-        ),
-        (
-            "faults = []\nxids = [13, 0]",
-            "faults.rows.xids is [13, 0], accepted is at most 4",
-        ),
-        (
-            "faults = []\nlog_before = [1, 2, 3, 4, 5]",
-            "faults.rows.log_before is [1, 2,",
-        ),
-        (
-            "faults = []\nnoticed_ms = [3, 2, 4]",
-            "accepted is three times of 0 to 60000",
-        ),
-        (
-            "faults = []\nunder = \"mig\"",
-            "expected `time-slicing` or `mps`",
-        ),
+        ("faults = [\"tarp\"]", "faults.rows.faults is tarp, accepted is a name of"),
+        ("faults = []\nown = 0", "faults.rows.own is 0, accepted is 1 to 999"),
+        ("faults = []\npeer = \"dead\"", "accepted is a CUresult, \"well\""),
+        ("faults = []\nxids = [13, 0]", "faults.rows.xids is [13, 0], accepted is at most 4"),
+        ("faults = []\nlog_before = [1, 2, 3, 4, 5]", "faults.rows.log_before is [1, 2,"),
+        ("faults = []\nnoticed_ms = [3, 2, 4]", "accepted is three times of 0 to 60000"),
+        ("faults = []\nunder = \"mig\"", "expected `time-slicing` or `mps`"),
         ("faults = []\nnoticed = 3", "unknown field `noticed`"),
     ] {
         let message = with(&format!("[[faults.rows]]\n{row}\n")).err();
         let message = message.map(|error| error.to_string());
         assert!(
-            message
-                .as_ref()
-                .is_some_and(|m| m.contains(expected) && !m.contains('\n')),
+            message.as_ref().is_some_and(|m| m.contains(expected) && !m.contains('\n')),
             "{message:?} should contain {expected:?}"
         );
     }

@@ -13,19 +13,11 @@ fn user(kernel: usize, demand: f64) -> User {
 }
 
 fn weighted(kernel: usize, demand: f64, weight: f64) -> User {
-    User {
-        kernel,
-        demand: fixed(demand),
-        weight: fixed(weight),
-        order: 0,
-    }
+    User { kernel, demand: fixed(demand), weight: fixed(weight), order: 0 }
 }
 
 fn limit(capacity: f64, users: &[User]) -> Limit {
-    Limit {
-        capacity: fixed(capacity),
-        users: users.to_vec(),
-    }
+    Limit { capacity: fixed(capacity), users: users.to_vec() }
 }
 
 fn close(limits: &[Limit], want: &[f64]) {
@@ -78,10 +70,7 @@ fn a_limit_slows_only_its_users() {
 
 #[test]
 fn a_lower_order_is_served_first() {
-    let first = User {
-        order: -1,
-        ..user(1, 0.6)
-    };
+    let first = User { order: -1, ..user(1, 0.6) };
     close(&[limit(1.0, &[user(0, 1.0), first])], &[0.4, 1.0]);
 }
 

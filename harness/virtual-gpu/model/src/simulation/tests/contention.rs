@@ -14,10 +14,7 @@ fn shared(streams: usize) -> (Box<State>, Memory) {
 
 /// A kernel that keeps this share of each of its SMs busy.
 fn on_sms(alone_ns: u64, sms: u32, busy: f64) -> Op {
-    let mut op = Op {
-        sms,
-        ..kernel(0, alone_ns, 0.0)
-    };
+    let mut op = Op { sms, ..kernel(0, alone_ns, 0.0) };
     let part = f64::from(sms) / f64::from(SMS) * ONE as f64;
     op.demand[Resource::Issue as usize] = (busy * part) as u32;
     op.demand[Resource::SmSlots as usize] = (0.125 * part) as u32;
@@ -55,10 +52,7 @@ fn a_small_kernel_beside_one_on_every_sm_gets_half_of_its_own_sms() {
     // The large one has done half when it ends.
     let (mut state, mut memory) = shared(2);
     let both = [on_sms(1_000_000, 40, 1.0), on_sms(2_000_000, 100, 1.0)];
-    near(
-        &ends(&mut state, &mut memory, &both),
-        &[2_000_000, 3_000_000],
-    );
+    near(&ends(&mut state, &mut memory, &both), &[2_000_000, 3_000_000]);
 }
 
 #[test]
@@ -137,11 +131,9 @@ fn a_priority_moves_no_block_and_no_request() {
 fn a_priority_is_for_blocks_that_wait_for_a_slot() {
     // Both fill every slot. Where the second has all of its blocks on the device, the first gets
     // half of the slots in the mean; where blocks of the second wait, those of the first go before.
-    for (blocks_wait, priority, end_ns) in [
-        (false, -5, 2_000_000),
-        (true, 0, 2_000_000),
-        (true, -5, 1_000_000),
-    ] {
+    for (blocks_wait, priority, end_ns) in
+        [(false, -5, 2_000_000), (true, 0, 2_000_000), (true, -5, 1_000_000)]
+    {
         let (mut state, mut memory) = shared(2);
         state.streams.rows[0].priority = priority;
         let full = |alone_ns, blocks_wait| {
@@ -159,12 +151,8 @@ fn a_priority_is_for_blocks_that_wait_for_a_slot() {
 fn a_stream_keeps_the_copy_engine_from_its_own_context_only() {
     // The second stream has four copies queued from the start, the first one copy at 10 us. In one
     // context the first waits for all of them; in two it is second in the queue.
-    let copy = |stamp_ns| Op {
-        kind: OpKind::ToDevice,
-        alone_ns: 100_000,
-        stamp_ns,
-        ..Op::default()
-    };
+    let copy =
+        |stamp_ns| Op { kind: OpKind::ToDevice, alone_ns: 100_000, stamp_ns, ..Op::default() };
     for (space, end_ns) in [(0, 500_000), (1, 200_000)] {
         let (mut state, mut memory) = shared(2);
         state.contexts.rows[1].space = space;

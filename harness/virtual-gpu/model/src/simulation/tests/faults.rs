@@ -9,13 +9,8 @@ use crate::state::{CAUSES, Cause, NONE, Op, Process, ServerState, State};
 /// Every fault reaches all clients with 700; a trap stays in its partition.
 pub(super) const ANSWERS: Answers = {
     let mut answers = [[REACHING; 2]; CAUSES];
-    let trap = Answer {
-        own: 719,
-        peer: 719,
-        xids: [13, 0, 0, 0],
-        partitions_contain: true,
-        ..REACHING
-    };
+    let trap =
+        Answer { own: 719, peer: 719, xids: [13, 0, 0, 0], partitions_contain: true, ..REACHING };
     answers[Cause::Trap as usize] = [trap; 2];
     answers
 };
@@ -33,10 +28,7 @@ const REACHING: Answer = Answer {
 
 /// A kernel of 1 us that ends in a fault.
 fn failing(cause: Cause) -> Op {
-    Op {
-        cause: Some(cause),
-        ..kernel(0, 1_000, 0.1)
-    }
+    Op { cause: Some(cause), ..kernel(0, 1_000, 0.1) }
 }
 
 #[test]
@@ -50,15 +42,7 @@ fn a_fault_is_sticky_in_its_context_only() {
     drain(&mut state, &memory);
     assert_eq!(state.contexts.rows[0].sticky, 700);
     assert_eq!(state.contexts.rows[1].sticky, 0);
-    assert_eq!(
-        state
-            .xids
-            .live()
-            .iter()
-            .map(|x| x.number)
-            .collect::<Vec<_>>(),
-        [31]
-    );
+    assert_eq!(state.xids.live().iter().map(|x| x.number).collect::<Vec<_>>(), [31]);
     assert_eq!(memory.events.borrow()[&1], 1_000 + 50_000 + 1_000_000);
 }
 
@@ -83,10 +67,7 @@ fn stickies(state: &State) -> Vec<i32> {
 fn a_fault_of_a_client_reaches_clients_of_its_server_only() {
     let memory_fault = |rules: &FaultRules| {
         let (mut state, mut memory) = clients();
-        let rules = Rules {
-            faults: *rules,
-            ..RULES
-        };
+        let rules = Rules { faults: *rules, ..RULES };
         let broken = failing(Cause::IllegalAddress);
         submit(&mut state, &mut memory, 0, broken);
         run_until(&mut state, &memory, &rules, 1_000_000);
@@ -94,15 +75,9 @@ fn a_fault_of_a_client_reaches_clients_of_its_server_only() {
     };
     let documented = memory_fault(&FAULTS);
     assert_eq!(documented, (vec![700, 700, 700, 0], ServerState::Fault));
-    let contained = memory_fault(&FaultRules {
-        mps_contained: true,
-        ..FAULTS
-    });
+    let contained = memory_fault(&FaultRules { mps_contained: true, ..FAULTS });
     assert_eq!(contained, (vec![700, 0, 0, 0], ServerState::Active));
-    let everywhere = memory_fault(&FaultRules {
-        cross_contexts: true,
-        ..FAULTS
-    });
+    let everywhere = memory_fault(&FaultRules { cross_contexts: true, ..FAULTS });
     assert_eq!(everywhere.0, [700, 700, 700, 700]);
 }
 
@@ -129,27 +104,17 @@ fn a_server_recovers_when_the_last_client_of_the_fault_has_left() {
         crate::lifecycle::close_context(&mut state, &RULES, context);
     }
     let server = state.servers.rows[0];
-    assert_eq!(
-        (server.state, server.ready_ns),
-        (ServerState::Active, 6_000_000)
-    );
+    assert_eq!((server.state, server.ready_ns), (ServerState::Active, 6_000_000));
 }
 
 /// Rules with one answer to every fault.
 fn answering(answer: Answer) -> Rules {
-    Rules {
-        faults: FaultRules {
-            answers: [[answer; 2]; CAUSES],
-            ..FAULTS
-        },
-        ..RULES
-    }
+    Rules { faults: FaultRules { answers: [[answer; 2]; CAUSES], ..FAULTS }, ..RULES }
 }
 
 fn xids(state: &State) -> Vec<(u32, u32, bool)> {
     let xids = state.xids.live().iter();
-    xids.map(|xid| (xid.number, xid.pid, xid.log_only))
-        .collect()
+    xids.map(|xid| (xid.number, xid.pid, xid.log_only)).collect()
 }
 
 /// Peers that get another code, an Xid that names the server, and 3 ms until it is noticed.
@@ -169,10 +134,7 @@ fn a_fault_halts_whom_it_reaches_until_it_is_noticed() {
     let rules = answering(LATE);
     let (mut state, mut memory) = clients();
     for (process, pid) in [(0, 70), (1, 71)] {
-        state.processes.rows[process] = Process {
-            pid,
-            ..Process::default()
-        };
+        state.processes.rows[process] = Process { pid, ..Process::default() };
     }
     state.servers.rows[0].process = 1;
     submit(&mut state, &mut memory, 0, failing(Cause::Trap));
@@ -199,12 +161,7 @@ fn a_fault_halts_whom_it_reaches_until_it_is_noticed() {
 
 #[test]
 fn a_fault_that_the_table_does_not_answer_harms_nobody() {
-    let rules = answering(Answer {
-        own: 0,
-        peer: 0,
-        xids: [0; 4],
-        ..LATE
-    });
+    let rules = answering(Answer { own: 0, peer: 0, xids: [0; 4], ..LATE });
     let (mut state, mut memory) = clients();
     submit(&mut state, &mut memory, 0, failing(Cause::Trap));
     submit(&mut state, &mut memory, 0, record(0, 0));
@@ -231,11 +188,7 @@ fn the_end_of_a_process_harms_peers_only_through_work_that_outlives_it() {
         assert_eq!(stickies(&state), codes, "{left_ns} ns left");
         let harmed = codes[1] != 0;
         assert_eq!(xids(&state).is_empty(), !harmed);
-        assert_eq!(
-            memory.events.borrow()[&1],
-            2_500_000,
-            "peers run until then"
-        );
+        assert_eq!(memory.events.borrow()[&1], 2_500_000, "peers run until then");
     }
     // Outside MPS it harms nobody.
     let (mut state, mut memory) = clients();
@@ -250,11 +203,7 @@ fn the_end_of_a_process_harms_peers_only_through_work_that_outlives_it() {
 
 #[test]
 fn a_planted_death_reaches_peers_that_the_table_spares() {
-    let mut rules = answering(Answer {
-        peer: 0,
-        noticed_ns: [0; 3],
-        ..LATE
-    });
+    let mut rules = answering(Answer { peer: 0, noticed_ns: [0; 3], ..LATE });
     for (planted, code) in [(false, 0), (true, 719)] {
         rules.faults.mps_kill_reaches_peers = planted;
         let (mut state, mut memory) = clients();
@@ -282,10 +231,7 @@ fn a_terminated_client_fails_when_it_is_noticed_and_no_other() {
 
 #[test]
 fn a_fault_beyond_the_run_time_limit_is_noticed_once() {
-    let rules = Rules {
-        run_time_limit_ns: 500_000,
-        ..answering(LATE)
-    };
+    let rules = Rules { run_time_limit_ns: 500_000, ..answering(LATE) };
     let (mut state, mut memory) = clients();
     submit(&mut state, &mut memory, 3, kernel(0, 9_000_000, 0.1));
     run_until(&mut state, &memory, &rules, 8_000_000);

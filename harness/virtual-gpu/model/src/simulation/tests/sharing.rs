@@ -9,11 +9,8 @@ use crate::state::{ComputeEngine, GpuInstance, ONE, Op, OpKind, Resource, State}
 fn halves() -> (Box<State>, Memory) {
     let (mut state, memory) = device(&[0, 1]);
     for half in 1..3usize {
-        state.instances.rows[half] = GpuInstance {
-            live: true,
-            bandwidth: ONE / 2,
-            ..GpuInstance::default()
-        };
+        state.instances.rows[half] =
+            GpuInstance { live: true, bandwidth: ONE / 2, ..GpuInstance::default() };
         state.engines.rows[half] = ComputeEngine {
             live: true,
             instance: half as u32,
@@ -42,10 +39,7 @@ fn instances_run_at_the_same_time_and_keep_their_own_bandwidth() {
 #[test]
 fn a_planted_leak_costs_its_share_while_the_neighbour_runs() {
     // A tenth leaks: while both run, each runs at 0.9.
-    let rules = Rules {
-        mig_dram_leak: ONE / 10,
-        ..RULES
-    };
+    let rules = Rules { mig_dram_leak: ONE / 10, ..RULES };
     let (mut state, mut memory) = halves();
     for stream in 0..2 {
         submit(&mut state, &mut memory, stream, kernel(0, 900_000, 0.5));
@@ -60,11 +54,7 @@ fn a_planted_leak_costs_its_share_while_the_neighbour_runs() {
 fn copies_of_two_instances_share_the_link() {
     let (mut state, mut memory) = halves();
     for stream in 0..2 {
-        let copy = Op {
-            kind: OpKind::ToHost,
-            alone_ns: 400_000,
-            ..Op::default()
-        };
+        let copy = Op { kind: OpKind::ToHost, alone_ns: 400_000, ..Op::default() };
         submit(&mut state, &mut memory, stream, copy);
         submit(&mut state, &mut memory, stream, record(0, stream as u32));
     }
@@ -96,15 +86,9 @@ fn a_client_stays_within_its_cap() {
 #[test]
 fn power_over_the_cap_slows_everything_and_stays_at_the_cap() {
     // 10 W idle and 180 W of work under a cap of 100 W: half the clock.
-    let rules = Rules {
-        power_cap_mw: 100_000,
-        ..RULES
-    };
+    let rules = Rules { power_cap_mw: 100_000, ..RULES };
     let (mut state, mut memory) = device(&[0]);
-    let op = Op {
-        power_mw: 180_000,
-        ..kernel(0, 1_000_000, 0.1)
-    };
+    let op = Op { power_mw: 180_000, ..kernel(0, 1_000_000, 0.1) };
     submit(&mut state, &mut memory, 0, op);
     submit(&mut state, &mut memory, 0, record(0, 0));
     run_until(&mut state, &memory, &rules, 1_000_000);

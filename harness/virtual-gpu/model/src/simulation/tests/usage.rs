@@ -10,10 +10,7 @@ fn usage_adds_up_and_never_exceeds_the_capacity() {
     let (mut state, mut memory) = device(&[0, 0]);
     state.engines.rows[WHOLE as usize].sm_count = 40;
     for (stream, alone_ns) in [(0, 1_000_000), (1, 2_000_000)] {
-        let mut op = Op {
-            sms: 30,
-            ..kernel(0, alone_ns, 0.8)
-        };
+        let mut op = Op { sms: 30, ..kernel(0, alone_ns, 0.8) };
         op.demand[Resource::SmSlots as usize] = (ONE * 7 / 10) as u32;
         submit(&mut state, &mut memory, stream, op);
     }
@@ -52,17 +49,8 @@ fn an_xid_names_its_instance() {
         state.log_xid(Xid { number, ..xid });
     };
     log(&mut state, 0, 13);
-    state.instances.rows[1] = GpuInstance {
-        live: true,
-        id: 5,
-        ..GpuInstance::default()
-    };
-    state.engines.rows[1] = ComputeEngine {
-        live: true,
-        id: 2,
-        instance: 1,
-        ..Default::default()
-    };
+    state.instances.rows[1] = GpuInstance { live: true, id: 5, ..GpuInstance::default() };
+    state.engines.rows[1] = ComputeEngine { live: true, id: 2, instance: 1, ..Default::default() };
     state.contexts.rows[1].engine = 1;
     log(&mut state, 1, 31);
     let named = |at: usize| (state.xids.rows[at].number, state.xids.rows[at].instance);
@@ -85,18 +73,11 @@ fn windows_do_not_depend_on_the_steps_of_the_clock() {
     // A share of the half that is not a whole number of bits is truncated.
     let dram = last(&[110]).2;
     assert!((49..=50).contains(&dram), "{dram}");
-    for (stop_ms, want) in [
-        (110, (100, 100, dram)),
-        (210, (200, 50, dram / 2)),
-        (310, (300, 0, 0)),
-    ] {
+    for (stop_ms, want) in [(110, (100, 100, dram)), (210, (200, 50, dram / 2)), (310, (300, 0, 0))]
+    {
         assert_eq!(last(&[stop_ms]), want, "at {stop_ms} ms");
         let often: Vec<u64> = (1..=stop_ms).collect();
-        assert_eq!(
-            last(&often),
-            want,
-            "at {stop_ms} ms, in steps of a millisecond"
-        );
+        assert_eq!(last(&often), want, "at {stop_ms} ms, in steps of a millisecond");
     }
 }
 

@@ -12,10 +12,7 @@ pub(super) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     pub(super) fn read(words: &[&'a str]) -> Self {
-        let mut arguments = Self {
-            names: Vec::new(),
-            keys: BTreeMap::new(),
-        };
+        let mut arguments = Self { names: Vec::new(), keys: BTreeMap::new() };
         for word in words {
             let option = word.strip_prefix("--");
             match (option.unwrap_or(word).split_once('='), option) {

@@ -10,21 +10,16 @@ pub(super) fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsErr
     let servers: Vec<(u32, String)> = {
         let shared = daemon.shared();
         let named = shared.named.iter();
-        named
-            .map(|server| (server.row, server.name.clone()))
-            .collect()
+        named.map(|server| (server.row, server.name.clone())).collect()
     };
     let mut found = Vec::new();
     for (row, server) in servers {
         for pid in query::client_pids(daemon, row)? {
             let namespaces_of = &daemon.shared().namespaces_of;
-            let namespace = namespaces_of
-                .get(&pid)
-                .map_or(DEFAULT, |namespace_id| &namespace_id.namespace);
-            let namespace_id = NamespaceId {
-                server: server.clone(),
-                namespace: namespace.to_owned(),
-            };
+            let namespace =
+                namespaces_of.get(&pid).map_or(DEFAULT, |namespace_id| &namespace_id.namespace);
+            let namespace_id =
+                NamespaceId { server: server.clone(), namespace: namespace.to_owned() };
             found.push((pid, namespace_id));
         }
     }
@@ -65,13 +60,7 @@ pub(super) fn list_clients(daemon: &Daemon, a: &Arguments) -> Result<String, Mps
     let row = |(pid, namespace_id): (u32, NamespaceId)| {
         let pid = pid.to_string();
         let command = query::command_line(&pid);
-        vec![
-            pid,
-            namespace_id.server,
-            command::DEVICE.to_owned(),
-            namespace_id.namespace,
-            command,
-        ]
+        vec![pid, namespace_id.server, command::DEVICE.to_owned(), namespace_id.namespace, command]
     };
     let rows: Vec<Vec<String>> = found.into_iter().map(row).collect();
     a.table(&rows::CLIENT, &rows)

@@ -50,10 +50,7 @@ fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
             arguments.accept_only(&["format", "server", "all"], |a| list_clients(daemon, a))
         }
         ("client", "terminate", [pid]) => terminate(daemon, pid),
-        _ => refuse(format!(
-            "unknown command, or wrong arguments: {}",
-            words.join(" ")
-        )),
+        _ => refuse(format!("unknown command, or wrong arguments: {}", words.join(" "))),
     }
 }
 
@@ -69,9 +66,8 @@ fn create_server(
         Some(Err(_)) => return refuse("--uid takes a numeric user id".to_owned()),
     };
     let devices = arguments.get("allowed-devices");
-    let own = daemon
-        .device
-        .transact(|state, _| partition::uuid(state, &daemon.device, daemon.row))?;
+    let own =
+        daemon.device.transact(|state, _| partition::uuid(state, &daemon.device, daemon.row))?;
     if devices.is_some_and(|named| named != "0" && named != own) {
         return refuse(format!("the device of this daemon is 0, {own}"));
     }
@@ -80,10 +76,7 @@ fn create_server(
         return refuse(format!("server {name} already exists"));
     }
     let row = daemon.start(&mut shared, uid)?;
-    let namespace_id = NamespaceId {
-        server: name.to_owned(),
-        namespace: DEFAULT.to_owned(),
-    };
+    let namespace_id = NamespaceId { server: name.to_owned(), namespace: DEFAULT.to_owned() };
     let socket = NamespaceSocket::open(&daemon.pipe.join(name), handler(daemon, namespace_id))?;
     shared.named.push(NamedServer {
         name: name.to_owned(),
@@ -131,10 +124,7 @@ fn create_namespace(
         if found.namespaces.iter().any(|known| known.name == name) {
             return refuse(format!("server {server} already has a namespace {name}"));
         }
-        let namespace_id = NamespaceId {
-            server: server.to_owned(),
-            namespace: name.to_owned(),
-        };
+        let namespace_id = NamespaceId { server: server.to_owned(), namespace: name.to_owned() };
         let folder = daemon.pipe.join(server).join(name);
         found.namespaces.push(Namespace {
             name: name.to_owned(),
@@ -152,24 +142,11 @@ fn set_bounds(
     name: &str,
     arguments: &Arguments,
 ) -> Result<String, MpsError> {
-    const KEYS: [&str; 3] = [
-        "pinned-memory-limit",
-        "active-thread-percentage",
-        "client-priority",
-    ];
+    const KEYS: [&str; 3] = ["pinned-memory-limit", "active-thread-percentage", "client-priority"];
     arguments.accept_only(&[KEYS[0], KEYS[1], KEYS[2], "server"], |_| Ok(()))?;
-    let memory = arguments
-        .get(KEYS[0])
-        .map(command::valid_limit)
-        .transpose()?;
-    let percentage = arguments
-        .get(KEYS[1])
-        .map(command::valid_percentage)
-        .transpose()?;
-    let priority = arguments
-        .get(KEYS[2])
-        .map(command::valid_priority)
-        .transpose()?;
+    let memory = arguments.get(KEYS[0]).map(command::valid_limit).transpose()?;
+    let percentage = arguments.get(KEYS[1]).map(command::valid_percentage).transpose()?;
+    let priority = arguments.get(KEYS[2]).map(command::valid_priority).transpose()?;
     if memory.is_none() && percentage.is_none() && priority.is_none() {
         return refuse(format!("nothing to set (accepted: {KEYS:?})"));
     }
@@ -196,10 +173,7 @@ fn terminate(daemon: &Arc<Daemon>, pid: &str) -> Result<String, MpsError> {
     let row = with_server(daemon, &namespace_id.server, |server| Ok(server.row))?;
     match command::terminate_in(daemon, row, pid)? {
         true => Ok(String::new()),
-        false => refuse(format!(
-            "MPS server {} has no client {pid}",
-            namespace_id.server
-        )),
+        false => refuse(format!("MPS server {} has no client {pid}", namespace_id.server)),
     }
 }
 
@@ -218,8 +192,5 @@ fn with_server<R>(
 ) -> Result<R, MpsError> {
     let mut shared = daemon.shared();
     let mut all = shared.named.iter_mut();
-    body(
-        all.find(|server| server.name == name)
-            .ok_or_else(|| no_server(name))?,
-    )
+    body(all.find(|server| server.name == name).ok_or_else(|| no_server(name))?)
 }
