@@ -12,7 +12,7 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
 packages=(--locked --workspace --exclude 'gpubench-virtual-gpu*-so')
-steps=(fmt clippy oracles build tests fuzz damage kills tidy dummies msrv ptx smoke fidelity
+steps=(fmt clippy oracles build tests fuzz damage kills tidy dummies msrv ptx smoke corpus fidelity
     readers clients)
 
 # A folder of its own per run, removed at every exit.
@@ -167,6 +167,13 @@ step_smoke() {
     bounded 10m cargo run --locked --release -- matrix --device virtual --profile smoke --out "$out"
     cargo run --locked --release --quiet -- report "$out" --format json >"$scratch/smoke.json"
     python3 ci/check_smoke.py "$scratch/smoke.json"
+}
+
+# What users see, byte for byte: a change of it is a changed line of ci/corpus/expected.txt.
+step_corpus() {
+    (cd ci && python3 -m doctest corpus.py corpus_run.py corpus_inputs.py)
+    cargo build --locked --release --quiet
+    bounded 10m python3 ci/corpus.py "$(built)/gpubench"
 }
 
 # The virtual GPU beside every record of hardware: the table that is checked in, and its reasons.
