@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use gpubench_record::Calibration;
 use gpubench_record::run::ProfileRef;
 use gpubench_record::{
-    Cell, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateKind, GateResult, GateScope, GateState,
-    MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
+    Cell, CellFigures, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateKind, GateResult,
+    GateScope, GateState, MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
 };
 
 use rows::{
@@ -178,7 +178,7 @@ fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
         .map(|tenant| TenantResult { rows: 3_010, ..TenantResult::ready(tenant, None) });
     CellResult {
         cell: cell.clone(),
-        rates: BTreeMap::from([("closed_rate_per_s".to_owned(), 497.3)]),
+        figures: CellFigures { closed_rate_per_s: Some(497.3), ..CellFigures::default() },
         requests: BTreeMap::from([("closed".to_owned(), 2_486)]),
         outcome,
         gates: vec![GateResult {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_gaps::CpuGaps;
+use crate::figures::CellFigures;
 use crate::gate::Gate;
 use crate::outcome::{Outcome, OutcomeKind};
 use crate::plan::{Cell, CellTenant};
@@ -19,7 +20,9 @@ pub struct CellResult {
     pub cell: Cell,
     /// Figures by name, unit in the name (`closed_rate_per_s`, `open_latency_p99_ns`).
     /// A figure that could not be computed is absent.
-    pub rates: BTreeMap<String, f64>,
+    #[serde(rename = "rates")]
+    #[schemars(with = "BTreeMap<String, f64>")]
+    pub figures: CellFigures,
     /// Requests of the victim behind the figures: closed, open; where a refusal is an answer, also
     /// all requests and the honoured ones.
     pub requests: BTreeMap<String, u64>,

@@ -16,6 +16,7 @@ pub mod event;
 pub mod excerpt;
 pub mod exit_code;
 pub mod fault;
+pub mod figures;
 pub mod gate;
 pub mod interruption;
 pub mod json;
@@ -67,6 +68,7 @@ pub use fault::{
     Control, ExpectedAnswer, FaultFacts, FaultObservation, FaultResult, FaultTrial, Harm,
     InjectorResult, NewClient, VictimOutcome,
 };
+pub use figures::{CellFigures, TenantFigures};
 pub use gate::Gate;
 pub use interruption::{Interruption, Left, RunSettings};
 pub use json::Json;

@@ -6,7 +6,6 @@ use gpubench_record::{Cell, CellResult, Claim, Condition, Quantity, RunRecord, S
 use gpubench_stats::{Confidence, Effect, LogRatio, NoEstimate};
 
 use super::found::{Found, printed};
-use crate::gate::figure::{OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS};
 use crate::gate::open_loop_doubt;
 
 /// A pair of victim and aggressor.
@@ -19,12 +18,11 @@ pub(super) fn latency(
     run: &RunRecord,
     variant: &str,
 ) -> Vec<Found> {
-    let quantile = match quantity {
-        Quantity::MedianLatency => OPEN_LATENCY_P50_NS,
-        _ => OPEN_LATENCY_P99_NS,
-    };
     let tenants = claim.select.tenants.unwrap_or(run.plan.tenants) as usize;
-    let figure = |cell: &CellResult| cell.rates.get(quantile).copied();
+    let figure = |cell: &CellResult| match quantity {
+        Quantity::MedianLatency => cell.figures.open_latency_p50_ns,
+        _ => cell.figures.open_latency_p99_ns,
+    };
     let trusted = || {
         let own = run.cells.iter().filter(|one| one.cell.variant == variant);
         own.filter(|one| one.outcome.is_measured() && open_loop_doubt(one).is_none())
@@ -67,8 +65,7 @@ pub(super) fn early_tail(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<F
         own.filter(|one| one.outcome.is_measured() && open_loop_doubt(one).is_none())
     };
     let spread = |one: &CellResult| {
-        let figure = |name| one.rates.get(name).copied();
-        Some(figure(OPEN_LATENCY_P99_NS)? / figure(OPEN_LATENCY_P50_NS)?)
+        Some(one.figures.open_latency_p99_ns? / one.figures.open_latency_p50_ns?)
     };
     let partial =
         || trusted().filter(|one| one.cell.condition == Condition::C && one.cell.dose < 1.0);

@@ -33,9 +33,9 @@ mod tests {
     use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
     use gpubench_record::{CellResult, Condition, Gate, Role};
 
+    use super::super::CLOSED_REQUESTS;
     use super::super::changes::{few_closed, stop_aggressor};
     use super::super::fixture::{ANSWERED, MS, NO_MEMORY, World, row};
-    use super::super::{CLOSED_REQUESTS, figure};
     use super::*;
 
     /// Every request of the victim so far is refused with this code.
@@ -140,10 +140,10 @@ mod tests {
         let (answered, honoured) = counts(&some);
         assert_eq!(answered, Some(497), "arrivals of this seed");
         assert!(honoured == Some(331) || honoured == Some(332), "{honoured:?}");
-        assert!(some.rates.contains_key(figure::CLOSED_RATE_PER_S));
+        assert!(some.figures.closed_rate_per_s.is_some());
         let none = judged(ANSWERED, |world| refuse_all(world, NO_MEMORY));
         assert_eq!(counts(&none), (Some(497), Some(0)));
-        assert!(!none.rates.contains_key(figure::CLOSED_RATE_PER_S));
+        assert!(none.figures.closed_rate_per_s.is_none());
         let others = judged(ANSWERED, |world| refuse_all(world, 1));
         assert_eq!(counts(&others), (Some(0), Some(0)));
         assert_eq!(counts(&judged("compute", |_| {})), (None, None));

@@ -6,9 +6,9 @@ mod tests;
 use gpubench_record::{Gate, GateState, Phase, Role};
 
 use super::closed::completed;
-use super::figure::ACHIEVED_DOSE_RATIO;
+use super::findings::finite;
 use super::spans::{Span, Windows, common, outstanding, share};
-use super::{CellObservation, ClockKind, Findings, Tenant, answers, figure, samples};
+use super::{CellObservation, ClockKind, Findings, Tenant, answers, samples};
 
 /// Accepted deviation of the time with work outstanding from the planned duty cycle, as a share of
 /// the latter.
@@ -34,7 +34,7 @@ pub(super) fn judge(
     rates(observation, &aggressors, windows.closed, found);
     if observation.clock == ClockKind::Wall && observation.cell.dose >= 1.0 {
         let idle = busy.iter().filter_map(|spans| idle(spans, windows.closed));
-        found.optional_rate(figure::AGGRESSOR_IDLE_CLOSED_RATIO, idle.reduce(f64::max));
+        found.figures.aggressor_idle_closed_ratio = idle.reduce(f64::max).and_then(finite);
     }
     if observation.cell.dose < 1.0 {
         duty(observation.cell.dose, &busy, windows, found);
@@ -64,9 +64,9 @@ fn rates(
     let Some(total) = rates.map(|rates| rates.iter().sum::<f64>()) else {
         return;
     };
-    found.rate("aggressor_rate_per_s", total);
+    found.figures.aggressor_rate_per_s = finite(total);
     let dose = observation.aggressor_peak_per_s.map(|peak| total / peak);
-    found.optional_rate(ACHIEVED_DOSE_RATIO, dose);
+    found.figures.achieved_dose_ratio = dose.and_then(finite);
 }
 
 /// Completions per second between the first and the last completion in the window, so that only
@@ -110,7 +110,7 @@ fn co_residency(
 ) {
     let own = demand(victim, windows.closed);
     let both = smallest(busy.iter().map(|spans| share(&common(&own, spans), windows.closed)));
-    found.rate("overlap_closed_ratio", both);
+    found.figures.overlap_closed_ratio = finite(both);
     let detail = format!(
         "both had work outstanding in {:.1} % of the closed loop, accepted is above {:.1} %",
         100.0 * both,
@@ -122,7 +122,7 @@ fn co_residency(
         return;
     }
     let open = smallest(busy.iter().map(|spans| share(spans, windows.open)));
-    found.rate("aggressor_busy_open_ratio", open);
+    found.figures.aggressor_busy_open_ratio = finite(open);
     let detail = format!(
         "the aggressor had work outstanding in {:.1} % of the open loop, accepted is above {:.1} %",
         100.0 * open,
@@ -155,9 +155,10 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
     let mut holds = !busy.is_empty();
     let mut furthest = dose;
     let mut parts = Vec::new();
-    for (name, loop_name, window) in [
-        ("aggressor_busy_closed_ratio", "closed", windows.closed),
-        ("aggressor_busy_open_ratio", "open", windows.open),
+    let figures = &mut found.figures;
+    for (figure, loop_name, window) in [
+        (&mut figures.aggressor_busy_closed_ratio, "closed", windows.closed),
+        (&mut figures.aggressor_busy_open_ratio, "open", windows.open),
     ] {
         // Some cells have no open loop.
         if window.length_ns() == 0 {
@@ -170,7 +171,7 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
         let further = |share: &f64| (share - dose).abs() > (furthest - dose).abs();
         furthest = shares.iter().copied().find(further).unwrap_or(furthest);
         let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
-        found.rate(name, mean);
+        *figure = finite(mean);
         parts.push(format!("{:.1} % of the {loop_name} loop", 100.0 * mean));
     }
     let detail = format!(

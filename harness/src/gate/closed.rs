@@ -3,9 +3,10 @@
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Gate, Phase, SampleRow, SampleStatus};
 
+use super::findings::finite;
 use super::quantiles::median_ns;
 use super::spans::{Span, outstanding};
-use super::{CLOSED_REQUESTS, CellObservation, Findings, Tenant, answers, figure, samples};
+use super::{CLOSED_REQUESTS, CellObservation, Findings, Tenant, answers, samples};
 
 /// Fewest completions that make a rate. The estimate is biased by about `cv^2 / n`, with `cv` the
 /// coefficient of variation of a cycle; with fewer completions the bias could move a level.
@@ -26,9 +27,9 @@ pub(super) fn measure(
     found.count_requests(CLOSED_REQUESTS, have);
     match rate_per_s(&rows) {
         Some(rate) => {
-            found.rate(figure::CLOSED_RATE_PER_S, rate);
+            found.figures.closed_rate_per_s = finite(rate);
             let clock_mhz = observation.host.sm_clock_khz.map(|khz| khz as f64 / 1e3);
-            found.optional_rate(figure::SM_CLOCK_MHZ, clock_mhz);
+            found.figures.sm_clock_mhz = clock_mhz.and_then(finite);
             let detail = format!("{have} requests completed in the closed loop");
             found.holds(Gate::ClosedRate, true, detail);
             found.numbers(Some(have as f64), Some(COMPLETIONS_MIN as f64), "requests");
@@ -43,7 +44,7 @@ pub(super) fn measure(
         }
         None if is_starved(observation, victim, window) => {
             let max_per_s = (have + 1) as f64 / window.length_s();
-            found.rate(figure::CLOSED_RATE_PER_S, max_per_s);
+            found.figures.closed_rate_per_s = finite(max_per_s);
             let detail = format!(
                 "starved: {have} requests completed in the closed loop, with one outstanding all \
                  the time; the rate is the most that it can have been"
@@ -59,10 +60,10 @@ pub(super) fn measure(
         }
     }
     let service_ns: Vec<u64> = done.clone().filter_map(SampleRow::service_ns).collect();
-    found.optional_rate(figure::CLOSED_SERVICE_P50_NS, median_ns(service_ns));
+    found.figures.closed_service_p50_ns = median_ns(service_ns).and_then(finite);
     let gpu_ns = done.map(|row| row.gpu_ns);
     let gpu_ns: Vec<u64> = gpu_ns.filter(|ns| *ns != MISSING).collect();
-    found.optional_rate("gpu_p50_ns", median_ns(gpu_ns));
+    found.figures.gpu_p50_ns = median_ns(gpu_ns).and_then(finite);
 }
 
 /// Whether the victim of a contended cell completed few requests because each lasted long: it lived

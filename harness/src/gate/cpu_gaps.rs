@@ -6,8 +6,9 @@ mod tests;
 use gpubench_record::{Gaps, Gate, GateState, Phase, SampleRow};
 
 use super::closed::completed;
+use super::findings::finite;
 use super::spans::{Span, Windows};
-use super::{CellObservation, ClockKind, Findings, Tenant, WORTH_HAVING_LN, figure, samples};
+use super::{CellObservation, ClockKind, Findings, Tenant, WORTH_HAVING_LN, samples};
 
 pub(super) fn judge(
     observation: &CellObservation<'_>,
@@ -26,7 +27,7 @@ pub(super) fn judge(
     let turn_ns = turn_ns(observation, victim, issuer.long().gaps);
     let lost_ns = lost_max_ns(issuer, turn_ns);
     let loss_ln = loss_max_ln(lost_ns, windows.closed.length_ns());
-    found.optional_rate(figure::CLOSED_RATE_LOSS_MAX_LN, loss_ln);
+    found.figures.closed_rate_loss_max_ln = loss_ln.and_then(finite);
     let mut lost = vec![in_words("closed loop: issuer", issuer, windows.closed)];
     if windows.open.length_ns() > 0 {
         let issuer = &gaps.open.issuer;

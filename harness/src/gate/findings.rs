@@ -2,35 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Gate, GateResult, GateScope, GateState, Outcome};
+use gpubench_record::{CellFigures, Gate, GateResult, GateScope, GateState, Outcome};
 
 use super::catalogue::kind_and_scope_of;
 
 /// Figures and judgements of a cell so far.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    pub rates: BTreeMap<String, f64>,
+    pub figures: CellFigures,
     pub requests: BTreeMap<String, u64>,
     pub gates: Vec<GateResult>,
     /// Why the cell failed, where it is not merely inconclusive.
     broken: Option<String>,
 }
 
+/// The figure, where a file can hold it: not-a-number and infinity are no figures.
+pub(super) fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
 impl Findings {
-    /// Adds a figure. Not-a-number and infinity are left out: no file can hold them.
-    pub(super) fn rate(&mut self, name: &str, value: f64) {
-        if value.is_finite() {
-            self.rates.insert(name.to_owned(), value);
-        }
-    }
-
-    /// Adds a figure if it exists.
-    pub(super) fn optional_rate(&mut self, name: &str, value: Option<f64>) {
-        if let Some(value) = value {
-            self.rate(name, value);
-        }
-    }
-
     /// Adds a count of requests.
     pub(super) fn count_requests(&mut self, name: &str, count: usize) {
         self.requests.insert(name.to_owned(), count as u64);

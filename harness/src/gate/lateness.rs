@@ -7,8 +7,9 @@ mod tests;
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Gaps, Gate, GateState, Phase, SampleRow, SampleStatus};
 
+use super::findings::finite;
 use super::quantiles::{DurationsNs, lateness_p99_ns};
-use super::{CellObservation, ClockKind, Findings, Tenant, figure, samples};
+use super::{CellObservation, ClockKind, Findings, Tenant, samples};
 
 /// Largest accepted bound, as a share of the native service time or of the tail (p99 less p50),
 /// whichever is larger. A wider one would say little about the jitter of the cell.
@@ -55,15 +56,16 @@ fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -
         rows.iter().filter(|row| row.status != SampleStatus::Error).copied().collect();
     let lower_ns = DurationsNs::new(punctual_ns(&ran), ran.len());
     let mut bound_ns = None;
+    let figures = &mut found.figures;
     for (as_is, lower, p) in [
-        (figure::OPEN_LATENCY_P50_NS, figure::OPEN_LATENCY_P50_LOWER_NS, 0.5),
-        (figure::OPEN_LATENCY_P99_NS, figure::OPEN_LATENCY_P99_LOWER_NS, 0.99),
+        (figures.open_latency_p50_ns, &mut figures.open_latency_p50_lower_ns, 0.5),
+        (figures.open_latency_p99_ns, &mut figures.open_latency_p99_lower_ns, 0.99),
     ] {
-        let Some(as_is) = found.rates.get(as_is).copied() else {
+        let Some(as_is) = as_is else {
             continue;
         };
         let lower_ns = seen_in_time_ns(&lower_ns, p, late_ends)?;
-        found.rate(lower, lower_ns);
+        *lower = finite(lower_ns);
         let by_ns = as_is - lower_ns;
         bound_ns = Some(bound_ns.map_or(by_ns, |known: f64| known.max(by_ns)));
     }
@@ -110,9 +112,8 @@ fn punctual_ns(rows: &[SampleRow]) -> Vec<u64> {
 /// calibrated service time is within 10 %; the tail stands for the jitter itself, which takes a
 /// second cell.
 fn limit_ns(observation: &CellObservation<'_>, found: &Findings) -> f64 {
-    let figure = |name: &str| found.rates.get(name).copied();
-    let median_ns = figure(figure::OPEN_LATENCY_P50_NS).unwrap_or(0.0);
-    let tail_ns = figure(figure::OPEN_LATENCY_P99_NS).map_or(0.0, |p99_ns| p99_ns - median_ns);
+    let median_ns = found.figures.open_latency_p50_ns.unwrap_or(0.0);
+    let tail_ns = found.figures.open_latency_p99_ns.map_or(0.0, |p99_ns| p99_ns - median_ns);
     let service_ns = observation.calibrated_service_ns.map_or(median_ns, |ns| ns as f64);
     BOUND_SHARE_MAX * service_ns.max(tail_ns)
 }

@@ -45,58 +45,6 @@ pub use late_xids::{CellXid, XidReading, assign_xids};
 pub use observation::{CellObservation, ClockKind, Host, Tenant};
 use spans::Windows;
 
-/// Names of the figures in `CellResult::rates` that scoring reads.
-pub mod figure {
-    /// Completions per second of the closed loop, from its first request to its last completion.
-    pub const CLOSED_RATE_PER_S: &str = "closed_rate_per_s";
-    /// The most by which lost CPU time can have lowered the rate of the closed loop, as the
-    /// logarithm of a ratio; absent where it was not observed.
-    pub const CLOSED_RATE_LOSS_MAX_LN: &str = "closed_rate_loss_max_ln";
-    /// Mean service in the first half of the closed loop over that in the second, as a logarithm.
-    pub const CLOSED_HALVES_LN: &str = "closed_halves_ln";
-    /// Standard error of the same, from the spread within the cell.
-    pub const CLOSED_HALVES_ERROR_LN: &str = "closed_halves_error_ln";
-    /// Share of the closed loop in which an aggressor had no work outstanding for more than 5 us;
-    /// only on the wall clock.
-    pub const AGGRESSOR_IDLE_CLOSED_RATIO: &str = "aggressor_idle_closed_ratio";
-    /// Mean clock of the SMs in the closed loop.
-    pub const SM_CLOCK_MHZ: &str = "sm_clock_mhz";
-    /// Speed of the device around the cell over its first speed, as a logarithm: the mean of the
-    /// check kernel before and after.
-    pub const DEVICE_SPEED_LN: &str = "device_speed_ln";
-    /// Median time from issue to completion in the closed loop.
-    pub const CLOSED_SERVICE_P50_NS: &str = "closed_service_p50_ns";
-    /// Median time from schedule to completion in the open loop.
-    pub const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
-    /// 99th percentile of the same; absent below 368 requests or under overload.
-    pub const OPEN_LATENCY_P99_NS: &str = "open_latency_p99_ns";
-    /// The least that the median can be without the lateness of the harness; only on the wall
-    /// clock.
-    pub const OPEN_LATENCY_P50_LOWER_NS: &str = "open_latency_p50_lower_ns";
-    /// The same of the 99th percentile.
-    pub const OPEN_LATENCY_P99_LOWER_NS: &str = "open_latency_p99_lower_ns";
-    /// Requests completed within the open loop, per second.
-    pub const GOODPUT_PER_S: &str = "goodput_per_s";
-    /// Requests due in the open loop, per second.
-    pub const OFFERED_PER_S: &str = "offered_per_s";
-    /// Growth of the backlog over the second half of the open loop.
-    pub const BACKLOG_SLOPE_PER_S: &str = "backlog_slope_per_s";
-    /// Rate of the aggressor over the rate of one alone on the device.
-    pub const ACHIEVED_DOSE_RATIO: &str = "achieved_dose_ratio";
-
-    /// Completions per second of one aggressor in the closed loop.
-    #[must_use]
-    pub fn tenant_rate_per_s(tenant: &str) -> String {
-        format!("{tenant}_rate_per_s")
-    }
-
-    /// GPU time of all requests of one tenant in a contended cell.
-    #[must_use]
-    pub fn tenant_gpu_time_ns(tenant: &str) -> String {
-        format!("{tenant}_gpu_time_ns")
-    }
-}
-
 /// Largest bound of a disturbance with which a rate counts, as the logarithm of a ratio: 10.5 %. A
 /// wider one would say little about the rate.
 const WORTH_HAVING_LN: f64 = 0.10;
@@ -178,7 +126,7 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     Ok(CellResult {
         cell: observation.cell.clone(),
         outcome: found.outcome(),
-        rates: found.rates,
+        figures: found.figures,
         requests: found.requests,
         gates: found.gates,
         tenant_results: tenants.map(|tenant| tenant.result.clone()).collect(),

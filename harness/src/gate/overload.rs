@@ -8,11 +8,12 @@
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Condition, Gate, GateState, Phase, SampleRow, SampleStatus};
 
+use super::findings::finite;
 use super::quantiles::{DurationsNs, lateness_p99_ns};
 use super::spans::{Span, Windows};
 use super::{
     CellObservation, Findings, OFFERED_REQUESTS, OPEN_REQUESTS, Tenant, WITHIN_SLO_REQUESTS,
-    answers, figure, samples, schedule,
+    answers, samples, schedule,
 };
 
 /// A backlog of up to this many requests can be chance.
@@ -45,10 +46,9 @@ pub(super) fn judge(
     if why.is_none() {
         latencies(&rows, found);
     }
-    for (name, idle) in [("lateness_idle_p99_ns", true), ("lateness_busy_p99_ns", false)] {
-        let rows = rows.iter().filter(|row| row.issuer_idle == idle);
-        found.optional_rate(name, lateness_p99_ns(rows));
-    }
+    let lateness = |idle: bool| lateness_p99_ns(rows.iter().filter(|row| row.issuer_idle == idle));
+    found.figures.lateness_idle_p99_ns = lateness(true).and_then(finite);
+    found.figures.lateness_busy_p99_ns = lateness(false).and_then(finite);
 }
 
 /// Counts the offered requests that kept the promised latency. A request that failed, never ended
@@ -176,9 +176,9 @@ fn throughput(queue: &Queue, open: Span, found: &mut Findings) {
     if queue.offered == 0.0 {
         return;
     }
-    found.rate(figure::OFFERED_PER_S, queue.offered / open.length_s());
-    found.rate(figure::GOODPUT_PER_S, queue.done_in_time / open.length_s());
-    found.optional_rate(figure::BACKLOG_SLOPE_PER_S, queue.slope_per_s);
+    found.figures.offered_per_s = finite(queue.offered / open.length_s());
+    found.figures.goodput_per_s = finite(queue.done_in_time / open.length_s());
+    found.figures.backlog_slope_per_s = queue.slope_per_s.and_then(finite);
 }
 
 /// Overload fails a native or solo cell. In a contended cell it is not evaluated here: whether it
@@ -201,17 +201,18 @@ fn latencies(rows: &[SampleRow], found: &mut Findings) {
         rows.iter().filter(|row| row.status != SampleStatus::Error).collect();
     let latency_ns = ran.iter().filter_map(|row| row.latency_ns()).collect();
     let latency_ns = DurationsNs::new(latency_ns, ran.len());
-    for (name, p) in [
-        (figure::OPEN_LATENCY_P50_NS, 0.5),
-        ("open_latency_p90_ns", 0.9),
-        (figure::OPEN_LATENCY_P99_NS, 0.99),
-        ("open_latency_p999_ns", 0.999),
+    let figures = &mut found.figures;
+    for (figure, p) in [
+        (&mut figures.open_latency_p50_ns, 0.5),
+        (&mut figures.open_latency_p90_ns, 0.9),
+        (&mut figures.open_latency_p99_ns, 0.99),
+        (&mut figures.open_latency_p999_ns, 0.999),
     ] {
-        found.optional_rate(name, latency_ns.quantile(p));
+        *figure = latency_ns.quantile(p).and_then(finite);
     }
     let service_ns = ran.iter().filter_map(|row| row.service_ns()).collect();
     let median_ns = DurationsNs::new(service_ns, ran.len()).quantile(0.5);
-    found.optional_rate("open_service_p50_ns", median_ns);
+    found.figures.open_service_p50_ns = median_ns.and_then(finite);
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use gpubench_stats::moments::{mean, moments};
 use gpubench_stats::mser5::{self, BATCH_REQUESTS};
 
 use super::closed::completed;
-use super::{Findings, Tenant, WORTH_HAVING_LN, figure, samples};
+use super::findings::finite;
+use super::{Findings, Tenant, WORTH_HAVING_LN, samples};
 
 /// A difference beyond this many standard errors is more than noise. The errors come from batch
 /// means within the two parts, so a step or ramp without noise exceeds any number of them.
@@ -31,8 +32,8 @@ pub(super) fn judge(victim: &Tenant<'_>, found: &mut Findings) {
     let batches = service_ns.len() / BATCH_REQUESTS;
     match difference(&service_ns, batches / 2) {
         Some(difference) => {
-            found.rate(figure::CLOSED_HALVES_LN, difference.log_ratio);
-            found.rate(figure::CLOSED_HALVES_ERROR_LN, difference.error);
+            found.figures.closed_halves_ln = finite(difference.log_ratio);
+            found.figures.closed_halves_error_ln = finite(difference.error);
             judge_difference(Gate::Drift, "the halves", difference, found);
         }
         None => found.not_evaluated(Gate::Drift, too_few(service_ns.len())),

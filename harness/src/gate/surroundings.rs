@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{Condition, EccSpan, Gate, GateState, Unobserved};
 
-use super::{CellObservation, ClockKind, Findings, figure};
+use super::findings::finite;
+use super::{CellObservation, ClockKind, Findings};
 
 /// Accepted difference between the native service time and the calibrated one.
 const SERVICE_DRIFT_MAX: f64 = 0.10;
@@ -25,8 +26,8 @@ fn device_drift(observation: &CellObservation<'_>, found: &mut Findings) {
     let Some([before, after]) = observation.host.speed_ln else {
         return found.not_evaluated(GATE, "no check kernel ran before and after the cell");
     };
-    if found.rates.contains_key(figure::CLOSED_RATE_PER_S) {
-        found.rate(figure::DEVICE_SPEED_LN, f64::midpoint(before, after));
+    if found.figures.closed_rate_per_s.is_some() {
+        found.figures.device_speed_ln = finite(f64::midpoint(before, after));
     }
     let (drift, max) = (after - before, observation.thresholds.drift_max);
     let detail = format!(
@@ -97,7 +98,7 @@ fn service_drift(observation: &CellObservation<'_>, found: &mut Findings) {
     if observation.cell.condition != Condition::N {
         return;
     }
-    let native_ns = found.rates.get(figure::CLOSED_SERVICE_P50_NS).copied();
+    let native_ns = found.figures.closed_service_p50_ns;
     let calibrated_ns = observation.calibrated_service_ns.filter(|ns| *ns > 0);
     let (Some(native_ns), Some(calibrated_ns)) = (native_ns, calibrated_ns) else {
         return found.not_evaluated(GATE, "no native median, or no calibrated service time");

@@ -5,7 +5,7 @@ use gpubench_record::Role;
 use gpubench_record::sample::MISSING;
 
 use super::beside::completions_per_s;
-use super::figure::{tenant_gpu_time_ns, tenant_rate_per_s};
+use super::findings::finite;
 use super::spans::Windows;
 use super::{CellObservation, Findings};
 
@@ -18,7 +18,9 @@ pub(super) fn measure(observation: &CellObservation<'_>, windows: &Windows, foun
         // A victim has the rate of the cell. A peer follows a schedule, so its rate is no speed.
         if tenant.role() == Role::Aggressor {
             let rate = completions_per_s(tenant, windows.closed);
-            found.optional_rate(&tenant_rate_per_s(name), rate);
+            if let Some(rate) = rate.and_then(finite) {
+                found.figures.tenant(name).rate_per_s = Some(rate);
+            }
         }
         // After a cell without an open loop the neighbours go on until the victim's last request
         // has ended; that time counts for no tenant.
@@ -28,7 +30,7 @@ pub(super) fn measure(observation: &CellObservation<'_>, windows: &Windows, foun
         let measured: Vec<u64> = measured.filter(|ns| *ns != MISSING).collect();
         if !measured.is_empty() {
             let sum_ns = measured.into_iter().fold(0, u64::saturating_add);
-            found.rate(&tenant_gpu_time_ns(name), sum_ns as f64);
+            found.figures.tenant(name).gpu_time_ns = Some(sum_ns as f64);
         }
     }
 }
@@ -38,7 +40,6 @@ mod tests {
     use gpubench_record::Condition;
     use gpubench_record::sample::MISSING;
 
-    use crate::gate::figure::{tenant_gpu_time_ns, tenant_rate_per_s};
     use crate::gate::fixture::{MS, World};
 
     #[test]
@@ -53,12 +54,22 @@ mod tests {
         let mut late = world.rows[1][0];
         late.t_issue_ns = world.durations.cell_ns();
         world.rows[1].push(late);
-        let (rates, tenants) = (world.judge().rates, &world.cell.tenants);
-        let time = |slot: usize| rates.get(&tenant_gpu_time_ns(&tenants[slot].tenant)).copied();
+        let (figures, tenants) = (world.judge().figures, &world.cell.tenants);
+        let of = |slot: usize| figures.tenants[&tenants[slot].tenant];
+        let time = |slot: usize| of(slot).gpu_time_ns;
         assert_eq!(time(0), Some((count - 1) as f64 * 1_000.0));
         assert_eq!(time(1), Some((world.rows[1].len() - 1) as f64 * 1_000.0));
-        let rate = |slot: usize| rates.get(&tenant_rate_per_s(&tenants[slot].tenant)).copied();
+        let rate = |slot: usize| of(slot).rate_per_s;
         assert_eq!(rate(0), None, "the victim has the rate of the cell");
         assert!(rate(1).is_some_and(|rate| (rate - 1e9 / (3.0 * MS as f64)).abs() < 1.0));
+    }
+
+    /// A record reads back as it was written.
+    #[test]
+    fn a_tenant_without_a_figure_has_no_entry() {
+        let mut world = World::new(Condition::C, MS);
+        world.rows[1].truncate(1);
+        world.rows.iter_mut().flatten().for_each(|row| row.gpu_ns = MISSING);
+        assert!(world.judge().figures.tenants.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use gpubench_stats::ScheduleRng;
 
 use super::changes::{late, stop_aggressor};
 use super::fixture::{MS, World};
-use super::{CellObservation, ClockKind, GateError, Tenant, figure, judge};
+use super::{CellObservation, ClockKind, GateError, Tenant, judge};
 
 use GateState::{Failed, NotApplicable, NotEvaluated, Passed};
 
@@ -23,22 +23,22 @@ fn a_valid_cell_is_measured_in_every_condition() {
         let mut gates = result.gates.iter();
         assert!(gates.all(|gate| gate.state != Failed), "{condition:?}: {:#?}", result.gates);
         // Where nothing disturbs, every bound is 0.
-        assert_eq!(result.rates[figure::CLOSED_RATE_LOSS_MAX_LN], 0.0);
-        assert_eq!(result.rates[figure::CLOSED_HALVES_LN], 0.0);
+        assert_eq!(result.figures.closed_rate_loss_max_ln.unwrap(), 0.0);
+        assert_eq!(result.figures.closed_halves_ln.unwrap(), 0.0);
         assert_eq!(
-            result.rates[figure::OPEN_LATENCY_P99_LOWER_NS],
-            result.rates[figure::OPEN_LATENCY_P99_NS]
+            result.figures.open_latency_p99_lower_ns.unwrap(),
+            result.figures.open_latency_p99_ns.unwrap()
         );
-        let paused = result.rates.get(figure::AGGRESSOR_IDLE_CLOSED_RATIO);
-        assert_eq!(paused.copied(), condition.has_aggressor().then_some(0.0));
-        assert_eq!(result.rates[figure::CLOSED_RATE_PER_S], 1_000.0);
-        assert_eq!(result.rates["closed_service_p50_ns"], 1e6);
-        assert_eq!(result.rates["gpu_p50_ns"], 1e6);
-        assert_eq!(result.rates["open_service_p50_ns"] as u64 / 100_000, 10);
-        assert_eq!(result.rates.contains_key("achieved_dose_ratio"), condition.has_aggressor());
+        let paused = result.figures.aggressor_idle_closed_ratio;
+        assert_eq!(paused, condition.has_aggressor().then_some(0.0));
+        assert_eq!(result.figures.closed_rate_per_s.unwrap(), 1_000.0);
+        assert_eq!(result.figures.closed_service_p50_ns.unwrap(), 1e6);
+        assert_eq!(result.figures.gpu_p50_ns.unwrap(), 1e6);
+        assert_eq!(result.figures.open_service_p50_ns.unwrap() as u64 / 100_000, 10);
+        assert_eq!(result.figures.achieved_dose_ratio.is_some(), condition.has_aggressor());
         assert_eq!(result.requests["open"], 497, "arrivals of this seed");
-        assert!(result.rates[figure::BACKLOG_SLOPE_PER_S].abs() < 1.0);
-        assert!(!result.rates.contains_key("open_latency_p999_ns"), "497 requests are too few");
+        assert!(result.figures.backlog_slope_per_s.unwrap().abs() < 1.0);
+        assert!(result.figures.open_latency_p999_ns.is_none(), "497 requests are too few");
     }
 }
 
@@ -46,7 +46,7 @@ fn a_valid_cell_is_measured_in_every_condition() {
 fn the_rate_does_not_depend_on_where_the_window_ends() {
     for service_ns in [999_983, 1_300_000, 7_700_000, 33_333_333, 70_000_000] {
         let result = World::new(Condition::N, service_ns).judge();
-        let rate = result.rates[figure::CLOSED_RATE_PER_S];
+        let rate = result.figures.closed_rate_per_s.unwrap();
         assert!((rate * service_ns as f64 / 1e9 - 1.0).abs() < 1e-12, "{service_ns}: {rate}");
     }
 }
@@ -57,12 +57,20 @@ fn overload_is_detected_below_the_request_limit_and_leaves_no_percentiles() {
     for (condition, state) in [(Condition::S, Failed), (Condition::C, NotEvaluated)] {
         let result = World::new(condition, 5 * MS).judge();
         assert_eq!(result.gate_state(&Gate::Overload), Some(state));
-        assert!(result.rates[figure::BACKLOG_SLOPE_PER_S] > 20.0);
+        assert!(result.figures.backlog_slope_per_s.unwrap() > 20.0);
         let (good, offered) =
-            (result.rates[figure::GOODPUT_PER_S], result.rates[figure::OFFERED_PER_S]);
+            (result.figures.goodput_per_s.unwrap(), result.figures.offered_per_s.unwrap());
         assert!((195.0..=200.0).contains(&good) && offered > 270.0, "{good} of {offered}");
-        assert!(!result.rates.keys().any(|name| name.starts_with("open_")), "{:?}", result.rates);
-        assert_eq!(result.rates[figure::CLOSED_RATE_PER_S], 200.0, "the closed loop still counts");
+        assert!(
+            !result.figures.by_name().keys().any(|name| name.starts_with("open_")),
+            "{:?}",
+            result.figures
+        );
+        assert_eq!(
+            result.figures.closed_rate_per_s.unwrap(),
+            200.0,
+            "the closed loop still counts"
+        );
     }
     let busy = World::new(Condition::C, 2 * MS).judge();
     assert_eq!(busy.gate_state(&Gate::Overload), Some(Passed), "half load is no overload");
@@ -78,13 +86,13 @@ fn requests_that_never_ended_count_in_the_tail() {
     let before = World::new(Condition::N, MS).judge();
     let result = world.judge();
     assert!(result.outcome.is_measured(), "{:?}", result.outcome);
-    let p99 = |result: &CellResult| result.rates[figure::OPEN_LATENCY_P99_NS];
+    let p99 = |result: &CellResult| result.figures.open_latency_p99_ns.unwrap();
     assert!(p99(&result) > p99(&before), "four requests became slower than all others");
     world.victim(Phase::Open).skip(1).step_by(40).for_each(|row| {
         (row.t_done_ns, row.status) = (MISSING, SampleStatus::Unfinished);
     });
     let result = world.judge();
-    assert!(!result.rates.contains_key(figure::OPEN_LATENCY_P99_NS), "{:?}", result.rates);
+    assert!(result.figures.open_latency_p99_ns.is_none(), "{:?}", result.figures);
 }
 
 #[test]
@@ -99,10 +107,11 @@ fn lateness_and_steal_do_not_apply_in_virtual_time() {
         [Some(NotApplicable); 3]
     );
     assert_eq!(
-        result.rates["lateness_idle_p99_ns"], 500_000.0,
+        result.figures.lateness_idle_p99_ns.unwrap(),
+        500_000.0,
         "the figure is reported all the same"
     );
-    assert!(!result.rates.contains_key("lateness_busy_p99_ns"), "no issuer was busy");
+    assert!(result.figures.lateness_busy_p99_ns.is_none(), "no issuer was busy");
 }
 
 #[test]
@@ -139,7 +148,7 @@ fn tenants_that_were_not_planned_are_refused() {
         OutcomeKind::Inconclusive,
         "a victim without rows measures nothing"
     );
-    assert!(silent.rates.is_empty(), "{:?}", silent.rates);
+    assert!(silent.figures.is_empty(), "{:?}", silent.figures);
 }
 
 #[test]

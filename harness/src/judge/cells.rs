@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    CalibrationEntry, Cell, CellResult, MechanismRow, Outcome, OutcomeKind, Plan, Proof, RunEvent,
-    RunRecord, SampleRow, Surroundings, TenantResult,
+    CalibrationEntry, Cell, CellFigures, CellResult, MechanismRow, Outcome, OutcomeKind, Plan,
+    Proof, RunEvent, RunRecord, SampleRow, Surroundings, TenantResult,
 };
 use gpubench_reports::store::{Record, StoreError};
 
@@ -212,7 +212,7 @@ fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> Cel
     };
     CellResult {
         cell: cell.clone(),
-        rates: BTreeMap::new(),
+        figures: CellFigures::default(),
         requests: BTreeMap::new(),
         outcome,
         gates: Vec::new(),

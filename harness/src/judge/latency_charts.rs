@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CellResult, Condition, RunRecord};
+use gpubench_record::{CellFigures, CellResult, Condition, RunRecord};
 use gpubench_reports::latency::PERCENTILES;
 use gpubench_reports::{CurveOf, LatencyChart, LatencyCurve, Record};
 
 use crate::gate::OPEN_REQUESTS;
 
 /// The figures of a cell for each of [`PERCENTILES`].
-const FIGURES: [&str; PERCENTILES.len()] =
-    ["open_latency_p50_ns", "open_latency_p90_ns", "open_latency_p99_ns", "open_latency_p999_ns"];
+const FIGURES: [fn(&CellFigures) -> Option<f64>; PERCENTILES.len()] = [
+    |of| of.open_latency_p50_ns,
+    |of| of.open_latency_p90_ns,
+    |of| of.open_latency_p99_ns,
+    |of| of.open_latency_p999_ns,
+];
 
 /// For each victim with an open loop, the latencies in N, and in S and in C at full dose. From the
 /// histograms of the record; without them, from the percentiles of each cell.
@@ -88,9 +92,8 @@ fn curve(
 }
 
 fn curve_of_figures(of: CurveOf, cells: &[&CellResult]) -> Option<LatencyCurve> {
-    let figures = FIGURES.map(|name| -> Vec<f64> {
-        let of_cell = cells.iter().filter_map(|cell| cell.rates.get(name));
-        of_cell.copied().collect()
+    let figures = FIGURES.map(|figure| -> Vec<f64> {
+        cells.iter().filter_map(|cell| figure(&cell.figures)).collect()
     });
     let sum = cells.iter().map(|cell| requests(cell)).sum();
     LatencyCurve::of_figures(of, sum, figures.each_ref().map(Vec::as_slice))

@@ -17,9 +17,6 @@ const BLOCKS_MIN: usize = 3;
 /// Smallest rise that is reported, as a ratio. A device without noise has smaller ones.
 const RISE_MIN: f64 = 1.01;
 
-/// What the achieved dose counts.
-const ACHIEVED: &str = "achieved_dose_ratio";
-
 /// The curves in report order; none where the plan has only full doses.
 pub(super) fn curves(context: &Context<'_>) -> Result<Vec<DoseCurve>, ScoreError> {
     let doses = doses(context);
@@ -103,7 +100,7 @@ fn at_dose(cells: &Cells<'_>, dose: f64, variant: &str, pair: &Pair) -> Option<A
     let contended = cells.contended(variant, pair)?;
     let pairs = cells.pair(contended, &contended.with(gpubench_record::Condition::S))?;
     let achieved: Vec<f64> =
-        pairs.measured.iter().filter_map(|(_, top, _)| top.rates.get(ACHIEVED).copied()).collect();
+        pairs.measured.iter().filter_map(|(_, top, _)| top.figures.achieved_dose_ratio).collect();
     let logs = Logs::of_rates(&pairs);
     let retention = logs.ratio().ok();
     let statistical =

@@ -8,7 +8,6 @@ use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 
 use super::cells::Pairs;
 use super::systematic::{Block, Systematic};
-use crate::gate::figure::{CLOSED_RATE_PER_S, SM_CLOCK_MHZ};
 pub(super) use two_modes::{TwoModes, two_modes};
 
 /// Smallest distance of two modes, as a log ratio. Nearer modes change no level: the nearest bounds
@@ -36,7 +35,7 @@ impl Logs {
     pub(super) fn of_cells<'a>(
         blocks: impl Iterator<Item = (u32, &'a CellResult, &'a CellResult)>,
     ) -> Self {
-        let rate = |cell: &CellResult| cell.rates.get(CLOSED_RATE_PER_S).copied();
+        let rate = |cell: &CellResult| cell.figures.closed_rate_per_s;
         let counted: Vec<_> = blocks
             .filter_map(|(block, top, bottom)| {
                 let log = rate(top)?.ln() - rate(bottom)?.ln();
@@ -55,7 +54,7 @@ impl Logs {
     /// The logarithms of the ratio of SM clocks, in the blocks that have both. No lost CPU time
     /// moves a clock.
     pub(super) fn of_clocks(pairs: &Pairs<'_>) -> Self {
-        let clock = |cell: &CellResult| cell.rates.get(SM_CLOCK_MHZ).copied();
+        let clock = |cell: &CellResult| cell.figures.sm_clock_mhz;
         let measured = pairs.measured.iter();
         let counted = measured.filter_map(|(block, top, bottom)| {
             let log = clock(top)?.ln() - clock(bottom)?.ln();

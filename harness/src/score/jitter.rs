@@ -7,7 +7,8 @@
 mod tails;
 
 use gpubench_record::{
-    Axis, BLOCKS_MIN, CellResult, Condition, Estimate, Gate, GateState, LostKind, MechanismRow,
+    Axis, BLOCKS_MIN, CellFigures, CellResult, Condition, Estimate, Gate, GateState, LostKind,
+    MechanismRow,
 };
 use gpubench_stats::effect::Effect;
 use gpubench_stats::{Confidence, NoEstimate};
@@ -17,7 +18,6 @@ use super::figures::{Scale, blocks_needed, in_words, printed, reaching, two_mode
 use super::level::{Level, LevelRange, of_jitter};
 use super::row::Row;
 use super::{Context, reference, word};
-use crate::gate::figure::{BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS};
 use crate::gate::{OPEN_REQUESTS, open_loop_doubt};
 
 use tails::{Ends, Tails, with_systematic};
@@ -82,17 +82,17 @@ fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
     if some == 0 {
         return Overload::None;
     }
-    let mean = |name: &str| {
+    let mean = |figure: fn(&CellFigures) -> Option<f64>| {
         let figures: Vec<f64> =
-            overloaded.iter().filter_map(|cell| cell.rates.get(name).copied()).collect();
+            overloaded.iter().filter_map(|cell| figure(&cell.figures)).collect();
         gpubench_stats::moments::mean(&figures).map_or("unknown".to_owned(), |m| format!("{m:.1}"))
     };
     row.warn(format!(
         "overloaded beside the aggressor in {some} of {all} blocks: offered {} per s, goodput {} \
          per s, backlog slope {} per s (means over these blocks)",
-        mean(OFFERED_PER_S),
-        mean(GOODPUT_PER_S),
-        mean(BACKLOG_SLOPE_PER_S),
+        mean(|of| of.offered_per_s),
+        mean(|of| of.goodput_per_s),
+        mean(|of| of.backlog_slope_per_s),
     ));
     row.matrix.requests = open_requests(pairs);
     if 2 * some > all {
@@ -224,7 +224,7 @@ fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut 
     let medians_ns: Vec<f64> = pairs
         .measured
         .iter()
-        .filter_map(|(_, _, native)| native.rates.get(OPEN_LATENCY_P50_NS).copied())
+        .filter_map(|(_, _, native)| native.figures.open_latency_p50_ns)
         .collect();
     let median_ns = gpubench_stats::moments::mean(&medians_ns);
     let floor_ns = match context.input.timer_floor_ns {

@@ -17,9 +17,6 @@ use gpubench_stats::{Confidence, NoEstimate};
 
 use super::Context;
 use super::figures::printed;
-use crate::gate::figure::{
-    ACHIEVED_DOSE_RATIO, CLOSED_RATE_PER_S, tenant_gpu_time_ns, tenant_rate_per_s,
-};
 
 /// Fewest blocks of a t interval worth printing.
 const BLOCKS_MIN: usize = 3;
@@ -101,7 +98,7 @@ fn block<'a>(
     result: &'a CellResult,
     native: &CellResult,
 ) -> Option<Block<'a>> {
-    let rate = |of: &CellResult| of.rates.get(CLOSED_RATE_PER_S).copied();
+    let rate = |of: &CellResult| of.figures.closed_rate_per_s;
     let victim = rate(result)? / rate(native)?;
     let mut progress = vec![victim];
     progress.extend(neighbours(context, result)?);
@@ -126,7 +123,7 @@ fn used_by_victim(context: &Context<'_>, result: &CellResult, progress: f64) -> 
     let work = || {
         let own = calibration.entries.get(&result.cell.victim)?;
         let peak = calibration.peaks.get(result.cell.aggressor.as_ref()?)?;
-        let rate = result.rates.get(CLOSED_RATE_PER_S)?;
+        let rate = result.figures.closed_rate_per_s?;
         (own.unit == peak.unit).then_some(rate * own.work_per_request / peak.peak_per_s)
     };
     work().unwrap_or(progress * context.input.plan.share)
@@ -147,13 +144,13 @@ fn neighbours(context: &Context<'_>, result: &CellResult) -> Option<Vec<f64>> {
     let entries = &context.input.calibration.entries;
     let neighbours = result.cell.tenants.get(1..)?;
     // Before format 2.3 a cell had the rate of all aggressors together.
-    let only = result.rates.get(ACHIEVED_DOSE_RATIO).copied();
+    let only = result.figures.achieved_dose_ratio;
     if let (1, Some(progress)) = (neighbours.len(), only) {
         return Some(vec![progress]);
     }
     let progress = neighbours.iter().map(|neighbour| {
         let alone = entries.get(neighbour.workload.as_ref()?)?.native_rate_per_s;
-        Some(result.rates.get(&tenant_rate_per_s(&neighbour.tenant))? / alone)
+        Some(result.figures.tenants.get(&neighbour.tenant)?.rate_per_s? / alone)
     });
     progress.collect()
 }
@@ -190,9 +187,9 @@ fn gpu_time(blocks: &[Block<'_>]) -> Option<Vec<TenantTime>> {
     let times: Option<Vec<f64>> = planned
         .iter()
         .map(|tenant| {
-            let name = tenant_gpu_time_ns(&tenant.tenant);
-            let of_block = blocks.iter().map(|one| one.cell.rates.get(&name).copied());
-            of_block.sum::<Option<f64>>()
+            let of_block =
+                |one: &Block<'_>| one.cell.figures.tenants.get(&tenant.tenant)?.gpu_time_ns;
+            blocks.iter().map(of_block).sum::<Option<f64>>()
         })
         .collect();
     let times = times?;

@@ -7,7 +7,6 @@ use super::cells::{Key, Pair, Pairs};
 use super::figures::Logs;
 use super::row::Row;
 use super::{Context, Requested, controls};
-use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// The word of these rows.
 const WORD: &str = "reference";
@@ -95,7 +94,7 @@ pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
     let mut by_block: Vec<(u32, Vec<f64>)> = Vec::new();
     for key in [native.clone(), native.with(Condition::NAgain)] {
         for (block, planned) in context.cells.blocks(&key).into_iter().flatten() {
-            let rate = planned.measured().and_then(|cell| cell.rates.get(CLOSED_RATE_PER_S));
+            let rate = planned.measured().and_then(|cell| cell.figures.closed_rate_per_s);
             let Some(log) = rate.map(|rate| rate.ln()).filter(|log| log.is_finite()) else {
                 continue;
             };

@@ -8,7 +8,6 @@ use gpubench_stats::moments::moments;
 use gpubench_stats::power::mde80_of;
 
 use super::figures::MODES_RATIO_MIN;
-use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// Version of the format of [`Spread`].
 const VERSION: u32 = 1;
@@ -61,7 +60,7 @@ fn native(run: &RunRecord, condition: Condition) -> impl Iterator<Item = &CellRe
 /// The log rates of both cells of each block in which both are measured.
 fn blocks(run: &RunRecord, victim: &str) -> Vec<[f64; 2]> {
     let log = |cell: &CellResult| {
-        let rate = cell.rates.get(CLOSED_RATE_PER_S).copied();
+        let rate = cell.figures.closed_rate_per_s;
         rate.map(f64::ln).filter(|log| log.is_finite())
     };
     let first = native(run, Condition::N).filter(|cell| cell.cell.victim == victim);

@@ -8,10 +8,6 @@ use gpubench_record::{CellResult, Estimate, Gate, GateState, Parts};
 use gpubench_stats::{moments::moments, student_t};
 
 use crate::gate::CLOSED_REQUESTS;
-use crate::gate::figure::{
-    AGGRESSOR_IDLE_CLOSED_RATIO, CLOSED_HALVES_ERROR_LN, CLOSED_HALVES_LN, CLOSED_RATE_LOSS_MAX_LN,
-    CLOSED_RATE_PER_S, DEVICE_SPEED_LN,
-};
 
 /// Widening of an end that a row mentions, as a share.
 const NAMED_MIN: f64 = 0.01;
@@ -108,7 +104,7 @@ impl Systematic {
 /// numerator raises the upper end, and a lossy denominator lowers the lower end.
 fn lost(cell: &CellResult) -> Option<f64> {
     let virtual_time = cell.gate_state(&Gate::CpuGap) == Some(GateState::NotApplicable);
-    let counted = cell.rates.get(CLOSED_RATE_LOSS_MAX_LN).copied();
+    let counted = cell.figures.closed_rate_loss_max_ln;
     counted.or(virtual_time.then_some(0.0))
 }
 
@@ -119,7 +115,7 @@ fn lost(cell: &CellResult) -> Option<f64> {
 /// o)`. So beside an aggressor that never pauses the ratio may be as low as `r = (R - (1 - o)) /
 /// o`.
 fn idle(block: &Block<'_>) -> f64 {
-    let Some(paused) = block.top.rates.get(AGGRESSOR_IDLE_CLOSED_RATIO) else {
+    let Some(paused) = block.top.figures.aggressor_idle_closed_ratio else {
         return 0.0;
     };
     let ratio = block.log.exp();
@@ -137,7 +133,7 @@ fn idle(block: &Block<'_>) -> f64 {
 /// perhaps behind the window: its rate lies between `n - 1` and `n + 1` in the window, and the cell
 /// has the higher one.
 pub(in crate::score) fn starved(cell: &CellResult) -> Option<f64> {
-    let has_rate = cell.rates.contains_key(CLOSED_RATE_PER_S);
+    let has_rate = cell.figures.closed_rate_per_s.is_some();
     if !has_rate || cell.gate_state(&Gate::ClosedRate) != Some(GateState::NotEvaluated) {
         return None;
     }
@@ -158,8 +154,7 @@ pub(in crate::score) fn starved(cell: &CellResult) -> Option<f64> {
 /// within the cells, whichever is larger: on a device without noise all blocks are alike.
 fn drift(blocks: &[Block<'_>]) -> f64 {
     let halves = |cell: &CellResult| {
-        let figure = |name: &str| cell.rates.get(name).copied();
-        Some((figure(CLOSED_HALVES_LN)?, figure(CLOSED_HALVES_ERROR_LN)?))
+        Some((cell.figures.closed_halves_ln?, cell.figures.closed_halves_error_ln?))
     };
     let of_blocks = blocks.iter().filter_map(|block| {
         let (top, bottom) = (halves(block.top)?, halves(block.bottom)?);
@@ -179,7 +174,7 @@ fn drift(blocks: &[Block<'_>]) -> f64 {
 /// the mean over blocks counts by what exceeds its own 95 % interval. It stays where a host is
 /// switched: cells under one mechanism then always follow those under another.
 fn speed(blocks: &[Block<'_>]) -> f64 {
-    let of = |cell: &CellResult| cell.rates.get(DEVICE_SPEED_LN).copied();
+    let of = |cell: &CellResult| cell.figures.device_speed_ln;
     let of_blocks = blocks.iter();
     let of_blocks = of_blocks.filter_map(|block| Some(of(block.top)? - of(block.bottom)?));
     beyond_chance(&of_blocks.collect::<Vec<f64>>(), 0.0)

@@ -52,8 +52,7 @@ fn every_window_sees_the_same_rate_of_a_limiter() -> TestResult {
     let of = |conditions: &[Condition]| {
         let cells = record.cells.iter();
         let cells = cells.filter(|cell| conditions.contains(&cell.cell.condition));
-        let rates: Vec<f64> =
-            cells.filter_map(|cell| cell.rates.get("closed_rate_per_s").copied()).collect();
+        let rates: Vec<f64> = cells.filter_map(|cell| cell.figures.closed_rate_per_s).collect();
         rates
     };
     let native = of(&[Condition::N]);

@@ -36,7 +36,6 @@ gap = "5ms"
 open = "40ms"
 "#;
 
-const BOUND: &str = "closed_rate_loss_max_ln";
 /// The largest bound of a cell that counts.
 const BOUND_MAX: f64 = 0.10;
 
@@ -99,7 +98,7 @@ fn beside_hogs(busy: Duration) -> Result<RunRecord, Error> {
 
 /// The bound of a cell: infinite where gaps filled the closed loop.
 fn bound(cell: &CellResult) -> f64 {
-    cell.rates.get(BOUND).copied().unwrap_or(f64::INFINITY)
+    cell.figures.closed_rate_loss_max_ln.unwrap_or(f64::INFINITY)
 }
 
 /// The gate fails exactly above its limit, and excludes the cell.

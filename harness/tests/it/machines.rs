@@ -67,7 +67,7 @@ fn run(
 fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
     let native = |cell: &&CellResult| cell.cell.condition == Condition::N;
     let cell = quiet.cells.iter().find(native).ok_or("no native cell")?;
-    let rate = |name: &str| cell.rates.get(name).copied().ok_or(name.to_owned());
+    let figures = &cell.figures;
     let params = |role: Role| {
         let mut entries = calibration.entries.values();
         let entry =
@@ -82,8 +82,8 @@ fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
         })
     };
     Ok(Alone {
-        gpu_us: rate("gpu_p50_ns")? / 1e3,
-        period_us: 1e6 / rate("closed_rate_per_s")?,
+        gpu_us: figures.gpu_p50_ns.ok_or("no GPU time")? / 1e3,
+        period_us: 1e6 / figures.closed_rate_per_s.ok_or("no rate")?,
         victim: params(Role::Victim)?,
         aggressor: params(Role::Aggressor)?,
     })

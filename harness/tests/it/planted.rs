@@ -98,8 +98,8 @@ fn without_noise_the_planted_slice_and_gap_are_measured() -> TestResult {
             .iter()
             .find(|cell| cell.cell.condition.as_str() == "S")
             .ok_or("no solo cell")?;
-        let period_ms = 1e3 / solo.rates["closed_rate_per_s"];
-        let gpu_ms = solo.rates["gpu_p50_ns"] / 1e6;
+        let period_ms = 1e3 / solo.figures.closed_rate_per_s.unwrap();
+        let gpu_ms = solo.figures.gpu_p50_ns.unwrap() / 1e6;
         let expected = planted(period_ms, gpu_ms, slice_us as f64 / 1e3, gap_us as f64 / 1e3);
         assert!(
             (retention.value / expected - 1.0).abs() < 0.01,

@@ -50,8 +50,7 @@ fn left_behind(lab: &Lab) -> Vec<String> {
 fn rate_per_s(record: &RunRecord, condition: Condition) -> Result<f64, Error> {
     let of_condition = |cell: &&CellResult| cell.cell.condition == condition;
     let cells = record.cells.iter().filter(of_condition);
-    let rates: Vec<f64> =
-        cells.filter_map(|cell| cell.rates.get("closed_rate_per_s").copied()).collect();
+    let rates: Vec<f64> = cells.filter_map(|cell| cell.figures.closed_rate_per_s).collect();
     let highest = rates.into_iter().reduce(f64::max);
     highest.ok_or_else(|| format!("{condition:?} has no rate").into())
 }

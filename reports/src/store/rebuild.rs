@@ -9,8 +9,8 @@ use std::path::Path;
 use gpubench_record::Calibration;
 use gpubench_record::run::ProfileRef;
 use gpubench_record::{
-    Cell, CellResult, DeviceIdentity, FormatVersion, Interruption, Left, MechanismRow, Outcome,
-    Plan, Proof, Provenance, RunEvent, RunRecord, TenantResult,
+    Cell, CellFigures, CellResult, DeviceIdentity, FormatVersion, Interruption, Left, MechanismRow,
+    Outcome, Plan, Proof, Provenance, RunEvent, RunRecord, TenantResult,
 };
 
 use super::error::StoreError;
@@ -227,7 +227,7 @@ fn find_cell<'a>(plan: &'a Plan, id: &str) -> Option<&'a Cell> {
 fn result(cell: &Cell, tenant_results: Vec<TenantResult>, outcome: Outcome) -> CellResult {
     CellResult {
         cell: cell.clone(),
-        rates: BTreeMap::new(),
+        figures: CellFigures::default(),
         requests: BTreeMap::new(),
         outcome,
         gates: Vec::new(),

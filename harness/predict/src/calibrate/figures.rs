@@ -1,18 +1,15 @@
 //! Figures of the cells of a record: one value per block, by mechanism and aggressor.
-//!
-//! This file alone contains the keys of these figures in a record.
 
 use gpubench_record::cell::CellResult;
 use gpubench_record::condition::Condition;
+use gpubench_record::figures::CellFigures;
 use gpubench_record::run::RunRecord;
 
-const CLOSED_SERVICE_P50_NS: &str = "closed_service_p50_ns";
-const GPU_P50_NS: &str = "gpu_p50_ns";
-const CLOSED_RATE_PER_S: &str = "closed_rate_per_s";
-const AGGRESSOR_RATE_PER_S: &str = "aggressor_rate_per_s";
-const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
-const OPEN_LATENCY_P99_NS: &str = "open_latency_p99_ns";
-const OFFERED_PER_S: &str = "offered_per_s";
+/// A figure of a cell.
+type Figure = fn(&CellFigures) -> Option<f64>;
+
+const CLOSED_SERVICE_P50_NS: Figure = |of| of.closed_service_p50_ns;
+const GPU_P50_NS: Figure = |of| of.gpu_p50_ns;
 
 /// One victim beside one aggressor under one mechanism; each list has a value per block.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +57,7 @@ pub(super) fn victims(record: &RunRecord) -> Vec<String> {
 
 /// A victim alone on the GPU: from native cells, else from the calibration.
 pub(super) fn native(record: &RunRecord, victim: &str) -> Option<Native> {
-    let measured = |key| median(&ms_of(native_cells(record, victim), key));
+    let measured = |figure| median(&ms_of(native_cells(record, victim), figure));
     let calibrated = || {
         let entry = record.calibration.entries.get(victim)?;
         Some(entry.service_ns as f64 / 1e6)
@@ -110,18 +107,15 @@ pub(super) fn shared(record: &RunRecord, victim: &str) -> Vec<Shared> {
 }
 
 fn add(row: &mut Shared, cell: &CellResult) {
-    let mut put = |key: &str, scale: f64, list: fn(&mut Shared) -> &mut Vec<f64>| {
-        if let Some(value) = cell.rates.get(key) {
-            list(row).push(value * scale);
-        }
-    };
-    put(CLOSED_SERVICE_P50_NS, 1e-6, |row| &mut row.closed_ms);
-    put(CLOSED_RATE_PER_S, 1.0, |row| &mut row.rate_per_s);
-    put(AGGRESSOR_RATE_PER_S, 1.0, |row| &mut row.aggressor_rate_per_s);
-    put(OFFERED_PER_S, 1.0, |row| &mut row.offered_per_s);
-    put(OPEN_LATENCY_P50_NS, 1e-6, |row| &mut row.p50_ms);
-    put(OPEN_LATENCY_P99_NS, 1e-6, |row| &mut row.p99_ms);
-    row.without_latency += u32::from(!cell.rates.contains_key(OPEN_LATENCY_P50_NS));
+    let of = &cell.figures;
+    let ms = |ns: Option<f64>| ns.map(|ns| ns * 1e-6);
+    row.closed_ms.extend(ms(of.closed_service_p50_ns));
+    row.rate_per_s.extend(of.closed_rate_per_s);
+    row.aggressor_rate_per_s.extend(of.aggressor_rate_per_s);
+    row.offered_per_s.extend(of.offered_per_s);
+    row.p50_ms.extend(ms(of.open_latency_p50_ns));
+    row.p99_ms.extend(ms(of.open_latency_p99_ns));
+    row.without_latency += u32::from(of.open_latency_p50_ns.is_none());
 }
 
 /// The victim alone under each mechanism.
@@ -151,8 +145,8 @@ fn is_shared(cell: &CellResult) -> bool {
         && cell.cell.aggressor.is_some()
 }
 
-fn ms_of<'a>(cells: impl Iterator<Item = &'a CellResult>, key: &str) -> Vec<f64> {
-    cells.filter_map(|cell| cell.rates.get(key)).map(|ns| ns / 1e6).collect()
+fn ms_of<'a>(cells: impl Iterator<Item = &'a CellResult>, figure: Figure) -> Vec<f64> {
+    cells.filter_map(|cell| figure(&cell.figures)).map(|ns| ns / 1e6).collect()
 }
 
 /// The median; `None` without values.

@@ -177,7 +177,7 @@ pub fn kinds_of_record(record: &RunRecord, memory_gb: f64) -> Result<Vec<Kind>, 
             .cells
             .iter()
             .filter(|cell| cell.outcome.is_measured() && cell.cell.victim == *name)
-            .filter_map(|cell| cell.rates.get("offered_per_s").copied())
+            .filter_map(|cell| cell.figures.offered_per_s)
             .collect();
         let Some([per_s]) = crate::percentile::percentiles(&mut offered.clone(), [50.0]) else {
             continue;

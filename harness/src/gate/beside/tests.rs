@@ -3,16 +3,15 @@
 use gpubench_record::{Condition, Gate, GateState, OutcomeKind, Phase};
 
 use crate::gate::ClockKind;
-use crate::gate::figure::AGGRESSOR_IDLE_CLOSED_RATIO;
 use crate::gate::fixture::{MS, World, back_to_back};
 
 #[test]
 fn aggressor_figures_come_from_whole_cycles() {
     let result = World::new(Condition::C, MS).judge();
-    assert!((result.rates["aggressor_rate_per_s"] - 1e3 / 3.0).abs() < 1e-9);
-    assert!((result.rates["achieved_dose_ratio"] - 1e3 / 3.0 / 400.0).abs() < 1e-12);
-    assert_eq!(result.rates["overlap_closed_ratio"], 1.0);
-    assert_eq!(result.rates["aggressor_busy_open_ratio"], 1.0);
+    assert!((result.figures.aggressor_rate_per_s.unwrap() - 1e3 / 3.0).abs() < 1e-9);
+    assert!((result.figures.achieved_dose_ratio.unwrap() - 1e3 / 3.0 / 400.0).abs() < 1e-12);
+    assert_eq!(result.figures.overlap_closed_ratio.unwrap(), 1.0);
+    assert_eq!(result.figures.aggressor_busy_open_ratio.unwrap(), 1.0);
 }
 
 /// The aggressor pauses for 2 % of the closed loop; its pauses of 4 us between two requests are
@@ -29,12 +28,12 @@ fn pauses_of_the_aggressor_are_a_figure_and_its_own_loop_is_none() {
         now_ns += 3 * MS;
         row.t_done_ns = now_ns;
     }
-    let rates = world.judge().rates;
-    let paused = rates[AGGRESSOR_IDLE_CLOSED_RATIO];
+    let figures = world.judge().figures;
+    let paused = figures.aggressor_idle_closed_ratio.unwrap();
     assert!((paused - 17.0 / 850.0).abs() < 1e-4, "{paused}");
-    assert!((rates["overlap_closed_ratio"] - 0.98).abs() < 0.002);
+    assert!((figures.overlap_closed_ratio.unwrap() - 0.98).abs() < 0.002);
     world.clock = ClockKind::Virtual;
-    assert!(!world.judge().rates.contains_key(AGGRESSOR_IDLE_CLOSED_RATIO));
+    assert!(world.judge().figures.aggressor_idle_closed_ratio.is_none());
 }
 
 #[test]
@@ -75,7 +74,7 @@ fn every_aggressor_must_work_beside_the_victim() {
     world.rows.push(back_to_back(0, Phase::Closed, 0, world.durations.cell_ns(), MS));
     let result = world.judge();
     assert!(result.outcome.is_measured(), "{:?}", result.outcome);
-    assert!((result.rates["aggressor_rate_per_s"] - 4e3 / 3.0).abs() < 1e-9);
+    assert!((result.figures.aggressor_rate_per_s.unwrap() - 4e3 / 3.0).abs() < 1e-9);
     world.rows[2].truncate(20);
     assert_eq!(world.judge().gate_state(&Gate::CoResidencyClosed), Some(GateState::Failed));
 }

@@ -7,7 +7,6 @@ use gpubench_stats::{ScheduleRng, Sorted, poisson_schedule_ns};
 
 use super::{DurationsNs, punctual_ns, seen_in_time_ns};
 use crate::gate::changes::late;
-use crate::gate::figure::*;
 use crate::gate::fixture::{MS, World, row};
 
 /// Requests of random lengths, served in order, each issued so much later than due.
@@ -130,8 +129,10 @@ fn the_gate_has_its_numbers_and_the_cell_its_lower_percentiles() {
     let gate = result.gate(&Gate::Lateness).expect("it was judged");
     assert_eq!(gate.state, GateState::Passed);
     assert_eq!((gate.value, gate.unit.as_deref()), (Some(60_000.0), Some("ns")));
-    let tail = result.rates[OPEN_LATENCY_P99_NS] - result.rates[OPEN_LATENCY_P50_NS];
+    let tail =
+        result.figures.open_latency_p99_ns.unwrap() - result.figures.open_latency_p50_ns.unwrap();
     assert_eq!(gate.limit, Some(0.1 * tail.max(1e6)));
-    let by = result.rates[OPEN_LATENCY_P99_NS] - result.rates[OPEN_LATENCY_P99_LOWER_NS];
+    let by = result.figures.open_latency_p99_ns.unwrap()
+        - result.figures.open_latency_p99_lower_ns.unwrap();
     assert!((by - 60_000.0).abs() < 1.0, "{by}");
 }

@@ -4,7 +4,6 @@ use gpubench_record::{Condition, Gate, GateState, Phase};
 use gpubench_stats::ScheduleRng;
 
 use crate::gate::changes::few_closed;
-use crate::gate::figure;
 use crate::gate::fixture::{MS, World, row};
 
 #[test]
@@ -69,7 +68,7 @@ fn a_loop_under_time_slicing_is_steady() {
         (0..).zip(&mut world.rows[0]).for_each(|(seq, row)| row.seq = seq);
         let result = world.judge();
         assert!(result.outcome.is_measured(), "{service_ns}: {:?}", result.outcome);
-        let rate = result.rates[figure::CLOSED_RATE_PER_S];
+        let rate = result.figures.closed_rate_per_s.unwrap();
         let expected = 2.0 / 4.02 * 1e9 / service_ns as f64;
         assert!((rate / expected - 1.0).abs() < 0.01, "{service_ns}: {rate}, expected {expected}");
     }

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use gpubench_compare::session::{Bounds, Parts};
 use gpubench_compare::{Metric, Row, RowKey, Series};
-use gpubench_record::{Axis, CellResult, Condition, RunRecord};
+use gpubench_record::{Axis, CellFigures, CellResult, Condition, RunRecord};
 use gpubench_stats::moments::mean;
 
 use super::cells::{Cells, Key};
-use crate::gate::figure::{
-    CLOSED_RATE_LOSS_MAX_LN, CLOSED_RATE_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
-};
 use crate::gate::open_loop_doubt;
+
+/// A figure of a cell.
+type Figure = fn(&CellFigures) -> Option<f64>;
+
+const P99_NS: Figure = |of| of.open_latency_p99_ns;
+const P50_NS: Figure = |of| of.open_latency_p50_ns;
 
 /// Fewest blocks of a row.
 const BLOCKS_MIN: usize = 3;
@@ -169,8 +172,8 @@ impl<'a> Block<'a> {
             Metric::ContendedRate => self.rate(self.contended?),
             Metric::SoloRate => self.rate(self.solo?),
             Metric::NativeRate => self.rate(self.native?),
-            Metric::P99 => self.latency(self.contended?, OPEN_LATENCY_P99_NS),
-            Metric::P50 => self.latency(self.contended?, OPEN_LATENCY_P50_NS),
+            Metric::P99 => self.latency(self.contended?, P99_NS),
+            Metric::P50 => self.latency(self.contended?, P50_NS),
             Metric::Jitter => self.jitter(self.contended?, self.native?),
             Metric::Survival => None,
         }
@@ -209,7 +212,7 @@ impl<'a> Block<'a> {
         })
     }
 
-    fn latency(&self, cell: &CellResult, figure: &str) -> Option<Value> {
+    fn latency(&self, cell: &CellResult, figure: Figure) -> Option<Value> {
         let time = latency_ns(cell, figure)?.ln();
         Some(Value { time, cycles: self.cycles(cell), bounds: Bounds::default() })
     }
@@ -217,13 +220,12 @@ impl<'a> Block<'a> {
     /// `[(q99 - q50)_C - (q99 - q50)_N] / q50_N`.
     fn jitter(&self, contended: &CellResult, native: &CellResult) -> Option<Value> {
         let tail_ns = |cell| {
-            let [p99, p50] =
-                [OPEN_LATENCY_P99_NS, OPEN_LATENCY_P50_NS].map(|name| latency_ns(cell, name));
+            let [p99, p50] = [P99_NS, P50_NS].map(|name| latency_ns(cell, name));
             Some(p99? - p50?)
         };
         let growth_ns = tail_ns(contended)? - tail_ns(native)?;
         Some(Value {
-            time: growth_ns / latency_ns(native, OPEN_LATENCY_P50_NS)?,
+            time: growth_ns / latency_ns(native, P50_NS)?,
             cycles: self.cycles(contended),
             bounds: Bounds::default(),
         })
@@ -234,7 +236,7 @@ impl<'a> Block<'a> {
 fn parts<'a>(metric: Metric, blocks: impl Iterator<Item = &'a Block<'a>> + Clone) -> Parts {
     let cost = |cell: &CellResult| {
         if metric.is_latency() {
-            Some(latency_ns(cell, OPEN_LATENCY_P99_NS)?.ln())
+            Some(latency_ns(cell, P99_NS)?.ln())
         } else {
             ln_rate(cell).map(|rate| -rate)
         }
@@ -251,17 +253,17 @@ fn parts<'a>(metric: Metric, blocks: impl Iterator<Item = &'a Block<'a>> + Clone
 }
 
 fn ln_rate(cell: &CellResult) -> Option<f64> {
-    let rate = cell.rates.get(CLOSED_RATE_PER_S)?;
-    (*rate > 0.0).then(|| rate.ln())
+    let rate = cell.figures.closed_rate_per_s?;
+    (rate > 0.0).then(|| rate.ln())
 }
 
 /// The most by which the logarithm of the rate can be too low.
 fn loss(cell: &CellResult) -> f64 {
-    cell.rates.get(CLOSED_RATE_LOSS_MAX_LN).copied().unwrap_or(0.0)
+    cell.figures.closed_rate_loss_max_ln.unwrap_or(0.0)
 }
 
 /// A latency of the open loop, where that can be trusted.
-fn latency_ns(cell: &CellResult, figure: &str) -> Option<f64> {
-    let latency_ns = *cell.rates.get(figure)?;
+fn latency_ns(cell: &CellResult, figure: Figure) -> Option<f64> {
+    let latency_ns = figure(&cell.figures)?;
     (latency_ns > 0.0 && open_loop_doubt(cell).is_none()).then_some(latency_ns)
 }

@@ -10,7 +10,6 @@ use gpubench_reports::Record;
 use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
 
 use super::*;
-use crate::gate::figure::{OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -77,11 +76,10 @@ fn a_figure_that_overflows_leaves_its_blocks_out() -> TestResult {
     let dir = folder.path().join("n0");
     let mut run = Record::open(&dir)?.run().clone();
     for cell in &mut run.cells {
-        let (figure, value) = match cell.cell.condition {
-            Condition::C => (OPEN_LATENCY_P99_NS, 1e300),
-            _ => (OPEN_LATENCY_P50_NS, 1e-300),
-        };
-        cell.rates.insert(figure.to_owned(), value);
+        match cell.cell.condition {
+            Condition::C => cell.figures.open_latency_p99_ns = Some(1e300),
+            _ => cell.figures.open_latency_p50_ns = Some(1e-300),
+        }
     }
     std::fs::write(dir.join(RECORD_FILE), run.to_json()?)?;
     let rows = session(&dir)?.rows;

@@ -3,9 +3,6 @@
 use gpubench_record::{CellResult, Estimate, Gate, GateState};
 
 use crate::gate::OPEN_REQUESTS;
-use crate::gate::figure::{
-    OPEN_LATENCY_P50_LOWER_NS, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_LOWER_NS, OPEN_LATENCY_P99_NS,
-};
 use crate::score::systematic::Systematic;
 
 /// Tails of cells with enough requests for a p99.
@@ -25,7 +22,7 @@ impl Tails {
         reference: &CellResult,
         native: &CellResult,
     ) -> Option<f64> {
-        let median_ns = native.rates.get(OPEN_LATENCY_P50_NS).copied().filter(|ns| *ns > 0.0)?;
+        let median_ns = native.figures.open_latency_p50_ns.filter(|ns| *ns > 0.0)?;
         let spread_ns = self.spread_ns(cell)? - self.spread_ns(reference)?;
         Some(spread_ns / median_ns)
     }
@@ -38,14 +35,13 @@ impl Tails {
     pub(super) fn ends(&self, cell: &CellResult, native: &CellResult, value: f64) -> Ends {
         let known = [cell, native].iter().all(|cell| {
             let virtual_time = cell.gate_state(&Gate::Lateness) == Some(GateState::NotApplicable);
-            virtual_time || cell.rates.contains_key(OPEN_LATENCY_P99_LOWER_NS)
+            virtual_time || cell.figures.open_latency_p99_lower_ns.is_some()
         });
         let [(lo, hi), (native_lo, native_hi)] = [cell, native].map(spread_ends_ns);
-        let median = |name: &str| native.rates.get(name).copied();
-        let (Some(median_ns), true) = (median(OPEN_LATENCY_P50_NS), known) else {
+        let (Some(median_ns), true) = (native.figures.open_latency_p50_ns, known) else {
             return Ends::at(value, known);
         };
-        let median_lo_ns = median(OPEN_LATENCY_P50_LOWER_NS).unwrap_or(median_ns);
+        let median_lo_ns = native.figures.open_latency_p50_lower_ns.unwrap_or(median_ns);
         let (least_ns, most_ns) = (lo - native_hi, hi - native_lo);
         let by = |spread_ns: f64| [median_lo_ns, median_ns].map(|median_ns| spread_ns / median_ns);
         Ends {
@@ -57,9 +53,9 @@ impl Tails {
 
     fn spread_ns(&self, cell: &CellResult) -> Option<f64> {
         let requests = *cell.requests.get(OPEN_REQUESTS)?;
-        let figure = |name: &str| cell.rates.get(name).copied();
+        let of = &cell.figures;
         (requests >= self.requests_min)
-            .then(|| Some(figure(OPEN_LATENCY_P99_NS)? - figure(OPEN_LATENCY_P50_NS)?))?
+            .then(|| Some(of.open_latency_p99_ns? - of.open_latency_p50_ns?))?
     }
 }
 
@@ -79,13 +75,13 @@ impl Ends {
 
 /// The least and the most of `q99 - q50`.
 fn spread_ends_ns(cell: &CellResult) -> (f64, f64) {
-    let figure = |name: &str| cell.rates.get(name).copied();
-    let quantile = |name: &str, lower: &str| {
-        let as_is = figure(name).unwrap_or(f64::NAN);
-        (figure(lower).unwrap_or(as_is), as_is)
+    let of = &cell.figures;
+    let quantile = |as_is: Option<f64>, lower: Option<f64>| {
+        let as_is = as_is.unwrap_or(f64::NAN);
+        (lower.unwrap_or(as_is), as_is)
     };
-    let (p50_lo, p50) = quantile(OPEN_LATENCY_P50_NS, OPEN_LATENCY_P50_LOWER_NS);
-    let (p99_lo, p99) = quantile(OPEN_LATENCY_P99_NS, OPEN_LATENCY_P99_LOWER_NS);
+    let (p50_lo, p50) = quantile(of.open_latency_p50_ns, of.open_latency_p50_lower_ns);
+    let (p99_lo, p99) = quantile(of.open_latency_p99_ns, of.open_latency_p99_lower_ns);
     (p99_lo - p50, p99 - p50_lo)
 }
 

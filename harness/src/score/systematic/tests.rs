@@ -9,13 +9,14 @@ use gpubench_stats::ScheduleRng;
 
 use super::{Block, Systematic, drift, idle, speed, starved};
 use crate::gate::CLOSED_REQUESTS;
-use crate::gate::figure::*;
 
-fn cell(rates: &[(&str, f64)]) -> CellResult {
-    let rates = rates.iter().map(|(name, value)| ((*name).to_owned(), *value));
+/// A cell with these figures, by their names in JSON.
+fn cell(figures: &[(&str, f64)]) -> CellResult {
+    let figures: serde_json::Map<_, _> =
+        figures.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     CellResult {
         cell: crate::gate::fixture::cell(Condition::C),
-        rates: rates.collect(),
+        figures: serde_json::from_value(figures.into()).expect("known figures"),
         requests: BTreeMap::new(),
         outcome: Outcome::measured(),
         gates: Vec::new(),
@@ -52,7 +53,7 @@ fn each_cell_acts_on_one_end() {
 
 #[test]
 fn cells_without_counts_have_an_unknown_part() {
-    let counted = cell(&[(CLOSED_RATE_LOSS_MAX_LN, 0.02)]);
+    let counted = cell(&[("closed_rate_loss_max_ln", 0.02)]);
     let not = cell(&[]);
     let of = |top, bottom| Systematic::of(&[Block { top, bottom, log: -0.1 }]);
     let found = of(&counted, &counted);
@@ -68,14 +69,14 @@ fn pauses_of_the_aggressor_raise_the_ratio_by_the_bound_at_most() {
     for (paused, gain) in [(0.001, 1.0), (0.04, 1.0), (0.04, 0.5), (0.04, 0.0)] {
         let truth: f64 = 0.3;
         let measured = truth * (1.0 - paused) + (truth + gain * (1.0 - truth)) * paused;
-        let top = cell(&[(AGGRESSOR_IDLE_CLOSED_RATIO, paused)]);
+        let top = cell(&[("aggressor_idle_closed_ratio", paused)]);
         let block = Block { top: &top, bottom: &top, log: measured.ln() };
         let lowest = (measured.ln() - idle(&block)).exp();
         assert!(lowest <= truth + 1e-12, "{paused} {gain}: {lowest}");
         assert!(gain < 1.0 || (lowest - truth).abs() < 1e-12, "{paused}: {lowest}");
     }
     // All completions may have been in the pauses.
-    let top = cell(&[(AGGRESSOR_IDLE_CLOSED_RATIO, 0.04)]);
+    let top = cell(&[("aggressor_idle_closed_ratio", 0.04)]);
     let starved = Block { top: &top, bottom: &top, log: 0.01_f64.ln() };
     assert!((idle(&starved).exp() - 1000.0).abs() < 1e-6);
     // A victim that is faster beside the aggressor loses nothing.
@@ -92,7 +93,7 @@ fn the_rate_of_a_starved_victim_lies_within_one_completion() {
         for behind in [0, 1] {
             let completed = per_window.floor() as u64 + behind;
             let rate = (completed + 1) as f64;
-            let mut top = cell(&[(CLOSED_RATE_PER_S, rate)]);
+            let mut top = cell(&[("closed_rate_per_s", rate)]);
             top.requests = BTreeMap::from([(CLOSED_REQUESTS.to_owned(), completed)]);
             assert_eq!(starved(&top), None);
             top.gates = vec![GateResult {
@@ -121,7 +122,7 @@ fn settling(start: f64, constant: f64, noise: f64) -> (f64, CellResult) {
         1.0 - start * (part(to) - part(from)) / (to - from)
     };
     let halves = (mean(0.5, 1.0) / mean(0.0, 0.5)).ln() + noise;
-    let figures = [(CLOSED_HALVES_LN, halves), (CLOSED_HALVES_ERROR_LN, 0.002)];
+    let figures = [("closed_halves_ln", halves), ("closed_halves_error_ln", 0.002)];
     (mean(0.0, 1.0).ln(), cell(&figures))
 }
 
@@ -160,7 +161,7 @@ fn halves_that_differ_by_chance_widen_nothing_and_one_pattern_in_all_blocks_neit
     for _ in 0..400 {
         let mut one = || {
             let noise: f64 = (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0;
-            cell(&[(CLOSED_HALVES_LN, 0.01 * noise), (CLOSED_HALVES_ERROR_LN, 0.01)])
+            cell(&[("closed_halves_ln", 0.01 * noise), ("closed_halves_error_ln", 0.01)])
         };
         let cells: Vec<(CellResult, CellResult)> = (0..8).map(|_| (one(), one())).collect();
         let blocks = cells.iter().map(|(top, bottom)| Block { top, bottom, log: 0.0 });
@@ -168,8 +169,8 @@ fn halves_that_differ_by_chance_widen_nothing_and_one_pattern_in_all_blocks_neit
     }
     assert!(widened <= 30, "{widened} of 400, of which 20 are chance");
     // Whole requests in 25 batches, the same in every block of a device without noise.
-    let alike = cell(&[(CLOSED_HALVES_LN, 0.04), (CLOSED_HALVES_ERROR_LN, 0.06)]);
-    let plain = cell(&[(CLOSED_HALVES_LN, 0.0), (CLOSED_HALVES_ERROR_LN, 0.0)]);
+    let alike = cell(&[("closed_halves_ln", 0.04), ("closed_halves_error_ln", 0.06)]);
+    let plain = cell(&[("closed_halves_ln", 0.0), ("closed_halves_error_ln", 0.0)]);
     let block = Block { top: &alike, bottom: &plain, log: 0.0 };
     assert_eq!(drift(&[block; 8]), 0.0);
     assert_eq!(drift(&[block]), 0.0, "a single block has no spread");
@@ -183,7 +184,7 @@ fn a_device_that_is_faster_around_the_numerators_lowers_the_ratio() {
     let speeds: Vec<(f64, f64)> = (0..8).map(|_| (log(0.03), log(0.0))).collect();
     let cells: Vec<_> = speeds
         .iter()
-        .map(|&(top, bottom)| [top, bottom].map(|speed| cell(&[(DEVICE_SPEED_LN, speed)])))
+        .map(|&(top, bottom)| [top, bottom].map(|speed| cell(&[("device_speed_ln", speed)])))
         .collect();
     let blocks = |cells: &'_ [[CellResult; 2]]| -> Vec<f64> {
         let blocks: Vec<Block<'_>> =
@@ -197,7 +198,7 @@ fn a_device_that_is_faster_around_the_numerators_lowers_the_ratio() {
     assert_eq!((found[1], found[2]), (0.0, found[0]));
     // Speeds that differ by chance, and cells without a check kernel, widen nothing.
     let by_chance: Vec<_> = (0..8)
-        .map(|_| [log(0.0), log(0.0)].map(|speed| cell(&[(DEVICE_SPEED_LN, speed)])))
+        .map(|_| [log(0.0), log(0.0)].map(|speed| cell(&[("device_speed_ln", speed)])))
         .collect();
     assert_eq!(blocks(&by_chance), [0.0; 3]);
     assert_eq!(blocks(&[[cell(&[]), cell(&[])]]), [0.0; 3]);

@@ -4,14 +4,13 @@ use gpubench_record::{Condition, OutcomeKind};
 
 use super::lab::{Lab, QUOTA, SLICING, rate};
 use super::validity::{assert_doubt, valid};
-use crate::gate::figure::CLOSED_RATE_PER_S;
 
 #[test]
 fn an_a_a_pair_that_differs_is_a_warning() {
     let again = |rate: f64| {
         let mut lab = valid();
         lab.each(Condition::SAgain).for_each(|cell| {
-            cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), rate);
+            cell.figures.closed_rate_per_s = Some(rate);
         });
         lab.row(QUOTA, "compute")
     };

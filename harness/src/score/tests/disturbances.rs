@@ -8,7 +8,6 @@ use gpubench_record::{CellResult, Condition, Estimate};
 use gpubench_stats::ScheduleRng;
 
 use super::lab::{Figures, Lab, SLICING};
-use crate::gate::figure::*;
 
 const REPLICATES: u64 = 1_000;
 const TRUE_RETENTION: f64 = 0.62;
@@ -48,17 +47,15 @@ fn run(planted: Planted, seed: u64) -> Lab {
 fn disturb(cell: &mut CellResult, planted: Planted, level: f64, rng: &mut ScheduleRng) {
     let contended = cell.cell.condition == Condition::C;
     let mut part = if contended { TRUE_RETENTION } else { 1.0 };
-    let mut set = |name: &str, value: f64| {
-        cell.rates.insert(name.to_owned(), value);
-    };
+    let figures = &mut cell.figures;
     if planted.pauses && contended {
         let paused = 0.04 * rng.uniform();
-        set(AGGRESSOR_IDLE_CLOSED_RATIO, paused);
+        figures.aggressor_idle_closed_ratio = Some(paused);
         part += rng.uniform() * (1.0 - part) * paused;
     }
     if planted.lost_cpu {
         let most = (0.02 * rng.exponential()).min(0.09);
-        set(CLOSED_RATE_LOSS_MAX_LN, -(-most).ln_1p());
+        figures.closed_rate_loss_max_ln = Some(-(-most).ln_1p());
         part *= 1.0 - most * rng.uniform();
     }
     let mut halves = 0.004 * normal(rng);
@@ -71,12 +68,12 @@ fn disturb(cell: &mut CellResult, planted: Planted, level: f64, rng: &mut Schedu
         part *= mean(0.0, 1.0);
         halves += (mean(0.5, 1.0) / mean(0.0, 0.5)).ln();
     }
-    set(CLOSED_HALVES_LN, halves);
-    set(CLOSED_HALVES_ERROR_LN, 0.004);
+    figures.closed_halves_ln = Some(halves);
+    figures.closed_halves_error_ln = Some(0.004);
     // The clock of each cell, whatever its condition.
     let clock = if planted.clock { 0.015 * normal(rng) } else { 0.0 };
     let rate = 1000.0 * part * (level + clock + CELL_SD * normal(rng)).exp();
-    set(CLOSED_RATE_PER_S, rate);
+    figures.closed_rate_per_s = Some(rate);
     let (tail, median) = (if contended { TAILS.0 } else { TAILS.1 }, (-clock).exp());
     let (tail, late) = (tail + 0.02 * normal(rng), (0.1 * rng.exponential()).min(0.15));
     let (mut p50, mut p99) = (1e6 * median, 1e6 * median * (1.0 + tail));
@@ -84,11 +81,11 @@ fn disturb(cell: &mut CellResult, planted: Planted, level: f64, rng: &mut Schedu
     if planted.lateness && contended {
         let moved = 1e6 * late * rng.uniform();
         (p50, p99) = (p50 + 0.1 * moved, p99 + moved);
-        set(OPEN_LATENCY_P50_LOWER_NS, p50 - 1e5 * late);
-        set(OPEN_LATENCY_P99_LOWER_NS, p99 - 1e6 * late);
+        figures.open_latency_p50_lower_ns = Some(p50 - 1e5 * late);
+        figures.open_latency_p99_lower_ns = Some(p99 - 1e6 * late);
     }
-    set(OPEN_LATENCY_P50_NS, p50);
-    set(OPEN_LATENCY_P99_NS, p99);
+    figures.open_latency_p50_ns = Some(p50);
+    figures.open_latency_p99_ns = Some(p99);
 }
 
 /// Of all runs, those whose intervals of retention, guarantee and jitter contain the true value.

@@ -3,7 +3,6 @@
 use gpubench_record::{Cell, Condition, DoseCurve, OutcomeKind, PlannedPair, SubAxis};
 
 use super::lab::{Lab, QUOTA};
-use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// Blocks of a lab.
 const BLOCKS: u32 = 8;
@@ -26,8 +25,8 @@ fn lab(doses: &[f64], retention: impl Fn(f64, u32) -> f64) -> Lab {
     }
     for result in lab.each(Condition::C) {
         let rate = 1000.0 * retention(result.cell.dose, result.cell.block);
-        result.rates.insert(CLOSED_RATE_PER_S.to_owned(), rate);
-        result.rates.insert("achieved_dose_ratio".to_owned(), 0.8 * result.cell.dose);
+        result.figures.closed_rate_per_s = Some(rate);
+        result.figures.achieved_dose_ratio = Some(0.8 * result.cell.dose);
     }
     lab
 }
@@ -124,7 +123,7 @@ fn cells_without_an_aggressor_serve_every_pair_of_their_victim() {
         cell.sub_axis = SubAxis::Power;
         cell.aggressor = Some("power-virus".to_owned());
         result.cell = cell.clone();
-        result.rates.entry(CLOSED_RATE_PER_S.to_owned()).and_modify(|rate| *rate *= 0.5);
+        result.figures.closed_rate_per_s = result.figures.closed_rate_per_s.map(|rate| rate * 0.5);
         lab.plan.cells.push(cell);
         lab.cells.push(result);
     }

@@ -1,11 +1,10 @@
 //! Attempts to get a better level than the mechanism deserves: none does, and the row names each.
 
-use gpubench_record::{Condition, Gate, GateKind, GateScope, LostKind, MatrixRow, Outcome};
+use gpubench_record::{
+    CellFigures, Condition, Gate, GateKind, GateScope, LostKind, MatrixRow, Outcome,
+};
 
 use super::lab::{Lab, QUOTA, gate};
-use crate::gate::figure::{
-    AGGRESSOR_IDLE_CLOSED_RATIO, CLOSED_RATE_LOSS_MAX_LN, CLOSED_RATE_PER_S, SM_CLOCK_MHZ,
-};
 
 /// A mechanism under which a neighbour takes 15 % of the rate: L2.
 fn honest() -> Lab {
@@ -31,9 +30,14 @@ fn exclude(lab: &mut Lab, blocks: std::ops::Range<u32>, of: Gate, kind: GateKind
     }
 }
 
-fn set(lab: &mut Lab, condition: Condition, name: &str, value: f64) {
+fn set(
+    lab: &mut Lab,
+    condition: Condition,
+    figure: fn(&mut CellFigures) -> &mut Option<f64>,
+    value: f64,
+) {
     for cell in lab.each(condition) {
-        cell.rates.insert(name.to_owned(), value);
+        *figure(&mut cell.figures) = Some(value);
     }
 }
 
@@ -48,9 +52,9 @@ fn the_honest_run_is_at_l2() {
 fn a_slow_solo_run_forfeits_capacity() {
     let mut lab = honest();
     for condition in [Condition::S, Condition::SAgain] {
-        set(&mut lab, condition, CLOSED_RATE_PER_S, 700.0);
+        set(&mut lab, condition, |of| &mut of.closed_rate_per_s, 700.0);
     }
-    set(&mut lab, Condition::C, CLOSED_RATE_PER_S, 700.0);
+    set(&mut lab, Condition::C, |of| &mut of.closed_rate_per_s, 700.0);
     let row = row(&lab);
     assert_eq!(row.level.as_deref(), Some("L1"));
     assert!(text(&row).contains("capacity forfeited"), "{}", text(&row));
@@ -61,10 +65,10 @@ fn a_slow_solo_run_forfeits_capacity() {
 fn a_solo_run_slowed_by_the_host_is_no_better() {
     let mut lab = honest();
     for condition in [Condition::S, Condition::SAgain] {
-        set(&mut lab, condition, CLOSED_RATE_PER_S, 910.0);
-        set(&mut lab, condition, CLOSED_RATE_LOSS_MAX_LN, 0.098);
+        set(&mut lab, condition, |of| &mut of.closed_rate_per_s, 910.0);
+        set(&mut lab, condition, |of| &mut of.closed_rate_loss_max_ln, 0.098);
     }
-    set(&mut lab, Condition::C, CLOSED_RATE_PER_S, 870.0);
+    set(&mut lab, Condition::C, |of| &mut of.closed_rate_per_s, 870.0);
     let row = row(&lab);
     // 870 of 910 is 0.956 and of 1000 is 0.87.
     let retention = row.retention.as_ref().expect("a figure");
@@ -78,7 +82,7 @@ fn a_solo_run_slowed_by_the_host_is_no_better() {
 fn an_aggressor_that_pauses_lowers_the_lower_end() {
     let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, 806.0, 500.0]);
     assert_eq!(row(&lab).level.as_deref(), Some("L2"));
-    set(&mut lab, Condition::C, AGGRESSOR_IDLE_CLOSED_RATIO, 0.04);
+    set(&mut lab, Condition::C, |of| &mut of.aggressor_idle_closed_ratio, 0.04);
     let row = row(&lab);
     let retention = row.retention.as_ref().expect("a figure");
     let least = (0.806 - 0.04) / 0.96;
@@ -97,7 +101,7 @@ fn an_idle_aggressor_or_a_dead_victim_yields_no_level() {
         let mut lab = honest();
         // The bad blocks are the only ones that would have shown the harm.
         for cell in lab.each(Condition::C).filter(|cell| cell.cell.block < 5) {
-            cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 300.0);
+            cell.figures.closed_rate_per_s = Some(300.0);
         }
         exclude(&mut lab, 0..5, of, GateKind::Validity);
         let row = row(&lab);
@@ -111,12 +115,12 @@ fn an_idle_aggressor_or_a_dead_victim_yields_no_level() {
 fn a_clock_that_drops_under_contention_only_is_no_better() {
     let mut lab = honest();
     for condition in [Condition::N, Condition::S, Condition::SAgain] {
-        set(&mut lab, condition, SM_CLOCK_MHZ, 1980.0);
+        set(&mut lab, condition, |of| &mut of.sm_clock_mhz, 1980.0);
     }
-    set(&mut lab, Condition::C, SM_CLOCK_MHZ, 1980.0);
+    set(&mut lab, Condition::C, |of| &mut of.sm_clock_mhz, 1980.0);
     assert!(!text(&row(&lab)).contains("clock: "));
-    set(&mut lab, Condition::C, SM_CLOCK_MHZ, 1980.0 * 0.9);
-    set(&mut lab, Condition::C, CLOSED_RATE_PER_S, 850.0 * 0.9);
+    set(&mut lab, Condition::C, |of| &mut of.sm_clock_mhz, 1980.0 * 0.9);
+    set(&mut lab, Condition::C, |of| &mut of.closed_rate_per_s, 850.0 * 0.9);
     let row = row(&lab);
     assert_eq!(row.level.as_deref(), Some("L1"));
     // The figure stays in time: cycles would give the level of the honest run.
@@ -136,7 +140,7 @@ fn a_clock_that_drops_under_contention_only_is_no_better() {
 fn an_excluded_block_that_would_change_the_level_is_named() {
     let mut lab = honest();
     for cell in lab.each(Condition::C).filter(|cell| cell.cell.block < 2) {
-        cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 500.0);
+        cell.figures.closed_rate_per_s = Some(500.0);
     }
     exclude(&mut lab, 0..2, Gate::CpuGap, GateKind::Disturbance);
     let found = row(&lab);
@@ -160,7 +164,7 @@ fn an_excluded_block_that_would_change_the_level_is_named() {
 fn a_cell_that_is_not_valid_has_no_second_reading() {
     let mut lab = honest();
     for cell in lab.each(Condition::C).filter(|cell| cell.cell.block < 2) {
-        cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 500.0);
+        cell.figures.closed_rate_per_s = Some(500.0);
     }
     exclude(&mut lab, 0..2, Gate::CpuGap, GateKind::Disturbance);
     exclude(&mut lab, 0..2, Gate::Xid, GateKind::Validity);

@@ -3,7 +3,6 @@
 use gpubench_record::Condition;
 
 use super::lab::{Lab, QUOTA, SLICING};
-use crate::gate::figure::CLOSED_RATE_LOSS_MAX_LN;
 
 /// Lost CPU time in S lowers the lower end, in C it raises the upper end, and the value stays.
 #[test]
@@ -12,8 +11,7 @@ fn lost_cpu_time_widens_the_ends_that_it_can_have_moved() {
         let mut lab = Lab::slicing(1000.0, 1000.0, 500.0);
         for cell in &mut lab.cells {
             if Some(cell.cell.condition) == condition {
-                let name = CLOSED_RATE_LOSS_MAX_LN.to_owned();
-                cell.rates.insert(name, 1.04_f64.ln());
+                cell.figures.closed_rate_loss_max_ln = Some(1.04_f64.ln());
             }
         }
         let row = lab.row(SLICING, "compute");
@@ -37,8 +35,7 @@ fn lost_cpu_time_widens_the_index_to_its_corners() {
     let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, 700.0, 500.0]);
     for condition in [Condition::C, Condition::N] {
         for cell in lab.each(condition) {
-            let name = CLOSED_RATE_LOSS_MAX_LN.to_owned();
-            cell.rates.insert(name, 1.04_f64.ln());
+            cell.figures.closed_rate_loss_max_ln = Some(1.04_f64.ln());
         }
     }
     let index = lab.row(QUOTA, "compute").isolation_index.expect("an index");

@@ -65,7 +65,7 @@ fn a_a_pairs_of_a_whole_run_rarely_leave_a_row_without_a_level() {
             rate(if condition == Condition::C { 620.0 } else { 1000.0 })
         });
         for cell in &mut lab.cells {
-            for rate in cell.rates.values_mut() {
+            for rate in cell.figures.named_mut().filter_map(|(_, figure)| figure.as_mut()) {
                 *rate *= (CELL_SD * normal(&mut rng)).exp();
             }
         }

@@ -3,7 +3,6 @@
 use gpubench_record::{CellTenant, Condition, Role};
 
 use super::lab::{Lab, SLICING};
-use crate::gate::figure::{ACHIEVED_DOSE_RATIO, CLOSED_RATE_PER_S, tenant_gpu_time_ns};
 
 fn tenants(neighbour: Role) -> Vec<CellTenant> {
     let tenant = |name: &str, role, workload: &str| CellTenant {
@@ -19,9 +18,9 @@ fn lab(neighbour: Role) -> Lab {
     let mut lab = Lab::slicing(1000.0, 1000.0, 250.0);
     for cell in lab.each(Condition::C) {
         cell.cell.tenants = tenants(neighbour);
-        cell.rates.insert(ACHIEVED_DOSE_RATIO.to_owned(), 0.5);
+        cell.figures.achieved_dose_ratio = Some(0.5);
         for (tenant, ns) in [("victim", 1e9), ("neighbour-1", 3e9)] {
-            cell.rates.insert(tenant_gpu_time_ns(tenant), ns);
+            cell.figures.tenant(tenant).gpu_time_ns = Some(ns);
         }
     }
     lab
@@ -65,8 +64,8 @@ fn tenants_that_share_a_full_device_use_all_of_it() {
     };
     lab.calibration.entries.insert("compute".to_owned(), victim);
     for cell in lab.each(Condition::C) {
-        cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 760.0);
-        cell.rates.insert(ACHIEVED_DOSE_RATIO.to_owned(), 0.76);
+        cell.figures.closed_rate_per_s = Some(760.0);
+        cell.figures.achieved_dose_ratio = Some(0.76);
     }
     let found = lab.score().operator[0].utilisation.value;
     assert!((found - 0.76 * 1.29).abs() < 1e-12, "{found}");

@@ -5,7 +5,6 @@ use gpubench_stats::ScheduleRng;
 use proptest::prelude::*;
 
 use super::lab::{Figures, Lab, QUOTA, rate};
-use crate::gate::figure::{CLOSED_RATE_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS};
 
 /// Rates of N, S, C and U in eight blocks: a steady native GPU, a strong aggressor, and any rates
 /// in S and C.
@@ -66,12 +65,10 @@ proptest! {
         let lab = lab(&rates);
         let mut scaled = lab.clone();
         for cell in &mut scaled.cells {
-            for (name, value) in &mut cell.rates {
-                match name.as_str() {
-                    CLOSED_RATE_PER_S => *value /= factor,
-                    OPEN_LATENCY_P50_NS | OPEN_LATENCY_P99_NS => *value *= factor,
-                    _ => {}
-                }
+            let figures = &mut cell.figures;
+            figures.closed_rate_per_s = figures.closed_rate_per_s.map(|rate| rate / factor);
+            for latency in [&mut figures.open_latency_p50_ns, &mut figures.open_latency_p99_ns] {
+                *latency = latency.map(|ns| ns * factor);
             }
         }
         let (left, right) = (lab.score().matrix, scaled.score().matrix);
@@ -139,7 +136,7 @@ fn a_dose_below_one_does_not_count() {
         cell.id.push_str("-dose0.5");
         cell.dose = 0.5;
         (result.cell.id, result.cell.dose) = (cell.id.clone(), 0.5);
-        result.rates.insert(CLOSED_RATE_PER_S.to_owned(), rate(990.0).rate_per_s);
+        result.figures.closed_rate_per_s = Some(rate(990.0).rate_per_s);
         lab.plan.cells.push(cell);
         lab.cells.push(result);
     }

@@ -3,7 +3,6 @@
 use gpubench_record::{Condition, OutcomeKind};
 
 use super::lab::{Lab, SLICING, verdict};
-use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// A run with a second aggressor, beside which the victim keeps `part` of its solo rate.
 fn with_second_aggressor(part: f64) -> Lab {
@@ -19,7 +18,7 @@ fn with_second_aggressor(part: f64) -> Lab {
     for mut cell in results.filter(|cell| contended(cell.cell.condition)) {
         cell.cell.id.push_str("-second");
         cell.cell.aggressor = Some("block-slots".to_owned());
-        cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 1000.0 * part);
+        cell.figures.closed_rate_per_s = Some(1000.0 * part);
         lab.cells.push(cell);
     }
     lab.peak("block-slots", 1.0);
@@ -74,7 +73,7 @@ fn the_reference_is_a_row_without_a_level() {
     assert!(scored.overall.iter().all(|row| row.mechanism != "exclusive"));
     let mut drifted = lab.clone();
     drifted.each(Condition::NAgain).for_each(|cell| {
-        cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 1060.0);
+        cell.figures.closed_rate_per_s = Some(1060.0);
     });
     let row = &drifted.score().matrix[0];
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "6 % exceeds the limit of 5 %");

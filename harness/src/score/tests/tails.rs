@@ -6,9 +6,6 @@ use gpubench_record::{
 
 use super::lab::{Figures, Lab, QUOTA, SLICING, gate, verdict};
 use crate::gate::OPEN_REQUESTS;
-use crate::gate::figure::{
-    BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
-};
 
 /// The harness was late in the open loop of this cell.
 fn spoil(cell: &mut CellResult) {
@@ -75,7 +72,7 @@ fn jitter_that_straddles_a_bound_has_both_levels() {
     let mut lab = tails(1.2, 1.2, 1.8);
     let rates = [1.72, 1.9, 1.75, 1.85, 1.74, 1.82, 1.78, 1.81];
     for (cell, p99) in lab.each(Condition::C).zip(rates) {
-        cell.rates.insert(OPEN_LATENCY_P99_NS.to_owned(), p99 * 1e6);
+        cell.figures.open_latency_p99_ns = Some(p99 * 1e6);
     }
     let row = lab.row(SLICING, "jitter");
     assert_eq!((row.level.as_deref(), row.word), (Some("L2..L3"), None), "{:?}", row.jitter);
@@ -99,7 +96,7 @@ fn a_p99_of_too_few_requests_does_not_count() {
         assert_eq!(says, left == 2, "{reason}");
     }
     lab.each(Condition::N).for_each(|cell| {
-        cell.rates.remove(OPEN_LATENCY_P99_NS);
+        cell.figures.open_latency_p99_ns = None;
     });
     let row = lab.row(SLICING, "jitter");
     assert!(row.jitter.is_none() && row.outcome.reason.is_some());
@@ -110,9 +107,9 @@ fn overload(lab: &mut Lab, blocks: usize) {
         for gate in cell.gates.iter_mut().filter(|gate| gate.gate == Gate::Overload) {
             gate.state = GateState::NotEvaluated;
         }
-        cell.rates.retain(|name, _| ![OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS].contains(&&**name));
-        cell.rates.insert(GOODPUT_PER_S.to_owned(), 200.0);
-        cell.rates.insert(BACKLOG_SLOPE_PER_S.to_owned(), 50.0);
+        (cell.figures.open_latency_p50_ns, cell.figures.open_latency_p99_ns) = (None, None);
+        cell.figures.goodput_per_s = Some(200.0);
+        cell.figures.backlog_slope_per_s = Some(50.0);
     });
 }
 

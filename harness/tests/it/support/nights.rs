@@ -60,27 +60,22 @@ fn repeat_exactly(run: &mut RunRecord) {
     let solo = |run: &RunRecord, block| {
         let mut cells = run.cells.iter();
         let found = cells.find(|one| one.cell.condition == Condition::S && one.cell.block == block);
-        found.and_then(|one| one.rates.get(RATE).copied())
+        found.and_then(|one| one.figures.closed_rate_per_s)
     };
     for at in 0..run.cells.len() {
         if run.cells[at].cell.condition != Condition::SAgain {
             continue;
         }
         if let Some(rate) = solo(run, run.cells[at].cell.block) {
-            run.cells[at].rates.insert(RATE.to_owned(), rate);
+            run.cells[at].figures.closed_rate_per_s = Some(rate);
         }
     }
 }
-
-/// The rate of a closed loop.
-const RATE: &str = "closed_rate_per_s";
 
 /// Scales the rate of every cell of a condition.
 pub fn scale(run: &mut RunRecord, condition: Condition, factor: f64) {
     let cells = run.cells.iter_mut();
     for cell in cells.filter(|one| one.cell.condition == condition) {
-        if let Some(rate) = cell.rates.get_mut(RATE) {
-            *rate *= factor;
-        }
+        cell.figures.closed_rate_per_s = cell.figures.closed_rate_per_s.map(|rate| rate * factor);
     }
 }

@@ -10,7 +10,6 @@ use super::chart::{Chart, px};
 use super::style::{Variants, classes, color};
 use crate::timeline::{Series, Timeline};
 
-const RATE: &str = "closed_rate_per_s";
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 120.0;
 
@@ -147,7 +146,7 @@ pub(super) fn polyline(chart: &Chart, points: &[(f64, f64)], class: &str) -> Mar
 
 /// Rates beside an aggressor at full dose over the solo rate of the same block, by pair.
 fn rates(record: &RunRecord) -> BTreeMap<String, BTreeMap<&str, Points>> {
-    let rate = |cell: &CellResult| cell.rates.get(RATE).copied().filter(|rate| *rate > 0.0);
+    let rate = |cell: &CellResult| cell.figures.closed_rate_per_s.filter(|rate| *rate > 0.0);
     let measured = || record.cells.iter().filter(|cell| cell.outcome.is_measured());
     let mut solo: BTreeMap<(&str, &str, &str, u32), f64> = BTreeMap::new();
     for cell in measured().filter(|cell| cell.cell.condition == Condition::S) {

@@ -171,7 +171,7 @@ fn refuses_a_figure_that_json_cannot_hold_and_keeps_the_old_record() {
     let good = sample_records::real();
     write_record_json(dir.path(), &good).unwrap();
     let mut bad = good.clone();
-    bad.cells[0].rates.insert("closed_rate_per_s".to_owned(), f64::NAN);
+    bad.cells[0].figures.closed_rate_per_s = Some(f64::NAN);
     let error = write_record_json(dir.path(), &bad).unwrap_err();
     assert!(matches!(error, StoreError::Unstorable { what: "the record", .. }), "{error}");
     assert_eq!(Record::open(dir.path()).unwrap().run(), &good);

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use gpubench_compare::Metric;
 use gpubench_compare::diff::{DiffRow, Options, Report, Verdict, diff};
 use gpubench_compare::render::{self, Detail, Format};
-use gpubench_record::{CellResult, Outcome};
+use gpubench_record::{CellFigures, CellResult, Outcome};
 use gpubench_stats::ScheduleRng;
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 
 use super::*;
-use crate::gate::figure::CLOSED_RATE_PER_S;
 use crate::judge::capabilities;
 use crate::judge::tests::hosts::complete_host;
 use crate::profile::{Overrides, load};
@@ -46,7 +45,10 @@ fn session(name: &str, rotation: u32) -> Result<Session, Box<dyn std::error::Err
             let rate_per_s = 1000.0 * (1.0 - 0.4 * dose + noise);
             CellResult {
                 cell: cell.clone(),
-                rates: [(CLOSED_RATE_PER_S.to_owned(), rate_per_s)].into(),
+                figures: CellFigures {
+                    closed_rate_per_s: Some(rate_per_s),
+                    ..CellFigures::default()
+                },
                 requests: std::collections::BTreeMap::new(),
                 outcome: Outcome::measured(),
                 gates: Vec::new(),

@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Axis, Calibration, CeilingKind, Cell, CellResult, ClaimedWord, Durations, Gate, GateKind,
-    GateResult, GateScope, GateState, MechanismRow, Outcome, PeakEntry, Plan, PlannedPair, Proof,
-    ProofTime, SubAxis, Thresholds,
+    Axis, Calibration, CeilingKind, Cell, CellFigures, CellResult, ClaimedWord, Durations, Gate,
+    GateKind, GateResult, GateScope, GateState, MechanismRow, Outcome, PeakEntry, Plan,
+    PlannedPair, Proof, ProofTime, SubAxis, Thresholds,
 };
 
 use super::Figures;
-use crate::gate::figure::{
-    BACKLOG_SLOPE_PER_S, CLOSED_RATE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS,
-    OPEN_LATENCY_P99_NS,
-};
 use crate::gate::{CLOSED_REQUESTS, OPEN_REQUESTS};
 
 pub(super) fn name(variant: &str) -> &str {
@@ -149,14 +145,15 @@ pub(in crate::score::tests) fn gate(
 
 /// The result of a cell with these figures.
 pub(super) fn result(cell: &Cell, figures: Figures) -> CellResult {
-    let rates = [
-        (CLOSED_RATE_PER_S, figures.rate_per_s),
-        (OPEN_LATENCY_P50_NS, figures.p50 * 1e6),
-        (OPEN_LATENCY_P99_NS, figures.p99 * 1e6),
-        (OFFERED_PER_S, 250.0),
-        (GOODPUT_PER_S, 250.0),
-        (BACKLOG_SLOPE_PER_S, 0.0),
-    ];
+    let figures = CellFigures {
+        closed_rate_per_s: Some(figures.rate_per_s),
+        open_latency_p50_ns: Some(figures.p50 * 1e6),
+        open_latency_p99_ns: Some(figures.p99 * 1e6),
+        offered_per_s: Some(250.0),
+        goodput_per_s: Some(250.0),
+        backlog_slope_per_s: Some(0.0),
+        ..CellFigures::default()
+    };
     let in_virtual_time = |of: Gate| GateResult {
         state: GateState::NotApplicable,
         ..gate(of, GateKind::Disturbance, GateScope::Cell, "")
@@ -167,7 +164,7 @@ pub(super) fn result(cell: &Cell, figures: Figures) -> CellResult {
     };
     CellResult {
         cell: cell.clone(),
-        rates: rates.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        figures,
         requests: BTreeMap::from([
             (CLOSED_REQUESTS.to_owned(), 850),
             (OPEN_REQUESTS.to_owned(), 450),
