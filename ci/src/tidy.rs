@@ -8,6 +8,7 @@ mod calls;
 mod circles;
 mod crates;
 mod documents;
+mod engine;
 mod flow;
 mod lines;
 mod list;
@@ -126,6 +127,11 @@ pub const RULES: &[Rule] = &[
         check: flow::one_direction,
     },
     Rule {
+        name: "figures",
+        demand: "only gate makes figures of a cell, and only figures combines them",
+        check: engine::made_once,
+    },
+    Rule {
         name: "coordinator",
         demand: "the coordinator calls no function of the driver layer",
         check: rooms::coordinator,
@@ -135,7 +141,7 @@ pub const RULES: &[Rule] = &[
         demand: "only the virtual GPU and the listing of doctor read planted defects",
         check: planted::unread,
     },
-    Rule { name: "pure", demand: "plan, gate and score do no I/O", check: rooms::pure },
+    Rule { name: "pure", demand: "plan, gate, figures and score do no I/O", check: rooms::pure },
     Rule {
         name: "processes",
         demand: "one file starts the processes of the product, with a built environment",

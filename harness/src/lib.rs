@@ -22,6 +22,8 @@ pub mod run;
 
 pub mod gate;
 
+pub mod figures;
+
 pub mod score;
 
 pub mod claims;

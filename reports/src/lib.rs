@@ -18,4 +18,4 @@ pub use format::{CATALOGUE, Format, RenderError, RenderOptions, View};
 pub use latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 pub use matrix::Selection;
 pub use store::{EventLog, Finished, Record, StoreError, TelemetryLog};
-pub use timeline::Timeline;
+pub use timeline::{RetentionChart, Timeline};

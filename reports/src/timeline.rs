@@ -20,6 +20,15 @@ const THROTTLE: &str = "throttle_reasons";
 /// `nvmlClocksEventReasonGpuIdle` (nvml.h): nothing runs, so nothing is slowed.
 const IDLE: u64 = 1;
 
+/// The retention of one pair in each block: a level line is a steady result.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RetentionChart {
+    /// `sub-axis: victim beside aggressor`.
+    pub title: String,
+    /// By variant: block and retention.
+    pub lines: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
 /// What the device did over the time of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {

@@ -13,7 +13,8 @@ const COORDINATOR: &str = "harness/src/";
 const DRIVER_DATA: &[&str] = &["CATALOGUE", "AllocKind", "LOOKUP_ENV", "Lookup", "driver"];
 
 /// Rooms of pure functions.
-const PURE: &[&str] = &["harness/src/plan/", "harness/src/gate/", "harness/src/score/"];
+const PURE: &[&str] =
+    &["harness/src/plan/", "harness/src/gate/", "harness/src/figures/", "harness/src/score/"];
 
 /// Modules of `std` that do I/O.
 const IO_MODULES: &[&str] = &["env", "fs", "io", "net", "process", "thread"];

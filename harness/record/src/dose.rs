@@ -1,11 +1,60 @@
 //! How the retention of a victim changes with the dose of the aggressor.
 
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::SubAxis;
 use crate::estimate::Estimate;
 use crate::outcome::Outcome;
+
+/// The dose that the aggressor offers, below 1. Doses order by their size.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Dose(pub f64);
+
+impl Dose {
+    /// The dose, where it is below 1.
+    #[must_use]
+    pub fn below_1(dose: f64) -> Option<Self> {
+        (dose < 1.0).then_some(Self(dose))
+    }
+}
+
+impl PartialEq for Dose {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Dose {}
+
+impl PartialOrd for Dose {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Dose {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl Hash for Dose {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
+}
+
+impl std::fmt::Display for Dose {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A hundredth of a percent is the smallest step that is shown.
+        write!(f, "{} %", (self.0 * 1e4).round() / 100.0)
+    }
+}
 
 /// One variant, victim and aggressor at every planned dose. The row of the matrix is that of dose
 /// 1.

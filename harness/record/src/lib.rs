@@ -56,7 +56,7 @@ pub use cell::{
 pub use claim::{Claim, ClaimFigure, ClaimRow, ClaimedWord, Comparison, Quantity, Verdict};
 pub use condition::{Axis, Condition, Role, SubAxis};
 pub use cpu_gaps::{CpuGaps, Gaps, LONG_GAP_NS, LongGaps, PhaseGaps};
-pub use dose::{DoseCurve, DosePoint, DoseRise};
+pub use dose::{Dose, DoseCurve, DosePoint, DoseRise};
 pub use ecc::EccCounts;
 pub use estimate::{Ends, Estimate, Parts};
 pub use event::RunEvent;

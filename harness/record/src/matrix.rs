@@ -110,6 +110,20 @@ pub enum LostKind {
 }
 
 impl MatrixRow {
+    /// What reports print beside the row: why it is not measured, and its warnings.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.outcome.reason.iter().chain(&self.warnings)
+    }
+
+    /// The axis, with the sub-axis where the row has one.
+    #[must_use]
+    pub fn axis_path(&self) -> String {
+        match &self.sub_axis {
+            Some(sub_axis) => format!("{}/{sub_axis}", self.axis),
+            None => self.axis.clone(),
+        }
+    }
+
     /// The names of its figures, as in JSON and CSV.
     pub const FIGURES: [&'static str; 8] = [
         "retention",

@@ -1,15 +1,11 @@
-//! Latencies of the open loop, block by block: beside busy neighbours over solo, or on their own.
+//! Latencies of the open loop: beside busy neighbours over solo, or on their own.
 
-use std::collections::BTreeMap;
-
-use gpubench_record::{Cell, CellResult, Claim, Condition, Quantity, RunRecord, SubAxis};
+use gpubench_record::{Claim, Condition, Dose, Quantity, RunRecord, SubAxis};
 use gpubench_stats::{Confidence, Effect, LogRatio, NoEstimate};
 
-use super::found::{Found, printed};
-use crate::gate::open_loop_doubt;
-
-/// A pair of victim and aggressor.
-type Pair<'a> = (SubAxis, &'a str, &'a str);
+use super::found::Found;
+use crate::figures::latency::{self, Quantile};
+use crate::figures::{Cells, Key, Reading, printed};
 
 /// The latency of each pair that the claim selects.
 pub(super) fn latency(
@@ -18,86 +14,59 @@ pub(super) fn latency(
     run: &RunRecord,
     variant: &str,
 ) -> Vec<Found> {
-    let tenants = claim.select.tenants.unwrap_or(run.plan.tenants) as usize;
-    let figure = |cell: &CellResult| match quantity {
-        Quantity::MedianLatency => cell.figures.open_latency_p50_ns,
-        _ => cell.figures.open_latency_p99_ns,
+    let tenants = claim.select.tenants.unwrap_or(run.plan.tenants);
+    let wanted = |key: &Key| key.dose.is_none() && key.fewer.unwrap_or(run.plan.tenants) == tenants;
+    let of = |cells: &Cells<'_>, key: &Key| match quantity {
+        Quantity::P99 => latency::values_ns(cells, key, Quantile::P99),
+        Quantity::MedianLatency => latency::over_solo(cells, key, Quantile::Median),
+        _ => latency::over_solo(cells, key, Quantile::P99),
     };
-    let trusted = || {
-        let own = run.cells.iter().filter(|one| one.cell.variant == variant);
-        own.filter(|one| one.outcome.is_measured() && open_loop_doubt(one).is_none())
-    };
-    let solo: BTreeMap<_, f64> = trusted()
-        .filter(|one| one.cell.condition == Condition::S)
-        .filter_map(|one| Some((same_victim(&one.cell), figure(one)?)))
-        .collect();
-    let mut blocks: BTreeMap<Pair<'_>, Vec<f64>> = BTreeMap::new();
-    for one in trusted() {
-        let cell = &one.cell;
-        let contended = cell.condition == Condition::C && cell.dose >= 1.0;
-        if !contended || cell.tenants.len() != tenants || !is_selected(claim, cell.sub_axis) {
-            continue;
-        }
-        let unit = match quantity {
-            Quantity::P99 => Some(1.0),
-            _ => solo.get(&same_victim(cell)).copied(),
-        };
-        let aggressor = cell.aggressor.as_deref().unwrap_or_default();
-        let values = blocks.entry((cell.sub_axis, &cell.victim, aggressor));
-        let value = figure(one).zip(unit).map(|(figure, unit)| figure / unit);
-        values.or_default().extend(value);
-    }
-    let found = blocks.into_iter().filter(|(_, values)| !values.is_empty());
-    found
-        .map(|((_, victim, aggressor), values)| Found {
-            variant: variant.to_owned(),
-            key: format!("{victim} beside {} {aggressor}", tenants - 1),
-            estimate: interval(quantity, &values).map_err(|error| error.to_string()),
-        })
-        .collect()
+    let name = |pair: &str, aggressor: &str| format!("{pair} beside {} {aggressor}", tenants - 1);
+    found(claim, quantity, run, variant, wanted, of, name)
 }
 
 /// The growth of the tail over the growth of the median at the smallest dose below 1, block by
 /// block: above 1 where the tail moves first.
 pub(super) fn early_tail(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Found> {
-    let trusted = || {
-        let own = run.cells.iter().filter(|one| one.cell.variant == variant);
-        own.filter(|one| one.outcome.is_measured() && open_loop_doubt(one).is_none())
-    };
-    let spread = |one: &CellResult| {
-        Some(one.figures.open_latency_p99_ns? / one.figures.open_latency_p50_ns?)
-    };
-    let partial =
-        || trusted().filter(|one| one.cell.condition == Condition::C && one.cell.dose < 1.0);
-    let Some(smallest) = partial().map(|one| one.cell.dose).min_by(f64::total_cmp) else {
+    let own = run.cells.iter().filter(|one| one.cell.variant == variant);
+    let contended = own.filter(|one| one.cell.condition == Condition::C);
+    let measured = contended.filter(|one| one.outcome.is_measured());
+    let Some(smallest) = measured.filter_map(|one| Dose::below_1(one.cell.dose)).min() else {
         return Vec::new();
     };
-    let solo: BTreeMap<_, f64> = trusted()
-        .filter(|one| one.cell.condition == Condition::S)
-        .filter_map(|one| Some((same_victim(&one.cell), spread(one)?)))
-        .collect();
-    let mut blocks: BTreeMap<Pair<'_>, Vec<f64>> = BTreeMap::new();
-    let of_dose = partial().filter(|one| one.cell.dose <= smallest);
-    for one in of_dose.filter(|one| is_selected(claim, one.cell.sub_axis)) {
-        let cell = &one.cell;
-        let aggressor = cell.aggressor.as_deref().unwrap_or_default();
-        let value = spread(one).zip(solo.get(&same_victim(cell)));
-        let values = blocks.entry((cell.sub_axis, &cell.victim, aggressor));
-        values.or_default().extend(value.map(|(beside, solo)| beside / solo));
-    }
-    let found = blocks.into_iter().filter(|(_, values)| !values.is_empty());
-    found
-        .map(|((_, victim, aggressor), values)| Found {
-            variant: variant.to_owned(),
-            key: format!("{victim} beside {aggressor} at dose {smallest}"),
-            estimate: interval(Quantity::EarlyTail, &values).map_err(|error| error.to_string()),
-        })
-        .collect()
+    let wanted = |key: &Key| key.dose == Some(smallest) && key.fewer.is_none();
+    let name =
+        |pair: &str, aggressor: &str| format!("{pair} beside {aggressor} at dose {}", smallest.0);
+    let quantity = Quantity::EarlyTail;
+    found(claim, quantity, run, variant, wanted, latency::tail_over_median, name)
 }
 
-/// What the solo cell of a cell has in common with it.
-fn same_victim(cell: &Cell) -> (&str, u32, SubAxis, &str) {
-    (&cell.group, cell.block, cell.sub_axis, &cell.victim)
+/// The figure of each contended pair of a variant that is wanted and has values.
+fn found(
+    claim: &Claim,
+    quantity: Quantity,
+    run: &RunRecord,
+    variant: &str,
+    wanted: impl Fn(&Key) -> bool,
+    values: impl Fn(&Cells<'_>, &Key) -> Vec<f64>,
+    name: impl Fn(&str, &str) -> String,
+) -> Vec<Found> {
+    // A record whose results are not those of its plan has no figures.
+    let Ok(cells) = Cells::index(&run.plan, &run.cells, Reading::Printed) else {
+        return Vec::new();
+    };
+    let keys = cells.of(Condition::C).filter(|key| key.variant == variant && wanted(key));
+    let keys = keys.filter(|key| is_selected(claim, key.pair.sub_axis));
+    let found = keys.filter_map(|key| {
+        let values = values(&cells, key);
+        let aggressor = key.pair.aggressor.as_deref().unwrap_or_default();
+        (!values.is_empty()).then(|| Found {
+            variant: variant.to_owned(),
+            key: name(&key.pair.victim, aggressor),
+            estimate: interval(quantity, &values).map_err(|error| error.to_string()),
+        })
+    });
+    found.collect()
 }
 
 fn is_selected(claim: &Claim, sub_axis: SubAxis) -> bool {

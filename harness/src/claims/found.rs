@@ -4,6 +4,8 @@ use gpubench_record::{Ends, Estimate};
 use gpubench_stats::proportion::lower_bound;
 use gpubench_stats::{Confidence, mover};
 
+use crate::figures::printed;
+
 /// A figure, or why it cannot be trusted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
@@ -43,11 +45,6 @@ impl Found {
 const fn plain(of: &Estimate) -> gpubench_stats::Estimate {
     let Estimate { value, lo, hi, n, .. } = *of;
     gpubench_stats::Estimate { value, lo, hi, n }
-}
-
-pub(super) fn printed(found: gpubench_stats::Estimate, unit: &str) -> Estimate {
-    let gpubench_stats::Estimate { value, lo, hi, n } = found;
-    Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n, unit: unit.to_owned() }
 }
 
 /// The share of an event in trials, with one-sided Clopper-Pearson bounds, each at 95 %, as in

@@ -7,7 +7,8 @@ use gpubench_record::{
 };
 use gpubench_stats::{Confidence, Effect};
 
-use super::found::{Found, inverse, printed, share};
+use super::found::{Found, inverse, share};
+use crate::figures::printed;
 
 /// Class of the faults that check the instrument.
 const CONTROL: &str = "control";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{Cell, ExitCode, RunRecord};
+use gpubench_record::{Cell, ExitCode};
 use gpubench_reports::store::seal;
 use gpubench_reports::{RenderOptions, View, format};
 
@@ -20,8 +20,8 @@ use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
 use crate::judge::signing::SigningKey;
 use crate::judge::{
-    DeviceSession, MatrixRequest, MatrixSetup, Repair, conclude, expected, host_facts, labels,
-    matrix_setup, open_scored, report_options, resume, resumed_setup, run_folder, verdict,
+    Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, expected, host_facts, labels,
+    matrix_setup, report_options, resume, resumed_setup, run_folder, verdict,
 };
 use crate::profile::Profile;
 use crate::run::{Observer, RunEnd, RunPhase};
@@ -132,7 +132,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
     };
     if let Some(file) = calibrations
-        && let Err(error) = file.add(&judged.0.0.calibration)
+        && let Err(error) = file.add(&judged.0.opened.run.calibration)
     {
         // The record has the calibration, and the next run makes its own.
         ui.note(&format!("the calibration is not kept: {error}"));
@@ -207,13 +207,12 @@ fn present(
     args: &Args,
     ui: &Ui,
     out: &Path,
-    (record, warnings): &(RunRecord, Vec<String>),
+    Concluded { opened, warnings }: &Concluded,
     end: Result<RunEnd, ExpectedError>,
     key: Option<&SigningKey>,
 ) -> Result<ExitCode, ExpectedError> {
-    let opened = open_scored(out, Repair::No)?;
-    // What only the end of the run could tell; a later report does not know it.
-    for warning in warnings.iter().filter(|one| !opened.warnings.contains(one)) {
+    // A later report does not know these.
+    for warning in warnings {
         ui.note(&format!("warning: {warning}"));
     }
     let view = if args.full { View::Full } else { View::Screen };
@@ -223,7 +222,7 @@ fn present(
             let options = RenderOptions {
                 color: ui.color_on_stdout(),
                 width: ui.width_of_stdout(),
-                ..report_options(&opened, format, view, &[])
+                ..report_options(opened, format, view, &[])
             };
             format.render(&opened.run, &options, &mut text).map_err(|error| {
                 ExpectedError::Internal { what: format!("{name} report: {error}") }
@@ -242,7 +241,7 @@ fn present(
     if end? == RunEnd::Interrupted {
         return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
     }
-    verdict::exit_code(record, &args.profile.mechanism, args.strict)
+    verdict::exit_code(&opened.run, &args.profile.mechanism, args.strict)
 }
 
 /// Shows the progress of a run.

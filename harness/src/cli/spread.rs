@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<Spread, Exp
         if run_until_signal(run.setup, run.kernel_log, &mut Silent)? == RunEnd::Interrupted {
             return Err(ExpectedError::Interrupted { record: out });
         }
-        let (record, _) = conclude(&out)?;
+        let record = conclude(&out)?.opened.run;
         calibration.get_or_insert(out);
         found = Some(spread::add(&record)?);
     }

@@ -54,8 +54,10 @@ pub use device_session::{DeviceSession, find as find_device};
 pub use host_facts::{HostOptions, Reconfigure};
 pub use kept_calibrations::KeptCalibrations;
 pub use matrix_setup::{MatrixRequest, MatrixSetup, matrix_setup, resumed_setup};
-pub use open::{Opened, Repair, Verified, conclude, newest, open, open_scored, verified};
+pub use open::{
+    Concluded, Opened, Repair, Verified, conclude, newest, open, open_scored, verified,
+};
 pub use ptx_hash::ptx_hash;
-pub use record::{JudgeError, rescore, score_folder};
+pub use record::{JudgeError, rescore};
 pub use rehearse::{RehearsalOutcome, Rehearsed, rehearse};
 pub use report_options::report_options;

@@ -178,14 +178,34 @@ fn unscored(dir: &Path, error: &JudgeError) -> ExpectedError {
     ExpectedError::RecordUnreadable { path: dir.to_owned(), problem: error.to_string() }
 }
 
+/// A run that just ended, with its record on disk.
+pub struct Concluded {
+    /// The record, scored once.
+    pub opened: Opened,
+    /// What only the end of the run can tell.
+    pub warnings: Vec<String>,
+}
+
 /// Turns the logs of a run that just ended into Parquet, scores it and writes its record.
 ///
 /// # Errors
 /// When the folder cannot be written, or the record contradicts itself.
-pub fn conclude(out: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
-    store(out, |dir, error| ExpectedError::Internal {
+pub fn conclude(out: &Path) -> Result<Concluded, ExpectedError> {
+    let (mut run, mut warnings) = store(out, |dir, error| ExpectedError::Internal {
         what: format!("the record in {} cannot be scored: {error}", dir.display()),
-    })
+    })?;
+    let record = open(out)?;
+    run.problems = record.warnings().to_vec();
+    warnings.retain(|warning| !run.problems.contains(warning));
+    let opened = Opened {
+        dir: out.to_owned(),
+        warnings: run.problems.clone(),
+        is_doubtful: record.is_damaged(RECORD_FILE),
+        record,
+        run,
+        note: None,
+    };
+    Ok(Concluded { opened, warnings })
 }
 
 /// Turns logs into Parquet, scores them and writes the record.

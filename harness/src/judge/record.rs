@@ -11,6 +11,7 @@ use gpubench_reports::store::{Record, StoreError, read_events};
 use super::cells::Evidence;
 use super::{cells, device_speed, fault_trials, mechanism_rows, timer};
 use crate::claims;
+use crate::figures::CellsError;
 use crate::gate::GateError;
 use crate::plan::{PlanError, ledger};
 use crate::score;
@@ -26,7 +27,7 @@ pub enum JudgeError {
     Gate(#[from] GateError),
     /// The scoring rules refuse it.
     #[error(transparent)]
-    Score(#[from] score::ScoreError),
+    Score(#[from] CellsError),
     /// The claims ledger of this build cannot be read.
     #[error(transparent)]
     Ledger(#[from] PlanError),
@@ -36,7 +37,7 @@ pub enum JudgeError {
 ///
 /// # Errors
 /// When the record cannot be read, or contradicts itself.
-pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
+pub(super) fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     score_opened(&Record::open(dir)?)
 }
 
@@ -45,18 +46,42 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
 /// # Errors
 /// As [`score_folder`].
 pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), JudgeError> {
-    let mut run = record.run().clone();
-    let warnings = record.warnings().to_vec();
-    let events = read_events(record.dir())?.events;
-    let ended = cells::endings(&events);
-    let mut finished = None;
-    if let Some(RunEvent::Ended { complete, reason, .. }) = events.last() {
-        finished = Some((*complete, reason.clone()));
+    let Judged { mut run, ended } = judged(record)?;
+    rescore(&mut run, &[])?;
+    match ended {
+        Some((true, _)) => {
+            run.complete = true;
+            run.incomplete_reason = None;
+        }
+        Some((false, reason)) => {
+            run.complete = false;
+            run.incomplete_reason = reason.or(run.incomplete_reason);
+        }
+        None => run.complete = false,
     }
+    Ok((run, record.warnings().to_vec()))
+}
+
+/// A record whose cells and trials are judged and not scored.
+pub(super) struct Judged {
+    pub run: RunRecord,
+    /// Whether its last event says that it is complete, and why it is not; `None` without one.
+    ended: Option<(bool, Option<String>)>,
+}
+
+/// Judges the cells and trials of a record by its events and samples.
+pub(super) fn judged(record: &Record) -> Result<Judged, JudgeError> {
+    let mut run = record.run().clone();
+    let events = read_events(record.dir())?.events;
+    let endings = cells::endings(&events);
+    let ended = match events.last() {
+        Some(RunEvent::Ended { complete, reason, .. }) => Some((*complete, reason.clone())),
+        _ => None,
+    };
     let evidence = Evidence::of_record(&run, &events);
     let mut judged = Vec::new();
     for cell in &run.plan.cells {
-        let Some(end) = ended.get(&cell.id) else {
+        let Some(end) = endings.get(&cell.id) else {
             judged.extend(run.cells.iter().find(|known| known.cell.id == cell.id).cloned());
             continue;
         };
@@ -68,19 +93,7 @@ pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), 
     run.fault_trials = fault_trials::judged(record, &run.plan, &events)?;
     run.fault_trials_stopped = fault_trials::stopped(&events);
     mechanism_rows::settle(&mut run.mechanisms, &run.plan.skips);
-    rescore(&mut run, &[])?;
-    match finished {
-        Some((true, _)) => {
-            run.complete = true;
-            run.incomplete_reason = None;
-        }
-        Some((false, reason)) => {
-            run.complete = false;
-            run.incomplete_reason = reason.or(run.incomplete_reason);
-        }
-        None => run.complete = false,
-    }
-    Ok((run, warnings))
+    Ok(Judged { run, ended })
 }
 
 /// Scores a record with judged cells and trials, and counts fault trials of other records with its
@@ -90,7 +103,7 @@ pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), 
 /// When the scoring rules refuse it.
 pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), JudgeError> {
     settle_outcomes(&mut run.cells);
-    let scored = scored(run, earlier)?;
+    let scored = score::score(&input(run, earlier))?;
     run.scoring = score::VERSION.to_owned();
     run.matrix = scored.matrix;
     run.overall = scored.overall;
@@ -103,12 +116,13 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     judge_claims(run)
 }
 
-/// The scores of a record with judged cells and trials.
-pub(super) fn scored(
-    run: &RunRecord,
-    earlier: &[Vec<FaultResult>],
-) -> Result<score::Scored, score::ScoreError> {
-    score::score(&score::ScoreInput {
+/// The rows of a run so far, by its judged cells.
+pub(super) fn look(run: &RunRecord) -> Result<score::Look, CellsError> {
+    score::look(&input(run, &[]))
+}
+
+fn input<'a>(run: &'a RunRecord, earlier: &'a [Vec<FaultResult>]) -> score::ScoreInput<'a> {
+    score::ScoreInput {
         plan: &run.plan,
         cells: &run.cells,
         fault_trials: &run.fault_trials,
@@ -118,7 +132,7 @@ pub(super) fn scored(
         calibration: &run.calibration,
         probes: &run.probes,
         timer_floor_ns: timer_floor_ns(&run.provenance),
-    })
+    }
 }
 
 /// Compares the scored record with the ledger of its plan; a plan before format 2.3 has none, and

@@ -9,6 +9,7 @@ use gpubench_reports::{Format, RenderOptions, Timeline, View};
 use super::Opened;
 use super::latency_charts::latency_charts;
 use super::session::comparison;
+use crate::figures::retention_charts;
 
 /// What `format` shows of an opened record, with earlier records to compare it with.
 #[must_use]
@@ -27,6 +28,7 @@ pub fn report_options(
         options.latency = latency_charts(&opened.record, &opened.run, &mut warnings);
     }
     if format.draws_charts() {
+        options.retention = retention_charts(&opened.run);
         options.timeline = timeline(opened, &mut warnings);
         options.diff = diff(opened, earlier);
     }

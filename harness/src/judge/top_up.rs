@@ -5,12 +5,13 @@
 use std::path::Path;
 
 use gpubench_record::{Cell, Estimate, MatrixRow, OutcomeKind, Plan, TopUp, TopUpReason};
+use gpubench_reports::Record;
 
-use super::record::{JudgeError, score_folder, scored};
+use super::record::{JudgeError, judged, look as look_at};
 use crate::plan::{MoreBlocks, extend};
 use crate::profile::Profile;
 use crate::run::TopUpLook;
-use crate::score::Straddling;
+use crate::score::{Look, Straddling};
 
 /// Most blocks of a row that asks for them for its precision.
 const BLOCKS_MAX: u32 = 20;
@@ -34,9 +35,9 @@ fn decide(
     device_time_ns: u64,
     half_width: f64,
 ) -> Result<Option<(TopUp, Vec<Cell>)>, JudgeError> {
-    let (run, _) = score_folder(out)?;
-    let straddling = scored(&run, &[])?.straddling;
-    let rows = wanted(&run.plan, &run.matrix, &straddling, half_width);
+    let run = judged(&Record::open(out)?)?.run;
+    let Look { matrix, straddling } = look_at(&run)?;
+    let rows = wanted(&run.plan, &matrix, &straddling, half_width);
     let left_ns = device_time_ns.saturating_sub(run.plan.device_time_ns());
     Ok((!rows.is_empty()).then(|| extend(&run.plan, left_ns, rows)))
 }

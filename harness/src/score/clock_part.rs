@@ -6,9 +6,9 @@
 //! takes of the SMs and of memory.
 
 use super::Context;
-use super::cells::Key;
-use super::figures::{Logs, in_words};
 use super::row::Row;
+use crate::figures::Key;
+use crate::figures::{Logs, in_words};
 
 /// A ratio of clocks below this is reported in words.
 const USUAL: f64 = 0.99;

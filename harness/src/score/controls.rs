@@ -6,8 +6,8 @@
 
 use gpubench_record::Estimate;
 
-use super::figures::in_words;
 use super::row::Row;
+use crate::figures::in_words;
 
 /// Smallest A/A difference that is reported. A device without noise has smaller ones.
 const REPORTED_MIN: f64 = 0.001;

@@ -6,10 +6,9 @@ use gpubench_stats::dose_area::dose_area;
 use gpubench_stats::effect::Effect;
 use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 
-use super::cells::{Cells, Pair, Reading};
-use super::figures::{Logs, printed};
 use super::row::Row;
-use super::{Context, ScoreError, reservation};
+use super::{Context, reservation};
+use crate::figures::{Cells, Logs, Pair, achieved_doses, printed};
 
 /// Fewest blocks with every dose for an area: a t interval of two degrees of freedom.
 const BLOCKS_MIN: usize = 3;
@@ -18,25 +17,21 @@ const BLOCKS_MIN: usize = 3;
 const RISE_MIN: f64 = 1.01;
 
 /// The curves in report order; none where the plan has only full doses.
-pub(super) fn curves(context: &Context<'_>) -> Result<Vec<DoseCurve>, ScoreError> {
+pub(super) fn curves(context: &Context<'_>) -> Vec<DoseCurve> {
     let doses = doses(context);
     if doses.len() < 2 {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let by_dose: Vec<(f64, Cells<'_>)> = doses
-        .into_iter()
-        .map(|dose| Ok((dose, Cells::index_at(context.input, Reading::Printed, dose)?)))
-        .collect::<Result<_, ScoreError>>()?;
     let mut curves = Vec::new();
     for mechanism in context.under_test() {
         for pair in context.cells.pairs() {
             if reservation::applies_to(context, &pair) {
                 continue;
             }
-            curves.extend(curve(context, &by_dose, mechanism, &pair));
+            curves.extend(curve(context, &doses, mechanism, &pair));
         }
     }
-    Ok(curves)
+    curves
 }
 
 /// The doses of the contended cells, rising.
@@ -60,15 +55,13 @@ struct AtDose {
 /// The curve of a pair under a variant; `None` where the plan has no contended cell of it.
 fn curve(
     context: &Context<'_>,
-    by_dose: &[(f64, Cells<'_>)],
+    doses: &[f64],
     mechanism: &MechanismRow,
     pair: &Pair,
 ) -> Option<DoseCurve> {
     let aggressor = pair.aggressor.clone()?;
-    let measured: Vec<AtDose> = by_dose
-        .iter()
-        .filter_map(|(dose, cells)| at_dose(cells, *dose, &mechanism.variant, pair))
-        .collect();
+    let at_dose = |dose: &f64| at_dose(&context.cells, *dose, &mechanism.variant, pair);
+    let measured: Vec<AtDose> = doses.iter().filter_map(at_dose).collect();
     if measured.len() < 2 {
         return None;
     }
@@ -97,10 +90,9 @@ fn curve(
 }
 
 fn at_dose(cells: &Cells<'_>, dose: f64, variant: &str, pair: &Pair) -> Option<AtDose> {
-    let contended = cells.contended(variant, pair)?;
+    let contended = cells.contended_at(variant, pair, dose)?;
     let pairs = cells.pair(contended, &contended.with(gpubench_record::Condition::S))?;
-    let achieved: Vec<f64> =
-        pairs.measured.iter().filter_map(|(_, top, _)| top.figures.achieved_dose_ratio).collect();
+    let achieved = achieved_doses(&pairs);
     let logs = Logs::of_rates(&pairs);
     let retention = logs.ratio().ok();
     let statistical =

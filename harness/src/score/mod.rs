@@ -21,12 +21,11 @@
 //! interval over the blocks' values. That of survival is Clopper and Pearson's. Levels follow from
 //! interval ends, never from estimates.
 
-mod cells;
+mod boundary;
 mod clock_part;
 mod controls;
 mod dose;
 mod fault;
-mod figures;
 mod jitter;
 mod level;
 mod memory;
@@ -41,12 +40,10 @@ mod reservation;
 mod resource;
 mod row;
 mod second_reading;
-mod served;
 mod service;
 mod single_tenant;
 pub mod spread;
 mod straddling;
-mod systematic;
 mod tally;
 mod tenant_limit;
 #[cfg(test)]
@@ -58,13 +55,12 @@ use gpubench_record::{
     OperatorRow, OverallRow, Plan, ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
 };
 
+use crate::figures::{Cells, CellsError, Reading};
 use crate::gate::open_loop_doubt;
-use cells::{Cells, Reading};
 pub use pool::{MACHINE_HASH, Pooled, pool};
 use requested::Requested;
 pub use requested::plans_jitter;
 use row::Row;
-pub(crate) use served::Served;
 pub use straddling::Straddling;
 
 /// The version of the rules, as records name it.
@@ -109,44 +105,18 @@ pub struct Scored {
     pub service: Vec<ServiceRow>,
     /// The number of tenants at which the promised latency is kept.
     pub tenant_limits: Vec<TenantLimit>,
-    /// Rows whose interval straddles a bound of levels, which more blocks would decide.
-    pub straddling: Vec<Straddling>,
     /// The retention at each dose of the aggressor.
     pub dose_curves: Vec<DoseCurve>,
     /// Progress and GPU time of all tenants.
     pub operator: Vec<OperatorRow>,
 }
 
-/// A record that contradicts itself.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ScoreError {
-    /// A result without a planned cell.
-    #[error("cell {id} is not in the plan: only results of planned cells are accepted")]
-    NotPlanned {
-        /// The cell.
-        id: String,
-    },
-    /// Two results of one cell.
-    #[error("cell {id} has two results: one for each planned cell is accepted")]
-    Twice {
-        /// The cell.
-        id: String,
-    },
-}
-
 /// Scores a record.
 ///
 /// # Errors
 /// When results and plan do not belong together.
-pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
-    let context = Context::new(input, Reading::Printed)?;
-    let mut rows = rows(&context);
-    controls::family(&mut rows);
-    if context.excludes_disturbed() {
-        let again = Context::new(input, Reading::WithDisturbed)?;
-        second_reading::compare(&mut rows, &self::rows(&again));
-    }
-    let straddling = straddling::of(&rows);
+pub fn score(input: &ScoreInput<'_>) -> Result<Scored, CellsError> {
+    let (context, rows) = judged_rows(input)?;
     let overall = overall::rows(input.plan, &rows);
     let service = service::rows(&context);
     Ok(Scored {
@@ -159,18 +129,46 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
             .flat_map(|mechanism| fault::tallies(&context, mechanism))
             .collect(),
         tenant_limits: tenant_limit::limits(input.plan, &service),
-        dose_curves: dose::curves(&context)?,
+        dose_curves: dose::curves(&context),
         service,
-        straddling,
         operator: operator::rows(&context),
     })
+}
+
+/// The rows of a run that goes on, and which of them more blocks would decide.
+pub struct Look {
+    /// The matrix as the cells so far make it.
+    pub matrix: Vec<MatrixRow>,
+    /// Rows whose interval straddles a bound of levels, which more blocks would decide.
+    pub straddling: Vec<Straddling>,
+}
+
+/// Looks at a run before its end: the rows alone.
+///
+/// # Errors
+/// As [`score`].
+pub fn look(input: &ScoreInput<'_>) -> Result<Look, CellsError> {
+    let (_, rows) = judged_rows(input)?;
+    let straddling = straddling::of(&rows);
+    Ok(Look { matrix: rows.into_iter().map(|row| row.matrix).collect(), straddling })
+}
+
+/// The rows with their levels, after the controls and the second reading.
+fn judged_rows<'a>(input: &'a ScoreInput<'a>) -> Result<(Context<'a>, Vec<Row>), CellsError> {
+    let context = Context::new(input, Reading::Printed)?;
+    let mut rows = rows(&context);
+    controls::family(&mut rows);
+    if context.excludes_disturbed() {
+        let again = Context::new(input, Reading::WithDisturbed)?;
+        second_reading::compare(&mut rows, &self::rows(&again));
+    }
+    Ok((context, rows))
 }
 
 /// The inputs of every row.
 struct Context<'a> {
     input: &'a ScoreInput<'a>,
     cells: Cells<'a>,
-    reading: Reading,
 }
 
 /// The rows in report order: the reference first, then mechanism by mechanism.
@@ -218,8 +216,8 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
 }
 
 impl<'a> Context<'a> {
-    fn new(input: &'a ScoreInput<'a>, reading: Reading) -> Result<Self, ScoreError> {
-        Ok(Self { input, cells: Cells::index(input, reading)?, reading })
+    fn new(input: &'a ScoreInput<'a>, reading: Reading) -> Result<Self, CellsError> {
+        Ok(Self { input, cells: Cells::index(input.plan, input.cells, reading)? })
     }
 
     /// Whether a cell, or the open loop of one, does not count for a disturbance alone.

@@ -20,7 +20,7 @@ use gpubench_stats::{Confidence, serial};
 pub(super) use escape::bypass;
 use share::Baseline;
 
-use super::figures::printed;
+use crate::figures::printed;
 
 /// The figures of every finding, in the order of the findings. Unobserved values have none.
 pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {

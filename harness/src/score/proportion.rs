@@ -8,8 +8,8 @@
 use gpubench_record::Estimate;
 use gpubench_stats::{Confidence, NoEstimate, proportion};
 
-use super::figures::printed;
 use super::level::LevelRange;
+use crate::figures::printed;
 
 /// Trials that came out as promised, over all findings of a sub-axis.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 
 use gpubench_record::Condition;
 
-use super::cells::{Key, Pair, Pairs};
-use super::figures::Logs;
 use super::row::Row;
 use super::{Context, Requested, controls};
+use crate::figures::{Key, Pair, Pairs};
+use crate::figures::{Logs, ln_rate};
 
 /// The word of these rows.
 const WORD: &str = "reference";
@@ -68,12 +68,7 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
 
 /// The native cells of this victim in a group.
 fn native(context: &Context<'_>, group: &str, pair: &Pair) -> Key {
-    Key {
-        group: group.to_owned(),
-        variant: context.input.plan.reference.clone(),
-        pair: Pair { aggressor: None, ..pair.clone() },
-        condition: Condition::N,
-    }
+    Key::alone(group, &context.input.plan.reference, pair, Condition::N)
 }
 
 /// Adds the pairs of one more group, with block numbers of their own.
@@ -94,8 +89,7 @@ pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
     let mut by_block: Vec<(u32, Vec<f64>)> = Vec::new();
     for key in [native.clone(), native.with(Condition::NAgain)] {
         for (block, planned) in context.cells.blocks(&key).into_iter().flatten() {
-            let rate = planned.measured().and_then(|cell| cell.figures.closed_rate_per_s);
-            let Some(log) = rate.map(|rate| rate.ln()).filter(|log| log.is_finite()) else {
+            let Some(log) = planned.measured().and_then(ln_rate) else {
                 continue;
             };
             match by_block.iter_mut().find(|(number, _)| number == block) {

@@ -3,7 +3,7 @@
 use gpubench_record::Plan;
 
 use super::Context;
-use super::cells::Pair;
+use crate::figures::Pair;
 
 /// The pairs that the profile requests and the plan has cells of.
 pub(super) struct Requested {

@@ -13,14 +13,14 @@ use gpubench_stats::moments::moments;
 use gpubench_stats::student_t;
 
 use super::Context;
-use super::cells::{Key, Pair};
-use super::figures::in_words;
 use super::level::{Level, LevelRange, PROPORTION_L3};
 use super::probe_figures::bypass;
 use super::proportion::Proportion;
 use super::resource::unprotected_form;
 use super::row::Row;
 use super::word::{enforcing, with_bypass};
+use crate::figures::in_words;
+use crate::figures::{Key, Pair};
 use crate::gate::{ANSWERED_REQUESTS, HONOURED_REQUESTS};
 
 /// What is counted.

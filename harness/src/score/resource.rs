@@ -5,14 +5,15 @@ mod modes;
 
 use gpubench_record::{Condition, Estimate, MechanismRow, SubAxis};
 
-use super::cells::{Key, Pair, Pairs};
+use super::boundary::{Scale, blocks_needed};
 use super::controls::Repetition;
-use super::figures::{Logs, Scale, blocks_needed, in_words};
 use super::level::Resource;
 use super::probe_figures::bypass;
 use super::row::Row;
 use super::word::{enforcing, with_bypass};
-use super::{Context, clock_part, controls, reference, systematic};
+use super::{Context, clock_part, controls, reference};
+use crate::figures::{Key, Pair, Pairs};
+use crate::figures::{Logs, in_words, starved as is_starved};
 
 use index::index;
 use modes::{Both, range};
@@ -120,7 +121,7 @@ fn efficiency(context: &Context<'_>, solo: &Key, native: &Key, row: &mut Row) ->
 /// Says where the victim starved in some blocks.
 fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
     let tops = pairs.measured.iter().map(|(_, top, _)| *top);
-    let starved = tops.filter(|top| systematic::starved(top).is_some()).count();
+    let starved = tops.filter(|top| is_starved(top).is_some()).count();
     let all = pairs.measured.len();
     if starved > 0 {
         row.warn(format!(

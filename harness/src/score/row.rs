@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{Axis, BLOCKS_MIN, Estimate, Gate, MatrixRow, MechanismRow, Outcome, Parts};
 
 use super::Context;
-use super::cells::{LeftOut, Pair, Pairs};
+use super::boundary::Straddled;
 use super::controls::Repetition;
-use super::figures::Straddled;
 use super::level::LevelRange;
 use super::word::not_proven;
+use crate::figures::{LeftOut, Pair, Pairs};
 use crate::gate::findings_of;
 
 /// One row, with what the overall level needs of it.

@@ -4,25 +4,22 @@
 //! Only where the profile promises a latency (`slo`) or requests several numbers of tenants
 //! (`sweep`). No level follows from these rows.
 
-use std::collections::BTreeMap;
-
 use gpubench_record::{
-    BLOCKS_MIN, Cell, CellResult, Condition, Ends, Estimate, Outcome, Plan, ServiceRow, SubAxis,
+    BLOCKS_MIN, CellResult, Condition, Ends, Estimate, Outcome, ServiceRow, SubAxis,
 };
 use gpubench_stats::Confidence;
 use gpubench_stats::effect::Effect;
 use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
 
 use super::Context;
-use super::figures::Logs;
-use super::served::Served;
+use crate::figures::{Key, Logs, Planned};
 use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS, open_loop_doubt};
 
 const UNIT: &str = "ratio";
 
 /// The subject of one row. Rows are in the order of these fields.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
+struct Subject<'a> {
     /// Position of the mechanism in the plan; the reference is first.
     position: usize,
     variant: &'a str,
@@ -35,11 +32,10 @@ struct Key<'a> {
     tenants: usize,
 }
 
-/// One block of a row: its result if the cell is measured, and the solo result of the same block.
+/// One block of a row: its result if it counts, else why it does not.
 struct Block<'a> {
     number: u32,
     result: Option<&'a CellResult>,
-    solo: Option<&'a CellResult>,
     doubt: Option<String>,
 }
 
@@ -49,58 +45,32 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
     if plan.slo_ns.is_none() && plan.sweep.is_empty() {
         return Vec::new();
     }
-    let results = context.input.cells.iter();
-    let results: BTreeMap<&str, &CellResult> =
-        results.map(|result| (result.cell.id.as_str(), result)).collect();
-    let served = Served::of(plan);
-    let mut solos: BTreeMap<Solo<'_>, &CellResult> = BTreeMap::new();
-    for cell in plan.cells.iter().filter(|cell| cell.condition == Condition::S) {
-        let result = results.get(cell.id.as_str()).copied();
-        if let Some(result) = result.filter(|result| result.outcome.is_measured()) {
-            let of_axis = |sub_axis| (solo_of(cell, sub_axis), result);
-            solos.extend(served.sub_axes(cell).into_iter().map(of_axis));
-        }
-    }
-    let mut blocks: BTreeMap<Key<'_>, Vec<Block<'_>>> = BTreeMap::new();
-    for cell in &plan.cells {
-        let result = results.get(cell.id.as_str()).copied();
-        // The promise is about open-loop requests.
-        let late = plan.slo_ns.and(result).and_then(open_loop_doubt);
-        let measured = result.filter(|result| result.outcome.is_measured() && late.is_none());
-        for sub_axis in served.sub_axes(cell) {
-            let Some(key) = key(plan, cell, sub_axis) else {
-                continue;
-            };
-            blocks.entry(key).or_default().push(Block {
-                number: cell.block,
-                result: measured,
-                solo: solos.get(&solo_of(cell, sub_axis)).copied(),
-                doubt: result
-                    .and_then(|result| result.outcome.reason.clone())
-                    .or_else(|| late.clone()),
-            });
-        }
-    }
-    blocks.into_iter().map(|(key, blocks)| row(context, &key, &blocks)).collect()
+    let victims = context.cells.keys().filter(|key| context.cells.has_victim(key));
+    let subjects = victims.filter_map(|key| Some((subject(context, key)?, key)));
+    let mut subjects: Vec<(Subject<'_>, &Key)> = subjects.collect();
+    subjects.sort();
+    // The native cells of all groups make one row.
+    let groups = subjects.chunk_by(|(one, _), (other, _)| one == other);
+    groups
+        .map(|group| {
+            let keys: Vec<&Key> = group.iter().map(|(_, key)| *key).collect();
+            row(context, &group[0].0, &keys)
+        })
+        .collect()
 }
 
-/// What identifies the solo cell of a cell.
-type Solo<'a> = (&'a str, &'a str, SubAxis, &'a str, u32);
-
-fn solo_of(cell: &Cell, sub_axis: SubAxis) -> Solo<'_> {
-    (&cell.group, &cell.variant, sub_axis, &cell.victim, cell.block)
-}
-
-/// The row of a cell; `None` for repetitions, unprotected forms and partial doses.
-fn key<'a>(plan: &Plan, cell: &'a Cell, sub_axis: SubAxis) -> Option<Key<'a>> {
-    let busy = match cell.condition {
+/// The row of these cells; `None` for repetitions, unprotected forms and partial doses.
+fn subject<'a>(context: &'a Context<'_>, key: &'a Key) -> Option<Subject<'a>> {
+    let plan = context.input.plan;
+    let cell = context.cells.blocks(key)?.values().next()?.cell;
+    let busy = match key.condition {
         Condition::N | Condition::S => 1,
-        Condition::C if cell.dose >= 1.0 => cell.tenants.len(),
+        Condition::C if key.dose.is_none() => cell.tenants.len(),
         _ => return None,
     };
     let mut planned = plan.mechanisms.iter();
     let position = planned.position(|one| one.variant == cell.variant);
-    Some(Key {
+    Some(Subject {
         position: match position {
             _ if cell.variant == plan.reference => 0,
             Some(position) => position + 1,
@@ -108,7 +78,7 @@ fn key<'a>(plan: &Plan, cell: &'a Cell, sub_axis: SubAxis) -> Option<Key<'a>> {
         },
         variant: &cell.variant,
         mechanism: &cell.mechanism,
-        sub_axis,
+        sub_axis: key.pair.sub_axis,
         victim: &cell.victim,
         condition: cell.condition,
         aggressor: cell.aggressor.as_deref(),
@@ -116,13 +86,29 @@ fn key<'a>(plan: &Plan, cell: &'a Cell, sub_axis: SubAxis) -> Option<Key<'a>> {
     })
 }
 
-fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow {
-    let measured: Vec<(u32, &CellResult, Option<&CellResult>)> =
-        blocks.iter().filter_map(|block| Some((block.number, block.result?, block.solo))).collect();
+/// The blocks of these cells. The promise is about open-loop requests.
+fn blocks<'a>(context: &Context<'a>, key: &Key) -> Vec<Block<'a>> {
+    let promises = context.input.plan.slo_ns;
+    let planned = context.cells.blocks(key).into_iter().flatten();
+    let block = |(&number, planned): (&u32, &Planned<'a>)| {
+        let result = planned.result;
+        let late = promises.and(result).and_then(open_loop_doubt);
+        Block {
+            number,
+            result: planned.measured().filter(|_| late.is_none()),
+            doubt: result.and_then(|result| result.outcome.reason.clone()).or(late),
+        }
+    };
+    planned.map(block).collect()
+}
+
+fn row(context: &Context<'_>, key: &Subject<'_>, cells: &[&Key]) -> ServiceRow {
+    let blocks: Vec<Block<'_>> = cells.iter().flat_map(|key| blocks(context, key)).collect();
+    let measured: Vec<&CellResult> = blocks.iter().filter_map(|block| block.result).collect();
     let count = |result: &CellResult, name: &str| result.requests.get(name).copied();
     let kept: Vec<(u64, u64)> = measured
         .iter()
-        .filter_map(|(_, result, _)| {
+        .filter_map(|result| {
             let offered = count(result, OFFERED_REQUESTS).filter(|&offered| offered > 0)?;
             Some((count(result, WITHIN_SLO_REQUESTS)?, offered))
         })
@@ -148,17 +134,24 @@ fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow
         aggressor: key.aggressor.map(str::to_owned),
         tenants: u32::try_from(key.tenants).unwrap_or(u32::MAX),
         outcome,
-        retention: (key.condition == Condition::C).then(|| retention(&measured)).flatten(),
+        retention: (key.condition == Condition::C)
+            .then(|| retention(context, cells, &blocks))
+            .flatten(),
         within_slo: share_within_slo(&kept),
         requests: kept.iter().map(|(_, offered)| offered).sum(),
     }
 }
 
-/// The closed-loop rate over the solo rate of the same block.
-fn retention(measured: &[(u32, &CellResult, Option<&CellResult>)]) -> Option<Estimate> {
-    let pairs = measured.iter();
-    let pairs = pairs.filter_map(|&(block, beside, solo)| Some((block, beside, solo?)));
-    Logs::of_cells(pairs).ratio().ok()
+/// The closed-loop rate over the solo rate of the same block, in the blocks that count.
+fn retention(context: &Context<'_>, cells: &[&Key], blocks: &[Block<'_>]) -> Option<Estimate> {
+    let contended = cells.first()?;
+    let mut pairs = context.cells.pair(contended, &contended.with(Condition::S))?;
+    let counts = |number: &u32| {
+        let mut blocks = blocks.iter();
+        blocks.any(|block| block.number == *number && block.result.is_some())
+    };
+    pairs.measured.retain(|(number, ..)| counts(number));
+    Logs::of_rates(&pairs).ratio().ok()
 }
 
 /// The mean over blocks of the share of requests within the promised latency. Its interval is the

@@ -4,10 +4,10 @@
 
 use gpubench_record::{Axis, BLOCKS_MIN, Condition, MechanismRow, Outcome};
 
-use super::cells::{Key, Pair};
-use super::figures::Logs;
 use super::row::Row;
 use super::{Context, Requested};
+use crate::figures::Logs;
+use crate::figures::{Key, Pair};
 
 /// Why no cell has an aggressor.
 const REASON: &str = "a second tenant is refused (46, CUDA_ERROR_DEVICE_UNAVAILABLE): there is no \
@@ -68,12 +68,7 @@ fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row:
     let Some(group) = context.cells.solo_group_of(&mechanism.variant, pair) else {
         return;
     };
-    let solo = Key {
-        group: group.to_owned(),
-        variant: mechanism.variant.clone(),
-        pair: Pair { aggressor: None, ..pair.clone() },
-        condition: Condition::S,
-    };
+    let solo = Key::alone(group, &mechanism.variant, pair, Condition::S);
     let Some(pairs) = context.cells.pair(&solo, &context.cells.native_of(&solo)) else {
         return;
     };

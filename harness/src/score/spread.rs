@@ -7,7 +7,7 @@ use gpubench_stats::bimodal::{Modes, modes};
 use gpubench_stats::moments::moments;
 use gpubench_stats::power::mde80_of;
 
-use super::figures::MODES_RATIO_MIN;
+use crate::figures::{Cells, MODES_RATIO_MIN, Reading, ln_rate};
 
 /// Version of the format of [`Spread`].
 const VERSION: u32 = 1;
@@ -38,9 +38,10 @@ pub fn with_session(known: Option<Spread>, run: &RunRecord) -> Spread {
     let mut spread = known.filter(same).unwrap_or(begun);
     let before = spread.sessions.len();
     spread.sessions.push(run.provenance.started_at.clone());
-    for cell in native(run, Condition::N) {
-        let victim = &cell.cell.victim;
-        spread.victims.entry(victim.clone()).or_default();
+    let is_native =
+        |cell: &&CellResult| cell.outcome.is_measured() && cell.cell.condition == Condition::N;
+    for cell in run.cells.iter().filter(is_native) {
+        spread.victims.entry(cell.cell.victim.clone()).or_default();
     }
     for (victim, of_victim) in &mut spread.victims {
         // A victim of an earlier profile has no blocks in this session, and the other way round.
@@ -51,28 +52,16 @@ pub fn with_session(known: Option<Spread>, run: &RunRecord) -> Spread {
     spread
 }
 
-/// The measured native cells of one condition.
-fn native(run: &RunRecord, condition: Condition) -> impl Iterator<Item = &CellResult> {
-    let cells = run.cells.iter();
-    cells.filter(move |cell| cell.outcome.is_measured() && cell.cell.condition == condition)
-}
-
-/// The log rates of both cells of each block in which both are measured.
+/// The log rates of both native cells of each block in which both are measured.
 fn blocks(run: &RunRecord, victim: &str) -> Vec<[f64; 2]> {
-    let log = |cell: &CellResult| {
-        let rate = cell.figures.closed_rate_per_s;
-        rate.map(f64::ln).filter(|log| log.is_finite())
+    // A record whose results are not those of its plan has no figures.
+    let Ok(cells) = Cells::index(&run.plan, &run.cells, Reading::Printed) else {
+        return Vec::new();
     };
-    let first = native(run, Condition::N).filter(|cell| cell.cell.victim == victim);
-    let both = |one: &CellResult| {
-        let mut again = native(run, Condition::NAgain);
-        let again = again.find(|again| {
-            let (one, again) = (&one.cell, &again.cell);
-            (&one.victim, one.block, &one.group) == (&again.victim, again.block, &again.group)
-        })?;
-        Some([log(one)?, log(again)?])
-    };
-    first.filter_map(both).collect()
+    let native = cells.of(Condition::N).filter(|key| key.pair.victim == victim);
+    let pairs = native.filter_map(|key| cells.pair(&key.with(Condition::NAgain), key));
+    let blocks = pairs.flat_map(|pairs| pairs.measured);
+    blocks.filter_map(|(_, again, one)| Some([ln_rate(one)?, ln_rate(again)?])).collect()
 }
 
 /// The figures of the sessions of one victim.

@@ -9,9 +9,9 @@ use gpubench_record::{Estimate, FaultObservation, FaultResult, FaultTally, Harm,
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{clopper_pearson, trials_for_lower_bound};
 
-use super::figures::printed;
 use super::level::{PROPORTION_L2, PROPORTION_L3};
 use super::proportion::Bounds;
+use crate::figures::printed;
 
 /// Counts the trials of `sources`, one list for each record.
 pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {

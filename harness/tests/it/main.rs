@@ -45,6 +45,7 @@ mod many_devices;
 mod mechanism_options;
 mod mechanisms;
 mod mps;
+mod one_figure;
 mod one_victim;
 mod ordinary_user;
 mod packaging;

@@ -6,12 +6,12 @@
 //! hardware; [`render`] prints the results. No I/O, no clock, no device.
 
 pub mod diff;
-mod dose;
 pub mod fidelity;
 pub mod history;
 mod metric;
 pub mod outliers;
 pub mod render;
+mod series;
 pub mod session;
 pub mod side_by_side;
 

@@ -25,6 +25,8 @@ pub enum Metric {
     SoloRate,
     /// Native rate.
     NativeRate,
+    /// Rate of the aggressor without neighbours under the mechanism.
+    AggressorRate,
     /// Median of the contended latency.
     P50,
     /// Contended rate over solo rate beside an aggressor at a dose below 1.
@@ -35,7 +37,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, the primary ones first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Retention,
         Self::P99,
         Self::Jitter,
@@ -44,6 +46,7 @@ impl Metric {
         Self::ContendedRate,
         Self::SoloRate,
         Self::NativeRate,
+        Self::AggressorRate,
         Self::P50,
         Self::DoseRetention,
         Self::Survival,
@@ -61,6 +64,7 @@ impl Metric {
             Self::ContendedRate => "contended-rate",
             Self::SoloRate => "solo-rate",
             Self::NativeRate => "native-rate",
+            Self::AggressorRate => "aggressor-rate",
             Self::P50 => "p50",
             Self::DoseRetention => "dose-retention",
             Self::Survival => "survival",

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gpubench_record::{DeviceKind, Json, Margins};
-use gpubench_stats::moments::mean;
+use gpubench_record::{Axis, DeviceKind, Json, Margins};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::dose::Dose;
 pub use crate::metric::Metric;
+pub use crate::series::{Bounds, Count, Parts, Row, Series};
+pub use gpubench_record::Dose;
 
 /// One session: all blocks between one start of gpubench and its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct Session {
     /// Every planned row. Sessions of one profile share their keys ([`Keys`]).
     #[serde(with = "as_list")]
     pub rows: BTreeMap<Arc<RowKey>, Row>,
+    /// What the report of the record prints beside its rows.
+    #[serde(default)]
+    pub doubts: Vec<Doubts>,
     /// Logs of the rate of a repeated solo cell over the first one, one for each block; by variant
     /// and victim.
     #[serde(default)]
@@ -48,6 +51,36 @@ pub struct Session {
     /// Whether its scores do not follow from its cells, or its file is damaged.
     #[serde(default)]
     pub is_doubtful: bool,
+}
+
+/// What a report prints beside a row: why it is not measured, what its figures rest on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubts {
+    /// Canonical variant.
+    pub variant: String,
+    /// The axis, with the sub-axis where it has one.
+    pub axis: String,
+    /// Workload of the victim, where the row names one.
+    pub victim: Option<String>,
+    /// Workload of the aggressor, where the row names one.
+    pub aggressor: Option<String>,
+    /// One sentence each.
+    pub texts: Vec<String>,
+}
+
+impl Doubts {
+    /// Whether a row of a comparison is made of the cells of this row.
+    fn are_of(&self, key: &RowKey) -> bool {
+        // A latency is of the open loops that jitter is made of.
+        let axis = if key.metric.is_latency() { Axis::Jitter.as_str() } else { &key.axis };
+        let same = |own: &Option<String>, other: Option<&String>| {
+            own.as_ref().zip(other).is_none_or(|(own, other)| own == other)
+        };
+        (self.variant.as_str(), self.axis.as_str()) == (&key.variant, axis)
+            && same(&self.victim, Some(&key.victim))
+            && same(&self.aggressor, key.aggressor.as_ref())
+            && key.dose.is_none()
+    }
 }
 
 /// The work of one request.
@@ -75,6 +108,12 @@ impl Session {
         self.rows.keys().map(Arc::as_ref)
     }
 
+    /// What the report of the record prints beside this row.
+    pub fn doubts_of(&self, key: &RowKey) -> impl Iterator<Item = &str> {
+        let rows = self.doubts.iter().filter(|row| row.are_of(key));
+        rows.flat_map(|row| &row.texts).map(String::as_str)
+    }
+
     /// The session with one mean for each series of the rows to keep, for a look at many sessions:
     /// without blocks, trials, repeated cells, and parts.
     #[must_use]
@@ -83,12 +122,13 @@ impl Session {
         for row in self.rows.values_mut() {
             if let Row::Measured(series) = row {
                 // A figure that is not finite stays for the reader of the series to refuse.
-                if let Ok(mean) = mean(&series.blocks) {
-                    *series = Series { blocks: vec![mean], ..Series::default() };
+                if let Ok(mean) = series.mean() {
+                    let is_bound = series.is_bound;
+                    *series = Series { blocks: vec![mean], is_bound, ..Series::default() };
                 }
             }
         }
-        self.repeats = BTreeMap::new();
+        (self.repeats, self.doubts) = (BTreeMap::new(), Vec::new());
         self
     }
 }
@@ -150,96 +190,6 @@ impl Keys {
     }
 }
 
-/// One planned row of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Row {
-    /// With its blocks.
-    Measured(Series),
-    /// With its trials.
-    Counted(Count),
-    /// It ran, and its figures cannot be trusted; with the reason.
-    Invalid(String),
-    /// It did not run; with the reason.
-    NotMeasured(String),
-}
-
-impl Row {
-    /// Its series, if it is measured.
-    #[must_use]
-    pub const fn series(&self) -> Option<&Series> {
-        match self {
-            Self::Measured(series) => Some(series),
-            Self::Counted(_) | Self::Invalid(_) | Self::NotMeasured(_) => None,
-        }
-    }
-
-    /// Its trials, if it has any.
-    #[must_use]
-    pub const fn count(&self) -> Option<Count> {
-        match self {
-            Self::Counted(count) => Some(*count),
-            Self::Measured(_) | Self::Invalid(_) | Self::NotMeasured(_) => None,
-        }
-    }
-
-    /// Whether it has figures.
-    #[must_use]
-    pub const fn is_measured(&self) -> bool {
-        matches!(self, Self::Measured(_) | Self::Counted(_))
-    }
-}
-
-/// Trials of one row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Count {
-    /// Trials with the promised result.
-    pub good: u32,
-    /// All trials that count.
-    pub trials: u32,
-}
-
-/// One figure for each block, on the scale of its metric.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Series {
-    /// Logarithms, or native medians for jitter.
-    pub blocks: Vec<f64>,
-    /// By how much disturbances can have moved the mean, down and up: bounds, not errors.
-    #[serde(default)]
-    pub bounds: Bounds,
-    /// The same blocks in cycles of the SM clock in place of time; empty where it is unknown. For
-    /// latencies and jitter the contended rate: requests arrive by the time, so a latency in cycles
-    /// depends on the clock.
-    #[serde(default)]
-    pub cycles: Vec<f64>,
-    /// Mean logarithm of the SM clock in the cells above the line.
-    #[serde(default)]
-    pub ln_clock: Option<f64>,
-    /// Mean logarithm of the cost (time for one request, or latency) of each condition.
-    #[serde(default)]
-    pub parts: Parts,
-}
-
-/// By how much the true mean may lie below and above the measured one; each at least 0.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Bounds {
-    /// Below.
-    pub down: f64,
-    /// Above.
-    pub up: f64,
-}
-
-/// Mean logarithm of the cost under each condition, where it was measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Parts {
-    /// Alone on the GPU.
-    pub native: Option<f64>,
-    /// Alone under the mechanism.
-    pub solo: Option<f64>,
-    /// Beside the aggressor.
-    pub contended: Option<f64>,
-}
-
 /// Maps with a struct as key are lists of pairs in JSON.
 mod as_list {
     use std::collections::BTreeMap;
@@ -261,5 +211,44 @@ mod as_list {
     ) -> Result<BTreeMap<Arc<RowKey>, Row>, D::Error> {
         let rows = Vec::<(RowKey, Row)>::deserialize(deserializer)?;
         Ok(rows.into_iter().map(|(key, row)| (Arc::new(key), row)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dose, Metric, RowKey};
+
+    fn key(dose: Option<f64>) -> RowKey {
+        RowKey {
+            variant: "mps".to_owned(),
+            axis: "bandwidth/dram".to_owned(),
+            victim: "stream".to_owned(),
+            aggressor: Some("dram-copy".to_owned()),
+            dose: dose.map(Dose),
+            metric: Metric::DoseRetention,
+        }
+    }
+
+    #[test]
+    fn doses_order_by_size_and_full_ones_come_first() {
+        let mut keys = [Some(0.25), Some(0.05), None, Some(0.125)].map(key);
+        keys.sort();
+        let beside = keys.map(|key| key.beside().unwrap_or_default());
+        assert_eq!(
+            beside,
+            ["dram-copy", "dram-copy at 5 %", "dram-copy at 12.5 %", "dram-copy at 25 %"]
+        );
+    }
+
+    #[test]
+    fn a_dose_is_a_number_in_json_and_a_key_without_one_has_no_field() -> serde_json::Result<()> {
+        for dose in [Some(0.1), Some(0.3), Some(1.0 / 3.0), None] {
+            let key = key(dose);
+            let json = serde_json::to_value(&key)?;
+            assert_eq!(json.get("dose").and_then(serde_json::Value::as_f64), dose);
+            assert_eq!(json.get("dose").is_some(), dose.is_some());
+            assert_eq!(serde_json::from_value::<RowKey>(json)?, key);
+        }
+        Ok(())
     }
 }

@@ -108,13 +108,9 @@ struct Key {
 
 impl Key {
     fn of(row: &MatrixRow) -> Self {
-        let axis = match &row.sub_axis {
-            Some(sub_axis) => format!("{}/{sub_axis}", row.axis),
-            None => row.axis.clone(),
-        };
         Self {
             variant: row.variant.clone(),
-            axis,
+            axis: row.axis_path(),
             victim: row.victim.clone(),
             aggressor: row.aggressor.clone(),
         }

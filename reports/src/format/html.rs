@@ -132,7 +132,7 @@ fn sections(
         section("forest", "Intervals", forest::forest(record, variants)),
         section("latency", "Latency", latency::latency(record, &options.latency, variants)),
         section("dose", "Dose and tenants", dose::dose(record, variants)),
-        section("time", "Over time", time::time(record, timeline, variants)),
+        section("time", "Over time", time::time(record, &options.retention, timeline, variants)),
         section("faults", "Faults and escapes", faults::faults(record, variants)),
         section("slices", "Time slices and SMs", slices::slices(record, variants)),
         section("baseline", "Against a baseline", options.diff.as_ref().map(baseline::baseline)),

@@ -47,8 +47,7 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
         cells.push(Cell::lines(&row.claimed));
         cells.extend(figure_cells(row, &figures, &units));
         cells.push(counts(row));
-        let reasons = row.outcome.reason.iter().chain(&row.warnings);
-        let notes = reasons.map(|text| notes.number(text)).collect();
+        let notes = row.notes().map(|text| notes.number(text)).collect();
         cells.push(Cell::Outcome { kind: row.outcome.outcome, notes });
         cells
     });
@@ -98,10 +97,7 @@ pub(super) fn more_figures(record: &RunRecord) -> Table {
 
 /// Mechanism with variant, and axis with sub-axis, victim and aggressor.
 fn row_key(row: &MatrixRow) -> Vec<Cell> {
-    let axis = match &row.sub_axis {
-        Some(sub_axis) => format!("{}/{sub_axis}", row.axis),
-        None => row.axis.clone(),
-    };
+    let axis = row.axis_path();
     let beside = row.aggressor.as_ref().map(|aggressor| format!("beside {aggressor}"));
     let who: Vec<String> = row.victim.clone().into_iter().chain(beside).collect();
     let who = (!who.is_empty()).then(|| who.join(" "));

@@ -41,7 +41,7 @@ use gpubench_record::RunRecord;
 
 use crate::latency::LatencyChart;
 use crate::matrix::Selection;
-use crate::timeline::Timeline;
+use crate::timeline::{RetentionChart, Timeline};
 
 pub use page::{Page, PageTable};
 
@@ -129,6 +129,8 @@ pub struct RenderOptions {
     pub warnings: Vec<String>,
     /// Latency curves and percentiles, by victim; formats for people show them.
     pub latency: Vec<LatencyChart>,
+    /// The retention of each pair by block; the page shows it.
+    pub retention: Vec<RetentionChart>,
     /// The device over the time of the run, where the record has telemetry; the page shows it.
     pub timeline: Option<Timeline>,
     /// The comparison with an earlier record, where one was given; the page shows it.

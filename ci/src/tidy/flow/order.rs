@@ -20,6 +20,7 @@ pub(super) const HOUSES: &[House] = &[
             "tenant",
             "run",
             "gate",
+            "figures",
             "score",
             "claims",
             "judge",

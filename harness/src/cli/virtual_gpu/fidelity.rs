@@ -154,5 +154,5 @@ fn repeat(
     if run_until_signal(run.setup, run.kernel_log, &mut Silent)? == RunEnd::Interrupted {
         return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
     }
-    conclude(out).map(|(record, _)| record)
+    conclude(out).map(|concluded| concluded.opened.run)
 }

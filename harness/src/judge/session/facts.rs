@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_compare::diff::comparability::LAYOUT;
-use gpubench_record::{Margins, Plan, RunRecord};
+use gpubench_record::{CellResult, Margins, Plan, RunRecord};
 use gpubench_reports::store::Reading;
 
 use crate::device::THROTTLE_REASONS;
@@ -110,6 +110,26 @@ fn pairs(run: &RunRecord) -> String {
 
 /// The metrics of the telemetry that a session is made from.
 pub(super) const METRICS: [&str; 3] = [SM_CLOCK, TEMPERATURE, THROTTLE_REASONS];
+
+/// The mean SM clock of each cell, in MHz.
+pub(super) struct Clocks<'a>(BTreeMap<&'a str, f64>);
+
+impl<'a> Clocks<'a> {
+    pub(super) fn of(telemetry: &'a [Reading]) -> Self {
+        let mut sums: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
+        let rows = telemetry.iter();
+        for row in rows.filter(|row| row.metric == SM_CLOCK && row.value > 0.0) {
+            let sum = sums.entry(&row.cell).or_default();
+            *sum = (sum.0 + row.value, sum.1 + 1);
+        }
+        Self(sums.into_iter().map(|(cell, (sum, n))| (cell, sum / f64::from(n))).collect())
+    }
+
+    /// The logarithm of the clock of a cell; `None` where it has no reading.
+    pub(super) fn ln(&self, cell: &CellResult) -> Option<f64> {
+        Some(self.0.get(cell.cell.id.as_str())?.ln())
+    }
+}
 
 /// Medians over the readings in cells, and the share of readings with a clock held down.
 pub(super) fn levels(telemetry: &[Reading]) -> BTreeMap<String, f64> {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const FOLDER: &str = ".gpubench-index";
 
 /// Rises when a session of the same record has other content.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// The files that a session is made from.
 const SOURCES: [&str; 5] =

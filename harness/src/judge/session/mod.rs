@@ -1,6 +1,5 @@
 //! From a record to a session: what a comparison of records needs. This folder alone knows both.
 
-mod cells;
 mod comparison;
 mod declared;
 mod facts;
@@ -15,12 +14,13 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpubench_compare::session::{Keys, Work};
+use gpubench_compare::session::{Doubts, Keys, Work};
 use gpubench_compare::{RowKey, Session};
-use gpubench_record::RunRecord;
+use gpubench_record::{Axis, RunRecord};
 use gpubench_reports::Record;
 use gpubench_reports::store::{RECORD_FILE, Reading};
 
@@ -28,6 +28,7 @@ use super::open::{Checked, checked, checked_run};
 use super::record::score_opened;
 use super::{expected, open};
 use crate::error::ExpectedError;
+use crate::figures;
 
 pub use comparison::comparison;
 pub use declared::{declare, declared};
@@ -218,10 +219,24 @@ fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<Reading> {
     })
 }
 
-fn of_record(dir: &Path, run: &RunRecord, telemetry: &[Reading], losses: Vec<String>) -> Session {
-    let cells = cells::Cells::index(run, telemetry);
-    let mut rows = rows::of(run, &cells);
-    rows.extend(proportions::of(run));
+fn of_record(
+    dir: &Path,
+    run: &RunRecord,
+    telemetry: &[Reading],
+    mut losses: Vec<String>,
+) -> Session {
+    let clocks = facts::Clocks::of(telemetry);
+    let mut rows = proportions::of(run);
+    let mut repeats = BTreeMap::new();
+    match figures::Cells::index(&run.plan, &run.cells, figures::Reading::Printed) {
+        Ok(cells) => {
+            let source = rows::Source { run, cells: &cells, clocks: &clocks };
+            rows.extend(source.rows());
+            repeats = source.repeats();
+        }
+        // Which of its results count is unknown.
+        Err(error) => losses.push(error.to_string()),
+    }
     let work = run.calibration.entries.iter().map(|(name, entry)| {
         let work = Work { amount: entry.work_per_request, unit: entry.unit.clone() };
         (name.clone(), work)
@@ -234,10 +249,36 @@ fn of_record(dir: &Path, run: &RunRecord, telemetry: &[Reading], losses: Vec<Str
         labels: run.provenance.labels.clone(),
         margins: run.plan.margins,
         levels: facts::levels(telemetry),
+        doubts: doubts(run),
         rows: rows.into_iter().map(|(key, row)| (Arc::new(key), row)).collect(),
-        repeats: rows::repeats(&cells),
+        repeats,
         work: work.collect(),
         losses,
         is_doubtful: false,
     }
+}
+
+/// What the report of the record prints beside its rows.
+fn doubts(run: &RunRecord) -> Vec<Doubts> {
+    let rows = run.matrix.iter().map(|row| Doubts {
+        variant: row.variant.clone(),
+        axis: row.axis_path(),
+        victim: row.victim.clone(),
+        aggressor: row.aggressor.clone(),
+        // That two levels are open is no doubt of the figure, and its parts are none either.
+        texts: row
+            .notes()
+            .filter(|text| row.level.is_none() || Some(*text) != row.outcome.reason.as_ref())
+            .filter(|text| !figures::tails::is_part(text))
+            .cloned()
+            .collect(),
+    });
+    let faults = run.fault_tallies.iter().map(|tally| Doubts {
+        variant: tally.variant.clone(),
+        axis: format!("{}/{}", Axis::Fault.as_str(), tally.fault),
+        victim: None,
+        aggressor: None,
+        texts: tally.doubt.clone().into_iter().collect(),
+    });
+    rows.chain(faults).filter(|row| !row.texts.is_empty()).collect()
 }

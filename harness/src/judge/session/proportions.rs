@@ -13,8 +13,8 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<RowKey, Row> {
     rows
 }
 
-/// One row for each variant and fault: trials in which no victim was harmed. Controls test the
-/// instrument and have none.
+/// One row for each variant and fault: the trials of its tally in which no victim was harmed.
+/// Controls test the instrument and have none.
 fn faults(run: &RunRecord) -> BTreeMap<RowKey, Row> {
     let mut rows = BTreeMap::new();
     let scored = |trial: &FaultTrial| trial.facts.control.is_none();
@@ -24,18 +24,17 @@ fn faults(run: &RunRecord) -> BTreeMap<RowKey, Row> {
         rows.insert(key(trial), Row::NotMeasured(why.to_owned()));
     }
     for trial in run.fault_trials.iter().filter(|one| scored(&one.planned)) {
-        let row =
-            rows.entry(key(&trial.planned)).or_insert_with(|| Row::NotMeasured(String::new()));
-        if trial.outcome.is_measured() {
-            let before = row.count().unwrap_or_default();
-            *row = Row::Counted(Count {
-                good: before.good + u32::from(trial.is_contained()),
-                trials: before.trials + 1,
-            });
-        } else if row.count().is_none() {
-            let why = trial.outcome.reason.as_deref();
-            *row = Row::Invalid(why.unwrap_or("the trial does not count").to_owned());
-        }
+        let of = &trial.planned;
+        let mut tallies = run.fault_tallies.iter();
+        let tally = tallies.find(|one| (&one.variant, &one.fault) == (&of.variant, &of.fault));
+        let row = match tally.filter(|tally| tally.trials > 0) {
+            Some(tally) => Row::Counted(Count { good: tally.contained, trials: tally.trials }),
+            None => {
+                let why = trial.outcome.reason.as_deref();
+                Row::Invalid(why.unwrap_or("the trial does not count").to_owned())
+            }
+        };
+        rows.insert(key(of), row);
     }
     rows
 }

@@ -90,6 +90,65 @@ fn a_figure_that_overflows_leaves_its_blocks_out() -> TestResult {
     Ok(())
 }
 
+/// What a report adds to an interval for disturbances and starved victims, a comparison adds too.
+#[test]
+fn a_comparison_has_every_bound_of_the_report() -> TestResult {
+    let folder = nights_of(1, usize::MAX)?;
+    let dir = folder.path().join("n0");
+    let mut run = Record::open(&dir)?.run().clone();
+    for (number, cell) in run.cells.iter_mut().enumerate() {
+        let part = 0.001 * (number % 7) as f64;
+        let figures = &mut cell.figures;
+        figures.closed_rate_loss_max_ln = Some(part);
+        (figures.closed_halves_ln, figures.closed_halves_error_ln) = (Some(9.0 * part), Some(0.0));
+        figures.device_speed_ln =
+            Some(if cell.cell.condition == Condition::C { 0.02 } else { 0.0 });
+        if cell.cell.condition == Condition::C {
+            figures.aggressor_idle_closed_ratio = Some(part);
+        }
+        figures.open_latency_p50_lower_ns = figures.open_latency_p50_ns.map(|ns| 0.97 * ns);
+        figures.open_latency_p99_lower_ns = figures.open_latency_p99_ns.map(|ns| 0.97 * ns);
+    }
+    crate::judge::rescore(&mut run, &[])?;
+    std::fs::write(dir.join(RECORD_FILE), run.to_json()?)?;
+    let session = session(&dir)?;
+    let (mut compared, mut bounds) = (0, 0);
+    for row in &run.matrix {
+        for (metric, figure) in [
+            (Metric::Retention, &row.retention),
+            (Metric::Guarantee, &row.guarantee),
+            (Metric::Efficiency, &row.efficiency),
+            (Metric::Jitter, &row.jitter),
+        ] {
+            let same = |key: &RowKey| {
+                let beside = metric == Metric::Efficiency || key.aggressor == row.aggressor;
+                let victim = metric == Metric::Jitter || Some(&key.victim) == row.victim.as_ref();
+                let axis = key.axis == row.axis_path() && key.variant == row.variant;
+                key.metric == metric && key.dose.is_none() && axis && beside && victim
+            };
+            let found = session.rows.iter().find(|(key, _)| same(key));
+            let series = found.and_then(|(_, row)| row.series());
+            let (Some(figure), Some(series)) = (figure, series) else {
+                continue;
+            };
+            let parts = figure.parts.ok_or("no parts")?;
+            let (down, up) = match metric {
+                Metric::Jitter => (parts.stat_lo - figure.lo, figure.hi - parts.stat_hi),
+                _ => ((parts.stat_lo / figure.lo).ln(), (figure.hi / parts.stat_hi).ln()),
+            };
+            let own = series.bounds;
+            let error = (own.down - down).abs().max((own.up - up).abs());
+            assert!(error < 1e-9, "{metric:?} of {row:?}: {own:?}, {down} and {up} in the report");
+            compared += 1;
+            bounds += u32::from(series.is_bound);
+        }
+    }
+    assert!(compared > 60, "{compared}");
+    // Retention and guarantee beside the PCIe aggressor, under two mechanisms.
+    assert_eq!(bounds, 4);
+    Ok(())
+}
+
 #[test]
 fn sessions_share_the_keys_of_their_rows() -> TestResult {
     let folder = nights_of(2, 40)?;

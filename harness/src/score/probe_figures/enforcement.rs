@@ -8,8 +8,8 @@
 use gpubench_record::{Estimate, WorkSeries};
 use gpubench_stats::{Confidence, Sorted, proportion};
 
-use super::super::figures::printed;
 use super::{Out, span};
+use crate::figures::printed;
 
 const EXPLAINS: &str = "compute/sm";
 /// A share above the cap by less than this part of it is within the cap, as for escapes.

@@ -5,9 +5,9 @@ use gpubench_record::{
 };
 use gpubench_stats::{Confidence, mover, serial};
 
-use super::super::figures::printed;
 use super::Out;
 use super::share::relative;
+use crate::figures::printed;
 
 /// Tolerance of a memory limit, as for the level of a cap.
 const MEMORY_OVER: f64 = 0.01;

@@ -8,8 +8,8 @@
 use gpubench_record::{LaunchStamp, LaunchTrials};
 use gpubench_stats::{Confidence, serial};
 
-use super::super::figures::printed;
 use super::Out;
+use crate::figures::printed;
 
 const EXPLAINS: &str = "compute/launch";
 

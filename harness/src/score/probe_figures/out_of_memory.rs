@@ -4,8 +4,8 @@
 use gpubench_record::ExhaustTrial;
 use gpubench_stats::{Confidence, proportion};
 
-use super::super::figures::printed;
 use super::Out;
+use crate::figures::printed;
 
 const EXPLAINS: &str = "memory/capacity";
 

@@ -4,8 +4,8 @@ use gpubench_record::WorkSeries;
 use gpubench_stats::serial::{self, Dependence};
 use gpubench_stats::{Confidence, Effect, Estimate, NoEstimate, mover};
 
-use super::super::figures::printed;
 use super::{Out, span};
+use crate::figures::printed;
 
 const EXPLAINS: &str = "compute/sm";
 

@@ -3,9 +3,8 @@
 use gpubench_record::Estimate;
 use gpubench_stats::{Confidence, NoEstimate, fieller};
 
-use crate::score::figures::{Logs, printed};
+use crate::figures::{Logs, Systematic, printed};
 use crate::score::row::Row;
-use crate::score::systematic::Systematic;
 
 /// The isolation index `1 - ln R / ln U`, with Fieller's interval. The covariance of R and U counts
 /// where both come from the same blocks.

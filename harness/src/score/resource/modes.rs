@@ -2,7 +2,8 @@
 
 use gpubench_record::Thresholds;
 
-use crate::score::figures::{TwoModes, reaching};
+use crate::figures::TwoModes;
+use crate::score::boundary::reaching;
 use crate::score::level::{LevelRange, Resource};
 use crate::score::row::Row;
 

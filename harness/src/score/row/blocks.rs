@@ -3,7 +3,7 @@
 use gpubench_record::{BlocksLost, LostBlock, LostKind};
 
 use super::Row;
-use crate::score::cells::{LeftOut, Pairs};
+use crate::figures::{LeftOut, Pairs};
 
 /// Blocks that a warning names.
 const NAMED_MAX: usize = 4;

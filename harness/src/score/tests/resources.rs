@@ -8,6 +8,7 @@ use gpubench_record::{
 };
 
 use super::lab::{Lab, MIG, QUOTA, SLICING, rate, verdict};
+use crate::score::look;
 
 fn close(estimate: Option<&gpubench_record::Estimate>, want: f64) {
     let found = estimate.expect("a figure");
@@ -107,7 +108,7 @@ fn a_straddling_interval_prints_both_levels_and_the_blocks_needed() {
     assert!(reason.starts_with("L2..L3: retention straddles 0.95: about "), "{reason}");
     assert!(reason.ends_with(" blocks are needed, 8 are there"), "{reason}");
     // The list from which a top-up is planned.
-    let straddling = lab.score().straddling;
+    let straddling = look(&lab.input()).unwrap().straddling;
     let found: Vec<(u32, bool)> = straddling
         .iter()
         .map(|one| (one.blocks, reason.contains(&format!("about {} blocks", one.blocks_wanted))))

@@ -3,7 +3,8 @@
 use gpubench_record::{Condition, LostKind, MatrixRow, Outcome, OutcomeKind};
 
 use super::lab::{Lab, QUOTA, SLICING, proof, rate};
-use crate::score::{ScoreError, score};
+use crate::figures::CellsError;
+use crate::score::score;
 
 pub(super) fn valid() -> Lab {
     Lab::protected(QUOTA, [1000.0, 1000.0, 900.0, 500.0])
@@ -186,9 +187,9 @@ fn a_record_that_contradicts_itself_is_refused() {
     let mut lab = valid();
     let mut stray = lab.cells[0].clone();
     lab.cells.push(stray.clone());
-    assert!(matches!(score(&lab.input()), Err(ScoreError::Twice { .. })));
+    assert!(matches!(score(&lab.input()), Err(CellsError::Twice { .. })));
     lab.cells.pop();
     stray.cell.id = "9999".to_owned();
     lab.cells.push(stray);
-    assert!(matches!(score(&lab.input()), Err(ScoreError::NotPlanned { id }) if id == "9999"));
+    assert!(matches!(score(&lab.input()), Err(CellsError::NotPlanned { id }) if id == "9999"));
 }

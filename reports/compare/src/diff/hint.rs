@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::comparability::mean_level;
-use crate::session::{Parts, Series, Session};
+use crate::session::{Metric, Parts, RowKey, Series, Session};
 
 /// A likely cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,8 @@ pub enum Hint {
     Interference,
     /// The solo cells moved, the native ones did not: the mechanism itself costs more or less.
     Mechanism,
+    /// The aggressor alone got slower: a neighbour that works less interferes less.
+    WeakerAggressor,
 }
 
 impl Hint {
@@ -33,6 +35,7 @@ impl Hint {
             Self::DeviceWide => "device-wide: native cells moved as much",
             Self::Interference => "interference: native and solo unchanged",
             Self::Mechanism => "mechanism: solo cells moved, native ones did not",
+            Self::WeakerAggressor => "weaker aggressor: alone it is slower too",
         }
     }
 
@@ -45,6 +48,7 @@ impl Hint {
             Self::DeviceWide => "device-wide",
             Self::Interference => "interference",
             Self::Mechanism => "mechanism",
+            Self::WeakerAggressor => "weaker-aggressor",
         }
     }
 }
@@ -63,6 +67,8 @@ const CYCLES_MAX: f64 = 0.03;
 pub(super) struct Sides<'a> {
     pub sessions: [&'a [Session]; 2],
     pub series: [&'a [&'a Series]; 2],
+    /// What it measures.
+    pub key: &'a RowKey,
     /// Whether its cycles are those of the row itself, not of the work behind a latency.
     pub is_rate: bool,
 }
@@ -75,7 +81,28 @@ pub(super) fn of(sides: &Sides<'_>, change: &Change, margin: f64) -> Option<Hint
     if is_clock(sides.series, change, sides.is_rate) {
         return Some(Hint::Clock);
     }
+    if weaker_aggressor(sides, change, margin) {
+        return Some(Hint::WeakerAggressor);
+    }
     parts(sides.series, margin)
+}
+
+/// Whether a row got better while its aggressor, alone under the same mechanism, got slower.
+fn weaker_aggressor(sides: &Sides<'_>, change: &Change, margin: f64) -> bool {
+    let Some(aggressor) = &sides.key.aggressor else {
+        return false;
+    };
+    // Jitter is an axis of its own; the aggressor has that of its resource.
+    let own = (&sides.key.variant, aggressor, Metric::AggressorRate);
+    let is_alone = |key: &RowKey| (&key.variant, &key.victim, key.metric) == own;
+    let rates = sides.sessions.map(|side| {
+        let rows = side.iter().flat_map(|session| session.rows.iter());
+        let rows = rows.filter(|(key, _)| is_alone(key)).filter_map(|(_, row)| row.series());
+        let logs: Result<Vec<f64>, _> = rows.map(Series::mean).collect();
+        gpubench_stats::moments::mean(&logs.ok()?).ok()
+    });
+    let is_better = change.effect.value * sides.key.metric.worse() < 0.0;
+    matches!(rates, [Some(before), Some(after)] if is_better && after - before <= -margin)
 }
 
 /// Whether the clock moved and the work takes as many cycles as before.
@@ -142,6 +169,14 @@ mod tests {
     #[test]
     fn each_pattern_has_its_hint() {
         let before = series([0.0, 0.1, 1.0], -0.9, -0.9, 7.0);
+        let key = RowKey {
+            variant: "mps".to_owned(),
+            axis: "bandwidth/dram".to_owned(),
+            victim: "stream".to_owned(),
+            aggressor: Some("dram-copy".to_owned()),
+            dose: None,
+            metric: Metric::Retention,
+        };
         for (parts, cycles, clock, hint) in [
             ([0.0, 0.1, 1.2], -1.1, 7.0, Some(Hint::Interference)),
             ([0.2, 0.3, 1.2], -1.1, 7.0, Some(Hint::DeviceWide)),
@@ -155,7 +190,8 @@ mod tests {
             let after = series(parts, cycles, -1.1, clock);
             let (one, two) = ([&before; 3], [&after; 3]);
             let change = Change::between(&one, &two, None).unwrap();
-            let sides = Sides { sessions: [&[], &[]], series: [&one, &two], is_rate: true };
+            let sides =
+                Sides { sessions: [&[], &[]], series: [&one, &two], key: &key, is_rate: true };
             assert_eq!(of(&sides, &change, 0.03), hint, "{parts:?} {cycles}");
         }
     }

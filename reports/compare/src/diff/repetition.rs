@@ -143,6 +143,7 @@ mod tests {
             margins: None,
             levels: BTreeMap::new(),
             rows: BTreeMap::new(),
+            doubts: Vec::new(),
             repeats: offsets
                 .iter()
                 .enumerate()

@@ -90,9 +90,16 @@ pub struct DiffRow {
     /// The whole interval lies beyond the margin.
     #[serde(default)]
     pub confirmed: bool,
+    /// Whether the figures of both sides are bounds and no values, because the victim starved: such
+    /// a row has no verdict and counts for no exit status.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bounds: bool,
     /// Why the verdict is what it is, where that needs words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What the reports of the sessions print beside the row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// A likely cause of a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
@@ -106,6 +113,23 @@ pub struct DiffRow {
     /// The figures; absent where a side has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Figures>,
+}
+
+/// What reports print beside a row. Texts that differ in their numbers alone are one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Doubt {
+    /// The first of these texts.
+    pub text: String,
+    /// Sessions that have one, before and after.
+    pub sessions: [u32; 2],
+}
+
+impl Doubt {
+    /// The text up to its first number: `lateness in`, `the victim starved in`.
+    #[must_use]
+    pub fn kind(text: &str) -> &str {
+        text.split(|c: char| c.is_ascii_digit()).next().unwrap_or(text)
+    }
 }
 
 /// The figures of a row. Changes are shares of the figure before, native medians for jitter, or

@@ -1,6 +1,7 @@
 //! Every row of both sides: paired by key, judged, and corrected for their number.
 
 mod correct;
+mod doubts;
 
 use std::collections::BTreeSet;
 
@@ -15,6 +16,9 @@ use super::report::{DiffRow, Family, Figures};
 use super::verdict::{Judged, Rule, Verdict};
 use crate::session::{Count, Row, RowKey, Series, Session};
 use correct::Correction;
+
+/// Why a row of bounds has no verdict.
+const BOUNDS: &str = "the victim starved on both sides: both figures are the most that they can be";
 
 /// A row with what its correction and its hint need.
 struct Draft<'a> {
@@ -70,6 +74,7 @@ pub(super) fn all(
     drafts.extend(others);
     for draft in &mut drafts {
         correct::explain(draft, sides, uncalibrated);
+        draft.row.doubts = doubts::of(&draft.row.key, sides);
     }
     let family = Family { rows: parts, alpha: ALPHA, coverage: confidence.coverage() };
     Ok((drafts.into_iter().map(|draft| draft.row).collect(), family))
@@ -91,7 +96,7 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
     let spread = repeatability.map(|repeatability| repeatability.spread);
     let change = Change::between(one, two, spread)?;
     let mean_of = |side: &[&Series]| {
-        let means: Result<Vec<f64>, _> = side.iter().map(|one| mean(&one.blocks)).collect();
+        let means: Result<Vec<f64>, _> = side.iter().map(|one| one.mean()).collect();
         mean(&means?)
     };
     let (before, after) = (mean_of(one)?, mean_of(two)?);
@@ -99,7 +104,11 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
     let margin = margin_of(frame.margins, key.metric, size);
     let margin = margin.max(repeatability.map_or(0.0, |repeatability| repeatability.change_q95));
     let rule = Rule { worse: key.metric.worse(), margin, family: frame.confidence };
-    let judged = Judged::of(&change, rule)?;
+    let mut judged = Judged::of(&change, rule)?;
+    if [one, two].iter().all(|side| side.iter().all(|series| series.is_bound)) {
+        (draft.row.bounds, draft.row.primary) = (true, false);
+        judged = Judged { reason: Some(BOUNDS.to_owned()), ..judged.without_verdict() };
+    }
     draft.judge([before, after], judged, change, margin);
     Ok(draft)
 }
@@ -160,7 +169,9 @@ fn empty(key: &RowKey, sessions: [usize; 2]) -> DiffRow {
         primary: key.metric.is_primary(),
         verdict: Verdict::NotMeasured,
         confirmed: false,
+        bounds: false,
         reason: None,
+        doubts: Vec::new(),
         hint: None,
         sessions: sessions.map(number),
         blocks: [0, 0],

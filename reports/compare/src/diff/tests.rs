@@ -5,6 +5,7 @@
 
 mod alarms;
 mod doses;
+mod doubts;
 mod power;
 
 use std::collections::BTreeMap;
@@ -55,6 +56,7 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
             let series = Series {
                 blocks: [-0.01, 0.005, 0.005].map(|x| x + centre).to_vec(),
                 bounds: Bounds::default(),
+                is_bound: false,
                 cycles: Vec::new(),
                 ln_clock: None,
                 parts: Parts { native: Some(0.0), solo: Some(0.0), contended: Some(planted) },
@@ -73,6 +75,7 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
         margins: None,
         levels: BTreeMap::new(),
         rows,
+        doubts: Vec::new(),
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),
         losses: Vec::new(),

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change::{Basis, Change};
+use crate::session::Bounds;
 
 /// The power of the smallest detectable effect.
 pub(super) const POWER: f64 = 0.8;
@@ -117,8 +118,35 @@ impl Judged {
         judged.decide(change, rule);
         if judged.verdict == Verdict::Inconclusive {
             judged.sessions_needed = sessions_needed(change, rule);
+            let exact = Change { bounds: Bounds::default(), ..*change };
+            if judged.reason.is_none() && change.bounds != exact.bounds {
+                judged.reason = Self::of(&exact, rule)?.hidden_by_bounds();
+            }
         }
         Ok(judged)
+    }
+
+    /// The same figures without a claim.
+    pub(super) fn without_verdict(self) -> Self {
+        Self {
+            verdict: Verdict::Inconclusive,
+            confirmed: false,
+            p: 1.0,
+            detectable: None,
+            sessions_needed: None,
+            reason: None,
+            ..self
+        }
+    }
+
+    /// Why a verdict that the figures alone have is none beside their bounds.
+    fn hidden_by_bounds(&self) -> Option<String> {
+        let decided = !matches!(self.verdict, Verdict::Inconclusive);
+        decided.then(|| {
+            "within what starved victims and disturbances of the host can have done to the \
+             figures; more sessions do not narrow that"
+                .to_owned()
+        })
     }
 
     /// A change whose interval and margin are not compared yet.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use gpubench_stats::NoEstimate;
-use gpubench_stats::moments::mean;
 
 use super::identity::{IDENTITY, identity};
 use super::segments::{Declared, starts};
@@ -111,7 +110,7 @@ fn repeatability(segment: &[&Session]) -> Result<BTreeMap<RowKey, Repeatability>
     for session in segment {
         for (key, row) in &session.rows {
             if let Some(series) = row.series() {
-                means.entry(key).or_default().push(mean(&series.blocks)?);
+                means.entry(key).or_default().push(series.mean()?);
             }
         }
     }

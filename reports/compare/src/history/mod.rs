@@ -79,6 +79,10 @@ pub struct Night {
     pub value: f64,
     /// Number of its segment, from 0.
     pub segment: u32,
+    /// Whether the value is the most that it can be, because the victim starved: no alarm and no
+    /// change rests on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
 }
 
 /// An event before a night.
@@ -194,14 +198,15 @@ impl SeriesReport {
             let Some(series) = session.rows.get(key).and_then(|row| row.series()) else {
                 continue;
             };
-            let value = mean(&series.blocks)?;
+            let value = series.mean()?;
             report.nights.push(Night {
                 session: session.name.clone(),
                 started_at: session.started_at.clone(),
                 value: key.metric.shown(value),
                 segment: u32::try_from(segments.len() - 1).unwrap_or(u32::MAX),
+                bound: series.is_bound,
             });
-            if let Some(segment) = segments.last_mut() {
+            if let Some(segment) = segments.last_mut().filter(|_| !series.is_bound) {
                 segment.push((&session.name, value));
             }
         }

@@ -38,6 +38,7 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
             (key(Metric::Guarantee).into(), row(centre)),
         ]
         .into(),
+        doubts: Vec::new(),
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),
         losses: Vec::new(),

@@ -212,9 +212,9 @@ impl<'a> Values<'a> {
 
 /// The logarithm of a session's figure; of a native rate that of its work.
 fn figure(session: &Session, key: &RowKey) -> Option<Result<f64, NoEstimate>> {
-    let series = session.rows.get(key)?.series()?;
+    let series = session.rows.get(key)?.series().filter(|series| !series.is_bound)?;
     let work = work_of(session, key).map_or(0.0, |work| work.amount.ln());
-    Some(mean(&series.blocks).map(|log| log + work))
+    Some(series.mean().map(|log| log + work))
 }
 
 fn work_of<'a>(session: &'a Session, key: &RowKey) -> Option<&'a crate::session::Work> {

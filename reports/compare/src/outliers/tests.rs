@@ -123,6 +123,7 @@ fn session(device: usize, slow: f64, rng: &mut ScheduleRng) -> Session {
             (key(Metric::P99).into(), row(100.0 * normal(rng))),
         ]
         .into(),
+        doubts: Vec::new(),
         repeats: BTreeMap::new(),
         work: BTreeMap::from([("stream".to_owned(), work)]),
         losses: Vec::new(),

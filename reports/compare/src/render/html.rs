@@ -36,7 +36,8 @@ pub(super) fn diff(document: &Document) -> String {
         "<div><table><caption>Every row, primary ones first</caption>\n\
          <thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
     );
-    page("gpubench diff", &document.title, &document.notices, &table, &document.summary)
+    let below = [document.doubts.as_slice(), &document.summary].concat();
+    page("gpubench diff", &document.title, &document.notices, &table, &below)
 }
 
 /// A page with a title, a list above its tables, and one below.

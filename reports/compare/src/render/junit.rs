@@ -50,7 +50,9 @@ fn whole(report: &Report) -> TestCase {
 
 fn case(row: &DiffRow) -> TestCase {
     let message = [row.hint.map(|hint| hint.text().to_owned()), row.reason.clone()];
-    let message = message.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let message =
+        message.into_iter().flatten().chain(row.doubts.iter().map(|one| one.text.clone()));
+    let message = message.collect::<Vec<_>>().join("; ");
     let message = format!("{}: {message}", row.verdict.as_str());
     let status = match row.verdict {
         Verdict::Regressed => {

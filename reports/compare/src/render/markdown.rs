@@ -22,7 +22,7 @@ pub(super) fn diff(document: &Document) -> String {
         }
         text += &format!("| {} |\n", cells.join(" | "));
     }
-    for line in &document.summary {
+    for line in document.doubts.iter().chain(&document.summary) {
         text += &format!("\n{}\n", escape(line));
     }
     text

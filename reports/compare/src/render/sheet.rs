@@ -23,7 +23,7 @@ pub fn sheet(report: &Report) -> Sheet {
     let rows = document.rows.iter();
     Sheet {
         title: document.title,
-        sentences: document.notices.into_iter().chain(document.summary).collect(),
+        sentences: [document.notices, document.doubts, document.summary].concat(),
         rows: rows.map(|row| row.columns().map(|(_, cell)| cell.to_owned()).into()).collect(),
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         ));
     }
     lines.extend(of_one_side(report));
+    lines.extend(of_bounds(report));
     lines.extend(detectable(report));
     lines.push(format!(
         "intervals: {:.1} % for each primary row, 95 % for all of them together; 95 % for others",
@@ -62,6 +63,22 @@ fn of_one_side(report: &Report) -> Option<String> {
         n => Some(format!(
             "{n} secondary rows of doses below 1 have figures on one side only, as when runs of a \
              rotation have the doses of other pairs; --full gives the reason of each"
+        )),
+    }
+}
+
+/// Rows whose victim starved on both sides.
+fn of_bounds(report: &Report) -> Option<String> {
+    match report.rows.iter().filter(|row| row.bounds && row.key.metric.is_primary()).count() {
+        0 => None,
+        1 => Some(
+            "1 row compares bounds, because its victim starved on both sides, and counts \
+                   nowhere; --full shows it"
+                .to_owned(),
+        ),
+        n => Some(format!(
+            "{n} rows compare bounds, because their victims starved on both sides, and count \
+             nowhere; --full shows them"
         )),
     }
 }

@@ -18,6 +18,12 @@ pub(super) fn diff(document: &Document) -> String {
     if !document.rows.is_empty() {
         text += "\n";
     }
+    for line in &document.doubts {
+        text += &(wrap(line, 4) + "\n");
+    }
+    if !document.doubts.is_empty() {
+        text += "\n";
+    }
     for line in &document.summary {
         text += &(wrap(line, 2) + "\n");
     }

@@ -3,7 +3,7 @@
 use gpubench_record::DeviceKind;
 
 use super::{Detail, VIRTUAL_TITLE, summary};
-use crate::diff::{DiffRow, Figures, Report, Treatment, Verdict};
+use crate::diff::{DiffRow, Doubt, Figures, Report, Treatment, Verdict};
 use crate::session::Metric;
 
 /// A comparison as words.
@@ -12,6 +12,8 @@ pub(super) struct Document {
     /// What a reader needs before any figure, one sentence each.
     pub notices: Vec<String>,
     pub rows: Vec<RowWords>,
+    /// What reports print beside these rows, numbered as in their notes.
+    pub doubts: Vec<String>,
     /// Counts and what was left out, one sentence each.
     pub summary: Vec<String>,
 }
@@ -86,10 +88,12 @@ impl Document {
             (!row.primary, rank)
         };
         rows.sort_by_key(order);
+        let mut numbers = Numbers::default();
         Self {
             title: title(report),
             notices: notices(report),
-            rows: rows.into_iter().map(row_words).collect(),
+            rows: rows.into_iter().map(|row| row_words(row, &mut numbers)).collect(),
+            doubts: numbers.lines(),
             summary: summary::lines(report),
         }
     }
@@ -161,7 +165,44 @@ fn notices(report: &Report) -> Vec<String> {
     notices
 }
 
-fn row_words(row: &DiffRow) -> RowWords {
+/// The texts that reports print beside rows, each kind once.
+#[derive(Default)]
+struct Numbers(Vec<String>);
+
+impl Numbers {
+    /// The number of a text, from 1.
+    fn of(&mut self, text: &str) -> usize {
+        let same = |known: &String| Doubt::kind(known) == Doubt::kind(text);
+        let known = self.0.iter().position(same);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(text.to_owned());
+            self.0.len() - 1
+        });
+        at + 1
+    }
+
+    fn lines(self) -> Vec<String> {
+        let numbered = self.0.into_iter().zip(1..);
+        numbered.map(|(text, number)| format!("[{number}] {text}")).collect()
+    }
+}
+
+/// The numbers of what reports print beside a row: `reports: [1] [2] on both sides, [4] after`.
+fn doubts(row: &DiffRow, numbers: &mut Numbers) -> Option<String> {
+    let places =
+        [("on both sides", [true, true]), ("before", [true, false]), ("after", [false, true])];
+    let found: Vec<([bool; 2], usize)> =
+        row.doubts.iter().map(|one| (one.sessions.map(|n| n > 0), numbers.of(&one.text))).collect();
+    let of_place = |(name, sides): (&str, [bool; 2])| {
+        let here = found.iter().filter(|(of, _)| *of == sides);
+        let here: Vec<String> = here.map(|(_, number)| format!("[{number}]")).collect();
+        (!here.is_empty()).then(|| format!("{} {name}", here.join(" ")))
+    };
+    let parts: Vec<String> = places.into_iter().filter_map(of_place).collect();
+    (!parts.is_empty()).then(|| format!("reports: {}", parts.join(", ")))
+}
+
+fn row_words(row: &DiffRow, numbers: &mut Numbers) -> RowWords {
     let name = row.verdict.as_str();
     let verdict = match row.verdict {
         Verdict::Regressed if row.confirmed => "REGRESSED*".to_owned(),
@@ -183,6 +224,7 @@ fn row_words(row: &DiffRow) -> RowWords {
             None => "more than 1,000 sessions a side are needed".to_owned(),
         });
     }
+    note.extend(doubts(row, numbers));
     let victim = row.key.beside().map_or_else(
         || format!("{}, {}", row.key.axis, row.key.victim),
         |beside| format!("{}, {} beside {beside}", row.key.axis, row.key.victim),
@@ -194,6 +236,9 @@ fn row_words(row: &DiffRow) -> RowWords {
         metric: metric.as_str(),
         figures: shown(row),
         change: figures.map_or_else(none, |f| {
+            if row.bounds {
+                return "both are bounds".to_owned();
+            }
             format!(
                 "{} [{}, {}]",
                 of_change(metric, f.change),
@@ -235,7 +280,9 @@ fn of_change(metric: Metric, change: f64) -> String {
 pub(super) fn figure(metric: Metric, value: f64) -> String {
     match metric {
         Metric::P99 | Metric::P50 => format!("{:.3} ms", value / 1e6),
-        Metric::ContendedRate | Metric::SoloRate | Metric::NativeRate => format!("{value:.1} /s"),
+        Metric::ContendedRate | Metric::SoloRate | Metric::NativeRate | Metric::AggressorRate => {
+            format!("{value:.1} /s")
+        }
         Metric::Jitter => format!("{value:.2} medians"),
         Metric::Retention
         | Metric::DoseRetention

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CellResult, Condition, Gate, RunRecord};
+use gpubench_record::{Gate, RunRecord};
 use maud::{Markup, html};
 
 use super::axis::Axis;
 use super::chart::{Chart, px};
 use super::style::{Variants, classes, color};
-use crate::timeline::{Series, Timeline};
+use crate::timeline::{RetentionChart, Series, Timeline};
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 120.0;
@@ -19,10 +19,10 @@ type Points = Vec<(f64, f64)>;
 /// The section; `None` where there is nothing to draw.
 pub(super) fn time(
     record: &RunRecord,
+    rates: &[RetentionChart],
     timeline: Option<&Timeline>,
     variants: &Variants<'_>,
 ) -> Option<Markup> {
-    let rates = rates(record);
     let steal = steal(record);
     if rates.is_empty() && timeline.is_none() && steal.is_empty() {
         return None;
@@ -34,7 +34,7 @@ pub(super) fn time(
                 "line is a steady result."
             }
             div class="panels" {
-                @for (title, lines) in &rates { (by_block(title, lines, variants)) }
+                @for chart in rates { (by_block(&chart.title, &chart.lines, variants)) }
             }
         }
         @if let Some(timeline) = timeline { (readings(timeline)) }
@@ -85,7 +85,7 @@ fn reading(series: &Series) -> Markup {
     }
 }
 
-fn by_block(title: &str, lines: &BTreeMap<&str, Points>, variants: &Variants<'_>) -> Markup {
+fn by_block(title: &str, lines: &BTreeMap<String, Points>, variants: &Variants<'_>) -> Markup {
     let longest = lines.keys().map(|variant| variants.label(variant).chars().count()).max();
     let points = || lines.values().flatten();
     let chart = Chart {
@@ -142,40 +142,6 @@ pub(super) fn polyline(chart: &Chart, points: &[(f64, f64)], class: &str) -> Mar
         d += &format!("{letter}{} {}", px(chart.x(*x)), px(chart.y(*y)));
     }
     html! { path class=(class) d=(d) {} "\n" }
-}
-
-/// Rates beside an aggressor at full dose over the solo rate of the same block, by pair.
-fn rates(record: &RunRecord) -> BTreeMap<String, BTreeMap<&str, Points>> {
-    let rate = |cell: &CellResult| cell.figures.closed_rate_per_s.filter(|rate| *rate > 0.0);
-    let measured = || record.cells.iter().filter(|cell| cell.outcome.is_measured());
-    let mut solo: BTreeMap<(&str, &str, &str, u32), f64> = BTreeMap::new();
-    for cell in measured().filter(|cell| cell.cell.condition == Condition::S) {
-        let of = &cell.cell;
-        if let Some(rate) = rate(cell) {
-            solo.insert((&of.group, &of.variant, &of.victim, of.block), rate);
-        }
-    }
-    let mut rates: BTreeMap<String, BTreeMap<&str, Points>> = BTreeMap::new();
-    for cell in measured().filter(|cell| cell.cell.condition == Condition::C) {
-        let of = &cell.cell;
-        let has_all =
-            record.plan.sweep.is_empty() || of.tenants.len() >= record.plan.tenants as usize;
-        let own = solo.get(&(of.group.as_str(), &of.variant, &of.victim, of.block));
-        let (Some(rate), Some(own), Some(aggressor)) = (rate(cell), own, &of.aggressor) else {
-            continue;
-        };
-        if of.dose >= 1.0 && has_all {
-            let title = format!("{}: {} beside {aggressor}", of.sub_axis.as_str(), of.victim);
-            let lines = rates.entry(title).or_default();
-            let point = (f64::from(of.block), rate / own);
-            lines.entry(&of.variant).or_default().push(point);
-        }
-    }
-    for points in rates.values_mut().flat_map(BTreeMap::values_mut) {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    }
-    rates.retain(|_, lines| lines.values().any(|points| points.len() > 1));
-    rates
 }
 
 /// The mean CPU time that was stolen in the cells of each block, where it is recorded.

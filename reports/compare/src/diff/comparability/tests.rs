@@ -19,6 +19,7 @@ fn side(facts: &[&[(&str, &str)]]) -> Vec<Session> {
         margins: None,
         levels: BTreeMap::from([("sm_clock_mhz".to_owned(), 1980.0)]),
         rows: BTreeMap::new(),
+        doubts: Vec::new(),
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),
         losses: Vec::new(),

@@ -59,7 +59,7 @@ pub(super) fn explain(
     let Some((_, change, margin)) = &draft.judged else {
         return;
     };
-    if row.key.metric.is_proportion() {
+    if row.key.metric.is_proportion() || row.bounds {
         return;
     }
     let moved = match row.verdict {
@@ -71,6 +71,7 @@ pub(super) fn explain(
         let sides = Sides {
             sessions,
             series: [&draft.series[0], &draft.series[1]],
+            key: &row.key,
             is_rate: !row.key.metric.is_latency(),
         };
         row.hint = hint::of(&sides, change, *margin);

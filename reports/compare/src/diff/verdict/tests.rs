@@ -1,7 +1,6 @@
 //! Verdicts by table: one row for each case.
 
 use super::*;
-use crate::session::Bounds;
 
 fn change(value: f64, se: f64) -> Change {
     Change {

@@ -33,6 +33,7 @@ fn series() -> SeriesReport {
                 started_at: started_at(at),
                 value: if at < 15 { 0.3 } else { 0.2 },
                 segment: u32::from(at >= 10),
+                bound: false,
             })
             .collect(),
         events: vec![event("driver 570 -> 575 <new>"), event("kernel 6.8 -> 6.9")],

@@ -35,7 +35,7 @@ fn each_cell_acts_on_one_end() {
         n: 8,
         unit: "ratio".to_owned(),
     };
-    let part = Systematic { up: 1.25_f64.ln(), down: 2.0_f64.ln(), known: true };
+    let part = Systematic { up: 1.25_f64.ln(), down: 2.0_f64.ln(), ..Systematic::default() };
     let wide = part.widen(estimate.clone());
     assert!((wide.lo - 0.45).abs() < 1e-12 && (wide.hi - 1.375).abs() < 1e-12);
     assert_eq!((wide.value, wide.n), (1.0, 8));

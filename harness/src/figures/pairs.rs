@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{CellResult, LostKind};
 
-use super::{Cells, Key};
+use super::cells::Cells;
+use super::key::Key;
 use crate::gate::{CLOSED_REQUESTS, open_loop_doubt};
 
 /// Two conditions of the same blocks.
 #[derive(Debug, Default)]
-pub(in crate::score) struct Pairs<'a> {
+pub(crate) struct Pairs<'a> {
     /// By block: the cells of the numerator and of the denominator, both measured.
     pub measured: Vec<(u32, &'a CellResult, &'a CellResult)>,
     /// By block: why it does not count.
@@ -20,28 +21,37 @@ pub(in crate::score) struct Pairs<'a> {
 
 impl Pairs<'_> {
     /// Closed-loop requests of the victims of all these cells.
-    pub(in crate::score) fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         let cells = self.measured.iter().flat_map(|(_, top, bottom)| [top, bottom]);
         cells.filter_map(|cell| cell.requests.get(CLOSED_REQUESTS)).sum()
     }
 }
 
+/// One condition in its blocks.
+#[derive(Debug, Default)]
+pub(crate) struct Alone<'a> {
+    /// By block: its cell, measured.
+    pub measured: Vec<(u32, &'a CellResult)>,
+    /// By block: why it does not count.
+    pub left_out: BTreeMap<u32, LeftOut>,
+}
+
 /// Why a block does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::score) struct LeftOut {
+pub(crate) struct LeftOut {
     pub kind: LostKind,
     pub why: String,
 }
 
 impl<'a> Cells<'a> {
     /// The blocks in which both conditions were measured; `None` where either was not planned.
-    pub(in crate::score) fn pair(&self, top: &Key, bottom: &Key) -> Option<Pairs<'a>> {
+    pub(crate) fn pair(&self, top: &Key, bottom: &Key) -> Option<Pairs<'a>> {
         let (above, below) = (self.blocks(top)?, self.blocks(bottom)?);
         let mut pairs = Pairs::default();
         let mut blocks: BTreeSet<u32> = above.keys().chain(below.keys()).copied().collect();
         blocks.retain(|block| {
             let of_both = above.contains_key(block) && below.contains_key(block);
-            *block < self.blocks || of_both
+            *block < self.common_blocks() || of_both
         });
         for block in blocks {
             let found = [above.get(&block), below.get(&block)];
@@ -64,6 +74,18 @@ impl<'a> Cells<'a> {
         }
         Some(pairs)
     }
+
+    /// The blocks of one condition.
+    pub(crate) fn alone(&self, key: &Key) -> Alone<'a> {
+        let mut alone = Alone::default();
+        for (block, planned) in self.blocks(key).into_iter().flatten() {
+            match (planned.measured(), planned.doubt()) {
+                (Some(cell), _) => alone.measured.push((*block, cell)),
+                (None, doubt) => alone.left_out.extend(doubt.map(|doubt| (*block, doubt))),
+            }
+        }
+        alone
+    }
 }
 
 /// How the victims of two cells differ by what they reported, if they do: then a ratio of their
@@ -77,7 +99,7 @@ fn other_victim(top: &CellResult, bottom: &CellResult) -> Option<String> {
 
 impl Pairs<'_> {
     /// Leaves out the blocks with an open loop that cannot be trusted.
-    pub(in crate::score) fn only_punctual(&mut self) {
+    pub(crate) fn only_punctual(&mut self) {
         let left_out = &mut self.left_out;
         let kind = LostKind::Disturbance;
         self.measured.retain(|(block, top, bottom)| {
@@ -91,6 +113,21 @@ impl Pairs<'_> {
                 left_out.insert(*block, LeftOut { kind, why });
             }
             doubts.is_empty()
+        });
+    }
+}
+
+impl Alone<'_> {
+    /// Leaves out the blocks with an open loop that cannot be trusted.
+    pub(crate) fn only_punctual(&mut self) {
+        let left_out = &mut self.left_out;
+        self.measured.retain(|(block, cell)| {
+            let why = open_loop_doubt(cell);
+            if let Some(why) = &why {
+                let why = format!("{} {why}", cell.cell.condition.as_str());
+                left_out.insert(*block, LeftOut { kind: LostKind::Disturbance, why });
+            }
+            why.is_none()
         });
     }
 }

@@ -17,18 +17,20 @@ const PART_MAX_LN: f64 = 6.907_755_278_982_137;
 
 /// The systematic part of the interval of a ratio, as logarithms: each at least 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Systematic {
+pub(crate) struct Systematic {
     /// By how much the ratio may be higher.
     pub up: f64,
     /// By how much it may be lower.
     pub down: f64,
+    /// Blocks whose value is the most that it can be, because the victim starved.
+    pub starved: usize,
     /// Whether every cell was counted. The format of older records lacks the counts.
     pub known: bool,
 }
 
 /// One block: its cells, numerator first, and the logarithm of their ratio of rates.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block<'a> {
+pub(crate) struct Block<'a> {
     pub top: &'a CellResult,
     pub bottom: &'a CellResult,
     pub log: f64,
@@ -36,7 +38,7 @@ pub(super) struct Block<'a> {
 
 impl Default for Systematic {
     fn default() -> Self {
-        Self { up: 0.0, down: 0.0, known: true }
+        Self { up: 0.0, down: 0.0, starved: 0, known: true }
     }
 }
 
@@ -44,13 +46,14 @@ impl Systematic {
     /// The part of a mean of block logs `ln(top / bottom)`: the mean over blocks of the bounds of
     /// their cells. The disturbances of one host do not average out, so the bounds are added to the
     /// ends and not to the variance.
-    pub(super) fn of(blocks: &[Block<'_>]) -> Self {
+    pub(crate) fn of(blocks: &[Block<'_>]) -> Self {
         let mut sum = Self::default();
         for block in blocks {
             let (top, bottom) = (lost(block.top), lost(block.bottom));
             sum.up += top.unwrap_or(0.0);
             sum.up += starved(block.bottom).unwrap_or(0.0);
             sum.down += bottom.unwrap_or(0.0) + idle(block) + starved(block.top).unwrap_or(0.0);
+            sum.starved += usize::from(starved(block.top).is_some());
             sum.known &= top.is_some() && bottom.is_some();
         }
         let count = blocks.len().max(1) as f64;
@@ -58,18 +61,32 @@ impl Systematic {
         Self {
             up: sum.up / count + drift.max(0.0) + (-speed).max(0.0),
             down: sum.down / count + (-drift).max(0.0) + speed.max(0.0),
-            known: sum.known,
+            ..sum
         }
     }
 
+    /// The part of a mean of logarithms of the rates of cells.
+    pub(crate) fn of_rates<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Self {
+        let (mut sum, mut count) = (Self::default(), 0.0);
+        for cell in cells {
+            count += 1.0;
+            sum.up += lost(cell).unwrap_or(0.0);
+            sum.down += starved(cell).unwrap_or(0.0);
+            sum.starved += usize::from(starved(cell).is_some());
+            sum.known &= lost(cell).is_some();
+        }
+        let count = f64::max(count, 1.0);
+        Self { up: sum.up / count, down: sum.down / count, ..sum }
+    }
+
     /// The interval with this part; the value stays.
-    pub(super) fn widen(self, estimate: Estimate) -> Estimate {
+    pub(crate) fn widen(self, estimate: Estimate) -> Estimate {
         let (lo, hi) = (estimate.lo * (-self.down).exp(), estimate.hi * self.up.exp());
         self.with_ends(estimate, lo, hi)
     }
 
     /// The interval with these ends, and its former ends as the statistical part.
-    pub(super) fn with_ends(self, estimate: Estimate, lo: f64, hi: f64) -> Estimate {
+    pub(crate) fn with_ends(self, estimate: Estimate, lo: f64, hi: f64) -> Estimate {
         let (stat_lo, stat_hi) = (estimate.lo, estimate.hi);
         Estimate {
             lo,
@@ -85,7 +102,7 @@ impl Systematic {
     }
 
     /// What it adds to an interval, where that is worth a line.
-    pub(super) fn in_words(self, what: &str) -> Option<String> {
+    pub(crate) fn in_words(self, what: &str) -> Option<String> {
         let (down, up) = (-(-self.down).exp_m1(), self.up.exp_m1());
         (down.max(up) >= NAMED_MIN).then(|| {
             format!(
@@ -132,7 +149,7 @@ fn idle(block: &Block<'_>) -> f64 {
 /// A starved victim had a request outstanding all the time, and `n` completed, the last of them
 /// perhaps behind the window: its rate lies between `n - 1` and `n + 1` in the window, and the cell
 /// has the higher one.
-pub(in crate::score) fn starved(cell: &CellResult) -> Option<f64> {
+pub(crate) fn starved(cell: &CellResult) -> Option<f64> {
     let has_rate = cell.figures.closed_rate_per_s.is_some();
     if !has_rate || cell.gate_state(&Gate::ClosedRate) != Some(GateState::NotEvaluated) {
         return None;

@@ -7,7 +7,7 @@ const MODES_BLOCKS_MIN: usize = 6;
 
 /// Two groups of blocks, by the mean and the size of each.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::score) struct TwoModes {
+pub(crate) struct TwoModes {
     pub low: f64,
     pub high: f64,
     low_n: u32,
@@ -15,7 +15,7 @@ pub(in crate::score) struct TwoModes {
 }
 
 /// Both modes of a series; `None` for one mode, and for a series too short to have two.
-pub(in crate::score) fn two_modes(blocks: &[f64], smallest_gap: f64) -> Option<TwoModes> {
+pub(crate) fn two_modes(blocks: &[f64], smallest_gap: f64) -> Option<TwoModes> {
     if blocks.len() < MODES_BLOCKS_MIN {
         return None;
     }
@@ -26,7 +26,7 @@ pub(in crate::score) fn two_modes(blocks: &[f64], smallest_gap: f64) -> Option<T
 }
 
 impl TwoModes {
-    pub(in crate::score) fn in_words(self, shown: impl Fn(f64) -> f64) -> String {
+    pub(crate) fn in_words(self, shown: impl Fn(f64) -> f64) -> String {
         let Self { low_n, high_n, .. } = self;
         let (low, high) = (shown(self.low), shown(self.high));
         format!("bimodal: {low:.3} in {low_n} blocks, {high:.3} in {high_n}")

@@ -1,93 +1,7 @@
-//! Figures of a row with their intervals, and the number of blocks at which an interval would no
-//! longer straddle a bound.
+//! Bounds of levels: whether an interval straddles one, and the number of blocks at which it would
+//! no longer.
 
-mod two_modes;
-
-use gpubench_record::{CellResult, Ends, Estimate};
-use gpubench_stats::{Confidence, LogRatio, NoEstimate};
-
-use super::cells::Pairs;
-use super::systematic::{Block, Systematic};
-pub(super) use two_modes::{TwoModes, two_modes};
-
-/// Smallest distance of two modes, as a log ratio. Nearer modes change no level: the nearest bounds
-/// of levels are 0.17 apart. Without a minimum, rounding on a device without noise would count as a
-/// mode.
-pub(super) const MODES_RATIO_MIN: f64 = 0.02;
-
-/// One log ratio for each block.
-#[derive(Debug, Clone)]
-pub(super) struct Logs {
-    /// Block numbers, rising.
-    pub blocks: Vec<u32>,
-    pub logs: Vec<f64>,
-    /// The part of the interval that no number of blocks narrows.
-    pub systematic: Systematic,
-}
-
-impl Logs {
-    /// The logarithms of `P_top / P_bottom`, with P the closed-loop rate, of each block.
-    pub(super) fn of_rates(pairs: &Pairs<'_>) -> Self {
-        Self::of_cells(pairs.measured.iter().copied())
-    }
-
-    /// The same of these blocks, each with both of its cells.
-    pub(super) fn of_cells<'a>(
-        blocks: impl Iterator<Item = (u32, &'a CellResult, &'a CellResult)>,
-    ) -> Self {
-        let rate = |cell: &CellResult| cell.figures.closed_rate_per_s;
-        let counted: Vec<_> = blocks
-            .filter_map(|(block, top, bottom)| {
-                let log = rate(top)?.ln() - rate(bottom)?.ln();
-                let counted = Block { top, bottom, log };
-                log.is_finite().then_some((block, counted))
-            })
-            .collect();
-        let (numbers, blocks): (Vec<u32>, Vec<Block<'_>>) = counted.into_iter().unzip();
-        Self {
-            blocks: numbers,
-            logs: blocks.iter().map(|one| one.log).collect(),
-            systematic: Systematic::of(&blocks),
-        }
-    }
-
-    /// The logarithms of the ratio of SM clocks, in the blocks that have both. No lost CPU time
-    /// moves a clock.
-    pub(super) fn of_clocks(pairs: &Pairs<'_>) -> Self {
-        let clock = |cell: &CellResult| cell.figures.sm_clock_mhz;
-        let measured = pairs.measured.iter();
-        let counted = measured.filter_map(|(block, top, bottom)| {
-            let log = clock(top)?.ln() - clock(bottom)?.ln();
-            log.is_finite().then_some((*block, log))
-        });
-        let (blocks, logs) = counted.unzip();
-        Self { blocks, logs, systematic: Systematic::default() }
-    }
-
-    pub(super) fn mean(&self) -> Option<f64> {
-        gpubench_stats::moments::mean(&self.logs).ok()
-    }
-
-    /// The logarithms of both series in the blocks that they share.
-    pub(super) fn shared(&self, other: &Self) -> (Vec<f64>, Vec<f64>) {
-        let both = self.blocks.iter().zip(&self.logs).filter_map(|(block, mine)| {
-            let at = other.blocks.iter().position(|one| one == block)?;
-            Some((*mine, other.logs[at]))
-        });
-        both.unzip()
-    }
-
-    /// The ratio with its 95 % interval, and what disturbances add to it.
-    pub(super) fn ratio(&self) -> Result<Estimate, NoEstimate> {
-        let ratio = LogRatio::from_logs(self.logs.clone())?.interval(Confidence::P95)?;
-        Ok(self.systematic.widen(printed(ratio, "ratio")))
-    }
-
-    /// Both modes; `None` for one mode.
-    pub(super) fn two_modes(&self) -> Option<TwoModes> {
-        two_modes(&self.logs, MODES_RATIO_MIN)
-    }
-}
+use gpubench_record::Estimate;
 
 /// The estimate with ends that contain both values.
 pub(super) fn reaching(estimate: &Estimate, values: [f64; 2]) -> Estimate {
@@ -97,18 +11,6 @@ pub(super) fn reaching(estimate: &Estimate, values: [f64; 2]) -> Estimate {
         hi: estimate.hi.max(one).max(two),
         ..estimate.clone()
     }
-}
-
-/// An estimate in the form of the record.
-pub(super) fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimate {
-    let gpubench_stats::Estimate { value, lo, hi, n } = estimate;
-    Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n, unit: unit.to_owned() }
-}
-
-/// The estimate as text: value, interval, unit and number of blocks.
-pub(super) fn in_words(estimate: &Estimate) -> String {
-    let Estimate { value, lo, hi, n, unit, .. } = estimate;
-    format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}")
 }
 
 /// The scale on which the interval of a figure is symmetric.
@@ -175,7 +77,10 @@ pub(super) fn blocks_needed(
 
 #[cfg(test)]
 mod tests {
+    use gpubench_record::Ends;
+
     use super::*;
+    use crate::figures::Systematic;
 
     fn estimate(value: f64, lo: f64, hi: f64, unit: &str) -> Estimate {
         Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n: 8, unit: unit.to_owned() }
@@ -215,20 +120,5 @@ mod tests {
             let found = blocks_needed("index", &wide, 0.625, Scale::Linear);
             assert_eq!(found.and_then(|found| found.blocks), blocks, "{up}");
         }
-    }
-
-    #[test]
-    fn shared_keeps_the_blocks_of_both_series() {
-        let left = Logs {
-            blocks: vec![0, 1, 3],
-            logs: vec![0.1, 0.2, 0.4],
-            systematic: Systematic::default(),
-        };
-        let right = Logs {
-            blocks: vec![1, 2, 3],
-            logs: vec![2.0, 3.0, 4.0],
-            systematic: Systematic::default(),
-        };
-        assert_eq!(left.shared(&right), (vec![0.2, 0.4], vec![2.0, 4.0]));
     }
 }

@@ -1,0 +1,116 @@
+//! Figures that are bounds, and what reports print beside a row.
+
+use super::*;
+use crate::session::Doubts;
+
+/// The sessions with bounds on the first mechanism's retention, this far below and above.
+fn with_bounds(mut side: Vec<Session>, down: f64, up: f64) -> Vec<Session> {
+    for session in &mut side {
+        let row = session.rows.get_mut(&key(0, Metric::Retention));
+        if let Some(Row::Measured(series)) = row {
+            series.bounds = Bounds { down, up };
+        }
+    }
+    side
+}
+
+/// A starved victim that completes one request less in a window halves its rate, which is known to
+/// a factor of three only.
+#[test]
+fn a_change_within_the_bounds_of_both_sides_is_no_verdict_and_says_why() {
+    let mut rng = ScheduleRng::new(31);
+    let sides = [0.0, 0.69]
+        .map(|worse| side("s", World { sd: 0.001, worse, mechanisms: 1, ..WORLD }, &mut rng));
+    let [before, after] = sides;
+    assert_eq!(row(&compared(&before, &after), 0, Metric::Retention).verdict, Verdict::Regressed);
+    let [before, after] = [before, after].map(|side| with_bounds(side, 1.1, 0.0));
+    let report = compared(&before, &after);
+    let found = row(&report, 0, Metric::Retention);
+    assert_eq!(found.verdict, Verdict::Inconclusive);
+    assert!(found.reason.as_deref().is_some_and(|why| why.contains("starved")), "{found:?}");
+    // A change beyond what the bounds leave open is one.
+    let far = World { sd: 0.001, worse: 3.0, mechanisms: 1, ..WORLD };
+    let far = with_bounds(side("far", far, &mut rng), 1.1, 0.0);
+    assert_eq!(row(&compared(&before, &far), 0, Metric::Retention).verdict, Verdict::Regressed);
+}
+
+#[test]
+fn bounds_of_both_sides_have_no_verdict_and_count_nowhere() {
+    let mut rng = ScheduleRng::new(41);
+    let [before, after] = [0.0, 0.69]
+        .map(|worse| side("s", World { sd: 0.001, worse, mechanisms: 1, ..WORLD }, &mut rng));
+    let bound = |mut side: Vec<Session>, metric: Metric| {
+        for session in &mut side {
+            if let Some(Row::Measured(series)) = session.rows.get_mut(&key(0, metric)) {
+                series.is_bound = true;
+            }
+        }
+        side
+    };
+    let of_both = [before.clone(), after.clone()].map(|side| bound(side, Metric::Retention));
+    let report = compared(&of_both[0], &of_both[1]);
+    let found = row(&report, 0, Metric::Retention);
+    assert_eq!((found.verdict, found.primary, found.bounds), (Verdict::Inconclusive, false, true));
+    assert!(found.reason.as_deref().is_some_and(|why| why.contains("starved")), "{found:?}");
+    // A side that is a value is compared, within its bounds.
+    let report = compared(&before, &of_both[1]);
+    assert_eq!(row(&report, 0, Metric::Retention).verdict, Verdict::Regressed);
+}
+
+#[test]
+fn what_reports_print_beside_a_row_stands_beside_it_in_the_comparison() {
+    let mut rng = ScheduleRng::new(37);
+    let world = World { sd: 0.001, ..WORLD };
+    let mut sides = [side("a", world, &mut rng), side("b", world, &mut rng)];
+    let doubts = |axis: &str, texts: &[&str]| Doubts {
+        variant: "m0".to_owned(),
+        axis: axis.to_owned(),
+        victim: (axis != "jitter").then(|| "stream".to_owned()),
+        aggressor: Some("dram-copy".to_owned()),
+        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+    };
+    let retention_of = "bandwidth/dram";
+    sides[0][0].doubts = vec![doubts(retention_of, &["lateness in 3 cells", "too weak"])];
+    sides[0][1].doubts = vec![doubts(retention_of, &["lateness in 5 cells"])];
+    sides[1][2].doubts = vec![doubts(retention_of, &["too weak"]), doubts("jitter", &["coarse"])];
+    let report = compared(&sides[0], &sides[1]);
+    let found = |metric| {
+        let doubts = row(&report, 0, metric).doubts.iter();
+        doubts.map(|one| (one.text.as_str(), one.sessions)).collect::<Vec<_>>()
+    };
+    let of_retention = [("lateness in 3 cells", [2, 0]), ("too weak", [1, 1])];
+    assert_eq!(found(Metric::Retention), of_retention);
+    assert_eq!(found(Metric::Jitter), [("coarse", [0, 1])]);
+    assert_eq!(found(Metric::P99), [("coarse", [0, 1])]);
+    assert_eq!(row(&report, 0, Metric::Guarantee).doubts.len(), 2);
+    assert!(row(&report, 1, Metric::Retention).doubts.is_empty());
+}
+
+/// A retention that grows because the neighbour works less says so, and its own row shows it.
+#[test]
+fn a_slower_aggressor_is_named_beside_the_better_retention() {
+    use crate::diff::hint::Hint;
+    let mut rng = ScheduleRng::new(43);
+    let better = World { sd: 0.001, worse: -0.2, mechanisms: 1, ..WORLD };
+    let alone =
+        RowKey { victim: "dram-copy".to_owned(), aggressor: None, ..key(0, Metric::AggressorRate) };
+    let mut with_rate = |world: World, rate: f64| {
+        let mut side = side("s", world, &mut rng);
+        for session in &mut side {
+            let blocks = [-0.001, 0.0, 0.001].map(|x| rate + x).to_vec();
+            let series = Series { blocks, ..Series::default() };
+            session.rows.insert(alone.clone().into(), Row::Measured(series));
+        }
+        side
+    };
+    let before = with_rate(World { worse: 0.0, ..better }, 6.0);
+    for (rate, hint) in [(5.7, Hint::WeakerAggressor), (6.0, Hint::Interference)] {
+        let report = compared(&before, &with_rate(better, rate));
+        let found = row(&report, 0, Metric::Retention);
+        assert_eq!((found.verdict, found.hint), (Verdict::Improved, Some(hint)));
+        let own = report.rows.iter().find(|row| row.key == alone).unwrap();
+        assert!(!own.primary, "it counts for no exit status");
+        let expected = if rate < 6.0 { Verdict::Regressed } else { Verdict::Unchanged };
+        assert_eq!(own.verdict, expected);
+    }
+}
