@@ -117,7 +117,13 @@ fn render_text(plan: &Plan, rows: &[Detectable], notes: &[String]) -> String {
 fn summary(plan: &Plan) -> String {
     let d = &plan.durations;
     let span = |ns| Span::from_ns(in_round_figures(ns));
-    let (cells, per_block) = (plan.cells.len(), plan.cells.len() / plan.blocks.max(1) as usize);
+    let is_alone = |cell: &&Cell| plan.pairs.iter().all(|pair| pair.victim != cell.victim);
+    let (cells, alone) = (plan.cells.len(), plan.cells.iter().filter(is_alone).count());
+    let per_block = (cells - alone) / plan.blocks.max(1) as usize;
+    let alone = match alone {
+        0 => String::new(),
+        n => format!("; {n} more of aggressors alone, in the first blocks"),
+    };
     let victim = plan.user_victim.as_ref().map_or_else(String::new, |victim| {
         let (command, reports) = (&victim.command, victim.reports.as_str());
         let ready = span(victim.ready_ns);
@@ -135,7 +141,7 @@ fn summary(plan: &Plan) -> String {
     format!(
         "profile {} ({}), seed {}, {} tenants{}\n\
          {cells} cells: {} blocks of {per_block}, each block in a random order and the next one \
-         reversed\n\
+         reversed{alone}\n\
          each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}{where_open}\n\
          device time {}{}\n",
         plan.profile,

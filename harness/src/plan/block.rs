@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use gpubench_record::{Cell, Condition};
 use gpubench_stats::ScheduleRng;
+use gpubench_workloads::load;
 
 use super::capability::{Capability, VariantRef};
 use super::draft::{Draft, Layout};
@@ -11,6 +12,9 @@ use super::ids;
 use super::pairs::Purpose;
 use super::seed::derive;
 use crate::axis::Pair;
+
+/// The blocks in which aggressors run alone: both of the first two pairs.
+pub(super) const ALONE_BLOCKS: u32 = 4;
 
 /// Mechanisms that run without a switch of the host between them.
 #[derive(Debug, Clone)]
@@ -63,6 +67,7 @@ impl<'a> Group<'a> {
                     variant,
                     group,
                     pair,
+                    victim: pair.victim,
                     condition,
                     dose,
                     no_neighbours,
@@ -118,6 +123,38 @@ impl<'a> Group<'a> {
         drafts
     }
 
+    /// Each aggressor alone under each mechanism, in the place of the victim: whether a neighbour
+    /// interferes less or only works less is known from its own rate. Aggressors of memory, whose
+    /// victims have answering codes, have no rate to speak of.
+    pub(super) fn aggressors_alone(&self, plan: &Layout<'_>) -> Vec<Draft> {
+        if !plan.aggressors_alone {
+            return Vec::new();
+        }
+        let has_rate =
+            |pair: &Pair| load::find(pair.victim).is_ok_and(|victim| victim.answers().is_empty());
+        let is_victim = |name: &str| plan.pairs.iter().any(|pair| pair.victim == name);
+        let mut aggressors: Vec<&'static Pair> = Vec::new();
+        for &pair in plan.pairs.iter().filter(|pair| has_rate(pair)) {
+            let is_new = !aggressors.iter().any(|known| known.aggressor == pair.aggressor);
+            if is_new && !is_victim(pair.aggressor) {
+                aggressors.push(pair);
+            }
+        }
+        let alone = |member: &&Capability, pair: &'static Pair| Draft {
+            variant: member.variant.clone(),
+            group: self.name.to_owned(),
+            pair,
+            victim: pair.aggressor,
+            condition: Condition::S,
+            dose: 0.0,
+            no_neighbours: false,
+            fewer: None,
+            contended_group: true,
+        };
+        let members = self.contended();
+        members.flat_map(|member| aggressors.iter().map(|pair| alone(member, pair))).collect()
+    }
+
     /// The variant, where the host must be switched for its cells.
     fn separate_state(&self, variant: &VariantRef) -> Option<&VariantRef> {
         let member = self.members.iter().find(|member| member.variant == *variant)?;
@@ -163,6 +200,9 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             if reversed { groups.iter().rev().collect() } else { groups.iter().collect() };
         for group in visit {
             let mut drafts = group.cells(plan);
+            if first < ALONE_BLOCKS {
+                drafts.extend(group.aggressors_alone(plan));
+            }
             let purpose = format!("order {}", group.name);
             ScheduleRng::new(derive(plan.seed, &purpose, first)).shuffle(&mut drafts);
             // The sort is stable: within each state of the host the order stays random.

@@ -2,6 +2,7 @@
 
 use gpubench_record::Durations;
 
+use super::block::ALONE_BLOCKS;
 use super::draft::Draft;
 use super::error::PlanError;
 use crate::axis::Pair;
@@ -39,6 +40,12 @@ impl PerBlock {
             OpenLoops::All => everywhere,
             OpenLoops::Jitter => closed.saturating_add(opening),
         }
+    }
+
+    /// With cells that only the first blocks have, as their mean over the fewest blocks.
+    pub(super) fn with_alone(self, cells: usize, blocks_min: u32) -> Self {
+        let all = cells as u64 * u64::from(ALONE_BLOCKS.min(blocks_min));
+        Self { cells: self.cells + all.div_ceil(u64::from(blocks_min.max(1))), ..self }
     }
 
     pub(super) fn of(drafts: impl Iterator<Item = Draft>, jitter: Option<&Pair>) -> Self {

@@ -15,6 +15,9 @@ pub(super) struct Draft {
     pub variant: VariantRef,
     pub group: String,
     pub pair: &'static Pair,
+    /// The workload in the place of the victim: that of the pair, or its aggressor without a
+    /// neighbour.
+    pub victim: &'static str,
     pub condition: Condition,
     pub dose: f64,
     /// Whether the victim is the only tenant.
@@ -29,7 +32,7 @@ impl Draft {
     /// Whether the jitter of a variant is scored from the open loop of this cell: N or S of the
     /// victim of the jitter pair, or C of that pair with every neighbour at full dose.
     pub(super) fn gives_jitter(&self, jitter: Option<&Pair>) -> bool {
-        let Some(jitter) = jitter else {
+        let Some(jitter) = jitter.filter(|_| !self.is_aggressor_alone()) else {
             return false;
         };
         match self.condition {
@@ -38,6 +41,11 @@ impl Draft {
             Condition::C => *self.pair == *jitter && self.dose >= 1.0 && self.fewer.is_none(),
             _ => false,
         }
+    }
+
+    /// Whether the aggressor of the pair stands in the place of the victim.
+    pub(super) fn is_aggressor_alone(&self) -> bool {
+        self.victim != self.pair.victim
     }
 
     /// Whether the cell shows a mechanism, or the reference, with all its tenants.
@@ -73,6 +81,8 @@ pub(super) struct Layout<'a> {
     pub open_everywhere: bool,
     /// What the cells are for.
     pub purpose: Purpose,
+    /// Whether each aggressor is also measured alone under each mechanism.
+    pub aggressors_alone: bool,
 }
 
 impl Layout<'_> {
@@ -96,12 +106,13 @@ impl Layout<'_> {
             variant: draft.variant.variant.clone(),
             sub_axis: draft.pair.sub_axis,
             condition: draft.condition,
-            victim: draft.pair.victim.to_owned(),
+            victim: draft.victim.to_owned(),
             aggressor: aggressor.map(str::to_owned),
             dose: draft.dose,
             tenants: self.tenants(draft, aggressor),
             schedule_seed: derive(self.seed, "schedule", block),
             closed_only: self.purpose == Purpose::Prove
+                || draft.is_aggressor_alone()
                 || !self.open_everywhere && !draft.gives_jitter(self.jitter),
         }
     }
@@ -110,7 +121,7 @@ impl Layout<'_> {
         let victim = CellTenant {
             tenant: "victim".to_owned(),
             role: Role::Victim,
-            workload: Some(draft.pair.victim.to_owned()),
+            workload: Some(draft.victim.to_owned()),
         };
         let neighbours =
             if draft.no_neighbours { 0 } else { draft.fewer.unwrap_or(self.tenants) - 1 };

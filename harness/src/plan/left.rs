@@ -79,6 +79,8 @@ mod tests {
     fn planned() -> Plan {
         let profile = Profile {
             axes: Wanted::Names(vec!["jitter".to_owned()]),
+            // Without aggressors alone, all blocks have as many cells.
+            decides: false,
             ..built_in("default").expect("a profile")
         };
         plan(&profile, &host(&[0]), "ptx").expect("a plan")

@@ -74,6 +74,8 @@ pub fn plan(
     if per_block.cells == 0 {
         return Err(nothing_to_run(&skips));
     }
+    let alone = groups.iter().map(|group| group.aggressors_alone(&layout).len()).sum();
+    let per_block = per_block.with_alone(alone, profile.blocks.min);
     let Fit { blocks, durations, open_everywhere } = match pairs.purpose {
         Purpose::Score => budget::fit(profile, per_block)?,
         Purpose::Prove => budget::one_block(profile),
@@ -144,6 +146,9 @@ fn layout<'a>(profile: &'a Profile, selected: &'a Pairs) -> Layout<'a> {
         jitter: jitter_pair(profile, &selected.pairs),
         open_everywhere: true,
         purpose: selected.purpose,
+        aggressors_alone: profile.decides
+            && selected.purpose == Purpose::Score
+            && profile.user_victim.victim().is_none(),
     }
 }
 

@@ -7,8 +7,8 @@ pub mod one;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{
-    Calibration, CalibrationBasis, CalibrationBinding, FromTenant, RefusalKind, Role, ToTenant,
-    Verification,
+    Calibration, CalibrationBasis, CalibrationBinding, Cell, Condition, FromTenant, Plan,
+    RefusalKind, Role, ToTenant, Verification,
 };
 
 use super::tenant_set::TenantSet;
@@ -21,19 +21,7 @@ use one::{LIMIT, with_retries};
 /// neighbour's, each without other open contexts. A victim uses this share of the device it sees.
 /// Entries that an earlier run kept for the same target are used again.
 pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
-    let cells = &tenants.handles().setup.plan.cells;
-    let trials = tenants.handles().setup.plan.fault_trials.iter();
-    let victims: BTreeSet<String> = cells
-        .iter()
-        .map(|cell| cell.victim.clone())
-        .chain(trials.map(|trial| trial.victim.clone()))
-        .collect();
-    let aggressors: BTreeSet<String> = cells
-        .iter()
-        .flat_map(|cell| &cell.tenants)
-        .filter(|tenant| tenant.role == Role::Aggressor)
-        .filter_map(|tenant| tenant.workload.clone())
-        .collect();
+    let (victims, aggressors) = workloads(&tenants.handles().setup.plan);
     let basis = CalibrationBasis {
         victims: victims.iter().cloned().collect(),
         service_ns: tenants.handles().setup.plan.service_ns,
@@ -96,6 +84,23 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
         observation_cost: observation_cost.or(kept.observation_cost),
         ..Calibration::new(entries, basis, binding(tenants).await?)
     })
+}
+
+/// The workloads of victims and of aggressors. An aggressor that runs alone does the work that it
+/// does beside a victim.
+fn workloads(plan: &Plan) -> (BTreeSet<String>, BTreeSet<String>) {
+    let aggressors: BTreeSet<String> = plan
+        .cells
+        .iter()
+        .flat_map(|cell| &cell.tenants)
+        .filter(|tenant| tenant.role == Role::Aggressor)
+        .filter_map(|tenant| tenant.workload.clone())
+        .collect();
+    let is_alone =
+        |cell: &&Cell| cell.condition == Condition::S && aggressors.contains(&cell.victim);
+    let of_cells = plan.cells.iter().filter(|cell| !is_alone(cell)).map(|cell| &cell.victim);
+    let of_trials = plan.fault_trials.iter().map(|trial| &trial.victim);
+    (of_cells.chain(of_trials).cloned().collect(), aggressors)
 }
 
 /// The kept calibration with this target; empty where there is none.

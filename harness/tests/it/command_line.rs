@@ -84,8 +84,8 @@ fn too_little_device_time_is_a_usage_error_with_a_remedy() -> TestResult {
         path.display()
     ))?;
     assert_eq!(code, 2);
-    assert!(stderr.contains("device_time 5s is too short for 160 cells"), "{stderr}");
-    assert!(stderr.contains("hint: set device_time = \"55.2s\""), "{stderr}");
+    assert!(stderr.contains("device_time 5s is too short for 176 cells"), "{stderr}");
+    assert!(stderr.contains("hint: set device_time = \"60.72s\""), "{stderr}");
     Ok(())
 }
 
@@ -100,7 +100,7 @@ fn results_go_to_stdout_without_colour_when_it_is_not_a_terminal() -> TestResult
     let (_, json, _) = run(&format!("plan --device virtual --format json {two}"))?;
     let plan: serde_json::Value = serde_json::from_str(&json)?;
     assert_eq!(plan["plan"]["seed"], u64::MAX);
-    assert_eq!(plan["plan"]["cells"].as_array().map(Vec::len), Some(200));
+    assert_eq!(plan["plan"]["cells"].as_array().map(Vec::len), Some(216));
     Ok(())
 }
 

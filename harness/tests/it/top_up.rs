@@ -74,8 +74,9 @@ fn an_undecided_row_gets_blocks_once_and_one_seed_gives_the_same_bytes() -> Test
 #[test]
 fn a_row_that_does_not_fit_is_listed_with_its_blocks() -> TestResult {
     let boundary = near_boundary()?;
-    // 8 blocks of 5 cells of 135 ms take 5.4 s, and a block more does not fit.
-    let (lab, record) = run("6s", "true", &boundary)?;
+    // 8 blocks of 5 cells of 135 ms take 5.4 s and the aggressor alone 0.3 s: one more block fits
+    // into what is left, and the row wants several.
+    let (lab, record) = run("6.48s", "true", &boundary)?;
     let top_up = record.plan.top_up.as_ref().ok_or("no top-up")?;
     assert_eq!(top_up.rows[0].decision, TopUpDecision::TooLong);
     assert!(top_up.rows[0].needs_ns > top_up.left_ns);

@@ -40,7 +40,10 @@ fn the_profile_of_an_example_plans_its_mechanisms_pairs_lengths_and_seed() -> Te
         assert_eq!(share, (run.plan.load, run.plan.share, run.plan.service_ns), "{name}");
         // Every cell of the record's first three blocks, in whatever order.
         let cells = |plan: &gpubench_record::Plan| {
+            let is_victim = |name: &String| plan.pairs.iter().any(|pair| pair.victim == *name);
             let cells = plan.cells.iter().filter(|cell| cell.block < 3);
+            // The record is older than cells of aggressors alone.
+            let cells = cells.filter(|cell| is_victim(&cell.victim));
             let mut keys: Vec<String> = cells
                 .map(|cell| {
                     let aggressor = cell.aggressor.as_deref().unwrap_or("-");

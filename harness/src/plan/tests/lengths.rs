@@ -2,7 +2,7 @@
 
 use gpubench_record::Condition;
 
-use super::{TestResult, built_in, host};
+use super::{TestResult, built_in, host, is_alone};
 use crate::plan::{notes, plan};
 use crate::profile::units::Span;
 use crate::profile::{Blocks, Profile, Wanted};
@@ -31,12 +31,13 @@ fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
     let mut found = [false; 2];
     for under_test in 1..=9 {
         let plan = plan(&profile, &host(&vec![0; under_test]), "ptx")?;
-        let short = plan.cells.iter().any(|cell| cell.closed_only);
+        let of_victims = || plan.cells.iter().filter(|cell| !is_alone(&plan, cell));
+        let short = of_victims().any(|cell| cell.closed_only);
         found[usize::from(short)] = true;
         // Every jitter row has its p99.
         assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
         assert!(plan.device_time_ns() <= profile.device_time.ns, "{under_test}");
-        for cell in plan.cells.iter().filter(|_| short) {
+        for cell in of_victims().filter(|_| short) {
             let gives_jitter = cell.victim == "compute"
                 && matches!(cell.condition, Condition::N | Condition::S | Condition::C);
             assert_eq!(cell.closed_only, !gives_jitter, "{}", cell.id);
@@ -50,17 +51,17 @@ fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
         ..profile
     };
     let plan = plan(&without, &host(&[0; 8]), "ptx")?;
-    assert!(plan.cells.iter().all(|cell| !cell.closed_only));
+    assert!(plan.cells.iter().all(|cell| cell.closed_only == is_alone(&plan, cell)));
     Ok(())
 }
 
 #[test]
 fn open_loops_are_shortened_last_while_they_give_a_p99() -> TestResult {
-    let profile = Profile { device_time: Span::from_s(400), ..built_in("default")? };
+    let profile = Profile { device_time: Span::from_s(440), ..built_in("default")? };
     let plan = plan(&profile, &host(&[0]), "ptx")?;
     assert!(plan.durations.open_ns >= 1_766_000_000, "{:?}", plan.durations);
     assert!(plan.durations.closed_ns < profile.cell.closed.ns);
-    assert!(plan.device_time_ns() <= 400_000_000_000);
+    assert!(plan.device_time_ns() <= 440_000_000_000);
     Ok(())
 }
 
