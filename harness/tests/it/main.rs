@@ -1,5 +1,6 @@
 //! The built binary on the virtual GPU, from outside: one program, so that it is linked once.
 
+mod aggressor_alone;
 mod aggressor_peaks;
 mod anonymized;
 mod axes;

@@ -187,7 +187,7 @@ impl Numbers {
     }
 }
 
-/// The numbers of what reports print beside a row: `reports: [1] [2] on both sides, [4] after`.
+/// The numbers of what reports print beside a row: `doubts: [1] [2] on both sides, [4] after`.
 fn doubts(row: &DiffRow, numbers: &mut Numbers) -> Option<String> {
     let places =
         [("on both sides", [true, true]), ("before", [true, false]), ("after", [false, true])];
@@ -199,7 +199,7 @@ fn doubts(row: &DiffRow, numbers: &mut Numbers) -> Option<String> {
         (!here.is_empty()).then(|| format!("{} {name}", here.join(" ")))
     };
     let parts: Vec<String> = places.into_iter().filter_map(of_place).collect();
-    (!parts.is_empty()).then(|| format!("reports: {}", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("doubts: {}", parts.join(", ")))
 }
 
 fn row_words(row: &DiffRow, numbers: &mut Numbers) -> RowWords {
