@@ -1,11 +1,10 @@
 //! Latencies of the open loop: beside busy neighbours over solo, or on their own.
 
 use gpubench_record::{Claim, Condition, Dose, Quantity, RunRecord, SubAxis};
-use gpubench_stats::{Confidence, Effect, LogRatio, NoEstimate};
 
 use super::found::Found;
-use crate::figures::latency::{self, Quantile};
-use crate::figures::{Cells, Key, Reading, printed};
+use crate::figures::latency::{Latency, Quantile, estimate};
+use crate::figures::{Cells, Key, Reading};
 
 /// The latency of each pair that the claim selects.
 pub(super) fn latency(
@@ -16,13 +15,13 @@ pub(super) fn latency(
 ) -> Vec<Found> {
     let tenants = claim.select.tenants.unwrap_or(run.plan.tenants);
     let wanted = |key: &Key| key.dose.is_none() && key.fewer.unwrap_or(run.plan.tenants) == tenants;
-    let of = |cells: &Cells<'_>, key: &Key| match quantity {
-        Quantity::P99 => latency::values_ns(cells, key, Quantile::P99),
-        Quantity::MedianLatency => latency::over_solo(cells, key, Quantile::Median),
-        _ => latency::over_solo(cells, key, Quantile::P99),
+    let latency = match quantity {
+        Quantity::P99 => Latency::P99,
+        Quantity::MedianLatency => Latency::OverSolo(Quantile::Median),
+        _ => Latency::OverSolo(Quantile::P99),
     };
     let name = |pair: &str, aggressor: &str| format!("{pair} beside {} {aggressor}", tenants - 1);
-    found(claim, quantity, run, variant, wanted, of, name)
+    found(claim, latency, run, variant, wanted, name)
 }
 
 /// The growth of the tail over the growth of the median at the smallest dose below 1, block by
@@ -37,18 +36,16 @@ pub(super) fn early_tail(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<F
     let wanted = |key: &Key| key.dose == Some(smallest) && key.fewer.is_none();
     let name =
         |pair: &str, aggressor: &str| format!("{pair} beside {aggressor} at dose {}", smallest.0);
-    let quantity = Quantity::EarlyTail;
-    found(claim, quantity, run, variant, wanted, latency::tail_over_median, name)
+    found(claim, Latency::TailOverMedian, run, variant, wanted, name)
 }
 
-/// The figure of each contended pair of a variant that is wanted and has values.
+/// The figure of each contended pair of a variant that is wanted and has one.
 fn found(
     claim: &Claim,
-    quantity: Quantity,
+    latency: Latency,
     run: &RunRecord,
     variant: &str,
     wanted: impl Fn(&Key) -> bool,
-    values: impl Fn(&Cells<'_>, &Key) -> Vec<f64>,
     name: impl Fn(&str, &str) -> String,
 ) -> Vec<Found> {
     // A record whose results are not those of its plan has no figures.
@@ -58,12 +55,11 @@ fn found(
     let keys = cells.of(Condition::C).filter(|key| key.variant == variant && wanted(key));
     let keys = keys.filter(|key| is_selected(claim, key.pair.sub_axis));
     let found = keys.filter_map(|key| {
-        let values = values(&cells, key);
         let aggressor = key.pair.aggressor.as_deref().unwrap_or_default();
-        (!values.is_empty()).then(|| Found {
+        Some(Found {
             variant: variant.to_owned(),
             key: name(&key.pair.victim, aggressor),
-            estimate: interval(quantity, &values).map_err(|error| error.to_string()),
+            estimate: estimate(&cells, key, latency)?.map_err(|error| error.to_string()),
         })
     });
     found.collect()
@@ -72,14 +68,4 @@ fn found(
 fn is_selected(claim: &Claim, sub_axis: SubAxis) -> bool {
     // Jitter has no cells of its own.
     claim.select.sub_axis.is_none_or(|wanted| wanted == sub_axis)
-}
-
-fn interval(quantity: Quantity, values: &[f64]) -> Result<gpubench_record::Estimate, NoEstimate> {
-    if quantity == Quantity::P99 {
-        let mean = Effect::of_mean(values)?.interval(Confidence::P95)?;
-        return Ok(printed(mean, "ns"));
-    }
-    let logs = values.iter().map(|value| value.ln()).collect();
-    let ratio = LogRatio::from_logs(logs)?.interval(Confidence::P95)?;
-    Ok(printed(ratio, "ratio"))
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubench_record::Verdict::{Refuted, Supported, Untested};
-use gpubench_record::{ClaimRow, Outcome, RunRecord, Verdict};
+use gpubench_record::{ClaimRow, Condition, Outcome, RunRecord, Verdict};
 use gpubench_reports::Record;
 
 use super::evaluate;
+use crate::figures::latency::{Latency, Quantile, estimate};
+use crate::figures::{Cells, Reading};
 use crate::plan::ledger;
 
 type Error = Box<dyn std::error::Error>;
@@ -184,5 +186,44 @@ fn the_ledger_that_counts_is_the_given_one() -> Result<(), Error> {
     assert_eq!(evaluate(std::slice::from_ref(claim), &run)[0].verdict, Verdict::Supported);
     claim.threshold = Some(9e6);
     assert_eq!(evaluate(&claims, &run)[0].verdict, Verdict::Refuted);
+    Ok(())
+}
+
+/// Late requests widen the end that they can have moved, as in comparisons.
+#[test]
+fn a_latency_has_the_bound_of_late_requests() -> Result<(), Error> {
+    let of = |run: &RunRecord, latency| -> Result<[f64; 3], Error> {
+        let cells = Cells::index(&run.plan, &run.cells, Reading::Printed)?;
+        let mut keys = cells.of(Condition::C);
+        let mps = keys.find(|key| key.variant == "mps" && key.pair.victim == "compute");
+        let found = estimate(&cells, mps.ok_or("no cells")?, latency).ok_or("no blocks")??;
+        Ok([found.value, found.lo, found.hi])
+    };
+    let punctual = example("matrix")?;
+    let late_in = |condition: Condition| -> Result<RunRecord, Error> {
+        let mut run = example("matrix")?;
+        let cells = run.cells.iter_mut().filter(|one| one.cell.condition == condition);
+        for cell in cells {
+            let p99_ns = cell.figures.open_latency_p99_ns;
+            cell.figures.open_latency_p99_lower_ns = p99_ns.map(|ns| 0.9 * ns);
+        }
+        Ok(run)
+    };
+    let beside = late_in(Condition::C)?;
+    let [value, lo, hi] = of(&punctual, Latency::P99)?;
+    let late = of(&beside, Latency::P99)?;
+    assert!((late[1] - (lo - 0.1 * value)).abs() < 1e-6 * value, "{late:?}");
+    assert_eq!((late[0], late[2]), (value, hi));
+    for (latency, is_of_tail) in
+        [(Latency::OverSolo(Quantile::P99), true), (Latency::OverSolo(Quantile::Median), false)]
+    {
+        let [value, lo, hi] = of(&punctual, latency)?;
+        let factor = if is_of_tail { 0.9 } else { 1.0 };
+        let late = of(&beside, latency)?;
+        assert!((late[1] / lo - factor).abs() < 1e-9 && late[2] == hi, "{late:?}");
+        let late = of(&late_in(Condition::S)?, latency)?;
+        assert!((late[2] / hi - 1.0 / factor).abs() < 1e-9 && late[1] == lo, "{late:?}");
+        assert_eq!(late[0], value);
+    }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Latencies of the open loop, block by block: as they are, and over those of the solo cells.
 
-use gpubench_record::{CellResult, Condition};
+use gpubench_record::{CellResult, Condition, Estimate};
+use gpubench_stats::{Confidence, Effect, LogRatio, NoEstimate};
 
 use super::cells::Cells;
+use super::estimate::printed;
 use super::key::Key;
 use super::logs::Logs;
 use super::pairs::Alone;
@@ -64,32 +66,75 @@ pub(crate) fn logs(alone: &Alone<'_>, quantile: Quantile) -> Logs {
     }
 }
 
-/// The values of these cells, in ns.
-pub(crate) fn values_ns(cells: &Cells<'_>, contended: &Key, quantile: Quantile) -> Vec<f64> {
-    let trusted = trusted(cells, contended).measured.into_iter();
-    trusted.filter_map(|(_, cell)| quantile.ns(cell)).collect()
+/// A figure of the open loops of a contended pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Latency {
+    /// The p99 beside the aggressor, in ns.
+    P99,
+    /// A quantile beside the aggressor over that of the solo cell of the same block.
+    OverSolo(Quantile),
+    /// The p99 over the median beside the aggressor, over the same of the solo cell: above 1 where
+    /// the tail moves more than the median.
+    TailOverMedian,
 }
 
-/// The quantile beside the aggressor over that of the solo cell of the same block.
-pub(crate) fn over_solo(cells: &Cells<'_>, contended: &Key, quantile: Quantile) -> Vec<f64> {
-    ratios(cells, contended, |cell| quantile.ns(cell))
+/// The figure with its 95 % interval and what lateness can have done to it; `None` without a block.
+pub(crate) fn estimate(
+    cells: &Cells<'_>,
+    contended: &Key,
+    latency: Latency,
+) -> Option<Result<Estimate, NoEstimate>> {
+    let blocks = match latency {
+        Latency::P99 => {
+            let trusted = trusted(cells, contended).measured.into_iter();
+            let blocks = trusted.filter_map(|(_, cell)| {
+                let ns = Quantile::P99.ns(cell)?;
+                Some([ns, -ns * (-Quantile::P99.late(cell)).exp_m1(), 0.0])
+            });
+            blocks.collect()
+        }
+        Latency::OverSolo(quantile) => {
+            ratios(cells, contended, |cell| Some([quantile.ns(cell)?, quantile.late(cell), 0.0]))
+        }
+        Latency::TailOverMedian => ratios(cells, contended, |cell| {
+            let value = Quantile::P99.ns(cell)? / Quantile::Median.ns(cell)?;
+            Some([value, Quantile::P99.late(cell), Quantile::Median.late(cell)])
+        }),
+    };
+    (!blocks.is_empty()).then(|| interval(&blocks, latency))
 }
 
-/// The p99 over the median beside the aggressor, over the same of the solo cell: above 1 where the
-/// tail moves more than the median.
-pub(crate) fn tail_over_median(cells: &Cells<'_>, contended: &Key) -> Vec<f64> {
-    ratios(cells, contended, |cell| Some(Quantile::P99.ns(cell)? / Quantile::Median.ns(cell)?))
+/// The interval of blocks that each have a value, and by how much it may be lower and higher.
+fn interval(blocks: &[[f64; 3]], latency: Latency) -> Result<Estimate, NoEstimate> {
+    let mean = |at: usize| blocks.iter().map(|block| block[at]).sum::<f64>() / blocks.len() as f64;
+    let (down, up) = (mean(1), mean(2));
+    let values = || blocks.iter().map(|[value, ..]| *value);
+    let (found, lo, hi) = if latency == Latency::P99 {
+        let mean = Effect::of_mean(&values().collect::<Vec<f64>>())?.interval(Confidence::P95)?;
+        (printed(mean, "ns"), mean.lo - down, mean.hi + up)
+    } else {
+        let logs = values().map(f64::ln).collect();
+        let ratio = LogRatio::from_logs(logs)?.interval(Confidence::P95)?;
+        (printed(ratio, "ratio"), ratio.lo * (-down).exp(), ratio.hi * up.exp())
+    };
+    let is_late = down > 0.0 || up > 0.0;
+    Ok(if is_late { Systematic::default().with_ends(found, lo, hi) } else { found })
 }
 
+/// The figure of each contended cell over that of its solo cell: a value, and by how much its
+/// logarithm may be lower and higher.
 fn ratios(
     cells: &Cells<'_>,
     contended: &Key,
-    figure: impl Fn(&CellResult) -> Option<f64>,
-) -> Vec<f64> {
+    figure: impl Fn(&CellResult) -> Option<[f64; 3]>,
+) -> Vec<[f64; 3]> {
     let Some(mut pairs) = cells.pair(contended, &contended.with(Condition::S)) else {
         return Vec::new();
     };
     pairs.only_punctual();
-    let blocks = pairs.measured.iter();
-    blocks.filter_map(|(_, top, solo)| Some(figure(top)? / figure(solo)?)).collect()
+    let blocks = pairs.measured.iter().filter_map(|(_, top, solo)| {
+        let ([top, down, up], [solo, solo_down, solo_up]) = (figure(top)?, figure(solo)?);
+        Some([top / solo, down + solo_up, up + solo_down])
+    });
+    blocks.collect()
 }
