@@ -1,4 +1,4 @@
-//! The effect cache: replayed launches leave what executed ones leave. Tests share a device.
+//! The launch cache: launches that are not executed again leave what executed ones leave. Tests share a device.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;
@@ -22,7 +22,7 @@ fn wall() -> (Session, Machine) {
     (Session::new(TimeMode::Wall, 1), machine)
 }
 
-/// Words of a buffer. Half of the large one already exceeds what the cache compares.
+/// Words of a buffer.
 const WORDS: usize = 48;
 const LARGE_WORDS: usize = 160 << 10;
 const STRIDE: usize = 1000;

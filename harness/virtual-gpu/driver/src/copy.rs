@@ -60,7 +60,6 @@ fn to_device(
         launch::finish_reruns_into(process, piece.start)?;
     }
     let repeated = is_repeated(process, copy, &targets);
-    let writing = launch::WriteGuard::begin(process);
     if !repeated {
         move_bytes(process, copy)?;
     }
@@ -69,7 +68,6 @@ fn to_device(
         tables.wrote(piece.start, repeated);
     }
     drop(tables);
-    drop(writing);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
     transfer(process, stream, (OpKind::ToDevice, rate), copy, policy).map(|_| ())
 }
@@ -120,7 +118,6 @@ fn within_device(
     let targets = touched(process, copy, true)?;
     let sources = touched(process, copy, false)?;
     let unwritten = unwritten_among(process, &sources);
-    let writing = launch::WriteGuard::begin(process);
     if let Some(address) = unwritten {
         let tables = process.tables();
         if targets.iter().any(|piece| is_open(&tables, piece.start)) {
@@ -134,7 +131,6 @@ fn within_device(
         tables.wrote(piece.start, unwritten.is_some());
     }
     drop(tables);
-    drop(writing);
     charge(process, policy, process.device.machine().host.copy_ns)?;
     // Each byte is read and written.
     let seq = device_traffic(process, stream, 2 * copy.bytes)?;

@@ -31,7 +31,6 @@ pub fn run(
         launch::finish_reruns_into(process, piece.start)?;
     }
     let skipped = process.device.is_virtual_time() && bytes > LARGE_FILL_BYTES && !open;
-    let writing = launch::WriteGuard::begin(process);
     if !skipped {
         write(process, fill, bytes)?;
     }
@@ -43,7 +42,6 @@ pub fn run(
         tables.skipped(piece, fill);
     }
     drop(tables);
-    drop(writing);
     charge(process, policy, process.device.machine().host.launch_ns)?;
     let seq = device_traffic(process, stream, bytes)?;
     if policy == WaitPolicy::Now {

@@ -13,9 +13,6 @@ pub struct Properties {
     pub calls_printf: bool,
     /// Branches or addresses may depend on loaded data, so the cost depends on memory contents.
     pub data_dependent: bool,
-    /// Word size, if its only effect on device memory is to add integers that do not depend on
-    /// memory contents.
-    pub atomic_add_bytes: Option<u64>,
 }
 
 /// A 64-bit constant, known when the module is bound to addresses.

@@ -75,7 +75,6 @@ pub fn execute(
         reads,
         writes,
         extents,
-        lanes: execution.counts.lanes(),
         sampled,
         // Executed atomics count: many kernels have one on a path that is never taken.
         uses_atomics: execution.counts.atomics > 0,

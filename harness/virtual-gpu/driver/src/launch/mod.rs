@@ -21,7 +21,6 @@ mod sampling;
 pub mod shape;
 mod start;
 pub(crate) mod state;
-mod write_guard;
 
 pub use clocking::Clocking;
 pub use kernel::kernel_of;
@@ -29,4 +28,3 @@ pub use request::{Key, Request};
 pub use rerun::{finish_reruns, finish_reruns_into, has_reruns, rerun_copy, rerun_writes};
 pub use residence::{blocks_per_sm, check, check_residence};
 pub use start::launch;
-pub use write_guard::WriteGuard;

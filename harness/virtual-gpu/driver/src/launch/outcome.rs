@@ -16,8 +16,6 @@ pub struct Outcome {
     pub writes: Vec<u64>,
     /// For each of them, the first byte accessed and the one after the last.
     pub extents: Vec<(u64, u64)>,
-    /// Lane-instructions executed.
-    pub lanes: u64,
     /// Only some of its blocks were executed.
     pub sampled: bool,
     /// It executed atomics.

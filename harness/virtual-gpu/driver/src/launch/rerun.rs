@@ -5,7 +5,6 @@ use super::cache::portable::portable;
 use super::clocking::when;
 use super::execute::execute;
 use super::rerun_data::{Rerun, RerunWork};
-use super::write_guard::WriteGuard;
 use crate::bytes::move_bytes;
 use crate::code::Code;
 use crate::copy_shape::Copy;
@@ -50,8 +49,6 @@ pub fn finish_reruns(process: &Process, context: u32) -> Result<(), Code> {
     if process.tables().launches.reruns.is_empty() {
         return Ok(());
     }
-    // From here on they are not among the reruns, and not carried out yet.
-    let _under_way = WriteGuard::begin(process);
     let taken: Vec<Rerun> = {
         let mut tables = process.tables();
         let all = std::mem::take(&mut tables.launches.reruns);

@@ -43,7 +43,7 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
         cooperative,
         params: request.params.clone(),
     };
-    let (profile, fault) = match cache::find(process, &key) {
+    let (profile, fault) = match cache::unchanged(process, &key) {
         Some(profile) => (profile, None),
         None => cache::execute(process, request.function, &key)?,
     };

@@ -1,9 +1,8 @@
-//! Launch state of a process: profiles, effects, reruns, and the writes that invalidate them.
+//! Launch state of a process: profiles, reruns, and the writes that invalidate them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::cache::effect_store::Effects;
 use super::request::Key;
 use super::rerun_data::Rerun;
 use crate::cost::Cost;
@@ -23,29 +22,13 @@ pub(crate) struct LaunchProfile {
     pub(crate) writes: Vec<(u64, u64)>,
     /// For each of them, the first byte accessed and the one after the last.
     pub(crate) extents: Vec<(u64, u64)>,
-    /// Allocations that its arguments point to.
-    pub(crate) pointees: Vec<u64>,
-    /// Lane-instructions that were executed.
-    pub(crate) lanes: u64,
     /// Only some of its blocks were executed.
     pub(crate) sampled: bool,
     /// Executing it again on the same memory changes nothing.
     pub(crate) idempotent: bool,
-    /// Executed in full, in memory that only this process writes: its outputs depend on its inputs
-    /// alone.
-    pub(crate) deterministic: bool,
     /// It wrote nothing and accessed no memory of others, so it needs no rerun. A kernel that did
     /// not write with a clock that starts at zero is assumed never to write.
     pub(crate) inert: bool,
-}
-
-/// Writes to device memory in progress in a process.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct WritesInProgress {
-    /// Number that have not ended.
-    pub(crate) now: u64,
-    /// Number that ever began.
-    pub(crate) begun: u64,
 }
 
 /// Launch state of a process.
@@ -53,8 +36,6 @@ pub(crate) struct WritesInProgress {
 pub struct LaunchState {
     pub(crate) profiles: HashMap<Key, Arc<LaunchProfile>>,
     pub(crate) reruns: Vec<Rerun>,
-    pub(crate) effects: Effects,
-    pub(crate) writing: WritesInProgress,
     /// By allocation, the last partial writes of launches.
     pub(crate) partial: HashMap<u64, VecDeque<PartialWrite>>,
 }
@@ -72,7 +53,6 @@ impl LaunchState {
     pub fn forget_context(&mut self, context: u32) {
         self.profiles.retain(|key, _| key.context != context);
         self.reruns.retain(|rerun| rerun.context != context);
-        self.effects.forget_context(context);
     }
 
     pub(super) fn note(&mut self, start: u64, write: PartialWrite) {

@@ -4,7 +4,6 @@ use super::check::{check_calls, closed_properties};
 use super::decoder::{BANK_64, BANK_P, Decoder, Globals};
 use super::names::Var;
 use super::symbols::{SharedLayout, resolve_inits, symbols};
-use crate::analysis::atomic_adds;
 use crate::analysis::dataflow;
 use crate::analysis::liveness;
 use crate::analysis::loops;
@@ -59,7 +58,6 @@ pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
     }
     for func in &mut code {
         func.properties.data_dependent = dataflow::data_dependent(func);
-        func.properties.atomic_add_bytes = atomic_adds::atomic_add_bytes(func);
         func.loops = loops::loops(func);
     }
     let symbols = resolve_inits(raw, symbols, &globals)?;

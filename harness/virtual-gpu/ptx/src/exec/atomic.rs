@@ -1,4 +1,6 @@
-//! Atomics and reductions: lanes in order, each a plain read, modify, write.
+//! Atomics and reductions: lanes in order, each a read, modify, write that no other thread divides.
+
+use std::sync::{Mutex, PoisonError};
 
 use super::access::{LaneFault, WarpMemory};
 use super::address::{addresses, is_contiguous, lanes, sector_bytes};
@@ -10,6 +12,10 @@ use crate::ops::AtomOp;
 use crate::program::Row32;
 use crate::types::window;
 use crate::types::{Space, Ty};
+
+/// Held for each atomic of a warp on device memory: launches of several streams are executed by the
+/// threads that make them, and may add to one word at the same time.
+static DEVICE_ATOMICS: Mutex<()> = Mutex::new(());
 
 impl WarpMemory<'_, '_, '_> {
     pub(crate) fn atomic(
@@ -42,6 +48,8 @@ impl WarpMemory<'_, '_, '_> {
                 self.counts.hot_word = HotWord { address, atomics };
             }
         }
+        let _alone =
+            (device != 0).then(|| DEVICE_ATOMICS.lock().unwrap_or_else(PoisonError::into_inner));
         if active == u32::MAX && device == active && self.adds_contiguous(frame, atom, &all) {
             return Ok(());
         }

@@ -8,22 +8,9 @@ use crate::launch::state::{LaunchProfile, PartialWrite};
 use crate::process::Process;
 use crate::tables::Tables;
 
-impl LaunchProfile {
-    /// Whether both accessed the same extents.
-    pub(super) fn has_extents_of(&self, other: &Self) -> bool {
-        let same = |mine: &[(u64, u64)], theirs: &[(u64, u64)]| {
-            let starts = |all: &[(u64, u64)]| all.iter().map(|(start, _)| *start).collect();
-            let (mine, theirs): (Vec<u64>, Vec<u64>) = (starts(mine), starts(theirs));
-            mine == theirs
-        };
-        let alike = same(&self.reads, &other.reads) && same(&self.writes, &other.writes);
-        alike && self.extents == other.extents
-    }
-}
-
 /// The profile of an identical launch that is idempotent on unchanged memory, or sampled. Marks the
 /// outputs of a sampled launch as unwritten.
-pub(super) fn unchanged(process: &Process, key: &Key) -> Option<Arc<LaunchProfile>> {
+pub(in crate::launch) fn unchanged(process: &Process, key: &Key) -> Option<Arc<LaunchProfile>> {
     let mut tables = process.tables();
     let profile = tables.launches.profiles.get(key)?.clone();
     if profile.sampled {
@@ -50,12 +37,7 @@ pub(super) fn unchanged(process: &Process, key: &Key) -> Option<Arc<LaunchProfil
 }
 
 /// Keeps the profile of an executed launch and notes its writes.
-pub(super) fn keep(
-    process: &Process,
-    key: &Key,
-    pointees: Vec<u64>,
-    outcome: Outcome,
-) -> Arc<LaunchProfile> {
+pub(super) fn keep(process: &Process, key: &Key, outcome: Outcome) -> Arc<LaunchProfile> {
     let mut tables = process.tables();
     for (&start, &extent) in outcome.writes.iter().zip(&outcome.extents) {
         // The writes of a sampled launch are not all known: later launches are executed.
@@ -78,12 +60,6 @@ pub(super) fn keep(
         reads: versions(&outcome.reads),
         writes: versions(&outcome.writes),
         extents: outcome.extents.clone(),
-        pointees,
-        lanes: outcome.lanes,
-        deterministic: !outcome.sampled
-            && outcome.fault.is_none()
-            && !outcome.open
-            && !outcome.printed,
         inert: outcome.writes.is_empty() && !outcome.open && !outcome.printed,
         sampled: outcome.sampled,
         idempotent: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,
@@ -107,13 +83,4 @@ fn wrote_part(tables: &mut Tables, start: u64, extent: (u64, u64)) {
     tables.wrote(start, false);
     let write = PartialWrite { before, after: version(tables), extent };
     tables.launches.note(start, write);
-}
-
-impl Tables {
-    /// Notes the writes of a replayed launch.
-    pub(crate) fn wrote_again(&mut self, profile: &LaunchProfile) {
-        for (&(start, _), &extent) in profile.writes.iter().zip(&profile.extents) {
-            wrote_part(self, start, extent);
-        }
-    }
 }
