@@ -1,4 +1,5 @@
-//! The launch cache: launches that are not executed again leave what executed ones leave. Tests share a device.
+//! The launch cache: launches that are not executed again leave what executed ones leave. Tests
+//! share a device.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;
