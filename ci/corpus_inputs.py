@@ -19,7 +19,7 @@ CORPUS = ROOT / "ci" / "corpus"
 SIGNING = ROOT / "harness" / "tests" / "it" / "data" / "signing"
 
 EXAMPLES = ("matrix", "faults-mps", "faults-time-slicing", "probes")
-VERSIONS = ("1.0", "2.0", "2.1", "2.2", "2.3")
+VERSIONS = ("1.0", "2.3")
 
 # Runs that lines of commands.txt make. Each has the inputs NAME, NAME-killed, NAME-forged and
 # NAME-damaged.
@@ -188,7 +188,9 @@ def copies(stage: pathlib.Path, h100: str) -> None:
     copy("a100", LATER, name="NVIDIA A100-SXM4-80GB", uuid="GPU-a100", pci_id="20b210de:146310de")
     copy("starved-more", LATER, lambda record: starve(record, 1))
     copy("starved-less", LATER, lambda record: starve(record, -1))
-    copy("future", LATER, lambda record: record.update(format_version={"major": 9, "minor": 0}))
+    for name, major, minor in (("future", 9, 0), ("unpublished", 2, 1)):
+        version = {"major": major, "minor": minor}
+        copy(name, LATER, lambda record, version=version: record.update(format_version=version))
     for node in range(8):
         copy(f"fleet/g{node}", LATER, native(0.96 if node == 5 else 1 + 0.0001 * node),
              label(node=f"node{node}"), uuid=f"GPU-{node}")

@@ -3,6 +3,7 @@
 //!
 //! They are build-dependencies, so cargo has built them before this runs, into the `deps` folder
 //! three levels above `OUT_DIR`.
+#![expect(clippy::disallowed_methods, reason = "asks the compiler for its version and its folder")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -22,7 +22,6 @@ pub enum CiError {
     /// A program could not be started.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// The program.
         program: String,
         /// Error of the operating system.
         source: std::io::Error,
@@ -30,7 +29,6 @@ pub enum CiError {
     /// A program failed.
     #[error("{program} failed ({status}): {message}")]
     Command {
-        /// The program.
         program: String,
         /// Its exit status.
         status: String,

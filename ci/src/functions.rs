@@ -11,7 +11,6 @@ use crate::tree::SourceFile;
 /// A function with a body, outside tests.
 #[derive(Debug)]
 pub struct Function<'a> {
-    /// Its name.
     pub name: &'a str,
     /// The line of `fn`, from 1.
     pub line: usize,

@@ -1,10 +1,12 @@
-//! The task runner: house rules, formatting, the pinned toolchain and generated files.
+//! The task runner: house rules, formatting and generated files.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line")]
+#![expect(clippy::disallowed_methods, reason = "no part of the product")]
 
 mod circles;
 mod dummies;
 mod error;
 mod figures;
+mod fmt;
 mod functions;
 mod imports;
 mod package;
@@ -13,7 +15,6 @@ mod scan;
 mod symbols;
 mod text;
 mod tidy;
-mod toolchain;
 mod torture;
 mod tree;
 
@@ -23,7 +24,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::CiError;
-use crate::toolchain::Pin;
 use crate::tree::{Tree, repository_root};
 
 /// Checks and generators for this repository.
@@ -53,12 +53,6 @@ enum Task {
     Dummies,
     /// Check that rustfmt would change no tracked file.
     Fmt,
-    /// Check that the compiler in use is the one that Cargo.toml pins.
-    Msrv {
-        /// Accept a newer compiler, and report that the pinned one is not tested.
-        #[arg(long)]
-        or_newer: bool,
-    },
     /// Compile the device code to PTX and assemble it for every target.
     Ptx {
         /// Fail if the checked-in PTX differs, and write nothing.
@@ -126,9 +120,7 @@ fn run(task: Task) -> Result<String, CiError> {
             Ok(figures::table(&tree, all))
         }
         Task::Dummies => dummies::run(&root),
-        Task::Fmt => toolchain::fmt(&root).map(|()| "every file is formatted".to_owned()),
-        Task::Msrv { or_newer: true } => toolchain::msrv(&root, Pin::AtLeast),
-        Task::Msrv { or_newer: false } => toolchain::msrv(&root, Pin::Exact),
+        Task::Fmt => fmt::fmt(&root).map(|()| "every file is formatted".to_owned()),
         Task::Ptx { check } => ptx::run(check)
             .map(|()| "the PTX matches its sources".to_owned())
             .map_err(CiError::Found),

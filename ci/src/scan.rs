@@ -26,7 +26,6 @@ pub struct Token<'a> {
     pub text: &'a str,
     /// Its first line, from 1.
     pub line: usize,
-    /// Its kind.
     pub kind: Kind,
 }
 
@@ -37,7 +36,6 @@ pub fn tokens(source: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// The tokens of `source` with comments.
 pub fn with_comments(source: &str) -> Vec<Token<'_>> {
     let mut scanner = Scanner { source, at: 0, line: 1 };
     let mut found = Vec::new();

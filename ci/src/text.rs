@@ -11,7 +11,6 @@ use crate::tree::SourceFile;
 pub struct Word {
     /// The word in lower case.
     pub text: String,
-    /// Its line.
     pub line: usize,
 }
 

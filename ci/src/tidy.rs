@@ -4,7 +4,6 @@
 //! An exception that is not needed is a finding too, so the lists can only shrink.
 
 mod callers;
-mod calls;
 mod circles;
 mod crates;
 mod documents;
@@ -92,33 +91,13 @@ pub const RULES: &[Rule] = &[
         check: lines::package_lines,
     },
     Rule {
-        name: "function-length",
-        demand: "a function has at most 80 lines, or the number in ci/long.txt",
-        check: size::function_length,
-    },
-    Rule {
-        name: "banned-call",
-        demand: "no banned call; each has a replacement",
-        check: calls::banned,
-    },
-    Rule {
-        name: "clock",
-        demand: "only files listed in ci/clock.txt read a wall clock",
-        check: calls::clock,
-    },
-    Rule {
-        name: "unsafe",
-        demand: "unsafe code only in files that expect it and stand in ci/unsafe.txt",
-        check: calls::unsafe_code,
-    },
-    Rule {
         name: "dead-file",
         demand: "every Rust file is a target or declared by a module",
         check: reach::dead_files,
     },
     Rule {
         name: "statistics",
-        demand: "a public function of the statistics has a product caller or a tag",
+        demand: "a public function of the statistics has a product caller",
         check: callers::statistics,
     },
     Rule {
@@ -142,11 +121,6 @@ pub const RULES: &[Rule] = &[
         check: planted::unread,
     },
     Rule { name: "pure", demand: "plan, gate, figures and score do no I/O", check: rooms::pure },
-    Rule {
-        name: "processes",
-        demand: "one file starts the processes of the product, with a built environment",
-        check: rooms::processes,
-    },
     Rule {
         name: "record-alone",
         demand: "gates and scores use the record and no catalogue",

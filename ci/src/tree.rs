@@ -10,7 +10,6 @@ use crate::error::CiError;
 pub struct SourceFile {
     /// Path from the repository root, with `/`.
     pub path: String,
-    /// Its text.
     pub text: String,
 }
 
@@ -72,7 +71,6 @@ impl Tree {
         self.files().filter(|file| file.has_extension(&["rs"]))
     }
 
-    /// The file at `path`.
     pub fn get(&self, path: &str) -> Option<&SourceFile> {
         self.files().find(|file| file.path == path)
     }

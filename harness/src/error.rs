@@ -45,7 +45,6 @@ pub enum ExpectedError {
     UnknownName {
         /// Kind of name: `mechanism`, `axis`, `format`...
         kind: &'static str,
-        /// The name.
         name: String,
         /// Every accepted name.
         known: Vec<String>,
@@ -177,7 +176,6 @@ pub enum ExpectedError {
     /// A mechanism could not be set up, or was not in force.
     #[error("mechanism {variant} failed: {reason}")]
     MechanismFailed {
-        /// The variant.
         variant: String,
         /// Why.
         reason: String,

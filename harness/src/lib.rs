@@ -2,6 +2,7 @@
 //!
 //! Modules stand in the order in which data flows; a room may use the rooms above it, the
 //! catalogues and `error`, never a room below. Only `cli` uses all of them.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start processes"))]
 
 pub mod error;
 

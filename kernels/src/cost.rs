@@ -6,7 +6,6 @@
 /// and L2 bytes where it fits. A multiply-add counts as two operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes read from DRAM.
     pub dram_read_bytes: u64,
     /// Bytes written to DRAM.
     pub dram_write_bytes: u64,

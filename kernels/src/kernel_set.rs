@@ -23,7 +23,6 @@ impl KernelSet {
         Self { context: context.clone(), loaded }
     }
 
-    /// The context.
     pub fn context(&self) -> &Context {
         &self.context
     }
@@ -48,7 +47,6 @@ impl KernelSet {
 
 /// A launch without its context.
 pub trait Launcher {
-    /// Which kernel.
     fn kernel(&self) -> Kernel;
 
     /// Its launch shape.
@@ -57,8 +55,10 @@ pub trait Launcher {
     /// Its arguments.
     fn args(&self) -> Args;
 
-    /// Its work.
-    fn cost(&self) -> Cost;
+    /// Its work; none for a thread that faults at once, and for an empty launch.
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
 
     /// Queues the launch.
     fn launch(&self, kernels: &KernelSet, stream: &Stream) -> Result<(), DriverError> {

@@ -15,11 +15,9 @@ pub enum VerifyError {
     /// The device computed another result.
     #[error("kernel {kernel}: {what}: expected {expected}, found {found}")]
     Mismatch {
-        /// Which kernel.
         kernel: &'static str,
         /// What was compared.
         what: String,
-        /// The expected value.
         expected: String,
         /// The value on the device.
         found: String,
@@ -38,7 +36,6 @@ impl<'a> Check<'a> {
         Ok(Self { name, kernels, stream: Stream::new(kernels.context())? })
     }
 
-    /// A zeroed buffer.
     pub(crate) fn zeros<T: Pod>(&self, len: usize) -> Result<DeviceBuffer<T>, VerifyError> {
         let buffer = DeviceBuffer::alloc(self.kernels.context(), len)?;
         buffer.fill_bytes(0)?;

@@ -4,6 +4,7 @@
 //! latency histograms at its end. [`matrix`] says who is isolated from whom, in what and how sure
 //! that is. [`format`](mod@format) renders a record for people and programs. Both use the record
 //! alone; [`latency`] and [`timeline`] are what reports show of its other files.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start processes"))]
 
 pub mod format;
 pub mod latency;

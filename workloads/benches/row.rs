@@ -1,4 +1,5 @@
 //! The cost of recording one row in the log, without its stamps. The limit is 60 ns.
+#![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 
 use std::hint::black_box;
 

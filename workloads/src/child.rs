@@ -58,7 +58,6 @@ pub fn serve_beside(path: &Path, count: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Serves with a device.
 fn serve_device(clock: Clock, reader: impl BufRead, writer: impl Write) -> ExitCode {
     let name = clock.name();
     let mut tenant = Tenant::new(clock);

@@ -29,7 +29,6 @@ pub enum ClockError {
     MissingSymbol {
         /// Version that the library reports.
         version: i32,
-        /// The symbol.
         symbol: &'static str,
     },
     /// The virtual clock refused a call.
@@ -43,7 +42,6 @@ pub enum ClockError {
     /// The operating system refused a call.
     #[error("{call} failed with error number {errno}")]
     System {
-        /// The call.
         call: &'static str,
         /// Its error number.
         errno: i32,
@@ -56,9 +54,6 @@ pub trait Time: Send + Sync + 'static {
     fn now_ns(&self) -> u64;
 
     /// Sleeps until the instant; returns at once when it has passed.
-    ///
-    /// # Errors
-    /// When the clock refuses.
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError>;
 
     /// Whether instants are those of the host, on which threads compete for cores.
@@ -73,9 +68,6 @@ pub trait Time: Send + Sync + 'static {
 
     /// As [`Time::sleep_until`]; calls `tick` with the instant of every iteration of a spin at the
     /// end, of which the first is no later than `t_ns`.
-    ///
-    /// # Errors
-    /// When the clock refuses.
     fn sleep_and_spin(&self, t_ns: u64, tick: &mut dyn FnMut(u64)) -> Result<(), ClockError> {
         self.sleep_until(t_ns)?;
         tick(t_ns);
@@ -88,22 +80,12 @@ pub trait Time: Send + Sync + 'static {
     /// When the clock refuses, for example a number that is not reserved.
     fn join(&self, me: u32) -> Result<(), ClockError>;
 
-    /// Leaves the clock.
-    ///
-    /// # Errors
-    /// When the clock refuses.
     fn leave(&self, me: u32) -> Result<(), ClockError>;
 
     /// Waits for this participant's token and takes it; an earlier token is not lost.
-    ///
-    /// # Errors
-    /// When the clock refuses.
     fn park(&self, me: u32) -> Result<(), ClockError>;
 
     /// Gives participant `whom` its token.
-    ///
-    /// # Errors
-    /// When the clock refuses.
     fn unpark(&self, whom: u32) -> Result<(), ClockError>;
 
     /// Reserves room for a participant of this process that will join soon.

@@ -41,6 +41,7 @@ const NOTABLE: [&str; 3] =
 
 /// A command with its environment.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that makes commands")]
 pub fn command(program: impl AsRef<OsStr>, inherits: Inherits) -> Command {
     let mut command = Command::new(program);
     if inherits == Inherits::Listed {

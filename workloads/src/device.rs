@@ -17,9 +17,6 @@ pub struct EventPool {
 
 impl EventPool {
     /// Creates `pairs` pairs; `spin` says how a thread waits for them.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     pub fn new(context: &Context, spin: bool, pairs: usize) -> Result<Self, DriverError> {
         let kind = if spin { EventKind::Timing } else { EventKind::TimingBlocking };
         let event = || Event::new(context, kind);
@@ -70,7 +67,6 @@ impl Reap for EventPool {
 pub struct Requests<'a> {
     /// The device.
     pub gpu: &'a Gpu,
-    /// The events.
     pub pool: Arc<EventPool>,
     /// What is requested.
     pub prepared: &'a mut dyn Prepared,

@@ -64,9 +64,6 @@ pub struct DeviceError {
 /// Submits requests. Belongs to the issuing thread.
 pub trait Submit {
     /// Submits one request, with one event before and one after it from pair `slot`.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     fn submit(&mut self, slot: usize) -> Result<(), DeviceError>;
 
     /// Whether all submitted requests have ended.
@@ -82,15 +79,9 @@ pub trait Submit {
 /// Waits for requests. Used by both threads.
 pub trait Reap: Send + Sync + 'static {
     /// Prepares the calling thread for driver calls.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     fn enter_thread(&self) -> Result<(), DeviceError>;
 
     /// Waits for the request of this pair.
-    ///
-    /// # Errors
-    /// When the request failed.
     fn wait(&self, slot: usize) -> Result<(), DeviceError>;
 
     /// Whether threads on the wall clock poll, so that they notice that they lost their core.
@@ -99,17 +90,11 @@ pub trait Reap: Send + Sync + 'static {
     }
 
     /// Whether the request of this pair has ended.
-    ///
-    /// # Errors
-    /// When the request failed.
     fn is_done(&self, slot: usize) -> Result<bool, DeviceError> {
         self.wait(slot).map(|()| true)
     }
 
     /// Time between the two events of an ended request.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError>;
 }
 

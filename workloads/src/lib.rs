@@ -1,6 +1,7 @@
 //! What a tenant does: its clock, load generation, the sample log, workloads, faults and probes.
 //!
 //! Runs in the tenant process. It produces samples; scoring happens elsewhere.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start processes"))]
 
 pub mod child;
 pub mod clock;

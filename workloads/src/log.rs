@@ -27,7 +27,6 @@ pub enum LogError {
     NoSpace {
         /// Size of the log.
         bytes: u64,
-        /// Its path.
         path: String,
     },
     /// A file operation failed.

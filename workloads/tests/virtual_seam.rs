@@ -3,6 +3,7 @@
 //!
 //! The test compiles the libraries with the C compiler that Rust links with. It runs itself again
 //! in a process for each, with the library's folder on LD_LIBRARY_PATH.
+#![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,4 @@
-//! Every public function of the statistics has a product caller, or a tag with the verb that will
-//! call it.
+//! Every public function of the statistics has a product caller.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +8,6 @@ use crate::tidy::Finding;
 use crate::tree::{SourceFile, Tree};
 
 const PACKAGE: &str = "gpubench-stats";
-const TAG: &str = "/// Wanted by: ";
 
 /// Public functions without a product caller outside the package.
 pub fn statistics(tree: &Tree) -> Vec<Finding> {
@@ -37,25 +35,11 @@ pub fn statistics(tree: &Tree) -> Vec<Finding> {
             break;
         }
     }
-    let dead = waiting
-        .into_iter()
-        .filter(|(file, one)| one.reach == Reach::Public && !is_tagged(file, one.line));
-    dead.map(|(file, one)| {
-        let message =
-            format!("{} has no caller: delete it, or write \"{TAG}VERB\" above it", one.name);
-        Finding::new(&file.path, one.line, message)
-    })
-    .collect()
-}
-
-/// Whether the documentation above `line` has the tag.
-fn is_tagged(file: &SourceFile, line: usize) -> bool {
-    let above: Vec<&str> = file.text.lines().take(line - 1).collect();
-    let mut heads = above.iter().rev().map(|line| line.trim());
-    heads
-        .by_ref()
-        .take_while(|line| line.starts_with("///") || line.starts_with("#["))
-        .any(|line| line.len() > TAG.len() && line.starts_with(TAG))
+    let dead = waiting.into_iter().filter(|(_, one)| one.reach == Reach::Public);
+    let finding = |(file, one): (&SourceFile, Function<'_>)| {
+        Finding::new(&file.path, one.line, format!("{} has no caller: delete it", one.name))
+    };
+    dead.map(finding).collect()
 }
 
 #[cfg(test)]
@@ -73,11 +57,10 @@ mod tests {
     }
 
     #[test]
-    fn functions_with_a_caller_or_a_tag_pass() {
+    fn functions_with_a_caller_pass() {
         for (stats, user) in [
             ("pub fn a() {}", "fn f() { s::a() }"),
             ("pub fn a() { b() } pub fn b() {}", "fn f() { s::a() }"),
-            ("/// A.\n/// Wanted by: diff\n#[inline]\npub fn a() {}", ""),
             ("fn a() {}", ""),
             ("#[cfg(test)] mod t { pub fn a() {} }", ""),
         ] {
@@ -91,8 +74,6 @@ mod tests {
             ("pub fn a() {}", ""),
             ("pub fn a() {}", "use s::a;"),
             ("pub fn a() {}", "#[cfg(test)] mod t { fn f() { s::a() } }"),
-            ("/// Wanted by: \npub fn a() {}", ""),
-            ("/// Wanted by: diff\n\nfn b() {}\npub fn a() {}", ""),
         ] {
             assert_eq!(findings(stats, user).len(), 1, "{stats}");
         }

@@ -1,4 +1,5 @@
-//! The graph of packages: allowed dependencies, and libraries with a single user.
+//! The graph of packages: allowed dependencies, libraries with a single user, and the lints that
+//! every package has.
 
 use toml::{Table, Value};
 
@@ -70,6 +71,11 @@ pub fn dependencies(tree: &Tree) -> Vec<Finding> {
             continue;
         };
         let name = package_name(&manifest);
+        let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
+        if lints.and_then(Value::as_bool) != Some(true) {
+            let message = "the package needs `[lints] workspace = true`";
+            found.push(Finding::new(&file.path, 1, message));
+        }
         let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
             let message = format!("package {name:?} is not in the graph of packages");
             found.push(Finding::new(&file.path, 1, message));
@@ -143,7 +149,13 @@ mod tests {
     }
 
     fn package(name: &str, rest: &str) -> String {
-        format!("[package]\nname = \"{name}\"\n{rest}\n")
+        format!("[package]\nname = \"{name}\"\n{rest}\n[lints]\nworkspace = true\n")
+    }
+
+    #[test]
+    fn a_package_has_the_lints_of_the_workspace() {
+        let found = findings("[package]\nname = \"gpubench-record\"\n");
+        assert_eq!(found, ["p/Cargo.toml:1: the package needs `[lints] workspace = true`"]);
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub fn sizes(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Every row under `## Invariants` names a test as `file.rs::test`, or a rule as `tidy NAME`.
+/// Every row under `## Invariants` names a test as `file.rs::test`, a rule as `tidy NAME`, or a
+/// lint as `clippy NAME`.
 pub fn invariants(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.get(MAP) else {
         return Vec::new();
@@ -73,7 +74,8 @@ pub fn invariants(tree: &Tree) -> Vec<Finding> {
     for (index, row) in rows {
         let guards: Vec<&str> = quoted(row).filter(|text| is_guard(text)).collect();
         if guards.is_empty() {
-            let message = "name its test (`file.rs::test`) or rule (`tidy NAME`)";
+            let message =
+                "name its test (`file.rs::test`), rule (`tidy NAME`) or lint (`clippy NAME`)";
             found.push(Finding::new(MAP, index + 1, message));
         }
         for guard in guards.into_iter().filter(|guard| !exists(tree, guard)) {
@@ -85,10 +87,14 @@ pub fn invariants(tree: &Tree) -> Vec<Finding> {
 }
 
 fn is_guard(text: &str) -> bool {
-    text.starts_with("tidy ") || text.contains(".rs::")
+    text.starts_with("tidy ") || text.starts_with("clippy ") || text.contains(".rs::")
 }
 
 fn exists(tree: &Tree, guard: &str) -> bool {
+    if let Some(lint) = guard.strip_prefix("clippy ") {
+        let manifest = tree.get("Cargo.toml").map_or("", |file| file.text.as_str());
+        return manifest.lines().any(|line| line == format!("{lint} = \"warn\""));
+    }
     if let Some(rule) = guard.strip_prefix("tidy ") {
         return RULES.iter().any(|known| known.name == rule);
     }

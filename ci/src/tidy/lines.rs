@@ -6,7 +6,6 @@ use crate::package::packages;
 use crate::tidy::{Finding, list};
 use crate::tree::Tree;
 
-/// The list.
 pub const LIST: &str = "ci/lines.txt";
 
 /// Packages below this folder must be in the list.

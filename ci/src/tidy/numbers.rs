@@ -1,4 +1,4 @@
-//! Updates the lists of exact numbers: long files and functions, import circles, lines of packages.
+//! Updates the lists of exact numbers: long files, import circles, lines of packages.
 
 use std::fmt::Write;
 

@@ -1,5 +1,4 @@
-//! Limits of rooms: the coordinator has no CUDA context, the pure rooms do no I/O, and one file
-//! starts processes.
+//! Limits of rooms: the coordinator has no CUDA context, and the pure rooms do no I/O.
 
 use crate::package::product_tokens;
 use crate::scan::{Kind, Token, closing, reads};
@@ -36,7 +35,7 @@ pub fn coordinator(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Pure rooms do no I/O; the rule `clock` covers clocks.
+/// Pure rooms do no I/O; clippy knows who reads a clock.
 pub fn pure(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let is_pure = |path: &str| PURE.iter().any(|room| path.starts_with(room));
@@ -49,29 +48,6 @@ pub fn pure(tree: &Tree) -> Vec<Finding> {
                     found.push(Finding::new(&file.path, name.line, message));
                 }
             }
-        }
-    }
-    found
-}
-
-/// The one file of the product that makes commands, so that each process gets a built environment.
-const COMMANDS: &str = "workloads/src/command.rs";
-
-/// Product code starts processes through [`COMMANDS`] alone. The task runner is no part of it.
-pub fn processes(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let is_product = |path: &str| {
-        path.contains("/src/")
-            && path != COMMANDS
-            && !path.starts_with("ci/")
-            && !path.ends_with("tests.rs")
-            && !path.contains("/tests/")
-    };
-    for file in tree.rust().filter(|file| is_product(&file.path)) {
-        let scanned = product_tokens(&file.text);
-        for at in (0..scanned.len()).filter(|at| reads(&scanned, *at, "Command :: new")) {
-            let message = format!("Command::new: use {COMMANDS}, which builds the environment");
-            found.push(Finding::new(&file.path, scanned[at].line, message));
         }
     }
     found
@@ -119,18 +95,6 @@ mod tests {
             assert!(count(coordinator, path, bad) > 0, "{bad}");
             assert_eq!(count(coordinator, "workloads/src/a.rs", bad), 0, "{bad}");
         }
-    }
-
-    #[test]
-    fn one_file_starts_processes() {
-        let bad = "fn f() { std::process::Command::new(\"a\").spawn() }";
-        assert_eq!(count(processes, "harness/src/run/a.rs", bad), 1);
-        for path in [COMMANDS, "ci/src/a.rs", "harness/tests/a.rs", "a/src/b_tests.rs"] {
-            assert_eq!(count(processes, path, bad), 0, "{path}");
-        }
-        let good = "fn f() { Command::from(command(p)) }\n\
-                    #[cfg(test)] mod t { fn g() { Command::new(p) } }";
-        assert_eq!(count(processes, "harness/src/run/a.rs", good), 0);
     }
 
     #[test]

@@ -34,7 +34,6 @@ pub enum Place {
     Bytes,
     /// Nothing.
     Missing,
-    /// A folder.
     Folder,
     /// A pipe that nobody writes.
     Pipe,

@@ -12,14 +12,14 @@ use crate::workload::WorkloadSpec;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// BLAKE3 over the canonical JSON of `basis` and of the parameters of its victims: equal where
-    /// victims do the same work. Before format 2.2 it covered `entries`. Empty without entries.
+    /// victims do the same work. In format 1.0 it covered `entries`. Empty without entries.
     pub hash: String,
     /// By workload name.
     pub entries: BTreeMap<String, CalibrationEntry>,
-    /// What the hash covers beside parameters. Absent before format 2.2.
+    /// What the hash covers beside parameters. Absent in format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<CalibrationBasis>,
-    /// The device that the rates belong to. Absent before format 2.2.
+    /// The device that the rates belong to. Absent in format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<CalibrationBinding>,
     /// The rate of each aggressor without neighbours, beside the peak of its resource; by name. Not
@@ -30,11 +30,11 @@ pub struct Calibration {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waived: BTreeMap<String, String>,
     /// Workloads whose entry an earlier run on this device measured; empty where all were measured
-    /// in this run, and before format 2.3.
+    /// in this run, and in format 1.0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
     /// The cost of observing; absent in virtual time, where observations take no time, and in
-    /// records up to format 2.1.
+    /// records of format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation_cost: Option<ObservationCost>,
 }
@@ -99,11 +99,11 @@ pub struct PeakEntry {
     pub alone_per_s: f64,
     /// The peak of its resource: the ceiling that the aggressor is held against.
     pub peak_per_s: f64,
-    /// What the ceiling is. Before format 2.2 it was always a detector.
+    /// What the ceiling is. In format 1.0 it was always a detector.
     #[serde(default)]
     pub ceiling: CeilingKind,
     /// The reported clocks and widths that give it, or the detector workload with that rate.
-    #[serde(alias = "canary", alias = "detector")]
+    #[serde(alias = "canary")]
     pub source: String,
     /// Unit of the work.
     pub unit: String,
@@ -165,7 +165,7 @@ impl Calibration {
         }
     }
 
-    /// Whether its hashes are those of its content. Before format 2.2 there is one, over all
+    /// Whether its hashes are those of its content. In format 1.0 there is one, over all
     /// entries.
     #[must_use]
     pub fn is_intact(&self) -> bool {
@@ -251,7 +251,7 @@ mod tests {
         assert!(one.is_intact());
         one.entries.values_mut().for_each(|entry| entry.native_rate_per_s += 1.0);
         assert!(!one.is_intact());
-        // Before format 2.2 the hash covered all entries.
+        // In format 1.0 the hash covered all entries.
         (one.basis, one.binding) = (None, None);
         one.hash = hash(&one.entries);
         assert!(one.is_intact());

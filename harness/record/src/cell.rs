@@ -46,8 +46,8 @@ pub struct TenantResult {
     /// Hash of its arrival schedule, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_hash: Option<String>,
-    /// What it prepared, by its own report. Absent for an idle tenant, a user's program, and before
-    /// format 2.2.
+    /// What it prepared, by its own report. Absent for an idle tenant, a user's program, and in
+    /// format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<TenantIdentity>,
     /// Why it ended early, if it did.
@@ -211,7 +211,7 @@ pub struct GateResult {
     /// The figures that its failure spoils.
     #[serde(default, skip_serializing_if = "GateScope::is_cell")]
     pub scope: GateScope,
-    /// The figure that was judged; absent where none was, and before format 2.3.
+    /// The figure that was judged; absent where none was, and in format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// The limit that it was compared with.

@@ -15,7 +15,7 @@ pub struct Gaps {
     pub gap_ns_sum: u64,
     /// The longest.
     pub gap_ns_max: u64,
-    /// Those of at least [`LONG_GAP_NS`]; absent where there is none, and before format 2.3.
+    /// Those of at least [`LONG_GAP_NS`]; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long: Option<LongGaps>,
 }
@@ -44,19 +44,6 @@ impl Gaps {
             let long = self.long.get_or_insert_default();
             long.gaps += 1;
             long.gap_ns_sum += gap_ns;
-        }
-    }
-
-    /// The long gaps: as counted; where only the longest is known, as many as the sum allows.
-    #[must_use]
-    pub fn long(&self) -> LongGaps {
-        match self.long {
-            Some(long) => long,
-            None if self.gap_ns_max < LONG_GAP_NS => LongGaps::default(),
-            None => LongGaps {
-                gaps: self.gaps.min(self.gap_ns_sum / LONG_GAP_NS),
-                gap_ns_sum: self.gap_ns_sum,
-            },
         }
     }
 }

@@ -63,7 +63,7 @@ pub enum RunEvent {
     Proved {
         /// Variant concerned.
         variant: String,
-        /// The cell in which it was in force, or not; `None` in records up to format 2.1, which
+        /// The cell in which it was in force, or not; `None` in records of format 1.0, which
         /// pooled the evidence of a variant.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cell: Option<String>,
@@ -118,7 +118,6 @@ pub enum RunEvent {
         failure: Option<String>,
         /// Processes of other programs that NVML listed while it ran; absent where NVML did not
         /// answer.
-        #[serde(alias = "foreign_processes")]
         other_processes: Option<Vec<u32>>,
         /// Reasons for throttling while it ran, as NVML's bit mask; absent where NVML did not
         /// answer.
@@ -161,7 +160,6 @@ pub enum RunEvent {
         /// Its id.
         id: String,
         /// What was observed.
-        #[serde(alias = "seen")]
         observed: Box<FaultObservation>,
     },
     /// No further fault trial runs.

@@ -3,6 +3,7 @@
 //!
 //! Types and their text forms only. No I/O, no clock, no device: a reader of records needs this
 //! crate and nothing else.
+#![warn(missing_docs)]
 
 pub mod calibration;
 pub mod cell;
@@ -96,7 +97,7 @@ pub use surroundings::{CellSpan, EccSpan, Surroundings, Unobserved};
 pub use tally::FaultTally;
 pub use telemetry::TelemetryRow;
 pub use top_up::{TopUp, TopUpDecision, TopUpReason, TopUpRow};
-pub use version::{FORMAT_VERSION, FormatVersion, OLDEST_MAJOR};
+pub use version::{FIRST_VERSION, FORMAT_VERSION, FormatVersion};
 pub use wire::{FromTenant, ToTenant};
 pub use workload::{Bursts, LoadSpec, WorkloadSpec};
 pub use xid::XidLine;

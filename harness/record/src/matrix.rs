@@ -64,13 +64,13 @@ pub struct MatrixRow {
     pub overshoot: Option<Estimate>,
     /// SM clock beside the aggressor over the solo clock, both means over closed loops: the factor
     /// of the retention that the clock took. Divided by it, the retention is a ratio of cycles.
-    /// Absent where the clock was not read, and before format 2.3.
+    /// Absent where the clock was not read, and in format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_part: Option<Estimate>,
     /// Requests behind the row.
     pub requests: u64,
-    /// Blocks that its deciding figures leave out; absent where they leave out none, and before
-    /// format 2.3.
+    /// Blocks that its deciding figures leave out; absent where they leave out none, and in
+    /// format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_lost: Option<BlocksLost>,
 }
@@ -164,7 +164,7 @@ pub struct OverallRow {
     pub level: Option<String>,
     /// The axis that decided it.
     pub weakest_axis: Option<String>,
-    /// Axes with a level, on which the overall level rests. Absent before format 2.3.
+    /// Axes with a level, on which the overall level rests. Absent in format 1.0.
     #[serde(default)]
     pub axes: Vec<String>,
     /// Requested axes without a level; the overall level does not cover them.

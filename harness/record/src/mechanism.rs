@@ -115,7 +115,7 @@ impl MechanismProperties {
     }
 }
 
-/// The reference of a plan of format 2.0 or older, which did not write it.
+/// The reference of a plan of format 1.0, which did not write it.
 pub(crate) fn reference_of_old_records() -> String {
     "exclusive".to_owned()
 }

@@ -36,10 +36,10 @@ pub struct OperatorRow {
     /// Jain's index of progress. It is flat near 1: two tenants that progress two to one have 0.9.
     pub jain: Estimate,
     /// Work of all tenants over what the device can do of that work, by its peak: 1 is full.
-    /// Before format 2.3 the victim counted with its share of the device, which is more than it
+    /// In format 1.0 the victim counted with its share of the device, which is more than it
     /// uses.
     pub utilisation: Estimate,
-    /// GPU time of each tenant over these blocks. Absent before format 2.3.
+    /// GPU time of each tenant over these blocks. Absent in format 1.0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_time: Vec<TenantTime>,
 }

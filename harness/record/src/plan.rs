@@ -76,19 +76,19 @@ pub struct Plan {
     pub reference: String,
     /// The mechanisms that will run, in report order.
     pub mechanisms: Vec<PlannedMechanism>,
-    /// The proofs that each cell of a variant needs, by variant. Absent in records up to format
-    /// 2.1, whose cells share all proofs of their variant.
+    /// The proofs that each cell of a variant needs, by variant. Absent in records of
+    /// format 1.0, whose cells share all proofs of their variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_proofs: Option<BTreeMap<String, Vec<RequiredProof>>>,
     /// The user's program that is the victim, if there is one.
-    #[serde(default, alias = "foreign", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_victim: Option<UserVictim>,
     /// The cells in the order in which they run.
     pub cells: Vec<Cell>,
     /// The fault trials, which run after all cells, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_trials: Vec<FaultTrial>,
-    /// Names of the probes that run after all cells; empty in records before format 2.3, which
+    /// Names of the probes that run after all cells; empty in records of format 1.0, which
     /// did not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
@@ -105,7 +105,7 @@ pub struct Plan {
     /// What published overviews claim of the planned mechanisms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<ClaimedWord>,
-    /// The claims that the run is compared with; absent before format 2.3.
+    /// The claims that the run is compared with; absent in records older than the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
     /// Requested mechanisms and axes that will not run.

@@ -19,10 +19,10 @@ pub enum ProofTime {
     /// While the samples of the cell were taken.
     #[serde(rename = "during")]
     During,
-    /// Before the samples: records up to format 2.1.
+    /// Before the samples: records of format 1.0.
     #[serde(rename = "before")]
     Before,
-    /// After the samples: records up to format 2.1.
+    /// After the samples: records of format 1.0.
     #[serde(rename = "after")]
     After,
 }
@@ -63,8 +63,8 @@ pub struct RequiredProof {
 pub struct Proof {
     /// When it was taken.
     pub when: ProofTime,
-    /// The instant, in ns from the start of the cell; negative before it. Absent in records up to
-    /// format 2.1.
+    /// The instant, in ns from the start of the cell; negative before it. Absent in
+    /// records of format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub t_ns: Option<i64>,
     /// What was checked.

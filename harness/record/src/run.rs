@@ -98,7 +98,8 @@ pub struct RunRecord {
     /// Other records on the command line with fault trials that were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records_left_out: Vec<RecordLeftOut>,
-    /// Each claim of the ledger with its verdict on this run; empty in files before format 2.3.
+    /// Each claim of the ledger with its verdict on this run; empty in records older than
+    /// the ledger.
     pub claims: Vec<ClaimRow>,
     /// What is wrong with the files of this record: those that are damaged, and scores that do not
     /// follow from its cells. Found when the record is read; a stored record has none.

@@ -23,7 +23,7 @@ pub struct Surroundings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_clocks: Option<Vec<String>>,
     /// Mean clock of the SMs in the closed loop by NVML. Absent where it was not read, and
-    /// before format 2.3.
+    /// in format 1.0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_clock_khz: Option<u64>,
     /// Failed observations by name ([`Unobserved`]), each with its error.

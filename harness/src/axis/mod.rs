@@ -20,7 +20,6 @@ pub use selection::{Selection, fault_classes, known_names};
 pub struct AxisEntry {
     /// `axis/sub-axis`, as profiles and the command line name it.
     pub name: &'static str,
-    /// The sub-axis.
     pub sub_axis: SubAxis,
     /// The question it answers, in one line.
     pub summary: &'static str,

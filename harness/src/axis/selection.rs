@@ -10,7 +10,6 @@ use super::{CATALOGUE, JITTER_SUB_AXIS, PROBED, is_probed};
 pub enum Selection {
     /// An axis with all its sub-axes, or the jitter axis.
     Axis(Axis),
-    /// One sub-axis.
     Sub(SubAxis),
     /// One class of faults, a sub-axis of the fault axis.
     Faults(Class),

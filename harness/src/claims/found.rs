@@ -9,7 +9,6 @@ use crate::figures::printed;
 /// A figure, or why it cannot be trusted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
-    /// The variant.
     pub variant: String,
     /// The row, probe or fault; equal for two variants where their figures compare.
     pub key: String,

@@ -5,7 +5,6 @@ use std::ffi::{CStr, c_char, c_uint};
 use nvml_wrapper_sys::bindings as sys;
 use serde::{Deserialize, Serialize};
 
-/// Whether MIG mode is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigMode {
     /// Whether it is on now.
@@ -27,7 +26,6 @@ pub struct InstanceProfile {
     pub max: u32,
     /// Its SMs.
     pub sm_count: u32,
-    /// Its memory.
     pub memory_mib: u64,
     /// The placements at which an instance of it can be made.
     pub placements: Vec<Placement>,
@@ -45,13 +43,9 @@ pub struct Placement {
 /// A GPU instance that exists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Instance {
-    /// Its id.
     pub id: u32,
-    /// Id of its profile.
     pub profile_id: u32,
-    /// Its placement.
     pub placement: Placement,
-    /// Its compute instances.
     pub compute: Vec<ComputeInstance>,
 }
 
@@ -60,7 +54,6 @@ pub struct Instance {
 pub struct ComputeInstance {
     /// Its id within its GPU instance.
     pub id: u32,
-    /// Id of its profile.
     pub profile_id: u32,
     /// `MIG-...`, with which tenants select it.
     pub uuid: String,

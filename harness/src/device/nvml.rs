@@ -28,9 +28,7 @@ pub struct Nvml {
 /// What identifies a device to NVML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceKey {
-    /// By index.
     Index(u32),
-    /// By UUID.
     Uuid(String),
 }
 
@@ -45,7 +43,6 @@ pub enum QueryError {
     Device {
         /// The requested device.
         which: String,
-        /// The error of NVML.
         source: NvmlError,
     },
     /// The driver has no device.
@@ -56,12 +53,10 @@ pub enum QueryError {
     Fact {
         /// The fact.
         what: &'static str,
-        /// The error of NVML.
         source: NvmlError,
     },
 }
 
-/// A GPU of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostGpu {
     /// Index in the order of the driver.
@@ -98,9 +93,6 @@ pub fn host_gpus() -> Result<Vec<HostGpu>, QueryError> {
 }
 
 /// The UUIDs of [`host_gpus`]; of one that does not answer, its index with the error.
-///
-/// # Errors
-/// As there.
 pub fn devices() -> Result<Vec<String>, QueryError> {
     let name = |gpu: HostGpu| match gpu.uuid {
         Ok(uuid) => uuid,

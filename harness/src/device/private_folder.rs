@@ -57,7 +57,6 @@ impl PrivateFolder {
         Self::make_in(&std::env::temp_dir(), TEMPORARY)
     }
 
-    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.root.path()

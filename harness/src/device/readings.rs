@@ -11,11 +11,8 @@ pub const THROTTLE_REASONS: &str = "throttle_reasons";
 /// One reading of one counter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// The metric.
     pub metric: &'static str,
-    /// Its value.
     pub value: f64,
-    /// Its unit.
     pub unit: &'static str,
 }
 

@@ -21,7 +21,6 @@ pub enum DeviceSelector {
 pub enum DeviceChoice {
     /// Every GPU of this host.
     All,
-    /// This device.
     One(DeviceSelector),
 }
 

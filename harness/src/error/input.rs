@@ -23,9 +23,6 @@ pub fn read_text(what: &'static str, path: &Path, bytes_max: u64) -> Result<Stri
 }
 
 /// [`read_text`] for a caller that treats a missing file in its own way.
-///
-/// # Errors
-/// As there.
 pub fn read_limited(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     let file = std::fs::File::open(path)?;
     let mut bytes = Vec::new();

@@ -79,7 +79,7 @@ fn used_by_neighbours(calibration: &Calibration, contended: &CellResult, progres
 /// The progress of each neighbour.
 fn neighbours(calibration: &Calibration, contended: &CellResult) -> Option<Vec<f64>> {
     let neighbours = contended.cell.tenants.get(1..)?;
-    // Before format 2.3 a cell had the rate of all aggressors together.
+    // In format 1.0 a cell had the rate of all aggressors together.
     let only = contended.figures.achieved_dose_ratio;
     if let (1, Some(progress)) = (neighbours.len(), only) {
         return Some(vec![progress]);

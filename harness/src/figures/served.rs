@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpubench_record::{Cell, Plan, SubAxis};
 
 /// The sub-axes that cells without an aggressor serve. One such cell serves every pair of its
-/// victim; records up to format 2.2 have one for each sub-axis.
+/// victim; records of format 1.0 have one for each sub-axis.
 pub(crate) struct Served<'a> {
     plan: &'a Plan,
     own: BTreeSet<(SubAxis, &'a str)>,

@@ -5,10 +5,8 @@
 
 use gpubench_record::{Gate, GateKind, GateScope};
 
-/// One gate.
 #[derive(Debug)]
 pub struct GateEntry {
-    /// The gate.
     pub gate: Gate,
     /// What it asks.
     pub kind: GateKind,

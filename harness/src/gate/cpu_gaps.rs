@@ -24,7 +24,7 @@ pub(super) fn judge(
         return found.not_evaluated(GATE, "the victim does not count its lost CPU time");
     };
     let issuer = &gaps.closed.issuer;
-    let turn_ns = turn_ns(observation, victim, issuer.long().gaps);
+    let turn_ns = turn_ns(observation, victim, issuer.long.unwrap_or_default().gaps);
     let lost_ns = lost_max_ns(issuer, turn_ns);
     let loss_ln = loss_max_ln(lost_ns, windows.closed.length_ns());
     found.figures.closed_rate_loss_max_ln = loss_ln.and_then(finite);
@@ -92,7 +92,7 @@ fn turn_ns(observation: &CellObservation<'_>, victim: &Tenant<'_>, long_gaps: u6
 /// costs its length and a turn. Counting a turn for every gap above 5 us would exclude nearly every
 /// cell: an idle host has a hundred interrupts of 10 us in half a second.
 fn lost_max_ns(gaps: &Gaps, turn_ns: u64) -> u64 {
-    let long = gaps.long();
+    let long = gaps.long.unwrap_or_default();
     let short_ns = gaps.gap_ns_sum.saturating_sub(long.gap_ns_sum);
     let short_turns_ns = (gaps.gaps - long.gaps.min(gaps.gaps)).saturating_mul(turn_ns);
     let long_turns_ns = long.gaps.saturating_mul(turn_ns);
@@ -111,7 +111,8 @@ fn loss_max_ln(lost_ns: u64, window_ns: u64) -> Option<f64> {
 
 fn in_words(whose: &str, gaps: &Gaps, window: Span) -> String {
     let share_pct = 100.0 * gaps.gap_ns_sum as f64 / window.length_ns().max(1) as f64;
-    let (count, long, max_us) = (gaps.gaps, gaps.long().gaps, gaps.gap_ns_max as f64 / 1e3);
+    let (count, long, max_us) =
+        (gaps.gaps, gaps.long.unwrap_or_default().gaps, gaps.gap_ns_max as f64 / 1e3);
     format!(
         "{whose} lost {share_pct:.2} % in {count} gaps ({long} long), the longest {max_us:.0} us"
     )

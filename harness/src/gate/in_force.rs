@@ -15,7 +15,7 @@ pub enum Proofs<'a> {
         /// mechanism.
         required: Option<&'a [RequiredProof]>,
     },
-    /// All evidence of the variant, whatever cell it is of: records up to format 2.1.
+    /// All evidence of the variant, whatever cell it is of: records of format 1.0.
     Pooled(&'a [Proof]),
 }
 

@@ -21,10 +21,8 @@ pub struct XidReading<'a> {
     pub lines: &'a [XidLine],
 }
 
-/// One Xid of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellXid {
-    /// Its number.
     pub number: u32,
     /// Why the cell has it although another cell read it, or may have it too.
     pub note: Option<String>,

@@ -84,7 +84,6 @@ pub enum GateError {
     /// The first tenant is not the victim.
     #[error("cell {cell}: the first tenant is {found}, and only a victim is accepted there")]
     NoVictim {
-        /// The cell.
         cell: String,
         /// The first tenant.
         found: String,
@@ -92,7 +91,6 @@ pub enum GateError {
     /// The tenants differ from the planned ones.
     #[error("cell {cell}: tenants {found}, planned and accepted are {planned}")]
     Tenants {
-        /// The cell.
         cell: String,
         /// The tenants of the observation.
         found: String,

@@ -26,7 +26,6 @@ pub struct CellObservation<'a> {
     pub durations: &'a Durations,
     /// The thresholds of the profile.
     pub thresholds: &'a Thresholds,
-    /// Its clock.
     pub clock: ClockKind,
     /// Its tenants, the victim first.
     pub tenants: &'a [Tenant<'a>],

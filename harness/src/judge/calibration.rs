@@ -115,7 +115,7 @@ mod tests {
         ] {
             assert_eq!(text(made_on).as_deref(), Some(said));
         }
-        // A record before format 2.2 names its device without peaks.
+        // A record of format 1.0 names its device without peaks.
         let mut old = bound("H100", Real, "GPU-a", 0.0);
         old.peaks.clear();
         assert_eq!(text(old), None);

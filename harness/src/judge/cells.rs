@@ -82,7 +82,6 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
 /// The proofs of a record.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
-    /// By cell.
     of_cells: BTreeMap<String, Vec<Proof>>,
     /// By variant: all that a record up to format 2.1 has.
     pooled: BTreeMap<String, Vec<Proof>>,

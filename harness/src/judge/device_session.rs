@@ -152,7 +152,6 @@ impl DeviceSession {
         Arc::clone(&self.nvml)
     }
 
-    /// The identity of the device.
     #[must_use]
     pub const fn identity(&self) -> &DeviceIdentity {
         &self.identity

@@ -92,9 +92,6 @@ pub fn noticed(machine: &Machine) -> Noticed {
 }
 
 /// The list of known differences in a file.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn reasons(path: &Path) -> Result<Reasons, ExpectedError> {
     let unreadable = |source| ExpectedError::Unreadable {
         what: "list of known differences",

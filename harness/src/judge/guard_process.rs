@@ -107,7 +107,6 @@ impl GuardProcess {
         Ok(Self { shared, watch: None, first })
     }
 
-    /// The run.
     #[must_use]
     pub fn run(&self) -> &RunId {
         &self.shared.run

@@ -92,7 +92,7 @@ fn differences(stored: &RunRecord, made: &RunRecord) -> Vec<String> {
     let [stored, made] = [stored, made].map(|run| json::value(run).unwrap_or_default());
     let mut found = Found::default();
     for part in SCORES {
-        // Records before format 2.3 lack the parts that were added then.
+        // Records of format 1.0 lack the parts that were added then.
         let is_new = matches!(part, "operator" | "claims") && is_empty(stored.get(part));
         if !is_new {
             found.rows(part, stored.get(part), made.get(part));
@@ -165,7 +165,7 @@ impl Found {
         keys.sort();
         keys.dedup();
         for key in keys.into_iter().filter(|key| !TEXTS.contains(&key.as_str())) {
-            // Records before format 2.3 do not say which axes an overall level rests on.
+            // Records of format 1.0 do not say which axes an overall level rests on.
             if key == "axes" && is_empty(stored.get(key)) {
                 continue;
             }

@@ -54,9 +54,6 @@ impl KeptCalibrations {
 
     /// The calibrations that belong to this device. One that does not, because its clocks or widths
     /// changed, or that was changed by hand, is left out and named.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn read(
         &self,
         session: &DeviceSession,
@@ -86,9 +83,6 @@ impl KeptCalibrations {
 
     /// Adds what a run measured. A calibration with the same basis gets the new entries, and its
     /// own where there are no new ones.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written.
     pub fn add(&self, made: &Calibration) -> Result<(), ExpectedError> {
         let is_known = made.entries.keys().all(|name| made.kept.contains(name));
         if is_known || made.basis.is_none() || made.binding.is_none() {

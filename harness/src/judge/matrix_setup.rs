@@ -45,7 +45,6 @@ pub struct MatrixRequest {
 
 /// Everything for a run, and what is done after it.
 pub struct MatrixSetup {
-    /// The setup.
     pub setup: Setup,
     /// The kernel log, if it can be read.
     pub kernel_log: Option<KernelLog>,

@@ -135,7 +135,7 @@ fn input<'a>(run: &'a RunRecord, earlier: &'a [Vec<FaultResult>]) -> score::Scor
     }
 }
 
-/// Compares the scored record with the ledger of its plan; a plan before format 2.3 has none, and
+/// Compares the scored record with the ledger of its plan; a plan of format 1.0 has none, and
 /// the ledger of this version is used.
 fn judge_claims(run: &mut RunRecord) -> Result<(), JudgeError> {
     run.claims = if run.plan.claims.is_empty() {

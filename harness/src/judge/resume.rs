@@ -35,7 +35,6 @@ pub struct Interrupted {
     pub options: HostOptions,
     /// The device of the first command line; a real one by its UUID.
     pub device: Option<DeviceSelector>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its calibration, if it got that far.
     pub calibration: Option<Calibration>,
@@ -188,7 +187,6 @@ pub struct GoingOn {
     pub continued: Continued,
     /// Its calibration, if it got that far.
     pub calibration: Option<Calibration>,
-    /// Its folder.
     pub folder: RunFolder,
 }
 

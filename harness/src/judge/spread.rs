@@ -21,9 +21,6 @@ fn path_of(uuid: &str) -> Result<Option<PathBuf>, JournalError> {
 }
 
 /// The spread of a device; `None` where no session was measured, and for a text that is no UUID.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
     let path = match path_of(uuid) {
         Ok(Some(path)) => path,
@@ -49,9 +46,6 @@ pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
 }
 
 /// Adds a session to the spread of its device. Returns the spread and its file.
-///
-/// # Errors
-/// When the file cannot be read or written.
 pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
     let uuid = &run.device.uuid;
     let path = path_of(uuid).map_err(expected::from_journal)?;

@@ -53,7 +53,6 @@ pub enum Tenants {
 /// One key of a mechanism's table in a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionEntry {
-    /// The key.
     pub key: &'static str,
     /// One line on what it sets.
     pub summary: &'static str,

@@ -7,14 +7,13 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
 use super::requirement::Requirement;
-use super::waivers::{device_is_partitioned, prohibited};
+use super::waivers::whole_device_is_closed;
 use super::{
-    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, TenantEnv, Tenants,
+    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation, TenantEnv,
+    Tenants,
 };
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Exclusive;
 
@@ -41,21 +40,11 @@ impl Mechanism for Exclusive {
     }
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
-        let waived = device_is_partitioned(cx.facts).or_else(|| prohibited(cx.facts));
-        waived.unwrap_or(Availability::Available)
+        whole_device_is_closed(cx.facts).unwrap_or(Availability::Available)
     }
 
     fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
-        Configuration {
-            variant: ENTRY.name.to_owned(),
-            host_changes: Vec::new(),
-            stage: None,
-            checks: OpeningChecks::default(),
-            refuses_outsiders: false,
-            memory_limit_bytes: None,
-            compute_limit: None,
-            required: vec![NO_OTHER],
-        }
+        Configuration::without_setup(&ENTRY, vec![NO_OTHER])
     }
 
     fn enter(&self, _cx: &MechanismContext<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {

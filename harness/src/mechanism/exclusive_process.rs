@@ -23,7 +23,6 @@ use super::{
 };
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct ExclusiveProcess;
 

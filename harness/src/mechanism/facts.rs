@@ -39,7 +39,6 @@ pub struct HostFacts {
     pub mig: Option<bool>,
     /// Whether MIG mode is on after a reset.
     pub mig_pending: Option<bool>,
-    /// MIG instance profiles.
     pub mig_profiles: Vec<InstanceProfile>,
     /// Existing MIG instances.
     pub mig_instances: Vec<Instance>,
@@ -78,7 +77,6 @@ pub struct HostFacts {
 /// HAMi's library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HamiLibrary {
-    /// Its path.
     pub path: PathBuf,
     /// Its BLAKE3 hash: build flags change its behaviour, and it has no version.
     pub hash: String,

@@ -14,14 +14,13 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
 use super::requirement::Requirement;
-use super::waivers::{device_is_partitioned, prohibited, waived};
+use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, TenantEnv, Tenants,
 };
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct GreenContext;
 
@@ -29,7 +28,7 @@ pub struct GreenContext;
 const CUDA_MIN: i32 = 12_040;
 
 /// Its facts that need no host.
-const ENTRY: MechanismEntry = MechanismEntry {
+pub(super) const ENTRY: MechanismEntry = MechanismEntry {
     name: "green-context",
     summary: "threads of one process, each with SMs of its own; memory and faults are shared",
     group: "mps",
@@ -58,7 +57,7 @@ impl Mechanism for GreenContext {
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
         let facts = cx.facts;
-        if let Some(waived) = device_is_partitioned(facts).or_else(|| prohibited(facts)) {
+        if let Some(waived) = whole_device_is_closed(facts) {
             return waived;
         }
         if facts.cuda < CUDA_MIN {
@@ -73,14 +72,8 @@ impl Mechanism for GreenContext {
 
     fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
         Configuration {
-            variant: ENTRY.name.to_owned(),
-            host_changes: Vec::new(),
-            stage: None,
             checks: OpeningChecks { sm_placement: true, over_limit_bytes: None },
-            refuses_outsiders: false,
-            memory_limit_bytes: None,
-            compute_limit: None,
-            required: vec![ONE_PROCESS, DISJOINT],
+            ..Configuration::without_setup(&ENTRY, vec![ONE_PROCESS, DISJOINT])
         }
     }
 
@@ -93,12 +86,7 @@ impl Mechanism for GreenContext {
     }
 
     fn prove(&self, _cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
-        if observed.condition.is_native() || observed.tenants.len() < 2 {
-            return Vec::new();
-        }
-        let mut proofs: Vec<Proof> = one_process(observed).into_iter().collect();
-        proofs.push(disjoint_sms(observed));
-        proofs
+        of_threads(observed, disjoint_sms)
     }
 }
 
@@ -108,8 +96,16 @@ pub(super) const ONE_PROCESS: Requirement =
 /// The partitions are disjoint.
 const DISJOINT: Requirement = Requirement::once("each tenant's blocks run on SMs of its own");
 
+/// The proofs of a cell whose tenants are threads: that they are, and one of the mechanism's own.
+pub(super) fn of_threads(observed: &Observation, own: fn(&Observation) -> Proof) -> Vec<Proof> {
+    if observed.condition.is_native() || observed.tenants.len() < 2 {
+        return Vec::new();
+    }
+    one_process(observed).into_iter().chain([own(observed)]).collect()
+}
+
 /// Whether all tenants are in one process, and no other process is on the device.
-pub(super) fn one_process(observed: &Observation) -> Option<Proof> {
+fn one_process(observed: &Observation) -> Option<Proof> {
     let mut pids = observed.ours.clone();
     pids.dedup();
     let listed = observed.listed.as_ref()?;

@@ -32,7 +32,6 @@ use super::{
 };
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Hami;
 

@@ -50,7 +50,6 @@ impl dyn Mechanism {
 pub struct MechanismContext<'a> {
     /// The user's profile.
     pub profile: &'a Profile,
-    /// The facts of the host.
     pub facts: &'a HostFacts,
 }
 
@@ -75,6 +74,22 @@ pub struct Configuration {
     /// The proofs that each of its cells needs; a cell without one of them is not scored. At least
     /// one is taken during the samples.
     pub required: Vec<Requirement>,
+}
+
+impl Configuration {
+    /// Of a mechanism of one variant that sets up, checks and limits nothing.
+    pub(super) fn without_setup(entry: &MechanismEntry, required: Vec<Requirement>) -> Self {
+        Self {
+            variant: entry.name.to_owned(),
+            host_changes: Vec::new(),
+            stage: None,
+            checks: OpeningChecks::default(),
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
+            required,
+        }
+    }
 }
 
 /// The required state of the host for a mechanism's cells.

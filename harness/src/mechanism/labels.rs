@@ -15,7 +15,6 @@ use crate::device::mig::MigMode;
 pub struct Label {
     /// Its kind: `virtualization`, `agent`...
     pub what: &'static str,
-    /// Its value.
     pub value: String,
 }
 

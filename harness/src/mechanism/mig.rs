@@ -26,7 +26,6 @@ use super::{
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Mig;
 

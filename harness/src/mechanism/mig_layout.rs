@@ -11,9 +11,7 @@ use crate::device::mig::{Instance, InstanceProfile, Placement};
 /// One instance of a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Its profile.
     pub profile: InstanceProfile,
-    /// Its placement.
     pub placement: Placement,
 }
 

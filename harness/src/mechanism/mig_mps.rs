@@ -14,7 +14,6 @@ use super::{
 };
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct MigMps;
 

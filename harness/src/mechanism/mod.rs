@@ -76,7 +76,6 @@ macro_rules! listed {
 /// Every mechanism, in report order.
 pub const CATALOGUE: &[&dyn Mechanism] = crate::catalogue::mechanisms!(listed);
 
-/// The mechanism of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Mechanism> {
     let mut all = CATALOGUE.iter().copied();

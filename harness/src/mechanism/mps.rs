@@ -25,7 +25,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError};
 use super::requirement::Requirement;
-use super::waivers::{device_is_partitioned, prohibited, waived};
+use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants, exclusive_process, private,
@@ -33,7 +33,6 @@ use super::{
 use crate::plan::Availability;
 pub(super) use evidence::{ALL_SMS, CLIENTS, all_sms, clients};
 
-/// See the module.
 #[derive(Debug)]
 pub struct Mps;
 
@@ -173,7 +172,7 @@ pub(super) fn stage(cx: &MechanismContext<'_>) -> HostStage {
 pub(super) fn availability(cx: &MechanismContext<'_>) -> Availability {
     let facts = cx.facts;
     // EXCLUSIVE_PROCESS is allowed: the server is one process for all clients.
-    if let Some(waived) = device_is_partitioned(facts).or_else(|| prohibited(facts)) {
+    if let Some(waived) = whole_device_is_closed(facts) {
         return waived;
     }
     daemon_available(cx).or_else(|| exclusive_mode_waiver(cx)).unwrap_or(Availability::Available)

@@ -32,7 +32,6 @@ use super::{
 use crate::plan::Availability;
 use crate::profile::options::LimitBy;
 
-/// See the module.
 #[derive(Debug)]
 pub struct MpsMemory;
 
@@ -181,7 +180,6 @@ fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
     memory_cap::part_mib(cx.facts, cx.profile.mps_memory.memory_pct)
 }
 
-/// Name of the namespace of a slot.
 fn namespace(slot: u32) -> String {
     format!("p{slot}")
 }

@@ -26,7 +26,6 @@ use super::{
 use crate::plan::Availability;
 use crate::profile::options::Priority;
 
-/// See the module.
 #[derive(Debug)]
 pub struct MpsQuota;
 

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct MpsStatic;
 

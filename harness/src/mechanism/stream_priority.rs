@@ -9,20 +9,19 @@
 //! that the priorities which the driver reports for the streams are its two ends. A driver without
 //! a range gives every stream the same priority without an error.
 
+use gpubench_record::Proof;
 use gpubench_record::wire::Inside;
-use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::green_context::{ONE_PROCESS, one_process};
+use super::green_context::{self, ONE_PROCESS, of_threads};
 use super::host::{Guard, HostError};
 use super::requirement::Requirement;
-use super::waivers::{device_is_partitioned, prohibited};
+use super::waivers::whole_device_is_closed;
 use super::{
-    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, TenantEnv, TenantObservation, Tenants,
+    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation, TenantEnv,
+    TenantObservation, Tenants,
 };
 use crate::plan::Availability;
 
-/// See the module.
 #[derive(Debug)]
 pub struct StreamPriority;
 
@@ -30,17 +29,9 @@ pub struct StreamPriority;
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "stream-priority",
     summary: "threads of one process; the victim's stream has the highest priority, a hint",
-    group: "mps",
-    reconfigures: false,
-    options: &[],
-    sharing: Sharing::InSpace,
     tenants: Tenants::Threads(inside),
-    mps_daemon: false,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    // Threads of one process in both.
+    ..green_context::ENTRY
 };
 
 fn inside(slots: usize) -> Vec<Inside> {
@@ -54,21 +45,11 @@ impl Mechanism for StreamPriority {
     }
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
-        let waived = device_is_partitioned(cx.facts).or_else(|| prohibited(cx.facts));
-        waived.unwrap_or(Availability::Available)
+        whole_device_is_closed(cx.facts).unwrap_or(Availability::Available)
     }
 
     fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
-        Configuration {
-            variant: ENTRY.name.to_owned(),
-            host_changes: Vec::new(),
-            stage: None,
-            checks: OpeningChecks::default(),
-            refuses_outsiders: false,
-            memory_limit_bytes: None,
-            compute_limit: None,
-            required: vec![ONE_PROCESS, PRIORITIES],
-        }
+        Configuration::without_setup(&ENTRY, vec![ONE_PROCESS, PRIORITIES])
     }
 
     fn enter(&self, _cx: &MechanismContext<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {
@@ -80,12 +61,7 @@ impl Mechanism for StreamPriority {
     }
 
     fn prove(&self, _cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
-        if observed.condition.is_native() || observed.tenants.len() < 2 {
-            return Vec::new();
-        }
-        let mut proofs: Vec<Proof> = one_process(observed).into_iter().collect();
-        proofs.push(priorities(observed));
-        proofs
+        of_threads(observed, priorities)
     }
 }
 

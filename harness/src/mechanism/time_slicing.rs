@@ -32,7 +32,6 @@ use super::{
 use crate::plan::Availability;
 use crate::profile::options::Slice;
 
-/// See the module.
 #[derive(Debug)]
 pub struct TimeSlicing;
 

@@ -3,7 +3,6 @@
 use super::{HostFacts, MechanismContext, exclusive_process};
 use crate::plan::Availability;
 
-/// A waiver.
 pub(super) fn waived(reason: impl Into<String>, remedy: Option<&str>) -> Availability {
     Availability::Waived { reason: reason.into(), remedy: remedy.map(str::to_owned) }
 }
@@ -73,6 +72,11 @@ pub(super) fn prohibited(facts: &HostFacts) -> Option<Availability> {
             Some(&on_this(&facts.uuid, DEFAULT_MODE)),
         )
     })
+}
+
+/// The waiver where a process cannot have the whole device.
+pub(super) fn whole_device_is_closed(facts: &HostFacts) -> Option<Availability> {
+    device_is_partitioned(facts).or_else(|| prohibited(facts))
 }
 
 /// The waiver where several processes cannot share the device.

@@ -19,7 +19,6 @@ pub(super) const ALONE_BLOCKS: u32 = 4;
 /// Mechanisms that run without a switch of the host between them.
 #[derive(Debug, Clone)]
 pub(super) struct Group<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Its members that can run, in report order.
     pub members: Vec<&'a Capability>,
@@ -161,7 +160,6 @@ impl<'a> Group<'a> {
         member.separate.then_some(&member.variant)
     }
 
-    /// Whether this variant admits one tenant.
     fn admits_one_tenant(&self, variant: &VariantRef) -> bool {
         let mut members = self.members.iter();
         members.any(|member| member.variant == *variant && member.properties.admits_one_tenant())

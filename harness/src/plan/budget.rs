@@ -24,7 +24,6 @@ const STEP_NS: u64 = 1_000_000;
 /// The cells of one block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PerBlock {
-    /// All cells.
     pub cells: u64,
     /// Cells with open loops from which jitter is scored; 0 where the profile does not request it.
     pub with_jitter: u64,

@@ -19,7 +19,6 @@ pub struct Capabilities {
 /// One variant of one mechanism on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
-    /// The variant.
     pub variant: VariantRef,
     /// Variants that need no switch of the host between them share a group.
     pub group: String,

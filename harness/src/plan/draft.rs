@@ -59,7 +59,6 @@ impl Draft {
 pub(super) struct Layout<'a> {
     /// Seed of the run.
     pub seed: u64,
-    /// Blocks.
     pub blocks: u32,
     /// Tenants in a contended cell.
     pub tenants: u32,

@@ -8,7 +8,6 @@ use super::PlanError;
 
 const TEXT: &str = include_str!("../../../profiles/claims.toml");
 
-/// The ledger.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ledger {
@@ -28,9 +27,7 @@ pub struct Ledger {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Misleading {
-    /// The mechanism.
     pub mechanism: String,
-    /// The phrase.
     pub phrase: String,
     /// What is true.
     pub truth: String,
@@ -44,7 +41,6 @@ pub struct Misleading {
 pub struct Recipe {
     /// The mechanism; `all` for the tools around all of them.
     pub mechanism: String,
-    /// The recipe.
     pub recipe: String,
     /// What is wrong with it.
     pub wrong: String,

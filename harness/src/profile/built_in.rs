@@ -5,7 +5,6 @@
 pub struct BuiltIn {
     /// The name that `--profile` takes.
     pub name: &'static str,
-    /// Its text.
     pub text: &'static str,
 }
 

@@ -22,13 +22,10 @@ const VERSION: i64 = 1;
 /// Settings of the command line that replace those of the file. Empty lists replace nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// The seed.
     pub seed: Option<u64>,
     /// The run of the rotation.
     pub rotation: Option<u32>,
-    /// The mechanisms.
     pub mechanisms: Vec<String>,
-    /// The axes.
     pub axes: Vec<String>,
     /// The command of the user's own program as the victim.
     pub victim_cmd: Option<String>,

@@ -1,6 +1,6 @@
 //! What the axes of a profile select beside pairs of workloads: probes and classes of faults.
 
-use gpubench_record::{Axis, SubAxis};
+use gpubench_record::Axis;
 use gpubench_workloads::fault::Class;
 
 use super::{Profile, Wanted};
@@ -19,12 +19,6 @@ impl Profile {
         }
     }
 
-    /// Whether its axes include a sub-axis that a probe answers.
-    #[must_use]
-    pub fn selects_probed(&self, sub_axis: SubAxis) -> bool {
-        axis::is_probed(sub_axis) && self.selects(|selection| selection.needs(sub_axis))
-    }
-
     /// The classes of faults on its axes.
     #[must_use]
     pub fn fault_classes(&self) -> Vec<Class> {
@@ -36,6 +30,8 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
+    use gpubench_record::SubAxis;
+
     use super::*;
     use crate::profile::{Overrides, parse};
 
@@ -44,8 +40,8 @@ mod tests {
         let with = |axes: &str| parse("p", &format!("version = 1\n{axes}"), &Overrides::default());
         let all = with("")?;
         assert_eq!(all.fault_classes(), axis::fault_classes());
-        assert!(all.selects_probed(SubAxis::Residue) && all.selects_probed(SubAxis::Capacity));
-        assert!(!all.selects_probed(SubAxis::Sm), "no probe makes its row");
+        let needs = |profile: &Profile, sub_axis| profile.selects(|one| one.needs(sub_axis));
+        assert!(needs(&all, SubAxis::Residue) && needs(&all, SubAxis::Capacity));
         for (axes, residue, cap, faults) in [
             ("axes = [\"memory\"]", true, true, 0),
             ("axes = [\"memory/cap\", \"fault/sm\"]", false, true, 1),
@@ -53,8 +49,8 @@ mod tests {
             ("axes = [\"compute\", \"jitter\"]", false, false, 0),
         ] {
             let profile = with(axes)?;
-            assert_eq!(profile.selects_probed(SubAxis::Residue), residue, "{axes}");
-            assert_eq!(profile.selects_probed(SubAxis::Cap), cap, "{axes}");
+            assert_eq!(needs(&profile, SubAxis::Residue), residue, "{axes}");
+            assert_eq!(needs(&profile, SubAxis::Cap), cap, "{axes}");
             assert_eq!(profile.fault_classes().len(), faults, "{axes}");
         }
         Ok(())

@@ -6,9 +6,6 @@ use toml::{Spanned, Table, Value};
 
 use super::error::{Fault, ProfileError, Step};
 
-/// Tables that had another name in older versions of gpubench: the old name and the new one.
-const RENAMED: &[(&str, &str)] = &[("foreign", "user-victim")];
-
 /// A TOML text with its name in messages.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
@@ -31,14 +28,7 @@ impl<'a> Source<'a> {
             accepted: String::new(),
         };
         let located = DeTable::parse(text).map_err(refuse)?;
-        let mut table = text.parse::<Table>().map_err(refuse)?;
-        for (old, new) in RENAMED {
-            if !table.contains_key(*new)
-                && let Some(value) = table.remove(*old)
-            {
-                table.insert((*new).to_owned(), value);
-            }
-        }
+        let table = text.parse::<Table>().map_err(refuse)?;
         Ok(Self { name, text, located, table })
     }
 
@@ -48,10 +38,7 @@ impl<'a> Source<'a> {
         let Some((Step::Key(first), rest)) = path.split_first() else {
             return None;
         };
-        let table = self.located.get_ref();
-        let old = RENAMED.iter().find(|(_, new)| new == first);
-        let start = position_in(table, first, rest).or_else(|| position_in(table, old?.0, rest))?;
-        Some(line_at(self.text, start))
+        Some(line_at(self.text, position_in(self.located.get_ref(), first, rest)?))
     }
 
     /// Whether this text sets the key itself.

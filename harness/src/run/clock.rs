@@ -100,6 +100,7 @@ impl RunClock {
 
 /// The present time of day, for provenance.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the time of day is a fact of the provenance")]
 pub fn rfc3339_now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }

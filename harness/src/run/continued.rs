@@ -13,7 +13,6 @@ use super::{RunError, Setup};
 /// What of a run is done. Its plan is that of the set-up, without what an interruption cut.
 #[derive(Debug, Clone)]
 pub struct Continued {
-    /// The interruption.
     pub interruption: Interruption,
     /// What it left of the plan.
     pub left: Left,

@@ -144,9 +144,6 @@ impl Placement {
     }
 
     /// Restores the cores of the calling thread.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn leave(&self) -> Result<(), ClockError> {
         self.original.as_ref().map_or(Ok(()), Cores::apply)
     }

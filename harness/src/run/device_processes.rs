@@ -11,7 +11,6 @@ pub struct DeviceProcesses {
     pub instances: Vec<(u32, Option<u32>)>,
     /// MPS clients, by process id.
     pub mps_clients: Option<Vec<u32>>,
-    /// Compute mode.
     pub compute_mode: Option<String>,
     /// Why NVML lists no processes with a context, if it does not.
     pub failure: Option<String>,

@@ -21,7 +21,6 @@ pub const FAULT_SCHEDULER: u32 = 1;
 pub struct ScheduledAction {
     /// The instant.
     pub at_ns: u64,
-    /// The action.
     pub action: HostAction,
 }
 

@@ -26,7 +26,6 @@ pub struct RunHandles {
     pub setup: Arc<Setup>,
     /// Every wait.
     pub waits: Waits,
-    /// The record.
     pub recorder: Recorder,
     /// Process ids of tenants.
     pub registry: PidRegistry,

@@ -37,7 +37,6 @@ pub struct MechanismKey<'a> {
     pub mechanism: &'a str,
     /// Canonical variant.
     pub variant: &'a str,
-    /// Its group.
     pub group: &'a str,
 }
 

@@ -10,7 +10,6 @@ pub struct HostSetup {
     profile: Profile,
     /// The profile of unprotected forms, which run for comparison.
     unprotected: Profile,
-    /// The facts of the host.
     pub facts: HostFacts,
     /// The journal of changes.
     pub journal: JournalLocation,

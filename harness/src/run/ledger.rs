@@ -19,7 +19,6 @@ impl MechanismLedger {
         Self { ended, recorder }
     }
 
-    /// Whether a variant has ended.
     pub fn has_ended(&self, variant: &str) -> bool {
         self.ended.contains_key(variant)
     }

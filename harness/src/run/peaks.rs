@@ -25,7 +25,6 @@ const LONGER: u64 = 4;
 struct Rate {
     /// Name of the workload.
     workload: String,
-    /// The resource.
     resource: &'static str,
     unit: String,
     per_s: f64,

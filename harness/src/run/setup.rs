@@ -18,7 +18,6 @@ pub type TopUpLook = Box<dyn Fn(&Path) -> Result<Option<(TopUp, Vec<Cell>)>, Str
 
 /// The inputs of a run. They do not change during the run.
 pub struct Setup {
-    /// The plan.
     pub plan: Plan,
     /// The folder of the record; it exists.
     pub out: PathBuf,
@@ -26,7 +25,6 @@ pub struct Setup {
     pub clock: RunClock,
     /// The device's counters.
     pub nvml: Arc<Nvml>,
-    /// The device.
     pub identity: DeviceIdentity,
     /// Facts of host, build and time.
     pub provenance: Provenance,
@@ -101,7 +99,6 @@ pub enum RunError {
 pub enum RunPhase {
     /// The host has too few cores, and which threads share one.
     SharingCores(String),
-    /// Tenants are started.
     StartingTenants,
     /// Workloads are calibrated.
     Calibrating,
@@ -127,9 +124,7 @@ pub enum RunPhase {
     Probing(String),
     /// Trials of a fault under a variant.
     Fault {
-        /// The fault.
         fault: String,
-        /// The variant.
         variant: String,
     },
 }
@@ -158,7 +153,6 @@ impl std::fmt::Display for RunPhase {
 pub trait Observer {
     /// A phase of the run begins.
     fn phase(&mut self, phase: &RunPhase);
-    /// A cell begins.
     fn cell_begins(&mut self, cell: &Cell);
     /// A cell ended; `failure` says why it failed, if it did.
     fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>);

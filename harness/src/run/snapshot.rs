@@ -14,7 +14,6 @@ use crate::mechanism::InForce;
 /// One observation during a cell.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// The processes on the device.
     pub on_device: DeviceProcesses,
     /// The servers of the mechanism and their clients.
     pub serving: Serving,

@@ -18,7 +18,7 @@ pub(super) fn add(context: &Context<'_>, contended: &Key, solo: &Key, row: &mut 
     let Some(pairs) = context.cells.pair(contended, solo) else {
         return;
     };
-    // Records before format 2.3, and devices that report no clock, have none.
+    // Records of format 1.0, and devices that report no clock, have none.
     let Ok(part) = Logs::of_clocks(&pairs).ratio() else {
         return;
     };

@@ -57,7 +57,6 @@ impl fmt::Display for LevelRange {
 }
 
 impl LevelRange {
-    /// One level.
     pub(super) const fn at(level: Level) -> Self {
         Self { worst: level, best: level }
     }

@@ -69,7 +69,6 @@ pub const VERSION: &str = "scoring-v3";
 /// The parts of a record that scoring reads.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoreInput<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// The judged cells, in any order.
     pub cells: &'a [CellResult],
@@ -99,7 +98,6 @@ pub struct Scored {
     pub overall: Vec<OverallRow>,
     /// Figures of probes, which change no level.
     pub probe_figures: Vec<ProbeFigure>,
-    /// The tally of each fault.
     pub fault_tallies: Vec<FaultTally>,
     /// How victims kept the promised latency, also at smaller numbers of tenants.
     pub service: Vec<ServiceRow>,

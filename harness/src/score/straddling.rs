@@ -8,7 +8,6 @@ use super::row::Row;
 pub struct Straddling {
     /// Its place in the matrix.
     pub row: usize,
-    /// The blocks that it has.
     pub blocks: u32,
     /// The blocks that its spread asks for: an upper estimate, because a t interval of more blocks
     /// has a smaller t.

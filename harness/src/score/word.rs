@@ -17,7 +17,6 @@ const BYPASS_NOT_TRIED: &str = "bypass: not tried";
 pub(super) enum Evidence {
     /// A hardware partition.
     Hardware,
-    /// A limiter.
     Limiter,
     /// The mechanism was in force, and neither partition nor limiter is part of it.
     None,
@@ -35,7 +34,6 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    /// That of a sub-axis.
     pub(super) const fn of(sub_axis: SubAxis) -> Self {
         match sub_axis {
             SubAxis::Sm | SubAxis::Issue | SubAxis::Launch | SubAxis::Capacity | SubAxis::Cap => {

@@ -36,7 +36,6 @@ pub enum TenantError {
     /// It reported an error and still runs.
     #[error("{tenant}: {doing}: {what}")]
     Refused {
-        /// The tenant.
         tenant: String,
         /// What it was doing.
         doing: String,
@@ -45,18 +44,11 @@ pub enum TenantError {
         /// What went wrong.
         what: String,
     },
-    /// It ended.
     #[error("{tenant} ended: {how}")]
-    Ended {
-        /// The tenant.
-        tenant: String,
-        /// How.
-        how: String,
-    },
+    Ended { tenant: String, how: String },
     /// It did not answer in time and was killed.
     #[error("{tenant} did not answer within {seconds} s while {doing}, and was {how}")]
     Silent {
-        /// The tenant.
         tenant: String,
         /// The step that it did not complete.
         doing: &'static str,
@@ -68,7 +60,6 @@ pub enum TenantError {
     /// Its answer does not belong to the message.
     #[error("{tenant} broke the protocol: {what}")]
     Protocol {
-        /// The tenant.
         tenant: String,
         /// How.
         what: String,
@@ -87,7 +78,6 @@ impl TenantError {
 }
 
 impl Tenant {
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -36,7 +36,6 @@ pub enum SpawnError {
     /// The process could not be started.
     #[error("tenant {tenant} could not be started: {source}")]
     Start {
-        /// The tenant.
         tenant: String,
         /// The error of the operating system.
         source: std::io::Error,

@@ -1,22 +1,10 @@
-//! Adjusted p values for many rows at once: Bonferroni, Holm and Benjamini-Hochberg.
+//! Adjusted p values for many rows at once: Holm and Benjamini-Hochberg.
 //!
 //! Adjusted values are returned in the order of the input and are compared directly with the
 //! nominal error (5 %). [`crate::Confidence::simultaneous`] gives the matching simultaneous
 //! intervals.
 
 use crate::estimate::NoEstimate;
-
-/// Bonferroni: `min(1, m * p)`. Holds the chance of any false alarm among `m` rows.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
-///
-/// Wanted by: diff
-pub fn bonferroni(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
-    require_p_values(p_values)?;
-    let rows = p_values.len() as f64;
-    Ok(p_values.iter().map(|p| (p * rows).min(1.0)).collect())
-}
 
 /// Holm, Scand. J. Statist. 6(2), 1979: as strict about false alarms as Bonferroni, never less
 /// able to find a change. Step-down from the smallest p.
@@ -89,16 +77,8 @@ mod tests {
 
     #[test]
     fn family_wise_corrections_equal_the_hand() {
-        close(&bonferroni(&P).unwrap(), &[0.21, 0.006, 1.0, 0.072, 0.18, 1.0]);
         // Ascending .001 .012 .03 .035 .2 .9 times 6 5 4 3 2 1, then the running maximum.
         close(&holm(&P).unwrap(), &[0.12, 0.006, 0.4, 0.06, 0.12, 0.9]);
-    }
-
-    #[test]
-    fn holm_is_never_stricter_than_bonferroni() {
-        for (h, b) in holm(&P).unwrap().iter().zip(bonferroni(&P).unwrap()) {
-            assert!(*h <= b);
-        }
     }
 
     #[test]
@@ -106,7 +86,6 @@ mod tests {
         assert!(holm(&[]).unwrap().is_empty());
         for bad in [f64::NAN, -0.1, 1.1] {
             assert!(holm(&[0.5, bad]).is_err());
-            assert!(bonferroni(&[0.5, bad]).is_err());
             assert!(benjamini_hochberg(&[0.5, bad]).is_err());
         }
     }

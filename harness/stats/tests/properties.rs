@@ -3,7 +3,7 @@
 use gpubench_stats::fieller::{self, RatioSet};
 use gpubench_stats::jitter::median_absolute_deviation;
 use gpubench_stats::moments::moments;
-use gpubench_stats::multiplicity::{benjamini_hochberg, bonferroni, holm};
+use gpubench_stats::multiplicity::{benjamini_hochberg, holm};
 use gpubench_stats::proportion::{clopper_pearson, lower_bound};
 use gpubench_stats::student_t;
 use gpubench_stats::two_sample::{new_against_baseline, welch};
@@ -208,11 +208,11 @@ proptest! {
 
     #[test]
     fn adjusted_p_values_are_ordered_by_strictness(p in vec(0.0..=1.0_f64, 1..30)) {
-        let (loose, step, strict) =
-            (benjamini_hochberg(&p).unwrap(), holm(&p).unwrap(), bonferroni(&p).unwrap());
+        let (loose, step) = (benjamini_hochberg(&p).unwrap(), holm(&p).unwrap());
         for row in 0..p.len() {
+            let bonferroni = (p[row] * p.len() as f64).min(1.0);
             prop_assert!(p[row] <= loose[row] + 1e-15);
-            prop_assert!(loose[row] <= step[row] + 1e-12 && step[row] <= strict[row] + 1e-12);
+            prop_assert!(loose[row] <= step[row] + 1e-12 && step[row] <= bonferroni + 1e-12);
         }
     }
 

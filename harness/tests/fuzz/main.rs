@@ -4,6 +4,7 @@
 //! `cargo test --test fuzz` runs the corpus (`__fuzz__/NAME/corpus`) and random inputs for a second
 //! each; `BOLERO_RANDOM_TEST_TIME_MS` sets another time. A failure prints its input, which belongs
 //! into the corpus once it is mended.
+#![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 
 mod edit;
 mod mps_commands;

@@ -1,5 +1,6 @@
-//! Records of every format version through `diff`, `history` and `report`: each is read, compared
-//! with itself without a regression, and rendered in every format, as scored and scored again.
+//! Records of every format version that is read, through `diff`, `history` and `report`: each is
+//! compared with itself without a regression, and rendered in every format, as scored and scored
+//! again.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use gpubench_reports::{RenderOptions, format};
 
 use crate::support::{Error, TestResult};
 
-const VERSIONS: [&str; 5] = ["1.0", "2.0", "2.1", "2.2", "2.3"];
+const VERSIONS: [&str; 2] = ["1.0", "2.3"];
 const KINDS: [&str; 2] = ["real", "virtual"];
 
 /// A record as a version wrote it, in a folder of its own.

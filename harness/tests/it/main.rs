@@ -1,4 +1,5 @@
 //! The built binary on the virtual GPU, from outside: one program, so that it is linked once.
+#![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 
 mod aggressor_alone;
 mod aggressor_peaks;

@@ -128,7 +128,7 @@ fn figures(run: &RunRecord) -> Result<Vec<Value>, serde_json::Error> {
     };
     for row in rows.iter_mut().filter_map(Value::as_object_mut) {
         row.retain(|key, _| !["warnings", "reason", "blocks_lost"].contains(&key.as_str()));
-        // Formats before 2.3 have the ends of an interval only.
+        // Format 1.0 has the ends of an interval only.
         for figure in row.values_mut().filter_map(Value::as_object_mut) {
             figure.retain(|key, _| !key.starts_with("stat_") && !key.starts_with("sys_"));
         }

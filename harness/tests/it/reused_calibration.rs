@@ -52,7 +52,7 @@ fn a_calibration_of_an_old_record_has_no_binding_and_the_run_says_so() -> TestRe
     let lab = measured("one")?;
     let mut old = lab.record("made")?.calibration;
     (old.basis, old.binding) = (None, None);
-    // Before format 2.2 the hash covered the entries.
+    // In format 1.0 the hash covered the entries.
     let entries = serde_json::to_string(&old.entries)?;
     old.hash = blake3::hash(entries.as_bytes()).to_hex().to_string();
     lab.write("old.json", &serde_json::to_string(&old)?)?;

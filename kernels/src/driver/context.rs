@@ -40,7 +40,6 @@ pub enum Limit {
 /// Device memory as the driver reports it to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemInfo {
-    /// Bytes free.
     pub free_bytes: u64,
     /// Bytes in total, or the cap where a mechanism reports one.
     pub total_bytes: u64,
@@ -106,7 +105,6 @@ impl Context {
         Ok(Self(Arc::new(Inner { device: *device, handle, kind: Kind::Own })))
     }
 
-    /// The device.
     pub fn device(&self) -> &Device {
         &self.0.device
     }
@@ -181,7 +179,6 @@ impl Context {
         Ok((least_urgent, most_urgent))
     }
 
-    /// A limit in bytes.
     pub fn limit_bytes(&self, limit: Limit) -> Result<u64, DriverError> {
         let mut value = 0_usize;
         // SAFETY: writes one size.

@@ -78,7 +78,6 @@ pub struct DeviceProps {
     pub blocks_per_sm: u32,
     /// Threads of the largest block.
     pub threads_per_block: u32,
-    /// Threads of a warp.
     pub warp_threads: u32,
     /// Bytes of shared memory of one SM.
     pub shared_per_sm_bytes: u32,
@@ -86,7 +85,6 @@ pub struct DeviceProps {
     pub shared_per_block_bytes: u32,
     /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
-    /// Copy engines.
     pub copy_engines: u32,
     /// Highest clock of the SMs; 0 where the driver does not report it.
     pub sm_clock_khz: u32,
@@ -142,7 +140,6 @@ impl Device {
         Ok(bytes as u64)
     }
 
-    /// One attribute.
     pub fn attribute(&self, attribute: Attribute) -> Result<i32, DriverError> {
         let mut value = 0;
         // SAFETY: writes one int; the driver refuses an unknown attribute.

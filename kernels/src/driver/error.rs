@@ -14,10 +14,7 @@ pub enum DriverError {
     #[error(
         "libcuda has no symbol {symbol}, which this call needs (driver too old, or a stand-in)"
     )]
-    MissingSymbol {
-        /// The symbol.
-        symbol: &'static str,
-    },
+    MissingSymbol { symbol: &'static str },
     /// A driver call failed.
     #[error("{function} returned {code} ({name})")]
     Call {
@@ -31,7 +28,6 @@ pub enum DriverError {
     /// The driver rejected a module, with a log.
     #[error("cuModuleLoadDataEx returned {code} ({name}) for module {module}: {log}")]
     Module {
-        /// Which module.
         module: String,
         /// The result of the driver.
         code: i32,
@@ -43,7 +39,6 @@ pub enum DriverError {
     /// The PTX text has no such entry point.
     #[error("module {module} has no entry {entry}")]
     NoEntry {
-        /// Which module.
         module: String,
         /// The missing entry.
         entry: String,

@@ -29,7 +29,6 @@ pub enum FuncAttribute {
 }
 
 impl Module {
-    /// One of its entries.
     pub fn function(&self, entry: &str) -> Result<Function, DriverError> {
         let inner = &self.0;
         let no_entry =
@@ -78,7 +77,6 @@ impl Function {
         &self.module
     }
 
-    /// One attribute.
     pub fn attribute(&self, attribute: FuncAttribute) -> Result<i32, DriverError> {
         let mut value = 0;
         let api = self.module.api();

@@ -10,7 +10,6 @@ pub const MAX_ARGS: usize = 12;
 /// One-dimensional launch shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// Blocks.
     pub blocks: u32,
     /// Threads of each block.
     pub threads: u32,
@@ -29,7 +28,6 @@ impl Grid {
         Self { shared_bytes, ..self }
     }
 
-    /// Threads in total.
     pub const fn total_threads(&self) -> u64 {
         self.blocks as u64 * self.threads as u64
     }

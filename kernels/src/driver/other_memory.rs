@@ -45,7 +45,6 @@ const FORMAT_U32: i32 = 3;
 const ROW_BYTES: usize = 64 << 10;
 
 impl AllocKind {
-    /// All of them.
     pub const ALL: [Self; 10] = [
         Self::Plain,
         Self::Pitched,

@@ -9,7 +9,6 @@ use crate::verify::{Check, VerifyError};
 /// Occupies block slots and sleeps in them.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockSlots {
-    /// Duration.
     pub duration_ns: u64,
     /// Upper limit of the duration.
     pub budget_ns: u64,

@@ -1,7 +1,6 @@
 //! `empty`: a kernel that does nothing.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -24,10 +23,6 @@ impl Launcher for Empty {
 
     fn args(&self) -> Args {
         Args::new()
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

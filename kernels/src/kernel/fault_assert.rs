@@ -1,7 +1,6 @@
 //! `fault_assert`: fails a device-side assertion when armed.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -26,10 +25,6 @@ impl Launcher for FaultAssert {
 
     fn args(&self) -> Args {
         Args::new().u32(u32::from(self.armed)).ptr(self.done)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

@@ -1,7 +1,6 @@
 //! `fault_bad_pc`: calls a function through a pointer that the host can offset.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -35,10 +34,6 @@ impl Launcher for FaultBadPc {
 
     fn args(&self) -> Args {
         Args::new().u64(self.offset_bytes).u32(self.x).ptr(self.out)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

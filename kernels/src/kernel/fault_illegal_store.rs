@@ -1,7 +1,6 @@
 //! `fault_illegal_store`: stores one word at a given address.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -36,10 +35,6 @@ impl Launcher for FaultIllegalStore {
 
     fn args(&self) -> Args {
         Args::new().ptr(self.target).u32(self.value)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

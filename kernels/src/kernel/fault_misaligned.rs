@@ -1,7 +1,6 @@
 //! `fault_misaligned`: loads a word from an address that may not be a multiple of four.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -35,10 +34,6 @@ impl Launcher for FaultMisaligned {
 
     fn args(&self) -> Args {
         Args::new().ptr(self.base).u32(self.offset_bytes).ptr(self.out)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

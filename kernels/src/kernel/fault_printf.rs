@@ -1,7 +1,6 @@
 //! `fault_printf`: prints lines from the device.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -39,10 +38,6 @@ impl Launcher for FaultPrintf {
 
     fn args(&self) -> Args {
         Args::new().u32(self.lines).ptr(self.done)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

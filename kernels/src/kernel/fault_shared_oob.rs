@@ -1,7 +1,6 @@
 //! `fault_shared_oob`: stores a word at an offset of shared memory.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -38,10 +37,6 @@ impl Launcher for FaultSharedOob {
 
     fn args(&self) -> Args {
         Args::new().u32(self.offset_bytes).u32(self.value).ptr(self.out)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

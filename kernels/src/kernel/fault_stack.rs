@@ -1,7 +1,6 @@
 //! `fault_stack`: calls itself to a given depth.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -36,10 +35,6 @@ impl Launcher for FaultStack {
 
     fn args(&self) -> Args {
         Args::new().u32(self.depth).ptr(self.out)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::default()
     }
 }
 

@@ -9,7 +9,6 @@ use crate::verify::{Check, VerifyError};
 /// Keeps every launched thread busy.
 #[derive(Debug, Clone, Copy)]
 pub struct Spin {
-    /// Duration.
     pub duration_ns: u64,
     /// Upper limit of the duration.
     pub budget_ns: u64,

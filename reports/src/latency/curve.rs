@@ -31,7 +31,6 @@ pub struct CurveOf {
 }
 
 impl CurveOf {
-    /// That of a cell.
     #[must_use]
     pub fn cell(cell: &Cell) -> Self {
         Self {

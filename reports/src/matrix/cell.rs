@@ -95,7 +95,6 @@ pub enum Figure {
     HeldOf([usize; 2]),
 }
 
-/// One cell of the matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixCell {
     /// The figure that decides; `None` where nothing was measured.

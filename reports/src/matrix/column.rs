@@ -11,10 +11,8 @@ use crate::text::clean;
 const ORDER: [Axis; 6] =
     [Axis::Compute, Axis::Bandwidth, Axis::Jitter, Axis::Memory, Axis::Fault, Axis::Power];
 
-/// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// The axis.
     pub axis: String,
     /// The sub-axis, where the column shows only one of the axis.
     pub sub_axis: Option<String>,

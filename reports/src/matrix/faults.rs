@@ -14,7 +14,6 @@ pub(crate) struct FaultSummary {
     pub(crate) held_of: [usize; 2],
     /// The level of the axis, where the trials decide it.
     pub(crate) level: Option<String>,
-    /// Its word.
     pub(crate) word: Option<String>,
     /// Measured where the trials decide the level.
     pub(crate) outcome: OutcomeKind,
@@ -27,7 +26,6 @@ pub(crate) fn is_of_fault(row: &MatrixRow) -> bool {
     row.axis == "fault" && row.aggressor.is_some()
 }
 
-/// The summary of a variant.
 pub(crate) fn summary(record: &RunRecord, variant: &str) -> FaultSummary {
     let rows = record.matrix.iter();
     let rows: Vec<&MatrixRow> =

@@ -95,7 +95,6 @@ pub struct Row {
 /// figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Widest {
-    /// Of retention.
     pub retention: Option<f64>,
     /// Of jitter, in native medians.
     pub jitter: Option<f64>,
@@ -104,9 +103,7 @@ pub struct Widest {
 /// The cells of the run by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CellCounts {
-    /// Planned.
     pub planned: usize,
-    /// Measured.
     pub measured: usize,
     /// Not to be trusted.
     pub inconclusive: usize,

@@ -47,7 +47,6 @@ pub struct ReasonGroup {
 pub struct Worst {
     /// The figure.
     pub value: f64,
-    /// The limit.
     pub limit: f64,
     /// The unit of both.
     pub unit: String,

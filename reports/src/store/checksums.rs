@@ -14,7 +14,6 @@ use super::json_lines::read_bytes;
 use super::regular;
 use super::replace::replace;
 
-/// The file with the checksums.
 pub const CHECKSUMS_FILE: &str = "checksums.b3";
 
 /// The signature of that file, where the record is signed.

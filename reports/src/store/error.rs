@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gpubench_record::FIRST_VERSION;
 use gpubench_record::sample::RowError;
 use gpubench_record::version::UnreadableVersion;
 use gpubench_record::{excerpt, parser_message};
@@ -15,7 +16,6 @@ pub enum StoreError {
     Io {
         /// The operation, as a verb.
         action: &'static str,
-        /// The path.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -38,7 +38,7 @@ pub enum StoreError {
         /// The folder.
         dir: PathBuf,
     },
-    /// A record of another major version.
+    /// A record of a format that is not read.
     #[error("{}: {source}", path.display())]
     Version {
         /// The file.
@@ -46,15 +46,11 @@ pub enum StoreError {
         /// The version of the file and those that can be read.
         source: UnreadableVersion,
     },
-    /// A record of an older format lacks a field.
-    #[error("{} of format {major}.{minor}: {reason}", path.display())]
+    /// A record of the first format lacks a field.
+    #[error("{} of format {FIRST_VERSION}: {reason}", path.display())]
     OldRecord {
         /// The file.
         path: PathBuf,
-        /// Major version of its format.
-        major: u32,
-        /// Minor version of its format.
-        minor: u32,
         /// The parser's message.
         reason: String,
     },
@@ -133,10 +129,7 @@ pub enum StoreError {
         "\"{}\" is no plain name: cell ids and tenant names have no slash, comma or space",
         excerpt(name)
     )]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
     /// No samples of that tenant in that cell.
     #[error(
         "{} has no samples of tenant \"{}\" in cell \"{}\"",
@@ -145,9 +138,7 @@ pub enum StoreError {
     NoSamples {
         /// The folder.
         dir: PathBuf,
-        /// The cell.
         cell: String,
-        /// The tenant.
         tenant: String,
     },
     /// The events report samples, but neither sample logs nor a Parquet file exist.

@@ -6,8 +6,8 @@ use std::path::Path;
 use gpubench_record::{FormatVersion, RunEvent, TelemetryRow};
 
 use super::error::StoreError;
-use super::json_lines::{JsonLines, parse, parse_upgraded, read_bytes};
-use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, regular, upgrade};
+use super::json_lines::{JsonLines, parse, read_bytes};
+use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, regular};
 
 /// The events of a run being written. A lock on the file shows that the run is alive, so that no
 /// other process finishes the record as that of a crashed run.
@@ -58,9 +58,6 @@ impl EventLog {
     }
 
     /// Syncs the file to disk and releases the lock.
-    ///
-    /// # Errors
-    /// When the sync fails.
     pub fn close(self) -> Result<(), StoreError> {
         self.lines.sync()
     }
@@ -102,9 +99,6 @@ impl TelemetryLog {
     }
 
     /// Syncs the file to disk.
-    ///
-    /// # Errors
-    /// When the sync fails.
     pub fn close(self) -> Result<(), StoreError> {
         self.lines.sync()
     }
@@ -122,7 +116,7 @@ pub struct Events {
 /// Reads the events of the record in `dir`.
 ///
 /// # Errors
-/// When the file cannot be read, is of another major version, does not begin with `Began`, or has
+/// When the file cannot be read, is of another version, does not begin with `Began`, or has
 /// an unreadable line before its last.
 pub fn read_events(dir: &Path) -> Result<Events, StoreError> {
     let path = dir.join(EVENTS_FILE);
@@ -130,16 +124,9 @@ pub fn read_events(dir: &Path) -> Result<Events, StoreError> {
 }
 
 /// [`read_events`] for bytes already read from `path`.
-///
-/// # Errors
-/// As there.
 pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
-    let version = check_version(path, bytes)?;
-    let lines = if upgrade::is_needed(version) {
-        parse_upgraded(path, bytes, upgrade::event)?
-    } else {
-        parse::<RunEvent>(path, bytes)?
-    };
+    check_version(path, bytes)?;
+    let lines = parse::<RunEvent>(path, bytes)?;
     let mut warnings = Vec::new();
     if let Some(line) = lines.torn_line {
         warnings.push(format!("the last event (line {line}) is incomplete and is left out"));
@@ -190,15 +177,15 @@ impl Drop for EventLock {
 }
 
 /// Checks the version first: the events of an unknown version may not parse.
-fn check_version(path: &Path, bytes: &[u8]) -> Result<FormatVersion, StoreError> {
+fn check_version(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let first = bytes.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
     let version = serde_json::from_slice::<serde_json::Value>(first)
         .ok()
         .and_then(|mut value| value.get_mut("format_version").map(serde_json::Value::take))
         .and_then(|value| serde_json::from_value::<FormatVersion>(value).ok());
-    match version.map(|version| (version, version.check_readable())) {
-        Some((_, Err(source))) => Err(StoreError::Version { path: path.to_path_buf(), source }),
-        Some((version, Ok(()))) => Ok(version),
+    match version.map(FormatVersion::check_current) {
+        Some(Err(source)) => Err(StoreError::Version { path: path.to_path_buf(), source }),
+        Some(Ok(())) => Ok(()),
         None => Err(StoreError::line(
             path,
             1,

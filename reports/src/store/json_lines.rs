@@ -107,31 +107,10 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
 /// Parses JSON lines. An unreadable last line without a line feed is torn: the writer died while it
 /// wrote. Any other unreadable line is an error.
 pub(super) fn parse<T: Json>(path: &Path, bytes: &[u8]) -> Result<Lines<T>, StoreError> {
-    parse_with(path, bytes, T::from_json)
-}
-
-/// [`parse`] for lines of an older format; `upgrade` brings each to the current format.
-pub(super) fn parse_upgraded<T: Json>(
-    path: &Path,
-    bytes: &[u8],
-    upgrade: impl Fn(&mut serde_json::Value),
-) -> Result<Lines<T>, StoreError> {
-    parse_with(path, bytes, |line| {
-        let mut value = serde_json::from_slice(line)?;
-        upgrade(&mut value);
-        T::from_json(&serde_json::to_vec(&value)?)
-    })
-}
-
-fn parse_with<T>(
-    path: &Path,
-    bytes: &[u8],
-    read: impl Fn(&[u8]) -> serde_json::Result<T>,
-) -> Result<Lines<T>, StoreError> {
     let mut lines = Lines { values: Vec::new(), torn_line: None };
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let whole = line.ends_with(b"\n");
-        match read(line) {
+        match T::from_json(line) {
             Ok(value) => lines.values.push(value),
             Err(_) if !whole => lines.torn_line = Some(index + 1),
             Err(error) => {

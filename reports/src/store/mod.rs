@@ -59,7 +59,6 @@ pub use sample_log::{SampleLog, read_log};
 
 pub use telemetry::{Reading, read_telemetry, write_telemetry};
 
-/// The record.
 pub const RECORD_FILE: &str = "record.json";
 /// The events of the run, one per line.
 pub const EVENTS_FILE: &str = "events.jsonl";
@@ -137,7 +136,6 @@ impl Record {
         })
     }
 
-    /// The record.
     pub fn run(&self) -> &RunRecord {
         &self.run
     }
@@ -242,9 +240,6 @@ impl Record {
     }
 
     /// The telemetry: from its log if that exists, else from Parquet; empty without either.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, StoreError> {
         telemetry::of_folder(&self.dir)
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use gpubench_record::{FormatVersion, Json, RunRecord, json};
+use gpubench_record::{FIRST_VERSION, FormatVersion, Json, RunRecord, json};
 use serde::Deserialize;
 
 use super::RECORD_FILE;
@@ -68,7 +68,7 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     version
         .check_readable()
         .map_err(|source| StoreError::Version { path: path.to_path_buf(), source })?;
-    if !upgrade::is_needed(version) {
+    if version != FIRST_VERSION {
         return parsed.map_err(|e| StoreError::json(path, &e));
     }
     let mut value = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
@@ -78,8 +78,6 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     // An upgraded value has no line in the file.
     upgraded.map_err(|error| StoreError::OldRecord {
         path: path.to_path_buf(),
-        major: version.major,
-        minor: version.minor,
         reason: without_position(&error),
     })
 }

@@ -72,9 +72,6 @@ impl SampleFile {
     }
 
     /// All rows of one tenant in one cell, in log order; none if the file has no such segment.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn load(&self, cell: &str, tenant: &str) -> Result<Vec<SampleRow>, StoreError> {
         let mut rows = Vec::new();
         for segment in &self.segments {

@@ -35,7 +35,6 @@ const COLUMNS: [(&str, Kind); 6] = [
 pub struct Reading {
     /// Id of the cell in which it was read; empty between cells.
     pub cell: String,
-    /// The metric.
     pub metric: String,
     /// The value, in the unit of the metric.
     pub value: f64,

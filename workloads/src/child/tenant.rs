@@ -15,7 +15,6 @@ use crate::clock::{Clock, Participation};
 use crate::fault::Armed;
 use crate::load;
 
-/// A tenant.
 pub(super) struct Tenant {
     pub(super) clock: Clock,
     pub(super) open: Option<Open>,

@@ -12,19 +12,11 @@ pub struct Participation<'t> {
 }
 
 impl<'t> Participation<'t> {
-    /// Joins.
-    ///
-    /// # Errors
-    /// When the clock refuses.
     pub fn join(time: &'t dyn Time, me: u32) -> Result<Self, ClockError> {
         time.join(me)?;
         Ok(Self { time, me: Some(me) })
     }
 
-    /// Leaves.
-    ///
-    /// # Errors
-    /// When the clock refuses.
     pub fn leave(mut self) -> Result<(), ClockError> {
         self.me.take().map_or(Ok(()), |me| self.time.leave(me))
     }

@@ -103,9 +103,6 @@ impl Switches {
 }
 
 /// Limits the timer slack of the calling thread.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn set_timer_slack_ns(slack_ns: u64) -> Result<(), ClockError> {
     let slack = NonZeroU64::new(slack_ns);
     set_current_timer_slack(slack).map_err(failed("prctl(PR_SET_TIMERSLACK)"))

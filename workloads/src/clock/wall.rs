@@ -15,7 +15,6 @@ use super::thread::{Cores, ReaperCores, Switches};
 use super::token::Token;
 use super::{ClockError, Time, thread};
 
-/// The wall clock.
 #[derive(Debug)]
 pub struct WallClock {
     guard: Guard,

@@ -50,7 +50,6 @@ impl<'t> Moment<'t> {
 /// Why an injection returned an error, which most faults cause on purpose.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectError {
-    /// A driver error.
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// A clock operation failed.

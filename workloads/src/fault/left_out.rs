@@ -3,7 +3,6 @@
 /// A fault that is not in the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its name.
     pub name: &'static str,
     /// What it does.
     pub summary: &'static str,

@@ -87,14 +87,11 @@ type Arm = fn(&Gpu, &Arming<'_>) -> Result<Box<dyn Armed>, LoadError>;
 /// Prepares a helper process, and returns its text for the process that it helps.
 type ArmHelper = fn(&Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError>;
 
-/// One fault.
 #[derive(Clone, Copy)]
 pub struct Fault {
     /// Name on the command line and in records.
     pub name: &'static str,
-    /// Its class.
     pub class: Class,
-    /// Its severity.
     pub severity: Severity,
     /// What it does, in one line.
     pub summary: &'static str,
@@ -176,7 +173,6 @@ pub const PLACEBO: &str = "placebo";
 /// The self-test fault: its effect on a victim must always be detected.
 pub const CANARY: &str = "canary";
 
-/// The fault with that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Fault> {
     CATALOGUE.iter().find(|fault| fault.name == name)
@@ -184,9 +180,6 @@ pub fn find(name: &str) -> Option<&'static Fault> {
 
 impl Fault {
     /// Allocates and loads everything that the fault needs.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     pub fn arm(&self, gpu: &Gpu, how: &Arming<'_>) -> Result<Box<dyn Armed>, LoadError> {
         (self.arm)(gpu, how)
     }
@@ -198,9 +191,6 @@ impl Fault {
     }
 
     /// Prepares its helper process; returns its text for the process that it helps.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     pub fn arm_helper(&self, gpu: &Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError> {
         let arm = self
             .helper

@@ -17,7 +17,6 @@ pub(super) const ROUNDS_KNOB: Knob = Knob { param: "rounds", granule: 1, max: u3
 /// Counters of allocating and freeing.
 pub(super) const COUNTER: &str = "cuMemGetInfo; nvmlDeviceGetMemoryInfo; calls of cuMemAlloc";
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "alloc",
     summary: "allocates device memory and frees it, repeatedly",

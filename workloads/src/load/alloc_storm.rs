@@ -5,7 +5,6 @@ use gpubench_record::{Role, SubAxis};
 
 use super::{More, Workload, alloc};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "alloc-storm",
     summary: "allocates and frees device memory without a pause",

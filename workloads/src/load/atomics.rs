@@ -19,7 +19,6 @@ const ADDITIONS_KNOB: Knob = Knob { param: "iterations", granule: 1, max: u32::M
 /// The words occupy this fraction of L2.
 const PART_OF_L2: u64 = 64;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "atomic",

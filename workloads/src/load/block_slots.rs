@@ -15,7 +15,6 @@ const STAY_KNOB: Knob = Knob { param: "stay_ns", granule: 1_000, max: 1_000_000_
 /// One sleep; short compared with any request.
 const NAP_NS: u32 = 1_000;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "block-slots",
     summary: "blocks of one warp that sleep in every block slot of every SM",

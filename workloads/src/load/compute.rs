@@ -13,7 +13,6 @@ use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload, chains, expe
 /// keeps all four schedulers of its SM busy.
 pub(super) const THREADS: u32 = 256;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "compute",
     summary: "multiply-adds in single precision, one block on each SM of the share",

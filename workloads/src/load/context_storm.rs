@@ -9,7 +9,6 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::params::spec;
 use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "context-storm",
     summary: "creates contexts and destroys them without a pause",

@@ -6,7 +6,6 @@ use gpubench_record::{Role, SubAxis};
 use super::window_copy::{COPY_KNOB, WindowCopy, from_every_sm, verify_copy};
 use super::{Ceiling, More, Workload, expected};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "dram-copy",
     summary: "copies through DRAM from every SM, over a footprint well above L2",

@@ -10,7 +10,6 @@ use super::one_launch::verify_kernel;
 use super::window_copy::{COPY_KNOB, from_every_sm};
 use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, expected};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "dram-write",
     summary: "writes through DRAM from every SM, over a footprint well above L2",

@@ -20,7 +20,6 @@ pub enum LoadError {
     /// A fault cannot be prepared from its input.
     #[error("fault {fault}: {what}")]
     Fault {
-        /// Which fault.
         fault: &'static str,
         /// What is wrong.
         what: &'static str,
@@ -28,9 +27,7 @@ pub enum LoadError {
     /// A parameter is missing or not possible.
     #[error("workload {workload}: parameter {param} is {found}, accepted are {accepted}")]
     Param {
-        /// Which workload.
         workload: String,
-        /// Which parameter.
         param: &'static str,
         /// Its value, or `missing`.
         found: String,
@@ -40,11 +37,9 @@ pub enum LoadError {
     /// The device, or its share, has too little of a resource.
     #[error("workload {workload} needs {needs}, a share of {share} of this device has {has}")]
     TooSmall {
-        /// Which workload.
         workload: &'static str,
         /// What it needs.
         needs: String,
-        /// The share.
         share: f64,
         /// What the share has.
         has: String,
@@ -54,7 +49,6 @@ pub enum LoadError {
         "workload {workload}: {attempts} attempts gave {found_ns} ns a request, not {target_ns}"
     )]
     Length {
-        /// Which workload.
         workload: &'static str,
         /// Number of attempts.
         attempts: u32,
@@ -69,11 +63,9 @@ pub enum LoadError {
          the smallest ({smallest}) {smallest_ns} ns"
     )]
     NoSuchLength {
-        /// Which workload.
         workload: &'static str,
         /// The target length.
         target_ns: u64,
-        /// The tolerance.
         tolerance_pct: u32,
         /// The nearest possible length.
         nearest_ns: u64,
@@ -87,7 +79,6 @@ pub enum LoadError {
         "workload {workload} demands at least {demand:.3} of the device, allowed are {limit:.3}"
     )]
     Demand {
-        /// Which workload.
         workload: &'static str,
         /// Fraction of the peak that one small block uses.
         demand: f64,
@@ -97,7 +88,6 @@ pub enum LoadError {
     /// A result was wrong.
     #[error("workload {workload}: {what}")]
     Wrong {
-        /// Which workload.
         workload: &'static str,
         /// What was wrong.
         what: String,
@@ -107,12 +97,7 @@ pub enum LoadError {
     Verify(#[from] VerifyError),
     /// A request failed.
     #[error("workload {workload}: {error}")]
-    Failed {
-        /// Which workload.
-        workload: &'static str,
-        /// The error of the device.
-        error: DeviceError,
-    },
+    Failed { workload: &'static str, error: DeviceError },
     /// The driver refused.
     #[error(transparent)]
     Driver(#[from] DriverError),

@@ -6,7 +6,6 @@ use gpubench_record::{Role, SubAxis};
 use super::compute::{CHAIN_KNOB, verify_chain};
 use super::{Ceiling, More, Workload, chains, compute, expected};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "fma-hog",
     summary: "multiply-adds in single precision from as many threads as every SM takes",

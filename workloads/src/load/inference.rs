@@ -39,7 +39,6 @@ const COLS_PER_SM: u64 = (TILE * TILE) as u64;
 /// Added to the mean of squares, and far below it: a softmax gives numbers near 1/n.
 const EPS: f32 = 1e-12;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "inference",
     summary: "decode steps of a language model: small dependent launches over weights above L2",

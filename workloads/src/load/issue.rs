@@ -8,7 +8,6 @@ use super::chains::chain;
 use super::one_launch::verify_kernel;
 use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute, expected};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "issue",

@@ -9,7 +9,6 @@ use super::l2_reads::{NO_SUCH_SUM, PASSES_KNOB};
 use super::one_launch::{OneLaunch, verify_kernel};
 use super::{Gpu, LoadError, More, Params, Prepared, Workload, expected, shared};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "l1",

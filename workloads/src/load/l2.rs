@@ -9,7 +9,6 @@ use super::l2_reads::{L2Reads, PASSES_KNOB, buffer_bytes, reads_spec, verify_rea
 use super::params::whole_sms;
 use super::{LoadError, More, Throttle, Workload, expected};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "l2",
     summary: "reads a buffer that fits in its share of L2, from few SMs",

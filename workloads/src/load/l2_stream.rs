@@ -11,7 +11,6 @@ use super::{LoadError, More, Workload, expected};
 /// of the other side's data (as on GA100 and GH100).
 const PART_OF_L2: f64 = 0.4;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "l2-stream",
     summary: "reads a buffer that stays in L2 from every SM",

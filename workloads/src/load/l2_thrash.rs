@@ -8,7 +8,6 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, reads_spec, verify_reads};
 use super::{Gpu, LoadError, More, Prepared, Workload, expected};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "l2-thrash",
     summary: "reads a buffer as large as L2 from every SM, repeatedly",

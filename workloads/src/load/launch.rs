@@ -20,7 +20,6 @@ pub(super) const LAUNCHES_KNOB: Knob = Knob { param: "launches", granule: 1, max
 pub(super) const LAUNCHES_PER_S: f64 = 430e3;
 const WAITED_LAUNCHES_PER_S: f64 = 148e3;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "launch",

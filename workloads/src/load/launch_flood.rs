@@ -6,7 +6,6 @@ use gpubench_record::{Role, SubAxis};
 
 use super::{More, Workload, launch};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "launch-flood",
     summary: "launches of the smallest kernel without a pause",

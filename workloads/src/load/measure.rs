@@ -19,7 +19,6 @@ pub(super) struct Measured {
     pub(super) service_ns: u64,
     /// Requests per second.
     pub(super) rate_per_s: f64,
-    /// The work of one request.
     pub(super) work_per_request: f64,
 }
 

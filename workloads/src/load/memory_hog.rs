@@ -18,7 +18,6 @@ const PIECES: u64 = 64;
 /// Words at the start of each piece that are written, so that the memory really exists.
 const TOUCHED_WORDS: usize = 1024;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "memory-hog",
     summary: "allocates all free device memory, touches it and frees it",

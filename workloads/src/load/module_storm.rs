@@ -13,7 +13,6 @@ use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 /// Request length in modules.
 const MODULES_KNOB: Knob = Knob { param: "modules", granule: 1, max: u32::MAX as u64 };
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "module-storm",
     summary: "loads a module and unloads it without a pause",

@@ -10,7 +10,6 @@ use super::LoadError;
 /// Upper limit of any number of bytes or iterations, so that sums do not overflow.
 pub(super) const SIZE_MAX: u64 = 1 << 48;
 
-/// The parameters of a workload.
 #[derive(Debug)]
 pub(super) struct Params<'s>(&'s WorkloadSpec);
 
@@ -19,7 +18,6 @@ impl<'s> Params<'s> {
         Self(spec)
     }
 
-    /// One parameter.
     pub(super) fn get(
         &self,
         param: &'static str,

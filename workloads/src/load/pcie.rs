@@ -6,7 +6,6 @@ use super::paced_copy::{Paced, verify_paced};
 use super::pinned_copy::{COUNTER, Direction};
 use super::{Gpu, LoadError, More, Prepared, Throttle, Workload, paced_copy, pinned_copy};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pcie",
     summary: "copies from page-locked host memory, at no more than its share of the link",

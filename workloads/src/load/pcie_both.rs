@@ -7,7 +7,6 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::pinned_copy::{COUNTER, Directions, PinnedCopy, verify_directions};
 use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pcie-both",
     summary: "copies to and from page-locked host memory at the same time without a pause",

@@ -6,7 +6,6 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::pinned_copy::{COUNTER_TO_HOST, Direction, Directions, PinnedCopy, verify_directions};
 use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pcie-d2h",
     summary: "copies to page-locked host memory without a pause",

@@ -7,7 +7,6 @@ use super::pinned_copy::{
 };
 use super::{Ceiling, Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pcie-h2d",
     summary: "copies from page-locked host memory without a pause",

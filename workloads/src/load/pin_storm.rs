@@ -9,7 +9,6 @@ use super::params::spec;
 use super::pinned_copy::PINNED_BYTES_MAX;
 use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pin-storm",
     summary: "page-locks host memory and unlocks it without a pause",

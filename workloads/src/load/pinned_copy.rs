@@ -31,7 +31,6 @@ pub(super) const COUNTER_TO_HOST: &str =
 pub(super) enum Direction {
     /// From the host.
     ToDevice,
-    /// To the host.
     ToHost,
 }
 
@@ -53,7 +52,6 @@ impl Direction {
 /// The used directions of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Directions {
-    /// One direction.
     One(Direction),
     /// Both directions at the same time, with equal bytes.
     Both,

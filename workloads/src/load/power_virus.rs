@@ -16,7 +16,6 @@ use super::{Gpu, LoadError, More, Params, Prepared, Workload, compute};
 /// similar for every generation.
 const BYTES_PER_SM_AND_ITERATION: u64 = 1024;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "power-virus",
     summary: "arithmetic on every SM and a copy through DRAM at the same time",

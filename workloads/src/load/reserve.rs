@@ -12,7 +12,6 @@ use super::calibrate::DEMAND_OF_SHARE;
 use super::params::spec;
 use super::{LoadError, More, Workload, alloc};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "reserve",
     summary: "allocates the memory of its share in one piece and frees it",

@@ -15,7 +15,6 @@ use super::{Gpu, LoadError, More, Params, Prepared, Workload, expected};
 /// Programming Guide, "Shared memory").
 const PLAIN_BYTES_MAX: u32 = 48 << 10;
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "shared",

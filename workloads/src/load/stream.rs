@@ -8,7 +8,6 @@ use super::params::whole_sms;
 use super::window_copy::{COPY_KNOB, WindowCopy, copy_spec, verify_copy};
 use super::{LoadError, More, Throttle, Workload, expected};
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "stream",
     summary: "copies through DRAM from few enough SMs that it demands no more than its share",

@@ -19,7 +19,6 @@ const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
 /// UNSUPPORTED_PTX_VERSION, NOT_SUPPORTED (cuda.h).
 const REFUSALS: [i32; 4] = [209, 218, 222, 801];
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "tensor",

@@ -16,7 +16,6 @@ use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, ex
 /// Request length in loads per thread.
 const STEPS_KNOB: Knob = Knob { param: "steps", granule: 1, max: u32::MAX as u64 };
 
-/// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "tlb",

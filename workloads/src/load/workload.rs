@@ -216,9 +216,6 @@ pub struct Gpu {
 /// A workload with its buffers, ready for requests. Belongs to the issuing thread.
 pub trait Prepared {
     /// Submits one request and does not wait for it.
-    ///
-    /// # Errors
-    /// When the driver refuses.
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError>;
 
     /// Number of requests until one equals an earlier one exactly. Each of them is slower at its

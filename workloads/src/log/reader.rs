@@ -8,7 +8,6 @@ use gpubench_record::sample::{
 
 use super::LogError;
 
-/// The contents of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogContents {
     /// The counted rows, in the order in which their requests ended.

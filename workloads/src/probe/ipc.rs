@@ -5,7 +5,6 @@ use gpubench_record::probe::step::{ExportMemory, ExportedMemory, ImportMemory, I
 
 use super::{ProbeError, RunStep, StepContext};
 
-/// Bytes of a handle.
 const HANDLE_BYTES: usize = 64;
 
 impl RunStep for ExportMemory {

@@ -23,7 +23,6 @@ pub struct Stops {
     pub count: u64,
     /// Their total length.
     pub total_ns: u64,
-    /// The longest.
     pub longest_ns: u64,
     /// Length of the measurement.
     pub span_ns: u64,

@@ -17,7 +17,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// Its parent.
     pub parent: u32,
     /// Its process group.
     pub group: u32,
@@ -45,9 +44,6 @@ impl Process {
 }
 
 /// Makes this process adopt the orphans of all its descendants.
-///
-/// # Errors
-/// When the system refuses.
 pub fn adopt_orphans() -> std::io::Result<()> {
     // Any process id switches it on (`PR_SET_CHILD_SUBREAPER`, prctl(2)).
     Ok(process::set_child_subreaper(Some(process::getpid()))?)

@@ -41,7 +41,6 @@ const POLL_NS: u64 = 5_000_000;
 /// A result of waiting for the program.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// A line.
     Line {
         /// Number of the line since the start, from 1.
         number: u64,

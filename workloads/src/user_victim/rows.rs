@@ -61,7 +61,6 @@ impl Rows {
         }
     }
 
-    /// The row of a request.
     pub(super) fn row(&mut self, request: Request) -> Result<SampleRow, String> {
         let since = |what: &str, at_ns: u64| {
             let from_ns = self.t0_ns;

@@ -66,7 +66,6 @@ pub struct BypassRun {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EscapeRoute {
     /// Its name.
-    #[serde(alias = "way")]
     pub route: String,
     /// Its outcome.
     #[serde(flatten)]
@@ -92,7 +91,7 @@ pub enum EscapeOutcome {
         /// Each window.
         share_ppm: Vec<u32>,
         /// The windows of the denominator: the device without a mechanism, over their mean. Empty
-        /// before format 2.2.
+        /// in format 1.0.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         native_ppm: Vec<u32>,
     },

@@ -15,7 +15,7 @@ use super::out_of_memory::ExhaustTrial;
 pub struct ProbeResult {
     /// Canonical variant.
     pub variant: String,
-    /// Device time that it took, opening and closing contexts included. Absent before format 2.3.
+    /// Device time that it took, opening and closing contexts included. Absent in format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
     /// What was found.
@@ -147,13 +147,11 @@ pub enum ProbeFound {
         /// The share of the device that it may have, in millionths; absent without a limit.
         limit_ppm: Option<u32>,
         /// Each route.
-        #[serde(alias = "ways")]
         routes: Vec<EscapeRoute>,
     },
     /// The probe failed.
     Broken {
         /// Name of the probe.
-        #[serde(alias = "sub_axis")]
         name: String,
         /// Why.
         reason: String,
@@ -181,7 +179,7 @@ mod tests {
     use super::ProbeResult;
 
     #[test]
-    fn findings_of_older_formats_are_read_under_their_new_names() -> Result<(), serde_json::Error> {
+    fn findings_of_format_1_0_are_read_under_their_new_names() -> Result<(), serde_json::Error> {
         for (old, name, key) in [
             (r#""census","device_sms":8,"rounds":[]"#, "sm-placement", "rounds"),
             (r#""turns","threshold_ns":1,"gaps_lost":0,"traces":[]"#, "time-slice-trace", "traces"),
@@ -218,13 +216,6 @@ mod tests {
                 "visibility",
                 "listed_by_nvml",
             ),
-            (
-                r#""escape","limit_bytes":1,"in_use_bytes":0,"limit_ppm":null,"ways":[
-                    {"way":"cuMemAlloc","of":"untried","evidence":""}]"#,
-                "escape",
-                "route",
-            ),
-            (r#""broken","sub_axis":"cap","reason":"r""#, "broken", "name"),
         ] {
             let read: ProbeResult =
                 serde_json::from_str(&format!("{{\"variant\":\"mps\",\"probe\":{old}}}"))?;

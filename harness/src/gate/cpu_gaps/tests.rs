@@ -40,14 +40,6 @@ fn a_short_gap_costs_its_length_again_and_a_long_one_a_turn() {
     }
 }
 
-/// Counts of format 2.2 have no long gaps: the most that their sum allows.
-#[test]
-fn counts_without_long_gaps_have_as_many_as_the_sum_allows() {
-    let gaps = |gap_ns_max| Gaps { gaps: 40, gap_ns_sum: 450 * US, gap_ns_max, long: None };
-    assert_eq!(lost_max_ns(&gaps(99 * US), MS), 900 * US);
-    assert_eq!(lost_max_ns(&gaps(150 * US), MS), 450 * US + 4 * MS);
-}
-
 /// How the device shares its time.
 #[derive(Debug, Clone, Copy)]
 enum Device {

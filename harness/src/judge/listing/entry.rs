@@ -12,7 +12,6 @@ pub struct Row {
     pub name: String,
     /// The summary in one line.
     pub summary: String,
-    /// The details.
     pub details: Vec<(&'static str, Value)>,
 }
 

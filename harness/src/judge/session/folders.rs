@@ -10,10 +10,8 @@ use crate::error::ExpectedError;
 /// Most records of one comparison, so that its memory has a limit: 1 GiB in all.
 const RECORDS_MAX: usize = 10_000;
 
-/// A folder with a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordFolder {
-    /// Its path.
     pub path: PathBuf,
     /// Whether an argument names it, rather than a folder or pattern that it was found in.
     pub is_listed: bool,

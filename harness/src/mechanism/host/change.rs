@@ -8,7 +8,6 @@ use super::control::{Control, ControlError};
 use super::daemon::DaemonConfig;
 use crate::device::mig::{Instance, Placement};
 
-/// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
@@ -16,30 +15,24 @@ pub enum Change {
     ComputeMode {
         /// The value that was found.
         found: String,
-        /// The value that is set.
         set: String,
     },
     /// The length of a time slice, by the vendor's name.
     Timeslice {
         /// The value that was found.
         found: String,
-        /// The value that is set.
         set: String,
     },
-    /// MIG mode.
     MigMode {
         /// The value that was found.
         found: bool,
-        /// The value that is set.
         set: bool,
     },
     /// A new GPU instance.
     MigInstance {
         /// Name of its profile, for messages.
         profile: String,
-        /// Id of its profile.
         profile_id: u32,
-        /// Its placement.
         placement: Placement,
         /// UUIDs of its compute instances, by which it is known; empty until it is made.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,10 +56,7 @@ pub enum Change {
         hard_mib: u64,
     },
     /// A private folder.
-    Folder {
-        /// Its path.
-        path: PathBuf,
-    },
+    Folder { path: PathBuf },
 }
 
 /// The result of making a change.
@@ -74,7 +64,6 @@ pub enum Change {
 pub enum Made {
     /// Nothing that the caller needs.
     Nothing,
-    /// An instance.
     Instance(Instance),
 }
 
@@ -99,7 +88,6 @@ impl Change {
         }
     }
 
-    /// Makes it.
     pub(super) fn make(&self, host: &dyn Control) -> Result<Made, ControlError> {
         match self {
             Self::ComputeMode { set, .. } => host.set_compute_mode(set)?,

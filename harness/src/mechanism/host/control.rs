@@ -50,15 +50,12 @@ impl ControlError {
 pub trait Control: Send + Sync {
     /// The compute mode, by the vendor's name: which processes may have a context.
     fn compute_mode(&self) -> Result<String, ControlError>;
-    /// Sets it.
     fn set_compute_mode(&self, name: &str) -> Result<(), ControlError>;
     /// The length of a time slice, by the vendor's name in lower case.
     fn timeslice(&self) -> Result<String, ControlError>;
-    /// Sets it.
     fn set_timeslice(&self, name: &str) -> Result<(), ControlError>;
     /// MIG mode; `None` if the device has no MIG.
     fn mig_mode(&self) -> Result<Option<MigMode>, ControlError>;
-    /// Sets it.
     fn set_mig(&self, on: bool) -> Result<(), ControlError>;
     /// The existing GPU instances.
     fn mig_instances(&self) -> Result<Vec<Instance>, ControlError>;

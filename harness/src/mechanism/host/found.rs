@@ -8,7 +8,6 @@ use crate::device::mig::Placement;
 /// The state that was found. A value that NVML does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// The compute mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_mode: Option<String>,
     /// Whether MIG mode is on.
@@ -25,9 +24,7 @@ pub struct Found {
 /// A GPU instance without its id, which the driver chooses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FoundInstance {
-    /// Id of its profile.
     pub profile_id: u32,
-    /// Its placement.
     pub placement: Placement,
     /// UUIDs of its compute instances.
     pub compute: Vec<String>,

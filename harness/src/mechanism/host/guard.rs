@@ -82,7 +82,6 @@ impl Guard {
         Self { host, location, open: None, steps }
     }
 
-    /// The host.
     #[must_use]
     pub fn host(&self) -> &dyn Control {
         &*self.host

@@ -47,7 +47,6 @@ pub enum JournalError {
 pub(super) enum Entry {
     /// The first line.
     Began {
-        /// The GPU.
         gpu: String,
         /// The run. A journal of version 0.1 names it by its process id alone, which is ignored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +61,6 @@ pub(super) enum Entry {
     Change {
         /// Number of the change.
         number: u64,
-        /// The change.
         what: Change,
     },
     /// A MIG instance was made.

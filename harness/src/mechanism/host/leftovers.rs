@@ -21,7 +21,6 @@ pub struct Leftover {
     pub path: PathBuf,
     /// The run; `None` in a journal of version 0.1.
     pub run: Option<RunId>,
-    /// The GPU.
     pub gpu: String,
     /// State folder of the device, if it is virtual.
     pub virtual_device: Option<PathBuf>,

@@ -49,7 +49,6 @@ impl Haste {
     }
 }
 
-/// This host.
 #[derive(Debug)]
 pub struct RealHost {
     nvml: Option<Arc<Nvml>>,

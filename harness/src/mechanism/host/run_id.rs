@@ -29,7 +29,6 @@ pub struct RunId {
 pub enum Life {
     /// It runs, or is stopped.
     Runs,
-    /// It has ended.
     Ended,
     /// It was started before the last boot.
     EarlierBoot,

@@ -24,7 +24,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub enum Kind {
     /// All but daemons and servers of MPS, which end by a command while their folder exists.
     ExceptMps,
-    /// All.
     All,
 }
 

@@ -260,7 +260,6 @@ async fn abandon_all(handles: &RunHandles, cell: &Cell) -> Result<(), RunError> 
     handles.reap().await
 }
 
-/// Creates the folder of a log.
 pub fn make_folder(log: &Path) -> Result<(), RunError> {
     let Some(folder) = log.parent() else {
         return Ok(());

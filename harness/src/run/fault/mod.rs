@@ -115,7 +115,6 @@ async fn ecc(handles: &RunHandles) -> Result<EccCounts, RunError> {
     handles.nvml(doing, Nvml::ecc).await
 }
 
-/// Runs one trial.
 async fn one(
     tenants: &mut TenantSet,
     xids: &mut XidMonitor,

@@ -3,7 +3,6 @@
 /// A probe that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its name.
     pub name: &'static str,
     /// Its question.
     pub summary: &'static str,

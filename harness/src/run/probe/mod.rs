@@ -43,7 +43,6 @@ pub struct Probe {
     pub scored: bool,
     /// The flag of `matrix` that turns it on.
     pub flag: Flag,
-    /// Whether it applies to a mechanism.
     applies_to: fn(&MechanismProperties) -> bool,
     /// Its runs. Each begins with closed contexts and gives a finding.
     runs: &'static [Run],

@@ -78,7 +78,7 @@ fn memory(
 }
 
 /// Too few windows for an interval give no figure. The doubt of the denominator is in the interval;
-/// records before format 2.2 do not have it.
+/// records of format 1.0 do not have it.
 fn compute(
     share_ppm: &[u32],
     native_ppm: &[u32],

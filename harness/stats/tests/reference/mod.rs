@@ -1,4 +1,5 @@
 //! The reference programs of `ci/` in Python, for the tests of this package and of `predict`.
+#![allow(clippy::disallowed_methods, reason = "starts the reference program")]
 
 use std::error::Error;
 use std::ffi::OsStr;

@@ -16,6 +16,7 @@ pub struct Watch {
     transactions: Option<u64>,
 }
 
+#[expect(clippy::disallowed_methods, reason = "a stall is the lack of virtual time")]
 impl Watch {
     /// Begins to watch; a clock that stands still for `limit` is stalled.
     pub fn new(limit: Duration) -> Self {

@@ -5,6 +5,7 @@
 //! processes of a container share; a token bucket of grid blocks delays launches. Calls that
 //! HAMi-core does not cover are open here too, unless the machine file patches that bypass
 //! (`bypass_patches`).
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start processes"))]
 #![allow(missing_docs, reason = "the hooked entry points are documented by the vendor's headers")]
 
 mod accounting;

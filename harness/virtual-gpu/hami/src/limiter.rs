@@ -24,7 +24,6 @@ const MIN_DISTANCE: i64 = 5;
 /// Divisor of a step: SMs squared, times threads per SM, times the distance.
 const STEP_DIVISOR: i64 = 2_560;
 
-/// The bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
     /// Tokens in the bucket; below zero after a launch that overdrew it.

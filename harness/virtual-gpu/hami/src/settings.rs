@@ -85,7 +85,6 @@ impl Settings {
         f64::from(limit) * (1.0 + self.sm_error)
     }
 
-    /// Whether this bypass is patched.
     pub fn is_patched(&self, bypass: &str) -> bool {
         self.patched.iter().any(|patched| patched == bypass)
     }

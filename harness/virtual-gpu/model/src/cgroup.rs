@@ -97,7 +97,6 @@ pub fn folder(device: &Path, named: &str) -> Option<PathBuf> {
     (folder.is_dir() && folder.parent() == Some(&tree)).then_some(folder)
 }
 
-/// The limits of a group, if set.
 #[must_use]
 pub fn limits(state: &State, key: u64) -> Option<MemoryGroup> {
     let mut rows = state.memory_groups.live().iter();

@@ -16,7 +16,6 @@ pub enum ComputeMode {
     Default = 0,
     /// No process.
     Prohibited = 2,
-    /// One process.
     ExclusiveProcess = 3,
 }
 

@@ -8,7 +8,6 @@ pub struct Table<T, const N: usize> {
     pub used: u32,
     /// Bumped by [`Table::touch`]; equal versions mean equal contents.
     pub version: u32,
-    /// The rows.
     pub rows: [T; N],
 }
 

@@ -97,9 +97,7 @@ pub struct Counts {
 /// A word of device memory and the number of atomics on it, which are serialised.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HotWord {
-    /// Its address.
     pub address: u64,
-    /// Atomics on it.
     pub atomics: u64,
 }
 

@@ -2,13 +2,11 @@
 
 use crate::counts::Counts;
 
-/// Kind of a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
     /// No mapped range holds the address, or it forbids the access.
     #[error("illegal {} of address {addr:#x}", if *.write { "write" } else { "read" })]
     IllegalAddress {
-        /// Address.
         addr: u64,
         /// Whether it was a store or an atomic.
         write: bool,
@@ -16,17 +14,13 @@ pub enum FaultKind {
     /// The address is not a multiple of the access size.
     #[error("misaligned address {addr:#x} of an access of {bytes} bytes")]
     Misaligned {
-        /// Address.
         addr: u64,
         /// Size of the access.
         bytes: u32,
     },
     /// The instruction does not support the address space.
     #[error("address {addr:#x} is in the wrong address space")]
-    InvalidAddressSpace {
-        /// Address.
-        addr: u64,
-    },
+    InvalidAddressSpace { addr: u64 },
     /// An offset beyond the block's shared memory.
     #[error("shared memory offset {offset:#x} is out of range of {bytes} bytes")]
     SharedOutOfRange {
@@ -67,10 +61,7 @@ pub enum FaultKind {
     },
     /// An instruction with a result that the PTX ISA leaves undefined.
     #[error("illegal instruction `{opcode}`")]
-    IllegalInstruction {
-        /// The opcode.
-        opcode: String,
-    },
+    IllegalInstruction { opcode: String },
     /// The budget of warp-instructions is used up.
     #[error("launch exceeded its budget of {warp_instructions} warp-instructions")]
     LaunchTimeout {
@@ -108,7 +99,6 @@ fn left_text(not_started: &u64) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in {function} at line {line}, block {block:?}, thread {thread:?}")]
 pub struct KernelFault {
-    /// Kind.
     pub kind: FaultKind,
     /// Function of the faulting instruction.
     pub function: String,

@@ -16,7 +16,6 @@ pub struct Param {
     pub align: u32,
 }
 
-/// A kernel of a module.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     /// Name in the text.
@@ -56,7 +55,6 @@ pub enum Target {
 pub struct Relocation {
     /// Offset of the pointer's eight bytes in the symbol.
     pub offset: u64,
-    /// Target.
     pub target: Target,
     /// Bytes beyond the target's start.
     pub addend: i64,

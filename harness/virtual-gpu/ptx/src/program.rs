@@ -94,7 +94,6 @@ impl Program {
     }
 }
 
-/// The value of a pointer to function `index`.
 fn function_pointer(index: usize) -> u64 {
     window::CODE_BASE + index as u64 * window::CODE_STRIDE
 }

@@ -123,7 +123,6 @@ pub mod window {
     pub const SHARED_BASE: u64 = 0xFFFF_0000_0000_0000;
     /// Where generic addresses of local memory start.
     pub const LOCAL_BASE: u64 = 0xFFFF_0001_0000_0000;
-    /// Bytes of each window.
     pub const WINDOW_BYTES: u64 = 0x0100_0000;
     /// Value of a pointer to the function of index 0.
     pub const CODE_BASE: u64 = 0xFFFE_0000_0000_0000;

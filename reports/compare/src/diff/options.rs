@@ -35,7 +35,6 @@ pub struct MarginsWish {
     pub ratio: Option<f64>,
     /// Of the 99th percentile.
     pub p99: Option<f64>,
-    /// Of jitter.
     pub jitter: Option<f64>,
     /// Of proportions of trials.
     pub survival: Option<f64>,

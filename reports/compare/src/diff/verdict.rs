@@ -79,7 +79,6 @@ pub struct Rule {
 /// A judged change, on the scale of the row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The verdict.
     pub verdict: Verdict,
     /// The interval of the family lies beyond the margin as a whole.
     pub confirmed: bool,

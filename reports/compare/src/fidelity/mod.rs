@@ -134,7 +134,6 @@ pub struct Pair<'a> {
     pub real: &'a RunRecord,
     /// Machine file of the model.
     pub machine: &'a str,
-    /// The record of the model.
     pub model: &'a RunRecord,
     /// Size of the modelled device.
     pub size: DeviceSize,

@@ -216,7 +216,6 @@ impl SeriesReport {
         Ok(report)
     }
 
-    /// Searches one segment.
     fn search(&mut self, segment: &[(&str, f64)], margins: Margins) -> Result<(), NoEstimate> {
         let metric = self.key.metric;
         let values: Vec<f64> = segment.iter().map(|(_, value)| *value).collect();

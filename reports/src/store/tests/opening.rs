@@ -138,14 +138,17 @@ fn each_unreadable_record_names_the_file_line_and_problem() {
         unknown.starts_with(&format!("{head} 2: unknown variant `beamed-up`, expected one of"))
     );
     std::fs::write(&events, first.replacen("\"major\":2", "\"major\":3", 1)).unwrap();
-    assert!(error().ends_with(" cannot be read by this gpubench, which reads 1.x to 2.x"));
+    assert!(
+        error()
+            .ends_with("format 3.3 cannot be read by this gpubench, which reads 2.x from 2.3 on")
+    );
     let record_json = dir.path().join(RECORD_FILE);
     std::fs::write(&record_json, "{\"format_version\":{\"major\":9,\"minor\":1},\"new\":[]}")
         .unwrap();
-    assert!(
-        error()
-            .ends_with("record format 9.1 cannot be read by this gpubench, which reads 1.x to 2.x")
-    );
+    let reads = "cannot be read by this gpubench, which reads 1.0 and 2.x from 2.3 on";
+    assert_eq!(error(), format!("{shown}/record.json: record format 9.1 {reads}"));
+    std::fs::write(&record_json, first.replacen("\"minor\":3", "\"minor\":2", 1)).unwrap();
+    assert_eq!(error(), format!("{shown}/record.json: record format 2.2 {reads}"));
     std::fs::write(&record_json, "{\"format_version\":{\"major\":2,\"minor\":7},\n\"new\":[]}")
         .unwrap();
     assert_eq!(error(), format!("{shown}/record.json line 2 column 9: missing field `scoring`"));

@@ -1,4 +1,4 @@
-//! Facts that records of format 1 do not hold, as the catalogues had them when that format was
+//! Facts that records of format 1.0 do not hold, as the catalogues had them when that format was
 //! written last. Data: it never changes with the catalogues.
 
 /// Requests of this workload are answered by a refusal with these `CUresult`s.

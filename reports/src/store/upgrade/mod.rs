@@ -1,36 +1,26 @@
-//! Brings records of older format versions up to date while they are read.
+//! Brings records of format 1.0, the first published one, up to date while they are read.
 //!
-//! Works on JSON. What a record of format 1 lacks comes from [`facts`], never from a catalogue.
+//! Works on JSON. What such a record lacks comes from [`facts`], never from a catalogue.
 //! Keys that were only renamed are `serde` aliases in the types of the record.
 
 mod facts;
 mod proportions;
 
-use gpubench_record::{FORMAT_VERSION, FormatVersion};
+use gpubench_record::FORMAT_VERSION;
 use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// Whether a record of that version must be brought up to date.
-pub(super) const fn is_needed(version: FormatVersion) -> bool {
-    version.major < FORMAT_VERSION.major
-        || version.major == FORMAT_VERSION.major && version.minor < FORMAT_VERSION.minor
-}
-
-/// `record.json` of an older version.
+/// A `record.json` of format 1.0.
 pub(super) fn record(record: &mut Value) {
     let Some(record) = record.as_object_mut() else {
         return;
     };
-    let is_format_1 = is_format_1(record);
     record.insert("format_version".to_owned(), json!(FORMAT_VERSION));
     for result in objects(record, "cells") {
         objects(result, "gates").for_each(upgrade_gate);
     }
     proportions::upgrade(record);
-    if !is_format_1 {
-        return;
-    }
     let Some(plan) = record.get_mut("plan").and_then(Value::as_object_mut) else {
         return;
     };
@@ -47,28 +37,8 @@ pub(super) fn record(record: &mut Value) {
     }
 }
 
-/// A line of `events.jsonl` of an older version. The first line has the version and the plan.
-pub(super) fn event(event: &mut Value) {
-    let Some(event) = event.as_object_mut() else {
-        return;
-    };
-    if !event.contains_key("format_version") {
-        return;
-    }
-    let is_format_1 = is_format_1(event);
-    event.insert("format_version".to_owned(), json!(FORMAT_VERSION));
-    if is_format_1 && let Some(plan) = event.get_mut("plan").and_then(Value::as_object_mut) {
-        upgrade_plan(plan);
-    }
-}
-
-fn is_format_1(versioned: &Object) -> bool {
-    let version = versioned.get("format_version");
-    version.and_then(|version| version.get("major")) == Some(&json!(1))
-}
-
-/// Before format 2.3 a gate had no kind. What a disturbance did is a bound of the figures today;
-/// older records keep no counts that a bound could follow from, so their cells count without one.
+/// A gate had no kind. What a disturbance did is a bound of the figures today; these records keep
+/// no counts that a bound could follow from, so their cells count without one.
 fn upgrade_gate(gate: &mut Object) {
     let is_one_of = |gate: &Object, names: &[&str]| {
         let name = gate.get("gate").and_then(Value::as_str);

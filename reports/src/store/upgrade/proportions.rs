@@ -1,4 +1,4 @@
-//! Intervals of proportions in records before format 2.3, which were one-sided bounds: of fault
+//! Intervals of proportions in records of format 1.0, which were one-sided bounds: of fault
 //! trials at both ends, of other counts where every trial came out as promised.
 
 use gpubench_stats::{Confidence, proportion};

@@ -2,6 +2,7 @@
 //! documented code; none may crash, hang or panic.
 //!
 //! Pointers that the driver reads or writes are null or valid, as the contract requires.
+#![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod copying;

@@ -1,5 +1,6 @@
 //! The virtual GPU through its C interface, by processes that each have a device of their own. The
 //! other programs of this folder open the device of their own process, of which there is one.
+#![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 
 /// The full name of a test of the module, for processes that run it in another role.
 macro_rules! test_name {

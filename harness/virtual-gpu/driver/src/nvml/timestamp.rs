@@ -24,6 +24,7 @@ pub(super) fn instant_ns(device: &Device, stamp_us: u64) -> u64 {
 
 /// Unix time at which the device's wall time began. Computed once, so that a stamp means the same
 /// instant in every call, also after the host's clock was set.
+#[expect(clippy::disallowed_methods, reason = "NVML stamps process samples with Unix time")]
 fn unix_origin_ns(device: &Device) -> u64 {
     static ORIGIN_NS: OnceLock<u64> = OnceLock::new();
     *ORIGIN_NS.get_or_init(|| {

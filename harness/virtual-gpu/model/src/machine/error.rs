@@ -34,9 +34,7 @@ pub enum MachineError {
     Value {
         /// Path of the file.
         path: String,
-        /// The key.
         key: &'static str,
-        /// The value.
         found: String,
         /// The accepted values.
         accepted: String,

@@ -37,7 +37,6 @@ pub struct Rules {
     pub mig_l2_leak: u64,
     /// How faults are answered, and which contexts they reach.
     pub faults: FaultRules,
-    /// Power when idle.
     pub idle_power_mw: u64,
     /// Power cap: the clock drops to keep it.
     pub power_cap_mw: u64,

@@ -5,7 +5,6 @@ use crate::state::{InFlight, RESOURCES};
 /// One running kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Running {
-    /// Its stream.
     pub stream: usize,
     /// Context of the stream.
     pub context: u32,

@@ -38,7 +38,6 @@ pub struct GpuInstance {
     pub slot_start: u32,
     /// Memory slots.
     pub slots: u32,
-    /// First SM.
     pub sm_first: u32,
     /// SMs.
     pub sm_count: u32,
@@ -86,7 +85,6 @@ pub struct ComputeEngine {
     pub profile: u32,
     /// First slice.
     pub slice_start: u32,
-    /// First SM.
     pub sm_first: u32,
     /// SMs.
     pub sm_count: u32,
@@ -213,7 +211,6 @@ pub enum ServerState {
 pub struct MpsServer {
     /// Whether the row is in use.
     pub live: bool,
-    /// Its state.
     pub state: ServerState,
     /// Row of its daemon.
     pub daemon: u32,
@@ -241,7 +238,6 @@ pub struct SmPartition {
     pub daemon: u32,
     /// Number by which clients select it.
     pub id: u32,
-    /// First SM.
     pub sm_first: u32,
     /// SMs.
     pub sm_count: u32,

@@ -72,7 +72,6 @@ pub struct Process {
     pub name: [u8; 32],
 }
 
-/// One context.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Context {
@@ -259,7 +258,6 @@ impl Stream {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Interval {
-    /// Start.
     pub start_ns: u64,
     /// End; [`NEVER`] while it lasts.
     pub end_ns: u64,
@@ -299,7 +297,6 @@ pub struct State {
     pub capped_ns: u64,
     /// Which processes can create contexts.
     pub compute_mode: ComputeMode,
-    /// MIG mode.
     pub mig: MigMode,
     /// GPU instances, with memory of their own.
     pub instances: Table<GpuInstance, INSTANCES>,
@@ -307,7 +304,6 @@ pub struct State {
     pub engines: Table<ComputeEngine, ENGINES>,
     /// MPS control daemons.
     pub daemons: Table<MpsDaemon, DAEMONS>,
-    /// MPS servers.
     pub servers: Table<MpsServer, SERVERS>,
     /// Static SM partitions.
     pub partitions: Table<SmPartition, PARTITIONS>,
@@ -317,11 +313,8 @@ pub struct State {
     pub window: Window,
     /// Threads.
     pub participants: Table<Participant, PARTICIPANTS>,
-    /// Processes.
     pub processes: Table<Process, PROCESSES>,
-    /// Contexts.
     pub contexts: Table<Context, CONTEXTS>,
-    /// Streams.
     pub streams: Table<Stream, STREAMS>,
     /// Device memory; copied by version.
     pub allocations: Table<Allocation, ALLOCATIONS>,

@@ -19,7 +19,6 @@ pub struct Xid {
     pub name: [u8; 32],
     /// `CUresult` of the fault, 0 without one.
     pub fault: i32,
-    /// When.
     pub time_ns: u64,
     /// Ids of its GPU instance and compute instance; none outside MIG.
     pub instance: Option<(u32, u32)>,
@@ -38,7 +37,6 @@ impl Xid {
         Self { fault, instance, ..Self::default() }.naming(state, source.process)
     }
 
-    /// It names this process.
     #[must_use]
     pub fn naming(self, state: &State, process: u32) -> Self {
         let Process { pid, name, .. } = state.processes.rows[process as usize];

@@ -9,7 +9,6 @@ use crate::inst::Inst;
 use crate::operands::{NO_ROW, ParamWords, Row};
 use crate::types::{Space, Ty};
 
-/// The location of an access.
 pub(super) enum AccessLocation {
     /// Run-time address in a space.
     Address { space: Space, base: Row, offset: i64 },

@@ -42,7 +42,6 @@ macro_rules! warp_memory {
 }
 pub(super) use warp_memory;
 
-/// A fault and its lane.
 pub(crate) type LaneFault = (usize, FaultKind);
 
 impl WarpMemory<'_, '_, '_> {

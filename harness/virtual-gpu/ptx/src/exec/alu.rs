@@ -59,6 +59,7 @@ pub(super) fn at(row: Row) -> usize {
 }
 
 #[inline(always)]
+#[expect(clippy::too_many_lines, reason = "one arm for each instruction")]
 fn step_body(frame: &mut Frame, inst: &Inst, active: u32) -> bool {
     macro_rules! row32 {
         ($row:expr) => {

@@ -10,6 +10,7 @@ use crate::inst::Inst;
 use crate::program::{Row32, Row64};
 
 #[inline(never)]
+#[expect(clippy::too_many_lines, reason = "one arm for each instruction")]
 pub(super) fn step_rare(frame: &mut Frame, inst: &Inst, active: u32) -> bool {
     macro_rules! row32 {
         ($row:expr) => {

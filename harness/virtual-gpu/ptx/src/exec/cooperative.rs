@@ -26,7 +26,6 @@ pub(super) struct Resident {
 }
 
 impl Resident {
-    /// Its counts.
     fn counted(mut self) -> BlockCounts {
         let cycles = self.warps.iter().map(|warp| warp.cycle);
         self.counts.longest_warp_cycles = cycles.max().unwrap_or(0);

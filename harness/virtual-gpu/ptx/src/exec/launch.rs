@@ -76,7 +76,6 @@ pub struct Launch<'l> {
 pub struct BlockCounts {
     /// Linear index of the block.
     pub block: u64,
-    /// Its counts.
     pub counts: Counts,
 }
 
@@ -87,7 +86,6 @@ pub struct Execution {
     pub counts: Counts,
     /// Lane-instructions among them that were extrapolated.
     pub extrapolated_lanes: u64,
-    /// Counts of each block.
     pub blocks: Vec<BlockCounts>,
     /// Lines and ranges touched.
     pub footprint: Footprint,
@@ -95,7 +93,6 @@ pub struct Execution {
     pub printed: Vec<String>,
 }
 
-/// Blocks of the grid.
 pub(crate) fn grid_blocks(launch: &Launch<'_>) -> u64 {
     launch.grid.iter().fold(1u64, |all, side| all.saturating_mul(u64::from(*side)))
 }

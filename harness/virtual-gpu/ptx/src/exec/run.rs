@@ -51,6 +51,7 @@ impl Machine<'_, '_, '_> {
 
     /// Runs one fragment until it reconverges, diverges, waits, ends, or has run `max_steps` steps.
     /// Returns the number of steps.
+    #[expect(clippy::too_many_lines, reason = "one loop, whose state is in registers")]
     fn run_fragment(&mut self, warp: &mut Warp, at: usize, max_steps: u32) -> Result<u32, Raised> {
         let program = self.program;
         let Fragment { mask, frame: frame_at, forced, .. } = warp.fragments[at];

@@ -21,7 +21,6 @@ const INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running daemon.
 pub struct Daemon {
-    /// The device.
     pub device: Device,
     /// Its row in the state.
     pub row: u32,
@@ -47,7 +46,6 @@ pub struct Daemon {
 pub struct Shared {
     /// Processes of its servers.
     pub servers: Vec<Running>,
-    /// Servers with names.
     pub named: Vec<NamedServer>,
     /// Every process that ever connected as a client, for the log.
     pub clients: BTreeSet<u32>,
@@ -59,7 +57,6 @@ pub struct Shared {
 
 /// One server.
 pub struct Running {
-    /// Its process.
     pub process: Process,
     /// It accepts no more clients and ends when the present ones have left.
     pub ending: bool,

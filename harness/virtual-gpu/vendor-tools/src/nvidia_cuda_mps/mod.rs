@@ -101,7 +101,6 @@ pub enum MpsError {
     /// The program cannot be started.
     #[error("starting {what}: {source}")]
     Start {
-        /// What it is.
         what: &'static str,
         /// Error of the system.
         source: std::io::Error,

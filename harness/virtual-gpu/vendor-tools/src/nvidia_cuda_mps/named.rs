@@ -17,9 +17,7 @@ use gpubench_virtual_gpu_model::mps::ClientRequest;
 /// The namespace that every server has.
 pub const DEFAULT: &str = "default";
 
-/// One named server.
 pub struct NamedServer {
-    /// Its name.
     pub name: String,
     /// User id of its clients.
     pub uid: u32,
@@ -33,11 +31,9 @@ pub struct NamedServer {
 
 /// One namespace of a server.
 pub struct Namespace {
-    /// Its name.
     pub name: String,
     /// Limits of its clients.
     pub bounds: ClientRequest,
-    /// Its socket.
     pub socket: NamespaceSocket,
 }
 
@@ -46,7 +42,6 @@ pub struct Namespace {
 pub struct NamespaceId {
     /// Name of the server.
     pub server: String,
-    /// Name of the namespace.
     pub namespace: String,
 }
 

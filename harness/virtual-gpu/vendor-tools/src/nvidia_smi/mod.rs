@@ -40,7 +40,6 @@ pub struct Answer {
     pub code: u8,
 }
 
-/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Request {
     List,

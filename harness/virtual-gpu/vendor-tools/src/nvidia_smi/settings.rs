@@ -9,11 +9,9 @@ use gpubench_virtual_gpu_model::mig;
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// Compute mode.
     Compute(ComputeMode),
     /// MIG mode.
     Mig(bool),
-    /// A reset.
     Reset,
 }
 

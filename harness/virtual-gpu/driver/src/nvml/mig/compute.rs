@@ -51,7 +51,6 @@ pub fn of_profile(gpu: &Instance, profile_id: u32) -> Result<Vec<Handle>, Error>
     })?)
 }
 
-/// Describes an instance.
 pub fn describe(compute: &Instance) -> Result<Description, Error> {
     Ok(compute.device.shared().read(|state| {
         let engine = &state.engines.rows[compute.row as usize];

@@ -71,7 +71,6 @@ pub fn of_id(device: &Device, id: u32) -> Result<Handle, Error> {
     found.ok_or(Error::NotFound)
 }
 
-/// Describes an instance.
 pub fn describe(gpu: &Instance) -> Result<Description, Error> {
     let mig = supported(&gpu.device)?;
     Ok(gpu.device.shared().read(|state| {
