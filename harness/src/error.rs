@@ -6,6 +6,7 @@
 
 mod hint;
 pub mod input;
+pub mod output;
 #[cfg(test)]
 mod tests;
 
@@ -41,7 +42,7 @@ pub enum ExpectedError {
         source: std::io::Error,
     },
     /// A name that is in no catalogue.
-    #[error("unknown {kind} \"{name}\" (known: {})", known.join(", "))]
+    #[error("unknown {kind} \"{name}\" (known: {})", none_if_empty(known))]
     UnknownName {
         /// Kind of name: `mechanism`, `axis`, `format`...
         kind: &'static str,

@@ -17,13 +17,7 @@ pub(crate) fn list<T: AsRef<str>>(items: &[T], last_word: &str) -> String {
     }
 }
 
-/// A count with its noun: `1 row`, `2 rows`.
-pub(crate) fn counted(n: usize, noun: &str) -> String {
-    match n {
-        1 => format!("1 {noun}"),
-        n => format!("{n} {noun}s"),
-    }
-}
+pub(crate) use gpubench_record::counted;
 
 #[cfg(test)]
 mod tests {

@@ -25,14 +25,17 @@ pub use wall::WallClock;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClockError {
     /// The library keeps virtual time but lacks a function of it.
-    #[error("libcuda keeps virtual time (version {version}) but has no symbol {symbol}")]
+    #[error(
+        "the libcuda of the virtual GPU keeps virtual time (version {version}) but lacks {symbol}: \
+         use the library of this gpubench"
+    )]
     MissingSymbol {
         /// Version that the library reports.
         version: i32,
         symbol: &'static str,
     },
     /// The virtual clock refused a call.
-    #[error("virtual time refused {call} with {code}")]
+    #[error("the virtual GPU's clock refused {call} with {code} ({})", os_error(*code))]
     Refused {
         /// The call, as exported.
         call: &'static str,
@@ -40,12 +43,17 @@ pub enum ClockError {
         code: i32,
     },
     /// The operating system refused a call.
-    #[error("{call} failed with error number {errno}")]
+    #[error("{call} failed: {}", os_error(*errno))]
     System {
         call: &'static str,
         /// Its error number.
         errno: i32,
     },
+}
+
+/// The name of an error number, whatever its sign.
+fn os_error(number: i32) -> std::io::Error {
+    std::io::Error::from_raw_os_error(number.abs())
 }
 
 /// The clock interface of the load generator. Instants are nanoseconds on the shared clock.
@@ -226,6 +234,18 @@ impl Time for Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_the_clock_names_the_clock_the_call_and_the_cause() {
+        let refused = ClockError::Refused { call: "gpubench_vt_join", code: -35 };
+        assert_eq!(
+            refused.to_string(),
+            "the virtual GPU's clock refused gpubench_vt_join with -35 (Resource deadlock avoided \
+             (os error 35))"
+        );
+        let system = ClockError::System { call: "sched_setaffinity", errno: 22 };
+        assert_eq!(system.to_string(), "sched_setaffinity failed: Invalid argument (os error 22)");
+    }
 
     #[test]
     fn a_machine_without_virtual_time_has_the_wall_clock() -> Result<(), ClockError> {

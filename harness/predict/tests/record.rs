@@ -1,6 +1,6 @@
 //! Records as input: calibration against figures computed by hand, and evidence for the tree.
 
-use gpubench_predict::advise::evidence::{mig_capable, sm_bound};
+use gpubench_predict::advise::evidence::{beside, mig_capable, sm_bound};
 use gpubench_predict::advise::second::SecondAnswers;
 use gpubench_predict::advise::walk::Source;
 use gpubench_predict::advise::{Answers, Leaf, advise};
@@ -251,6 +251,35 @@ fn a_record_answers_questions_and_contradicts_the_user() {
     let found = advise(&user(&[("isolation", "hard")]), plain, Some(&record)).expect("advice");
     assert_eq!(found.leaf, Leaf::Mig);
     assert!(found.contradictions[0].contains("assumes L3 for mig bandwidth"), "{found:?}");
+}
+
+#[test]
+fn a_waived_mechanism_is_not_measured() {
+    let mut waived = row("hami", "memory", None, "L0", [0.0, 0.0, 0.0]);
+    waived["outcome"] = json!("waived");
+    waived["reason"] = json!("no library");
+    waived["level"] = Value::Null;
+    let matrix = json!([waived, row("mps", "memory", None, "L1", [1.0, 1.0, 1.0])]);
+    let mechanisms = json!([
+        {"name": "hami", "variant": "hami[x]", "outcome": "waived", "reason": "no library"},
+        {"name": "mps", "variant": "mps[x]", "outcome": "measured"},
+    ]);
+    let mut record = record(&json!([]), &matrix, &mechanisms);
+    record.overall = serde_json::from_value(json!([
+        {"mechanism": "hami", "variant": "hami[x]", "level": null, "weakest_axis": null},
+        {"mechanism": "mps", "variant": "mps[x]", "level": "L1", "weakest_axis": "memory"},
+    ]))
+    .expect("rows");
+    assert_eq!(
+        beside(1, &record),
+        [
+            "not measured: hami[x]: waived, no library",
+            "virtual: mps[x] overall: L1, weakest axis memory",
+        ]
+    );
+    let of_memory = beside(4, &record);
+    assert_eq!(of_memory[0], "not measured: hami[x] memory: waived, no library");
+    assert!(of_memory[1].starts_with("virtual: mps[x] memory: L1"), "{of_memory:?}");
 }
 
 #[test]

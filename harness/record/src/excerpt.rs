@@ -54,6 +54,14 @@ pub fn parser_message(message: &str) -> String {
     own + &excerpt(&message[begin..end]) + &on_one_line(rest)
 }
 
+/// A count with its noun: `1 row`, `2 rows`.
+#[must_use]
+pub fn counted(n: impl std::fmt::Display, noun: &str) -> String {
+    let n = n.to_string();
+    let ending = if n == "1" { "" } else { "s" };
+    format!("{n} {noun}{ending}")
+}
+
 /// The error of a parser, as its message.
 #[must_use]
 pub fn parser_error(error: &impl std::fmt::Display) -> String {

@@ -62,7 +62,8 @@ pub use ecc::EccCounts;
 pub use estimate::{Ends, Estimate, Parts};
 pub use event::RunEvent;
 pub use excerpt::{
-    EXCERPT_BYTES_MAX, excerpt, on_one_line, parser_error, parser_message, with_short_words,
+    EXCERPT_BYTES_MAX, counted, excerpt, on_one_line, parser_error, parser_message,
+    with_short_words,
 };
 pub use exit_code::ExitCode;
 pub use fault::{

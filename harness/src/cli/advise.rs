@@ -14,8 +14,8 @@ use gpubench_predict::advise::{Advice, Answers, NODES, Node, advise, output, wal
 use gpubench_predict::text::json_text;
 use gpubench_record::{ExitCode, RunRecord};
 
-use super::common::{exit_codes_help, whole};
-use super::predicting::{OutputFlag, one_of, read_record};
+use super::common::{OutputFlag, exit_codes_help, whole};
+use super::predicting::{one_of, read_record};
 use super::simulate_models::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;

@@ -79,14 +79,15 @@ impl AfterCellsFlags {
         Ok(())
     }
 
-    /// The flags that are given.
-    pub(super) fn given(&self) -> [(&'static str, bool); 5] {
+    /// Each flag, with its value where it is given.
+    pub(super) fn given(&self) -> [(&'static str, Option<String>); 5] {
+        let is = |flag: bool| flag.then(String::new);
         [
-            ("--probes", self.probes),
-            ("--escape", self.escape),
-            ("--faults", self.faults.is_some()),
-            ("--no-faults", self.no_faults),
-            ("--fault-trials", self.fault_trials.is_some()),
+            ("--probes", is(self.probes)),
+            ("--escape", is(self.escape)),
+            ("--faults", self.faults.as_ref().map(|names| names.join(","))),
+            ("--no-faults", is(self.no_faults)),
+            ("--fault-trials", self.fault_trials.map(|trials| trials.to_string())),
         ]
     }
 

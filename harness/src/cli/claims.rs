@@ -8,9 +8,8 @@ use gpubench_reports::format::Page;
 use gpubench_reports::{RenderError, RenderOptions};
 use serde_json::{Value, json};
 
-use super::common::{exit_codes_help, pretty_json};
+use super::common::{OutputFlag, exit_codes_help, pretty_json};
 use super::comparing::{of_records, say_warnings};
-use super::predicting::OutputFlag;
 use super::ui::Ui;
 use crate::claims::page::{self, Judged};
 use crate::error::ExpectedError;

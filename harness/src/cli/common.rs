@@ -7,9 +7,12 @@ use gpubench_record::ExitCode;
 use gpubench_record::user_victim::Reports;
 use serde::Serialize;
 
+use super::ui::Ui;
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
+use crate::error::output::write_whole;
 use crate::judge::{HostOptions, Reconfigure};
+use crate::profile::built_in::DEFAULT;
 use crate::profile::units::Span;
 use crate::profile::{self, Overrides, Profile};
 use crate::{axis, catalogue};
@@ -33,9 +36,9 @@ pub struct DeviceFlag {
 /// What to measure: the profile, and its values from the command line.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ProfileFlags {
-    /// Built-in profile, or path of a profile file
-    #[arg(long, value_name = "NAME|PATH", default_value = "default")]
-    pub profile: String,
+    /// Built-in profile, or path of a profile file [default: default]
+    #[arg(long, value_name = "NAME|PATH")]
+    pub profile: Option<String>,
     /// Seed of all random choices [default: that of the profile]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     pub seed: Option<u64>,
@@ -106,7 +109,7 @@ impl ProfileFlags {
             victim_reports: self.victim_reports,
             victim_ready: self.victim_ready,
         };
-        profile::load(&self.profile, &overrides)
+        profile::load(self.profile.as_deref().unwrap_or(DEFAULT.name), &overrides)
     }
 
     /// The options of the host.
@@ -160,6 +163,33 @@ pub struct OutFlag {
     /// Folder for the record [default: a new one in gpubench-out]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// Where the output goes.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct OutputFlag {
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl OutputFlag {
+    /// Whether the output goes to a file.
+    #[must_use]
+    pub const fn is_file(&self) -> bool {
+        self.output.is_some()
+    }
+
+    /// Writes the file, or prints without one.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn write(&self, text: impl AsRef<[u8]>, ui: &Ui) -> Result<(), ExpectedError> {
+        match &self.output {
+            None => ui.print_bytes(text.as_ref()),
+            Some(path) => write_whole(path, text.as_ref()),
+        }
+    }
 }
 
 /// Text or JSON, for verbs that print a list or a table.

@@ -6,8 +6,8 @@ use gpubench_compare::render::{self, SideBySideFormat};
 use gpubench_compare::side_by_side::SideBySide;
 use gpubench_record::ExitCode;
 
-use super::common::exit_codes_help;
-use super::comparing::{LISTING, OutputFlag, format_of, formats, internal, of_records};
+use super::common::{OutputFlag, exit_codes_help};
+use super::comparing::{LISTING, format_of, formats, internal, of_records};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::session::records;

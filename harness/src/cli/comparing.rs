@@ -6,7 +6,6 @@ use clap::builder::PossibleValuesParser;
 use gpubench_compare::Session;
 use gpubench_record::ExitCode;
 
-use super::output::write_whole;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::Opened;
@@ -32,27 +31,6 @@ pub const JUDGING: &[ExitCode] = &[
     ExitCode::NotComparable,
     ExitCode::Regression,
 ];
-
-/// Where the output goes.
-#[derive(Debug, clap::Args)]
-pub struct OutputFlag {
-    /// Write to this file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-impl OutputFlag {
-    /// Writes a report.
-    ///
-    /// # Errors
-    /// When the output cannot be written.
-    pub fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
-        match &self.output {
-            None => ui.print(text),
-            Some(path) => write_whole(path, text.as_bytes()),
-        }
-    }
-}
 
 /// The parser of `--format` for a list of formats by name.
 pub fn formats<T, const N: usize>(all: [(&'static str, T); N]) -> PossibleValuesParser {
@@ -122,21 +100,6 @@ pub fn refused(folder: &Path, error: impl std::fmt::Display, remedy: &str) -> Ex
     ExpectedError::Usage {
         problem: format!("{}: {error}", folder.display()),
         remedy: Some(remedy.to_owned()),
-    }
-}
-
-/// A UTC time to the second: such texts sort by time.
-pub fn time(text: &str) -> Result<String, String> {
-    let shape = "0000-00-00T00:00:00Z";
-    let fits = text.len() == shape.len()
-        && text.chars().zip(shape.chars()).all(|(letter, wanted)| match wanted {
-            '0' => letter.is_ascii_digit(),
-            wanted => letter == wanted,
-        });
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err("accepted: a time in UTC, as 2026-01-31T00:00:00Z".to_owned())
     }
 }
 

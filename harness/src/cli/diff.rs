@@ -10,10 +10,10 @@ use gpubench_compare::history::Baseline;
 use gpubench_compare::render::{self, Detail, Format};
 use gpubench_record::ExitCode;
 
-use super::common::exit_codes_help;
+use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{
-    JUDGING, OutputFlag, format_of, formats, internal, of_records, percent, read, refused,
-    say_left_out, say_problems,
+    JUDGING, format_of, formats, internal, of_records, percent, read, refused, say_left_out,
+    say_problems,
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;

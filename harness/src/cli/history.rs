@@ -8,10 +8,8 @@ use gpubench_compare::history::History;
 use gpubench_compare::render::{self, HistoryFormat};
 use gpubench_record::ExitCode;
 
-use super::common::exit_codes_help;
-use super::comparing::{
-    LISTING, OutputFlag, format_of, formats, internal, of_records, say_problems,
-};
+use super::common::{OutputFlag, exit_codes_help};
+use super::comparing::{LISTING, format_of, formats, internal, of_records, say_problems};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::session::{declared, night_means};
@@ -57,6 +55,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if let Some(action) = &args.action {
         return action.run(ui);
     }
+    refuse_unknown_action(&args.folders)?;
     let format = format_of(&args.format, HistoryFormat::ALL)?;
     let found = night_means(&args.folders, |key| key.metric.is_primary())?;
     let declared = declared(&args.folders)?;
@@ -65,4 +64,25 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let text = render::history(&history, format).map_err(internal)?;
     args.output.write(&text, ui)?;
     Ok(of_records(ExitCode::Done, say_problems(&found.sessions, ui)))
+}
+
+/// Refuses a word that is neither an action nor a folder.
+fn refuse_unknown_action(folders: &[PathBuf]) -> Result<(), ExpectedError> {
+    let Some(name) =
+        folders.first().filter(|first| !first.exists()).and_then(|first| first.to_str())
+    else {
+        return Ok(());
+    };
+    let is_word = name.chars().all(|letter| letter.is_ascii_alphabetic());
+    if !is_word {
+        return Ok(());
+    }
+    let command =
+        <actions::Action as clap::Subcommand>::augment_subcommands(clap::Command::new(""));
+    let known = command.get_subcommands().map(|action| action.get_name().to_owned());
+    Err(ExpectedError::UnknownName {
+        kind: "folder or action of history",
+        name: name.to_owned(),
+        known: known.chain(["or a folder of records".to_owned()]).collect(),
+    })
 }

@@ -10,7 +10,6 @@ use gpubench_reports::{RenderOptions, View, format};
 use super::after_cells::AfterCellsFlags;
 use super::common::{OutFlag, ProfileFlags, exit_codes_help};
 use super::many_devices::{DevicesFlags, Part};
-use super::output::write_whole;
 use super::progress::Progress;
 use super::resume_flags;
 use super::sign_key;
@@ -18,6 +17,7 @@ use super::signals::run_until_signal;
 use super::ui::Ui;
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
+use crate::error::output::write_whole;
 use crate::judge::signing::SigningKey;
 use crate::judge::{
     Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, expected, host_facts, labels,
@@ -46,7 +46,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 ];
 
 /// Measures the isolation of every sharing mechanism on every axis
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES) + MECHANISM_CODES)]
 pub struct Args {
     #[command(flatten)]
@@ -58,8 +58,8 @@ pub struct Args {
     /// Go on with the interrupted run in this folder: measure the blocks that it lacks
     ///
     /// After a kill, a reboot, Ctrl-C or a requeued job. Plan, profile, seed, calibration, labels
-    /// and permissions are those of the folder, so only --device, --sign-key, --strict and --full
-    /// are accepted beside it. gpubench, GPU and driver must be those of the first start, else the
+    /// and permissions are those of the folder: a flag with another value is refused, and only
+    /// --device, --sign-key, --strict and --full are free. gpubench, GPU and driver must be those of the first start, else the
     /// exit code is 20. Complete blocks are kept; a block that was cut is measured again as a
     /// whole, and what was measured of it stays in the record without counting. The record names
     /// each interruption. A record that lacks nothing is refused.
@@ -188,8 +188,8 @@ fn resumed_run(
     args: &Args,
     dir: &Path,
 ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
-    resume_flags::check(args)?;
     let run = resume::open(dir)?;
+    resume_flags::check(args, &run)?;
     let device = args.devices.one().map_err(|_| ExpectedError::Usage {
         problem: "--resume goes on with the run of one GPU (accepted: one --device)".to_owned(),
         remedy: None,

@@ -23,7 +23,6 @@ pub mod man;
 mod many_devices;
 pub mod matrix;
 pub mod outliers;
-mod output;
 pub mod pack;
 pub mod panic_report;
 pub mod plan;

@@ -6,10 +6,8 @@ use gpubench_compare::outliers::{Options, is_compared, outliers};
 use gpubench_compare::render::{self, OutliersFormat};
 use gpubench_record::ExitCode;
 
-use super::common::exit_codes_help;
-use super::comparing::{
-    OutputFlag, format_of, formats, internal, of_records, percent, say_problems,
-};
+use super::common::{OutputFlag, exit_codes_help};
+use super::comparing::{format_of, formats, internal, of_records, percent, say_problems};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::session::night_means;

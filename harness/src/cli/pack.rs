@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpubench_predict::PredictError;
-use gpubench_predict::pack::chargeback::{Charge, Used, chargeback};
+use gpubench_predict::pack::chargeback::{Bill, Charge, Used, chargeback};
 use gpubench_predict::pack::cost::Price;
 use gpubench_predict::pack::demand::{Kind, MAX_TENANTS, kinds_of_record};
 use gpubench_predict::pack::{Demand, output, report};
@@ -11,9 +11,9 @@ use gpubench_predict::text::json_text;
 use gpubench_record::ExitCode;
 use gpubench_reports::Record;
 
-use super::common::{TextFormat, exit_codes_help, whole};
+use super::common::{OutputFlag, TextFormat, exit_codes_help, whole};
 use super::predicting::{
-    OutputFlag, mig_gpu, not_negative, positive, read_record, read_text, say_damage, share,
+    mig_gpu, not_negative, positive, read_record, read_text, say_damage, share,
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -137,7 +137,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let is_json = args.format == TextFormat::Json;
     let text = if args.chargeback {
         let bill = args.bill(ui)?;
-        if is_json { json_text(&bill)? } else { output::bill(&bill) }
+        if is_json { json_text(&Bill::of(bill))? } else { output::bill(&bill) }
     } else {
         let found = report(&args.demand(ui)?)?;
         if is_json { output::json(&found)? } else { output::table(&found) }

@@ -1,6 +1,6 @@
 //! Input and output of `simulate`, `pack` and `advise`: values of flags, records and files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gpubench_predict::error::{CONFIDENCE, NOT_NEGATIVE, PERCENT, POSITIVE, SHARE};
@@ -8,7 +8,6 @@ use gpubench_predict::{PredictError, mig};
 use gpubench_record::{RunRecord, parser_message};
 use gpubench_reports::Record;
 
-use super::output::write_whole;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::error::input::{self, RECORD_BYTES_MAX, WRITTEN_BYTES_MAX};
@@ -84,28 +83,5 @@ pub(super) fn read_record(path: &Path, ui: &Ui) -> Result<RunRecord, ExpectedErr
 pub(super) fn say_damage(record: &Record, ui: &Ui) {
     for warning in record.warnings() {
         ui.note(&format!("warning: {}: {warning}", record.dir().display()));
-    }
-}
-
-/// Where the result goes.
-#[derive(Debug, clap::Args)]
-pub(super) struct OutputFlag {
-    /// Write to this file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-impl OutputFlag {
-    /// Whether the output goes to a file.
-    pub(super) const fn is_file(&self) -> bool {
-        self.output.is_some()
-    }
-
-    /// Writes the file, or prints without one.
-    pub(super) fn write(&self, text: &str, ui: &Ui) -> Result<(), ExpectedError> {
-        match &self.output {
-            None => ui.print(text),
-            Some(path) => write_whole(path, text.as_bytes()),
-        }
     }
 }

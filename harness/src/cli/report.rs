@@ -7,9 +7,8 @@ use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
 use super::anonymize::anonymize;
-use super::common::exit_codes_help;
+use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{of_records, say_warnings};
-use super::output::write_whole;
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
@@ -84,9 +83,8 @@ pub struct Args {
     /// `--why mps` explains those of a mechanism, `--why mps/jitter` those of one of its axes.
     #[arg(long, value_name = "MECHANISM/AXIS", num_args = 0..=1, conflicts_with = "full")]
     why: Option<Option<String>>,
-    /// Write to this file instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputFlag,
     /// Write a copy of the record without host names, UUIDs, users and commands to this new folder
     ///
     /// The copy has figures, telemetry and samples, and can be read like any record. Each UUID has
@@ -127,7 +125,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let earlier: Vec<PathBuf> =
         args.records.iter().filter(|dir| **dir != opened.dir).cloned().collect();
-    let to_terminal = args.output.is_none();
+    let to_terminal = !args.output.is_file();
     let options = RenderOptions {
         color: to_terminal && ui.color_on_stdout(),
         width: ui.width_of_stdout().filter(|_| to_terminal),
@@ -138,12 +136,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     format
         .render(&opened.run, &options, &mut text)
         .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
-    match &args.output {
-        None => ui.print_bytes(&text)?,
-        Some(path) => {
-            write_whole(path, &text)?;
-        }
-    }
+    args.output.write(&text, ui)?;
     Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))
 }
 

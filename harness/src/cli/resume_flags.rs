@@ -1,47 +1,140 @@
-//! The flags that `matrix --resume` refuses, because the folder of the run decides what they set.
+//! The flags that `matrix --resume` refuses: those whose value differs from that of the run in the
+//! folder, which decides them.
 
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::common::ProfileFlags;
 use super::matrix::Args;
+use super::{Verb, parse};
 use crate::error::ExpectedError;
+use crate::judge::Reconfigure;
+use crate::judge::resume::Interrupted;
+use crate::profile::{Profile, Wanted};
 
-/// What `--profile` has without the flag.
-const DEFAULT_PROFILE: &str = "default";
+/// A flag with its value on this command line and in the record; empty without a value, and `None`
+/// in a record without the flag.
+struct Fixed {
+    flag: &'static str,
+    given: String,
+    record: Option<String>,
+}
 
-/// Refuses flags that would change the run.
+/// Refuses flags whose value is not that of the run. Equal values are accepted.
 ///
 /// # Errors
-/// When one is given.
-pub(super) fn check(args: &Args) -> Result<(), ExpectedError> {
-    let Some((name, _)) = given(args).into_iter().find(|(_, is_given)| *is_given) else {
+/// With the first such flag and both values.
+pub(super) fn check(args: &Args, run: &Interrupted) -> Result<(), ExpectedError> {
+    let fixed = fixed(args, run)?;
+    let Some(Fixed { flag, given, record }) =
+        fixed.into_iter().find(|one| one.record.as_ref() != Some(&one.given))
+    else {
         return Ok(());
     };
+    let record = record.map_or_else(
+        || format!("was started without {flag}"),
+        |value| format!("has {flag} {value}"),
+    );
     Err(ExpectedError::Usage {
         problem: format!(
-            "--resume goes on with the run of its folder, which {name} would change (accepted \
-             beside it: --device, --sign-key, --strict, --full, --color)"
+            "{} differs from the run in {}, which {record}",
+            format!("{flag} {given}").trim_end(),
+            run.dir.display()
         ),
-        remedy: None,
+        remedy: Some(format!("leave {flag} out, or start a new run without --resume")),
     })
 }
 
-fn given(args: &Args) -> Vec<(&'static str, bool)> {
-    let profile = &args.profile;
-    let mut flags = vec![
-        ("--out", args.out.out.is_some()),
-        ("--profile", profile.profile != DEFAULT_PROFILE),
-        ("--seed", profile.seed.is_some()),
-        ("--rotation", profile.rotation.is_some()),
-        ("--mechanism", !profile.mechanism.is_empty()),
-        ("--axis", !profile.axis.is_empty()),
-        ("--victim-cmd", profile.victim_cmd.is_some()),
-        ("--victim-reports", profile.victim_reports.is_some()),
-        ("--victim-ready", profile.victim_ready.is_some()),
-        ("--allow-reconfigure", profile.allow_reconfigure),
-        ("--no-reconfigure", profile.no_reconfigure),
-        ("--hami-lib", profile.hami_lib.is_some()),
-        ("--calibration", args.calibration.is_some()),
-        ("--recalibrate", args.recalibrate),
-        ("--label", !args.label.is_empty()),
-    ];
-    flags.extend(args.after_cells.given());
-    flags
+/// The given flags that the record fixes.
+fn fixed(args: &Args, run: &Interrupted) -> Result<Vec<Fixed>, ExpectedError> {
+    let (flags, of_run) = (&args.profile, &run.profile);
+    let first = first_command(run);
+    let mut found = Vec::new();
+    let mut add = |flag, given: Option<String>, record: Option<String>| {
+        found.extend(given.map(|given| Fixed { flag, given, record }));
+    };
+    let out = args.out.out.as_ref().map(|out| place(out));
+    add("--out", out, Some(place(&run.dir)));
+    if let Some(name) = &flags.profile {
+        let given = ProfileFlags { profile: Some(name.clone()), ..first.profile.clone() }.load()?;
+        add("--profile", Some(given.name.clone()), Some(named(of_run, &given)));
+    }
+    let text = ToString::to_string;
+    add("--seed", flags.seed.map(|seed| seed.to_string()), Some(of_run.seed.to_string()));
+    add("--rotation", flags.rotation.map(|run| run.to_string()), Some(of_run.run.to_string()));
+    add("--mechanism", names(&flags.mechanism), wanted(&of_run.mechanisms));
+    add("--axis", names(&flags.axis), wanted(&of_run.axes));
+    let victim = of_run.user_victim.victim().map(|_| &of_run.user_victim);
+    add("--victim-cmd", flags.victim_cmd.clone(), victim.map(|one| one.command.clone()));
+    let reports = flags.victim_reports.map(|how| how.as_str().to_owned());
+    add("--victim-reports", reports, victim.map(|one| one.reports.as_str().to_owned()));
+    let ready = flags.victim_ready.as_ref().map(text);
+    add("--victim-ready", ready, victim.map(|one| one.ready.to_string()));
+    let is = |of: bool| of.then(String::new);
+    let reconfigure = run.options.reconfigure;
+    add(
+        "--allow-reconfigure",
+        is(flags.allow_reconfigure),
+        is(reconfigure == Reconfigure::Allowed),
+    );
+    add("--no-reconfigure", is(flags.no_reconfigure), is(reconfigure == Reconfigure::Refused));
+    let shown = |path: &std::path::PathBuf| path.display().to_string();
+    add("--hami-lib", flags.hami_lib.as_ref().map(shown), run.options.hami_lib.as_ref().map(shown));
+    let before = first.calibration.as_ref().map(shown);
+    add("--calibration", args.calibration.as_ref().map(shown), before);
+    add("--recalibrate", is(args.recalibrate), is(first.recalibrate));
+    for (key, value) in &args.label {
+        let label = |value: &String| format!("{key}={value}");
+        add("--label", Some(label(value)), run.labels.get(key).map(label));
+    }
+    for ((flag, given), (_, record)) in
+        args.after_cells.given().into_iter().zip(first.after_cells.given())
+    {
+        add(flag, given, record);
+    }
+    Ok(found)
+}
+
+/// The command line that began the run: it has what the plan does not keep as a flag. One that this
+/// version does not read has no flags.
+fn first_command(run: &Interrupted) -> Args {
+    let argv: Vec<OsString> = run.command().iter().map(OsString::from).collect();
+    match parse(&argv).map(|cli| cli.verb) {
+        Ok(Verb::Matrix(args)) => args,
+        _ => Args::default(),
+    }
+}
+
+/// The profile of the run as `--profile` names it, with the first key whose value is not that of the
+/// given profile of the same name.
+fn named(of_run: &Profile, given: &Profile) -> String {
+    let table = |profile| serde_json::to_value(profile).unwrap_or_default();
+    let (before, now) = (table(of_run), table(given));
+    let keys = before.as_object().into_iter().flatten();
+    let other = keys.filter(|(key, value)| now.get(key) != Some(value)).map(|(key, _)| key).next();
+    match other {
+        Some(key) if of_run.name == given.name => {
+            format!("{} with another value of {key}", of_run.name)
+        }
+        _ => of_run.name.clone(),
+    }
+}
+
+fn place(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).display().to_string()
+}
+
+/// Names in one order, as a list of the command line; `None` for an empty list.
+fn names(names: &[String]) -> Option<String> {
+    let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    (!sorted.is_empty()).then(|| sorted.join(","))
+}
+
+fn wanted(wanted: &Wanted) -> Option<String> {
+    match wanted {
+        Wanted::All => Some("all".to_owned()),
+        Wanted::Names(all) => names(all),
+    }
 }

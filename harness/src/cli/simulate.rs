@@ -17,10 +17,8 @@ use gpubench_predict::simulate::sweep::default_loads;
 use gpubench_predict::text;
 use gpubench_record::ExitCode;
 
-use super::common::{exit_codes_help, whole};
-use super::predicting::{
-    OutputFlag, confidence, not_negative, one_of, positive, read_record, read_text,
-};
+use super::common::{OutputFlag, exit_codes_help, whole};
+use super::predicting::{confidence, not_negative, one_of, positive, read_record, read_text};
 use super::simulate_models::{EventArgs, HostileArgs, set};
 use super::ui::Ui;
 use crate::error::ExpectedError;

@@ -1,6 +1,6 @@
 //! `gpubench doctor --calibrate`: A/A sessions, and the spread that they show.
 
-use gpubench_record::{Axis, Spread};
+use gpubench_record::{Axis, Spread, counted};
 
 use super::doctor::Args;
 use super::signals::run_until_signal;
@@ -105,11 +105,11 @@ pub(super) fn as_text(spread: &Spread) -> String {
         "bimodal sessions",
     ];
     format!(
-        "{} {}, driver {}: spread of equal cells in {} sessions\n\n{}",
+        "{} {}, driver {}: spread of equal cells in {}\n\n{}",
         spread.name,
         spread.device,
         spread.driver,
-        spread.sessions.len(),
+        counted(spread.sessions.len(), "session"),
         table(header, &rows)
     )
 }

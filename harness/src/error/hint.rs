@@ -32,9 +32,9 @@ impl ExpectedError {
                     .to_owned(),
             ),
             Self::Busy { .. } => Some("wait for it, or choose another --device".to_owned()),
-            Self::NotWritable { .. } => Some("choose another folder with --out".to_owned()),
+            Self::NotWritable { .. } => Some("make its folder, or choose another place: --out of a run, --output of other results".to_owned()),
             Self::DiskFull { .. } => {
-                Some("what was measured is kept; free space, or choose another --out".to_owned())
+                Some("what was measured is kept; free space, or choose another place: --out of a run, --output of other results".to_owned())
             }
             Self::IncompatibleVersion { .. } => {
                 Some("render it with the gpubench version that wrote it".to_owned())

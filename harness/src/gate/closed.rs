@@ -1,7 +1,7 @@
 //! Figures of the closed loop: the rate of fixed work, and the time that one request takes.
 
 use gpubench_record::sample::MISSING;
-use gpubench_record::{Gate, Phase, SampleRow, SampleStatus};
+use gpubench_record::{Gate, Phase, SampleRow, SampleStatus, counted};
 
 use super::findings::finite;
 use super::quantiles::median_ns;
@@ -24,13 +24,14 @@ pub(super) fn measure(
     let rows = samples::of_phase(victim.rows, Phase::Closed);
     let done = completed(&rows);
     let have = done.clone().count();
+    let requests = counted(have, "request");
     found.count_requests(CLOSED_REQUESTS, have);
     match rate_per_s(&rows) {
         Some(rate) => {
             found.figures.closed_rate_per_s = finite(rate);
             let clock_mhz = observation.host.sm_clock_khz.map(|khz| khz as f64 / 1e3);
             found.figures.sm_clock_mhz = clock_mhz.and_then(finite);
-            let detail = format!("{have} requests completed in the closed loop");
+            let detail = format!("{requests} completed in the closed loop");
             found.holds(Gate::ClosedRate, true, detail);
             found.numbers(Some(have as f64), Some(COMPLETIONS_MIN as f64), "requests");
         }
@@ -46,15 +47,14 @@ pub(super) fn measure(
             let max_per_s = (have + 1) as f64 / window.length_s();
             found.figures.closed_rate_per_s = finite(max_per_s);
             let detail = format!(
-                "starved: {have} requests completed in the closed loop, with one outstanding all \
+                "starved: {requests} completed in the closed loop, with one outstanding all \
                  the time; the rate is the most that it can have been"
             );
             found.not_evaluated(Gate::ClosedRate, detail);
         }
         None => {
-            let detail = format!(
-                "{have} requests completed in the closed loop, a rate needs {COMPLETIONS_MIN}"
-            );
+            let detail =
+                format!("{requests} completed in the closed loop, a rate needs {COMPLETIONS_MIN}");
             found.holds(Gate::ClosedRate, false, detail);
             found.numbers(Some(have as f64), Some(COMPLETIONS_MIN as f64), "requests");
         }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use gpubench_record::{Gate, Phase, Role, SampleRow, SampleStatus};
+use gpubench_record::{Gate, Phase, Role, SampleRow, SampleStatus, counted};
 
 use super::{CellObservation, Findings, Tenant, answers};
 
@@ -91,8 +91,8 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
             .filter(|row| row.status == SampleStatus::Error && !answers::is_refusal(answers, row));
         let codes: Vec<i32> = failed.map(|row| row.error).collect();
         if !codes.is_empty() {
-            let (errors, codes) = (codes.len(), in_words(codes));
-            bad.push(format!("{}: {errors} requests failed ({codes})", tenant.name()));
+            let (errors, codes) = (counted(codes.len(), "request"), in_words(codes));
+            bad.push(format!("{}: {errors} failed ({codes})", tenant.name()));
         }
         let rows = tenant.rows.iter();
         let wrong = rows.filter(|row| row.status == SampleStatus::WrongResult).count();

@@ -1,12 +1,15 @@
 //! Files that are kept of a device between runs: `$XDG_STATE_HOME/gpubench/FOLDER/UUID...`.
 
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 
 use crate::device::selector::is_uuid;
+use crate::error::ExpectedError;
+use crate::error::output::write_whole;
 use crate::mechanism::host::{JournalError, state_dir};
 
-/// The file of a device, its name ending like this. `None` for a text that is no UUID: that of a
-/// record is from whoever wrote it, and must not name another file.
+/// The file of a device, with this end of its name. `None` for a text that is no UUID: the UUID of a
+/// record is untrusted input and must not name another file.
 ///
 /// # Errors
 /// When the folder for state cannot be named.
@@ -20,6 +23,17 @@ pub(super) fn device_file(
     }
     let name = format!("{uuid}{ending}");
     Ok(Some(state_dir()?.join(folder).join(name)))
+}
+
+/// Writes such a file as a whole, in a folder that only this user can read.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn write_private(path: &Path, text: &str) -> Result<(), ExpectedError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| ExpectedError::from_write(folder, error))?;
+    write_whole(path, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -126,7 +126,8 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
         RunError::Verification(what) => {
             ExpectedError::NothingRan { reason: format!("kernel verification failed: {what}") }
         }
-        RunError::Clock(what) => ExpectedError::Internal { what },
+        error @ RunError::VirtualClock(_) => ExpectedError::Internal { what: error.to_string() },
+        RunError::Bug(what) => ExpectedError::Internal { what },
         RunError::Cores(error) => {
             ExpectedError::Internal { what: format!("placing threads on cores: {error}") }
         }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Key of the measured answers; tables print each of them on its own line.
 pub const MEASURED: &str = "measured";
-/// Key of the answers of virtual machines that nobody measured, printed likewise.
+/// Key of the answers of virtual machines without a measurement, printed in the same way.
 pub const ASSUMED: &str = "assumed";
 
 /// The machines with measured rows.
@@ -99,7 +99,7 @@ pub fn campaigns() -> Vec<String> {
             machine.name,
         )
     };
-    let assumed = "documented and unknown: what virtual machines answer where nobody measured";
+    let assumed = "documented and unknown: the answers of virtual machines without a measurement";
     let lines = measured();
     lines.iter().map(line).chain([assumed.to_owned()]).collect()
 }

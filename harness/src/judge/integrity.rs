@@ -37,7 +37,7 @@ const SCORES: [&str; 9] = [
 const NAMES: [&str; 9] =
     ["id", "variant", "axis", "sub_axis", "victim", "workload", "aggressor", "fault", "figure"];
 
-/// What came of scoring a record again.
+/// The result of scoring a record again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScoredAgain {
     /// One sentence for each score that does not follow from the cells by the record's rules.

@@ -6,13 +6,12 @@
 //! are those of an instance, or of a user's program, which may change.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{Calibration, CalibrationBasis, Plan, parser_message};
 
 use super::calibration::mismatch;
-use super::device_file::device_file;
+use super::device_file::{device_file, write_private};
 use super::{DeviceSession, expected};
 use crate::device::identity;
 use crate::error::ExpectedError;
@@ -99,7 +98,7 @@ impl KeptCalibrations {
         let text = serde_json::to_string(&all).map_err(|error| ExpectedError::Internal {
             what: format!("calibrations to keep: {error}"),
         })?;
-        replace(&self.path, &text).map_err(|error| ExpectedError::from_write(&self.path, error))
+        write_private(&self.path, &text)
     }
 }
 
@@ -142,14 +141,4 @@ fn read(path: &Path) -> Result<Vec<Calibration>, ExpectedError> {
         problem: format!("{what} {}: {}", path.display(), parser_message(&error.to_string())),
         remedy: Some("delete the file: the next run calibrates again".to_owned()),
     })
-}
-
-/// Writes a file in one step, so that no run reads half of it.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(folder)?;
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    std::fs::write(&new, text)?;
-    std::fs::rename(&new, path)
 }

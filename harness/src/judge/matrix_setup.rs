@@ -113,7 +113,7 @@ pub fn resumed_setup(
     run.check(session, &planned)?;
     let (labels, out) = (run.labels.clone(), run.dir.clone());
     let (setup, kernel_log, notes) = host.setup(session, profile, planned, &labels, &out)?;
-    let run = run.go_on(setup.provenance.clone(), settings::boot_id());
+    let run = run.resumed(setup.provenance.clone(), settings::boot_id());
     Ok(MatrixSetup {
         setup: Setup {
             plan: run.plan,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gpubench_record::RunRecord;
+use gpubench_record::{RunRecord, counted};
 use gpubench_reports::Record;
 use gpubench_reports::store::{
     CHECKSUMS_FILE, RECORD_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
@@ -140,7 +140,8 @@ fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
     }
     let Checked { run, note, .. } = checked(&record);
     let cells = run.cells.len();
-    let scores = note.unwrap_or_else(|| format!("the scores follow from {cells} cells"));
+    let scores =
+        note.unwrap_or_else(|| format!("the scores follow from {}", counted(cells, "cell")));
     Ok(Verified { problems: run.problems, summary: format!("{files}; {scores}") })
 }
 

@@ -177,7 +177,7 @@ fn undo_all(
     Ok(all)
 }
 
-/// Who undoes a journal.
+/// The process that undoes a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The guard process of the run, right after its death.

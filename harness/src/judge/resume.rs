@@ -121,6 +121,12 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
 }
 
 impl Interrupted {
+    /// The command line that began it.
+    #[must_use]
+    pub fn command(&self) -> &[String] {
+        &self.provenance.command
+    }
+
     /// Checks that this host is as it was. `planned` is what it would plan now, without what comes
     /// after the cells.
     ///
@@ -134,9 +140,9 @@ impl Interrupted {
         differs::calibration(&self.dir, self.calibration.as_ref(), session)
     }
 
-    /// The plan as it goes on, what of it is done, and the folder.
+    /// The remaining plan, the finished part, and the folder.
     #[must_use]
-    pub fn go_on(self, provenance: Provenance, boot_id: Option<String>) -> GoingOn {
+    pub fn resumed(self, provenance: Provenance, boot_id: Option<String>) -> ResumedRun {
         let mut plan = self.plan;
         let began = done::began(&self.events);
         let ended = done::ended(&self.events);
@@ -162,7 +168,7 @@ impl Interrupted {
         let again: BTreeSet<&String> = left.cells.iter().map(|cell| &cell.id).collect();
         let cells = plan.cells.iter().map(|cell| &cell.id);
         let cells = cells.filter(|id| !again.contains(id)).cloned().collect();
-        GoingOn {
+        ResumedRun {
             plan,
             continued: Continued {
                 interruption,
@@ -179,8 +185,8 @@ impl Interrupted {
     }
 }
 
-/// A run that goes on.
-pub struct GoingOn {
+/// A resumed run.
+pub struct ResumedRun {
     /// Its plan, without what the interruption cut.
     pub plan: Plan,
     /// What is done.

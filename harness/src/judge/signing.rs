@@ -1,5 +1,5 @@
-//! Signatures of records, in the format of minisign: who holds a secret key signs `checksums.b3`,
-//! the list of every file of a record, and who has the public key checks it on another machine.
+//! Signatures of records, in the format of minisign: a secret key signs `checksums.b3`, the list
+//! of every file of a record; the public key checks the signature on another machine.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -12,6 +12,7 @@ use minisign::{PublicKey, SecretKey, SecretKeyBox, SignatureBox};
 use super::expected;
 use crate::error::ExpectedError;
 use crate::error::input::{WRITTEN_BYTES_MAX, read_text};
+use crate::error::output::write_whole;
 use crate::run::rfc3339_now;
 
 /// A secret key that signs records.
@@ -62,8 +63,7 @@ impl SigningKey {
             what: format!("the record cannot be signed: {error}"),
         })?;
         let path = dir.join(SIGNATURE_FILE);
-        std::fs::write(&path, signed.to_string())
-            .map_err(|error| ExpectedError::from_write(&path, error))
+        write_whole(&path, signed.to_string().as_bytes())
     }
 }
 

@@ -2,13 +2,12 @@
 //! file for each device, in the form of [`Spread`]. `doctor --calibrate` adds sessions, `plan` and
 //! `diff` read it.
 
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use gpubench_record::{RunRecord, Spread, parser_message};
 
-use super::device_file::device_file;
+use super::device_file::{device_file, write_private};
 use super::expected;
 use crate::error::ExpectedError;
 use crate::error::input::{RECORD_BYTES_MAX, read_limited};
@@ -54,18 +53,8 @@ pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
         remedy: None,
     })?;
     let spread = score::spread::with_session(known(uuid)?, run);
-    write(&path, &spread).map_err(|error| ExpectedError::from_write(&path, error))?;
+    let text = serde_json::to_string_pretty(&spread)
+        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    write_private(&path, &(text + "\n"))?;
     Ok((spread, path))
-}
-
-/// Replaces the file as a whole, so that a reader never finds half of it.
-fn write(path: &Path, spread: &Spread) -> std::io::Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let mut text = serde_json::to_string_pretty(spread)?;
-    text.push('\n');
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map(drop).map_err(|error| error.error)
 }

@@ -10,18 +10,18 @@ use gpubench_reports::Record;
 use super::record::{JudgeError, judged, look as look_at};
 use crate::plan::{MoreBlocks, extend};
 use crate::profile::Profile;
-use crate::run::TopUpLook;
+use crate::run::TopUpDecision;
 use crate::score::{Look, Straddling};
 
 /// Most blocks of a row that asks for them for its precision.
 const BLOCKS_MAX: u32 = 20;
 
 /// The look of a profile; `None` where it decides nothing or wants none.
-pub(super) fn look(profile: &Profile) -> Option<TopUpLook> {
+pub(super) fn look(profile: &Profile) -> Option<TopUpDecision> {
     let device_time_ns = profile.device_time.ns;
     let half_width = profile.blocks.half_width;
     let is_on = profile.blocks.top_up && profile.decides;
-    is_on.then(|| -> TopUpLook {
+    is_on.then(|| -> TopUpDecision {
         Box::new(move |out: &Path| {
             let decided = decide(out, device_time_ns, half_width);
             decided.map_err(|error| error.to_string())

@@ -1,6 +1,6 @@
 //! The smallest change of each row that a plan detects, from the spread between blocks.
 
-use gpubench_record::{Plan, Spread, SubAxis};
+use gpubench_record::{Plan, Spread, SubAxis, counted};
 use gpubench_stats::Confidence;
 use gpubench_stats::power::mde80;
 use schemars::JsonSchema;
@@ -81,7 +81,7 @@ fn spread(measured: Option<f64>, known: Option<&Spread>, assumed: f64) -> (f64, 
     match (measured, known) {
         (Some(spread), Some(known)) => {
             let sessions = known.sessions.len();
-            (spread, format!("measured in {sessions} sessions"))
+            (spread, format!("measured in {}", counted(sessions, "session")))
         }
         _ => (assumed, "assumed".to_owned()),
     }

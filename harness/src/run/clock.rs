@@ -68,7 +68,9 @@ impl RunClock {
     pub fn expect(&self, id: u32) -> Result<(), RunError> {
         match self {
             Self::Wall => Ok(()),
-            Self::Virtual(device) => device.expect(id).map_err(|e| RunError::Clock(e.to_string())),
+            Self::Virtual(device) => {
+                device.expect(id).map_err(|e| refused(&format!("announcing participant {id}"), &e))
+            }
         }
     }
 
@@ -81,7 +83,8 @@ impl RunClock {
             return Ok(());
         };
         for id in [participants.issuer, participants.reaper] {
-            device.abandon(id).map_err(|error| RunError::Clock(error.to_string()))?;
+            let doing = format!("withdrawing participant {id}");
+            device.abandon(id).map_err(|error| refused(&doing, &error))?;
         }
         Ok(())
     }
@@ -94,8 +97,31 @@ impl RunClock {
         let Self::Virtual(device) = self else {
             return Ok(());
         };
-        device.reap_dead_processes().map_err(|error| RunError::Clock(error.to_string()))
+        device.reap_dead_processes().map_err(|error| refused("reaping dead processes", &error))
     }
+}
+
+/// What the virtual GPU's clock was asked for, and why it refused.
+fn refused(doing: &str, error: &dyn std::fmt::Display) -> RunError {
+    RunError::VirtualClock(format!("{doing}: {error}"))
+}
+
+/// A UTC time to the second, such as 2026-01-31T00:00:00Z, checked with the calendar. Such texts
+/// sort by time.
+///
+/// # Errors
+/// With what is accepted.
+pub fn rfc3339(text: &str) -> Result<String, String> {
+    use humantime::{format_rfc3339_seconds, parse_rfc3339};
+    let time = parse_rfc3339(text.trim()).map(|time| format_rfc3339_seconds(time).to_string());
+    time.map_err(|error| match error {
+        humantime::TimestampError::OutOfRange => {
+            "the calendar has no such time (accepted: a time in UTC from 1970 on, as \
+             2026-01-31T00:00:00Z)"
+                .to_owned()
+        }
+        _ => "accepted: a time in UTC, as 2026-01-31T00:00:00Z".to_owned(),
+    })
 }
 
 /// The present time of day, for provenance.
@@ -103,4 +129,27 @@ impl RunClock {
 #[expect(clippy::disallowed_methods, reason = "the time of day is a fact of the provenance")]
 pub fn rfc3339_now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rfc3339;
+
+    #[test]
+    fn a_time_is_one_of_the_calendar_and_has_one_form() {
+        let form = "2024-02-29T23:59:59Z";
+        for text in
+            [form, "2024-02-29T23:59:59.5Z", "2024-02-29T23:59:60Z", " 2024-02-29T23:59:59+00:00"]
+        {
+            assert_eq!(rfc3339(text).as_deref(), Ok(form), "{text}");
+        }
+        for text in ["2026-99-99T00:00:00Z", "2026-02-29T00:00:00Z", "2026-01-31T24:00:00Z"] {
+            let refused = rfc3339(text);
+            assert!(refused.is_err_and(|why| why.starts_with("the calendar has no")), "{text}");
+        }
+        for text in ["", "2026-01-31", "2026-01-31 00:00:00Z", "2026-01-31T00:00:00", "yesterday"] {
+            let refused = rfc3339(text);
+            assert!(refused.is_err_and(|why| why.starts_with("accepted: ")), "{text}");
+        }
+    }
 }

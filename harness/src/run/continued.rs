@@ -1,4 +1,4 @@
-//! A run that goes on after an interruption: what of its plan is done, and what is left.
+//! A resumed run: the finished and the remaining parts of its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 

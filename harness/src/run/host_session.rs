@@ -158,7 +158,7 @@ impl HostSession {
 
     /// A started tenant set.
     fn of(&mut self, key: &str) -> Result<&mut TenantSet, RunError> {
-        let missing = || RunError::Clock(format!("tenants {key:?} were never started"));
+        let missing = || RunError::Bug(format!("the tenants of {key:?} were never started"));
         self.tenant_sets.get_mut(key).ok_or_else(missing)
     }
 

@@ -39,7 +39,7 @@ mod tenant_set;
 mod waits;
 mod xids;
 
-pub use clock::{RunClock, rfc3339_now};
+pub use clock::{RunClock, rfc3339, rfc3339_now};
 pub use continued::Continued;
 pub use coordinator::run;
 pub use core_shares::core_shares;
@@ -47,5 +47,5 @@ pub use cores::shortage;
 use handles::RunHandles;
 pub use host_setup::HostSetup;
 pub use kernel_log::{KernelLog, PciAddress};
-pub use setup::{Observer, RunEnd, RunError, RunPhase, Setup, Silent, TopUpLook};
+pub use setup::{Observer, RunEnd, RunError, RunPhase, Setup, Silent, TopUpDecision};
 pub use tenant_set::{name_of, participants_of};

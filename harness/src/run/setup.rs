@@ -12,9 +12,10 @@ use crate::device::{NoAnswer, Nvml};
 use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
 
-/// Looks at the folder of a run after its planned cells, and decides which cells run in addition:
-/// the one result that a run depends on. `None` where no row is undecided.
-pub type TopUpLook = Box<dyn Fn(&Path) -> Result<Option<(TopUp, Vec<Cell>)>, String> + Send + Sync>;
+/// Reads the folder of a run after its planned cells and returns the cells to add; `None` where no
+/// row is undecided. No other result changes what a run does.
+pub type TopUpDecision =
+    Box<dyn Fn(&Path) -> Result<Option<(TopUp, Vec<Cell>)>, String> + Send + Sync>;
 
 /// The inputs of a run. They do not change during the run.
 pub struct Setup {
@@ -42,7 +43,7 @@ pub struct Setup {
     /// What is done, in a run that goes on after an interruption.
     pub continued: Option<Continued>,
     /// The look at undecided rows, where the profile wants one.
-    pub top_up: Option<TopUpLook>,
+    pub top_up: Option<TopUpDecision>,
     /// What mechanisms need of the run.
     pub host: HostSetup,
 }
@@ -68,9 +69,12 @@ pub enum RunError {
     /// A tenant failed, and nothing can be measured without it.
     #[error(transparent)]
     Tenant(#[from] TenantError),
-    /// The clock of the virtual GPU.
-    #[error("virtual clock: {0}")]
-    Clock(String),
+    /// The clock of the virtual GPU refused a call.
+    #[error("the virtual GPU's clock: {0}")]
+    VirtualClock(String),
+    /// A bug of this program.
+    #[error("{0}")]
+    Bug(String),
     /// The driver, the host or the shared clock does not answer.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
@@ -84,7 +88,7 @@ pub enum RunError {
     #[error("interrupted")]
     Interrupted,
     /// The kernel refused to place threads on their cores.
-    #[error("placing threads on cores: {0}")]
+    #[error("placing threads on cores (their scheduler settings): {0}")]
     Cores(#[from] ClockError),
     /// The host could not be changed or restored.
     #[error(transparent)]

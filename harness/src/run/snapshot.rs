@@ -31,7 +31,7 @@ pub struct SnapshotScope {
     pub set_up: InForce,
     /// Tenant processes of which it reads mapped files.
     pub mapped_of: Vec<u32>,
-    /// A tenant that runs a user's program, of whose processes it does so too.
+    /// A tenant that runs a user's program: the mapped files of its processes are read too.
     pub program_of: Option<u32>,
 }
 

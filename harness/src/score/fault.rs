@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use gpubench_record::{Axis, Control, FaultResult, FaultTally, Harm, MechanismRow, Plan};
+use gpubench_record::{Axis, Control, FaultResult, FaultTally, Harm, MechanismRow, Plan, counted};
 
 use super::Context;
 use super::level::{Level, LevelRange};
@@ -104,8 +104,8 @@ impl<'a> Sources<'a> {
             match controls(&trials) {
                 None => sources.records.push(trials),
                 Some(why) => {
-                    let count = trials.len();
-                    let text = format!("{count} trials of another record do not count: {why}");
+                    let count = counted(trials.len(), "trial");
+                    let text = format!("{count} of another record not counted: {why}");
                     sources.dropped.push(text);
                 }
             }
@@ -171,9 +171,9 @@ fn row(
         let tally = tally(&records);
         let reason = left_out.outcome.reason.as_deref().unwrap_or("no reason");
         row.warn(format!(
-            "leaves out {} of {} trials: {reason}",
+            "leaves out {} of {}: {reason}",
             tally.left_out,
-            tally.left_out + tally.trials
+            counted(tally.left_out + tally.trials, "trial")
         ));
     }
     for dropped in &sources.dropped {
@@ -181,7 +181,7 @@ fn row(
     }
     let tally = tally(&records);
     let (Some(survival), Some(range)) = (tally.survival.clone(), range(&tally)) else {
-        row.doubt(format!("none of {} trials counts", tally.left_out));
+        row.doubt(format!("none of {} counts", counted(tally.left_out, "trial")));
         return row;
     };
     row.warn(in_words(&tally));

@@ -127,7 +127,10 @@ fn unprotected(
     let cells: Vec<&CellResult> = cells.filter_map(|(_, cell)| cell.measured()).collect();
     let (have, need) = (cells.len(), BLOCKS_MIN as usize);
     if have < need {
-        row.doubt(format!("{UNIT} unprotected rests on {have} blocks, {need} are needed"));
+        row.doubt(format!(
+            "{UNIT} unprotected rests on {}, {need} are needed",
+            gpubench_record::counted(have, "block")
+        ));
     }
     let Some(share) = honoured(&cells, "unprotected", row) else {
         return Unprotected::Unknown;

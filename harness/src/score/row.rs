@@ -4,7 +4,9 @@ mod blocks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_record::{Axis, BLOCKS_MIN, Estimate, Gate, MatrixRow, MechanismRow, Outcome, Parts};
+use gpubench_record::{
+    Axis, BLOCKS_MIN, Estimate, Gate, MatrixRow, MechanismRow, Outcome, Parts, counted,
+};
 
 use super::Context;
 use super::boundary::Straddled;
@@ -154,7 +156,10 @@ impl Row {
             self.failed |= pairs.any_failed;
             let why = pairs.left_out.values().next();
             let why = why.map_or(String::new(), |one| format!(" ({})", one.why));
-            self.doubt(format!("{what} rests on {have} blocks, {need} are needed{why}"));
+            self.doubt(format!(
+                "{what} rests on {}, {need} are needed{why}",
+                counted(have, "block")
+            ));
         }
     }
 
@@ -206,8 +211,8 @@ impl Row {
     pub(super) fn finish(mut self) -> Self {
         for (gate, cells) in std::mem::take(&mut self.findings) {
             if let Some((first, detail)) = cells.first_key_value() {
-                let count = cells.len();
-                self.warn(format!("{gate} in {count} cells, first {first}: {detail}"));
+                let count = counted(cells.len(), "cell");
+                self.warn(format!("{gate} in {count}, first {first}: {detail}"));
             }
         }
         self.name_lost_blocks();

@@ -5,7 +5,7 @@
 //! (`sweep`). No level follows from these rows.
 
 use gpubench_record::{
-    BLOCKS_MIN, CellResult, Condition, Ends, Estimate, Outcome, ServiceRow, SubAxis,
+    BLOCKS_MIN, CellResult, Condition, Ends, Estimate, Outcome, ServiceRow, SubAxis, counted,
 };
 use gpubench_stats::Confidence;
 use gpubench_stats::effect::Effect;
@@ -121,7 +121,10 @@ fn row(context: &Context<'_>, key: &Subject<'_>, cells: &[&Key]) -> ServiceRow {
         _ if have < need => {
             let why = blocks.iter().find_map(|block| block.doubt.as_ref());
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-            Outcome::inconclusive(format!("rests on {have} blocks, {need} are needed{why}"))
+            Outcome::inconclusive(format!(
+                "rests on {}, {need} are needed{why}",
+                counted(have, "block")
+            ))
         }
         _ => Outcome::measured(),
     };

@@ -2,7 +2,7 @@
 //! no retention, no jitter and no level, so its rows are waived, with the refusal as the reason.
 //! They still have the efficiency: what the mechanism costs the admitted tenant.
 
-use gpubench_record::{Axis, BLOCKS_MIN, Condition, MechanismRow, Outcome};
+use gpubench_record::{Axis, BLOCKS_MIN, Condition, MechanismRow, Outcome, counted};
 
 use super::row::Row;
 use super::{Context, Requested};
@@ -76,7 +76,10 @@ fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row:
     if have < need {
         let why = pairs.left_out.values().next();
         let why = why.map_or("", |one| one.why.as_str());
-        row.warn(format!("efficiency rests on {have} blocks, {need} are needed ({why})"));
+        row.warn(format!(
+            "efficiency rests on {}, {need} are needed ({why})",
+            counted(have, "block")
+        ));
         return;
     }
     row.matrix.requests = pairs.requests();

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::tally::{Counts, Times, in_words as duration};
 use gpubench_record::xid::SERVICE;
-use gpubench_record::{Estimate, FaultObservation, FaultResult, FaultTally, Harm, XidLine};
+use gpubench_record::{
+    Estimate, FaultObservation, FaultResult, FaultTally, Harm, XidLine, counted,
+};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{clopper_pearson, trials_for_lower_bound};
 
@@ -151,8 +153,8 @@ pub(super) fn more_trials(tally: &FaultTally) -> String {
     let (k, n) = (tally.contained, tally.trials);
     match (tally.more_for_l2, tally.more_for_l3) {
         (Some(0), Some(more)) => format!("L2 or better, {more} more trials for L3"),
-        (Some(more), _) => format!("{k} of {n} trials contained, {more} more for L2"),
-        (None, _) => format!("{k} of {n} trials contained"),
+        (Some(more), _) => format!("{k} of {} contained, {more} more for L2", counted(n, "trial")),
+        (None, _) => format!("{k} of {} contained", counted(n, "trial")),
     }
 }
 
@@ -168,8 +170,9 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
         // Rounded down, so that the printed bound is never above the computed one.
         let at_least = (at_least * 1e3).floor() / 1e3;
         parts.push(format!(
-            "{k} of {n} trials{of_records} contained: at least {at_least:.3} of them by the \
-             one-sided 95 % bound on which the level rests"
+            "{k} of {}{of_records} contained: at least {at_least:.3} of them by the one-sided 95 % \
+             bound on which the level rests",
+            counted(n, "trial")
         ));
     }
     let victims: u32 = tally.victims.values().sum();
@@ -177,7 +180,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
         let Some(of) = tally.victims.get(&harm) else {
             continue;
         };
-        parts.push(format!("{of} of {victims} victims {}", harm.as_str()));
+        parts.push(format!("{of} of {} {}", counted(victims, "victim"), harm.as_str()));
     }
     let mut numbers = |what: &str, counts: Vec<String>| {
         if !counts.is_empty() {
@@ -207,7 +210,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
         ("device not left as found", n - tally.left_as_found - tally.unknown_if_left),
     ] {
         if trials > 0 {
-            parts.push(format!("{what} in {trials} trials"));
+            parts.push(format!("{what} in {}", counted(trials, "trial")));
         }
     }
     parts.extend(ecc_in_words(&tally.ecc_moved));

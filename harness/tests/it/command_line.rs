@@ -42,6 +42,43 @@ fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
 }
 
 #[test]
+fn a_wrong_word_on_the_command_line_is_named_with_what_is_accepted() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().display();
+    for (line, parts) in [
+        (
+            format!("history declare {place} x --at 2026-99-99T00:00:00Z"),
+            &["2026-99-99", "calendar"][..],
+        ),
+        (
+            format!("history prune {place} --before 2026-02-30T00:00:00Z"),
+            &["2026-02-30", "calendar"],
+        ),
+        (format!("history prune {place}"), &["--keep <N>", "--before <TIME>"]),
+        ("history prun".to_owned(), &["unknown folder or action of history \"prun\"", "prune"]),
+        ("history declared x".to_owned(), &["\"declared\"", "known: declare, pin"]),
+        (
+            format!("diff {place} -- --full"),
+            &["--full stands where a record is named", "before --"],
+        ),
+        ("outliers -- --by".to_owned(), &["--by stands where a record is named"]),
+        (format!("history unpin {place} none"), &["unknown baseline \"none\" (known: none)"]),
+    ] {
+        let (code, stdout, stderr) = run(&line)?;
+        assert_eq!((code, stdout.as_str()), (2, ""), "gpubench {line}: {stderr}");
+        assert!(parts.iter().all(|part| stderr.contains(part)), "gpubench {line}: {stderr}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 0, "a wrong time was stored");
+    let (code, _, stderr) = run(&format!(
+        "pack --gpu H200-141 --tenant-memory-gb 9 --tenant-compute 0.1 -o {place}/none/file"
+    ))?;
+    assert_eq!(code, 5);
+    assert!(stderr.contains("none/file: No such file or directory (os error 2)\n"), "{stderr}");
+    assert!(stderr.contains("--output") && !stderr.contains(".gpubench-"), "{stderr}");
+    Ok(())
+}
+
+#[test]
 fn an_invalid_profile_is_reported_in_one_line_and_a_hint() -> TestResult {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("mine.toml"), "version = 1\n\n[cell]\nopen = \"2\"\n")?;

@@ -3,12 +3,15 @@
 use crate::ordinary_user::{OTHER, is_root};
 use crate::refused_runs::{files, is_one_line};
 use crate::support::mechanism::signal;
-use crate::support::{Finished, Lab, TestResult, finish, processes_with, wait_during, wait_for};
+use crate::support::{
+    Finished, Lab, SHORT, TestResult, finish, processes_with, wait_during, wait_for,
+};
 
 /// A run that was killed in its cells.
 fn killed() -> Result<Lab, crate::support::Error> {
     let lab = Lab::on("turing")?;
-    let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
+    let mut run =
+        lab.matrix("out", &["--mechanism", "time-slicing", "--label", "pool=a"]).spawn()?;
     let events = lab.path("out/events.jsonl");
     wait_during(&mut run, "a cell", || {
         std::fs::read_to_string(&events).is_ok_and(|text| text.contains("cell-ended"))
@@ -21,33 +24,49 @@ fn killed() -> Result<Lab, crate::support::Error> {
 }
 
 #[test]
-fn what_the_folder_decides_cannot_be_given_again() -> TestResult {
+fn a_flag_with_another_value_than_the_run_is_refused_with_both_values() -> TestResult {
     let lab = killed()?;
+    std::fs::create_dir(lab.path("other"))?;
+    lab.write("other/short.toml", &SHORT.replace("max = 6", "max = 7"))?;
     let before = files(&lab.path("out"))?;
-    for flag in [
-        &["--out", "other"][..],
-        &["--profile", "smoke"],
-        &["--seed", "2"],
-        &["--rotation", "1"],
-        &["--mechanism", "mps"],
-        &["--axis", "compute"],
-        &["--victim-cmd", "true"],
-        &["--allow-reconfigure"],
-        &["--no-reconfigure"],
-        &["--hami-lib", "x"],
-        &["--calibration", "x"],
-        &["--recalibrate"],
-        &["--label", "a=b"],
-        &["--probes"],
-        &["--escape"],
-        &["--faults"],
-        &["--no-faults"],
-        &["--fault-trials", "3"],
+    for (flag, has) in [
+        (&["--out", "other"][..], "has --out"),
+        (&["--profile", "smoke"], "has --profile short"),
+        (&["--profile", "other/short.toml"], "has --profile short with another value of blocks"),
+        (&["--profile", "default"], "has --profile short"),
+        (&["--seed", "987"], "has --seed"),
+        (&["--rotation", "1"], "has --rotation 0"),
+        (&["--mechanism", "mps"], "has --mechanism time-slicing"),
+        (&["--axis", "compute"], "has --axis"),
+        (&["--victim-cmd", "true"], "was started without --victim-cmd"),
+        (&["--allow-reconfigure"], "was started without --allow-reconfigure"),
+        (&["--no-reconfigure"], "was started without --no-reconfigure"),
+        (&["--hami-lib", "x"], "was started without --hami-lib"),
+        (&["--calibration", "x"], "was started without --calibration"),
+        (&["--recalibrate"], "was started without --recalibrate"),
+        (&["--label", "pool=b"], "has --label pool=a"),
+        (&["--label", "a=b"], "was started without --label"),
+        (&["--probes"], "was started without --probes"),
+        (&["--escape"], "was started without --escape"),
+        (&["--faults"], "was started without --faults"),
+        (&["--no-faults"], "was started without --no-faults"),
+        (&["--fault-trials", "3"], "was started without --fault-trials"),
+        // Equal values before it are accepted.
+        (
+            &["--profile", "short.toml", "--mechanism", "time-slicing", "--seed", "987"],
+            "has --seed",
+        ),
+        (&["--out", "out", "--label", "pool=a", "--rotation", "0", "--probes"], "without --probes"),
     ] {
         let mut command = lab.gpubench(["matrix", "--resume", "out"]);
         command.args(flag).env("XDG_CACHE_HOME", lab.path("cache"));
         let refused = finish(command)?.ended_with(2)?;
-        is_one_line(&refused, &format!("which {} would change (accepted", flag[0]));
+        is_one_line(&refused, has);
+        assert!(
+            refused.stderr.contains("differs from the run in out, which "),
+            "{}",
+            refused.stderr
+        );
     }
     assert!(files(&lab.path("out"))? == before, "the record was changed");
     assert!(!lab.path("cache").exists(), "a device was started");
@@ -155,7 +174,8 @@ fn the_run_of_another_user_is_resumed_by_nobody_else() -> TestResult {
 #[test]
 fn the_folder_of_a_live_run_is_refused_at_once() -> TestResult {
     let lab = Lab::on("turing")?;
-    let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
+    let mut run =
+        lab.matrix("out", &["--mechanism", "time-slicing", "--label", "pool=a"]).spawn()?;
     let events = lab.path("out/events.jsonl");
     wait_during(&mut run, "the events", || events.exists())?;
     signal(run.id(), "STOP")?;

@@ -64,7 +64,7 @@ fn each(trials: impl Iterator<Item = u32>) -> Option<String> {
     let trials: BTreeSet<u32> = trials.collect();
     Some(match (trials.first()?, trials.last()?) {
         (1, 1) => "1 trial each".to_owned(),
-        (least, most) if least == most => format!("{most} trials each"),
+        (least, most) if least == most => format!("{} each", crate::text::counted(most, "trial")),
         (least, most) => format!("{least} to {most} trials each"),
     })
 }

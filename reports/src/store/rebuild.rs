@@ -10,7 +10,7 @@ use gpubench_record::Calibration;
 use gpubench_record::run::ProfileRef;
 use gpubench_record::{
     Cell, CellFigures, CellResult, DeviceIdentity, FormatVersion, Interruption, Left, MechanismRow,
-    Outcome, Plan, Proof, Provenance, RunEvent, RunRecord, TenantResult,
+    Outcome, Plan, Proof, Provenance, RunEvent, RunRecord, TenantResult, counted,
 };
 
 use super::error::StoreError;
@@ -166,12 +166,12 @@ fn unscored(
 }
 
 fn why_incomplete(run: &RunRecord, end: Option<Option<String>>, being_written: bool) -> String {
-    let ran = format!("{} of {} cells ran", run.cells.len(), run.plan.cells.len());
+    let ran = format!("{} of {} ran", run.cells.len(), counted(run.plan.cells.len(), "cell"));
     match end {
-        _ if being_written => format!("the run has not ended; {ran}, nothing is scored yet"),
-        None => format!("the run crashed; {ran}, nothing is scored"),
-        Some(None) => format!("the run ended but left no scores; {ran}"),
-        Some(Some(reason)) => format!("{reason}; {ran}, nothing is scored"),
+        _ if being_written => format!("the run has not ended; {ran}"),
+        None => format!("the run crashed; {ran}"),
+        Some(None) => format!("the run ended before it was scored; {ran}"),
+        Some(Some(reason)) => format!("{reason}; {ran}"),
     }
 }
 

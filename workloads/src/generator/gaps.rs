@@ -84,8 +84,8 @@ impl<'t> GapCounter<'t> {
         (self.closed, self.open)
     }
 
-    /// Ends of requests in the open loop whose stamps gaps can have made late, each with the most
-    /// by which they can.
+    /// Requests of the open loop whose end can be stamped late because of a gap, each with the
+    /// largest possible delay.
     pub(super) fn late_ends(&self) -> Gaps {
         self.late_ends
     }

@@ -7,7 +7,7 @@ use crate::mig;
 use gpubench_record::outcome::OutcomeKind;
 use gpubench_record::provenance::DeviceKind;
 use gpubench_record::run::RunRecord;
-use gpubench_record::{Estimate, MatrixRow};
+use gpubench_record::{Estimate, MatrixRow, Outcome, OverallRow};
 
 /// An answer from measurements, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,25 +85,17 @@ pub fn answer(answers: &mut Answers, record: &RunRecord) -> Result<(), PredictEr
 
 /// Figures for a question, one line each; empty without measurements.
 pub fn beside(number: u8, record: &RunRecord) -> Vec<String> {
-    let rows = |axis: &str, mechanisms: &[&str]| -> Vec<String> {
+    let rows = |axis: &str, mechanisms: &[&str]| -> Vec<(bool, String)> {
         let fits =
             |row: &&MatrixRow| row.axis == axis && mechanisms.contains(&row.mechanism.as_str());
         record.matrix.iter().filter(fits).map(line).collect()
     };
     let found = match number {
-        1 => record
-            .overall
-            .iter()
-            .map(|row| {
-                let level = row.level.as_deref().unwrap_or("no level");
-                let weakest = row.weakest_axis.as_deref().unwrap_or("none");
-                format!("{} overall: {level}, weakest axis {weakest}", row.variant)
-            })
-            .collect(),
-        2 => mig_capable(record).map(|found| found.because).into_iter().collect(),
+        1 => record.overall.iter().map(|row| overall(row, record)).collect(),
+        2 => mig_capable(record).map(|found| (true, found.because)).into_iter().collect(),
         3 => rows("jitter", &["time-slicing", "mps", "hami", "mig"]),
         4 => rows("memory", &["time-slicing", "mps", "hami", "mig"]),
-        6 => sm_bound(record).map(|found| found.because).into_iter().collect(),
+        6 => sm_bound(record).map(|found| (true, found.because)).into_iter().collect(),
         7 => rows("compute", &["hami"]),
         8 => rows("fault", &["mps"]),
         _ => Vec::new(),
@@ -112,16 +104,37 @@ pub fn beside(number: u8, record: &RunRecord) -> Vec<String> {
         DeviceKind::Real => "measured",
         DeviceKind::Virtual => "virtual",
     };
-    found.into_iter().map(|line: String| format!("{kind}: {line}")).collect()
+    let kind = |is_measured| if is_measured { kind } else { "not measured" };
+    found.into_iter().map(|(is_measured, line)| format!("{}: {line}", kind(is_measured))).collect()
 }
 
-fn line(row: &MatrixRow) -> String {
+/// The overall level of a mechanism, else why it has none, and whether it was measured.
+fn overall(row: &OverallRow, record: &RunRecord) -> (bool, String) {
+    let Some(level) = &row.level else {
+        let mut mechanisms = record.mechanisms.iter();
+        let outcome = mechanisms.find(|one| one.variant == row.variant).map(|one| &one.outcome);
+        return match outcome.filter(|outcome| !outcome.is_measured()) {
+            Some(outcome) => (false, format!("{}: {}", row.variant, unmeasured(outcome))),
+            None => (true, format!("{} overall: inconclusive, no level", row.variant)),
+        };
+    };
+    let weakest = row.weakest_axis.as_deref().unwrap_or("none");
+    (true, format!("{} overall: {level}, weakest axis {weakest}", row.variant))
+}
+
+fn unmeasured(outcome: &Outcome) -> String {
+    let reason = outcome.reason.as_deref().unwrap_or("no reason given");
+    format!("{}, {reason}", outcome.outcome.as_str())
+}
+
+/// A row, and whether it was measured.
+fn line(row: &MatrixRow) -> (bool, String) {
     let sub = row.sub_axis.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
     let beside = row.aggressor.as_ref().map(|name| format!(" beside {name}")).unwrap_or_default();
     let name = format!("{} {}{sub}{beside}", row.variant, row.axis);
     if row.outcome.outcome != OutcomeKind::Measured {
-        let reason = row.outcome.reason.as_deref().unwrap_or("no reason given");
-        return format!("{name}: {}, {reason}", row.outcome.outcome.as_str());
+        let tried = row.outcome.outcome == OutcomeKind::Inconclusive;
+        return (tried, format!("{name}: {}", unmeasured(&row.outcome)));
     }
     let level = row.level.as_deref().unwrap_or("no level");
     let figures =
@@ -129,7 +142,7 @@ fn line(row: &MatrixRow) -> String {
     let figures = figures.into_iter().filter_map(|(name, found)| {
         found.as_ref().map(|found| format!(", {name} {}", figure(found)))
     });
-    format!("{name}: {level}{}", figures.collect::<String>())
+    (true, format!("{name}: {level}{}", figures.collect::<String>()))
 }
 
 fn figure(found: &Estimate) -> String {
@@ -175,7 +188,7 @@ pub fn contradictions(walk: &Walk, leaf: Leaf, record: &RunRecord) -> Vec<String
         let rows = rows_of(record, mechanism, axis).filter(|_| leaf.mechanism() == Some(mechanism));
         let below = rows.filter(|row| highest(row).is_some_and(|level| level < promised));
         found.extend(below.map(|row| {
-            format!("the tree assumes L{promised} for {mechanism} {axis}, but {}", line(row))
+            format!("the tree assumes L{promised} for {mechanism} {axis}, but {}", line(row).1)
         }));
     }
     for (number, value, mechanism, axis) in RULED_OUT {
@@ -187,7 +200,7 @@ pub fn contradictions(walk: &Walk, leaf: Leaf, record: &RunRecord) -> Vec<String
         if is_on_path && is_refuted {
             found.push(format!(
                 "question {number} rules out {mechanism} for its {axis} isolation, but {}",
-                line(rows[0])
+                line(rows[0]).1
             ));
         }
     }

@@ -22,6 +22,25 @@ impl Used {
     }
 }
 
+/// The result of `pack --chargeback`: measured, not predicted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bill {
+    /// Always `measurement`.
+    pub kind: &'static str,
+    /// Measured GPU time of all tenants.
+    pub gpu_time_s: f64,
+    /// One line for each tenant, the largest first.
+    pub tenants: Vec<Charge>,
+}
+
+impl Bill {
+    /// The bill of these lines.
+    pub fn of(tenants: Vec<Charge>) -> Self {
+        let gpu_time_s = tenants.iter().map(|line| line.gpu_time_s).sum();
+        Self { kind: "measurement", gpu_time_s, tenants }
+    }
+}
+
 /// One line of the bill.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Charge {
@@ -68,6 +87,16 @@ mod tests {
         let line = &bill[0];
         let figures = [Some(line.gpu_time_s), Some(line.share), line.charge];
         assert_eq!(figures.map(|figure| figure.map(f64::to_bits)), [Some(0); 3]);
+    }
+
+    #[test]
+    fn a_bill_is_an_object_that_says_it_is_measured() {
+        let used = ["a", "b"].map(|name| Used { tenant: name.to_owned(), gpu_time_s: 2.0 });
+        let bill = serde_json::to_value(Bill::of(chargeback(&used, None))).expect("json");
+        assert_eq!(
+            (&bill["kind"], &bill["gpu_time_s"], &bill["tenants"][1]["tenant"]),
+            (&"measurement".into(), &4.0.into(), &"b".into())
+        );
     }
 
     #[test]

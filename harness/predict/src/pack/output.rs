@@ -5,6 +5,7 @@ use super::chargeback::Charge;
 use super::report::{Report, rounded_gb};
 use crate::error::PredictError;
 use crate::text::{draw, json_text};
+use gpubench_record::counted;
 
 /// Layouts in the table; JSON has all.
 const SHOWN: usize = 12;
@@ -79,13 +80,13 @@ fn binding(binding: Binding) -> &'static str {
 fn fleet(report: &Report) -> String {
     let mut text = format!(
         "all tenants need {:.2} GPUs of memory and {:.2} of compute ({} binds); first fit places \
-         them on {}\nfleet at {:.0} % target: {} GPUs, utilisation {:.1} %\n",
+         them on {}\nfleet at {:.0} % target: {}, utilisation {:.1} %\n",
         report.fill.memory,
         report.fill.compute,
         binding(report.fill.binding),
         report.fill.gpus_by_first_fit,
         report.demand.target * 100.0,
-        report.fleet_gpus,
+        counted(report.fleet_gpus, "GPU"),
         report.fleet_utilisation * 100.0
     );
     if let Some(cost) = &report.cost {

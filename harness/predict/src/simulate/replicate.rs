@@ -92,20 +92,27 @@ pub fn summarize(
 
 fn summarize_mode(rows: &[&ModeSummary], confidence: Confidence) -> ReplicatedMode {
     let growths: Vec<f64> = rows.iter().filter_map(|row| growth_per_s(row.state)).collect();
-    let interval = |figure: fn(&ModeSummary) -> Option<f64>| {
+    // No latency is below 0 and no more than all requests are served: an interval without the
+    // impossible values covers as often.
+    let interval = |figure: fn(&ModeSummary) -> Option<f64>, most: f64| {
         let values: Option<Vec<f64>> = rows.iter().map(|row| figure(row)).collect();
         let values = values.filter(|_| growths.is_empty())?;
         // Fewer than two replications have no interval.
         let found = Effect::of_mean(&values).and_then(|effect| effect.interval(confidence)).ok()?;
-        Some(Interval { value: found.value, lo: found.lo, hi: found.hi, n: found.n })
+        Some(Interval {
+            value: found.value,
+            lo: found.lo.max(0.0),
+            hi: found.hi.min(most),
+            n: found.n,
+        })
     };
     let loads: Vec<f64> = rows.iter().map(|row| row.load).collect();
     ReplicatedMode {
         mode: rows[0].mode,
-        p50_ms: interval(|row| row.p50_ms),
-        p99_ms: interval(|row| row.p99_ms),
-        mean_ms: interval(|row| row.mean_ms),
-        served_percent: interval(|row| row.served_percent),
+        p50_ms: interval(|row| row.p50_ms, f64::INFINITY),
+        p99_ms: interval(|row| row.p99_ms, f64::INFINITY),
+        mean_ms: interval(|row| row.mean_ms, f64::INFINITY),
+        served_percent: interval(|row| row.served_percent, 100.0),
         load: crate::percentile::mean(&loads).unwrap_or(0.0),
         overloaded: growths.len() as u32,
         growth_per_s: crate::percentile::mean(&growths),
@@ -116,5 +123,35 @@ fn growth_per_s(state: State) -> Option<f64> {
     match state {
         State::Stable => None,
         State::Overloaded { growth_per_s, .. } => Some(growth_per_s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_holds_no_impossible_value() {
+        let run = |ms: f64, percent: f64| Prediction {
+            offered: 1,
+            modes: vec![ModeSummary {
+                mode: Mode::Mps,
+                served: 1,
+                served_percent: Some(percent),
+                p50_ms: Some(ms),
+                p99_ms: Some(ms),
+                mean_ms: Some(ms),
+                load: 0.5,
+                state: State::Stable,
+            }],
+        };
+        let runs = [run(0.1, 100.0), run(9.0, 90.0), run(0.2, 100.0)];
+        let intervals = Intervals { coverage: 0.95, family: 1 };
+        let found = summarize(&runs, intervals).expect("figures");
+        let of = |interval: Option<Interval>| interval.map(|one| (one.lo, one.value < one.hi));
+        for latency in [found[0].p50_ms, found[0].p99_ms, found[0].mean_ms] {
+            assert_eq!(of(latency), Some((0.0, true)));
+        }
+        assert_eq!(found[0].served_percent.map(|one| one.hi), Some(100.0));
     }
 }

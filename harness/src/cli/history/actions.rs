@@ -4,15 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_compare::history::Declared;
-use gpubench_record::ExitCode;
+use gpubench_record::{ExitCode, counted};
 
 use super::super::common::{exit_codes_help, whole};
-use super::super::comparing::time;
 use super::super::ui::Ui;
 use super::EXIT_CODES;
 use crate::error::ExpectedError;
 use crate::judge::session::{Keep, declare, pin, pins, pruning, remove, unpin};
-use crate::run::rfc3339_now;
+use crate::run::{rfc3339, rfc3339_now};
 
 /// An action on a folder of nights.
 #[derive(Debug, clap::Subcommand)]
@@ -27,7 +26,7 @@ pub enum Action {
         #[arg(value_name = "WHAT")]
         what: String,
         /// When, as 2026-01-31T00:00:00Z [default: now]
-        #[arg(long, value_name = "TIME", value_parser = time)]
+        #[arg(long, value_name = "TIME", value_parser = rfc3339)]
         at: Option<String>,
     },
     /// Pins records of the folder as a baseline: gpubench diff --baseline NAME compares with them
@@ -63,7 +62,10 @@ pub enum Action {
     /// Removes old nights; without --yes it only lists them
     ///
     /// Records of a pinned baseline, unfinished and unreadable ones stay.
-    #[command(after_long_help = exit_codes_help(EXIT_CODES))]
+    #[command(
+        after_long_help = exit_codes_help(EXIT_CODES),
+        group = clap::ArgGroup::new("nights").args(["keep", "before"]).required(true),
+    )]
     Prune {
         /// Folder of records
         #[arg(value_name = "DIR")]
@@ -72,13 +74,11 @@ pub enum Action {
         #[arg(
             long,
             value_name = "N",
-            value_parser = whole::<usize>(1, 1_000_000),
-            required_unless_present = "before",
-            conflicts_with = "before"
+            value_parser = whole::<usize>(1, 1_000_000)
         )]
         keep: Option<usize>,
         /// Remove nights that began before this time, as 2026-01-31T00:00:00Z
-        #[arg(long, value_name = "TIME", value_parser = time)]
+        #[arg(long, value_name = "TIME", value_parser = rfc3339)]
         before: Option<String>,
         /// Remove them
         #[arg(long)]
@@ -102,7 +102,7 @@ impl Action {
             }
             Self::Pin { folder, name, records } => {
                 let count = pin(folder, name, records, rfc3339_now())?;
-                ui.note(&format!("{name}: {count} records are pinned"));
+                ui.note(&format!("{name}: {} pinned", counted(count, "record")));
             }
             Self::Unpin { folder, name } => {
                 unpin(folder, name)?;
@@ -145,10 +145,10 @@ fn prune(folder: &Path, keep: &Keep, yes: bool, ui: &Ui) -> Result<(), ExpectedE
         }
     }
     ui.note(&if yes {
-        format!("{removed} nights removed")
+        format!("{} removed", counted(removed, "night"))
     } else {
-        let count = found.remove.len();
-        format!("{count} nights would be removed; nothing was: --yes removes them")
+        let count = counted(found.remove.len(), "night");
+        format!("{count} would be removed; nothing was: --yes removes them")
     });
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpubench_record::{ExitCode, RunRecord, excerpt};
+use gpubench_record::{ExitCode, RunRecord, counted, excerpt};
 
 use super::child::End;
 use crate::cli::ui::table as drawn;
@@ -19,9 +19,9 @@ pub fn table(targets: &[Target], ends: &[End], out: &Path) -> String {
         ended().map(|(target, end)| row(target, end, &out.join(&target.folder))).collect();
     let done = ends.iter().filter(|end| end.code() == ExitCode::Done);
     let mut text = format!(
-        "\n{} of {} GPUs done; records in {}\n",
+        "\n{} of {} done; records in {}\n",
         done.count(),
-        targets.len(),
+        counted(targets.len(), "GPU"),
         out.display()
     );
     text += &drawn(["GPU", "name", "status", "worst", "record"], &rows);

@@ -6,8 +6,8 @@ use gpubench_compare::fidelity::{Compared, Conclusion, Fidelity, Pair, Reasons};
 use gpubench_compare::render::{self, FidelityFormat};
 use gpubench_record::{ExitCode, RunRecord};
 
-use crate::cli::common::{exit_codes_help, whole};
-use crate::cli::comparing::{OutputFlag, format_of, formats, internal};
+use crate::cli::common::{OutputFlag, exit_codes_help, whole};
+use crate::cli::comparing::{format_of, formats, internal};
 use crate::cli::signals::run_until_signal;
 use crate::cli::ui::Ui;
 use crate::device::DeviceSelector;

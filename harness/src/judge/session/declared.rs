@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gpubench_compare::history::Declared;
-use gpubench_record::parser_message;
+use gpubench_record::{excerpt, parser_message};
 
 use crate::error::ExpectedError;
 use crate::error::input::{RECORD_BYTES_MAX, read_text};
+use crate::run::rfc3339;
 
 /// The file in a folder of nights.
 const FILE: &str = "declared.jsonl";
@@ -41,21 +42,27 @@ pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
         }
         let text = read_text("declared changes", &path, RECORD_BYTES_MAX)?;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-            let change = serde_json::from_str(line).map_err(|error| ExpectedError::Usage {
-                problem: format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    at + 1,
-                    parser_message(&error.to_string())
-                ),
+            let change = change(line).map_err(|problem| ExpectedError::Usage {
+                problem: format!("{}:{}: {problem}", path.display(), at + 1),
                 remedy: Some(
-                    "accepted: {\"at\": \"2026-01-31T00:00:00Z\", \"what\": \"...\"}".to_owned(),
+                    "correct or remove the line, accepted: {\"at\": \"2026-01-31T00:00:00Z\", \
+                     \"what\": \"...\"}"
+                        .to_owned(),
                 ),
             })?;
             found.push(change);
         }
     }
     Ok(found)
+}
+
+/// The change of one line.
+fn change(line: &str) -> Result<Declared, String> {
+    let change: Declared =
+        serde_json::from_str(line).map_err(|error| parser_message(&error.to_string()))?;
+    let at = rfc3339(&change.at)
+        .map_err(|problem| format!("\"at\": \"{}\": {problem}", excerpt(&change.at)))?;
+    Ok(Declared { at, ..change })
 }
 
 #[cfg(test)]
@@ -76,6 +83,11 @@ mod tests {
         std::fs::write(&path, "\n{}\n")?;
         let error = declared(&folders).err().map(|error| error.to_string());
         assert!(error.is_some_and(|text| text.contains("declared.jsonl:2")));
+        let line = |at: &str| format!("{{\"at\": \"{at}\", \"what\": \"x\"}}\n");
+        std::fs::write(&path, line("2026-01-31T00:00:00Z") + &line("2026-99-99T00:00:00Z"))?;
+        let error = declared(&folders).err().map(|error| error.to_string()).ok_or("accepted")?;
+        let said = "declared.jsonl:2: \"at\": \"2026-99-99T00:00:00Z\": the calendar has no";
+        assert!(error.contains(said), "{error}");
         Ok(())
     }
 }

@@ -24,6 +24,7 @@ pub struct RecordFolder {
 pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, ExpectedError> {
     let mut found: Vec<RecordFolder> = Vec::new();
     for argument in arguments {
+        refuse_flag(argument)?;
         let is_pattern = argument.to_string_lossy().contains(['*', '?']);
         let paths = if is_pattern && !argument.exists() {
             matching(argument)?
@@ -58,6 +59,18 @@ pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, Expect
         known.insert(real.unwrap_or_else(|_| folder.path.clone()))
     });
     at_most(RECORDS_MAX, found)
+}
+
+/// Refuses a flag in the place of a folder, as behind `--`, unless a folder has its name.
+fn refuse_flag(argument: &Path) -> Result<(), ExpectedError> {
+    let text = argument.to_string_lossy();
+    if !text.starts_with('-') || argument.exists() {
+        return Ok(());
+    }
+    Err(ExpectedError::Usage {
+        problem: format!("{text} stands where a record is named, and no folder has this name"),
+        remedy: Some("a flag stands before --".to_owned()),
+    })
 }
 
 fn at_most(max: usize, found: Vec<RecordFolder>) -> Result<Vec<RecordFolder>, ExpectedError> {

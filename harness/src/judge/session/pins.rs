@@ -1,16 +1,16 @@
 //! Pinned baselines of a folder of nights: records under a name, in one readable file beside them.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::parser_message;
-use serde::{Deserialize, Serialize};
+use gpubench_record::{excerpt, parser_message};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::folders::record_folders;
 use crate::error::ExpectedError;
 use crate::error::input::{RECORD_BYTES_MAX, read_text};
+use crate::error::output::write_whole;
+use crate::run::rfc3339;
 
 /// The file in a folder of nights.
 const FILE: &str = "baselines.json";
@@ -20,9 +20,17 @@ const FILE: &str = "baselines.json";
 #[serde(deny_unknown_fields)]
 pub struct Pin {
     /// RFC 3339 time in UTC at which it was pinned.
+    #[serde(deserialize_with = "time")]
     pub at: String,
     /// The folders of its records, within the folder of nights.
     pub records: Vec<String>,
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    rfc3339(&text).map_err(|problem| {
+        serde::de::Error::custom(format!("\"at\": \"{}\": {problem}", excerpt(&text)))
+    })
 }
 
 /// The pinned baselines by name.
@@ -106,15 +114,7 @@ fn write(folder: &Path, pins: &Pins) -> Result<(), ExpectedError> {
     let path = folder.join(FILE);
     let text = serde_json::to_string_pretty(pins)
         .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
-    let written = || {
-        let everyone_reads = std::fs::Permissions::from_mode(0o644);
-        let mut file = tempfile::Builder::new().permissions(everyone_reads).tempfile_in(folder)?;
-        writeln!(file, "{text}")?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)
-    };
-    let written: std::io::Result<_> = written();
-    written.map(|_| ()).map_err(|error| ExpectedError::from_write(&path, error))
+    write_whole(&path, format!("{text}\n").as_bytes())
 }
 
 #[cfg(test)]
@@ -144,6 +144,11 @@ mod tests {
         assert_eq!(pins(folder)?.into_keys().collect::<Vec<_>>(), ["last"]);
         let unknown = unpin(folder, "golden").err().map(|error| error.to_string());
         assert!(unknown.is_some_and(|text| text.contains("(known: last)")));
+        let text = std::fs::read_to_string(folder.join(FILE))?;
+        std::fs::write(folder.join(FILE), text.replace("2026-01-31", "2026-02-31"))?;
+        let error = pins(folder).err().map(|error| error.to_string()).ok_or("accepted")?;
+        let said = "\"at\": \"2026-02-31T00:00:00Z\": the calendar has no such time";
+        assert!(error.contains(said) && error.contains("line 3"), "{error}");
         std::fs::write(folder.join(FILE), "[]")?;
         assert!(pins(folder).is_err());
         Ok(())

@@ -12,6 +12,7 @@ use gpubench_reports::store::{
 use super::pins::pins;
 use super::{index, night_means};
 use crate::error::ExpectedError;
+use crate::run::rfc3339;
 
 /// The files of a record, `record.json` last: until it goes, the record is one.
 const FILES: [&str; 8] = [
@@ -56,7 +57,10 @@ pub fn pruning(folder: &Path, keep: &Keep) -> Result<Pruning, ExpectedError> {
     for session in old(&found.sessions, keep) {
         let path = PathBuf::from(&session.name);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let why = if pinned.contains(&*name) {
+        let is_timed = rfc3339(&session.started_at).is_ok();
+        let why = if !is_timed {
+            "its record has no valid time of its start (provenance.started_at)"
+        } else if pinned.contains(&*name) {
             "a pinned baseline has it"
         } else if !path.join(RECORD_FILE).is_file() {
             "its run is not finished"

@@ -177,7 +177,7 @@ impl<'a> Source<'a> {
         let bounds = Bounds { down, up };
         let mut found = Found::of(jitter.blocks, jitter.values, bounds, &pairs.left_out);
         found.left_out = pairs.measured.len() + pairs.left_out.len() - found.blocks.len();
-        found.cells = tops(&pairs);
+        found.cells = contended_cells(&pairs);
         Ok(found)
     }
 
@@ -254,8 +254,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The contended cells, whose work a latency is behind.
-fn tops<'a>(pairs: &Pairs<'a>) -> BTreeMap<u32, [Option<&'a CellResult>; 2]> {
+/// The contended cells that the latency was measured in.
+fn contended_cells<'a>(pairs: &Pairs<'a>) -> BTreeMap<u32, [Option<&'a CellResult>; 2]> {
     let cells = pairs.measured.iter();
     cells.map(|(block, top, _)| (*block, [Some(*top), None])).collect()
 }

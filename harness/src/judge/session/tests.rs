@@ -192,6 +192,15 @@ fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
     };
     let since = Keep::Since("2026-01-04T00:00:00Z".to_owned());
     assert_eq!(names(&pruning(folder.path(), &since)?), ["n0", "n2"]);
+    // A start that the calendar does not have sorts anywhere: it decides nothing.
+    let (record, copy) = (night("n0").join("record.json"), folder.path().join("copy"));
+    std::fs::copy(&record, &copy)?;
+    let damaged = std::fs::read_to_string(&record)?.replace("2026-01-01T", "2026-00-01T");
+    std::fs::write(&record, damaged)?;
+    let found = pruning(folder.path(), &since)?;
+    assert_eq!(names(&found), ["n2"]);
+    assert!(found.stay.join("\n").contains("n0: its record has no valid time of its start"));
+    std::fs::rename(&copy, &record)?;
     let found = pruning(folder.path(), &Keep::Last(2))?;
     assert_eq!(names(&found), ["n0", "n2"]);
     let stay = found.stay.join("\n");

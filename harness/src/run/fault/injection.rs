@@ -222,7 +222,9 @@ async fn answers(
     let mut answers: Vec<Answered> = Vec::new();
     let mut is_abandoned = false;
     while let Some(done) = pending.join_next().await {
-        match done.map_err(|error| RunError::Clock(format!("a wait ended: {error}")))? {
+        match done.map_err(|error| {
+            RunError::Bug(format!("waiting for the answers of a fault trial: {error}"))
+        })? {
             (slot, tenant, Some(answer)) => answers.push((slot, tenant, answer)),
             (_, killed, None) => {
                 is_abandoned = true;

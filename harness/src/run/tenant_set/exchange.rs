@@ -55,7 +55,7 @@ impl TenantSet {
     pub fn unexpected(&self, slot: usize, answer: &FromTenant) -> RunError {
         match &self.slots[slot] {
             Some(tenant) => tenant.unexpected(answer).into(),
-            None => RunError::Clock(format!("{} has ended", name_of(slot))),
+            None => missing(slot).into(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The blocks that the deciding figures of a row rest on, and those that they leave out.
 
-use gpubench_record::{BlocksLost, LostBlock, LostKind};
+use gpubench_record::{BlocksLost, LostBlock, LostKind, counted};
 
 use super::Row;
 use crate::figures::{LeftOut, Pairs};
@@ -30,7 +30,8 @@ impl Row {
             self.failed |= pairs.any_failed;
             let why = invalid.clone().next().map_or("", |one| one.why.as_str());
             self.doubt(format!(
-                "{what} has {cost} of {all} blocks with a cell that is not valid ({why})"
+                "{what} has {cost} of {} with a cell that is not valid ({why})",
+                counted(all, "block")
             ));
         }
     }

@@ -5,7 +5,7 @@ mod doubts;
 
 use std::collections::BTreeSet;
 
-use gpubench_record::Margins;
+use gpubench_record::{Margins, counted};
 use gpubench_stats::moments::mean;
 use gpubench_stats::{Confidence, NoEstimate};
 
@@ -142,7 +142,10 @@ fn proportion<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimat
     if !draft.row.primary && judged.reason.is_none() {
         let needed = judged.sessions_needed.take();
         let more = needed.map_or("more than 1,000".to_owned(), |n| format!("about {n}"));
-        judged.reason = Some(format!("equal; {more} sessions a side show it within the margin"));
+        judged.reason = Some(format!(
+            "equal; {} a side would show it within the margin",
+            counted(more, "session")
+        ));
     }
     let (p, shares) = (judged.p, [one, two].map(|side| proportions::share(side)));
     draft.judge(shares, judged, change, rule.margin);

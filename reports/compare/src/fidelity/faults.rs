@@ -65,7 +65,11 @@ fn outcome(real: &FaultTally, model: &FaultTally) -> Check {
         None => "no trial counts".to_owned(),
         Some(_) => listed(tally.victims.keys().map(|harm: &Harm| harm.as_str())),
     };
-    check("outcome", [text(real), text(model)], verdict)
+    let mut both = [text(real), text(model)];
+    if worst(real).is_none() && worst(model).is_none() {
+        "none either".clone_into(&mut both[1]);
+    }
+    check("outcome", both, verdict)
 }
 
 /// Whether every value of the hardware is among the model's.

@@ -31,7 +31,7 @@ fn a_crashed_run_opens_as_an_incomplete_record_with_all_its_samples() {
     let record = Record::open(dir.path()).unwrap();
     assert!(record.is_rebuilt() && !record.run().complete);
     let reason = record.run().incomplete_reason.as_deref();
-    assert_eq!(reason, Some("the run crashed; 2 of 4 cells ran, nothing is scored"));
+    assert_eq!(reason, Some("the run crashed; 2 of 4 cells ran"));
     assert_eq!(record.warnings(), ["the last event (line 6) is incomplete and is left out"]);
     assert_eq!(record.run().calibration, sample_records::calibration());
     let outcomes: Vec<_> =
@@ -107,7 +107,7 @@ fn merges_the_mechanism_rows_and_proofs_of_events() {
     assert_eq!(when, ["at open", "during", "once"]);
     assert_eq!(record.warnings().len(), 2);
     let reason = record.run().incomplete_reason.as_deref();
-    assert_eq!(reason, Some("the run ended but left no scores; 0 of 4 cells ran"));
+    assert_eq!(reason, Some("the run ended before it was scored; 0 of 4 cells ran"));
 }
 
 #[test]

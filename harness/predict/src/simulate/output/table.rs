@@ -6,6 +6,7 @@ use crate::simulate::report::Report;
 use crate::simulate::summary::State;
 use crate::simulate::sweep::Sweep;
 use crate::text::draw;
+use gpubench_record::counted;
 
 /// The report as text.
 pub fn table(report: &Report) -> String {
@@ -30,10 +31,10 @@ pub fn table(report: &Report) -> String {
 fn heading(report: &Report) -> String {
     let scenario = &report.scenario;
     format!(
-        "prediction of the {} model, not a measurement: {} tenants, {} ms of service, {} \
+        "prediction of the {} model, not a measurement: {}, {} ms of service, {} \
          requests/s each, {} s, seed {}\n",
         report.model,
-        scenario.tenants,
+        counted(scenario.tenants, "tenant"),
         scenario.service_ms,
         scenario.rate_per_s,
         scenario.duration_s,

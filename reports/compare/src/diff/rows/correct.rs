@@ -56,7 +56,7 @@ pub(super) fn explain(
     uncalibrated: Option<&str>,
 ) {
     let row = &mut draft.row;
-    let Some((_, change, margin)) = &draft.judged else {
+    let Some((judged, change, margin)) = &draft.judged else {
         return;
     };
     if row.key.metric.is_proportion() || row.bounds {
@@ -64,7 +64,11 @@ pub(super) fn explain(
     }
     let moved = match row.verdict {
         Verdict::Regressed | Verdict::Improved => true,
-        Verdict::Inconclusive => change.effect.value.abs() >= *margin,
+        // Where the interval holds no change, no cause of one is named.
+        Verdict::Inconclusive => {
+            let [lo, hi] = judged.family;
+            change.effect.value.abs() >= *margin && (lo > 0.0 || hi < 0.0)
+        }
         _ => false,
     };
     if moved {

@@ -114,3 +114,23 @@ fn a_slower_aggressor_is_named_beside_the_better_retention() {
         assert_eq!(own.verdict, expected);
     }
 }
+
+/// A hint at the cause of a change stands only where a change was found.
+#[test]
+fn no_cause_is_named_where_no_difference_was_found() {
+    let mut rng = ScheduleRng::new(47);
+    let world = World { sessions: 1, sd: 0.2, ..WORLD };
+    let mut large = 0;
+    for _ in 0..20 {
+        let report = compared(&side("a", world, &mut rng), &side("b", world, &mut rng));
+        for row in &report.rows {
+            let reason = row.reason.as_deref().unwrap_or_default();
+            if reason.starts_with("no difference found") {
+                assert_eq!(row.hint, None, "{reason}");
+                let figures = row.figures.as_ref().map(|one| one.change.abs() > 0.05);
+                large += u32::from(figures == Some(true));
+            }
+        }
+    }
+    assert!(large > 0, "no row changed by more than its margin");
+}

@@ -1,0 +1,133 @@
+//! Files that the user named, written as a whole or not at all.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::ExpectedError;
+
+/// Most symbolic links from a path to its file, as in the kernel (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+
+/// Writes a file through a temporary one beside it, which replaces it. A symbolic link stays and its
+/// target is written, also a target that does not exist yet, as with `>` of a shell. What is no
+/// regular file, such as /dev/stdout, is written to as it is.
+///
+/// # Errors
+/// When it cannot be written; an existing file then stays as it is.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExpectedError> {
+    let target = target(path).map_err(|error| ExpectedError::from_write(path, error))?;
+    // The file that could not be written is the target of a link, not the link.
+    replace(&target, bytes).map_err(|error| ExpectedError::from_write(target, error))
+}
+
+/// The file behind every symbolic link of a path. It need not exist.
+fn target(path: &Path) -> std::io::Result<PathBuf> {
+    if path.exists() {
+        // A pipe behind /dev/stdout has no path.
+        return Ok(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
+    }
+    let mut target = path.to_path_buf();
+    for _ in 0..=LINKS_MAX {
+        match target.read_link() {
+            // A relative target begins in the folder of its link.
+            Ok(next) => target = target.parent().unwrap_or(Path::new("")).join(next),
+            Err(_) => return Ok(target),
+        }
+    }
+    Err(rustix::io::Errno::LOOP.into())
+}
+
+fn replace(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let found = target.metadata();
+    if found.as_ref().is_ok_and(|found| !found.is_file()) {
+        return std::fs::write(target, bytes);
+    }
+    // The umask applies to a new file.
+    let mode = found.map_or(0o666, |found| found.permissions().mode() & 0o7777);
+    let mut file = beside(target, mode)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(target)?;
+    Ok(())
+}
+
+fn beside(target: &Path, mode: u32) -> std::io::Result<NamedTempFile> {
+    let folder = target.parent().map(Path::to_path_buf).unwrap_or_default();
+    let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+    tempfile::Builder::new()
+        .prefix(".gpubench-")
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(folder)
+        .map_err(without_path)
+}
+
+/// The error of the operating system alone: the temporary file is no name of the user.
+fn without_path(error: std::io::Error) -> std::io::Error {
+    let source = error.get_ref().and_then(|error| error.source());
+    let source = source.and_then(|error| error.downcast_ref::<std::io::Error>());
+    source.and_then(std::io::Error::raw_os_error).map_or(error, std::io::Error::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    use super::write_whole;
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_mode_and_links_stay() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("file");
+        std::fs::write(&file, "old")?;
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640))?;
+        let link = dir.path().join("link");
+        symlink(&file, &link)?;
+        let open = std::fs::File::open(&file)?;
+        assert!(write_whole(&link, b"new").is_ok());
+        assert_eq!(std::fs::read_to_string(&file)?, "new");
+        // A reader of the old file has it whole.
+        assert_eq!(std::io::read_to_string(open)?, "old");
+        assert!(link.is_symlink());
+        assert_eq!(file.metadata()?.permissions().mode() & 0o777, 0o640);
+        assert!(write_whole(Path::new("/dev/null"), b"new").is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn a_dangling_link_stays_and_its_target_is_made() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let target = dir.path().join("target");
+        let [near, far, lost, ring] =
+            ["near", "far", "lost", "ring"].map(|name| dir.path().join(name));
+        symlink("target", &near)?;
+        symlink(&near, &far)?;
+        assert!(write_whole(&far, b"new").is_ok());
+        assert!(near.is_symlink() && far.is_symlink());
+        assert_eq!(std::fs::read_to_string(&target)?, "new");
+        symlink("absent/target", &lost)?;
+        symlink("ring", &ring)?;
+        for (link, named) in [(&lost, "absent/target: No such file"), (&ring, "ring: Too many")] {
+            let refused = write_whole(link, b"new").expect_err("written");
+            assert!(refused.to_string().contains(named), "{refused}");
+            assert!(link.is_symlink());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_the_old_file() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("none/file");
+        let refused = write_whole(&file, b"new").map_err(|error| error.exit_code().code());
+        assert_eq!(refused, Err(5));
+        let said = write_whole(&file, b"new").expect_err("written").to_string();
+        assert!(said.ends_with("none/file: No such file or directory (os error 2)"), "{said}");
+        assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
+        Ok(())
+    }
+}
