@@ -4,18 +4,13 @@
 //! A dummy is an existing entry under another name: the table says which one to copy. The copy of
 //! the tree lies below `target/` and shares the target folder, so that a second check is quick.
 
-mod copy;
-mod names;
-mod table;
-
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::CiError;
-use crate::tree::Tree;
-use names::Names;
-use table::{Recipe, recipes};
+use super::tree::CiError;
+use crate::tree::{Tree, tracked};
 
 const MAP: &str = "harness/ARCHITECTURE.md";
 
@@ -31,7 +26,7 @@ pub fn run(root: &Path) -> Result<String, CiError> {
     let tree = Tree::read(root)?;
     let (files, touched) = with_dummies(&tree)?;
     let copy = target_folder(root).join("dummies");
-    copy::write(root, &copy, &files)?;
+    write(root, &copy, &files)?;
     compile(root, &copy)?;
     let mut report =
         String::from("| to add | new files | lines added | files touched |\n|---|---|---|---|\n");
@@ -184,5 +179,305 @@ fn compile(root: &Path, copy: &Path) -> Result<(), CiError> {
     )))
 }
 
+// The table "Where do I put" of the map, read as recipes.
+
+/// One row: what to copy, which files are new and which lines go where.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// What is added, as the first column says.
+    pub kind: String,
+    /// The entry to copy, in snake case.
+    pub copied: String,
+    /// New files, with `x` for the name.
+    pub files: Vec<String>,
+    /// Files and the lines that they get, with `x` for the name.
+    pub lines: Vec<(String, String)>,
+}
+
+const HEADING: &str = "## Where do I put";
+
+/// The rows that say which entry to copy; a row with `-` there is for people only.
+pub fn recipes(map: &str) -> Result<Vec<Recipe>, String> {
+    let mut section = map.lines().skip_while(|line| !line.starts_with(HEADING));
+    section.next().ok_or_else(|| format!("no heading {HEADING:?}"))?;
+    let rows = section.take_while(|line| !line.starts_with("## "));
+    let rows = rows.filter(|line| line.starts_with("| ") && !line.starts_with("| to add"));
+    let found = rows.filter_map(|row| recipe(row).transpose());
+    found.collect()
+}
+
+fn recipe(row: &str) -> Result<Option<Recipe>, String> {
+    let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+    let [kind, copied, files, lines] = cells.as_slice() else {
+        return Err(format!("four columns are needed: {row}"));
+    };
+    let Some(copied) = quoted(copied).next() else {
+        return Ok(None);
+    };
+    let mut placed = Vec::new();
+    let mut file = None;
+    for text in quoted(lines) {
+        if is_file(text) {
+            file = Some(text);
+        } else {
+            let file = file.ok_or_else(|| format!("{kind}: `{text}` goes into no file"))?;
+            placed.push((file.to_owned(), text.to_owned()));
+        }
+    }
+    Ok(Some(Recipe {
+        kind: (*kind).to_owned(),
+        copied: copied.replace('-', "_"),
+        files: quoted(files).map(str::to_owned).collect(),
+        lines: placed,
+    }))
+}
+
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+fn is_file(text: &str) -> bool {
+    let endings = [".rs", ".toml", ".md", ".json"];
+    text.contains('/') && !text.contains(' ') && endings.iter().any(|end| text.ends_with(end))
+}
+
+// The copy of the tree that holds the dummies.
+
+/// The build-dependencies on the embedded objects, in the harness's manifest.
+const OBJECTS: &str =
+    "gpubench-virtual-gpu-hami-so.workspace = true\ngpubench-virtual-gpu-so.workspace = true\n";
+
+/// A build script that embeds empty files in their place, and knows no facts of the build.
+const NO_OBJECTS: &str = r#"//! Embeds empty files.
+
+fn main() -> std::io::Result<()> {
+    for fact in ["FROM", "BY", "FOR"] {
+        println!("cargo::rustc-env=GPUBENCH_BUILT_{fact}=unknown");
+    }
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    std::fs::write(out.join("virtual_gpu.so.zlib"), "")?;
+    std::fs::write(out.join("hami.so.zlib"), "")
+}
+"#;
+
+/// Makes `copy` hold the tracked files with `changed` over them; equal files keep their times.
+pub fn write(root: &Path, copy: &Path, changed: &Changed) -> Result<(), CiError> {
+    let mut wanted: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+    for path in tracked(root, "*")? {
+        if let Ok(bytes) = fs::read(root.join(&path)) {
+            wanted.insert(copy.join(path), bytes);
+        }
+    }
+    // Another version makes other packages: what is compiled here never passes for the real ones.
+    let version = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "\"");
+    let dummies = "\nversion = \"0.0.0-dummies\"";
+    replace(&mut wanted, copy.join("Cargo.toml"), version, dummies)?;
+    // The embedded objects have one file name in every version: the copy does without them, else
+    // the product would be compiled again after this check.
+    replace(&mut wanted, copy.join("harness/Cargo.toml"), OBJECTS, "")?;
+    wanted.insert(copy.join("harness/build.rs"), NO_OBJECTS.into());
+    let changed = changed.iter().map(|(path, text)| (copy.join(path), text.clone().into_bytes()));
+    wanted.extend(changed);
+    remove_others(copy, &wanted).map_err(|source| write_error(copy, source))?;
+    for (path, bytes) in &wanted {
+        if fs::read(path).is_ok_and(|found| found == *bytes) {
+            continue;
+        }
+        let folder = path.parent().unwrap_or(copy);
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes));
+        written.map_err(|source| write_error(path, source))?;
+    }
+    Ok(())
+}
+
+fn replace(
+    files: &mut BTreeMap<PathBuf, Vec<u8>>,
+    path: PathBuf,
+    from: &str,
+    to: &str,
+) -> Result<(), CiError> {
+    let text = files.get(&path).map(|bytes| String::from_utf8_lossy(bytes));
+    let Some(text) = text.filter(|text| text.contains(from)) else {
+        return Err(CiError::Manifest {
+            path: path.display().to_string(),
+            message: format!("no {from:?}, which the copy replaces"),
+        });
+    };
+    let replaced = text.replacen(from, to, 1).into_bytes();
+    files.insert(path, replaced);
+    Ok(())
+}
+
+fn remove_others(folder: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> std::io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, wanted)?;
+        } else if !wanted.contains_key(&path) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_error(path: &Path, source: std::io::Error) -> CiError {
+    CiError::Write { path: path.display().to_string(), source }
+}
+
+// One name in the forms in which code writes it.
+
+/// `dram_copy`, `dram-copy`, `DramCopy` and `DRAM_COPY`.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// `dram_copy`: modules, files, functions.
+    pub snake: String,
+    kebab: String,
+    camel: String,
+    upper: String,
+}
+
+impl Names {
+    /// The forms of a name in snake case.
+    pub fn of(snake: &str) -> Self {
+        let capital = |part: &str| {
+            let (first, rest) = part.split_at(part.len().min(1));
+            first.to_uppercase() + rest
+        };
+        Self {
+            snake: snake.to_owned(),
+            kebab: snake.replace('_', "-"),
+            camel: snake.split('_').map(capital).collect(),
+            upper: snake.to_uppercase(),
+        }
+    }
+
+    /// The same with constants in the place of types.
+    pub fn with_types_as_constants(&self) -> Self {
+        Self { camel: self.upper.clone(), ..self.clone() }
+    }
+
+    /// `text` with each whole word that is this name replaced by the other name in that form. A
+    /// name of one word has one lower form: in quotes it takes the other's kebab form.
+    pub fn replace(&self, text: &str, other: &Self) -> String {
+        let mut made = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(is_part) {
+            made.push_str(&rest[..start]);
+            let quoted = made.ends_with('"');
+            rest = &rest[start..];
+            let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(length);
+            made.push_str(self.form(word, quoted, other).unwrap_or(word));
+            rest = after;
+        }
+        made + rest
+    }
+
+    fn form<'a>(&self, word: &str, quoted: bool, other: &'a Self) -> Option<&'a str> {
+        if word == self.kebab && (quoted || self.kebab != self.snake) {
+            Some(&other.kebab)
+        } else if word == self.snake {
+            Some(&other.snake)
+        } else if word == self.camel {
+            Some(&other.camel)
+        } else if word == self.upper {
+            Some(&other.upper)
+        } else {
+            None
+        }
+    }
+}
+
+fn is_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::tree::repository_root;
+
+    fn map(row: &str) -> String {
+        let rows: String = KINDS
+            .iter()
+            .map(|kind| format!("| {kind} | `old_one` | `a/x.rs` | {row} |\n"))
+            .collect();
+        format!(
+            "## Where do I put...\n\n| to add | copy | new file | lines |\n|---|---|---|---|\n\
+             {rows}"
+        )
+    }
+
+    fn follow_all(row: &str) -> Result<(Changed, Vec<Touched>), String> {
+        let text = map(row);
+        let tree = Tree::of(&[
+            (MAP, text.as_str()),
+            ("a/old_one.rs", "//! `old-one`.\npub struct OldOne;\n"),
+            (
+                "a/mod.rs",
+                "mod other;\nmod old_one;\n\n&[\n    Entry {\n        name: \"other\",\n    },\n\
+                 \x20   Entry {\n        name: \"old-one\",\n    },\n]\n",
+            ),
+        ]);
+        with_dummies(&tree).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_row_is_followed_to_the_letter() {
+        let (changed, touched) = follow_all("`a/mod.rs`: `mod x;`, `Entry { \"x\" }`").unwrap();
+        let file = &changed["a/dummy_entry_mechanism.rs"];
+        assert_eq!(file, "//! `dummy-entry-mechanism`.\npub struct DummyEntryMechanism;\n");
+        let list = &changed["a/mod.rs"];
+        assert!(list.contains("mod old_one;\nmod dummy_entry_probe;\n"), "{list}");
+        let entry = "    Entry {\n        name: \"dummy-entry-probe\",\n    },\n";
+        assert!(list.contains(entry), "{list}");
+        assert_eq!((touched[0].new_files, touched[0].lines, touched[0].files), (1, 2, 2));
+    }
+
+    #[test]
+    fn what_the_table_gets_wrong_is_said() {
+        for (row, expected) in [
+            ("`a/mod.rs`: `use x;`", "a/mod.rs has nothing like `use old_one;`"),
+            ("`a/none.rs`: `mod x;`", "a/none.rs does not exist"),
+            ("`mod x;`", "`mod x;` goes into no file"),
+            ("`a/mod.rs`: `Other { x }`", "nothing like `Other { old_one }`"),
+        ] {
+            let error = follow_all(row).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let tree = Tree::of(&[(MAP, "## Where do I put...\n")]);
+        let error = with_dummies(&tree).unwrap_err().to_string();
+        assert!(error.contains("no row for a mechanism"), "{error}");
+    }
+
+    #[test]
+    fn every_row_of_the_map_can_be_followed() {
+        let tree = Tree::read(&repository_root()).unwrap();
+        let (changed, touched) = with_dummies(&tree).unwrap();
+        assert!(touched.len() >= KINDS.len() && changed.len() >= KINDS.len());
+    }
+
+    #[test]
+    fn each_form_gets_its_own() {
+        let (from, to) = (Names::of("dram_copy"), Names::of("a_b"));
+        for (text, expected) in [
+            ("mod dram_copy;", "mod a_b;"),
+            ("&dram_copy::DramCopy", "&a_b::AB"),
+            ("\"dram-copy\"", "\"a-b\""),
+            ("DRAM_COPY_MIB dram_copy_2 dram-copy-2", "DRAM_COPY_MIB dram_copy_2 dram-copy-2"),
+            ("DRAM_COPY", "A_B"),
+        ] {
+            assert_eq!(from.replace(text, &to), expected);
+        }
+    }
+
+    #[test]
+    fn quotes_identify_a_name_of_one_word() {
+        let (from, to) = (Names::of("x"), Names::of("a_b"));
+        let text = "mod x; x::X \"x\" x() max";
+        assert_eq!(from.replace(text, &to), "mod a_b; a_b::AB \"a-b\" a_b() max");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use crate::error::CiError;
+use super::tree::CiError;
 use crate::tree::tracked;
 
 /// Fails if rustfmt would change a tracked file.

@@ -2,10 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line")]
 #![expect(clippy::disallowed_methods, reason = "no part of the product")]
 
-mod circles;
 mod dummies;
-mod error;
-mod figures;
 mod fmt;
 mod functions;
 mod imports;
@@ -23,8 +20,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::error::CiError;
 use crate::tree::{Tree, repository_root};
+use tree::CiError;
 
 /// Checks and generators for this repository.
 #[derive(Debug, Parser)]
@@ -109,7 +106,7 @@ fn run(task: Task) -> Result<String, CiError> {
     match task {
         Task::Tidy => tidy(&Tree::read(&root)?),
         Task::Lists => {
-            for (path, text) in tidy::numbers::lists(&Tree::read(&root)?) {
+            for (path, text) in tidy::lists::lists(&Tree::read(&root)?) {
                 std::fs::write(root.join(path), text)
                     .map_err(|source| CiError::Write { path: path.to_owned(), source })?;
             }
@@ -117,7 +114,7 @@ fn run(task: Task) -> Result<String, CiError> {
         }
         Task::Figures { all, root: other } => {
             let tree = Tree::read(other.as_deref().unwrap_or(&root))?;
-            Ok(figures::table(&tree, all))
+            Ok(package::table(&tree, all))
         }
         Task::Dummies => dummies::run(&root),
         Task::Fmt => fmt::fmt(&root).map(|()| "every file is formatted".to_owned()),

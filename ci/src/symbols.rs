@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::error::CiError;
+use super::tree::CiError;
 use crate::scan::{Kind, tokens};
 
 /// Reads `sources` and writes every symbol that starts with `prefix`, sorted, to `out`.

@@ -4,13 +4,12 @@
 //! [`ExpectedError::exit_code`] and [`ExpectedError::hint`] match exhaustively, so a new variant
 //! needs both. The rooms convert their own typed errors to this one.
 
-mod hint;
-pub mod input;
 pub mod output;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::io::{Error, Read};
+use std::path::{Path, PathBuf};
 
 use gpubench_record::{ExitCode, excerpt};
 
@@ -207,6 +206,9 @@ pub enum ExpectedError {
     },
 }
 
+/// The flags that name another place for what cannot be written.
+const OTHER_PLACE: &str = "choose another place: --out of a run, --output of other results";
+
 impl ExpectedError {
     /// The exit code of the process.
     #[must_use]
@@ -267,4 +269,135 @@ fn profile_line(
 
 fn none_if_empty(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+// What the user can do about each error.
+
+impl ExpectedError {
+    /// What the user can do, where the message does not say it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Profile { .. } => Some(
+                "`gpubench list profiles` lists the built-in profiles; profiles/README.md explains \
+                 every key"
+                    .to_owned(),
+            ),
+            Self::Usage { remedy, .. } => remedy.clone(),
+            Self::NoDevice { .. } => Some(
+                "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID".to_owned(),
+            ),
+            Self::DevicesHidden { .. } => Some(
+                "unset the variable, or list a GPU in it; --device virtual needs none".to_owned(),
+            ),
+            Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
+                Some("`gpubench plan` shows what can run here and why the rest cannot".to_owned())
+            }
+            Self::ProgramNotStarted { .. } => Some(
+                "accepted: a program on PATH, or the path of an executable file"
+                    .to_owned(),
+            ),
+            Self::VictimProgram { .. } => Some(
+                "its standard error is printed above; workloads/README.md explains what a \
+                 victim program reports"
+                    .to_owned(),
+            ),
+            Self::Busy { .. } => Some("wait for it, or choose another --device".to_owned()),
+            Self::NotWritable { .. } => Some(format!("make its folder, or {OTHER_PLACE}")),
+            Self::DiskFull { .. } => {
+                Some(format!("what was measured is kept; free space, or {OTHER_PLACE}"))
+            }
+            Self::IncompatibleVersion { .. } => {
+                Some("render it with the gpubench version that wrote it".to_owned())
+            }
+            Self::NoBaseline { .. } => {
+                Some("measure more nights, or name the records to compare with".to_owned())
+            }
+            Self::TrialFailed { .. } => {
+                Some("`gpubench report` shows the reason of every failed cell".to_owned())
+            }
+            Self::FaultTrialsStopped { .. } => Some(
+                "reset the GPU as NVML or the Xid requests before you use it again; the report \
+                 lists the missing trials"
+                    .to_owned(),
+            ),
+            Self::MechanismFailed { .. } => {
+                Some("the record has its proofs; the mechanism is not scored".to_owned())
+            }
+            Self::NotRestored { .. } => {
+                Some("run `gpubench cleanup`: it undoes the changes in the journal".to_owned())
+            }
+            Self::Unreadable { .. }
+            | Self::CannotResume { .. }
+            | Self::UnknownName { .. }
+            | Self::NoDriver { .. }
+            | Self::RecordUnreadable { .. }
+            | Self::Interrupted { .. }
+            | Self::Internal { .. } => None,
+        }
+    }
+}
+
+// Files that the user named, read up to a limit: a device or a pipe has no end.
+
+/// Longest profile, scenario, list or other file that people write.
+pub const WRITTEN_BYTES_MAX: u64 = 1 << 20;
+/// Longest file that gpubench writes and reads as a whole.
+pub const RECORD_BYTES_MAX: u64 = 1 << 29;
+
+/// The text of a file of at most this many bytes.
+///
+/// # Errors
+/// When it cannot be read, is longer, or is no text.
+pub fn read_text(what: &'static str, path: &Path, bytes_max: u64) -> Result<String, ExpectedError> {
+    read_limited(path, bytes_max).map_err(|source| ExpectedError::Unreadable {
+        what,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// [`read_text`] for a caller that treats a missing file in its own way.
+pub fn read_limited(path: &Path, bytes_max: u64) -> std::io::Result<String> {
+    let file = std::fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let accepted = format!("it is too long (accepted: at most {bytes_max} bytes)");
+        return Err(Error::other(accepted));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::other(format!("it is no text: byte {at} is not UTF-8"))
+    })
+}
+
+#[cfg(test)]
+mod input_tests {
+    use std::path::Path;
+
+    use super::read_text;
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("file");
+        std::fs::write(&path, "12345")?;
+        let read =
+            |path: &Path, most| read_text("list", path, most).map_err(|error| error.to_string());
+        assert_eq!(read(&path, 5).as_deref(), Ok("12345"));
+        for (path, most, problem) in [
+            (path.as_path(), 4, "it is too long (accepted: at most 4 bytes)"),
+            (Path::new("/dev/zero"), 1 << 16, "at most 65536 bytes"),
+            (dir.path(), 4, "directory"),
+        ] {
+            let refused = read(path, most).err().unwrap_or_default();
+            assert!(refused.starts_with("cannot read list "), "{refused}");
+            assert!(refused.contains(problem), "{refused}");
+        }
+        std::fs::write(&path, b"ab\xff")?;
+        let refused = read(&path, 9).err().unwrap_or_default();
+        assert!(refused.ends_with("byte 2 is not UTF-8"), "{refused}");
+        Ok(())
+    }
 }

@@ -47,7 +47,7 @@ impl KernelInfo {
 }
 
 macro_rules! catalogue {
-    ( $( $variant:ident $module:ident, )* ) => {
+    ( $( $variant:ident $module:ident => $verify:path, )* ) => {
         /// A kernel of the crate; `info` says what it is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Kernel {
@@ -63,49 +63,49 @@ macro_rules! catalogue {
             name: stringify!($module),
             source: include_str!(concat!("../cuda/", stringify!($module), ".cu")),
             ptx: include_str!(concat!("../ptx/", stringify!($module), ".ptx")),
-            verify: kernel::$module::verify,
+            verify: $verify,
         }, )* ];
     };
 }
 
 catalogue! {
-    Empty empty,
-    Spin spin,
-    StreamRead stream_read,
-    StreamWrite stream_write,
-    StreamCopy stream_copy,
-    Fp32Chain fp32_chain,
-    L2Chase l2_chase,
-    L2Stream l2_stream,
-    BlockTrace block_trace,
-    PatternFill pattern_fill,
-    PatternCheck pattern_check,
-    Fp64Chain fp64_chain,
-    IntChain int_chain,
-    IssueMix issue_mix,
-    TensorChain tensor_chain,
-    BlockSlots block_slots,
-    SharedStream shared_stream,
-    L1Stream l1_stream,
-    TlbStride tlb_stride,
-    AtomicAdd atomic_add,
-    Tick tick,
-    Matvec matvec,
-    Matmul matmul,
-    Rmsnorm rmsnorm,
-    Softmax softmax,
-    PageMark page_mark,
-    PageScan page_scan,
-    FaultIllegalStore fault_illegal_store,
-    FaultMisaligned fault_misaligned,
-    FaultTrap fault_trap,
-    FaultAssert fault_assert,
-    FaultStack fault_stack,
-    FaultBadPc fault_bad_pc,
-    FaultBadSpace fault_bad_space,
-    FaultSharedOob fault_shared_oob,
-    FaultPrintf fault_printf,
-    FaultHang fault_hang,
+    Empty empty => kernel::timing::verify_empty,
+    Spin spin => kernel::timing::verify_spin,
+    StreamRead stream_read => kernel::streams::verify_stream_read,
+    StreamWrite stream_write => kernel::streams::verify_stream_write,
+    StreamCopy stream_copy => kernel::streams::verify_stream_copy,
+    Fp32Chain fp32_chain => kernel::arithmetic::verify_fp32_chain,
+    L2Chase l2_chase => kernel::on_chip::verify_l2_chase,
+    L2Stream l2_stream => kernel::on_chip::verify_l2_stream,
+    BlockTrace block_trace => kernel::timing::verify_block_trace,
+    PatternFill pattern_fill => kernel::memory::verify_pattern_fill,
+    PatternCheck pattern_check => kernel::memory::verify_pattern_check,
+    Fp64Chain fp64_chain => kernel::arithmetic::verify_fp64_chain,
+    IntChain int_chain => kernel::arithmetic::verify_int_chain,
+    IssueMix issue_mix => kernel::arithmetic::verify_issue_mix,
+    TensorChain tensor_chain => kernel::arithmetic::verify_tensor_chain,
+    BlockSlots block_slots => kernel::timing::verify_block_slots,
+    SharedStream shared_stream => kernel::on_chip::verify_shared_stream,
+    L1Stream l1_stream => kernel::on_chip::verify_l1_stream,
+    TlbStride tlb_stride => kernel::memory::verify_tlb_stride,
+    AtomicAdd atomic_add => kernel::memory::verify_atomic_add,
+    Tick tick => kernel::timing::verify_tick,
+    Matvec matvec => kernel::inference::verify_matvec,
+    Matmul matmul => kernel::inference::verify_matmul,
+    Rmsnorm rmsnorm => kernel::inference::verify_rmsnorm,
+    Softmax softmax => kernel::inference::verify_softmax,
+    PageMark page_mark => kernel::memory::verify_page_mark,
+    PageScan page_scan => kernel::memory::verify_page_scan,
+    FaultIllegalStore fault_illegal_store => kernel::faults::verify_fault_illegal_store,
+    FaultMisaligned fault_misaligned => kernel::faults::verify_fault_misaligned,
+    FaultTrap fault_trap => kernel::faults::verify_fault_trap,
+    FaultAssert fault_assert => kernel::faults::verify_fault_assert,
+    FaultStack fault_stack => kernel::faults::verify_fault_stack,
+    FaultBadPc fault_bad_pc => kernel::faults::verify_fault_bad_pc,
+    FaultBadSpace fault_bad_space => kernel::faults::verify_fault_bad_space,
+    FaultSharedOob fault_shared_oob => kernel::faults::verify_fault_shared_oob,
+    FaultPrintf fault_printf => kernel::faults::verify_fault_printf,
+    FaultHang fault_hang => kernel::faults::verify_fault_hang,
 }
 
 impl Kernel {
@@ -126,7 +126,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::ptx_text::param_bytes;
+    use crate::kernel_set::param_bytes;
 
     #[test]
     fn numbers_and_names_are_unique_and_in_order() {

@@ -5,17 +5,14 @@
 //! and the meaning of a figure the scorer's.
 
 mod catalogue;
-mod cost;
 pub mod driver;
 pub mod kernel;
 mod kernel_set;
-mod pattern;
-mod ptx_text;
 mod sizes;
 mod verify;
 
 pub use catalogue::{CATALOGUE, Kernel, KernelInfo};
-pub use cost::Cost;
+pub use kernel_set::Cost;
 pub use kernel_set::{KernelSet, Launcher};
-pub use pattern::pattern_word;
 pub use verify::VerifyError;
+pub use verify::pattern_word;

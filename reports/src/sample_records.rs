@@ -1,7 +1,6 @@
 //! Handmade records, one for each situation that a report must distinguish.
 
 mod rows;
-mod setup;
 
 use std::collections::BTreeMap;
 
@@ -12,11 +11,11 @@ use gpubench_record::{
     GateScope, GateState, MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
 };
 
+pub(crate) use rows::{calibration, device, plan, provenance};
 use rows::{
     claims, empty_row, estimate, fault_row, fault_tally, jitter_row, mechanism, mig_row,
     operator_row, overall, reference_row, slicing_row,
 };
-pub(crate) use setup::{calibration, device, plan, provenance};
 
 /// Every sample record, with the name of its golden files.
 pub(crate) fn all() -> Vec<(&'static str, RunRecord)> {

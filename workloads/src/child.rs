@@ -16,14 +16,12 @@ use gpubench_record::{ExitCode, FromTenant, ToTenant};
 use crate::clock::Clock;
 
 mod cells;
-mod evidence;
-mod failure;
 mod injection;
 mod session;
 mod tenant;
 
-pub use failure::Failure;
-pub(crate) use failure::While;
+pub use cells::Failure;
+pub(crate) use cells::While;
 use tenant::Tenant;
 
 /// Serves one coordinator; returns the exit status of the process.

@@ -7,18 +7,15 @@
 //!
 //! No other file of this package reads a clock or sleeps.
 
-use std::sync::Arc;
-
-mod guard;
-mod participation;
 pub mod thread;
-mod token;
 mod virtual_time;
 mod wall;
 
-pub use participation::Participation;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
 use thread::{ReaperCores, Switches};
 use virtual_time::VirtualTime;
+
 pub use wall::WallClock;
 
 /// Why a clock operation failed.
@@ -231,8 +228,79 @@ impl Time for Clock {
     }
 }
 
+// Joins the clock for a scope and always leaves it at the end.
+
+/// Participation of a thread in the clock.
+///
+/// `leave` ends it. Dropping ends it too, for a thread that unwinds or returns early, so that it
+/// does not stop the clock for the others.
+pub struct Participation<'t> {
+    time: &'t dyn Time,
+    me: Option<u32>,
+}
+
+impl<'t> Participation<'t> {
+    pub fn join(time: &'t dyn Time, me: u32) -> Result<Self, ClockError> {
+        time.join(me)?;
+        Ok(Self { time, me: Some(me) })
+    }
+
+    pub fn leave(mut self) -> Result<(), ClockError> {
+        self.me.take().map_or(Ok(()), |me| self.time.leave(me))
+    }
+}
+
+impl Drop for Participation<'_> {
+    fn drop(&mut self) {
+        if let Some(me) = self.me.take() {
+            // The thread already ends with an error of its own, and a second one cannot be
+            // returned. The clock detects a dead participant by itself.
+            let _already_failing = self.time.leave(me);
+        }
+    }
+}
+
+// The token with which one thread wakes another on the wall clock.
+
+/// At most one token; putting a second one has no effect.
+#[derive(Debug, Default)]
+struct Token {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    left: bool,
+    waiting: bool,
+}
+
+impl Token {
+    /// Waits for the token and takes it.
+    fn take(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.left {
+            state.waiting = true;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        *state = State::default();
+    }
+
+    /// Puts the token. It makes a system call only when a thread waits for it.
+    fn put(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.left = true;
+        if state.waiting {
+            self.changed.notify_one();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     #[test]
@@ -264,5 +332,70 @@ mod tests {
             assert!(clock.now_ns() >= due_ns);
         }
         clock.sleep_until(0)
+    }
+
+    #[test]
+    fn a_participant_leaves_however_its_scope_ends() -> Result<(), ClockError> {
+        #[derive(Debug, Default)]
+        struct Counting(std::sync::atomic::AtomicI32);
+        impl Time for Counting {
+            fn now_ns(&self) -> u64 {
+                0
+            }
+            fn sleep_until(&self, _t_ns: u64) -> Result<(), ClockError> {
+                Ok(())
+            }
+            fn join(&self, _me: u32) -> Result<(), ClockError> {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                Ok(())
+            }
+            fn leave(&self, _me: u32) -> Result<(), ClockError> {
+                self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                Ok(())
+            }
+            fn park(&self, _me: u32) -> Result<(), ClockError> {
+                Ok(())
+            }
+            fn unpark(&self, _whom: u32) -> Result<(), ClockError> {
+                Ok(())
+            }
+        }
+        let time = Counting::default();
+        let joined = || time.0.load(std::sync::atomic::Ordering::SeqCst);
+        let participation = Participation::join(&time, 3)?;
+        assert_eq!(joined(), 1);
+        participation.leave()?;
+        assert_eq!(joined(), 0);
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _participation = Participation::join(&time, 3);
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(joined(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn an_early_token_is_not_lost_and_two_count_as_one() {
+        let token = Arc::new(Token::default());
+        token.put();
+        token.put();
+        token.take();
+        let taken = Arc::new(AtomicU32::new(0));
+        let waiter = {
+            let (token, taken) = (Arc::clone(&token), Arc::clone(&taken));
+            std::thread::spawn(move || {
+                token.take();
+                taken.store(1, Ordering::SeqCst);
+            })
+        };
+        // Only this second token can wake the waiter: the first two count as one.
+        while !token.state.lock().is_ok_and(|state| state.waiting) {
+            std::thread::yield_now();
+        }
+        assert_eq!(taken.load(Ordering::SeqCst), 0);
+        token.put();
+        assert!(waiter.join().is_ok());
+        assert_eq!(taken.load(Ordering::SeqCst), 1);
     }
 }

@@ -14,15 +14,11 @@ use crate::clock::thread::ReaperCores;
 use crate::clock::{ClockError, Participation, Time};
 use crate::log::LogWriter;
 
-mod aggressor;
-mod closed;
 #[cfg(test)]
 mod fake;
-#[cfg(test)]
-mod fake_device;
 mod gaps;
 mod issuer;
-mod open;
+mod loops;
 mod reaper;
 mod ring;
 mod shared;
@@ -242,17 +238,17 @@ fn issue(
             outstanding_max,
             ..
         } => {
-            closed::run(&mut issuer, warmup_end_ns, closed_end_ns)?;
+            loops::run_closed(&mut issuer, warmup_end_ns, closed_end_ns)?;
             issued.fifo = time.begin_schedule(rate_per_s);
-            let open = open::run(&mut issuer, open_start_ns, u64::from(outstanding_max));
+            let open = loops::run_open(&mut issuer, open_start_ns, u64::from(outstanding_max));
             time.end_schedule();
             issued.overloaded = open?;
             shared.close();
             time.unpark(run.reaper)?;
-            issued.stuck = open::drain(&mut issuer, open_end_ns)?;
+            issued.stuck = loops::drain(&mut issuer, open_end_ns)?;
         }
         LoadSpec::Aggressor { end_ns, dose, period_ns, depth } => {
-            aggressor::run(&mut issuer, end_ns, dose, period_ns, depth as usize)?;
+            loops::run_aggressor(&mut issuer, end_ns, dose, period_ns, depth as usize)?;
         }
         LoadSpec::Idle { end_ns } => time.sleep_until(run.t0_ns.saturating_add(end_ns))?,
     }

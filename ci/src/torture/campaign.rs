@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::inputs::Inputs;
-use super::records::Records;
-use crate::error::CiError;
+use super::inputs::Records;
+use crate::tree::CiError;
 
 /// A profile that takes a few seconds.
 const PROFILE: &str = include_str!("../../../harness/tests/it/data/short.toml");

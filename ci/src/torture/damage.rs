@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::draw::Draw;
+use super::Draw;
 
 /// Values that a reader must refuse or bound.
 const HOSTILE: [&str; 14] = [

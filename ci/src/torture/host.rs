@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::error::CiError;
+use crate::tree::CiError;
 
 /// A profile that takes a few seconds.
 const PROFILE: &str = include_str!("../../../harness/tests/it/data/short.toml");

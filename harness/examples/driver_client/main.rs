@@ -33,7 +33,6 @@ macro_rules! call {
 }
 
 mod figures;
-mod share;
 
 /// Looks a function up as most programs do: `dlopen`, then `dlsym`.
 fn address(name: &str) -> Symbol<*mut c_void> {

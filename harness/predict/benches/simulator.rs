@@ -1,9 +1,10 @@
 //! Run time of the simulator: the reference model by generator, the disciplines, percentiles.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use gpubench_predict::percentile::percentiles;
+use gpubench_predict::parallel::percentiles;
 use gpubench_predict::rng::{FastRng, RngKind, Stream};
-use gpubench_predict::simulate::event::{EventOptions, ends, traffic};
+use gpubench_predict::simulate::event;
+use gpubench_predict::simulate::event::{EventOptions, ends};
 use gpubench_predict::simulate::summary::predict;
 use gpubench_predict::simulate::{Mode, Scenario};
 use std::hint::black_box;
@@ -28,7 +29,7 @@ fn reference(criterion: &mut Criterion) {
 fn disciplines(criterion: &mut Criterion) {
     let scenario = scenario(RngKind::Fast);
     let sliced = EventOptions { quantum_ms: Some(2.0), ..EventOptions::default() };
-    let requests = traffic::requests(&scenario, &sliced, 0);
+    let requests = event::requests(&scenario, &sliced, 0);
     let mut group = criterion.benchmark_group("event");
     group.throughput(Throughput::Elements(requests.len() as u64));
     for mode in [Mode::Mig, Mode::Mps, Mode::TimeSlice, Mode::Hami] {

@@ -10,7 +10,6 @@ pub mod error;
 pub mod mig;
 pub mod pack;
 pub mod parallel;
-pub mod percentile;
 pub mod rng;
 pub mod simulate;
 pub mod text;

@@ -1,10 +1,10 @@
 //! The decision tree: every combination of answers against a table written by hand, scenarios with
 //! known answers, and the second tree.
 
+use gpubench_predict::advise::advice::{Kind, SecondAnswers};
 use gpubench_predict::advise::output::{json, mermaid, text};
-use gpubench_predict::advise::second::{Kind, SecondAnswers};
+use gpubench_predict::advise::tree::{End, Source};
 use gpubench_predict::advise::tree::{NODES, Next};
-use gpubench_predict::advise::walk::{End, Source};
 use gpubench_predict::advise::{Advice, Answers, Leaf, advise, walk};
 use std::collections::HashSet;
 

@@ -1,11 +1,12 @@
 //! The discrete-event model against queues with known waits, and against the reference model.
 
-use gpubench_predict::simulate::event::traffic::{Request, requests};
-use gpubench_predict::simulate::event::variates::ServiceKind;
+use gpubench_predict::simulate::arrivals;
+use gpubench_predict::simulate::arrivals::Service;
+use gpubench_predict::simulate::event::options::ServiceKind;
 use gpubench_predict::simulate::event::{self, EventOptions};
-use gpubench_predict::simulate::reference::{self, Service};
+use gpubench_predict::simulate::event::{Request, requests};
 use gpubench_predict::simulate::summary::State;
-use gpubench_predict::simulate::{Mode, Scenario, arrivals};
+use gpubench_predict::simulate::{Mode, Scenario};
 use gpubench_stats::{Confidence, Effect, Estimate};
 
 const SERVICE_S: f64 = 0.01;
@@ -123,9 +124,9 @@ fn disciplines_agree_with_the_reference_model() {
         }
     };
     let mut expected_s = Vec::new();
-    reference::mig(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
+    arrivals::mig(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
     same(Mode::Mig, std::mem::take(&mut expected_s));
-    reference::time_slice(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
+    arrivals::time_slice(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
     same(Mode::TimeSlice, expected_s);
 }
 
@@ -143,7 +144,7 @@ fn each_refinement_changes_its_mode() {
     let wide = |mps_percent| EventOptions { width: Some(1.0), mps_percent, ..plain() };
     assert!(p99_ms(wide(10.0), 1) > 1.5 * p99_ms(wide(100.0), 1));
     assert!(p99_ms(plain(), 3) > 1.2 * p99_ms(plain(), 2));
-    let bursts = event::variates::ArrivalKind::Bursts { on_ms: 200.0, off_ms: 800.0 };
+    let bursts = event::options::ArrivalKind::Bursts { on_ms: 200.0, off_ms: 800.0 };
     assert!(p99_ms(EventOptions { arrivals: bursts, ..plain() }, 2) > 2.0 * p99_ms(plain(), 2));
     let two = Scenario { tenants: 2, ..scenario.clone() };
     let layout = |names: [&str; 2]| EventOptions {

@@ -50,7 +50,7 @@ fn what_mig_holds_fits_the_whole_gpu() {
     assert_eq!((kind.bound.by_memory, kind.by_mps, kind.by_mig), (2, 2, Some(2)));
     assert!((found.gpu_memory_gb - 149.25).abs() < 0.01, "{found:?}");
     for table in gpubench_predict::mig::tables() {
-        for mix in gpubench_predict::mig::placement::mixes(table) {
+        for mix in gpubench_predict::mig::mixes(table) {
             let held_gb: f64 = mix.iter().map(|profile| profile.memory_gb()).sum();
             assert!(held_gb <= table.usable_gb(), "{}: {held_gb}", table.name);
         }

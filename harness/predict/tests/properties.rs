@@ -1,10 +1,11 @@
 //! Properties that must hold for any load, any tenants, any seed.
 
-use gpubench_predict::percentile::percentiles;
+use gpubench_predict::parallel::percentiles;
 use gpubench_predict::rng::{FastRng, RngKind, Stream};
-use gpubench_predict::simulate::event::slicing::{TimeSlice, run};
-use gpubench_predict::simulate::event::{self, EventOptions, traffic};
-use gpubench_predict::simulate::{Mode, Scenario, arrivals, reference};
+use gpubench_predict::simulate::event;
+use gpubench_predict::simulate::event::EventOptions;
+use gpubench_predict::simulate::event::slicing::{TimeSlice, run_sliced};
+use gpubench_predict::simulate::{Mode, Scenario, arrivals};
 use proptest::prelude::*;
 
 fn scenario() -> impl Strategy<Value = Scenario> {
@@ -45,11 +46,11 @@ fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
 }
 
 /// Waits of a single tenant in the simulated queue.
-fn simulated_waits(one: &Scenario, requests: &[traffic::Request]) -> Vec<f64> {
+fn simulated_waits(one: &Scenario, requests: &[event::Request]) -> Vec<f64> {
     let ends_s = event::ends(one, &EventOptions::default(), Mode::Mig, requests);
     assert_eq!(ends_s.len(), requests.len());
     let wait_s =
-        |(request, end_s): (&traffic::Request, f64)| end_s - request.arrival_s - request.work_s;
+        |(request, end_s): (&event::Request, f64)| end_s - request.arrival_s - request.work_s;
     requests.iter().zip(ends_s).map(wait_s).collect()
 }
 
@@ -74,7 +75,7 @@ proptest! {
             let mut arrival_s = 0.0;
             let request = |(gap, work_s): (&f64, &f64)| {
                 arrival_s += gap / load;
-                traffic::Request { arrival_s, work_s: *work_s, tenant: 0 }
+                event::Request { arrival_s, work_s: *work_s, tenant: 0 }
             };
             let requests: Vec<_> = unit_gaps.iter().zip(&works_s).map(request).collect();
             simulated_waits(&one, &requests)
@@ -90,9 +91,9 @@ proptest! {
     fn recursion_equals_the_queue(scenario in scenario(), replication in 0_u64..1000) {
         let one = Scenario { tenants: 1, slices: Some(1), ..scenario };
         let options = EventOptions::default();
-        let requests = traffic::requests(&one, &options, replication);
+        let requests = event::requests(&one, &options, replication);
         let mut last_s = 0.0;
-        let gap = |request: &traffic::Request| {
+        let gap = |request: &event::Request| {
             let gap_s = request.arrival_s - last_s;
             last_s = request.arrival_s;
             gap_s
@@ -121,12 +122,12 @@ proptest! {
         let arrivals = arrivals::arrivals(&scenario, scenario.seed);
         let service_s = scenario.service_ms / 1000.0;
         let mut ends_s = Vec::new();
-        reference::time_slice(&scenario, &arrivals, |service| {
+        arrivals::time_slice(&scenario, &arrivals, |service| {
             ends_s.push(service.end_s);
             assert!(service.latency_s >= service_s * (1.0 - 1e-12));
         });
         prop_assert!(ends_s.is_sorted());
-        reference::mps(&scenario, &arrivals, |service| {
+        arrivals::mps(&scenario, &arrivals, |service| {
             assert!(service.latency_s >= service_s * (1.0 - 1e-12));
         });
     }
@@ -136,9 +137,9 @@ proptest! {
     #[test]
     fn time_slices_conserve_work(scenario in scenario(), quantum_ms in 0.3..20.0_f64) {
         let options = EventOptions::default();
-        let requests = traffic::requests(&scenario, &options, 0);
+        let requests = event::requests(&scenario, &options, 0);
         let time_slice = TimeSlice::new(quantum_ms, 0.0);
-        let sliced_s = run(&requests, scenario.tenants as usize, time_slice, None);
+        let sliced_s = run_sliced(&requests, scenario.tenants as usize, time_slice, None);
         let free = Scenario { switch_ms: 0.0, ..scenario };
         let queued_s = event::ends(&free, &options, Mode::TimeSlice, &requests);
         let last = |ends_s: &[f64]| ends_s.iter().copied().fold(0.0, f64::max);

@@ -1,8 +1,8 @@
 //! Records as input: calibration against figures computed by hand, and evidence for the tree.
 
+use gpubench_predict::advise::advice::SecondAnswers;
 use gpubench_predict::advise::evidence::{beside, mig_capable, sm_bound};
-use gpubench_predict::advise::second::SecondAnswers;
-use gpubench_predict::advise::walk::Source;
+use gpubench_predict::advise::tree::Source;
 use gpubench_predict::advise::{Answers, Leaf, advise};
 use gpubench_predict::calibrate::{Calibrated, Choices, calibrate, output};
 use gpubench_predict::pack::demand::kinds_of_record;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::provenance::DeviceKind;
-use crate::workload::WorkloadSpec;
+use super::condition::WorkloadSpec;
+use super::run::DeviceKind;
 
 /// The calibration of a run: one entry for each workload, what its victims do, and its device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -200,6 +200,115 @@ fn hash(content: &impl Serialize) -> String {
     // real calibration, so a comparison of hashes would show it.
     let text = serde_json::to_string(content).unwrap_or_default();
     blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+// How the device was kept at one speed: heating before the first cell, load after an idle, and the
+// rate of one kernel between cells.
+
+/// What a plan does to keep the device at one speed; 0 is never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SoakPlan {
+    /// Longest heating before the first cell.
+    pub limit_ns: u64,
+    /// Length of a window of the heating.
+    pub window_ns: u64,
+    /// Idle time after which the device is loaded before the next cell.
+    pub keep_warm_ns: u64,
+    /// Length of one measurement of the check kernel.
+    pub check_ns: u64,
+    /// Longest time between two of them.
+    pub every_ns: u64,
+}
+
+/// What was done to keep the device at one speed, and its speed between cells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceSpeed {
+    /// The heating before the first cell; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heating: Option<Heating>,
+    /// How often the device was loaded after an idle.
+    pub kept_warm: u32,
+    /// The measurements of the check kernel, in order.
+    pub checks: Vec<SpeedCheck>,
+}
+
+/// Heating under load until rate and temperature are steady.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Heating {
+    /// Whether both were steady before the limit.
+    pub steady: bool,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// The first window.
+    pub first: SpeedCheck,
+    /// The last window.
+    pub last: SpeedCheck,
+}
+
+/// The rate of a kernel that always does the same work, alone on the device, with the readings
+/// at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpeedCheck {
+    /// When it ended, on the clock of the run.
+    pub at_ns: u64,
+    /// Completed requests per second of device time.
+    pub rate_per_s: f64,
+    /// The clock of the SMs; absent where NVML does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_clock_mhz: Option<f64>,
+    /// The temperature of the GPU; absent where NVML does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<f64>,
+}
+
+// How far figures of one device differ although nothing changed: from repeated cells of the same
+// condition (A/A), between the blocks of a session and between sessions.
+//
+// `gpubench doctor --calibrate` writes it as JSON, one file for each device.
+
+/// The spread of one device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// Version of this format: 1.
+    pub version: u32,
+    /// UUID of the device.
+    pub device: String,
+    /// Name of the device.
+    pub name: String,
+    /// `virtual` for a virtual GPU, else `real`.
+    pub kind: String,
+    /// Version of the driver. The spread of another driver can differ.
+    pub driver: String,
+    /// Hash of the calibration that sized the victims.
+    pub calibration: String,
+    /// Start of each session, UTC.
+    pub sessions: Vec<String>,
+    /// By victim.
+    pub victims: BTreeMap<String, VictimSpread>,
+}
+
+/// The spread of one victim.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VictimSpread {
+    /// Standard deviation between blocks of the log ratio of two equal cells of a block, pooled
+    /// over sessions: the spread of a retention that nothing changed.
+    pub between_blocks: f64,
+    /// Degrees of freedom of `between_blocks`.
+    pub between_blocks_df: u32,
+    /// Standard deviation between sessions of the log rate, without the part that blocks explain.
+    /// `None` below two sessions.
+    pub between_sessions: Option<f64>,
+    /// Sessions in which the log ratios of blocks have two modes.
+    pub bimodal_sessions: u32,
+    /// 95th percentile of the absolute difference of two equal sessions, as a log ratio. `None`
+    /// below two sessions.
+    pub difference_p95: Option<f64>,
+    /// Smallest change of a rate that a comparison of two sessions detects with 80 % power at 95 %
+    /// confidence, as a ratio less 1. `None` below two sessions.
+    pub smallest_detectable: Option<f64>,
+    /// The data of the figures above: for each session, in the order of `Spread::sessions`, the
+    /// log rates (requests a second) of both equal cells of each block.
+    pub logs: Vec<Vec<[f64; 2]>>,
 }
 
 #[cfg(test)]

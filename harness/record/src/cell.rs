@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cpu_gaps::CpuGaps;
+use super::condition::WorkloadSpec;
+use super::exit_code::{Outcome, OutcomeKind};
+use super::telemetry::EccCounts;
 use crate::figures::CellFigures;
 use crate::gate::Gate;
-use crate::outcome::{Outcome, OutcomeKind};
 use crate::plan::{Cell, CellTenant};
-use crate::workload::WorkloadSpec;
 
 /// The result of one cell. Figures are computed from its samples alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -222,4 +222,162 @@ pub struct GateResult {
     pub unit: Option<String>,
     /// The judgement as text.
     pub detail: String,
+}
+
+// CPU time that the threads of a tenant lost while their loops ran.
+
+/// The gaps of one thread in one phase of a cell.
+///
+/// A gap is the time between two iterations of the thread's own loop, if it is longer than 5 us and
+/// no call in between may block: the thread did not run although nothing blocked it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Gaps {
+    /// How many.
+    pub gaps: u64,
+    /// Their sum.
+    pub gap_ns_sum: u64,
+    /// The longest.
+    pub gap_ns_max: u64,
+    /// Those of at least [`LONG_GAP_NS`]; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long: Option<LongGaps>,
+}
+
+/// Shortest gap that can cost a turn on the device beside its own length: a twentieth of the usual
+/// time slice of 2 ms. A scheduler that takes the turn from a tenant that is idle for less would
+/// also take it between two requests of an undisturbed closed loop.
+pub const LONG_GAP_NS: u64 = 100_000;
+
+/// Gaps of at least [`LONG_GAP_NS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LongGaps {
+    /// How many.
+    pub gaps: u64,
+    /// Their sum.
+    pub gap_ns_sum: u64,
+}
+
+impl Gaps {
+    /// Adds a gap.
+    pub fn add(&mut self, gap_ns: u64) {
+        self.gaps += 1;
+        self.gap_ns_sum += gap_ns;
+        self.gap_ns_max = self.gap_ns_max.max(gap_ns);
+        if gap_ns >= LONG_GAP_NS {
+            let long = self.long.get_or_insert_default();
+            long.gaps += 1;
+            long.gap_ns_sum += gap_ns;
+        }
+    }
+}
+
+/// The gaps of the threads that work in a phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseGaps {
+    /// Of the thread that submits requests and, in the closed loop, waits for them.
+    pub issuer: Gaps,
+    /// Of the thread that waits for the requests of the open loop; absent in the closed loop, where
+    /// it sleeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reaper: Option<Gaps>,
+    /// Ends of requests whose stamps the reaper's gaps can have made late, each with the most by
+    /// which they can; absent in the closed loop, and where they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ends: Option<Gaps>,
+}
+
+/// The gaps of a tenant in one cell. Only tenants that poll for completions on the wall clock count
+/// them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuGaps {
+    /// In the closed loop, without its warm-up.
+    pub closed: PhaseGaps,
+    /// In the open loop.
+    pub open: PhaseGaps,
+}
+
+// Observations around one cell, which its gates judge: instants, error correction, clocks, and
+// what could not be observed.
+
+/// Observations around one cell. What was not observed is absent; records of older versions have
+/// none of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Surroundings {
+    /// Start and planned end on the clock of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span: Option<CellSpan>,
+    /// Counters of error correction at the end of the cell before and at the end of this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc: Option<EccSpan>,
+    /// Processes that stamp samples and have a clock of another time namespace than the
+    /// coordinator, by name. Absent in virtual time, and where a namespace is not readable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_clocks: Option<Vec<String>>,
+    /// Mean clock of the SMs in the closed loop by NVML. Absent where it was not read, and
+    /// in format 1.0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_clock_khz: Option<u64>,
+    /// Failed observations by name ([`Unobserved`]), each with its error.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unobserved: BTreeMap<Unobserved, String>,
+}
+
+impl Surroundings {
+    /// Notes a failed observation, if it failed.
+    pub fn note(&mut self, what: Unobserved, error: Option<String>) {
+        self.unobserved.extend(error.map(|error| (what, error)));
+    }
+}
+
+/// An observation that can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unobserved {
+    /// The processes on the device.
+    Processes,
+    /// The reasons for throttling, in at least one sample.
+    Throttle,
+    /// The Xids.
+    Xids,
+    /// The counters of error correction.
+    Ecc,
+    /// The time namespaces.
+    Clocks,
+}
+
+/// Start and end of a cell, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellSpan {
+    /// The common start of its tenants.
+    pub start_ns: u64,
+    /// The planned end of its last loop.
+    pub end_ns: u64,
+}
+
+/// Counters of error correction around a cell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EccSpan {
+    /// At the end of the cell before, or at the start of the run.
+    pub before: EccCounts,
+    /// At the end of the cell.
+    pub after: EccCounts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Surroundings, Unobserved};
+
+    #[test]
+    fn absent_observations_are_no_keys() -> Result<(), serde_json::Error> {
+        let none = Surroundings::default();
+        assert_eq!(serde_json::to_string(&none)?, "{}");
+        assert_eq!(serde_json::from_str::<Surroundings>("{}")?, none);
+        let failed =
+            Surroundings { unobserved: [(Unobserved::Xids, "lost".to_owned())].into(), ..none };
+        let text = serde_json::to_string(&failed)?;
+        assert_eq!(text, r#"{"unobserved":{"xids":"lost"}}"#);
+        assert_eq!(serde_json::from_str::<Surroundings>(&text)?, failed);
+        Ok(())
+    }
 }

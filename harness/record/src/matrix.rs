@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::estimate::Estimate;
-use crate::outcome::Outcome;
+use super::exit_code::Outcome;
+use super::figures::Estimate;
+use crate::condition::{Condition, SubAxis};
 
 /// Fewest blocks for an interval that decides. Its width says the rest: with two degrees of freedom
 /// the 95 % interval is 4.3 standard errors wide on either side, with seven 2.4.
@@ -170,4 +171,170 @@ pub struct OverallRow {
     /// Requested axes without a level; the overall level does not cover them.
     #[serde(default)]
     pub unmeasured_axes: Vec<String>,
+}
+
+// The operator's view of tenants that share the device: their progress, its fairness, and the GPU
+// time of each.
+
+/// One variant, victim, aggressor and number of tenants, over all blocks. No level follows from it:
+/// a fair device may isolate nothing.
+///
+/// The progress of a tenant is its rate in the closed loop over its rate alone on the device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OperatorRow {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// The sub-axis of the pair.
+    pub sub_axis: SubAxis,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+    /// Working tenants, including the victim.
+    pub tenants: u32,
+    /// Average normalised turnaround time: the mean of 1 over progress.
+    pub antt: Estimate,
+    /// System throughput: the sum of progress.
+    pub stp: Estimate,
+    /// The smallest progress of a tenant.
+    pub progress_min: Estimate,
+    /// The largest.
+    pub progress_max: Estimate,
+    /// Jain's index of progress. It is flat near 1: two tenants that progress two to one have 0.9.
+    pub jain: Estimate,
+    /// Work of all tenants over what the device can do of that work, by its peak: 1 is full.
+    /// In format 1.0 the victim counted with its share of the device, which is more than it
+    /// uses.
+    pub utilisation: Estimate,
+    /// GPU time of each tenant over these blocks. Absent in format 1.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_time: Vec<TenantTime>,
+}
+
+impl OperatorRow {
+    /// The names of its figures, as in JSON and CSV.
+    pub const FIGURES: [&'static str; 6] =
+        ["antt", "stp", "progress_min", "progress_max", "jain", "utilisation"];
+
+    /// Its figures, in the order of their names.
+    #[must_use]
+    pub const fn figures(&self) -> [&Estimate; Self::FIGURES.len()] {
+        [
+            &self.antt,
+            &self.stp,
+            &self.progress_min,
+            &self.progress_max,
+            &self.jain,
+            &self.utilisation,
+        ]
+    }
+}
+
+/// GPU time of one tenant: the sum over its requests of the time between the device events before
+/// and after each. Where tenants take turns it includes turns of others within a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantTime {
+    /// Name of the tenant.
+    pub tenant: String,
+    /// Its workload.
+    pub workload: String,
+    /// Its GPU time.
+    pub gpu_time_ns: u64,
+    /// Its share of the GPU time of all tenants.
+    pub share: f64,
+}
+
+// Service at several numbers of tenants: the share of requests within the promised latency, the
+// rate, and the largest number of tenants that keeps the promise.
+
+/// One variant, victim, condition, aggressor and number of tenants, over all blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceRow {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// The sub-axis of the pair.
+    pub sub_axis: SubAxis,
+    /// Workload of the victim.
+    pub victim: String,
+    /// The condition: N, S or C.
+    pub condition: Condition,
+    /// Workload of the aggressor, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggressor: Option<String>,
+    /// Working tenants, including the victim.
+    pub tenants: u32,
+    /// Outcome with its reason.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Closed-loop rate over the solo rate of the same blocks under the mechanism.
+    pub retention: Option<Estimate>,
+    /// Share of the offered open-loop requests that succeeded within the promised latency.
+    pub within_slo: Option<Estimate>,
+    /// Open-loop requests that were offered.
+    pub requests: u64,
+}
+
+/// The largest tested number of working tenants with which a victim keeps its promised latency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantLimit {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// The sub-axis of the pair.
+    pub sub_axis: SubAxis,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+    /// Outcome with its reason.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The number; 0 where the victim breaks the promise without neighbours. Its bounds follow from
+    /// the bounds of the shares of requests. A lower bound where the highest tested number may keep
+    /// the promise.
+    pub tenants: Option<Estimate>,
+    /// The tested numbers of tenants. Nothing is known of other numbers.
+    pub tried: Vec<u32>,
+    /// Share of the offered requests that must keep the promised latency.
+    pub share: f64,
+}
+
+// The smallest changes that matter when records are compared.
+
+/// The smallest changes that matter between two sides of `gpubench diff`. They decide verdicts of
+/// comparisons and nothing that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Margins {
+    /// Of ratios, rates and medians, as a share.
+    pub ratio: f64,
+    /// Of the 99th percentile, as a share.
+    pub p99: f64,
+    /// Of jitter, in native medians and as a share of the jitter; the larger one counts.
+    pub jitter: f64,
+    /// Of proportions of trials, as a difference of proportions.
+    pub survival: f64,
+}
+
+impl Default for Margins {
+    fn default() -> Self {
+        Self { ratio: 0.03, p99: 0.10, jitter: 0.10, survival: 0.10 }
+    }
+}
+
+impl Margins {
+    /// The smaller one of each: what matters to either is not overlooked.
+    #[must_use]
+    pub const fn smaller(self, other: Self) -> Self {
+        Self {
+            ratio: self.ratio.min(other.ratio),
+            p99: self.p99.min(other.p99),
+            jitter: self.jitter.min(other.jitter),
+            survival: self.survival.min(other.survival),
+        }
+    }
 }

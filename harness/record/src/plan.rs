@@ -2,22 +2,20 @@
 //! skip.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::calibration::SoakPlan;
+use super::condition::Bursts;
+use super::matrix::Margins;
+use super::mechanism::RequiredProof;
 use crate::claim::{Claim, ClaimedWord};
 use crate::condition::{Condition, Role, SubAxis};
 use crate::fault::FaultTrial;
-use crate::margins::Margins;
 use crate::mechanism::MechanismProperties;
-pub use crate::planned::{PlannedPair, Skip, WorkloadFacts};
-use crate::proof::RequiredProof;
-use crate::rotation::Rotation;
-use crate::speed::SoakPlan;
-use crate::top_up::TopUp;
 use crate::user_victim::UserVictim;
-use crate::workload::Bursts;
 
 /// The plan of a run: the profile applied to this host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -315,4 +313,171 @@ pub struct CellTenant {
     /// Name of its workload; absent for an idle tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
+}
+
+// Parts of a plan that stand by themselves: facts of workloads, pairs.
+
+/// Facts of one workload that gates and scores need.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkloadFacts {
+    /// `CUresult`s of refusals that answer a request: the workload measures how many of its
+    /// requests are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answering_codes: Vec<i32>,
+}
+
+/// A victim and an aggressor that compete for one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedPair {
+    /// The sub-axis under which it is scored.
+    pub sub_axis: SubAxis,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+}
+
+/// A requested mechanism or axis that will not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skip {
+    /// Name of the mechanism concerned.
+    pub name: String,
+    /// Its variant; its name where the host has no variant of it.
+    #[serde(rename = "mechanism")]
+    pub variant: String,
+    /// Axis concerned; absent when the whole mechanism is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axis: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// What would make it run; absent if nothing can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+// What one run of a profile leaves to the other runs of its cycle.
+
+/// What one run of a rotation leaves to the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rotation {
+    /// The run, as the command line gave it; it counts modulo `runs`.
+    pub run: u32,
+    /// Length of a cycle.
+    pub runs: u32,
+    /// Doses that this run does not plan, under every mechanism.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_planned: Vec<NotPlanned>,
+    /// Service times that other runs of the cycle have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services_not_planned_ns: Vec<u64>,
+}
+
+/// Doses of a pair that another run of the rotation measures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NotPlanned {
+    /// The pair.
+    #[serde(flatten)]
+    pub pair: PlannedPair,
+    /// The doses that are not planned.
+    pub doses: Vec<f64>,
+}
+
+impl fmt::Display for Rotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {} of cycles of {}", self.run, self.runs)?;
+        let doses = self.not_planned.iter().map(NotPlanned::to_string);
+        let services = self.services_not_planned_ns.iter();
+        let services = services.map(|&ns| format!("a service time of {} ms", ns as f64 / 1e6));
+        let not_planned: Vec<String> = doses.chain(services).collect();
+        if not_planned.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; not planned: {}", not_planned.join("; "))
+    }
+}
+
+impl fmt::Display for NotPlanned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let doses: Vec<String> = self.doses.iter().map(f64::to_string).collect();
+        let PlannedPair { victim, aggressor, .. } = &self.pair;
+        write!(f, "dose {} of {victim} beside {aggressor}", doses.join(", "))
+    }
+}
+
+// The one look at undecided rows after the planned blocks, and what follows from it.
+
+/// The rows that asked for more blocks, and which of them got them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TopUp {
+    /// Device time that the planned blocks left.
+    pub left_ns: u64,
+    /// The rows, those that need the least time first.
+    pub rows: Vec<TopUpRow>,
+}
+
+/// One row that asked for more blocks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TopUpRow {
+    /// Canonical variant.
+    pub variant: String,
+    /// Axis of the row.
+    pub axis: String,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+    /// Why.
+    pub reason: TopUpReason,
+    /// Blocks behind the row at the look.
+    pub blocks: u32,
+    /// Blocks that it asks for.
+    pub wanted: u32,
+    /// Time of the missing blocks, less cells that rows before it need too.
+    pub needs_ns: u64,
+    /// What was decided.
+    pub decision: TopUpDecision,
+}
+
+/// Why a row asks for more blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopUpReason {
+    /// Its interval straddles a boundary of levels.
+    Straddles,
+    /// The interval of its retention is wider than the profile wants (`blocks.half_width`).
+    Wide,
+}
+
+/// The decision on one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopUpDecision {
+    /// The missing blocks fit into the time that was left, and are planned.
+    Planned,
+    /// They do not fit.
+    TooLong,
+}
+
+impl fmt::Display for TopUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let left = seconds(self.left_ns);
+        write!(f, "{} rows ask for blocks, {left:.1} s left", self.rows.len())?;
+        for row in &self.rows {
+            let (axis, victim, aggressor) = (&row.axis, &row.victim, &row.aggressor);
+            let decision = match row.decision {
+                TopUpDecision::Planned => "planned",
+                TopUpDecision::TooLong => "too long",
+            };
+            let reason = match row.reason {
+                TopUpReason::Straddles => "undecided",
+                TopUpReason::Wide => "wide interval",
+            };
+            let (more, needs) = (row.wanted.saturating_sub(row.blocks), seconds(row.needs_ns));
+            let variant = &row.variant;
+            write!(f, "; {axis} of {victim} beside {aggressor} under {variant}: {reason}, ")?;
+            write!(f, "{more} more blocks, {needs:.1} s, {decision}")?;
+        }
+        Ok(())
+    }
 }

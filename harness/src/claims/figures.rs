@@ -1,11 +1,15 @@
 //! The figures of a record that a claim is about.
 
 use gpubench_record::claim::Selection;
-use gpubench_record::{Claim, MechanismRow, OutcomeKind, Quantity, RunRecord};
+use gpubench_record::{
+    Claim, Condition, Dose, Ends, Estimate, MechanismRow, OutcomeKind, Quantity, RunRecord, SubAxis,
+};
+use gpubench_stats::proportion::lower_bound;
+use gpubench_stats::{Confidence, ratio};
 
-use super::cells;
-use super::found::{Found, failures, share};
 use super::rows;
+use crate::figures::latency::{Latency, Quantile, estimate};
+use crate::figures::{Cells, Key, Reading, printed};
 
 /// Begins the evidence of a claim that has no quantity.
 pub(super) const NO_RECORD: &str = "no record decides it";
@@ -125,9 +129,9 @@ fn of_variant(
             rows::faults(claim, quantity, run, variant)
         }
         Quantity::Slowdown => rows::slowdown(claim, run, variant),
-        Quantity::EarlyTail => cells::early_tail(claim, run, variant),
+        Quantity::EarlyTail => early_tail(claim, run, variant),
         Quantity::MedianLatency | Quantity::TailLatency | Quantity::P99 => {
-            cells::latency(claim, quantity, run, variant)
+            latency(claim, quantity, run, variant)
         }
         Quantity::TenantLimit => rows::tenant_limit(claim, run, variant),
         Quantity::Stp => rows::operator(claim, run, variant, |row| &row.stp),
@@ -153,6 +157,143 @@ fn has_unequal_instances(variant: &str) -> bool {
     let mut sizes = layout.split('+').map(|one| one.split('.').next());
     let first = sizes.next();
     sizes.any(|size| Some(size) != first)
+}
+
+// A figure of a record that a claim is compared with, and the arithmetic of such figures.
+
+/// A figure, or why it cannot be trusted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Found {
+    pub variant: String,
+    /// The row, probe or fault; equal for two variants where their figures compare.
+    pub key: String,
+    pub estimate: Result<Estimate, String>,
+}
+
+impl Found {
+    pub(super) fn new(variant: &str, key: impl Into<String>, estimate: Estimate) -> Self {
+        Self { variant: variant.to_owned(), key: key.into(), estimate: Ok(estimate) }
+    }
+
+    /// The same with another figure.
+    pub(super) fn map(self, change: impl FnOnce(Estimate) -> Result<Estimate, String>) -> Self {
+        Self { estimate: self.estimate.and_then(change), ..self }
+    }
+
+    /// The ratio of this figure and that of another mechanism, as independent ones.
+    pub(super) fn over(self, other: &Self) -> Self {
+        let key = format!("{}, over {}", self.key, other.variant);
+        let found = self.map(|own| {
+            let other = other.estimate.clone()?;
+            if [own.ends, other.ends] != [Ends::Interval; 2] {
+                return Err("a ratio needs two intervals".to_owned());
+            }
+            let [x, y] = [&own, &other].map(plain);
+            let ratio = ratio::ratio(x, y).map_err(|error| error.to_string())?;
+            Ok(printed(ratio, "ratio"))
+        });
+        Self { key, ..found }
+    }
+}
+
+const fn plain(of: &Estimate) -> gpubench_stats::Estimate {
+    let Estimate { value, lo, hi, n, .. } = *of;
+    gpubench_stats::Estimate { value, lo, hi, n }
+}
+
+/// The share of an event in trials, with one-sided Clopper-Pearson bounds, each at 95 %, as in
+/// tallies of faults.
+pub(super) fn share(events: u64, trials: u64, unit: &str) -> Result<Estimate, String> {
+    let count = |n: u64| u32::try_from(n).map_err(|_| format!("{n} trials are too many"));
+    let (events, trials) = (count(events)?, count(trials)?);
+    let bound = |successes: u32| {
+        lower_bound(successes, trials, Confidence::P95).map_err(|error| error.to_string())
+    };
+    let (with, without) = (bound(events)?, bound(trials - events.min(trials))?);
+    Ok(Estimate { hi: 1.0 - without.lo, ..printed(with, unit) })
+}
+
+/// The share of failures in this unit, from the share of successes in a matrix row. The interval of
+/// a row is two-sided; a claim asks one question, as a level does, so the bounds are one-sided.
+pub(super) fn failures(of: &Estimate, unit: &str) -> Result<Estimate, String> {
+    let trials = u64::from(of.n);
+    // The value of a row is a count over its trials.
+    let good = (of.value * f64::from(of.n)).round() as u64;
+    share(trials.saturating_sub(good), trials, unit)
+}
+
+/// One over a positive figure.
+pub(super) fn inverse(of: Estimate) -> Result<Estimate, String> {
+    if of.lo <= 0.0 || of.ends != Ends::Interval {
+        return Err(format!("the rate may be zero: {:.3} to {:.3}", of.lo, of.hi));
+    }
+    Ok(Estimate { value: 1.0 / of.value, lo: 1.0 / of.hi, hi: 1.0 / of.lo, ..of })
+}
+
+// Latencies of the open loop: beside busy neighbours over solo, or on their own.
+
+/// The latency of each pair that the claim selects.
+pub(super) fn latency(
+    claim: &Claim,
+    quantity: Quantity,
+    run: &RunRecord,
+    variant: &str,
+) -> Vec<Found> {
+    let tenants = claim.select.tenants.unwrap_or(run.plan.tenants);
+    let wanted = |key: &Key| key.dose.is_none() && key.fewer.unwrap_or(run.plan.tenants) == tenants;
+    let latency = match quantity {
+        Quantity::P99 => Latency::P99,
+        Quantity::MedianLatency => Latency::OverSolo(Quantile::Median),
+        _ => Latency::OverSolo(Quantile::P99),
+    };
+    let name = |pair: &str, aggressor: &str| format!("{pair} beside {} {aggressor}", tenants - 1);
+    found(claim, latency, run, variant, wanted, name)
+}
+
+/// The growth of the tail over the growth of the median at the smallest dose below 1, block by
+/// block: above 1 where the tail moves first.
+pub(super) fn early_tail(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Found> {
+    let own = run.cells.iter().filter(|one| one.cell.variant == variant);
+    let contended = own.filter(|one| one.cell.condition == Condition::C);
+    let measured = contended.filter(|one| one.outcome.is_measured());
+    let Some(smallest) = measured.filter_map(|one| Dose::below_1(one.cell.dose)).min() else {
+        return Vec::new();
+    };
+    let wanted = |key: &Key| key.dose == Some(smallest) && key.fewer.is_none();
+    let name =
+        |pair: &str, aggressor: &str| format!("{pair} beside {aggressor} at dose {}", smallest.0);
+    found(claim, Latency::TailOverMedian, run, variant, wanted, name)
+}
+
+/// The figure of each contended pair of a variant that is wanted and has one.
+fn found(
+    claim: &Claim,
+    latency: Latency,
+    run: &RunRecord,
+    variant: &str,
+    wanted: impl Fn(&Key) -> bool,
+    name: impl Fn(&str, &str) -> String,
+) -> Vec<Found> {
+    // A record whose results are not those of its plan has no figures.
+    let Ok(cells) = Cells::index(&run.plan, &run.cells, Reading::Printed) else {
+        return Vec::new();
+    };
+    let keys = cells.of(Condition::C).filter(|key| key.variant == variant && wanted(key));
+    let keys = keys.filter(|key| is_selected(claim, key.pair.sub_axis));
+    let found = keys.filter_map(|key| {
+        let aggressor = key.pair.aggressor.as_deref().unwrap_or_default();
+        Some(Found {
+            variant: variant.to_owned(),
+            key: name(&key.pair.victim, aggressor),
+            estimate: estimate(&cells, key, latency)?.map_err(|error| error.to_string()),
+        })
+    });
+    found.collect()
+}
+
+fn is_selected(claim: &Claim, sub_axis: SubAxis) -> bool {
+    // Jitter has no cells of its own.
+    claim.select.sub_axis.is_none_or(|wanted| wanted == sub_axis)
 }
 
 #[cfg(test)]

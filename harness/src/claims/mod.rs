@@ -5,19 +5,16 @@
 //! figures: one that contradicts it refutes it, and it is supported where all agree. With `any` it
 //! is the other way round. A figure that the record does not trust decides nothing.
 
-mod cells;
 mod figures;
-mod found;
 pub mod page;
 mod rows;
 #[cfg(test)]
 mod tests;
-mod verdict;
-mod words;
 
-use gpubench_record::{Claim, ClaimFigure, ClaimRow, RunRecord, Verdict};
-
-use found::Found;
+use figures::Found;
+use gpubench_record::{
+    Claim, ClaimFigure, ClaimRow, Comparison, Ends, Estimate, Quantity, RunRecord, Verdict,
+};
 
 /// Figures that the evidence names.
 const NAMED_MAX: usize = 3;
@@ -34,7 +31,7 @@ fn row(claim: &Claim, run: &RunRecord) -> ClaimRow {
         Ok(found) => {
             let figures: Vec<ClaimFigure> =
                 found.into_iter().map(|one| figure(claim, one)).collect();
-            let verdict = verdict::together(figures.iter().map(|one| one.verdict), claim.any);
+            let verdict = together(figures.iter().map(|one| one.verdict), claim.any);
             (verdict, evidence(verdict, &figures), figures)
         }
     };
@@ -46,7 +43,7 @@ fn row(claim: &Claim, run: &RunRecord) -> ClaimRow {
         axis: Some(claim.axis),
         statement: claim.statement.clone(),
         source: claim.source.clone(),
-        test: words::test(claim),
+        test: test_in_words(claim),
         figures,
     }
 }
@@ -56,7 +53,7 @@ fn figure(claim: &Claim, found: Found) -> ClaimFigure {
     match found.estimate {
         Ok(estimate) => ClaimFigure {
             of,
-            verdict: verdict::of(claim, &estimate),
+            verdict: verdict_of(claim, &estimate),
             estimate: Some(estimate),
             reason: None,
         },
@@ -73,10 +70,221 @@ fn evidence(verdict: Verdict, figures: &[ClaimFigure]) -> String {
     if deciding.is_empty() {
         deciding = figures.iter().collect();
     }
-    let named = deciding.iter().take(NAMED_MAX).map(|one| words::figure(one));
+    let named = deciding.iter().take(NAMED_MAX).map(|one| figure_in_words(one));
     let mut text = named.collect::<Vec<_>>().join("; ");
     if deciding.len() > NAMED_MAX {
         text.push_str(&format!("; and {} more", deciding.len() - NAMED_MAX));
     }
     text
+}
+
+// Verdicts from the ends of an interval.
+
+/// The verdict of one figure. A claim without a comparison decides nothing.
+fn verdict_of(claim: &Claim, figure: &Estimate) -> Verdict {
+    let (Some(comparison), Some(threshold)) = (claim.comparison, claim.threshold) else {
+        return Verdict::Inconclusive;
+    };
+    let tolerance = claim.tolerance.unwrap_or(0.0);
+    let (lo, hi) = (figure.lo, figure.hi);
+    let (agrees, contradicts) = match comparison {
+        Comparison::AtMost => (hi <= threshold, lo > threshold),
+        Comparison::AtLeast => (lo >= threshold, hi < threshold),
+        Comparison::Within => {
+            let (from, to) = (threshold - tolerance, threshold + tolerance);
+            (lo >= from && hi <= to, hi < from || lo > to)
+        }
+        // An event that happened once happens, however small its share is.
+        Comparison::Never => (lo <= 0.0 && hi <= threshold, lo > 0.0),
+        Comparison::Always => (hi >= 1.0 && lo >= 1.0 - threshold, hi < 1.0),
+        Comparison::Sometimes => (lo > 0.0, lo <= 0.0 && hi <= threshold),
+    };
+    match (agrees, contradicts) {
+        (true, _) => Verdict::Supported,
+        (_, true) => Verdict::Refuted,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// The verdict of several figures together: of each, or of any of them.
+fn together(verdicts: impl Iterator<Item = Verdict>, any: bool) -> Verdict {
+    let (one_decides, all_decide) = if any {
+        (Verdict::Supported, Verdict::Refuted)
+    } else {
+        (Verdict::Refuted, Verdict::Supported)
+    };
+    let verdicts: Vec<Verdict> = verdicts.collect();
+    if verdicts.contains(&one_decides) {
+        one_decides
+    } else if !verdicts.is_empty() && verdicts.iter().all(|one| *one == all_decide) {
+        all_decide
+    } else {
+        Verdict::Inconclusive
+    }
+}
+
+/// The verdict of several records. Records without the figures count for nothing; records that
+/// contradict each other leave the claim inconclusive.
+fn of_records(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    let verdicts: Vec<Verdict> = verdicts.collect();
+    let (supported, refuted) =
+        (verdicts.contains(&Verdict::Supported), verdicts.contains(&Verdict::Refuted));
+    match (supported, refuted) {
+        (true, false) => Verdict::Supported,
+        (false, true) => Verdict::Refuted,
+        (false, false) if !verdicts.contains(&Verdict::Inconclusive) => Verdict::Untested,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+// Claims and their figures as text.
+
+/// Characters of a reason in the evidence.
+const REASON_CHARS: usize = 100;
+
+/// The quantity, its comparison and its threshold.
+fn test_in_words(claim: &Claim) -> String {
+    let (Some(quantity), Some(comparison), Some(threshold)) =
+        (claim.quantity, claim.comparison, claim.threshold)
+    else {
+        return String::new();
+    };
+    let is_time = matches!(quantity, Quantity::TimeSlice | Quantity::TimeToEnforce | Quantity::P99);
+    let number = |x: f64| match is_time {
+        true => format!("{} ms", x / 1e6),
+        false => x.to_string(),
+    };
+    let band = number(claim.tolerance.unwrap_or(0.0));
+    let limit = number(threshold);
+    let compared = match comparison {
+        Comparison::AtMost => format!("at most {limit}"),
+        Comparison::AtLeast => format!("at least {limit}"),
+        Comparison::Within => format!("{limit} +- {band}"),
+        Comparison::Never => format!("never (share at most {threshold})"),
+        Comparison::Always => format!("always (share at least {})", 1.0 - threshold),
+        Comparison::Sometimes => format!("sometimes (share above 0; absent up to {threshold})"),
+    };
+    let select = &claim.select;
+    let parts = [
+        select.against.as_ref().map(|one| format!("over that of {one}")),
+        select.sub_axis.map(|one| format!("on {}", one.as_str())),
+        select.tenants.map(|n| format!("with {n} tenants")),
+        select.variant.as_ref().map(|one| format!("of {one}...")),
+        (!select.faults.is_empty()).then(|| format!("after {}", select.faults.join(", "))),
+    ];
+    let mut text = quantity.as_str().to_owned();
+    for part in parts.into_iter().flatten() {
+        text.push(' ');
+        text.push_str(&part);
+    }
+    let of = if claim.any { ", any" } else { "" };
+    format!("{text}: {compared}{of}")
+}
+
+/// A figure with its subject, or the reason why it is not trusted.
+fn figure_in_words(figure: &ClaimFigure) -> String {
+    let what = match (&figure.estimate, &figure.reason) {
+        (Some(estimate), _) => estimate_in_words(estimate),
+        (None, Some(reason)) => shortened(reason),
+        (None, None) => "no figure".to_owned(),
+    };
+    format!("{}: {what}", figure.of)
+}
+
+/// The begin of a long reason; the figure has all of it.
+fn shortened(reason: &str) -> String {
+    let mut begin: String = reason.chars().take(REASON_CHARS).collect();
+    if begin.len() < reason.len() {
+        begin.push_str("...");
+    }
+    begin
+}
+
+fn estimate_in_words(estimate: &Estimate) -> String {
+    let (scale, unit) = match estimate.unit.as_str() {
+        "ns" => (1e-6, "ms"),
+        unit => (1.0, unit),
+    };
+    let [value, lo, hi] = [estimate.value, estimate.lo, estimate.hi].map(|x| x * scale);
+    let n = estimate.n;
+    match estimate.ends {
+        Ends::Interval => format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}"),
+        Ends::Range => format!("{value:.3} {unit}, range {lo:.3} to {hi:.3}, n = {n}"),
+        Ends::AtLeast => format!("at least {lo:.3} {unit}, n = {n}"),
+    }
+}
+
+#[cfg(test)]
+mod words_tests {
+    use gpubench_record::Verdict::{self, Inconclusive, Refuted, Supported, Untested};
+    use gpubench_record::{Claim, Comparison, Ends, Estimate};
+
+    use super::{of_records, together, verdict_of};
+
+    fn judged(comparison: &str, threshold: f64, lo: f64, hi: f64) -> Verdict {
+        let claim: Result<Claim, _> = serde_json::from_value(serde_json::json!({
+            "id": "X", "mechanisms": ["mps"], "axis": "compute", "statement": "", "source": "",
+            "quantity": "retention", "comparison": comparison, "threshold": threshold,
+            "tolerance": 0.1,
+        }));
+        let claim = claim.expect("a claim");
+        assert_ne!(claim.comparison, None::<Comparison>);
+        // The value never decides.
+        let estimate = Estimate {
+            value: f64::NAN,
+            lo,
+            hi,
+            ends: Ends::Interval,
+            parts: None,
+            n: 8,
+            unit: "ratio".to_owned(),
+        };
+        verdict_of(&claim, &estimate)
+    }
+
+    #[test]
+    fn the_ends_of_the_interval_decide() {
+        for (comparison, threshold, lo, hi, want) in [
+            ("at-most", 0.9, 0.8, 0.9, Supported),
+            ("at-most", 0.9, 0.8, 0.91, Inconclusive),
+            ("at-most", 0.9, 0.9, 0.95, Inconclusive),
+            ("at-most", 0.9, 0.91, 0.95, Refuted),
+            ("at-least", 0.9, 0.9, 0.95, Supported),
+            ("at-least", 0.9, 0.89, 0.95, Inconclusive),
+            ("at-least", 0.9, 0.8, 0.89, Refuted),
+            ("within", 1.0, 0.91, 1.09, Supported),
+            ("within", 1.0, 0.89, 1.0, Inconclusive),
+            ("within", 1.0, 1.11, 1.2, Refuted),
+            ("within", 1.0, 0.7, 0.89, Refuted),
+            // 0 of 1, 0 of 59, 1 of 1, 1 of 2, 59 of 59.
+            ("never", 0.05, 0.0, 0.95, Inconclusive),
+            ("never", 0.05, 0.0, 0.0495, Supported),
+            ("never", 0.05, 0.001, 0.04, Refuted),
+            ("always", 0.05, 0.05, 1.0, Inconclusive),
+            ("always", 0.05, 0.0, 0.95, Refuted),
+            ("always", 0.05, 0.0253, 0.9747, Refuted),
+            ("always", 0.05, 0.9505, 1.0, Supported),
+            ("sometimes", 0.05, 0.05, 1.0, Supported),
+            ("sometimes", 0.05, 0.0, 0.95, Inconclusive),
+            ("sometimes", 0.05, 0.0, 0.04, Refuted),
+        ] {
+            let found = judged(comparison, threshold, lo, hi);
+            assert_eq!(found, want, "{comparison} {threshold} [{lo}, {hi}]");
+        }
+    }
+
+    #[test]
+    fn figures_and_records_combine() {
+        let all = |verdicts: &[Verdict], any| together(verdicts.iter().copied(), any);
+        assert_eq!(all(&[Supported, Refuted], false), Refuted);
+        assert_eq!(all(&[Supported, Refuted], true), Supported);
+        assert_eq!(all(&[Supported, Inconclusive], false), Inconclusive);
+        assert_eq!(all(&[Refuted, Inconclusive], true), Inconclusive);
+        assert_eq!(all(&[Refuted, Refuted], true), Refuted);
+        let records = |verdicts: &[Verdict]| of_records(verdicts.iter().copied());
+        assert_eq!(records(&[Untested, Supported]), Supported);
+        assert_eq!(records(&[Inconclusive, Refuted]), Refuted);
+        assert_eq!(records(&[Supported, Refuted]), Inconclusive);
+        assert_eq!(records(&[Untested, Untested]), Untested);
+    }
 }

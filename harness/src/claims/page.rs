@@ -5,7 +5,7 @@ use gpubench_reports::format::{Page, PageTable, VIRTUAL_TITLE};
 use serde_json::{Value, json};
 
 use super::figures::NO_RECORD;
-use super::{verdict, words};
+use crate::claims;
 use crate::plan::Ledger;
 
 /// A record with its name.
@@ -48,7 +48,7 @@ pub fn ledger(ledger: &Ledger) -> Page {
 fn test(claim: &Claim) -> String {
     match &claim.needs {
         Some(needs) => format!("{NO_RECORD}: needs {needs}"),
-        None => words::test(claim),
+        None => claims::test_in_words(claim),
     }
 }
 
@@ -190,7 +190,7 @@ fn together<'a>(
     ids.into_iter()
         .map(|id| {
             let each = move || records.iter().map(move |one| of(one, id));
-            (id.to_owned(), verdict::of_records(each().flatten()), each())
+            (id.to_owned(), claims::of_records(each().flatten()), each())
         })
         .collect()
 }

@@ -7,7 +7,7 @@ use gpubench_record::{
 };
 use gpubench_stats::{Confidence, Effect};
 
-use super::found::{Found, inverse, share};
+use super::figures::{Found, inverse, share};
 use crate::figures::printed;
 
 /// Class of the faults that check the instrument.

@@ -7,7 +7,7 @@ use gpubench_reports::store::{SIGNATURE_FILE, write_anonymized};
 
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::{Repair, expected, open_scored};
+use crate::judge::{Repair, open_scored, verdict};
 
 /// Writes an anonymized copy of one record to a new folder.
 ///
@@ -30,7 +30,7 @@ pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode
     }
     std::fs::create_dir_all(target).map_err(|error| ExpectedError::from_write(target, error))?;
     let copied = write_anonymized(&opened.record, &opened.run, target);
-    copied.map_err(|error| expected::from_store(target, error))?;
+    copied.map_err(|error| verdict::from_store(target, error))?;
     ui.note(&format!("anonymized copy: {}", target.display()));
     if record.join(SIGNATURE_FILE).exists() {
         ui.note("the copy is not signed: a signature covers the files of the original alone");

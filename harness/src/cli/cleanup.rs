@@ -11,7 +11,7 @@ use super::ui::Ui;
 use crate::device::DeviceSelector;
 use crate::device::virtual_gpu::{VirtualGpuError, remove_empty_parents};
 use crate::error::ExpectedError;
-use crate::judge::{expected, find_device, recovery};
+use crate::judge::{find_device, recovery, verdict};
 use crate::mechanism::host::{Leftover, state_dir};
 
 /// The exit codes of this verb.
@@ -41,7 +41,7 @@ pub struct Args {
 /// # Errors
 /// When the device is unknown, a change could not be undone, or the GPU is in use.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let dir = state_dir().map_err(expected::from_journal)?;
+    let dir = state_dir().map_err(verdict::from_journal)?;
     let wanted = Wanted::of(args.device.as_ref(), &dir)?;
     let undone = recovery::clean_up(&dir, &|left| wanted.has(left))?;
     remove_empty_parents();
@@ -75,7 +75,7 @@ impl Wanted {
             Some(DeviceSelector::Virtual(None)) => Self::Virtual(None),
             Some(DeviceSelector::Virtual(Some(name))) => {
                 let machine = Machine::load(name).map_err(VirtualGpuError::from);
-                let machine = machine.map_err(expected::from_virtual_gpu)?;
+                let machine = machine.map_err(verdict::from_virtual_gpu)?;
                 Self::Virtual(Some(machine.name))
             }
             Some(DeviceSelector::Gpu(uuid)) if recovery::has_journal(dir, uuid)? => {

@@ -12,7 +12,7 @@ use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
 use crate::error::output::write_whole;
 use crate::judge::{HostOptions, Reconfigure};
-use crate::profile::built_in::DEFAULT;
+use crate::profile::load::DEFAULT;
 use crate::profile::units::Span;
 use crate::profile::{self, Overrides, Profile};
 use crate::{axis, catalogue};

@@ -10,7 +10,7 @@ use gpubench_record::ExitCode;
 
 use super::signals::Signals;
 use crate::device::lock::GUARD_ARG;
-use crate::judge::guard_process::IN_ORDER;
+use crate::judge::recovery::IN_ORDER;
 use crate::judge::recovery::after_death;
 use crate::mechanism::host::RunId;
 

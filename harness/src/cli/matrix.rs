@@ -20,8 +20,8 @@ use crate::error::ExpectedError;
 use crate::error::output::write_whole;
 use crate::judge::signing::SigningKey;
 use crate::judge::{
-    Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, expected, host_facts, labels,
-    matrix_setup, report_options, resume, resumed_setup, run_folder, verdict,
+    Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, matrix_setup,
+    provenance, report_options, resume, resumed_setup, run_folder, verdict,
 };
 use crate::profile::Profile;
 use crate::run::{Observer, RunEnd, RunPhase};
@@ -59,10 +59,10 @@ pub struct Args {
     ///
     /// After a kill, a reboot, Ctrl-C or a requeued job. Plan, profile, seed, calibration, labels
     /// and permissions are those of the folder: a flag with another value is refused, and only
-    /// --device, --sign-key, --strict and --full are free. gpubench, GPU and driver must be those of the first start, else the
-    /// exit code is 20. Complete blocks are kept; a block that was cut is measured again as a
-    /// whole, and what was measured of it stays in the record without counting. The record names
-    /// each interruption. A record that lacks nothing is refused.
+    /// --device, --sign-key, --strict and --full are free. gpubench, GPU and driver must be those
+    /// of the first start, else the exit code is 20. Complete blocks are kept; a block that was cut
+    /// is measured again as a whole, and what was measured of it stays in the record without
+    /// counting. The record names each interruption. A record that lacks nothing is refused.
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
     /// Reuse the calibration of this record or file
@@ -82,7 +82,7 @@ pub struct Args {
     ///
     /// The record has it. GPUBENCH_LABELS has labels too, separated by commas, and @FILE for a file
     /// with one label a line; those of this flag replace them.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = labels::label)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = provenance::label)]
     pub(super) label: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) after_cells: AfterCellsFlags,
@@ -156,7 +156,7 @@ impl NewRun {
         let out = args.out.out.clone();
         let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
         run_folder::check(&out)?;
-        Ok(Self { profile, out, labels: labels::of_run(&args.label)? })
+        Ok(Self { profile, out, labels: provenance::labels_of_run(&args.label)? })
     }
 
     /// The device, the folder and the setup.
@@ -233,7 +233,7 @@ fn present(
             Some(file) => {
                 let path = out.join(file);
                 write_whole(&path, &text)?;
-                seal(out).map_err(|error| expected::from_store(out, error))?;
+                seal(out).map_err(|error| verdict::from_store(out, error))?;
             }
         }
     }

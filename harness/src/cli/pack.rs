@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use gpubench_predict::PredictError;
-use gpubench_predict::pack::chargeback::{Bill, Charge, Used, chargeback};
-use gpubench_predict::pack::cost::Price;
+use gpubench_predict::pack::bound::Price;
+use gpubench_predict::pack::bound::{Bill, Charge, Used, chargeback};
 use gpubench_predict::pack::demand::{Kind, MAX_TENANTS, kinds_of_record};
 use gpubench_predict::pack::{Demand, output, report};
 use gpubench_predict::text::json_text;

@@ -13,7 +13,7 @@ use super::rehearsal;
 use super::ui::{Ui, table};
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
-use crate::judge::{AfterCells, add_after_cells, capabilities, host_facts, ptx_hash, spread};
+use crate::judge::{AfterCells, add_after_cells, calibration, capabilities, host_facts, ptx_hash};
 use crate::plan::{self, Detectable, detectable, notes};
 use crate::profile::units::Span;
 use crate::run::shortage;
@@ -71,7 +71,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             what: format!("the cores of this process are unknown: {error}"),
         })?);
     }
-    let rows = detectable(&plan, spread::known(&facts.uuid)?.as_ref());
+    let rows = detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
     match args.format {
         TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
         TextFormat::Table => ui.print_text(&render_text(&plan, &rows, &notes))?,

@@ -9,8 +9,9 @@ use gpubench_record::{RunRecord, parser_message};
 use gpubench_reports::Record;
 
 use super::ui::Ui;
+use crate::error;
 use crate::error::ExpectedError;
-use crate::error::input::{self, RECORD_BYTES_MAX, WRITTEN_BYTES_MAX};
+use crate::error::{RECORD_BYTES_MAX, WRITTEN_BYTES_MAX};
 
 impl From<PredictError> for ExpectedError {
     fn from(error: PredictError) -> Self {
@@ -61,7 +62,7 @@ pub(super) fn one_of<T: Copy + Send + Sync>(
 
 /// Reads a file that the user named.
 pub(super) fn read_text(what: &'static str, path: &Path) -> Result<String, ExpectedError> {
-    input::read_text(what, path, WRITTEN_BYTES_MAX)
+    error::read_text(what, path, WRITTEN_BYTES_MAX)
 }
 
 /// Reads the folder of a record, or the output of `report --format json`.
@@ -70,7 +71,7 @@ pub(super) fn read_record(path: &Path, ui: &Ui) -> Result<RunRecord, ExpectedErr
     let unreadable =
         |problem: String| ExpectedError::RecordUnreadable { path: path.to_owned(), problem };
     if path.is_file() {
-        let text = input::read_text("record", path, RECORD_BYTES_MAX)?;
+        let text = error::read_text("record", path, RECORD_BYTES_MAX)?;
         return serde_json::from_str(&text)
             .map_err(|error| unreadable(parser_message(&error.to_string())));
     }

@@ -105,8 +105,8 @@ fn first_command(run: &Interrupted) -> Args {
     }
 }
 
-/// The profile of the run as `--profile` names it, with the first key whose value is not that of the
-/// given profile of the same name.
+/// The profile of the run as `--profile` names it, with the first key whose value is not that of
+/// the given profile of the same name.
 fn named(of_run: &Profile, given: &Profile) -> String {
     let table = |profile| serde_json::to_value(profile).unwrap_or_default();
     let (before, now) = (table(of_run), table(given));

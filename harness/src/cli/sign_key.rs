@@ -6,7 +6,7 @@ use std::path::Path;
 use gpubench_workloads::command::SIGN_PASSWORD;
 
 use crate::error::ExpectedError;
-use crate::error::input::{WRITTEN_BYTES_MAX, read_text};
+use crate::error::{WRITTEN_BYTES_MAX, read_text};
 use crate::judge::signing::SigningKey;
 
 /// Reads a secret key. Its password is that of the environment, else the terminal is asked.

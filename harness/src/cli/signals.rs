@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::error::ExpectedError;
-use crate::judge::expected;
+use crate::judge::verdict;
 use crate::run::{self, KernelLog, Observer, RunEnd, RunError, Setup};
 
 /// Runs the plan.
@@ -40,8 +40,8 @@ pub fn run_until_signal(
         let end = run::run(setup, kernel_log, stopped, observer).await;
         signals.abort();
         end.map_err(|error| match error {
-            RunError::Tenant(error) if has_user_victim => expected::from_user_victim(error),
-            error => expected::from_run(error, &out),
+            RunError::Tenant(error) if has_user_victim => verdict::from_user_victim(error),
+            error => verdict::from_run(error, &out),
         })
     })
 }

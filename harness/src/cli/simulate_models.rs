@@ -1,7 +1,7 @@
 //! Flags of `simulate` that describe a hostile tenant or select the discrete-event model.
 
 use gpubench_predict::simulate::event::EventOptions;
-use gpubench_predict::simulate::event::variates::{ArrivalKind, ServiceKind};
+use gpubench_predict::simulate::event::options::{ArrivalKind, ServiceKind};
 use gpubench_predict::simulate::scenario::Hostile;
 
 use super::predicting::{mig_gpu, not_negative, percent, positive, share};

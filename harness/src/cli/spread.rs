@@ -9,8 +9,8 @@ use crate::catalogue::REFERENCE;
 use crate::device::PrivateFolder;
 use crate::error::ExpectedError;
 use crate::judge::{
-    AfterCells, DeviceSession, FaultRequest, MatrixRequest, conclude, host_facts, matrix_setup,
-    spread,
+    AfterCells, DeviceSession, FaultRequest, MatrixRequest, calibration, conclude, host_facts,
+    matrix_setup,
 };
 use crate::profile::{OpenLoops, Profile, Wanted};
 use crate::run::{RunEnd, Silent};
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, profile: &Profile, ui: &Ui) -> Result<Spread, Exp
         }
         let record = conclude(&out)?.opened.run;
         calibration.get_or_insert(out);
-        found = Some(spread::add(&record)?);
+        found = Some(calibration::add(&record)?);
     }
     let (spread, path) = found
         .ok_or_else(|| ExpectedError::Internal { what: "no session was requested".to_owned() })?;

@@ -17,7 +17,7 @@ use super::common::{TextFormat, exit_codes_help, whole};
 use super::ui::{Ui, table};
 use crate::device::VirtualGpu;
 use crate::error::ExpectedError;
-use crate::judge::expected;
+use crate::judge::verdict;
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -185,14 +185,14 @@ fn print_variables(flag: &MachineFlag, ui: &Ui) -> Result<ExitCode, ExpectedErro
         let value = value.to_string_lossy().replace('\'', r"'\''");
         text.push_str(&format!("export {}='{value}'\n", name.to_string_lossy()));
     }
-    let folder = gpu.keep().map_err(expected::from_virtual_gpu)?;
+    let folder = gpu.keep().map_err(verdict::from_virtual_gpu)?;
     text.push_str(&format!("# to end it: rm -r '{}'\n", folder.display()));
     ui.print(&text)?;
     Ok(ExitCode::Done)
 }
 
 fn start(flag: &MachineFlag) -> Result<VirtualGpu, ExpectedError> {
-    VirtualGpu::start(&flag.machine, TimeMode::Wall, flag.seed).map_err(expected::from_virtual_gpu)
+    VirtualGpu::start(&flag.machine, TimeMode::Wall, flag.seed).map_err(verdict::from_virtual_gpu)
 }
 
 fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {

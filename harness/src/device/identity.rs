@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{CalibrationBinding, DeviceIdentity, DeviceKind};
-use nvml_wrapper::enum_wrappers::device::Clock;
+use nvml_wrapper::enum_wrappers::device::{Clock, ComputeMode, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 
 use super::nvml::{Nvml, QueryError};
@@ -94,5 +94,128 @@ pub fn complete(identity: &mut DeviceIdentity, facts: &BTreeMap<String, String>)
     }
     if let Some(bytes) = number("l2_bytes") {
         identity.l2_kib = bytes >> 10;
+    }
+}
+
+// The counters that telemetry records. A counter that the device does not have has no reading.
+
+/// The metric of the reasons for reduced clocks, as a bit mask.
+pub const THROTTLE_REASONS: &str = "throttle_reasons";
+
+/// One reading of one counter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    pub metric: &'static str,
+    pub value: f64,
+    pub unit: &'static str,
+}
+
+impl Nvml {
+    /// The clock of the SMs now; `None` where NVML does not report it.
+    #[must_use]
+    pub fn sm_clock_mhz(&self) -> Option<f64> {
+        let device = self.device().ok()?;
+        device.clock_info(Clock::SM).ok().map(f64::from)
+    }
+
+    /// The temperature of the GPU now; `None` where NVML does not report it.
+    #[must_use]
+    pub fn temperature_c(&self) -> Option<f64> {
+        let device = self.device().ok()?;
+        let temperature = device.temperature(TemperatureSensor::Gpu);
+        temperature.ok().map(f64::from)
+    }
+
+    /// One reading of every counter that the device has.
+    #[must_use]
+    pub fn readings(&self) -> Vec<Reading> {
+        let mut out = Vec::new();
+        let Ok(device) = self.device() else {
+            return out;
+        };
+        let mut push = |metric, value: Option<f64>, unit| {
+            out.extend(value.map(|value| Reading { metric, value, unit }));
+        };
+        let number = |value: Result<u32, NvmlError>| value.ok().map(f64::from);
+        push("power", number(device.power_usage()), "mW");
+        let energy = device.total_energy_consumption().ok().map(|mj| mj as f64);
+        push("energy", energy, "mJ");
+        push("sm_clock", number(device.clock_info(Clock::SM)), "MHz");
+        push("memory_clock", number(device.clock_info(Clock::Memory)), "MHz");
+        push("temperature", self.temperature_c(), "C");
+        let utilisation = device.utilization_rates().ok();
+        push("gpu_utilisation", utilisation.as_ref().map(|u| f64::from(u.gpu)), "percent");
+        push("memory_utilisation", utilisation.map(|u| f64::from(u.memory)), "percent");
+        push("memory_used", device.memory_info().ok().map(|m| m.used as f64), "bytes");
+        push(THROTTLE_REASONS, self.throttle_reasons().ok().map(|bits| bits as f64), "bits");
+        let processes = self.compute_pids().ok().map(|pids| pids.len() as f64);
+        push("compute_processes", processes, "count");
+        out
+    }
+}
+
+// Device settings that a mechanism may change, and facts that decide whether it can run. Reading
+// needs no privileges; writing does.
+
+/// Every compute mode with its name, as `nvidia-smi` prints it.
+const MODES: [(ComputeMode, &str); 4] = [
+    (ComputeMode::Default, "DEFAULT"),
+    (ComputeMode::ExclusiveThread, "EXCLUSIVE_THREAD"),
+    (ComputeMode::Prohibited, "PROHIBITED"),
+    (ComputeMode::ExclusiveProcess, "EXCLUSIVE_PROCESS"),
+];
+
+/// Settings of the SM clock; `None` if NVML does not report one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SmClocks {
+    /// The maximum of the device.
+    pub max_mhz: Option<u32>,
+    /// The application clock.
+    pub application_mhz: Option<u32>,
+    /// The default application clock.
+    pub default_mhz: Option<u32>,
+}
+
+impl Nvml {
+    /// Settings of the SM clock.
+    #[must_use]
+    pub fn sm_clocks(&self) -> SmClocks {
+        let Ok(device) = self.device() else {
+            return SmClocks::default();
+        };
+        SmClocks {
+            max_mhz: device.max_clock_info(Clock::SM).ok(),
+            application_mhz: device.applications_clock(Clock::SM).ok(),
+            default_mhz: device.default_applications_clock(Clock::SM).ok(),
+        }
+    }
+
+    /// The compute mode, by the vendor's name: which processes may have a context.
+    ///
+    /// # Errors
+    /// When NVML does not report it.
+    pub fn compute_mode(&self) -> Result<&'static str, NvmlError> {
+        let mode = self.device()?.compute_mode()?;
+        let known = MODES.iter().find(|(known, _)| *known == mode);
+        known.map(|(_, name)| *name).ok_or(NvmlError::UnexpectedVariant(0))
+    }
+
+    /// Sets the compute mode.
+    ///
+    /// # Errors
+    /// When the name is unknown, or the user lacks the privilege.
+    pub fn set_compute_mode(&self, name: &str) -> Result<(), NvmlError> {
+        let known = MODES.iter().find(|(_, known)| *known == name);
+        let (mode, _) = known.ok_or(NvmlError::InvalidArg)?;
+        self.device()?.set_compute_mode(*mode)
+    }
+
+    /// Process ids of the clients of MPS servers.
+    ///
+    /// # Errors
+    /// When NVML does not report it.
+    pub fn mps_client_pids(&self) -> Result<Vec<u32>, NvmlError> {
+        let clients = self.device()?.mps_running_compute_processes()?;
+        Ok(clients.into_iter().map(|client| client.pid).collect())
     }
 }

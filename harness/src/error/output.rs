@@ -12,8 +12,8 @@ use super::ExpectedError;
 /// Most symbolic links from a path to its file, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// Writes a file through a temporary one beside it, which replaces it. A symbolic link stays and its
-/// target is written, also a target that does not exist yet, as with `>` of a shell. What is no
+/// Writes a file through a temporary one beside it, which replaces it. A symbolic link stays and
+/// its target is written, also a target that does not exist yet, as with `>` of a shell. What is no
 /// regular file, such as /dev/stdout, is written to as it is.
 ///
 /// # Errors

@@ -15,25 +15,17 @@
 //! | progress of every tenant | [`progress`] |
 //! | the retention of each block, for charts | [`by_block`] |
 
-mod by_block;
 mod cells;
-mod estimate;
-mod key;
 pub(crate) mod latency;
-mod logs;
-mod pairs;
-pub(crate) mod progress;
-mod served;
+pub(crate) mod rates;
 mod systematic;
-pub(crate) mod tails;
-mod two_modes;
 
-pub use by_block::retention_charts;
 pub use cells::CellsError;
 pub(crate) use cells::{Cells, Planned, Reading};
-pub(crate) use estimate::{in_words, printed};
-pub(crate) use key::{Key, Pair};
-pub(crate) use logs::{Logs, MODES_RATIO_MIN, achieved_doses, ln_rate};
-pub(crate) use pairs::{Alone, LeftOut, Pairs};
+pub(crate) use cells::{Key, Pair};
+pub use rates::retention_charts;
+pub(crate) use rates::{Alone, LeftOut, Pairs};
+pub(crate) use rates::{Logs, MODES_RATIO_MIN, achieved_doses, ln_rate};
+pub(crate) use rates::{TwoModes, two_modes};
+pub(crate) use rates::{in_words, printed};
 pub(crate) use systematic::{Systematic, starved};
-pub(crate) use two_modes::{TwoModes, two_modes};

@@ -1,12 +1,14 @@
 //! Figures of the closed loop: the rate of fixed work, and the time that one request takes.
 
 use gpubench_record::sample::MISSING;
-use gpubench_record::{Gate, Phase, SampleRow, SampleStatus, counted};
+use gpubench_record::{Durations, Gate, GateState, Phase, SampleRow, SampleStatus, counted};
+use gpubench_stats::series;
+use gpubench_stats::series::BATCH_REQUESTS;
+use gpubench_stats::summary::{mean, moments};
 
-use super::findings::finite;
-use super::quantiles::median_ns;
-use super::spans::{Span, outstanding};
-use super::{CLOSED_REQUESTS, CellObservation, Findings, Tenant, answers, samples};
+use super::catalogue::finite;
+use super::overload::median_ns;
+use super::{CLOSED_REQUESTS, CellObservation, Findings, Tenant, WORTH_HAVING_LN, samples};
 
 /// Fewest completions that make a rate. The estimate is biased by about `cv^2 / n`, with `cv` the
 /// coefficient of variation of a cycle; with fewer completions the bias could move a level.
@@ -92,7 +94,7 @@ fn is_starved(observation: &CellObservation<'_>, victim: &Tenant<'_>, window: Sp
 /// Requests that completed or were refused with an answering code; 0 where none was refused so.
 fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
     let answers = victim.answering_codes;
-    let refused = rows.iter().filter(|row| answers::is_refusal(answers, row));
+    let refused = rows.iter().filter(|row| samples::is_refusal(answers, row));
     match refused.count() {
         0 => 0,
         refused => refused + completed(rows).count(),
@@ -126,4 +128,331 @@ fn rate_per_s(rows: &[SampleRow]) -> Option<f64> {
         return None;
     }
     Some(count as f64 * 1e9 / (end_ns - start_ns) as f64)
+}
+
+// Steady state of the closed loop: warm-up by MSER-5, and drift between its halves.
+//
+// A loop had not settled where MSER-5 cuts beyond the middle (White, Cobb and Spratt, "A
+// comparison of five steady-state truncation heuristics", WSC 2000), or where its halves differ by
+// more than [`WORTH_HAVING_LN`]. Both also happen by chance: in simulations with
+// independent samples the cut lies beyond the middle in 8 % of loops of 60 requests, 6 to 15 % of
+// 100 to 200, and 2 % of 425 (normal, exponential, lognormal and two-valued samples alike), and a
+// run holds hundreds of cells. So the gates fail only where the parts also differ by more than
+// [`NOISE_ERRORS`] standard errors. A difference within its noise is reported and not evaluated.
+// The difference of the halves is a figure of the cell, from which scoring bounds what drift did.
+
+/// A difference beyond this many standard errors is more than noise. The errors come from batch
+/// means within the two parts, so a step or ramp without noise exceeds any number of them.
+const NOISE_ERRORS: f64 = 5.0;
+
+pub(super) fn judge(victim: &Tenant<'_>, found: &mut Findings) {
+    let rows = samples::of_phase(victim.rows, Phase::Closed);
+    let service_ns = completed(&rows).filter_map(SampleRow::service_ns);
+    let service_ns: Vec<f64> = service_ns.map(|ns| ns as f64).collect();
+    warm_up(&service_ns, found);
+    let batches = service_ns.len() / BATCH_REQUESTS;
+    match difference(&service_ns, batches / 2) {
+        Some(difference) => {
+            found.figures.closed_halves_ln = finite(difference.log_ratio);
+            found.figures.closed_halves_error_ln = finite(difference.error);
+            judge_difference(Gate::Drift, "the halves", difference, found);
+        }
+        None => found.not_evaluated(Gate::Drift, too_few(service_ns.len())),
+    }
+}
+
+fn warm_up(service_ns: &[f64], found: &mut Findings) {
+    const GATE: Gate = Gate::WarmUp;
+    let cut = match series::warm_up(service_ns) {
+        Ok(cut) => cut,
+        Err(error) => return found.not_evaluated(GATE, error.to_string()),
+    };
+    if cut.settled() {
+        let (cut, of) = (cut.discard_batches, cut.batches);
+        return found.holds(GATE, true, format!("MSER-5 cuts {cut} of {of} batches"));
+    }
+    let what = format!("MSER-5 cuts {} of {} batches, which", cut.discard_batches, cut.batches);
+    match difference(service_ns, cut.discard_batches as usize) {
+        Some(difference) => judge_difference(GATE, &what, difference, found),
+        None => found.not_evaluated(GATE, too_few(service_ns.len())),
+    }
+}
+
+/// How two parts of a series differ.
+#[derive(Debug, Clone, Copy)]
+struct Difference {
+    /// `ln(mean before / mean after)`.
+    log_ratio: f64,
+    /// Its standard error.
+    error: f64,
+}
+
+fn judge_difference(gate: Gate, what: &str, difference: Difference, found: &mut Findings) {
+    let Difference { log_ratio, error } = difference;
+    // Without noise a difference is any number of errors.
+    let errors = log_ratio.abs() / error;
+    let limit = WORTH_HAVING_LN;
+    let detail = format!("{what} differ by {log_ratio:+.4} (log), accepted is up to {limit:.4}");
+    let state = if log_ratio.abs() <= limit {
+        GateState::Passed
+    } else if errors > NOISE_ERRORS {
+        GateState::Failed
+    } else {
+        let detail = format!("{detail}; {errors:.1} standard errors do not tell it from noise");
+        found.not_evaluated(gate, detail);
+        return found.numbers(Some(log_ratio), Some(limit), "log ratio");
+    };
+    found.gate(gate, state, detail);
+    found.numbers(Some(log_ratio), Some(limit), "log ratio");
+}
+
+/// Compares the first `cut` batches with the rest, with the pooled standard error of a two-sample
+/// t test; `None` unless each part has two batches.
+fn difference(service_ns: &[f64], cut: usize) -> Option<Difference> {
+    let batches = service_ns.chunks_exact(BATCH_REQUESTS).map(|batch| mean(batch).ok());
+    let batches: Vec<f64> = batches.collect::<Option<_>>()?;
+    let (before, after) = batches.split_at_checked(cut)?;
+    let (a, b) = (moments(before).ok()?, moments(after).ok()?);
+    let freedom = f64::from(a.n + b.n) - 2.0;
+    let squares = f64::from(a.n - 1) * a.sd.powi(2) + f64::from(b.n - 1) * b.sd.powi(2);
+    let error = (squares / freedom * (1.0 / f64::from(a.n) + 1.0 / f64::from(b.n))).sqrt();
+    let log_ratio = a.mean.ln() - b.mean.ln();
+    // The error of a logarithm is the relative error.
+    let error = error / f64::midpoint(a.mean, b.mean);
+    log_ratio.is_finite().then_some(Difference { log_ratio, error })
+}
+
+fn too_few(have: usize) -> String {
+    format!("too few requests: have {have}, need at least {}", 4 * BATCH_REQUESTS)
+}
+
+// Windows of a cell, and the time that work was outstanding in them.
+
+/// A half-open span of nanoseconds since the cell's common start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+/// The measured parts of a cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Windows {
+    pub closed: Span,
+    pub open: Span,
+}
+
+impl Span {
+    pub(super) fn length_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    pub(super) fn length_s(self) -> f64 {
+        self.length_ns() as f64 / 1e9
+    }
+}
+
+impl Windows {
+    pub(super) fn of(durations: &Durations) -> Self {
+        let closed_end_ns = durations.warmup_ns + durations.closed_ns;
+        let open_start_ns = closed_end_ns + durations.gap_ns;
+        Self {
+            closed: Span { start_ns: durations.warmup_ns, end_ns: closed_end_ns },
+            open: Span { start_ns: open_start_ns, end_ns: open_start_ns + durations.open_ns },
+        }
+    }
+}
+
+/// When a tenant had work outstanding: submitted to the driver and not complete. Disjoint and in
+/// order.
+///
+/// A request counts from just before its first driver call, so a tenant that a limiter blocks
+/// inside that call has work outstanding. A request that never completed counts without an end. A
+/// request that the driver refused does not count.
+pub(super) fn outstanding(rows: &[SampleRow]) -> Vec<Span> {
+    let mut spans: Vec<Span> = rows
+        .iter()
+        .filter(|row| row.status != SampleStatus::Error || row.t_done_ns != MISSING)
+        .map(|row| Span { start_ns: row.t_issue_ns, end_ns: row.t_done_ns })
+        .filter(|span| span.start_ns < span.end_ns)
+        .collect();
+    spans.sort_unstable_by_key(|span| (span.start_ns, span.end_ns));
+    let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if span.start_ns <= last.end_ns => {
+                last.end_ns = last.end_ns.max(span.end_ns);
+            }
+            _ => merged.push(span),
+        }
+    }
+    merged
+}
+
+/// The intersection of two lists of disjoint, ordered spans.
+pub(super) fn common(left: &[Span], right: &[Span]) -> Vec<Span> {
+    let (mut l, mut r) = (0, 0);
+    let mut found = Vec::new();
+    while let (Some(a), Some(b)) = (left.get(l), right.get(r)) {
+        let start_ns = a.start_ns.max(b.start_ns);
+        let end_ns = a.end_ns.min(b.end_ns);
+        if start_ns < end_ns {
+            found.push(Span { start_ns, end_ns });
+        }
+        if a.end_ns <= b.end_ns {
+            l += 1;
+        } else {
+            r += 1;
+        }
+    }
+    found
+}
+
+/// The share of `window` that the spans cover; `None` for an empty window.
+pub(super) fn share(spans: &[Span], window: Span) -> Option<f64> {
+    if window.length_ns() == 0 {
+        return None;
+    }
+    let covered: u64 = common(spans, &[window]).iter().map(|span| span.length_ns()).sum();
+    Some(covered as f64 / window.length_ns() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::{Condition, Gate, GateState, Phase};
+    use gpubench_stats::ScheduleRng;
+
+    use super::*;
+    use crate::gate::fixture::{MS, World, few_closed, row};
+
+    #[test]
+    fn noise_alone_fails_neither_gate() {
+        let mut failures = 0;
+        for seed in 0..300 {
+            let mut world = World::new(Condition::N, MS);
+            let mut rng = ScheduleRng::new(seed);
+            let mut now_ns = 100 * MS;
+            for row in world.victim(Phase::Closed) {
+                (row.t_sched_ns, row.t_issue_ns) = (now_ns, now_ns);
+                now_ns += (rng.exponential() * 1e6) as u64 + 1;
+                row.t_done_ns = now_ns;
+            }
+            few_closed(&mut world, 100);
+            let result = world.judge();
+            for gate in [Gate::WarmUp, Gate::Drift] {
+                failures += usize::from(result.gate_state(&gate) == Some(GateState::Failed));
+            }
+        }
+        assert!(failures <= 1, "{failures} of 300");
+    }
+
+    /// The end of work of `service_ns` that is ready at `ready_ns`, where the tenant has the device
+    /// for
+    /// 2 ms of every 4.02 ms.
+    fn end_under_time_slicing(ready_ns: u64, service_ns: u64) -> u64 {
+        const SLICE_NS: u64 = 2 * MS;
+        const ROUND_NS: u64 = 2 * SLICE_NS + 20_000;
+        let (mut now_ns, mut left_ns) = (ready_ns, service_ns);
+        loop {
+            let within_ns = now_ns % ROUND_NS;
+            let own_ns = SLICE_NS.saturating_sub(within_ns);
+            if left_ns <= own_ns {
+                return now_ns + left_ns;
+            }
+            left_ns -= own_ns;
+            now_ns += ROUND_NS - within_ns;
+        }
+    }
+
+    /// On a device without noise, time slices and requests form patterns that shift now and then.
+    /// Such a loop has settled, and its rate is the share of the time slice.
+    #[test]
+    fn a_loop_under_time_slicing_is_steady() {
+        for service_ns in [700_000, 999_000, MS, 1_003_000, 1_300_000, 1_900_000] {
+            let mut world = World::new(Condition::C, service_ns);
+            let mut free_ns = 100 * MS;
+            let mut closed = Vec::new();
+            while free_ns < 950 * MS {
+                let end_ns = end_under_time_slicing(free_ns, service_ns);
+                closed.push(row(0, Phase::Closed, free_ns, end_ns));
+                free_ns = end_ns;
+            }
+            world.rows[0].retain(|row| row.phase != Phase::Closed);
+            for row in world.victim(Phase::Open) {
+                free_ns = end_under_time_slicing(row.t_sched_ns.max(free_ns), service_ns);
+                row.t_done_ns = free_ns;
+            }
+            let warm_up = world.rows[0].iter().position(|row| row.phase == Phase::Open);
+            let at = warm_up.expect("there are open rows");
+            world.rows[0].splice(at..at, closed);
+            (0..).zip(&mut world.rows[0]).for_each(|(seq, row)| row.seq = seq);
+            let result = world.judge();
+            assert!(result.outcome.is_measured(), "{service_ns}: {:?}", result.outcome);
+            let rate = result.figures.closed_rate_per_s.unwrap();
+            let expected = 2.0 / 4.02 * 1e9 / service_ns as f64;
+            assert!(
+                (rate / expected - 1.0).abs() < 0.01,
+                "{service_ns}: {rate}, expected {expected}"
+            );
+        }
+    }
+
+    fn span(start_ns: u64, end_ns: u64) -> Span {
+        Span { start_ns, end_ns }
+    }
+
+    #[test]
+    fn overlapping_requests_are_one_span() {
+        let rows = [
+            row(1, Phase::Closed, 50, 80),
+            row(0, Phase::Closed, 10, 30),
+            row(2, Phase::Closed, 20, 40),
+            row(3, Phase::Closed, 80, 90),
+        ];
+        assert_eq!(outstanding(&rows), [span(10, 40), span(50, 90)]);
+    }
+
+    #[test]
+    fn a_short_request_within_a_long_one_does_not_end_the_span() {
+        let rows = [
+            row(0, Phase::Closed, 10, 60),
+            row(1, Phase::Closed, 20, 30),
+            row(2, Phase::Closed, 50, 80),
+        ];
+        assert_eq!(outstanding(&rows), [span(10, 80)]);
+        assert_eq!(outstanding(&rows[..2]), [span(10, 60)]);
+    }
+
+    #[test]
+    fn unfinished_work_has_no_end_and_refused_work_does_not_count() {
+        let unfinished =
+            SampleRow { status: SampleStatus::Unfinished, ..row(0, Phase::Open, 5, MISSING) };
+        let refused = SampleRow { status: SampleStatus::Error, ..unfinished };
+        assert_eq!(outstanding(&[unfinished]), [span(5, MISSING)]);
+        assert_eq!(outstanding(&[refused]), []);
+        assert_eq!(share(&outstanding(&[unfinished]), span(0, 10)), Some(0.5));
+    }
+
+    #[test]
+    fn shares_are_cut_to_the_window() {
+        let spans = [span(0, 20), span(40, 60), span(90, 200)];
+        for (window, want) in [
+            (span(0, 100), Some(0.5)),
+            (span(20, 40), Some(0.0)),
+            (span(50, 60), Some(1.0)),
+            (span(7, 7), None),
+        ] {
+            assert_eq!(share(&spans, window), want, "{window:?}");
+        }
+        assert_eq!(common(&spans, &[span(10, 50)]), [span(10, 20), span(40, 50)]);
+        assert_eq!(common(&[span(10, 50)], &spans), [span(10, 20), span(40, 50)]);
+    }
+
+    #[test]
+    fn windows_follow_one_another() {
+        let durations = Durations { warmup_ns: 10, closed_ns: 20, gap_ns: 5, open_ns: 40 };
+        let windows = Windows::of(&durations);
+        assert_eq!((windows.closed, windows.open), (span(10, 30), span(35, 75)));
+        assert_eq!(windows.open.end_ns, durations.cell_ns());
+    }
 }

@@ -6,44 +6,32 @@
 //! more than one cell (retention, drift between blocks, an aggressor that is too weak) belong to
 //! `score`.
 
-mod answers;
 mod beside;
 mod catalogue;
-#[cfg(test)]
-mod changes;
 mod closed;
 mod cpu_gaps;
 mod fault_trial;
-mod findings;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod host;
-mod in_force;
 mod late_xids;
 mod lateness;
 mod observation;
 mod overload;
-mod quantiles;
 mod samples;
-mod schedule;
-mod spans;
-mod steady;
-mod surroundings;
-mod tenant_figures;
 #[cfg(test)]
 mod tests;
-mod victim_outcomes;
 
 use gpubench_record::{CellResult, GateResult, GateScope, Role};
 
+use catalogue::Findings;
 pub use catalogue::{CATALOGUE, GateEntry};
+use closed::Windows;
 pub use closed::closed_rate_per_s;
 pub use fault_trial::judge_trial;
-use findings::Findings;
-pub use in_force::Proofs;
+pub use host::Proofs;
 pub use late_xids::{CellXid, XidReading, assign_xids};
 pub use observation::{CellObservation, ClockKind, Host, Tenant};
-use spans::Windows;
 
 /// Largest bound of a disturbance with which a rate counts, as the logarithm of a ratio: 10.5 %. A
 /// wider one would say little about the rate.
@@ -108,18 +96,18 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     let windows = Windows::of(observation.durations);
     let mut found = Findings::default();
     samples::judge(observation, &mut found);
-    answers::count(victim, &mut found);
+    samples::count(victim, &mut found);
     closed::measure(observation, victim, windows.closed, &mut found);
-    steady::judge(victim, &mut found);
+    closed::judge(victim, &mut found);
     if windows.open.length_ns() > 0 {
         overload::judge(observation, victim, &windows, &mut found);
     }
     beside::judge(observation, victim, &windows, &mut found);
     lateness::judge(observation, victim, &mut found);
     host::judge(observation, &mut found);
-    tenant_figures::measure(observation, &windows, &mut found);
+    observation::measure(observation, &windows, &mut found);
     cpu_gaps::judge(observation, victim, &windows, &mut found);
-    surroundings::judge(observation, &mut found);
+    host::judge_surroundings(observation, &mut found);
     let tenants = observation.tenants.iter();
     Ok(CellResult {
         cell: observation.cell.clone(),

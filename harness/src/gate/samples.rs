@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 
+use gpubench_record::sample::MISSING;
 use gpubench_record::{Gate, Phase, Role, SampleRow, SampleStatus, counted};
 
-use super::{CellObservation, Findings, Tenant, answers};
+use super::{ANSWERED_REQUESTS, CellObservation, Findings, HONOURED_REQUESTS, Tenant};
+use crate::gate::samples;
 
 /// Error codes that a reason names.
 const NAMED_MAX: usize = 3;
@@ -88,7 +90,7 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
         let failed = tenant
             .rows
             .iter()
-            .filter(|row| row.status == SampleStatus::Error && !answers::is_refusal(answers, row));
+            .filter(|row| row.status == SampleStatus::Error && !is_refusal(answers, row));
         let codes: Vec<i32> = failed.map(|row| row.error).collect();
         if !codes.is_empty() {
             let (errors, codes) = (counted(codes.len(), "request"), in_words(codes));
@@ -140,4 +142,158 @@ pub(super) fn of_phase(rows: &[SampleRow], phase: Phase) -> Cow<'_, [SampleRow]>
     let mut rows: Vec<SampleRow> = rows.iter().filter(|row| is_phase(row)).copied().collect();
     rows.sort_unstable_by_key(|row| row.seq);
     Cow::Owned(rows)
+}
+
+// Refusals that answer a request: the workload measures how many of its requests are refused.
+
+/// Whether the driver refused this request at once with an answering code.
+pub(super) fn is_refusal(answers: &[i32], row: &SampleRow) -> bool {
+    row.status == SampleStatus::Error && row.t_done_ns == MISSING && answers.contains(&row.error)
+}
+
+/// Counts answered and honoured requests of a victim with answering codes: in the open loop, or in
+/// the closed loop where the cell has no open loop. A request that neither completed nor was
+/// refused with an answering code counts as neither.
+pub(super) fn count(victim: &Tenant<'_>, found: &mut Findings) {
+    let answers = victim.answering_codes;
+    if answers.is_empty() {
+        return;
+    }
+    let mut rows = samples::of_phase(victim.rows, Phase::Open);
+    if rows.is_empty() {
+        rows = samples::of_phase(victim.rows, Phase::Closed);
+    }
+    let honoured = super::closed::completed(&rows).count();
+    let refused = rows.iter().filter(|row| is_refusal(answers, row)).count();
+    found.count_requests(ANSWERED_REQUESTS, honoured + refused);
+    found.count_requests(HONOURED_REQUESTS, honoured);
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
+    use gpubench_record::{CellResult, Condition, Gate, Role};
+
+    use super::*;
+    use crate::gate::CLOSED_REQUESTS;
+    use crate::gate::fixture::{ANSWERED, MS, NO_MEMORY, World, row};
+    use crate::gate::fixture::{few_closed, stop_aggressor};
+
+    /// Every request of the victim so far is refused with this code.
+    fn refuse_all(world: &mut World, error: i32) {
+        let refuse = |row: &mut SampleRow| {
+            (row.status, row.error) = (SampleStatus::Error, error);
+            (row.t_done_ns, row.gpu_ns) = (MISSING, MISSING);
+        };
+        world.rows[0].iter_mut().for_each(refuse);
+    }
+
+    /// A contended cell of this victim, after a change.
+    fn judged(victim: &str, change: impl Fn(&mut World)) -> CellResult {
+        let mut world = World::new(Condition::C, MS);
+        world.cell.tenants[0].workload = Some(victim.to_owned());
+        change(&mut world);
+        world.judge()
+    }
+
+    /// Only the first and the last request of the closed loop were issued.
+    fn two_requests(world: &mut World) {
+        refuse_all(world, NO_MEMORY);
+        let last = world.victim(Phase::Closed).last().map(|row| row.seq);
+        let mut first = true;
+        world.rows[0].retain(|row| {
+            let closed = row.phase == Phase::Closed;
+            !closed || Some(row.seq) == last || std::mem::take(&mut first)
+        });
+        (0..).zip(&mut world.rows[0]).for_each(|(seq, row)| row.seq = seq);
+    }
+
+    /// One request was accepted, and failed long afterwards.
+    fn late_failure(world: &mut World) {
+        refuse_all(world, NO_MEMORY);
+        world.rows[0][900].t_done_ns = world.rows[0][900].t_ret_ns + MS;
+    }
+
+    /// A peer of the victim is refused as well.
+    fn refused_peer(world: &mut World) {
+        refuse_all(world, NO_MEMORY);
+        let mut peer = world.cell.tenants[0].clone();
+        (peer.tenant, peer.role) = ("neighbour-2".to_owned(), Role::Peer);
+        world.cell.tenants.push(peer);
+        let mut refused = row(0, Phase::Open, 1_500 * MS, MISSING);
+        (refused.status, refused.error) = (SampleStatus::Error, NO_MEMORY);
+        world.rows.push(vec![refused]);
+        world.deaths.push(None);
+    }
+
+    /// A victim, a change to a valid cell, a gate, and the state that the gate must have.
+    type Case = (&'static str, fn(&mut World), Gate, GateState);
+
+    const CASES: &[Case] = &[
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::Results, Passed),
+        (ANSWERED, |w| refuse_all(w, 1), Gate::Results, Failed),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::Results, Failed),
+        (ANSWERED, late_failure, Gate::Results, Failed),
+        (ANSWERED, refused_peer, Gate::Results, Passed),
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::ClosedRate, NotEvaluated),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::ClosedRate, Failed),
+        (ANSWERED, |w| (refuse_all(w, NO_MEMORY), few_closed(w, 9)).1, Gate::ClosedRate, Failed),
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::CoResidencyClosed, Passed),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::CoResidencyClosed, Failed),
+        (ANSWERED, two_requests, Gate::CoResidencyClosed, Failed),
+        (
+            ANSWERED,
+            |w| (refuse_all(w, NO_MEMORY), stop_aggressor(w, 900)).1,
+            Gate::CoResidencyClosed,
+            Failed,
+        ),
+        (ANSWERED, |w| refuse_all(w, NO_MEMORY), Gate::Overload, Passed),
+        ("compute", |w| refuse_all(w, NO_MEMORY), Gate::Overload, NotEvaluated),
+    ];
+
+    #[test]
+    fn only_a_refusal_with_an_answering_code_is_no_failure() {
+        for (number, (victim, change, gate, state)) in CASES.iter().enumerate() {
+            let result = judged(victim, change);
+            let case = format!("case {number}: {gate}: {:#?}", result.gates);
+            assert_eq!(result.gate_state(gate), Some(*state), "{case}");
+            let failed = result.gates.iter().any(|gate| gate.state == Failed);
+            assert_eq!(result.outcome.is_measured(), !failed, "{case}");
+        }
+    }
+
+    #[test]
+    fn answered_and_honoured_requests_are_counted_for_victims_with_answering_codes() {
+        let counts = |result: &CellResult| {
+            let count = |name| result.requests.get(name).copied();
+            (count(ANSWERED_REQUESTS), count(HONOURED_REQUESTS))
+        };
+        let every_third = |world: &mut World| {
+            let mut kept = world.rows[0].clone();
+            refuse_all(world, NO_MEMORY);
+            let refused = kept.iter_mut().zip(&world.rows[0]);
+            refused
+                .filter(|(row, _)| row.phase == Phase::Open && row.seq % 3 == 0)
+                .for_each(|(row, refused)| *row = *refused);
+            world.rows[0] = kept;
+        };
+        let some = judged(ANSWERED, every_third);
+        let (answered, honoured) = counts(&some);
+        assert_eq!(answered, Some(497), "arrivals of this seed");
+        assert!(honoured == Some(331) || honoured == Some(332), "{honoured:?}");
+        assert!(some.figures.closed_rate_per_s.is_some());
+        let none = judged(ANSWERED, |world| refuse_all(world, NO_MEMORY));
+        assert_eq!(counts(&none), (Some(497), Some(0)));
+        assert!(none.figures.closed_rate_per_s.is_none());
+        let others = judged(ANSWERED, |world| refuse_all(world, 1));
+        assert_eq!(counts(&others), (Some(0), Some(0)));
+        assert_eq!(counts(&judged("compute", |_| {})), (None, None));
+        // Without an open loop the requests of the closed loop count.
+        let closed = judged(ANSWERED, |world| {
+            world.durations.open_ns = 0;
+            world.rows[0].retain(|row| row.phase != Phase::Open);
+        });
+        let all = closed.requests.get(CLOSED_REQUESTS).copied();
+        assert_eq!(counts(&closed), (all, all));
+    }
 }

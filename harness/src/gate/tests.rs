@@ -1,19 +1,18 @@
 //! Figures and gates of cells that the tests construct.
 
-mod table;
-
+use GateState::{Failed, NotApplicable, NotEvaluated, Passed};
+use gpubench_record::Condition::{C, N, S, U};
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    CellResult, CellTenant, Condition, Gate, GateState, OutcomeKind, Phase, Role, SampleStatus,
-    TenantResult,
+    CellResult, CellTenant, Condition, Gate, GateScope, GateState, OutcomeKind, Phase, Proof,
+    ProofTime, Role, SampleStatus, TenantResult, Unobserved,
 };
 use gpubench_stats::ScheduleRng;
 
-use super::changes::{late, stop_aggressor};
-use super::fixture::{MS, World};
+use super::fixture::{MS, World, late, stop_aggressor, *};
 use super::{CellObservation, ClockKind, GateError, Tenant, judge};
-
-use GateState::{Failed, NotApplicable, NotEvaluated, Passed};
+use crate::gate::CellXid;
+use crate::gate::fixture::{ecc, row};
 
 #[test]
 fn a_valid_cell_is_measured_in_every_condition() {
@@ -166,4 +165,216 @@ fn the_gates_follow_the_thresholds_of_the_profile() {
     stop_aggressor(&mut world, 2_720);
     world.thresholds.overlap_min = 0.97;
     assert_eq!(world.judge().gate_state(&Gate::CoResidencyOpen), Some(Failed));
+}
+
+// A table of changes to a valid cell: the gate that each change decides, and the outcome.
+
+/// A change to a valid cell of one condition, and what must follow.
+struct Case {
+    condition: Condition,
+    gate: Gate,
+    change: fn(&mut World),
+    state: GateState,
+    outcome: OutcomeKind,
+}
+
+const fn case(condition: Condition, gate: Gate, change: fn(&mut World), state: GateState) -> Case {
+    Case {
+        condition,
+        gate,
+        change,
+        state,
+        outcome: match state {
+            Failed => OutcomeKind::Inconclusive,
+            _ => OutcomeKind::Measured,
+        },
+    }
+}
+
+const fn passes(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    case(condition, gate, change, Passed)
+}
+
+const fn not_evaluated(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    case(condition, gate, change, NotEvaluated)
+}
+
+/// The gate fails, and the cell is inconclusive.
+const fn fails(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    case(condition, gate, change, Failed)
+}
+
+/// The gate fails, and the cell failed.
+const fn breaks(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    with_outcome(condition, gate, change, OutcomeKind::Failed)
+}
+
+/// The gate fails, and the cell is measured.
+const fn spoils_open_loop(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    with_outcome(condition, gate, change, OutcomeKind::Measured)
+}
+
+/// The gate fails, and the cell is measured with all its figures.
+const fn spoils_nothing(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+    with_outcome(condition, gate, change, OutcomeKind::Measured)
+}
+
+const fn with_outcome(
+    condition: Condition,
+    gate: Gate,
+    change: fn(&mut World),
+    outcome: OutcomeKind,
+) -> Case {
+    Case { condition, gate, change, state: Failed, outcome }
+}
+
+fn proof(holds: bool) -> Proof {
+    Proof {
+        when: ProofTime::During,
+        t_ns: Some(1),
+        check: "processes".to_owned(),
+        holds,
+        evidence: "two".to_owned(),
+        hardware: false,
+        limiter: false,
+    }
+}
+
+fn xid() -> CellXid {
+    CellXid { number: 13, note: None }
+}
+
+fn unobserved(world: &mut World, what: Unobserved) {
+    world.unobserved.insert(what, "NVML: unknown".to_owned());
+}
+
+fn early_proof() -> Proof {
+    Proof { when: ProofTime::Once, ..proof(true) }
+}
+
+const CASES: &[Case] = &[
+    breaks(C, Gate::TenantsAlive, |w| w.deaths[0] = Some("SIGKILL")),
+    fails(C, Gate::TenantsAlive, |w| w.deaths[1] = Some("SIGKILL")),
+    fails(C, Gate::AggressorAlive, |w| w.deaths[1] = Some("SIGKILL")),
+    fails(S, Gate::TenantsAlive, |w| w.deaths[1] = Some("exit 1")),
+    breaks(N, Gate::Completed, |w| w.failure = Some("no answer")),
+    fails(N, Gate::LogComplete, |w| w.unlogged = 1),
+    fails(N, Gate::LogComplete, |w| lose_row(w, 40)),
+    fails(N, Gate::LogComplete, |w| w.rows[0][5].seq = 4),
+    // Twice the requests in the same time would be twice the rate.
+    fails(C, Gate::LogComplete, |w| w.rows[0].extend_from_within(..)),
+    fails(N, Gate::Results, |w| w.rows[0][200].status = SampleStatus::WrongResult),
+    fails(C, Gate::Results, |w| w.rows[1][3].status = SampleStatus::Error),
+    fails(S, Gate::NeighboursIdle, |w| w.rows[1].push(row(0, Phase::Closed, 1, 2))),
+    passes(N, Gate::Schedule, |w| move_arrival(w, 900)),
+    fails(N, Gate::Schedule, |w| move_arrival(w, 1_100)),
+    not_evaluated(N, Gate::Schedule, |w| w.offered_per_s = None),
+    fails(N, Gate::Schedule, |w| w.cell.schedule_seed += 1),
+    fails(N, Gate::Schedule, |w| lose_row(w, w.rows[0].len() - 1)),
+    fails(N, Gate::Overload, |w| w.overloaded = true),
+    not_evaluated(C, Gate::Overload, |w| w.overloaded = true),
+    not_evaluated(U, Gate::VictimInEveryTenth, |w| w.overloaded = true),
+    // A tenth of the tail, which is 1.33 ms here.
+    passes(N, Gate::Lateness, |w| late(w, 0)),
+    passes(N, Gate::Lateness, |w| late(w, 100_000)),
+    // The rate of the closed loop stands.
+    spoils_open_loop(N, Gate::Lateness, |w| late(w, 250_000)),
+    not_evaluated(N, Gate::Lateness, late_but_busy),
+    fails(C, Gate::CoResidencyClosed, |w| stop_aggressor(w, 900)),
+    fails(C, Gate::CoResidencyOpen, |w| stop_aggressor(w, 2_700)),
+    passes(C, Gate::CoResidencyOpen, |w| stop_aggressor(w, 2_720)),
+    fails(C, Gate::AggressorAlive, |w| w.rows[1].clear()),
+    fails(C, Gate::VictimInEveryTenth, block_issuer),
+    passes(C, Gate::Dose, |w| duty(w, 5)),
+    fails(C, Gate::Dose, |w| duty(w, 6)),
+    fails(C, Gate::Dose, |w| duty(w, 4)),
+    passes(N, Gate::MechanismInForce, |w| w.proofs = vec![proof(true)]),
+    fails(N, Gate::MechanismInForce, |w| w.proofs = vec![proof(true), proof(false)]),
+    // No proof was taken while the samples were.
+    fails(N, Gate::MechanismInForce, |w| w.proofs = vec![early_proof()]),
+    fails(N, Gate::ForeignProcess, |w| w.other_pids = Some(vec![7])),
+    not_evaluated(N, Gate::ForeignProcess, |w| w.other_pids = None),
+    fails(N, Gate::Xid, |w| w.xids = Some(vec![xid()])),
+    not_evaluated(N, Gate::Xid, |w| w.xids = None),
+    fails(C, Gate::Ecc, |w| w.ecc = Some(ecc(0, 1))),
+    passes(C, Gate::Ecc, |w| w.ecc = Some(ecc(2, 0))),
+    not_evaluated(C, Gate::Ecc, |w| w.ecc = None),
+    spoils_nothing(C, Gate::EccCorrected, |w| w.ecc = Some(ecc(2, 0))),
+    fails(S, Gate::TimeNamespace, |w| w.other_clocks = Some(vec!["victim".to_owned()])),
+    not_evaluated(S, Gate::TimeNamespace, |w| w.other_clocks = None),
+    passes(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(925_000)),
+    spoils_nothing(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(900_000)),
+    spoils_nothing(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(1_120_000)),
+    not_evaluated(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = None),
+    // One sample without an answer.
+    not_evaluated(N, Gate::Throttle, |w| unobserved(w, Unobserved::Throttle)),
+    fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x08)),
+    fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x40)),
+    fails(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x80)),
+    passes(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x125)),
+    not_evaluated(N, Gate::Throttle, |w| w.throttle_reasons = None),
+    passes(N, Gate::CpuSteal, |w| w.steal = Some(0.004)),
+    spoils_nothing(N, Gate::CpuSteal, |w| w.steal = Some(0.006)),
+    not_evaluated(N, Gate::CpuSteal, |w| w.steal = None),
+    passes(C, Gate::DeviceDrift, |w| w.speed_ln = Some([0.02, -0.02])),
+    spoils_nothing(C, Gate::DeviceDrift, |w| w.speed_ln = Some([0.03, -0.03])),
+    not_evaluated(C, Gate::DeviceDrift, |w| w.speed_ln = None),
+    // As a logarithm 80 ms of 850 are 0.099, and 85 ms are 0.105.
+    passes(N, Gate::CpuGap, |w| lose_core(w, 80)),
+    fails(N, Gate::CpuGap, |w| lose_core(w, 85)),
+    fails(C, Gate::CpuGap, |w| lose_core(w, 900)),
+    not_evaluated(N, Gate::CpuGap, |w| w.cpu_gaps = None),
+    passes(N, Gate::WarmUp, |w| ramp(w, 850)),
+    // 500 of 850 requests are 10 % slower: the parts differ by 0.095, the halves by less.
+    passes(N, Gate::WarmUp, |w| ramp(w, 500)),
+    passes(N, Gate::Drift, |w| ramp(w, 500)),
+    fails(N, Gate::WarmUp, |w| step(w, 500, 30)),
+    fails(N, Gate::Drift, |w| step(w, 500, 30)),
+    not_evaluated(N, Gate::WarmUp, |w| few_closed(w, 12)),
+    passes(N, Gate::ClosedRate, |w| few_closed(w, 10)),
+    fails(N, Gate::ClosedRate, |w| few_closed(w, 9)),
+    fails(C, Gate::ClosedRate, |w| few_closed(w, 4)),
+    not_evaluated(C, Gate::ClosedRate, |w| long_closed(w, 4)),
+    fails(S, Gate::ClosedRate, |w| long_closed(w, 4)),
+];
+
+#[test]
+fn each_gate_detects_its_violation() {
+    for (number, case) in CASES.iter().enumerate() {
+        let mut world = World::new(case.condition, MS);
+        (case.change)(&mut world);
+        let result = world.judge();
+        let text = format!("case {number}: {:#?}", result.gates);
+        assert_eq!(result.gate_state(&case.gate), Some(case.state), "{text}");
+        assert_eq!(result.outcome.outcome, case.outcome, "{text}");
+        let mut gates = result.gates.iter();
+        let spoilt = gates.any(|one| one.state == Failed && one.scope == GateScope::Cell);
+        assert_eq!(spoilt, case.outcome != OutcomeKind::Measured, "{text}");
+        if case.outcome == OutcomeKind::Inconclusive {
+            let reason = result.outcome.reason.unwrap_or_default();
+            assert!(reason.contains(&format!("{}: ", case.gate)), "{reason}");
+        }
+    }
+}
+
+/// A gate that never fails, or that nothing evaluates, checks nothing.
+#[test]
+fn each_gate_fails_in_a_case_and_passes_in_a_valid_cell() {
+    let mut valid: Vec<World> = Condition::ALL.map(|one| World::new(one, MS)).into();
+    for world in &mut valid {
+        world.proofs = vec![proof(true)];
+    }
+    // Only a dose below 1 is compared with the planned one.
+    let mut half_dose = World::new(C, MS);
+    duty(&mut half_dose, 5);
+    valid.push(half_dose);
+    let valid: Vec<_> = valid.iter().map(World::judge).collect();
+    for gate in Gate::ALL {
+        let mut of_gate = CASES.iter().filter(|case| case.gate == *gate);
+        assert!(of_gate.any(|case| case.state == Failed), "{gate}: no case");
+        let states: Vec<_> = valid.iter().filter_map(|one| one.gate_state(gate)).collect();
+        // A gate that only a failure adds to a cell is in no valid one.
+        assert!(states.is_empty() || states.contains(&Passed), "{gate}: {states:?}");
+        assert!(!states.contains(&Failed), "{gate}: {states:?}");
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::RequiredProof;
+use gpubench_record::{MechanismRow, Outcome, OutcomeKind, RequiredProof, Skip};
 
+use crate::mechanism;
 use crate::mechanism::{
-    self, HostFacts, Mechanism, MechanismContext, Requirement, unprotected_form,
-    unprotected_profile,
+    HostFacts, Mechanism, MechanismContext, Requirement, unprotected_form, unprotected_profile,
 };
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
 use crate::profile::Profile;
@@ -62,6 +62,34 @@ fn capability(mechanism: &dyn Mechanism, cx: &MechanismContext<'_>) -> Capabilit
         separate: stage.is_some_and(|stage| !stage.allows_native),
         properties,
         unprotected: unprotected_form(&properties, cx),
+    }
+}
+
+// The outcome of each mechanism of a run.
+
+/// Sets the outcome of every mechanism. A mechanism with a proof that does not hold failed, also
+/// where its cells are measured. A skipped mechanism gets a row with its reason.
+pub fn settle(mechanisms: &mut Vec<MechanismRow>, skips: &[Skip]) {
+    for row in mechanisms.iter_mut() {
+        let broken = row.proof.iter().find(|proof| !proof.holds);
+        if let Some(proof) = broken
+            && row.outcome.outcome == OutcomeKind::Measured
+        {
+            row.outcome = Outcome::failed(format!("not in force: {}", proof.evidence));
+        }
+    }
+    for skip in skips.iter().filter(|skip| skip.axis.is_none()) {
+        let known =
+            mechanisms.iter().any(|row| row.variant == skip.variant || row.name == skip.variant);
+        if !known {
+            mechanisms.push(MechanismRow {
+                name: skip.name.clone(),
+                variant: skip.variant.clone(),
+                outcome: Outcome::waived(skip.reason.clone()),
+                remedy: skip.remedy.clone(),
+                proof: Vec::new(),
+            });
+        }
     }
 }
 

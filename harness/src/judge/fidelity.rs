@@ -13,10 +13,10 @@ use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_workloads::fault;
 
 use super::after_cells::{AfterCells, FaultRequest};
-use super::expected;
+use super::verdict;
 use crate::axis::{self, AxisEntry};
 use crate::error::ExpectedError;
-use crate::error::input::{WRITTEN_BYTES_MAX, read_limited};
+use crate::error::{WRITTEN_BYTES_MAX, read_limited};
 use crate::profile::units::{Share, Span};
 use crate::profile::{Blocks, BurstOptions, CellParts, OpenLoops, Profile, Wanted};
 
@@ -62,7 +62,7 @@ pub fn machine_name(
 /// # Errors
 /// When there is none, or its file is wrong.
 pub fn load(name: &str) -> Result<Machine, ExpectedError> {
-    Machine::load(name).map_err(|error| expected::from_virtual_gpu(error.into()))
+    Machine::load(name).map_err(|error| verdict::from_virtual_gpu(error.into()))
 }
 
 /// What decides how many blocks are resident on a machine.

@@ -1,22 +1,20 @@
 //! The catalogues of all rooms as rows of one shape, for `gpubench list`.
 
-mod entry;
-#[cfg(test)]
-mod tests;
+use std::collections::BTreeMap;
 
 use gpubench_workloads::fault::{Class, Fault};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::fault_answers::{self, ASSUMED, MEASURED};
-use crate::axis::{self, AxisEntry};
-use crate::catalogue;
-use crate::gate;
-use crate::mechanism::{self, Mechanism};
-use crate::plan;
-use crate::profile::built_in;
-use crate::run::probe::{self, Probe};
-
-pub use entry::{Entry, Row};
+use super::fault_answers;
+use super::fault_answers::{ASSUMED, MEASURED};
+use crate::axis::AxisEntry;
+use crate::mechanism::Mechanism;
+use crate::profile::load;
+use crate::run::probe;
+use crate::run::probe::Probe;
+use crate::{axis, catalogue, gate, mechanism, plan};
 
 /// The mechanisms, which share a GPU.
 pub fn mechanisms() -> Vec<Row> {
@@ -246,12 +244,12 @@ pub fn gates() -> Vec<Row> {
 
 /// Profiles inside the binary.
 pub fn profiles() -> Vec<Row> {
-    let row = |entry: &built_in::BuiltIn| Row {
+    let row = |entry: &load::BuiltIn| Row {
         name: entry.name.to_owned(),
         summary: entry.summary(),
         details: Vec::new(),
     };
-    built_in::CATALOGUE.iter().map(row).collect()
+    load::CATALOGUE.iter().map(row).collect()
 }
 
 /// The formats of reports.
@@ -262,4 +260,126 @@ pub fn formats() -> Vec<Row> {
         details: vec![("extension", json!(format.extension()))],
     };
     gpubench_reports::CATALOGUE.iter().map(row).collect()
+}
+
+// One entry of a catalogue, and its form as JSON.
+
+/// One entry: its name, its summary, and its details by key.
+pub struct Row {
+    /// The name in flags and profiles.
+    pub name: String,
+    /// The summary in one line.
+    pub summary: String,
+    pub details: Vec<(&'static str, Value)>,
+}
+
+impl Row {
+    /// The entry as JSON has it.
+    pub fn as_entry(&self) -> Entry<'_> {
+        Entry {
+            name: &self.name,
+            summary: &self.summary,
+            details: self.details.iter().map(|(key, value)| (*key, value)).collect(),
+        }
+    }
+}
+
+/// An entry of a catalogue as JSON.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "gpubench list")]
+pub struct Entry<'a> {
+    /// The name in flags and profiles.
+    pub name: &'a str,
+    /// The summary in one line.
+    pub summary: &'a str,
+    /// What else the catalogue has of it.
+    #[serde(flatten)]
+    pub details: BTreeMap<&'static str, &'a Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::Role;
+    use gpubench_workloads::load;
+    use serde_json::json;
+
+    use super::{NOT_UNDER, faults, meets};
+    use crate::{axis, catalogue, mechanism, plan};
+
+    #[test]
+    fn every_pair_names_workloads_that_exist_and_fit() -> Result<(), load::LoadError> {
+        for pair in axis::PAIRS.iter() {
+            let (victim, aggressor) = (load::find(pair.victim)?, load::find(pair.aggressor)?);
+            assert_eq!(victim.role, Role::Victim, "{pair:?}");
+            assert_eq!(aggressor.role, Role::Aggressor, "{pair:?}");
+            assert_eq!(aggressor.sub_axis, pair.sub_axis, "{pair:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn every_fault_lists_its_expected_answer_and_its_mechanisms() {
+        let why = |name: &str| {
+            let properties = mechanism::find(name)?.entry().properties();
+            plan::no_victim(&properties)
+        };
+        let detail = |name: &str, key: &str| {
+            let row = faults().into_iter().find(|row| row.name == name);
+            let details = row.map_or_else(Vec::new, |row| row.details);
+            let found = details.into_iter().find(|(known, _)| *known == key);
+            found.map(|(_, value)| value)
+        };
+        for (name, key, want) in [
+            ("trap", "severity", json!("fatal")),
+            ("trap", "codes", json!([719, 715])),
+            ("trap", "xids", json!([13])),
+            ("trap", "resource", json!("exceptions of the SMs")),
+            ("trap", "unit", json!("trials contained")),
+            (
+                "trap",
+                "mechanisms",
+                json!([
+                    "time-slicing",
+                    "mps",
+                    "mps-quota",
+                    "mps-static",
+                    "mps-memory",
+                    "mig",
+                    "mig-mps",
+                    "hami"
+                ]),
+            ),
+            (
+                "mps-server-kill",
+                "mechanisms",
+                json!(["mps", "mps-quota", "mps-static", "mps-memory", "mig-mps"]),
+            ),
+            ("hami-lock-holder-kill", "mechanisms", json!(["hami"])),
+            (
+                "trap",
+                NOT_UNDER,
+                json!([
+                    { "key": "exclusive", "reason": why("exclusive") },
+                    { "key": "exclusive-process", "reason": why("exclusive-process") },
+                    { "key": "green-context", "reason": why("green-context") },
+                    { "key": "stream-priority", "reason": why("stream-priority") },
+                ]),
+            ),
+        ] {
+            assert_eq!(detail(name, key), Some(want), "{name} {key}");
+        }
+        let all = catalogue::names().len();
+        for row in faults() {
+            let count = |key| detail(&row.name, key).and_then(|v| v.as_array().map(Vec::len));
+            let counts = count("mechanisms").zip(count(NOT_UNDER));
+            assert_eq!(counts.map(|(under, not)| under + not), Some(all), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn every_workload_is_in_a_pair() {
+        for workload in load::CATALOGUE.iter() {
+            assert!(!meets(workload.name).is_empty(), "{workload:?}");
+        }
+    }
 }

@@ -2,25 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gpubench_record::Plan;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::after_cells::{self, AfterCells};
+use super::after_cells::AfterCells;
 use super::provenance::OTHER_GPUS;
 use super::resume::Interrupted;
 use super::run_folder::RunFolder;
 use super::{
-    DeviceSession, HostOptions, KeptCalibrations, calibration, capabilities, host_facts, journal,
-    kernel_log, other_work, provenance, ptx_hash, run_folder, settings, top_up,
+    DeviceSession, HostOptions, KeptCalibrations, after_cells, calibration, capabilities,
+    device_session, host_facts, provenance, ptx_hash, recovery, run_folder, verdict,
 };
 use crate::device::{Allotment, DeviceSelector};
 use crate::error::ExpectedError;
-use crate::mechanism::HostFacts;
-use crate::mechanism::host::JournalLocation;
-use crate::plan;
+use crate::mechanism::host::{Guard, HostError, JournalLocation, RealHost};
+use crate::mechanism::{HostFacts, MechanismContext};
 use crate::profile::Profile;
 use crate::run::{HostSetup, KernelLog, Setup};
 use crate::tenant::Spawner;
+use crate::{mechanism, plan};
 
 /// The environment of the user's program, in the words of records.
 const VICTIM_ENVIRONMENT: &str =
@@ -82,7 +85,7 @@ pub fn matrix_setup(
         None => Default::default(),
     };
     host.notes.extend(left_out);
-    let settings = settings::of_run(&profile, options, request.device.as_ref(), &host.ptx_hash)?;
+    let settings = run_folder::of_run(&profile, options, request.device.as_ref(), &host.ptx_hash)?;
     let folder = run_folder::make(out)?;
     let (mut setup, kernel_log, notes) =
         host.setup(session, profile, plan, &request.labels, out)?;
@@ -113,7 +116,7 @@ pub fn resumed_setup(
     run.check(session, &planned)?;
     let (labels, out) = (run.labels.clone(), run.dir.clone());
     let (setup, kernel_log, notes) = host.setup(session, profile, planned, &labels, &out)?;
-    let run = run.resumed(setup.provenance.clone(), settings::boot_id());
+    let run = run.resumed(setup.provenance.clone(), run_folder::boot_id());
     Ok(MatrixSetup {
         setup: Setup {
             plan: run.plan,
@@ -143,8 +146,8 @@ impl Host {
         options: &HostOptions,
         profile: &Profile,
     ) -> Result<Self, ExpectedError> {
-        let (journal, notes) = journal::journal_of(session)?;
-        other_work::check(session)?;
+        let (journal, notes) = recovery::journal_of(session)?;
+        device_session::check(session)?;
         Ok(Self {
             facts: host_facts::of_session(session, options, profile),
             journal,
@@ -168,11 +171,11 @@ impl Host {
         labels: &BTreeMap<String, String>,
         out: &Path,
     ) -> Result<(Setup, Option<KernelLog>, Vec<String>), ExpectedError> {
-        let kernel_log = kernel_log::open(session);
+        let kernel_log = host_facts::open(session);
         let mut provenance = provenance::of_run(&session.clock(), &plan);
         for (key, text) in [
             ("observed", host_facts::labels(&self.facts).join("; ")),
-            ("kernel_log", kernel_log::describe(&kernel_log)),
+            ("kernel_log", host_facts::describe(&kernel_log)),
         ] {
             provenance.host.insert(key.to_owned(), text);
         }
@@ -196,10 +199,119 @@ impl Host {
             kept: Vec::new(),
             settings: None,
             continued: None,
-            top_up: top_up::look(&profile),
+            top_up: after_cells::look(&profile),
             host: HostSetup::new(profile, self.facts, self.journal),
             plan,
         };
         Ok((setup, kernel_log.ok(), self.notes))
     }
+}
+
+// A rehearsal: sets every planned mechanism up on the host, as the matrix does, and undoes it.
+// Nothing is measured; a refusal of the driver shows before a long run.
+
+/// How the rehearsal of one mechanism ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum RehearsalOutcome {
+    /// The mechanism changes nothing on the host.
+    #[serde(rename = "nothing to set up")]
+    NothingToSetUp,
+    /// It was set up and undone.
+    #[serde(rename = "set up and undone")]
+    SetUpAndUndone,
+    /// It cannot run here.
+    #[serde(rename = "waived")]
+    Waived,
+    /// It was refused without a remedy.
+    #[serde(rename = "failed")]
+    Failed,
+}
+
+impl RehearsalOutcome {
+    /// The outcome in words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NothingToSetUp => "nothing to set up",
+            Self::SetUpAndUndone => "set up and undone",
+            Self::Waived => "waived",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The rehearsal of one mechanism.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Rehearsed {
+    /// The variant.
+    pub variant: String,
+    /// How it ended.
+    pub outcome: RehearsalOutcome,
+    /// Why it was not set up.
+    pub reason: Option<String>,
+    /// What the user can do about it.
+    pub remedy: Option<String>,
+}
+
+/// Rehearses every mechanism of the profile's plan; skipped ones are listed with their reason. Also
+/// returns what the user should know.
+///
+/// # Errors
+/// When no mechanism can run, or the host is not restored.
+pub fn rehearse(
+    session: &DeviceSession,
+    options: &HostOptions,
+    profile: &Profile,
+) -> Result<(Vec<Rehearsed>, Vec<String>), ExpectedError> {
+    let (journal, notes) = recovery::journal_of(session)?;
+    let facts = host_facts::of_session(session, options, profile);
+    let capabilities = capabilities(&facts, profile);
+    let plan = plan::plan(profile, &capabilities, &ptx_hash())?;
+    let cx = MechanismContext { profile, facts: &facts };
+    let mut guard = Guard::new(Arc::new(RealHost::new(session.nvml())), journal);
+    let mut rehearsed = Vec::new();
+    for planned in &plan.mechanisms {
+        rehearsed.push(rehearse_one(&cx, &planned.name, &planned.variant, &mut guard)?);
+    }
+    rehearsed.extend(plan.skips.iter().map(|skip| Rehearsed {
+        variant: skip.variant.clone(),
+        outcome: RehearsalOutcome::Waived,
+        reason: Some(skip.reason.clone()),
+        remedy: skip.remedy.clone(),
+    }));
+    Ok((rehearsed, notes))
+}
+
+fn rehearse_one(
+    cx: &MechanismContext<'_>,
+    name: &str,
+    variant: &str,
+    guard: &mut Guard,
+) -> Result<Rehearsed, ExpectedError> {
+    let rehearsed = |outcome, reason, remedy: Option<&str>| Rehearsed {
+        variant: variant.to_owned(),
+        outcome,
+        reason,
+        remedy: remedy.map(str::to_owned),
+    };
+    let Some(mechanism) = mechanism::find(name) else {
+        let what = format!("mechanism {name} is planned and cannot be set up");
+        return Err(ExpectedError::Internal { what });
+    };
+    if mechanism.configuration(cx).stage.is_none() {
+        return Ok(rehearsed(RehearsalOutcome::NothingToSetUp, None, None));
+    }
+    let entered = mechanism.enter(cx, guard);
+    guard.restore().map_err(verdict::from_host)?;
+    Ok(match entered {
+        Ok(_) => rehearsed(RehearsalOutcome::SetUpAndUndone, None, None),
+        Err(HostError::Refused(refused)) => {
+            let outcome = match refused.remedy {
+                Some(_) => RehearsalOutcome::Waived,
+                None => RehearsalOutcome::Failed,
+            };
+            rehearsed(outcome, Some(refused.to_string()), refused.remedy)
+        }
+        Err(error) => return Err(verdict::from_host(error)),
+    })
 }

@@ -1,19 +1,27 @@
 //! Opening records: finished ones as they are, and ones that a crash left behind after scoring.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{RunRecord, counted};
-use gpubench_reports::Record;
+use gpubench_record::{CellFigures, CellResult, Condition, RunRecord, counted};
+use gpubench_reports::format::Page;
+use gpubench_reports::latency::PERCENTILES;
 use gpubench_reports::store::{
     CHECKSUMS_FILE, RECORD_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
     write_record_json,
 };
+use gpubench_reports::{
+    CurveOf, Format, LatencyChart, LatencyCurve, Record, RenderOptions, Timeline, View,
+};
 
-use super::expected;
 use super::integrity::score_again;
 use super::record::{JudgeError, rescore, score_folder, score_opened};
-use super::signing::{self, VerifyingKey};
+use super::session::comparison;
+use super::signing::VerifyingKey;
+use super::{signing, verdict};
 use crate::error::ExpectedError;
+use crate::figures::retention_charts;
+use crate::gate::OPEN_REQUESTS;
 use crate::score;
 
 /// An opened record, scored.
@@ -127,7 +135,7 @@ pub fn verified(dir: &Path, key: Option<&VerifyingKey>) -> Result<Verified, Expe
 
 fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
     let record = open(dir)?;
-    let listed = files_with_checksum(dir).map_err(|error| expected::from_store(dir, error))?;
+    let listed = files_with_checksum(dir).map_err(|error| verdict::from_store(dir, error))?;
     let files = match listed {
         Some(files) => format!("{files} files match their checksums"),
         None => format!("unchecked: it has no {CHECKSUMS_FILE}"),
@@ -214,12 +222,12 @@ fn store(
     dir: &Path,
     unscored: impl FnOnce(&Path, &JudgeError) -> ExpectedError,
 ) -> Result<(RunRecord, Vec<String>), ExpectedError> {
-    let done = finish(dir).map_err(|error| expected::from_store(dir, error))?;
+    let done = finish(dir).map_err(|error| verdict::from_store(dir, error))?;
     let (record, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
     warnings.extend(done.warnings);
     write_record_json(dir, &record)
         .and_then(|()| seal(dir))
-        .map_err(|error| expected::from_store(dir, error))?;
+        .map_err(|error| verdict::from_store(dir, error))?;
     Ok((record, warnings))
 }
 
@@ -228,7 +236,150 @@ fn store(
 /// # Errors
 /// When there is none, or it cannot be read by this version.
 pub fn open(dir: &Path) -> Result<Record, ExpectedError> {
-    Record::open(dir).map_err(|error| expected::from_store(dir, error))
+    Record::open(dir).map_err(|error| verdict::from_store(dir, error))
+}
+
+// The latency charts of a record, for the formats that show them.
+
+/// The figures of a cell for each of [`PERCENTILES`].
+const FIGURES: [fn(&CellFigures) -> Option<f64>; PERCENTILES.len()] = [
+    |of| of.open_latency_p50_ns,
+    |of| of.open_latency_p90_ns,
+    |of| of.open_latency_p99_ns,
+    |of| of.open_latency_p999_ns,
+];
+
+/// For each victim with an open loop, the latencies in N, and in S and in C at full dose. From the
+/// histograms of the record; without them, from the percentiles of each cell.
+#[must_use]
+pub fn latency_charts(
+    record: &Record,
+    run: &RunRecord,
+    warnings: &mut Vec<String>,
+) -> Vec<LatencyChart> {
+    let mut by_victim: BTreeMap<&str, BTreeMap<CurveOf, Vec<&CellResult>>> = BTreeMap::new();
+    for cell in run.cells.iter().filter(|cell| is_drawn(run, cell)) {
+        let curves = by_victim.entry(&cell.cell.victim).or_default();
+        curves.entry(CurveOf::cell(&cell.cell)).or_default().push(cell);
+    }
+    let has_latencies = record.has_latencies();
+    let mut charts = Vec::new();
+    for (victim, curves) in by_victim {
+        let curves: Vec<LatencyCurve> = curves
+            .into_iter()
+            .filter_map(|(of, cells)| {
+                if has_latencies {
+                    curve(record, of, &cells, warnings)
+                } else {
+                    curve_of_figures(of, &cells)
+                }
+            })
+            .collect();
+        if !curves.is_empty() {
+            charts.push(LatencyChart { victim: victim.to_owned(), curves });
+        }
+    }
+    charts
+}
+
+/// Whether reports show the open loop of a cell. One without open-loop requests has none to show.
+fn is_drawn(run: &RunRecord, cell: &CellResult) -> bool {
+    let plan = &run.plan;
+    let drawn = match cell.cell.condition {
+        Condition::N | Condition::S => true,
+        // Beside all neighbours; a sweep also has cells with fewer.
+        Condition::C => {
+            let all = plan.sweep.is_empty() || cell.cell.tenants.len() >= plan.tenants as usize;
+            cell.cell.dose >= 1.0 && all
+        }
+        _ => false,
+    };
+    drawn && cell.outcome.is_measured() && requests(cell) > 0
+}
+
+fn requests(cell: &CellResult) -> u64 {
+    cell.requests.get(OPEN_REQUESTS).copied().unwrap_or(0)
+}
+
+fn curve(
+    record: &Record,
+    of: CurveOf,
+    cells: &[&CellResult],
+    warnings: &mut Vec<String>,
+) -> Option<LatencyCurve> {
+    let mut blocks = Vec::new();
+    for cell in cells {
+        let Some(victim) = cell.tenant_results.first() else {
+            continue;
+        };
+        match record.latencies(&cell.cell.id, &victim.planned.tenant) {
+            Ok(latencies) => blocks.push((requests(cell), latencies)),
+            Err(error) => {
+                // A curve without some of its cells could be mistaken for a complete one.
+                warnings.push(format!("no latency curve \"{}\": {error}", of.label()));
+                return None;
+            }
+        }
+    }
+    LatencyCurve::new(of, &blocks)
+}
+
+fn curve_of_figures(of: CurveOf, cells: &[&CellResult]) -> Option<LatencyCurve> {
+    let figures = FIGURES.map(|figure| -> Vec<f64> {
+        cells.iter().filter_map(|cell| figure(&cell.figures)).collect()
+    });
+    let sum = cells.iter().map(|cell| requests(cell)).sum();
+    LatencyCurve::of_figures(of, sum, figures.each_ref().map(Vec::as_slice))
+}
+
+// What a report of a record shows besides it: latencies, telemetry, and the comparison with
+// earlier records. `gpubench matrix` and `gpubench report` take both from here.
+
+/// What `format` shows of an opened record, with earlier records to compare it with.
+#[must_use]
+pub fn report_options(
+    opened: &Opened,
+    format: &dyn Format,
+    view: View,
+    earlier: &[PathBuf],
+) -> RenderOptions {
+    let mut warnings = opened.warnings.clone();
+    let record_dir = Some(opened.dir.display().to_string());
+    let mut options = RenderOptions { view, record_dir, ..RenderOptions::default() };
+    // Of the views of a terminal only the full one shows latencies.
+    let has_latencies = view == View::Full || format.name() != "terminal";
+    if format.is_for_people() && has_latencies {
+        options.latency = latency_charts(&opened.record, &opened.run, &mut warnings);
+    }
+    if format.draws_charts() {
+        options.retention = retention_charts(&opened.run);
+        options.timeline = timeline(opened, &mut warnings);
+        options.diff = diff(opened, earlier);
+    }
+    options.warnings = warnings;
+    options
+}
+
+fn timeline(opened: &Opened, warnings: &mut Vec<String>) -> Option<Timeline> {
+    match opened.record.telemetry() {
+        Ok(rows) => Timeline::of(&rows),
+        Err(error) => {
+            warnings.push(format!("no chart of the telemetry: {error}"));
+            None
+        }
+    }
+}
+
+/// The comparison with earlier records. One that cannot be made says why.
+fn diff(opened: &Opened, earlier: &[PathBuf]) -> Option<Page> {
+    if earlier.is_empty() {
+        return None;
+    }
+    Some(comparison(earlier, &opened.dir).unwrap_or_else(|error| Page {
+        title: "The earlier records cannot be compared with this one".to_owned(),
+        notices: vec![error.to_string()],
+        ..Page::default()
+    }))
 }
 
 #[cfg(test)]

@@ -3,27 +3,27 @@
 //! Plan, seed, profile, calibration, labels and permissions come from the folder. The profile can
 //! name a program to run, so the folder must be of the user who resumes it.
 
-mod differs;
-mod done;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use gpubench_record::{
-    Calibration, DeviceIdentity, DeviceKind, Interruption, Plan, Provenance, RunEvent, RunSettings,
+    Calibration, DeviceIdentity, DeviceKind, Interruption, Outcome, Plan, ProbeFound, Provenance,
+    RunEvent, RunSettings,
 };
 use gpubench_reports::StoreError;
 use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE, plan_of, read_events};
 
-use super::run_folder::{self, RunFolder};
-use super::{DeviceSession, HostOptions, Reconfigure, expected};
-use crate::device::DeviceSelector;
+use super::run_folder::RunFolder;
+use super::{DeviceSession, HostOptions, Reconfigure, calibration, ptx_hash, run_folder, verdict};
+use crate::device::{DeviceSelector, identity};
 use crate::error::ExpectedError;
 use crate::plan::blocks_left;
-use crate::profile::{self, Profile};
+use crate::profile::Profile;
 use crate::run::Continued;
+use crate::score::MACHINE_HASH;
+use crate::{profile, score};
 
 /// An interrupted run, whose folder is held.
 pub struct Interrupted {
@@ -55,7 +55,7 @@ pub struct Interrupted {
 /// # Errors
 /// When it is no such folder, a run still writes it, nothing is missing, or another build wrote it.
 pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
-    let of_store = |error| expected::from_store(dir, error);
+    let of_store = |error| verdict::from_store(dir, error);
     let events_file = dir.join(EVENTS_FILE);
     if !events_file.is_file() {
         return Err(if dir.join(RECORD_FILE).exists() {
@@ -81,7 +81,7 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
         );
         return Err(unreadable(dir, problem));
     };
-    differs::build(dir, &provenance, &settings)?;
+    build(dir, &provenance, &settings)?;
     let profile = profile::restored(&settings.profile, &plan.profile, settings.rotation_run)
         .filter(|profile| profile::profile_hash(profile, &settings.ptx_hash) == plan.profile_hash)
         .ok_or_else(|| unreadable(dir, "its profile is damaged".to_owned()))?;
@@ -107,7 +107,7 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
         },
         device: selector,
         labels: provenance.labels.clone(),
-        calibration: done::calibration(&events),
+        calibration: calibration_done(&events),
         profile,
         planned: *plan,
         plan: now,
@@ -135,17 +135,17 @@ impl Interrupted {
     pub fn check(&self, session: &DeviceSession, planned: &Plan) -> Result<(), ExpectedError> {
         let clock = session.clock().name().to_owned();
         let before = (&self.identity, self.provenance.clock.as_str());
-        differs::device(&self.dir, before, (session.identity(), &clock))?;
-        differs::plans(&self.dir, &self.planned, planned)?;
-        differs::calibration(&self.dir, self.calibration.as_ref(), session)
+        device(&self.dir, before, (session.identity(), &clock))?;
+        plans(&self.dir, &self.planned, planned)?;
+        calibration_differs(&self.dir, self.calibration.as_ref(), session)
     }
 
     /// The remaining plan, the finished part, and the folder.
     #[must_use]
     pub fn resumed(self, provenance: Provenance, boot_id: Option<String>) -> ResumedRun {
         let mut plan = self.plan;
-        let began = done::began(&self.events);
-        let ended = done::ended(&self.events);
+        let began = began(&self.events);
+        let ended = ended(&self.events);
         let waived = |victim: &str, aggressor: Option<&str>| {
             let calibration = self.calibration.as_ref();
             calibration.is_some_and(|one| one.waived(victim, aggressor).is_some())
@@ -155,15 +155,15 @@ impl Interrupted {
         });
         let interruption = Interruption {
             last_event_at: self.last_event_at,
-            reason: done::reason(&self.events),
+            reason: reason(&self.events),
             blocks_before: blocks.complete,
             blocks_after: blocks.left,
             superseded: blocks.superseded.len() as u32,
-            boot_ids: [done::boot_id(&self.events, &self.settings), boot_id],
+            boot_ids: [recorded_boot_id(&self.events, &self.settings), boot_id],
             provenance,
         };
-        let trials = done::trials(&self.events);
-        let left = blocks.with_trials(done::trials_again(&self.events, &trials));
+        let trials = trials(&self.events);
+        let left = blocks.with_trials(trials_again(&self.events, &trials));
         plan.resume(&left);
         let again: BTreeSet<&String> = left.cells.iter().map(|cell| &cell.id).collect();
         let cells = plan.cells.iter().map(|cell| &cell.id);
@@ -174,10 +174,10 @@ impl Interrupted {
                 interruption,
                 left,
                 cells,
-                ended: done::variants(&self.events),
-                found: done::findings(&self.events),
+                ended: variants(&self.events),
+                found: findings(&self.events),
                 trials,
-                trials_stopped: done::trials_stopped(&self.events),
+                trials_stopped: trials_stopped(&self.events),
             },
             calibration: self.calibration,
             folder: self.folder,
@@ -231,4 +231,227 @@ fn refuse_complete(dir: &Path, events: &[RunEvent]) -> Result<(), ExpectedError>
 
 fn unreadable(dir: &Path, problem: String) -> ExpectedError {
     ExpectedError::RecordUnreadable { path: dir.to_owned(), problem }
+}
+
+// What must be equal for a run to go on: build, device, driver, and what the host can run.
+
+/// Compares the build that began the run with this one.
+fn build(dir: &Path, began: &Provenance, settings: &RunSettings) -> Result<(), ExpectedError> {
+    let ptx_hash = ptx_hash();
+    equal(
+        dir,
+        &[
+            ("gpubench", &began.gpubench, env!("CARGO_PKG_VERSION")),
+            ("scoring rules", &settings.scoring, score::VERSION),
+            ("kernels (hash of their PTX)", &settings.ptx_hash, &ptx_hash),
+        ],
+    )
+}
+
+/// Compares the device of the run, and its clock, with those of this start.
+fn device(
+    dir: &Path,
+    (before, clock_before): (&DeviceIdentity, &str),
+    (now, clock_now): (&DeviceIdentity, &str),
+) -> Result<(), ExpectedError> {
+    let machine = |device: &'_ DeviceIdentity| -> String {
+        device.facts.get(MACHINE_HASH).cloned().unwrap_or_default()
+    };
+    equal(
+        dir,
+        &[
+            ("device", &before.uuid, &now.uuid),
+            ("driver", &before.driver, &now.driver),
+            ("CUDA", &before.cuda, &now.cuda),
+            ("machine file (hash)", &machine(before), &machine(now)),
+            ("clock", clock_before, clock_now),
+        ],
+    )
+}
+
+/// Compares the first plan of the run with what this host would plan now. What comes after the
+/// cells does not count: the plan of the folder decides it.
+fn plans(dir: &Path, before: &Plan, now: &Plan) -> Result<(), ExpectedError> {
+    for planned in &before.mechanisms {
+        if now.mechanisms.iter().any(|one| one.variant == planned.variant) {
+            continue;
+        }
+        let mut skips = now.skips.iter();
+        let skip = skips.find(|skip| skip.name == planned.name && skip.axis.is_none());
+        let reason = skip.map_or("it has another variant", |skip| skip.reason.as_str());
+        let variant = &planned.variant;
+        return refuse(dir, format!("{variant} could run before and cannot now: {reason}"));
+    }
+    if before.cells != now.cells || before.required_proofs != now.required_proofs {
+        let differs = "this host plans other cells than those of the record".to_owned();
+        return refuse(dir, differs);
+    }
+    Ok(())
+}
+
+/// Checks that the calibration of the run fits this device.
+fn calibration_differs(
+    dir: &Path,
+    made: Option<&Calibration>,
+    session: &DeviceSession,
+) -> Result<(), ExpectedError> {
+    let here = identity::binding(session.identity(), session.nvml().peaks());
+    let bound = made.and_then(|made| made.binding.as_ref());
+    match bound.and_then(|bound| calibration::mismatch(bound, &here)) {
+        None => Ok(()),
+        Some(problem) => refuse(dir, format!("calibration: {problem}")),
+    }
+}
+
+/// Refuses with every value that differs.
+fn equal(dir: &Path, values: &[(&str, &str, &str)]) -> Result<(), ExpectedError> {
+    let differs = values.iter().filter(|(_, before, now)| before != now);
+    let differs: Vec<String> = differs
+        .map(|(what, before, now)| format!("{what}: {before:?} before, {now:?} now"))
+        .collect();
+    if differs.is_empty() {
+        return Ok(());
+    }
+    refuse(dir, differs.join("; "))
+}
+
+fn refuse(dir: &Path, differs: String) -> Result<(), ExpectedError> {
+    Err(ExpectedError::CannotResume { path: dir.to_owned(), differs })
+}
+
+// What of an interrupted run is done, from its events.
+
+/// The calibration; `None` where the run did not get that far, or had no tenant to calibrate.
+fn calibration_done(events: &[RunEvent]) -> Option<Calibration> {
+    let found = events.iter().rev().find_map(|event| match event {
+        RunEvent::Calibrated { calibration, .. } => Some(calibration.clone()),
+        _ => None,
+    });
+    found.filter(|calibration| !calibration.entries.is_empty())
+}
+
+/// Ids of the cells that began.
+fn began(events: &[RunEvent]) -> BTreeSet<String> {
+    let ids = events.iter().filter_map(|event| match event {
+        RunEvent::CellBegan { id } => Some(id.clone()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// Ids of the cells that ended.
+fn ended(events: &[RunEvent]) -> BTreeSet<String> {
+    let ids = events.iter().filter_map(|event| match event {
+        RunEvent::CellEnded { id, .. } => Some(id.clone()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// Ids of the fault trials that ended.
+fn trials(events: &[RunEvent]) -> BTreeSet<String> {
+    let ids = events.iter().filter_map(|event| match event {
+        RunEvent::FaultTrialEnded { id, .. } => Some(id.clone()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// Ids of the fault trials that began and did not end.
+fn trials_again(events: &[RunEvent], ended: &BTreeSet<String>) -> Vec<String> {
+    let ids = events.iter().filter_map(|event| match event {
+        RunEvent::FaultTrialBegan { id } => Some(id.clone()),
+        _ => None,
+    });
+    ids.filter(|id| !ended.contains(id)).collect()
+}
+
+/// Whether the device cannot run further fault trials.
+fn trials_stopped(events: &[RunEvent]) -> bool {
+    let is_stop = |event: &RunEvent| matches!(event, RunEvent::FaultTrialsStopped { .. });
+    events.iter().any(is_stop)
+}
+
+/// The outcomes of variants that failed or cannot run.
+fn variants(events: &[RunEvent]) -> BTreeMap<String, Outcome> {
+    let rows = events.iter().filter_map(|event| match event {
+        RunEvent::Mechanism { row } if !row.outcome.is_measured() => Some(row),
+        _ => None,
+    });
+    rows.map(|row| (row.variant.clone(), row.outcome.clone())).collect()
+}
+
+/// How many findings there are, by variant and name of the probe.
+fn findings(events: &[RunEvent]) -> BTreeMap<(String, String), usize> {
+    let mut found = BTreeMap::new();
+    for event in events {
+        if let RunEvent::Probed { result } = event {
+            let key = (result.variant.clone(), name(&result.found));
+            *found.entry(key).or_default() += 1;
+        }
+    }
+    found
+}
+
+/// The name of the probe: that of its finding in a record.
+fn name(found: &ProbeFound) -> String {
+    if let ProbeFound::Broken { name, .. } = found {
+        return name.clone();
+    }
+    let value = serde_json::to_value(found).unwrap_or_default();
+    value["probe"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Why the last start ended; `None` where it was killed.
+fn reason(events: &[RunEvent]) -> Option<String> {
+    match events.last() {
+        Some(RunEvent::Ended { reason, .. }) => reason.clone(),
+        _ => None,
+    }
+}
+
+/// The boot of the host at the last start.
+fn recorded_boot_id(events: &[RunEvent], settings: &RunSettings) -> Option<String> {
+    let last = events.iter().rev().find_map(|event| match event {
+        RunEvent::Resumed { interruption, .. } => Some(interruption.boot_ids[1].clone()),
+        _ => None,
+    });
+    last.unwrap_or_else(|| settings.boot_id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{equal, name};
+    use crate::run::probe::CATALOGUE;
+
+    #[test]
+    fn every_value_that_differs_is_named_with_both_values() {
+        assert!(equal(Path::new("out"), &[("driver", "580", "580")]).is_ok());
+        let values =
+            [("device", "GPU-a", "GPU-a"), ("driver", "580", "590"), ("clock", "wall", "virtual")];
+        let error = equal(Path::new("out"), &values).expect_err("accepted");
+        assert_eq!(error.exit_code().code(), 20);
+        assert_eq!(
+            error.to_string(),
+            "cannot resume the run in out: driver: \"580\" before, \"590\" now; clock: \"wall\" \
+             before, \"virtual\" now"
+        );
+    }
+
+    #[test]
+    fn a_finding_has_the_name_of_its_probe() {
+        let broken = |name: &str| {
+            let text = format!(r#"{{"probe": "broken", "name": "{name}", "reason": ""}}"#);
+            serde_json::from_str(&text).expect("a finding")
+        };
+        for probe in CATALOGUE {
+            assert_eq!(name(&broken(probe.name)), probe.name);
+        }
+        let text = r#"{"probe": "out-of-memory", "trials": []}"#;
+        let found = serde_json::from_str(text).expect("a finding");
+        assert_eq!(name(&found), "out-of-memory");
+        assert!(CATALOGUE.iter().any(|probe| probe.name == "out-of-memory"));
+    }
 }

@@ -3,12 +3,16 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use gpubench_record::RunSettings;
 use gpubench_reports::StoreError;
 use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
 
-use super::expected;
+use super::{HostOptions, Reconfigure, verdict};
+use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
+use crate::profile::Profile;
 use crate::run::rfc3339_now;
+use crate::score;
 
 /// The folder of a run without `--out`: a new one for each run.
 #[must_use]
@@ -71,7 +75,7 @@ fn locked(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
     let lock = match folder.try_lock() {
         Ok(()) => Some(folder),
         Err(TryLockError::WouldBlock) => {
-            return Err(expected::from_store(out, StoreError::InUse { dir }));
+            return Err(verdict::from_store(out, StoreError::InUse { dir }));
         }
         // Some network file systems lock no folders. The events are locked too.
         Err(TryLockError::Error(_)) => None,
@@ -85,14 +89,56 @@ fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
     let folder = locked(out, folder)?;
     let is_there = |name: &str| out.join(name).symlink_metadata().is_ok();
     if [RECORD_FILE, EVENTS_FILE].into_iter().any(is_there) {
-        return Err(expected::from_store(out, StoreError::Occupied { dir }));
+        return Err(verdict::from_store(out, StoreError::Occupied { dir }));
     }
     Ok(folder)
 }
 
+// What a run writes about its command line, so that a later start can go on with it.
+
+/// The settings of a run that begins.
+///
+/// # Errors
+/// When the profile has no JSON form, which is a bug.
+pub fn of_run(
+    profile: &Profile,
+    options: &HostOptions,
+    device: Option<&DeviceSelector>,
+    ptx_hash: &str,
+) -> Result<RunSettings, ExpectedError> {
+    let json = serde_json::to_string(profile).map_err(|error| ExpectedError::Internal {
+        what: format!("the profile of the run: {error}"),
+    })?;
+    let hami_lib = options.hami_lib.as_deref();
+    Ok(RunSettings {
+        profile: json,
+        rotation_run: profile.run,
+        scoring: score::VERSION.to_owned(),
+        ptx_hash: ptx_hash.to_owned(),
+        device: device.map(ToString::to_string),
+        hami_lib: hami_lib.map(|path| path.display().to_string()),
+        may_reconfigure: match options.reconfigure {
+            Reconfigure::OnVirtual => None,
+            Reconfigure::Allowed => Some(true),
+            Reconfigure::Refused => Some(false),
+        },
+        boot_id: boot_id(),
+    })
+}
+
+/// The boot of this host, where it is readable.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{check, make};
+    use super::{check, make, of_run};
+    use crate::judge::HostOptions;
+    use crate::profile::load::CATALOGUE;
+    use crate::profile::{Overrides, load, restored};
 
     #[test]
     fn a_folder_has_one_run_and_a_record_is_kept() -> Result<(), Box<dyn std::error::Error>> {
@@ -111,6 +157,24 @@ mod tests {
         std::fs::write(out.join("events.jsonl"), "")?;
         let error = check(&out).err().ok_or("a record was accepted")?;
         assert!(error.to_string().contains("already holds a record"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn every_profile_is_restored_from_its_settings() -> Result<(), Box<dyn std::error::Error>> {
+        for entry in CATALOGUE {
+            let overrides = Overrides {
+                seed: Some(u64::MAX),
+                rotation: Some(3),
+                mechanisms: vec!["mps".to_owned()],
+                ..Overrides::default()
+            };
+            let profile = load(entry.name, &overrides)?;
+            let settings = of_run(&profile, &HostOptions::default(), None, "ptx")?;
+            let again = restored(&settings.profile, entry.name, settings.rotation_run);
+            assert_eq!(again.as_ref(), Some(&profile), "{}", entry.name);
+        }
+        assert_eq!(restored("{}", "default", 0), None);
         Ok(())
     }
 }

@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use gpubench_reports::store::{CHECKSUMS_FILE, SIGNATURE_FILE, damaged_or_unlisted};
 use minisign::{PublicKey, SecretKey, SecretKeyBox, SignatureBox};
 
-use super::expected;
+use super::verdict;
 use crate::error::ExpectedError;
-use crate::error::input::{WRITTEN_BYTES_MAX, read_text};
 use crate::error::output::write_whole;
+use crate::error::{WRITTEN_BYTES_MAX, read_text};
 use crate::run::rfc3339_now;
 
 /// A secret key that signs records.
@@ -141,7 +141,7 @@ pub fn problems(dir: &Path, key: &VerifyingKey) -> Result<Vec<String>, ExpectedE
         ));
     }
     let found = damaged_or_unlisted(dir);
-    found.map_err(|error| expected::from_store(dir, error))
+    found.map_err(|error| verdict::from_store(dir, error))
 }
 
 #[cfg(test)]

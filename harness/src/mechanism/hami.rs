@@ -16,19 +16,15 @@
 //! memory that the tenant sees is its limit, an allocation beyond it is refused, and the library
 //! does not report that it cannot find its process, which turns its SM limiter off.
 
-#[cfg(test)]
-mod tests;
-
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::entry::MEMORY_PCT;
 use super::host::{Change, ControlError, Guard, HostError};
-use super::requirement::Requirement;
-use super::waivers::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
+use super::interface::{MEMORY_PCT, Requirement};
+use super::labels::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
 use super::{
     Compute, ComputeLimit, Configuration, HostStage, InForce, Mechanism, MechanismContext,
     MechanismEntry, Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants,
-    memory_cap, private, user_program,
+    interface, memory_cap, user_program,
 };
 use crate::plan::Availability;
 
@@ -137,7 +133,7 @@ impl Mechanism for Hami {
     }
 
     fn enter(&self, _cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let folder = private::short_folder().ok_or_else(|| {
+        let folder = interface::short_folder().ok_or_else(|| {
             ControlError::new("setting HAMi up", "no private folder is short enough")
         })?;
         guard.make(Change::Folder { path: folder.clone() })?;
@@ -256,4 +252,61 @@ fn limiter(observed: &Observation) -> Proof {
         format!("the SM limiter is off: {}", off.join(", "))
     };
     FINDS.proof(off.is_empty(), evidence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{limiter, mapped, serves};
+    use crate::mechanism::{Observation, TenantObservation};
+    use gpubench_record::Condition;
+
+    const PATH: &str = "/usr/local/vgpu/libvgpu.so";
+
+    fn observed(
+        mapped: Option<&str>,
+        allocator: Option<&str>,
+        memory_mib: Option<u64>,
+    ) -> Observation {
+        let reported = [
+            ("allocator_file", allocator.map(str::to_owned)),
+            ("memory_total_bytes", memory_mib.map(|mib| (mib << 20).to_string())),
+        ];
+        let tenant = TenantObservation {
+            facts: reported
+                .into_iter()
+                .filter_map(|(name, fact)| Some((name.to_owned(), fact?)))
+                .collect(),
+            mapped: mapped.map(|file| vec!["/usr/lib/libc.so.6".to_owned(), file.to_owned()]),
+            ..TenantObservation::default()
+        };
+        Observation { tenants: vec![tenant], ..Observation::new(Condition::C, vec![7]) }
+    }
+
+    #[test]
+    fn the_library_must_be_mapped_and_serve_allocations() {
+        for (file, allocator, is_mapped, does_serve) in [
+            (Some(PATH), Some(PATH), true, true),
+            (Some(PATH), Some("/usr/lib/libcuda.so.1"), true, false),
+            (Some("/opt/other/libvgpu.so"), Some(PATH), false, true),
+            (None, Some(PATH), false, true),
+            (Some(PATH), None, true, false),
+        ] {
+            let observed = Observation { listed_at_ns: Some(1), ..observed(file, allocator, None) };
+            let found = mapped(PATH, &observed).map(|proof| (proof.holds, proof.limiter));
+            assert_eq!(found, Some((is_mapped, is_mapped)), "{file:?}");
+            assert_eq!(serves(PATH, "00", &observed).holds, does_serve, "{allocator:?}");
+        }
+        let not_observed = observed(Some(PATH), Some(PATH), None);
+        assert_eq!(mapped(PATH, &not_observed), None, "no files were read during the samples");
+    }
+
+    #[test]
+    fn a_limiter_that_cannot_find_its_process_is_off() {
+        let mut observed = observed(None, None, None);
+        assert!(limiter(&observed).holds);
+        let line = "[HAMI-core ERROR (7:1:utils.c:9)]: host pid is error!".to_owned();
+        observed.tenants[0].library_faults = vec![line];
+        let proof = limiter(&observed);
+        assert!(!proof.holds && proof.evidence.contains("host pid is error!"), "{proof:?}");
+    }
 }

@@ -10,7 +10,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 use super::host::{ControlError, Guard, HostError};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants, mig, mig_setup, mps,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants, mig, mig_layout, mps,
 };
 use crate::plan::Availability;
 
@@ -44,7 +44,7 @@ impl Mechanism for MigMps {
     }
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
-        match mig_setup::available(cx, &cx.profile.mig_mps.layout, 1) {
+        match mig_layout::available(cx, &cx.profile.mig_mps.layout, 1) {
             Availability::Available => mps::daemon_available(cx).unwrap_or(Availability::Available),
             waived => waived,
         }
@@ -52,8 +52,8 @@ impl Mechanism for MigMps {
 
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
         let text = &cx.profile.mig_mps.layout;
-        let variant = mig_setup::variant(cx, ENTRY.name, text, mig_setup::layout(cx, text, 1));
-        let mut host_changes = mig_setup::changes(cx, mig_setup::layout(cx, text, 1));
+        let variant = mig_layout::variant(cx, ENTRY.name, text, mig_layout::layout(cx, text, 1));
+        let mut host_changes = mig_layout::changes(cx, mig_layout::layout(cx, text, 1));
         host_changes.push(mps::DAEMON.to_owned());
         Configuration {
             variant: variant.clone(),
@@ -68,7 +68,7 @@ impl Mechanism for MigMps {
     }
 
     fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let instances = mig_setup::enter(cx, guard, &cx.profile.mig_mps.layout, 1)?;
+        let instances = mig_layout::enter(cx, guard, &cx.profile.mig_mps.layout, 1)?;
         let uuid = instances.first().and_then(|instance| instance.compute.first());
         let uuid = uuid.map(|compute| compute.uuid.clone()).ok_or_else(|| {
             ControlError::new("starting the MPS daemon", "the instance has no device")

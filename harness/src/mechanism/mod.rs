@@ -16,56 +16,44 @@
 //! ([`MechanismProperties`](gpubench_record::MechanismProperties)), where gates and scores read
 //! them.
 
-pub mod control_groups;
-mod elf;
-mod entry;
 mod exclusive;
 mod exclusive_process;
 pub mod facts;
 mod green_context;
 mod hami;
 pub mod host;
-mod in_force;
-mod interface;
+pub mod interface;
 pub mod labels;
-mod memory_cap;
+pub mod memory_cap;
 mod mig;
 mod mig_layout;
 mod mig_mps;
-mod mig_setup;
 mod mps;
 mod mps_memory;
 mod mps_quota;
 mod mps_static;
 mod observation;
-#[cfg(test)]
-mod pretence_tests;
-mod private;
-pub mod refusal;
-mod requirement;
 mod stream_priority;
 #[cfg(test)]
 mod tests;
 mod time_slicing;
-mod unprotected;
 mod user_program;
-mod waivers;
 
-pub use entry::{MechanismEntry, OptionEntry, Tenants};
+pub use exclusive::{native_runs, unprotected_form, unprotected_profile};
 pub use facts::{HostFacts, HostInputs};
 pub use hami::LIBRARY_FAULTS;
-pub use in_force::InForce;
+pub use interface::Requirement;
 pub use interface::{
     Compute, ComputeLimit, Configuration, HostStage, Mechanism, MechanismContext, OpeningChecks,
     TenantEnv,
 };
-pub use mig_setup::share_of_instance;
+pub use interface::{MechanismEntry, OptionEntry, Tenants};
+pub use labels::without_context;
+pub use mig_layout::share_of_instance;
 pub use mps_quota::PRIORITY;
+pub use observation::InForce;
 pub use observation::{Observation, OverLimit, TenantObservation};
-pub use requirement::Requirement;
-pub use unprotected::{native_runs, unprotected_form, unprotected_profile};
 pub use user_program::ProgramObservation;
-pub use waivers::without_context;
 
 macro_rules! listed {
     ($($module:ident::$kind:ident => $name:literal,)*) => {

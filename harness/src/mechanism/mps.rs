@@ -17,21 +17,16 @@
 //! therefore that the daemon lists every tenant as a client, and that NVML does too if it lists MPS
 //! clients.
 
-mod evidence;
-#[cfg(test)]
-mod tests;
-
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError};
-use super::requirement::Requirement;
-use super::waivers::{waived, whole_device_is_closed};
+use super::interface::Requirement;
+use super::labels::{waived, whole_device_is_closed};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants, exclusive_process, private,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants, exclusive_process, interface,
 };
 use crate::plan::Availability;
-pub(super) use evidence::{ALL_SMS, CLIENTS, all_sms, clients};
 
 #[derive(Debug)]
 pub struct Mps;
@@ -225,7 +220,7 @@ pub(super) fn start(
     device: &str,
     form: Form,
 ) -> Result<DaemonConfig, HostError> {
-    let folder = private::short_folder().ok_or_else(|| {
+    let folder = interface::short_folder().ok_or_else(|| {
         let what = "no private folder is short enough for its sockets";
         ControlError::new("starting the MPS daemon", what)
     })?;
@@ -252,4 +247,94 @@ pub(super) fn client_env(set_up: &InForce) -> TenantEnv {
         env.insert("CUDA_MPS_LOG_DIRECTORY".into(), daemon.logs.clone().into());
     }
     env
+}
+
+// Proofs of every mechanism with an MPS daemon: its clients, and the SMs that they see.
+
+/// The daemon lists every tenant.
+pub(in crate::mechanism) const CLIENTS: Requirement =
+    Requirement::during("every tenant is a client of our MPS daemon");
+/// NVML lists every tenant as a client. Its process ids can be of another PID namespace and then
+/// show nothing, so no cell needs this proof.
+const NVML_CLIENTS: Requirement = Requirement::during("NVML lists every tenant as an MPS client");
+/// No percentage limits a tenant.
+pub(in crate::mechanism) const ALL_SMS: Requirement =
+    Requirement::at_open("every tenant sees all SMs of the device");
+
+/// Whether every tenant is a client of our daemon.
+pub(in crate::mechanism) fn clients(observed: &Observation) -> Vec<Proof> {
+    if observed.condition.is_native() {
+        return Vec::new();
+    }
+    let missing = |listed: &[u32]| -> Vec<u32> {
+        let absent = observed.ours.iter().filter(|pid| !listed.contains(pid));
+        absent.copied().collect()
+    };
+    let mut proofs = vec![match &observed.daemon_clients {
+        None => CLIENTS.proof(false, "there is no daemon"),
+        Some(Err(error)) => CLIENTS.proof(false, error),
+        Some(Ok(listed)) => {
+            let missing = missing(listed);
+            let evidence = if missing.is_empty() {
+                format!("the daemon lists all of {:?}", observed.ours)
+            } else {
+                format!("the daemon lists {listed:?}, without {missing:?}")
+            };
+            CLIENTS.proof(missing.is_empty(), evidence)
+        }
+    }];
+    if let Some(listed) = observed.mps_clients.as_ref()
+        && listed.iter().any(|pid| observed.ours.contains(pid))
+    {
+        let missing = missing(listed);
+        let evidence = format!("NVML lists MPS clients {listed:?}, without {missing:?}");
+        proofs.push(NVML_CLIENTS.proof(missing.is_empty(), evidence));
+    }
+    proofs
+}
+
+/// Whether every tenant has the SMs of the whole device. A percentage that a tenant inherits, or
+/// that the daemon has as its default, limits a client without a trace in any list.
+pub(in crate::mechanism) fn all_sms(observed: &Observation) -> Proof {
+    let Some(all) = observed.native_sm_count else {
+        return ALL_SMS.proof(false, "no tenant has reported the SMs of the whole device");
+    };
+    let reported = observed.tenants.iter().map(|t| (t.name(), t.number("sm_count")));
+    let reported: Vec<_> = reported.collect();
+    let has_all = |(_, count): &(String, Option<u64>)| *count == Some(u64::from(all));
+    let holds = !reported.is_empty() && reported.iter().all(has_all);
+    let text = |(name, count): &(String, Option<u64>)| match count {
+        Some(count) => format!("{name} {count}"),
+        None => format!("{name} nothing"),
+    };
+    let reported: Vec<String> = reported.iter().map(text).collect();
+    ALL_SMS.proof(holds, format!("of {all} SMs; reported: {}", reported.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clients;
+    use crate::mechanism::Observation;
+    use gpubench_record::Condition;
+
+    #[test]
+    fn the_daemon_must_list_every_tenant() {
+        for (daemon, nvml, expected) in [
+            (Some(Ok(vec![7, 8])), None, vec![true]),
+            (Some(Ok(vec![7, 8])), Some(vec![7, 8]), vec![true, true]),
+            (Some(Ok(vec![7, 8])), Some(vec![7]), vec![true, false]),
+            (Some(Ok(vec![7, 8])), Some(vec![30_001]), vec![true]),
+            (Some(Ok(vec![7])), Some(vec![7, 8]), vec![false, true]),
+            (Some(Err("no answer".to_owned())), None, vec![false]),
+            (None, Some(vec![7, 8]), vec![false, true]),
+        ] {
+            let observed = Observation {
+                daemon_clients: daemon,
+                mps_clients: nvml,
+                ..Observation::new(Condition::C, vec![7, 8])
+            };
+            let holds: Vec<bool> = clients(&observed).iter().map(|proof| proof.holds).collect();
+            assert_eq!(holds, expected, "{observed:?}");
+        }
+    }
 }

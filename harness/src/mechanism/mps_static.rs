@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{ControlError, Guard, HostError, mps_control};
-use super::requirement::Requirement;
-use super::waivers::waived;
+use super::interface::Requirement;
+use super::labels::waived;
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants, mps, user_program,

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use gpubench_record::{Cell, Condition};
+use gpubench_record::{Axis, Cell, Condition, Plan};
 use gpubench_stats::ScheduleRng;
 use gpubench_workloads::load;
 
-use super::capability::{Capability, VariantRef};
 use super::draft::{Draft, Layout};
-use super::ids;
-use super::pairs::Purpose;
-use super::seed::derive;
-use crate::axis::Pair;
+use super::facts::{Capability, VariantRef};
+use crate::axis;
+use crate::axis::{AxisEntry, JITTER_SUB_AXIS, Pair, Selection};
+use crate::profile::{Profile, Wanted};
 
 /// The blocks in which aggressors run alone: both of the first two pairs.
 pub(super) const ALONE_BLOCKS: u32 = 4;
@@ -211,6 +210,164 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             }
         }
     }
-    ids::number(&mut cells, plan);
+    number(&mut cells, plan);
     cells
+}
+
+// The pairs of victim and aggressor in the cells of a plan.
+
+/// What cells are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Rows of the matrix.
+    Score,
+    /// Only the proof that each mechanism was in force; probes and fault trials make the rows.
+    Prove,
+}
+
+/// The pairs of a plan, in report order.
+pub(super) struct Pairs {
+    pub pairs: Vec<&'static Pair>,
+    pub purpose: Purpose,
+}
+
+/// The pairs that the profile's axes need; `None` where they select nothing. Probes and fault
+/// trials need no pair of their own. Where nothing else is selected, cells of one pair prove that
+/// each mechanism was in force.
+pub(super) fn selected(profile: &Profile) -> Option<Pairs> {
+    let entries = axis::CATALOGUE.iter();
+    let scored: Vec<&Pair> = entries.flat_map(|entry| of_entry(profile, entry)).collect();
+    if !scored.is_empty() {
+        return Some(Pairs { pairs: scored, purpose: Purpose::Score });
+    }
+    let is_user = profile.user_victim.victim().is_some();
+    let mut of_proof = axis::CATALOGUE.iter();
+    let entry = of_proof.find(|entry| entry.sub_axis == JITTER_SUB_AXIS)?;
+    (!is_user && profile.selects(Selection::needs_no_pair))
+        .then(|| Pairs { pairs: entry.pairs().take(1).collect(), purpose: Purpose::Prove })
+}
+
+/// The pairs of one sub-axis: those with a victim and an aggressor that the profile selects. A
+/// sub-axis that the profile names has at least its first pair, and so has each sub-axis of an axis
+/// that the profile names and that would have no pair at all.
+fn of_entry(profile: &Profile, entry: &AxisEntry) -> Vec<&'static Pair> {
+    if !profile.selects(|selection| selection.needs(entry.sub_axis)) {
+        return Vec::new();
+    }
+    let wanted = wanted(profile, entry);
+    if wanted.is_empty() && (names(profile, entry.name) || is_bare(profile, entry)) {
+        return candidates(profile, entry).into_iter().take(1).collect();
+    }
+    wanted
+}
+
+/// Whether the profile names the axis of this entry and selects no pair of any of its sub-axes.
+fn is_bare(profile: &Profile, entry: &AxisEntry) -> bool {
+    let axis = entry.sub_axis.axis();
+    let mut of_axis = axis::CATALOGUE.iter().filter(|one| one.sub_axis.axis() == axis);
+    axis != Axis::Memory
+        && names(profile, axis.as_str())
+        && of_axis.all(|one| wanted(profile, one).is_empty())
+}
+
+fn wanted(profile: &Profile, entry: &AxisEntry) -> Vec<&'static Pair> {
+    let is_user = profile.user_victim.victim().is_some();
+    let mut pairs = candidates(profile, entry);
+    pairs.retain(|pair| is_user || wants(&profile.victims, pair.victim));
+    pairs.retain(|pair| wants(&profile.aggressors, pair.aggressor));
+    pairs
+}
+
+fn candidates(profile: &Profile, entry: &AxisEntry) -> Vec<&'static Pair> {
+    if profile.user_victim.victim().is_some() {
+        entry.user_victim_pairs().collect()
+    } else {
+        entry.pairs().collect()
+    }
+}
+
+fn wants(wanted: &Wanted, name: &str) -> bool {
+    match wanted {
+        Wanted::All => true,
+        Wanted::Names(names) => names.iter().any(|one| one == name),
+    }
+}
+
+/// Whether the profile names this axis or sub-axis itself.
+fn names(profile: &Profile, name: &str) -> bool {
+    matches!(&profile.axes, Wanted::Names(names) if names.iter().any(|one| one == name))
+}
+
+// The ids of cells.
+
+/// Gives every cell its id: a number that sorts in run order, then block, mechanism, victim,
+/// condition and aggressor.
+pub(super) fn number(cells: &mut [Cell], plan: &Layout<'_>) {
+    let blocks = plan.blocks;
+    let digits = |count: usize| count.saturating_sub(1).to_string().len();
+    let number_width = digits(cells.len()).max(4);
+    let block_width = digits(blocks as usize).max(2);
+    for (number, cell) in cells.iter_mut().enumerate() {
+        let what = [
+            format!("{number:0number_width$}"),
+            format!("b{:0block_width$}", cell.block),
+            cell.mechanism.clone(),
+            cell.victim.clone(),
+            // An apostrophe needs quoting in every shell.
+            cell.condition.as_str().replace('\'', "2"),
+        ];
+        let dose = (cell.dose > 0.0 && cell.dose < 1.0).then(|| format!("dose{}", cell.dose));
+        let tenants = cell.tenants.len();
+        let fewer = cell.condition.has_aggressor() && tenants < plan.tenants as usize;
+        let fewer = fewer.then(|| format!("tenants{tenants}"));
+        let parts = what.into_iter().chain(cell.aggressor.clone());
+        let parts = parts.chain(dose).chain(fewer);
+        cell.id = parts.collect::<Vec<_>>().join("-");
+    }
+}
+
+/// A number that no cell of the plan has or had, and that sorts behind all of them.
+pub(super) fn next_number(plan: &Plan) -> usize {
+    let number = |cell: &Cell| cell.id.split('-').next()?.parse::<usize>().ok();
+    let last = plan.all_cells().filter_map(number).max();
+    last.map_or(0, |last| last + 1).max(plan.cells.len())
+}
+
+/// The id of the same cell in another block, with another number.
+pub(super) fn in_block(id: &str, number: usize, block: u32) -> String {
+    let mut parts = id.splitn(3, '-');
+    let mut width = |prefix: usize| parts.next().map_or(0, |part| part.len() - prefix);
+    // The block has the prefix `b`.
+    let (number_width, block_width) = (width(0), width(1));
+    let what = parts.next().unwrap_or_default();
+    format!("{number:0number_width$}-b{block:0block_width$}-{what}")
+}
+
+// Seeds for parts of a run, derived from the seed of the profile.
+
+/// A seed for one purpose and number. Equal inputs give equal seeds on every platform. It has 53
+/// bits, so a JSON reader that uses doubles reads it exactly.
+pub(super) fn derive(seed: u64, purpose: &str, number: u32) -> u64 {
+    let mut hasher = blake3::Hasher::new_derive_key("gpubench plan seeds v1");
+    hasher.update(&seed.to_le_bytes());
+    hasher.update(&number.to_le_bytes());
+    hasher.update(purpose.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_le_bytes(first) >> 11
+}
+
+#[cfg(test)]
+mod tests {
+    use super::derive;
+
+    #[test]
+    fn every_input_changes_the_seed_and_values_are_stable() {
+        let seed = derive(1, "schedule", 0);
+        assert_ne!(seed, derive(2, "schedule", 0));
+        assert_ne!(seed, derive(1, "order", 0));
+        assert_ne!(seed, derive(1, "schedule", 1));
+        // Another value would change the order and the schedules of every recorded seed.
+        assert_eq!(seed, 1_418_483_974_770_781);
+    }
 }

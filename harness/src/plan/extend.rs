@@ -2,10 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use gpubench_record::{Cell, Condition, Plan, TopUp, TopUpDecision, TopUpReason, TopUpRow};
+use gpubench_record::plan::PlannedPair;
+use gpubench_record::{
+    Cell, Condition, Left, NotPlanned, Plan, Rotation, Spread, SubAxis, TopUp, TopUpDecision,
+    TopUpReason, TopUpRow, counted,
+};
+use gpubench_stats::Confidence;
+use gpubench_stats::power::mde80;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::ids;
-use super::seed::derive;
+use super::block::derive;
+use super::draft::Layout;
+use super::{block, facts};
+use crate::axis::Pair;
+use crate::profile::Profile;
 
 /// A row that asks for more blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +138,7 @@ fn in_order(plan: &Plan, templates: &[&Cell], slots: &BTreeSet<Slot>) -> Vec<Cel
                     block.reverse();
                 }
                 for slot in block {
-                    let number = ids::next_number(plan) + cells.len();
+                    let number = block::next_number(plan) + cells.len();
                     let block = plan.blocks + further;
                     cells.push(cell(plan, templates[slot.cell], number, block));
                 }
@@ -141,9 +152,286 @@ fn in_order(plan: &Plan, templates: &[&Cell], slots: &BTreeSet<Slot>) -> Vec<Cel
 /// The cell in another block, with the number that follows in run order.
 fn cell(plan: &Plan, template: &Cell, number: usize, block: u32) -> Cell {
     Cell {
-        id: ids::in_block(&template.id, number, block),
+        id: block::in_block(&template.id, number, block),
         block,
         schedule_seed: derive(plan.seed, "schedule", block),
         ..template.clone()
+    }
+}
+
+// What an interruption left of a plan: whole blocks.
+//
+// A block is the unit of inference: its cells share a schedule, and a score compares cells of one
+// block with each other. Cells from two starts of the harness are no such comparison, so a block
+// that an interruption cut runs again as a whole. Complete blocks stay.
+
+/// The blocks that are left, and how many are complete.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlocksLeft {
+    /// Their cells, in run order, under new ids where a cell of them began.
+    pub cells: Vec<Cell>,
+    /// Ids of cells of them that began.
+    pub superseded: Vec<String>,
+    /// Blocks that are complete.
+    pub complete: u32,
+    /// Blocks that are left.
+    pub left: u32,
+}
+
+/// The blocks of which a cell has not ended. `began` and `ended` have ids of cells; a cell for
+/// which `has_no_result` is true never begins.
+#[must_use]
+pub fn blocks_left(
+    plan: &Plan,
+    began: &BTreeSet<String>,
+    ended: &BTreeSet<String>,
+    has_no_result: impl Fn(&Cell) -> bool,
+) -> BlocksLeft {
+    let is_open = |cell: &&Cell| !ended.contains(&cell.id) && !has_no_result(cell);
+    let open: BTreeSet<u32> = plan.cells.iter().filter(is_open).map(block).collect();
+    let all: BTreeSet<u32> = plan.cells.iter().map(block).collect();
+    let mut cells: Vec<Cell> = plan.cells.clone();
+    cells.retain(|cell| open.contains(&cell.block));
+    let ids = cells.iter().map(|cell| cell.id.clone());
+    let superseded: Vec<String> = ids.filter(|id| began.contains(id)).collect();
+    if !superseded.is_empty() {
+        let first = block::next_number(plan);
+        for (at, cell) in cells.iter_mut().enumerate() {
+            cell.id = block::in_block(&cell.id, first + at, cell.block);
+        }
+    }
+    BlocksLeft {
+        cells,
+        superseded,
+        complete: (all.len() - open.len()) as u32,
+        left: open.len() as u32,
+    }
+}
+
+impl BlocksLeft {
+    /// The same with the fault trials that began and did not end.
+    #[must_use]
+    pub fn with_trials(self, trials_again: Vec<String>) -> Left {
+        Left { cells: self.cells, superseded: self.superseded, trials_again }
+    }
+}
+
+const fn block(cell: &Cell) -> u32 {
+    cell.block
+}
+
+// What one run of a rotation measures, and what it leaves to the others of its cycle.
+
+/// The position of a run in its cycle.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    run: u32,
+    runs: u32,
+}
+
+impl Turn {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let runs = profile.rotation.runs.max(1);
+        Self { run: profile.run % runs, runs }
+    }
+
+    /// Whether it is the turn of the thing with this index.
+    pub(super) const fn has(self, index: usize) -> bool {
+        index % self.runs as usize == self.run as usize
+    }
+}
+
+/// The rotation as it is recorded; `None` for a profile that measures everything in each run.
+pub(super) fn recorded(profile: &Profile, layout: &Layout<'_>) -> Option<Rotation> {
+    let rotation = &profile.rotation;
+    let runs = rotation.runs.max(u32::try_from(rotation.services.len()).unwrap_or(u32::MAX));
+    if runs <= 1 {
+        return None;
+    }
+    let left_out = |(pair, named): (&&'static Pair, PlannedPair)| {
+        let planned = layout.doses_of(pair);
+        let doses = profile.doses.iter().copied();
+        let doses: Vec<f64> = doses.filter(|dose| !planned.contains(dose)).collect();
+        (!doses.is_empty()).then_some(NotPlanned { pair: named, doses })
+    };
+    let named = facts::of_pairs(layout.pairs);
+    let services = rotation.services.iter();
+    Some(Rotation {
+        run: profile.run,
+        runs,
+        not_planned: layout.pairs.iter().zip(named).filter_map(left_out).collect(),
+        services_not_planned_ns: services
+            .filter(|&&service| service != profile.service)
+            .map(|service| service.ns)
+            .collect(),
+    })
+}
+
+// The smallest change of each row that a plan detects, from the spread between blocks.
+
+/// Spread of block logs of a retention that is assumed where none is known: 2 %, as on an H100
+/// 80GB (between 0.5 and 3 % over its rows).
+const LOG_SPREAD_ASSUMED: f64 = 0.02;
+/// The same for jitter, in native medians.
+const JITTER_SPREAD_ASSUMED: f64 = 0.1;
+
+/// What one row of a plan detects, under every mechanism.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Detectable {
+    /// Axis and sub-axis.
+    pub axis: String,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+    /// The figure: `retention` or `jitter`.
+    pub figure: &'static str,
+    /// Planned blocks.
+    pub blocks: u32,
+    /// The change that 80 % of runs detect at 95 % confidence: a part of the retention, or native
+    /// medians of jitter. `None` below two blocks.
+    pub smallest: Option<f64>,
+    /// Spread between blocks that it rests on, in the same unit.
+    pub spread: f64,
+    /// Where the spread is from.
+    pub source: String,
+}
+
+/// One entry for each pair, then one for jitter.
+#[must_use]
+pub fn detectable(plan: &Plan, known: Option<&Spread>) -> Vec<Detectable> {
+    // Reservations are counted: their interval follows from the number of requests.
+    let pairs = plan.pairs.iter();
+    let mut rows: Vec<Detectable> = pairs
+        .filter(|pair| pair.sub_axis != SubAxis::Capacity)
+        .map(|pair| {
+            let measured = known.and_then(|known| known.victims.get(&pair.victim));
+            let measured = measured.map(|victim| victim.between_blocks);
+            let axis = format!("{}/{}", pair.sub_axis.axis().as_str(), pair.sub_axis.as_str());
+            let (spread, source) = spread(measured, known, LOG_SPREAD_ASSUMED);
+            let smallest = mde80(spread, plan.blocks, Confidence::P95).ok();
+            Detectable {
+                axis,
+                victim: pair.victim.clone(),
+                aggressor: pair.aggressor.clone(),
+                figure: "retention",
+                blocks: plan.blocks,
+                smallest: smallest.map(f64::exp_m1),
+                spread,
+                source,
+            }
+        })
+        .collect();
+    let gives_jitter = |row: &&Detectable| row.axis.ends_with(plan.jitter_from.as_str());
+    let requested = |axis: &String| axis == "all" || axis == "jitter";
+    if let Some(first) = rows.iter().find(gives_jitter).cloned()
+        && plan.axes.iter().any(requested)
+    {
+        let (spread, source) = spread(None, None, JITTER_SPREAD_ASSUMED);
+        rows.push(Detectable {
+            axis: "jitter".to_owned(),
+            figure: "jitter",
+            smallest: mde80(spread, plan.blocks, Confidence::P95).ok(),
+            spread,
+            source,
+            ..first
+        });
+    }
+    rows
+}
+
+fn spread(measured: Option<f64>, known: Option<&Spread>, assumed: f64) -> (f64, String) {
+    match (measured, known) {
+        (Some(spread), Some(known)) => {
+            let sessions = known.sessions.len();
+            (spread, format!("measured in {}", counted(sessions, "session")))
+        }
+        _ => (assumed, "assumed".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use gpubench_record::{Plan, VictimSpread};
+
+    use super::*;
+    use crate::plan::plan;
+    use crate::plan::tests::{TestResult, built_in, host};
+    use crate::profile::{Profile, Wanted};
+
+    fn planned() -> Plan {
+        let profile = Profile {
+            axes: Wanted::Names(vec!["jitter".to_owned()]),
+            // Without aggressors alone, all blocks have as many cells.
+            decides: false,
+            ..built_in("default").expect("a profile")
+        };
+        plan(&profile, &host(&[0]), "ptx").expect("a plan")
+    }
+
+    /// Blocks that are left and those that run again after `ended` cells ended and one more began.
+    fn after(ended: usize) -> (BlocksLeft, usize) {
+        let plan = planned();
+        let ids: Vec<String> = plan.cells.iter().map(|cell| cell.id.clone()).collect();
+        let began: BTreeSet<_> = ids.iter().take(ended + 1).cloned().collect();
+        let done: BTreeSet<_> = ids.iter().take(ended).cloned().collect();
+        let per_block = plan.cells.len() / plan.blocks as usize;
+        (blocks_left(&plan, &began, &done, |_| false), per_block)
+    }
+
+    #[test]
+    fn a_cut_block_runs_again_as_a_whole_and_complete_ones_stay() {
+        let (nothing, per_block) = after(0);
+        let all = nothing.left;
+        assert_eq!((nothing.complete, nothing.superseded.len()), (0, 1));
+        for (ended, complete, again) in
+            [(per_block - 1, 0, per_block), (per_block, 1, 1), (2 * per_block + 2, 2, 3)]
+        {
+            let (left, _) = after(ended);
+            assert_eq!(left.complete, complete, "{ended}");
+            assert_eq!(left.left, all - complete, "{ended}");
+            assert_eq!(left.superseded.len(), again, "{ended}");
+            assert_eq!(left.cells.len(), left.left as usize * per_block, "{ended}");
+        }
+    }
+
+    #[test]
+    fn new_ids_sort_behind_all_others_and_uncut_blocks_keep_theirs() {
+        let plan = planned();
+        let per_block = plan.cells.len() / plan.blocks as usize;
+        let (cut, _) = after(per_block + 1);
+        let last = plan.cells.iter().map(|cell| &cell.id).max();
+        assert!(cut.cells.iter().all(|cell| Some(&cell.id) > last));
+        assert!(cut.cells.is_sorted_by(|a, b| a.id < b.id));
+        let ids = plan.cells.iter().take(per_block).map(|cell| cell.id.clone());
+        let done: BTreeSet<_> = ids.collect();
+        let uncut = blocks_left(&plan, &done, &done, |_| false);
+        assert_eq!(uncut.cells, plan.cells[per_block..]);
+        // A cell without a result leaves its block complete.
+        let none = blocks_left(&plan, &done, &done, |cell| cell.block == 1);
+        assert_eq!(none.complete, 2);
+    }
+
+    #[test]
+    fn a_known_spread_replaces_the_assumed_one() -> TestResult {
+        let plan = crate::plan::plan(&built_in("default")?, &host(&[0]), "ptx")?;
+        let assumed = detectable(&plan, None);
+        assert_eq!(assumed.len(), plan.pairs.len() + 1);
+        assert!(assumed.iter().all(|row| row.source == "assumed"));
+        let compute = assumed.first().ok_or("no row")?;
+        // (t(0.975, 9) + t(0.8, 9)) / sqrt(10) * 0.02 = 0.0199 on the log scale.
+        let smallest = compute.smallest.ok_or("none")?;
+        assert!((smallest - 0.0201).abs() < 2e-4, "{smallest}");
+        let mut known = Spread { sessions: vec![String::new(); 3], ..Spread::default() };
+        let victim = VictimSpread { between_blocks: 0.005, ..VictimSpread::default() };
+        known.victims.insert("compute".to_owned(), victim);
+        let rows = detectable(&plan, Some(&known));
+        assert_eq!(rows[0].source, "measured in 3 sessions");
+        assert!(rows[0].smallest < Some(smallest / 3.5), "{:?}", rows[0]);
+        assert_eq!(rows[1], assumed[1]);
+        assert_eq!(rows.last().map(|row| row.figure), Some("jitter"));
+        Ok(())
     }
 }

@@ -10,8 +10,8 @@ use gpubench_record::{
 };
 use gpubench_workloads::fault::{CATALOGUE, Class, Fault, Needs};
 
+use super::block::derive;
 use super::facts;
-use super::seed::derive;
 
 /// The fault trials that the user requests, and the abilities of the device.
 #[derive(Debug, Clone, PartialEq, Eq)]

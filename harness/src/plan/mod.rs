@@ -5,47 +5,34 @@
 
 mod block;
 mod budget;
-pub mod capability;
-mod detectable;
-pub mod device_check;
-mod draft;
-mod error;
+pub mod draft;
 mod extend;
-mod facts;
+pub mod facts;
 mod faults;
-mod ids;
 mod ledger;
-mod left;
-mod notes;
-mod pairs;
-mod rotation;
-mod seed;
 #[cfg(test)]
 mod tests;
-mod windows;
 
 use std::collections::BTreeMap;
 
+use block::{Group, Pairs, Purpose, in_order};
+use budget::{Fit, PerBlock};
+use draft::Layout;
+use extend::Turn;
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{Axis, Cell, Plan, RequiredProof, Skip, SoakPlan};
 
 use crate::axis::{JITTER_SUB_AXIS, Pair};
 use crate::catalogue::REFERENCE;
+use crate::error::ExpectedError;
+use crate::profile::units::Span;
 use crate::profile::{Profile, Wanted, profile_hash};
-use block::{Group, in_order};
-use budget::{Fit, PerBlock};
-pub use capability::{Availability, Capabilities, Capability, VariantRef};
-pub use detectable::{Detectable, detectable};
-use draft::Layout;
-pub use error::PlanError;
-pub use extend::{MoreBlocks, extend};
+
+pub use budget::phase_ns;
+pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, extend};
+pub use facts::{Availability, Capabilities, Capability, VariantRef, notes};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
 pub use ledger::{Ledger, Misleading, Recipe, ledger};
-pub use left::{BlocksLeft, blocks_left};
-pub use notes::notes;
-use pairs::{Pairs, Purpose};
-use rotation::Turn;
-pub use windows::phase_ns;
 
 /// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
 ///
@@ -65,7 +52,7 @@ pub fn plan(
         .copied()
         .filter(|capability| capability.availability == Availability::Available)
         .collect();
-    let pairs = pairs::selected(profile)
+    let pairs = block::selected(profile)
         .ok_or_else(|| PlanError::NoPair { axes: requested_axes(profile) })?;
     let groups = Group::sort(&runnable);
     let layout = layout(profile, &pairs);
@@ -80,7 +67,7 @@ pub fn plan(
         Purpose::Score => budget::fit(profile, per_block)?,
         Purpose::Prove => budget::one_block(profile),
     };
-    let durations = windows::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
+    let durations = budget::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
     let layout = Layout { blocks, open_everywhere, ..layout };
     let cells = in_order(&groups, &layout);
     let ledger = ledger()?;
@@ -117,7 +104,7 @@ pub fn plan(
         claimed: ledger.words(&names(&requested, &skips)),
         claims: ledger.claims,
         skips,
-        rotation: rotation::recorded(profile, &layout),
+        rotation: extend::recorded(profile, &layout),
         soak: soak(profile, pairs.purpose),
         top_up: None,
         superseded: Vec::new(),
@@ -234,4 +221,68 @@ fn skips(profile: &Profile, requested: &[&Capability]) -> Vec<Skip> {
             remedy: None,
         });
     waived.chain(unknown).collect()
+}
+
+// Why a profile cannot be planned on a host.
+
+/// A profile that cannot be planned on this host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No mechanism can run.
+    #[error("{}", reasons.join("; "))]
+    NothingToRun {
+        /// `variant: reason`, one for each requested mechanism.
+        reasons: Vec<String>,
+    },
+    /// The profile selects no pair of victim and aggressor of its axes.
+    #[error(
+        "no pair of the profile's victims and aggressors is on {}", axes.join(", ")
+    )]
+    NoPair {
+        /// The requested axes.
+        axes: Vec<String>,
+    },
+    /// The built-in claims cannot be read, which is a defect of the build.
+    #[error("the built-in claims.toml: {what}")]
+    Ledger {
+        /// The message of the parser.
+        what: String,
+    },
+    /// The fewest blocks of the shortest cells take longer than `device_time`.
+    #[error(
+        "device_time {device_time} is too short for {cells} cells (blocks.min of the shortest \
+         cells); the smallest sufficient device_time is {needed}"
+    )]
+    TooLittleTime {
+        /// The `device_time` of the profile.
+        device_time: Span,
+        /// Cells in the fewest blocks.
+        cells: u64,
+        /// The time of these cells at their shortest.
+        needed: Span,
+    },
+}
+
+impl From<PlanError> for ExpectedError {
+    fn from(error: PlanError) -> Self {
+        let text = error.to_string();
+        match error {
+            PlanError::NothingToRun { .. } => Self::NothingRan { reason: text },
+            PlanError::Ledger { .. } => Self::Internal { what: text },
+            PlanError::NoPair { .. } => Self::Usage {
+                problem: text,
+                remedy: Some(
+                    "name a sub-axis to run its first pair, or add to victims and aggressors \
+                     (gpubench list axes)"
+                        .to_owned(),
+                ),
+            },
+            PlanError::TooLittleTime { needed, .. } => Self::Usage {
+                problem: text,
+                remedy: Some(format!(
+                    "set device_time = \"{needed}\", or request fewer mechanisms or axes"
+                )),
+            },
+        }
+    }
 }

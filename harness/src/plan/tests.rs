@@ -1,19 +1,17 @@
 //! Plans of profiles and hosts that the tests construct.
 
 mod archetypes;
-mod axes;
-mod extend;
-mod lengths;
 mod properties;
 
 use std::collections::BTreeSet;
 
 use gpubench_record::{Cell, Condition, MechanismProperties, Plan, Role};
 
-use super::capability::{Availability, Capabilities, Capability, VariantRef};
+use super::facts::{Availability, Capabilities, Capability, VariantRef};
 use super::{PlanError, plan};
+use crate::plan::notes;
 use crate::profile::units::Span;
-use crate::profile::{Overrides, Profile, Wanted, load};
+use crate::profile::{Blocks, Overrides, Profile, Wanted, load};
 
 pub(super) type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -233,5 +231,156 @@ fn too_little_time_names_the_smallest_sufficient_time() -> TestResult {
     assert_eq!(enough.device_time_ns() + alone * open_ns, needed.ns);
     let less = Profile { device_time: Span::from_ns(needed.ns - 1), ..short };
     assert!(plan(&less, &host(&[0]), "ptx").is_err());
+    Ok(())
+}
+
+// What the axes of a profile plan: pairs, cells that only prove, and nothing.
+
+fn on_axes(axes: &[&str]) -> Result<Profile, String> {
+    Ok(Profile {
+        axes: Wanted::Names(axes.iter().map(|&name| name.to_owned()).collect()),
+        ..built_in("default")?
+    })
+}
+
+#[test]
+fn an_axis_that_is_named_has_a_pair_also_where_the_profile_selects_none() -> TestResult {
+    for (axes, expected) in [
+        // The default profile does not select the aggressor of power.
+        (&["power", "compute/sm"][..], &["compute:fma-hog", "compute:power-virus"][..]),
+        (&["power", "memory"], &["compute:power-virus"]),
+        (&["memory/capacity", "power"], &["reserve:memory-hog", "compute:power-virus"]),
+        (&["bandwidth"], &["stream:dram-copy", "l2:l2-stream", "pcie:pcie-h2d"]),
+        (&["jitter", "fault"], &["compute:fma-hog"]),
+    ] {
+        let plan = plan(&on_axes(axes)?, &host(&[0]), "ptx")?;
+        let pairs = plan.pairs.iter();
+        let pairs: Vec<String> =
+            pairs.map(|pair| format!("{}:{}", pair.victim, pair.aggressor)).collect();
+        assert_eq!(pairs, expected, "{axes:?}");
+        assert!(plan.blocks >= 8, "{axes:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn axes_without_cells_have_one_block_that_proves_each_mechanism() -> TestResult {
+    for axes in [&["memory"][..], &["fault"], &["memory/cap", "fault/sm"]] {
+        let plan = plan(&on_axes(axes)?, &host(&[0, 1]), "ptx")?;
+        assert_eq!(plan.blocks, 1, "{axes:?}");
+        let cells: BTreeSet<(&str, &str, bool)> = plan
+            .cells
+            .iter()
+            .map(|cell| (cell.variant.as_str(), cell.condition.as_str(), cell.closed_only))
+            .collect();
+        let expected = [("exclusive", "N", true), ("m1", "C", true), ("m2", "C", true)];
+        assert_eq!(cells.into_iter().collect::<Vec<_>>(), expected, "{axes:?}");
+        assert_eq!(plan.device_time_ns() / 1_000_000_000, 4, "{axes:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_users_program_has_no_pair_on_the_memory_axis() -> TestResult {
+    let mut profile = on_axes(&["memory"])?;
+    profile.user_victim.command = "true".to_owned();
+    let refused = plan(&profile, &host(&[0]), "ptx");
+    assert!(matches!(refused, Err(PlanError::NoPair { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn native_cells_are_repeated_in_the_first_group_only() -> TestResult {
+    let plan = plan(&built_in("default")?, &host(&[0, 1, 2]), "ptx")?;
+    let first = plan.cells.iter().filter(|cell| cell.block == 0);
+    let groups = |condition: &str| -> BTreeSet<&str> {
+        let of = first.clone().filter(|cell| cell.condition.as_str() == condition);
+        of.map(|cell| cell.group.as_str()).collect()
+    };
+    assert_eq!(groups("N'"), BTreeSet::from(["g0"]));
+    assert_eq!(groups("N"), BTreeSet::from(["g0", "g1", "g2"]));
+    Ok(())
+}
+
+// The lengths of the parts of cells, and which cells have an open loop.
+
+#[test]
+fn the_default_profile_gives_a_p99_or_a_note() -> TestResult {
+    let profile = built_in("default")?;
+    assert_eq!(profile.nominal_rate_per_s(), 250.0);
+    let two = plan(&profile, &host(&[0]), "ptx")?;
+    assert!(two.durations.open_ns >= 1_766_000_000, "{:?}", two.durations);
+    assert_eq!(notes(&two, &profile), Vec::<String>::new());
+    let short = Profile {
+        axes: Wanted::Names(vec!["jitter".to_owned()]),
+        device_time: Span::from_s(100),
+        ..profile
+    };
+    let many = plan(&short, &host(&[1, 2, 3, 4]), "ptx")?;
+    let notes = notes(&many, &short);
+    assert!(notes.len() == 1 && notes[0].contains("a p99 needs 368"), "{notes:?}");
+    Ok(())
+}
+
+#[test]
+fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
+    let profile = built_in("default")?;
+    let mut found = [false; 2];
+    for under_test in 1..=9 {
+        let plan = plan(&profile, &host(&vec![0; under_test]), "ptx")?;
+        let of_victims = || plan.cells.iter().filter(|cell| !is_alone(&plan, cell));
+        let short = of_victims().any(|cell| cell.closed_only);
+        found[usize::from(short)] = true;
+        // Every jitter row has its p99.
+        assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
+        assert!(plan.device_time_ns() <= profile.device_time.ns, "{under_test}");
+        for cell in of_victims().filter(|_| short) {
+            let gives_jitter = cell.victim == "compute"
+                && matches!(cell.condition, Condition::N | Condition::S | Condition::C);
+            assert_eq!(cell.closed_only, !gives_jitter, "{}", cell.id);
+            assert!(plan.durations_of(cell).closed_ns >= profile.cell_min.closed.ns);
+        }
+    }
+    assert_eq!(found, [true; 2], "open loops everywhere with few mechanisms, not with many");
+    // Without the jitter axis, open loops shrink as every other part does.
+    let without = Profile {
+        axes: Wanted::Names(vec!["compute".to_owned(), "bandwidth".to_owned()]),
+        ..profile
+    };
+    let plan = plan(&without, &host(&[0; 8]), "ptx")?;
+    assert!(plan.cells.iter().all(|cell| cell.closed_only == is_alone(&plan, cell)));
+    Ok(())
+}
+
+#[test]
+fn open_loops_are_shortened_last_while_they_give_a_p99() -> TestResult {
+    let profile = Profile { device_time: Span::from_s(440), ..built_in("default")? };
+    let plan = plan(&profile, &host(&[0]), "ptx")?;
+    assert!(plan.durations.open_ns >= 1_766_000_000, "{:?}", plan.durations);
+    assert!(plan.durations.closed_ns < profile.cell.closed.ns);
+    assert!(plan.device_time_ns() <= 440_000_000_000);
+    Ok(())
+}
+
+#[test]
+fn spare_blocks_are_planned_where_they_cost_no_p99() -> TestResult {
+    let profile = built_in("default")?;
+    assert_eq!((profile.blocks.min, profile.blocks.max), (8, 10));
+    let mut blocks = Vec::new();
+    for under_test in [1, 8, 12] {
+        let plan = plan(&profile, &host(&vec![0; under_test]), "ptx")?;
+        assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
+        assert!(plan.device_time_ns() <= profile.device_time.ns);
+        blocks.push(plan.blocks);
+    }
+    assert_eq!(blocks[..2], [10, 10], "there is time for shorter cells");
+    assert!(blocks[2] >= 8, "{blocks:?}");
+    // With a wide range, two spare blocks are the limit.
+    let wide = Profile {
+        blocks: Blocks { min: 8, max: 100, top_up: false, half_width: 0.0 },
+        device_time: Span::from_s(90),
+        ..profile
+    };
+    assert_eq!(plan(&wide, &host(&[0]), "ptx")?.blocks, 10);
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Rules that types cannot express: bounds, order between keys, names from catalogues.
 
-use super::bounds::within;
-use super::error::Fault;
+use gpubench_record::parser_message;
+
 use super::options::OptionTable;
-use super::units::Span;
-use super::{CellParts, Profile, Wanted, margins, rotation, tenants, thresholds};
+use super::units::{Span, within};
+use super::{CellParts, Profile, Wanted, tables};
+use crate::error::ExpectedError;
 use crate::{axis, catalogue};
 
 /// Fewest blocks that a profile that decides plans. Three have an interval; eight have one half as
@@ -27,18 +28,18 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     names("victims", "victim", &profile.victims, &axis::victims())?;
     names("aggressors", "aggressor", &profile.aggressors, &axis::aggressors())?;
     numbers(profile)?;
-    tenants::neighbours(profile)?;
-    tenants::sweep(profile)?;
+    neighbours(profile)?;
+    sweep(profile)?;
     bursts(profile)?;
     within("faults.trials", profile.faults.trials, 1, TRIALS_MAX)?;
     doses(&profile.doses)?;
     blocks(profile)?;
     cells(profile)?;
-    rotation::check(profile)?;
+    tables::check_rotation(profile)?;
     services(profile)?;
     options(profile)?;
-    thresholds::check(&profile.thresholds)?;
-    margins::check(&profile.margins)
+    tables::check_thresholds(&profile.thresholds)?;
+    tables::check_margins(&profile.margins)
 }
 
 /// Every table of options checks itself. A new field of the profile must be named here, or this
@@ -192,9 +193,9 @@ fn doses(doses: &[f64]) -> Result<(), Fault> {
 
 /// Checks every service time of the rotation as `service` is checked.
 fn services(profile: &Profile) -> Result<(), Fault> {
-    for (index, of_run) in rotation::services(profile) {
+    for (index, of_run) in tables::services(profile) {
         let checked = numbers(&of_run).and_then(|()| cells(&of_run));
-        checked.map_err(|fault| rotation::conflict(of_run.service, &fault).element(index))?;
+        checked.map_err(|fault| tables::conflict(of_run.service, &fault).element(index))?;
     }
     Ok(())
 }
@@ -241,6 +242,155 @@ fn cells(profile: &Profile) -> Result<(), Fault> {
         let (shortest_key, full_key) = (format!("cell_min.{name}"), format!("cell.{name}"));
         within(&shortest_key, shortest, floor, CELL_PART_MAX).map_err(|f| f.bound_by("service"))?;
         within(&full_key, full, shortest, CELL_PART_MAX).map_err(|f| f.bound_by(&shortest_key))?;
+    }
+    Ok(())
+}
+
+// Mistakes in a profile, with their location.
+
+/// The first mistake in a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileError {
+    /// Path of the file, `built-in NAME`, or `the command line`.
+    pub file: String,
+    /// Line in it, from 1.
+    pub line: Option<usize>,
+    /// Dotted key; empty when the file is not TOML.
+    pub key: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What is accepted; empty when the problem already says so.
+    pub accepted: String,
+}
+
+impl From<ProfileError> for ExpectedError {
+    fn from(error: ProfileError) -> Self {
+        let ProfileError { file, line, key, problem, accepted } = error;
+        Self::Profile { file, line, key, problem, accepted }
+    }
+}
+
+/// A mistake at a key, without its file and line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The key, from the root.
+    pub path: Vec<Step>,
+    /// What is wrong.
+    pub problem: String,
+    /// What is accepted.
+    pub accepted: String,
+    /// Keys that decide which values are accepted.
+    pub bound_by: Vec<Vec<Step>>,
+}
+
+/// Longest sentence of our own about a value.
+const PROBLEM_BYTES: usize = 500;
+
+/// One step from the root of a profile to a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Into a table.
+    Key(String),
+    /// Into a list.
+    Index(usize),
+}
+
+impl Fault {
+    /// A mistake at a dotted key.
+    pub(super) fn at(key: &str, problem: impl Into<String>, accepted: impl Into<String>) -> Self {
+        let problem = problem.into();
+        Self {
+            path: steps(key),
+            // A longer one quotes an input.
+            problem: if problem.len() > PROBLEM_BYTES { parser_message(&problem) } else { problem },
+            accepted: accepted.into(),
+            bound_by: Vec::new(),
+        }
+    }
+
+    /// The same, where another key decides which values are accepted.
+    pub(super) fn bound_by(mut self, key: &str) -> Self {
+        self.bound_by.push(steps(key));
+        self
+    }
+
+    /// The same, at one element of the list.
+    pub(super) fn element(mut self, index: usize) -> Self {
+        self.path.push(Step::Index(index));
+        self
+    }
+
+    /// The dotted key, without the position in a list, which the line gives.
+    pub(super) fn dotted(&self) -> String {
+        dotted(&self.path)
+    }
+}
+
+fn steps(key: &str) -> Vec<Step> {
+    let step = |step: &str| Step::Key(step.to_owned());
+    key.split('.').map(step).collect()
+}
+
+/// The dotted form of a path, without positions in lists.
+pub(super) fn dotted(path: &[Step]) -> String {
+    let keys = path.iter().filter_map(|step| match step {
+        Step::Key(key) => Some(key.as_str()),
+        Step::Index(_) => None,
+    });
+    keys.collect::<Vec<_>>().join(".")
+}
+
+// Rules for the tenants of a contended cell.
+
+/// A neighbour that runs the aggressor of the cell.
+pub const AGGRESSOR: &str = "aggressor";
+/// A neighbour that runs the victim's workload at its load.
+pub const PEER: &str = "peer";
+
+/// Checks the roles of the neighbours.
+pub(super) fn neighbours(profile: &Profile) -> Result<(), Fault> {
+    const KEY: &str = "neighbours";
+    let roles = &profile.neighbours;
+    if roles.first().is_none_or(|first| first != AGGRESSOR) {
+        let problem = "the first neighbour must run the aggressor of the cell";
+        let accepted = "a list that begins with \"aggressor\"";
+        return Err(Fault::at(KEY, problem, accepted));
+    }
+    let others = profile.tenants.saturating_sub(1) as usize;
+    if roles.len() > others {
+        let problem = format!("{} roles for {others} neighbours", roles.len());
+        return Err(Fault::at(KEY, problem, format!("at most {others}")).bound_by("tenants"));
+    }
+    let aggressors = axis::aggressors();
+    for (index, role) in roles.iter().enumerate() {
+        let peer_of_program = role == PEER && profile.user_victim.victim().is_some();
+        let problem = if peer_of_program {
+            "the user's own program has no peers".to_owned()
+        } else if [AGGRESSOR, PEER].contains(&role.as_str()) || aggressors.contains(&role.as_str())
+        {
+            continue;
+        } else {
+            format!("unknown role \"{role}\"")
+        };
+        let accepted = format!("{AGGRESSOR}, {PEER}, {}", aggressors.join(", "));
+        let fault = Fault::at(KEY, problem, accepted).element(index);
+        return Err(if peer_of_program { fault.bound_by("user-victim.command") } else { fault });
+    }
+    Ok(())
+}
+
+/// Checks that the smaller numbers of tenants rise and stay below `tenants`.
+pub(super) fn sweep(profile: &Profile) -> Result<(), Fault> {
+    let max = profile.tenants.saturating_sub(1);
+    let mut before = 1;
+    for (index, &tenants) in profile.sweep.iter().enumerate() {
+        if tenants <= before || tenants > max {
+            let problem = format!("{tenants} tenants");
+            let accepted = format!("rising numbers from 2 to {max}, below tenants");
+            let fault = Fault::at("sweep", problem, accepted).element(index);
+            return Err(fault.bound_by("tenants"));
+        }
+        before = tenants;
     }
     Ok(())
 }

@@ -6,15 +6,12 @@ use gpubench_record::parser_message;
 use gpubench_record::user_victim::Reports;
 use serde::Deserialize;
 use serde_path_to_error::Segment;
-use toml::Value;
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
 
-use super::built_in::{self, DEFAULT};
-use super::check::check;
-use super::error::{Fault, ProfileError, Step, dotted};
-use super::source::{Source, lay_over};
+use super::check::{Fault, ProfileError, Step, check, dotted};
 use super::{Profile, Span, Wanted};
-use crate::error::ExpectedError;
-use crate::error::input::{WRITTEN_BYTES_MAX, read_text};
+use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 
 /// Version of the profile format that this build reads.
 const VERSION: i64 = 1;
@@ -40,7 +37,7 @@ pub struct Overrides {
 /// # Errors
 /// When there is no such profile, it cannot be read, or it is invalid.
 pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, ExpectedError> {
-    if let Some(found) = built_in::CATALOGUE.iter().find(|entry| entry.name == name_or_path) {
+    if let Some(found) = CATALOGUE.iter().find(|entry| entry.name == name_or_path) {
         let file = format!("built-in {}", found.name);
         let mut profile = parse(&file, found.text, overrides)?;
         found.name.clone_into(&mut profile.name);
@@ -49,7 +46,7 @@ pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, Expect
     let path = Path::new(name_or_path);
     let is_path = name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.exists();
     if !is_path {
-        let mut known = built_in::names();
+        let mut known = names();
         known.push("or the path of a .toml file".to_owned());
         let name = name_or_path.to_owned();
         return Err(ExpectedError::UnknownName { kind: "profile", name, known });
@@ -215,4 +212,199 @@ fn in_plain_words(message: &str) -> (String, String) {
         text => text,
     };
     (problem.to_owned(), accepted.replace('`', ""))
+}
+
+// One profile text: its table, which is laid over another, and the line of each key.
+
+/// A TOML text with its name in messages.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    /// Path, or `built-in NAME`.
+    pub name: String,
+    text: &'a str,
+    located: Spanned<DeTable<'a>>,
+    /// The same without positions.
+    pub table: Table,
+}
+
+impl<'a> Source<'a> {
+    /// Reads a text.
+    pub(super) fn parse(name: String, text: &'a str) -> Result<Self, ProfileError> {
+        let refuse = |error: toml::de::Error| ProfileError {
+            file: name.clone(),
+            line: error.span().map(|span| line_at(text, span.start)),
+            key: String::new(),
+            problem: format!("not TOML: {}", one_line(&parser_message(error.message()))),
+            accepted: String::new(),
+        };
+        let located = DeTable::parse(text).map_err(refuse)?;
+        let table = text.parse::<Table>().map_err(refuse)?;
+        Ok(Self { name, text, located, table })
+    }
+
+    /// The line of the deepest part of the path that this text has; `None` where it lacks the first
+    /// step.
+    pub(super) fn line_of(&self, path: &[Step]) -> Option<usize> {
+        let Some((Step::Key(first), rest)) = path.split_first() else {
+            return None;
+        };
+        Some(line_at(self.text, position_in(self.located.get_ref(), first, rest)?))
+    }
+
+    /// Whether this text sets the key itself.
+    pub(super) fn sets(&self, path: &[Step]) -> bool {
+        let mut table = Some(&self.table);
+        let mut keys = path.iter().filter_map(|step| match step {
+            Step::Key(key) => Some(key),
+            Step::Index(_) => None,
+        });
+        keys.all(|key| {
+            let value = table.and_then(|table| table.get(key));
+            table = value.and_then(Value::as_table);
+            value.is_some()
+        })
+    }
+
+    /// File and line of a key.
+    pub(super) fn location_of(&self, path: &[Step]) -> String {
+        let line = self.line_of(path);
+        line.map_or(self.name.clone(), |line| format!("{}:{line}", self.name))
+    }
+
+    /// A mistake in this text.
+    pub(super) fn error(&self, fault: &Fault) -> ProfileError {
+        ProfileError {
+            file: self.name.clone(),
+            line: self.line_of(&fault.path),
+            key: fault.dotted(),
+            problem: fault.problem.clone(),
+            accepted: fault.accepted.clone(),
+        }
+    }
+}
+
+/// The position of the key, or of the deepest part of the path in its value.
+fn position_in(table: &DeTable<'_>, key: &str, rest: &[Step]) -> Option<usize> {
+    let (name, value) = table.iter().find(|(name, _)| name.get_ref() == key)?;
+    let deeper = match (value.get_ref(), rest.split_first()) {
+        (DeValue::Table(inner), Some((Step::Key(next), rest))) => position_in(inner, next, rest),
+        (DeValue::Array(items), Some((Step::Index(index), _))) => {
+            items.get(*index).map(|item| item.span().start)
+        }
+        _ => None,
+    };
+    Some(deeper.unwrap_or(name.span().start))
+}
+
+fn line_at(text: &str, byte: usize) -> usize {
+    let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
+    1 + before.iter().filter(|&&b| b == b'\n').count()
+}
+
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lays `over` onto `under`: tables key by key; every other value is replaced.
+pub(super) fn lay_over(under: &mut Table, over: &Table) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+// The profiles that come with the binary. To add one, add its file and its line here.
+
+/// A profile inside the binary.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    /// The name that `--profile` takes.
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+impl BuiltIn {
+    /// Its `summary`. Tests check that every profile has one.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let table = self.text.parse::<toml::Table>().unwrap_or_default();
+        table.get("summary").and_then(toml::Value::as_str).unwrap_or("").to_owned()
+    }
+}
+
+/// The profile of a name, from the file of that name.
+macro_rules! built_in {
+    ($name:literal) => {
+        BuiltIn { name: $name, text: include_str!(concat!("../../../profiles/", $name, ".toml")) }
+    };
+}
+
+/// The profile that all others are laid over.
+pub const DEFAULT: BuiltIn = built_in!("default");
+
+/// Every built-in profile.
+pub const CATALOGUE: &[BuiltIn] = &[
+    DEFAULT,
+    built_in!("smoke"),
+    built_in!("nightly"),
+    built_in!("weekly"),
+    built_in!("online-inference"),
+    built_in!("notebooks"),
+    built_in!("batch-training"),
+    built_in!("student-lab"),
+    built_in!("saas-hostile"),
+    built_in!("oversubscription"),
+    built_in!("scaling"),
+    // `claims.toml` is the ledger itself.
+    BuiltIn { name: "claims", text: include_str!("../../../profiles/claims-profile.toml") },
+];
+
+/// Every name.
+#[must_use]
+pub fn names() -> Vec<String> {
+    CATALOGUE.iter().map(|built_in| built_in.name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Source, lay_over};
+    use crate::profile::check::Step;
+
+    const TEXT: &str =
+        "version = 1\naxes = [\n  \"compute\",\n  \"jitter\",\n]\n\n[blocks]\nmin = 8\n";
+
+    fn key(name: &str) -> Step {
+        Step::Key(name.to_owned())
+    }
+
+    #[test]
+    fn keys_and_list_elements_have_lines() -> Result<(), String> {
+        let source = Source::parse("t".to_owned(), TEXT).map_err(|e| format!("{e:?}"))?;
+        for (path, line) in [
+            (vec![key("version")], Some(1)),
+            (vec![key("axes")], Some(2)),
+            (vec![key("axes"), Step::Index(1)], Some(4)),
+            (vec![key("axes"), Step::Index(9)], Some(2)),
+            (vec![key("blocks"), key("min")], Some(8)),
+            (vec![key("blocks"), key("max")], Some(7)),
+            (vec![key("cell"), key("open")], None),
+            (vec![], None),
+        ] {
+            assert_eq!(source.line_of(&path), line, "{path:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn tables_are_laid_over_key_by_key_and_lists_are_replaced() -> Result<(), toml::de::Error> {
+        let mut under: toml::Table = "a = [1, 2]\nb = { c = 1, d = 2 }".parse()?;
+        let over: toml::Table = "a = [3]\nb = { d = 4 }\ne = 5".parse()?;
+        lay_over(&mut under, &over);
+        assert_eq!(under, "a = [3]\nb = { c = 1, d = 4 }\ne = 5".parse()?);
+        Ok(())
+    }
 }

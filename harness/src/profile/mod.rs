@@ -2,43 +2,32 @@
 //!
 //! No knowledge of a host. The room `plan` decides what runs on the host.
 
-mod bounds;
-pub mod built_in;
 mod check;
-mod error;
-mod hash;
-mod load;
-mod margins;
+pub mod load;
 pub mod options;
-mod rotation;
 pub mod schema;
-mod selected;
-mod soak;
-mod source;
-mod tenants;
+mod tables;
 #[cfg(test)]
 mod tests;
-mod thresholds;
 pub mod units;
-mod wanted;
 
 use gpubench_record::{Bursts, Margins, Thresholds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use check::ProfileError;
 pub use check::TRIALS_MAX;
-pub use error::ProfileError;
-pub use hash::profile_hash;
+pub use check::{AGGRESSOR, PEER};
 pub use load::{Overrides, load, parse, restored};
 use options::{
     HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions, MpsQuotaOptions,
     MpsStaticOptions, TimeSlicingOptions, UserVictimOptions,
 };
-pub use rotation::{OpenLoops, RotationOptions};
-pub use soak::SoakOptions;
-pub use tenants::{AGGRESSOR, PEER};
+pub use schema::profile_hash;
+pub use tables::SoakOptions;
+pub use tables::{OpenLoops, RotationOptions};
+pub use units::Wanted;
 use units::{Share, Span};
-pub use wanted::Wanted;
 
 /// A complete run profile: a key that a file leaves out has the value of the default profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,10 +99,10 @@ pub struct Profile {
     /// Number of fault trials under `matrix --faults`.
     pub faults: Faults,
     /// The bounds that turn figures into levels and words.
-    #[serde(with = "thresholds::ThresholdsTable")]
+    #[serde(with = "tables::ThresholdsTable")]
     pub thresholds: Thresholds,
     /// The smallest changes that matter to `gpubench diff`.
-    #[serde(with = "margins::MarginsTable")]
+    #[serde(with = "tables::MarginsTable")]
     pub margins: Margins,
     /// The user's own program as the victim.
     #[serde(rename = "user-victim")]

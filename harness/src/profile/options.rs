@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
-use super::bounds::within;
-use super::error::Fault;
+use super::check::Fault;
+use super::units::within;
 
 /// A table of options, of a mechanism or of the user's own program.
 pub(super) trait OptionTable {

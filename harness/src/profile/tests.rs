@@ -1,13 +1,15 @@
 //! Messages for profiles that conflict with defaults and flags, and for damaged files.
 
-mod generated;
 mod invalid;
-mod loading;
 
+use std::path::PathBuf;
+
+use gpubench_record::user_victim::Reports;
 use proptest::prelude::*;
+use serde_json::{Map, Value};
 
-use super::built_in::DEFAULT;
-use super::{Overrides, parse};
+use super::load::DEFAULT;
+use super::{Overrides, Profile, ProfileError, Span, Wanted, load, parse, schema};
 use crate::error::ExpectedError;
 
 fn message(text: &str) -> String {
@@ -131,4 +133,199 @@ proptest! {
             prop_assert!(is_one_line, "{}", reported);
         }
     }
+}
+
+// Files generated from the profile: its schema and the table of keys.
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+/// Compares a generated file with the one checked in, or writes it where
+/// `GPUBENCH_REGENERATE` is set.
+fn assert_generated(file: &str, generated: &str) -> TestResult {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../profiles").join(file);
+    if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
+        std::fs::write(&path, generated)?;
+    }
+    let found = std::fs::read_to_string(&path)?;
+    assert!(
+        found == generated,
+        "profiles/{file} is out of date: run `GPUBENCH_REGENERATE=1 cargo test -p gpubench profile`"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_published_schema_is_up_to_date() -> TestResult {
+    let text = serde_json::to_string_pretty(&schema::schema())? + "\n";
+    assert_generated("schema.json", &text)
+}
+
+#[test]
+fn the_readme_lists_every_key() -> TestResult {
+    const BEGIN: &str = "<!-- keys: generated, do not edit -->\n";
+    const END: &str = "<!-- end of keys -->";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../profiles/README.md");
+    let found = std::fs::read_to_string(path)?;
+    let (before, rest) = found.split_once(BEGIN).ok_or("no mark where the keys begin")?;
+    let (_, after) = rest.split_once(END).ok_or("no mark where the keys end")?;
+    let keys = keys_table();
+    assert!(keys.lines().count() > 30, "{keys}");
+    for line in keys.lines().skip(2) {
+        assert!(
+            !line.contains("| - |") && !line.ends_with("|  |"),
+            "a default and a meaning: {line}"
+        );
+    }
+    assert_generated("README.md", &format!("{before}{BEGIN}{keys}{END}{after}"))
+}
+
+/// The Markdown table of every key with its default, as `profiles/README.md` holds it.
+fn keys_table() -> String {
+    let schema = schema::schema();
+    // The default profile is part of the binary, and every load parses it.
+    let defaults = DEFAULT.text.parse::<toml::Table>().unwrap_or_default();
+    let mut lines = vec!["| key | default | meaning |".to_owned(), "|---|---|---|".to_owned()];
+    let root = schema.as_object().cloned().unwrap_or_default();
+    for (key, property) in properties(&root, &root) {
+        let default = defaults.get(&key);
+        let fields = properties(&root, &resolve(&root, &property));
+        if fields.is_empty() {
+            lines.push(line(&key, default, &property));
+        }
+        for (field, property) in fields {
+            let default = default.and_then(|table| table.get(&field));
+            lines.push(line(&format!("{key}.{field}"), default, &property));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn line(key: &str, default: Option<&toml::Value>, property: &Map<String, Value>) -> String {
+    let default = default.map_or_else(|| "-".to_owned(), |value| format!("`{value}`"));
+    let meaning = property.get("description").and_then(Value::as_str).unwrap_or("");
+    format!("| `{key}` | {default} | {} |", meaning.replace('\n', " "))
+}
+
+/// The properties of an object schema, in the order of the schema.
+fn properties(
+    root: &Map<String, Value>,
+    schema: &Map<String, Value>,
+) -> Vec<(String, Map<String, Value>)> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let entries = properties.into_iter().flatten().filter_map(|(key, property)| {
+        let mut property = property.as_object()?.clone();
+        if !property.contains_key("description") {
+            let target = resolve(root, &property);
+            property.extend(target.get("description").cloned().map(|d| ("description".into(), d)));
+        }
+        Some((key.clone(), property))
+    });
+    entries.collect()
+}
+
+/// The target of `$ref`, or the schema itself.
+fn resolve(root: &Map<String, Value>, schema: &Map<String, Value>) -> Map<String, Value> {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix("#/$defs/"));
+    let target = name.and_then(|name| root.get("$defs")?.get(name)?.as_object());
+    target.unwrap_or(schema).clone()
+}
+
+// Loading: built-in profiles, files, and flags over them.
+
+#[test]
+fn the_default_sets_every_key() -> TestResult {
+    let bare: Profile = toml::from_str(DEFAULT.text)?;
+    let laid = load(DEFAULT.name, &Overrides::default())?;
+    assert_eq!(Profile { name: laid.name.clone(), ..bare }, laid);
+    assert_eq!(laid.thresholds, gpubench_record::Thresholds::default());
+    assert_eq!(laid.margins, gpubench_record::Margins::default());
+    Ok(())
+}
+
+#[test]
+fn every_built_in_profile_is_accepted_and_has_a_summary() -> TestResult {
+    for built_in in load::CATALOGUE {
+        let profile = load(built_in.name, &Overrides::default())?;
+        assert_eq!(profile.name, built_in.name);
+        assert!(built_in.text.contains("\nsummary = "), "{}: a summary of its own", built_in.name);
+        // Victims can be calibrated to these lengths.
+        let [shortest_ns, longest_ns] = gpubench_workloads::load::LENGTHS_NS;
+        assert!(
+            (shortest_ns..=longest_ns).contains(&profile.service.ns),
+            "{}: {}",
+            built_in.name,
+            profile.service
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("nights.toml");
+    std::fs::write(&path, "version = 1\nseed = 9\n")?;
+    let profile = load(&path.to_string_lossy(), &Overrides::default())?;
+    assert_eq!((profile.name.as_str(), profile.seed), ("nights", 9));
+    std::fs::write(&path, [0xff, 0xfe])?;
+    let garbage = load(&path.to_string_lossy(), &Overrides::default());
+    assert!(matches!(garbage, Err(ExpectedError::Unreadable { .. })));
+    let missing = load("no/such.toml", &Overrides::default());
+    assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
+    let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
+    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, weekly, \
+                online-inference, notebooks, batch-training, student-lab, saas-hostile, \
+                oversubscription, scaling, claims, or the path of a \
+                .toml file)";
+    assert_eq!(unknown, Err(line.to_owned()));
+    Ok(())
+}
+
+#[test]
+fn the_command_line_replaces_settings_and_is_checked() -> Result<(), ExpectedError> {
+    let overrides = Overrides {
+        seed: Some(u64::MAX),
+        mechanisms: vec!["exclusive".to_owned()],
+        axes: vec!["jitter".to_owned()],
+        ..Overrides::default()
+    };
+    let profile = load("smoke", &overrides)?;
+    assert_eq!(profile.seed, u64::MAX);
+    assert_eq!(profile.mechanisms, Wanted::Names(vec!["exclusive".to_owned()]));
+    let overrides = Overrides { axes: vec!["warmth".to_owned()], ..Overrides::default() };
+    let Err(ProfileError { file, line, .. }) = parse("mine.toml", "version = 1", &overrides) else {
+        return Err(ExpectedError::Internal { what: "an unknown axis was accepted".to_owned() });
+    };
+    assert_eq!((file.as_str(), line), ("the command line", None));
+    Ok(())
+}
+
+#[test]
+fn flags_for_a_program_need_a_program() -> Result<(), ExpectedError> {
+    let lines = |command: Option<&str>| Overrides {
+        victim_cmd: command.map(str::to_owned),
+        victim_reports: Some(Reports::Lines),
+        ..Overrides::default()
+    };
+    let refused = parse("mine.toml", "version = 1", &lines(None)).map_err(ExpectedError::from);
+    let wanted = "profile the command line: key `user-victim.reports`: there is no program that \
+                  reports its work (accepted: --victim-cmd beside it)";
+    assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(wanted));
+    let waits = Overrides { victim_ready: Some(Span::from_s(90)), ..Overrides::default() };
+    let refused = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
+    let wanted = "profile the command line: key `user-victim.ready`: there is no program to wait \
+                  for (accepted: --victim-cmd beside it)";
+    assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(wanted));
+    let own = "version = 1\n[user-victim]\ncommand = \"serve\"\n";
+    let wrong = own.replace("serve", " ");
+    let error = parse("mine.toml", &wrong, &Overrides::default()).err();
+    assert_eq!(error.and_then(|error| error.line), Some(3));
+    assert_eq!(parse("mine.toml", own, &waits)?.user_victim.ready, Span::from_s(90));
+    for profile in [
+        parse("mine.toml", own, &lines(None))?,
+        parse("mine.toml", "version = 1", &lines(Some("serve")))?,
+    ] {
+        assert_eq!(profile.user_victim.reports, Reports::Lines);
+    }
+    Ok(())
 }

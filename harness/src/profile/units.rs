@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, Unexpected, Visitor};
+use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::check::Fault;
 
 /// A length of time, exact to the nanosecond: `20us`, `250ms`, `1.5s`, `10min`, `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,6 +199,91 @@ impl JsonSchema for Share {
             "oneOf": [
                 { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
                 { "type": "string", "pattern": "^ *[0-9]+ */ *[0-9]+ *$" },
+            ],
+        })
+    }
+}
+
+// Bounds of numbers in a profile.
+
+/// Checks that a value lies between two bounds, both included.
+pub(super) fn within<T: PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: T,
+    min: T,
+    max: T,
+) -> Result<(), Fault> {
+    let problem = if value < min {
+        format!("{value} is too small")
+    } else if value > max {
+        format!("{value} is too large")
+    } else {
+        return Ok(());
+    };
+    Err(Fault::at(key, problem, format!("{min} to {max}")))
+}
+
+// `"all"`, or a list of names.
+
+/// A selection from a catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// Every entry.
+    All,
+    /// These, in the order of the catalogue.
+    Names(Vec<String>),
+}
+
+const ALL: &str = "all";
+const ACCEPTED: &str = "\"all\" or a list of names";
+
+impl Serialize for Wanted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_str(ALL),
+            Self::Names(names) => names.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Wanted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Wanted;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(ACCEPTED)
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Wanted, E> {
+                if text == ALL {
+                    Ok(Wanted::All)
+                } else {
+                    Err(E::invalid_value(Unexpected::Str(text), &self))
+                }
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Wanted, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = seq.next_element()? {
+                    names.push(name);
+                }
+                Ok(Wanted::Names(names))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for Wanted {
+    fn schema_name() -> Cow<'static, str> {
+        "Wanted".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": ACCEPTED,
+            "oneOf": [
+                { "const": ALL },
+                { "type": "array", "items": { "type": "string" }, "minItems": 1 },
             ],
         })
     }

@@ -10,8 +10,8 @@ use gpubench_workloads::user_victim::process_tree::{signal_group, signal_process
 use rustix::process::Signal;
 
 use super::RunError;
-use super::clock::RunClock;
 use super::observe::is_alive;
+use super::waits::RunClock;
 use crate::device::BlockingCall;
 
 /// The scheduler's number as a participant of the clock.

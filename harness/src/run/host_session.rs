@@ -4,19 +4,20 @@
 //! ends, every change is restored and checked, and the next state is entered. Within one state each
 //! mechanism has a tenant set, and only one set has open contexts.
 
-mod native;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpubench_record::{Cell, FaultTrial, Outcome};
 
-use super::host_guard::HostGuard;
-use super::ledger::MechanismLedger;
+use super::coordinator::MechanismLedger;
 use super::tenant_set::{TenantConfig, TenantSet};
 use super::{RunError, RunHandles, Setup};
-use crate::mechanism::host::HostError;
-use crate::mechanism::{self, HostStage, InForce, Mechanism};
+use crate::device::BlockingCall;
+use crate::mechanism;
+use crate::mechanism::host::{Guard, HostError, JournalLocation, RealHost};
+use crate::mechanism::{HostFacts, HostStage, InForce, Mechanism, MechanismContext};
+use crate::profile::Profile;
 
 /// The host and the tenants on it.
 pub struct HostSession {
@@ -280,5 +281,164 @@ fn tenant_config(
         inside: mechanism.map_or_else(Vec::new, |m| m.entry().inside(slots)),
         admits_one_tenant: mechanism.is_some_and(admits_one),
         refuses_outsiders: configuration.is_some_and(|c| c.refuses_outsiders),
+    }
+}
+
+// Which state of the host a cell needs, and whether tenants without a mechanism can run in the
+// present one.
+
+impl HostSession {
+    /// The state of the host that a cell or trial needs.
+    fn wanted(&self, key: &MechanismKey<'_>) -> Option<HostStage> {
+        let own = self.handles.setup.host.stage_of(key.mechanism, key.variant);
+        own.or_else(|| self.shared.get(key.group).cloned())
+    }
+
+    /// Whether the host must be switched for this cell or trial.
+    pub fn would_switch(&self, key: &MechanismKey<'_>) -> bool {
+        self.stage != self.wanted(key)
+    }
+
+    /// The tenants without a mechanism, if they can run in the present state of the host.
+    pub async fn native(&mut self) -> Result<Option<&mut TenantSet>, RunError> {
+        let allowed = match &self.stage {
+            Some(stage) => stage.allows_native || self.refused.contains_key(stage),
+            None => self.handles.setup.host.facts.mig != Some(true),
+        };
+        if !allowed {
+            return Ok(None);
+        }
+        self.start(PLAIN, "").await?;
+        self.of(PLAIN).map(Some)
+    }
+}
+
+// The guard of the host's state, called on separate threads: set-up and restoring use the driver
+// and the vendor's commands, which may hang.
+
+/// Longest set-up and restoring of a mechanism: MIG instances take seconds each, and every command
+/// has a limit of its own.
+const ENTER: Duration = Duration::from_secs(180);
+const RESTORE: Duration = Duration::from_secs(180);
+/// Longest wait for an abandoned set-up to return. The vendor's commands return at once; a driver
+/// call that hangs does not.
+const RETURN: Duration = Duration::from_secs(3);
+
+/// The guard; absent while a hanging call owns it.
+pub struct HostGuard {
+    guard: Option<Guard>,
+    handles: RunHandles,
+}
+
+/// The guard returned from its thread, with an answer.
+type Answered<T> = (Guard, T);
+
+impl HostGuard {
+    /// A guard without changes.
+    pub fn new(handles: &RunHandles) -> Self {
+        let setup = &handles.setup;
+        let host = Arc::new(RealHost::new(Arc::clone(&setup.nvml)));
+        Self { guard: Some(Guard::new(host, setup.host.journal.clone())), handles: handles.clone() }
+    }
+
+    /// Has a mechanism set up the host. The user's stop and the limit end the wait; if the
+    /// abandoned set-up then returns, the guard is kept, so that the host can be restored.
+    pub async fn enter(
+        &mut self,
+        mechanism: &'static dyn Mechanism,
+    ) -> Result<Result<InForce, HostError>, RunError> {
+        let mut guard = self.take()?;
+        let setup = Arc::clone(&self.handles.setup);
+        let doing = format!("setting up {}", mechanism.name());
+        let mut call = BlockingCall::start(doing, move || {
+            let entered = mechanism.enter(&setup.host.context(), &mut guard);
+            (guard, entered)
+        })?;
+        let waits = self.handles.waits.clone();
+        let ended = tokio::select! {
+            answer = call.within(ENTER) => answer.map_err(RunError::from),
+            () = waits.stopped() => Err(RunError::Interrupted),
+        };
+        match ended {
+            Ok(answered) => Ok(self.put_back(answered)),
+            Err(error) => {
+                call.abandon();
+                if let Ok(answered) = call.within(RETURN).await {
+                    // The run ends with the error, and the host is restored.
+                    let _ = self.put_back(answered);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Restores the host and checks it. A stop by the user does not end this wait.
+    pub async fn restore(&mut self) -> Result<(), RunError> {
+        let mut guard = self.take()?;
+        let mut call = BlockingCall::start("restoring the host", move || {
+            let restored = guard.restore();
+            (guard, restored)
+        })?;
+        match call.within(RESTORE).await {
+            Ok(answered) => Ok(self.put_back(answered)?),
+            Err(error) => Err(not_restored(&error.to_string())),
+        }
+    }
+
+    fn put_back<T>(&mut self, (guard, answer): Answered<T>) -> T {
+        self.guard = Some(guard);
+        answer
+    }
+
+    fn take(&mut self) -> Result<Guard, RunError> {
+        let hangs = || not_restored("a call that changes the host hangs");
+        self.guard.take().ok_or_else(hangs)
+    }
+}
+
+/// The journal has the changes that remain.
+fn not_restored(problem: &str) -> RunError {
+    HostError::NotRestored(problem.to_owned()).into()
+}
+
+// What mechanisms need of a run: options, facts of the host, journal.
+
+/// The user's options, the facts of the host, and the journal of its changes.
+pub struct HostSetup {
+    /// The user's profile.
+    profile: Profile,
+    /// The profile of unprotected forms, which run for comparison.
+    unprotected: Profile,
+    pub facts: HostFacts,
+    /// The journal of changes.
+    pub journal: JournalLocation,
+}
+
+impl HostSetup {
+    /// From the user's profile, the facts of the host, and the journal of its changes.
+    #[must_use]
+    pub fn new(profile: Profile, facts: HostFacts, journal: JournalLocation) -> Self {
+        Self { unprotected: mechanism::unprotected_profile(&profile), profile, facts, journal }
+    }
+
+    /// The context of mechanisms with the user's options.
+    pub const fn context(&self) -> MechanismContext<'_> {
+        MechanismContext { profile: &self.profile, facts: &self.facts }
+    }
+
+    /// The context of the mechanism of a variant. A variant that does not follow from the user's
+    /// options is an unprotected form.
+    pub fn context_of(&self, mechanism: &str, variant: &str) -> MechanismContext<'_> {
+        let context = self.context();
+        let is_own =
+            mechanism::find(mechanism).is_none_or(|m| m.configuration(&context).variant == variant);
+        let profile = if is_own { &self.profile } else { &self.unprotected };
+        MechanismContext { profile, ..context }
+    }
+
+    /// The state of the host in which cells of that variant run.
+    pub fn stage_of(&self, mechanism: &str, variant: &str) -> Option<HostStage> {
+        let context = self.context_of(mechanism, variant);
+        mechanism::find(mechanism)?.configuration(&context).stage
     }
 }

@@ -1,18 +1,23 @@
 //! Observations around a cell: processes on the device, clients of daemons, mapped files.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpubench_record::Condition;
+use gpubench_record::telemetry::SERVICE;
+use gpubench_record::{Condition, XidLine};
 use gpubench_workloads::user_victim::process_tree;
 use procfs::process::{MMapPath, MemoryMap, Process};
 
 use super::RunError;
-use super::snapshot::Snapshot;
 use super::tenant_set::TenantSet;
+use super::waits::RunClock;
+use crate::device::Nvml;
 use crate::mechanism::{InForce, Observation, ProgramObservation, TenantEnv};
+use crate::run::observe;
 
 /// Longest wait for a mechanism's daemon: three commands, each with its own limit.
 const DAEMON: Duration = Duration::from_secs(70);
@@ -169,11 +174,132 @@ pub fn mapped(pid: u32) -> Option<Vec<String>> {
     Some(files)
 }
 
+// The processes on the device at one instant, as NVML lists them.
+
+/// NVML's lists; `None` where NVML reports none.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceProcesses {
+    /// Processes with a compute context.
+    pub listed: Option<Vec<u32>>,
+    /// The GPU instance of each of them, where MIG is on.
+    pub instances: Vec<(u32, Option<u32>)>,
+    /// MPS clients, by process id.
+    pub mps_clients: Option<Vec<u32>>,
+    pub compute_mode: Option<String>,
+    /// Why NVML lists no processes with a context, if it does not.
+    pub failure: Option<String>,
+}
+
+impl DeviceProcesses {
+    /// Reads NVML.
+    pub fn now(nvml: &Nvml) -> Self {
+        let (processes, failure) = match nvml.compute_processes() {
+            Ok(processes) => (Some(processes), None),
+            Err(error) => (None, Some(format!("NVML: {error}"))),
+        };
+        let pids =
+            |processes: &Vec<(u32, Option<u32>)>| processes.iter().map(|one| one.0).collect();
+        Self {
+            listed: processes.as_ref().map(pids),
+            // Without a list the proofs rest on `listed`, which is absent.
+            instances: processes.unwrap_or_default(),
+            // A driver without this list reports an error; the proof of MPS then rests on the
+            // daemon's list.
+            mps_clients: nvml.mps_client_pids().ok(),
+            // The proof of a compute mode fails without it.
+            compute_mode: nvml.compute_mode().ok().map(str::to_owned),
+            failure,
+        }
+    }
+}
+
+// What is observed of a mechanism while the samples of a cell are taken: the processes on the
+// device, the clients of daemons, and mapped files.
+
+/// One observation during a cell.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    pub on_device: DeviceProcesses,
+    /// The servers of the mechanism and their clients.
+    pub serving: Serving,
+    /// The files that each tenant process has mapped, where the mechanism preloads a library;
+    /// `None` for an unreadable list.
+    pub mapped: BTreeMap<u32, Option<Vec<String>>>,
+    /// The instant after all of it, on the clock of the tenants; `None` without a snapshot.
+    pub t_ns: Option<u64>,
+}
+
+/// What a snapshot of a mechanism reads.
+#[derive(Debug, Clone, Default)]
+pub struct SnapshotScope {
+    /// What the mechanism set up.
+    pub set_up: InForce,
+    /// Tenant processes of which it reads mapped files.
+    pub mapped_of: Vec<u32>,
+    /// A tenant that runs a user's program: the mapped files of its processes are read too.
+    pub program_of: Option<u32>,
+}
+
+impl Snapshot {
+    /// Takes one. It can block: a daemon has its own time limit.
+    pub fn take(clock: &RunClock, nvml: &Nvml, scope: &SnapshotScope) -> Self {
+        let of_program = scope.program_of.map(process_tree::descendants);
+        let mapped = scope.mapped_of.iter().copied();
+        let mapped = mapped.chain(of_program.unwrap_or_default());
+        Self {
+            on_device: DeviceProcesses::now(nvml),
+            serving: Serving::of(&scope.set_up),
+            mapped: mapped.map(|pid| (pid, observe::mapped(pid))).collect(),
+            t_ns: Some(clock.now_ns()),
+        }
+    }
+}
+
+// Process ids of all started tenants: the kernel's log names processes by id only.
+
+/// Every process that was started for a tenant, by its id. Clones share the registry.
+#[derive(Debug, Clone, Default)]
+pub struct PidRegistry(Rc<RefCell<Entries>>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    tenants: BTreeMap<u32, Vec<String>>,
+    /// The process that was entered last.
+    last: Option<u32>,
+}
+
+impl PidRegistry {
+    /// Enters a process. Tenants that are threads of one process are entered one after another; an
+    /// id that is entered again later belongs to a new process.
+    pub fn enter(&self, tenant: &str, pid: u32) {
+        let entries = &mut *self.0.borrow_mut();
+        let tenants = entries.tenants.entry(pid).or_default();
+        if entries.last != Some(pid) {
+            tenants.clear();
+        }
+        tenants.push(tenant.to_owned());
+        entries.last = Some(pid);
+    }
+
+    /// Writes into each line the tenants of the process that it names.
+    pub fn attribute(&self, lines: &mut [XidLine], services: &[u32]) {
+        let entries = self.0.borrow();
+        for line in lines {
+            line.ours = line.pid.map(|pid| {
+                if services.contains(&pid) {
+                    return vec![SERVICE.to_owned()];
+                }
+                entries.tenants.get(&pid).cloned().unwrap_or_default()
+            });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::{OsStr, OsString};
 
-    use super::{is_alive, lacking, mapped, variable};
+    use super::{PidRegistry, XidLine, is_alive, lacking, mapped, variable};
     use crate::mechanism::TenantEnv;
 
     #[test]
@@ -211,5 +337,36 @@ mod tests {
         assert_eq!(lacking(own, &handed), [(own, word.to_owned())]);
         handed.insert("PATH".into(), "elsewhere".into());
         assert_eq!(lacking(own, &handed).len(), 2);
+    }
+
+    #[test]
+    fn an_id_belongs_to_the_tenant_that_was_started_last_with_it() {
+        let registry = PidRegistry::default();
+        for (tenant, pid) in [
+            ("victim", 7),
+            ("neighbour-1", 8),
+            ("victim", 9),
+            ("neighbour-1", 9),
+            // The id of a process that has ended.
+            ("recovery-client", 7),
+        ] {
+            registry.enter(tenant, pid);
+        }
+        let tenants_of = |pid: Option<u32>| {
+            let mut lines = [XidLine { pid, ..XidLine::default() }];
+            registry.attribute(&mut lines, &[20]);
+            let [line] = lines;
+            line.ours.map(|ours| ours.join(" "))
+        };
+        for (pid, expected) in [
+            (Some(7), Some("recovery-client")),
+            (Some(8), Some("neighbour-1")),
+            (Some(9), Some("victim neighbour-1")),
+            (Some(20), Some("service")),
+            (Some(99), Some("")),
+            (None, None),
+        ] {
+            assert_eq!(tenants_of(pid).as_deref(), expected, "{pid:?}");
+        }
     }
 }

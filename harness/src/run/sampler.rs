@@ -8,9 +8,9 @@ use std::time::Duration;
 use gpubench_record::{Cell, CellSpan, Plan, TelemetryRow, Unobserved};
 
 use super::RunError;
-use super::clock::RunClock;
-use super::snapshot::{Snapshot, SnapshotScope};
-use super::steal::CpuTime;
+use super::cores::CpuTime;
+use super::observe::{Snapshot, SnapshotScope};
+use super::waits::RunClock;
 use crate::device::{BlockingCall, Nvml, THROTTLE_REASONS};
 
 /// The sampler's number as a participant of the clock.

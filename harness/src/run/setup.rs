@@ -1,13 +1,19 @@
 //! The inputs and outputs of a run.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use gpubench_record::{Calibration, Cell, DeviceIdentity, Plan, Provenance, RunSettings, TopUp};
-use gpubench_reports::store::StoreError;
+use gpubench_record::{
+    Calibration, Cell, DeviceIdentity, FORMAT_VERSION, FaultTrial, Interruption, Left, Outcome,
+    Plan, Provenance, RunEvent, RunSettings, TelemetryRow, TopUp,
+};
+use gpubench_reports::store::{EventLog, StoreError, TelemetryLog, reopen};
 use gpubench_workloads::clock::ClockError;
 
-use super::{Continued, HostSetup, RunClock};
+use super::{HostSetup, RunClock};
 use crate::device::{NoAnswer, Nvml};
 use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
@@ -169,4 +175,153 @@ impl Observer for Silent {
     fn phase(&mut self, _phase: &RunPhase) {}
     fn cell_begins(&mut self, _cell: &Cell) {}
     fn cell_ends(&mut self, _cell: &Cell, _failure: Option<&str>) {}
+}
+
+// A resumed run: the finished and the remaining parts of its plan.
+
+/// What of a run is done. Its plan is that of the set-up, without what an interruption cut.
+#[derive(Debug, Clone)]
+pub struct Continued {
+    pub interruption: Interruption,
+    /// What it left of the plan.
+    pub left: Left,
+    /// Ids of the cells that are done.
+    pub cells: BTreeSet<String>,
+    /// Outcomes of the variants that failed or cannot run.
+    pub ended: BTreeMap<String, Outcome>,
+    /// How many findings there are, by variant and name of the probe.
+    pub found: BTreeMap<(String, String), usize>,
+    /// Ids of the fault trials that are done.
+    pub trials: BTreeSet<String>,
+    /// Whether the device cannot run further fault trials.
+    pub trials_stopped: bool,
+}
+
+impl Setup {
+    /// The planned cells that did not run yet.
+    pub fn cells_left(&self) -> Vec<Cell> {
+        let is_left = |cell: &&Cell| {
+            let done = self.continued.as_ref().map(|run| &run.cells);
+            done.is_none_or(|done| !done.contains(&cell.id))
+        };
+        self.plan.cells.iter().filter(is_left).cloned().collect()
+    }
+
+    /// The planned fault trials that did not run yet.
+    pub fn trials_left(&self) -> Vec<FaultTrial> {
+        let is_left = |trial: &&FaultTrial| {
+            let run = self.continued.as_ref();
+            run.is_none_or(|run| !run.trials_stopped && !run.trials.contains(&trial.id))
+        };
+        let trials = self.plan.fault_trials.iter();
+        trials.filter(is_left).cloned().collect()
+    }
+
+    /// The plan with only what did not run yet, for the progress display.
+    #[must_use]
+    pub fn plan_left(&self) -> Plan {
+        Plan { cells: self.cells_left(), fault_trials: self.trials_left(), ..self.plan.clone() }
+    }
+
+    /// How many findings a probe has of an earlier start, under a variant.
+    pub fn findings(&self, variant: &str, probe: &str) -> usize {
+        let run = self.continued.as_ref();
+        let found = run.and_then(|run| run.found.get(&(variant.to_owned(), probe.to_owned())));
+        found.copied().unwrap_or(0)
+    }
+}
+
+/// Begins the record, or goes on with that of an interrupted run, and writes the first event.
+pub(super) fn recorder(setup: &Setup) -> Result<Recorder, RunError> {
+    let (recorder, event) = match &setup.continued {
+        None => (
+            Recorder::create(&setup.out)?,
+            RunEvent::Began {
+                format_version: FORMAT_VERSION,
+                plan: Box::new(setup.plan.clone()),
+                device: Box::new(setup.identity.clone()),
+                provenance: Box::new(setup.provenance.clone()),
+                settings: setup.settings.clone().map(Box::new),
+            },
+        ),
+        Some(run) => {
+            reopen(&setup.out)?;
+            let event = RunEvent::Resumed {
+                interruption: Box::new(run.interruption.clone()),
+                left: run.left.clone(),
+            };
+            (Recorder::reopen(&setup.out)?, event)
+        }
+    };
+    recorder.event(&event)?;
+    Ok(recorder)
+}
+
+// What a run writes while it runs: its events and the device's counters.
+
+/// The open files of a record. Clones share the files.
+#[derive(Clone)]
+pub struct Recorder(Rc<RefCell<Logs>>);
+
+/// The files; `None` after closing, when writes have no effect.
+struct Logs {
+    events: Option<EventLog>,
+    telemetry: Option<TelemetryLog>,
+}
+
+impl Recorder {
+    /// Creates both files.
+    pub fn create(out: &Path) -> Result<Self, StoreError> {
+        let logs = Logs {
+            events: Some(EventLog::create(out)?),
+            telemetry: Some(TelemetryLog::create(out)?),
+        };
+        Ok(Self(Rc::new(RefCell::new(logs))))
+    }
+
+    /// Goes on with both files of an interrupted run.
+    pub fn reopen(out: &Path) -> Result<Self, StoreError> {
+        let logs = Logs {
+            events: Some(EventLog::reopen(out)?),
+            telemetry: Some(TelemetryLog::reopen(out)?),
+        };
+        Ok(Self(Rc::new(RefCell::new(logs))))
+    }
+
+    /// Writes an event.
+    pub fn event(&self, event: &RunEvent) -> Result<(), StoreError> {
+        match &mut self.0.borrow_mut().events {
+            Some(events) => events.append(event),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a warning.
+    pub fn warning(&self, text: impl Into<String>) -> Result<(), StoreError> {
+        self.event(&RunEvent::Warning { text: text.into() })
+    }
+
+    /// Writes that a tenant's process ended, and how.
+    pub fn tenant_ended(&self, tenant: &str, pid: u32, reason: String) -> Result<(), StoreError> {
+        let tenant = tenant.to_owned();
+        self.event(&RunEvent::TenantEnded { tenant, pid, reason })
+    }
+
+    /// Writes readings of counters.
+    pub fn telemetry(&self, rows: &[TelemetryRow]) -> Result<(), StoreError> {
+        if let Some(telemetry) = &mut self.0.borrow_mut().telemetry {
+            for row in rows {
+                telemetry.append(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes both files.
+    pub fn close(&self) -> Result<(), StoreError> {
+        let mut logs = self.0.borrow_mut();
+        let (events, telemetry) = (logs.events.take(), logs.telemetry.take());
+        telemetry.map_or(Ok(()), TelemetryLog::close)?;
+        events.map_or(Ok(()), EventLog::close)
+    }
 }

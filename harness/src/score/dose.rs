@@ -2,12 +2,12 @@
 //! row of the matrix is that of dose 1.
 
 use gpubench_record::{DoseCurve, DosePoint, DoseRise, Estimate, MechanismRow, Outcome};
-use gpubench_stats::dose_area::dose_area;
-use gpubench_stats::effect::Effect;
+use gpubench_stats::estimate::Effect;
+use gpubench_stats::summary::dose_area;
 use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 
 use super::row::Row;
-use super::{Context, reservation};
+use super::{Context, memory};
 use crate::figures::{Cells, Logs, Pair, achieved_doses, printed};
 
 /// Fewest blocks with every dose for an area: a t interval of two degrees of freedom.
@@ -25,7 +25,7 @@ pub(super) fn curves(context: &Context<'_>) -> Vec<DoseCurve> {
     let mut curves = Vec::new();
     for mechanism in context.under_test() {
         for pair in context.cells.pairs() {
-            if reservation::applies_to(context, &pair) {
+            if memory::applies_to(context, &pair) {
                 continue;
             }
             curves.extend(curve(context, &doses, mechanism, &pair));

@@ -2,11 +2,12 @@
 
 use gpubench_record::{Axis, BLOCKS_MIN, CellResult, Estimate, MechanismRow};
 
-use super::boundary::{Scale, blocks_needed, reaching};
 use super::level::{Level, LevelRange, of_jitter};
+use super::level::{Scale, blocks_needed, reaching};
 use super::row::Row;
 use super::{Context, reference, word};
-use crate::figures::tails::{self, Jitter, UNIT};
+use crate::figures::latency;
+use crate::figures::latency::{Jitter, UNIT};
 use crate::figures::{Key, Pair, Pairs, in_words, two_modes};
 use crate::gate::OPEN_REQUESTS;
 
@@ -28,7 +29,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     };
     let native = context.cells.native_of(contended);
     let planned = context.cells.pair(contended, &native);
-    let (Some(planned), Some(pairs)) = (planned, tails::pairs(&context.cells, contended)) else {
+    let (Some(planned), Some(pairs)) = (planned, latency::pairs(&context.cells, contended)) else {
         row.doubt("no native cell was planned, and the unit of jitter is the native median");
         return row.finish();
     };
@@ -60,7 +61,7 @@ enum Overload {
 /// Judges overload beside the aggressor. A victim that keeps up in N and S but not in C has the
 /// lowest level. It has no percentiles, because they grow with the length of the run.
 fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
-    let Some(found) = tails::Overload::of(pairs) else {
+    let Some(found) = latency::Overload::of(pairs) else {
         return Overload::None;
     };
     let (some, all) = (found.blocks, pairs.measured.len());
@@ -134,7 +135,7 @@ fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &m
 
 /// Names the two parts of the jitter.
 fn split(context: &Context<'_>, contended: &Key, requests_min: u64, row: &mut Row) {
-    let parts = tails::split(&context.cells, contended, requests_min);
+    let parts = latency::split(&context.cells, contended, requests_min);
     for (what, part) in parts.into_iter().flatten() {
         if let Ok(part) = part {
             row.warn(format!("{what} {}", in_words(&part)));
@@ -145,7 +146,7 @@ fn split(context: &Context<'_>, contended: &Key, requests_min: u64, row: &mut Ro
 /// Doubts the row where the timers of the host are coarser than the bound of `Negligible` and the
 /// jitter lies below what they resolve, or where it is unknown what they resolve.
 fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut Row) {
-    let median_ns = tails::native_median_ns(pairs);
+    let median_ns = latency::native_median_ns(pairs);
     let floor_ns = match context.input.timer_floor_ns {
         Ok(floor_ns) => floor_ns,
         Err(reason) => {

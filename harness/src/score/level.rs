@@ -4,12 +4,11 @@
 //! give the same level, the level is measured. Where they differ, an interval straddles a boundary,
 //! and both levels are printed.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use gpubench_record::{Estimate, Thresholds};
+
+use super::row::Row;
 
 /// Lower bounds, for L3 and L2, of the proportion of trials that come out as promised: reservations
 /// honoured, clean pages, faults contained.
@@ -180,4 +179,270 @@ pub(super) fn of_jitter(jitter: &Estimate, thresholds: &Thresholds) -> LevelRang
         }
     };
     LevelRange { worst: level(jitter.hi), best: level(jitter.lo) }
+}
+
+// Bounds of levels: whether an interval straddles one, and the number of blocks at which it would
+// no longer.
+
+/// The estimate with ends that contain both values.
+pub(super) fn reaching(estimate: &Estimate, values: [f64; 2]) -> Estimate {
+    let [one, two] = values;
+    Estimate {
+        lo: estimate.lo.min(one).min(two),
+        hi: estimate.hi.max(one).max(two),
+        ..estimate.clone()
+    }
+}
+
+/// The scale on which the interval of a figure is symmetric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scale {
+    Linear,
+    /// That of ratios.
+    Log,
+}
+
+/// A bound of levels that an interval straddles.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Straddled {
+    pub text: String,
+    /// The blocks at which it would no longer; `None` where no number of blocks is enough.
+    pub blocks: Option<u32>,
+}
+
+impl From<String> for Straddled {
+    fn from(text: String) -> Self {
+        let blocks = None;
+        Self { text, blocks }
+    }
+}
+
+/// How many blocks would decide; `None` where the interval does not straddle the bound.
+///
+/// The half width of a t interval is `t s / sqrt(n)`, and it must shrink to the distance from the
+/// value to the bound, less the systematic part, which stays: `n* = ceil(n (half width /
+/// distance)^2)`, on the scale on which the interval is symmetric.
+pub(super) fn blocks_needed(
+    what: &str,
+    estimate: &Estimate,
+    bound: f64,
+    scale: Scale,
+) -> Option<Straddled> {
+    if !(estimate.lo < bound && bound <= estimate.hi) {
+        return None;
+    }
+    let scale = |x: f64| match scale {
+        Scale::Linear => x,
+        Scale::Log => x.ln(),
+    };
+    let stat =
+        estimate.parts.map_or((estimate.lo, estimate.hi), |parts| (parts.stat_lo, parts.stat_hi));
+    let (value, bound_at) = (scale(estimate.value), scale(bound));
+    let (stat_end, end) = if value < bound_at {
+        (scale(stat.1), scale(estimate.hi))
+    } else {
+        (scale(stat.0), scale(estimate.lo))
+    };
+    let distance = (bound_at - value).abs() - (end - stat_end).abs();
+    let half = (stat_end - value).abs();
+    let needed = (f64::from(estimate.n) * (half / distance).powi(2)).ceil();
+    let enough = distance > 0.0 && needed < f64::from(u32::MAX);
+    let blocks = enough.then(|| (needed as u32).max(estimate.n + 1));
+    let wanted = match blocks {
+        Some(blocks) => format!("about {blocks} blocks are needed"),
+        None => "no number of blocks would decide".to_owned(),
+    };
+    let text = format!("{what} straddles {bound}: {wanted}, {} are there", estimate.n);
+    Some(Straddled { text, blocks })
+}
+
+// The rows that more blocks would decide, with the number of blocks that the spread of each asks
+// for.
+
+/// A row that more blocks would decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Straddling {
+    /// Its place in the matrix.
+    pub row: usize,
+    pub blocks: u32,
+    /// The blocks that its spread asks for: an upper estimate, because a t interval of more blocks
+    /// has a smaller t.
+    pub blocks_wanted: u32,
+}
+
+/// The rows whose interval straddles a bound of levels and would not with more blocks.
+pub(super) fn of(rows: &[Row]) -> Vec<Straddling> {
+    let wanted = |(place, row): (usize, &Row)| {
+        let deciding = row.matrix.retention.as_ref().or(row.matrix.jitter.as_ref());
+        Some(Straddling { row: place, blocks: deciding?.n, blocks_wanted: row.blocks_wanted? })
+    };
+    rows.iter().enumerate().filter_map(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(ends: (f64, f64)) -> Estimate {
+        let (lo, hi) = ends;
+        Estimate {
+            value: f64::midpoint(lo, hi),
+            lo,
+            hi,
+            ends: gpubench_record::Ends::Interval,
+            parts: None,
+            n: 8,
+            unit: "ratio".to_owned(),
+        }
+    }
+
+    type Ends = (f64, f64);
+
+    fn range(r: Ends, g: Option<Ends>, i: Option<Ends>, capped: bool, t: &Thresholds) -> String {
+        let (r, g, i) = (estimate(r), g.map(estimate), i.map(estimate));
+        let resource = Resource { retention: &r, guarantee: g.as_ref(), index: i.as_ref(), capped };
+        resource.range(t).to_string()
+    }
+
+    #[test]
+    fn the_table_of_resource_axes() {
+        const FULL: Option<Ends> = Some((0.95, 1.0));
+        const GOOD: Option<Ends> = Some((0.9, 1.0));
+        let table: &[(Ends, Option<Ends>, Option<Ends>, &str)] = &[
+            // A good mechanism, one that forfeits capacity, and no protection.
+            ((0.97, 0.99), Some((0.97, 0.99)), Some((0.96, 0.98)), "L3"),
+            ((0.99, 1.01), Some((0.49, 0.51)), Some((0.98, 1.02)), "L1"),
+            ((0.49, 0.51), Some((0.49, 0.51)), Some((-0.01, 0.01)), "L0"),
+            // Bounds belong to the better level.
+            ((0.95, 1.0), Some((0.80, 0.9)), GOOD, "L3"),
+            ((0.80, 0.949), FULL, GOOD, "L2"),
+            ((0.60, 0.799), FULL, Some((0.2, 0.9)), "L1"),
+            ((0.60, 0.799), FULL, Some((0.1, 0.2)), "L0"),
+            ((0.60, 0.799), FULL, Some((0.2, 0.2)), "L1"),
+            // Straddling.
+            ((0.949, 1.0), FULL, GOOD, "L2..L3"),
+            ((0.799, 0.94), FULL, GOOD, "L1..L2"),
+            ((0.799, 1.0), FULL, GOOD, "L1..L3"),
+            ((0.60, 0.799), FULL, Some((0.1, 0.3)), "L0..L1"),
+            ((0.60, 0.81), FULL, Some((0.0, 0.1)), "L0..L2"),
+            ((0.96, 1.0), Some((0.79, 0.81)), GOOD, "L1..L3"),
+            ((0.85, 0.90), Some((0.79, 0.81)), GOOD, "L1..L2"),
+            // Isolated, but capacity forfeited; an index below its bound does not matter then.
+            ((0.85, 0.90), Some((0.5, 0.799)), GOOD, "L1"),
+            ((0.79, 0.90), Some((0.5, 0.6)), GOOD, "L1"),
+            ((0.79, 0.90), Some((0.5, 0.6)), Some((0.0, 0.1)), "L0..L1"),
+            // No bound for the index.
+            ((0.60, 0.70), FULL, None, "L0..L1"),
+            ((0.96, 1.0), FULL, None, "L3"),
+        ];
+        let thresholds = Thresholds::default();
+        for (r, g, i, want) in table {
+            assert_eq!(range(*r, *g, *i, false, &thresholds), *want, "R {r:?} G {g:?} I {i:?}");
+        }
+    }
+
+    #[test]
+    fn without_references_l2_is_the_best_level() {
+        let thresholds = Thresholds::default();
+        for (r, want) in [
+            ((0.99, 1.0), "L2"),
+            ((0.94, 0.96), "L2"),
+            ((0.79, 0.96), "L0..L2"),
+            ((0.40, 0.50), "L0..L1"),
+        ] {
+            assert_eq!(range(r, None, None, true, &thresholds), want, "{r:?}");
+        }
+        let short = Some((0.4, 0.5));
+        assert_eq!(range((0.99, 1.0), short, None, true, &thresholds), "L1");
+    }
+
+    #[test]
+    fn levels_follow_the_thresholds_of_the_profile() {
+        let (r, g, i) = ((0.90, 0.92), Some((0.90, 0.92)), Some((0.85, 0.9)));
+        let default = Thresholds::default();
+        assert_eq!(range(r, g, i, false, &default), "L2");
+        for (thresholds, want) in [
+            (Thresholds { retention_l3: 0.90, ..default.clone() }, "L3"),
+            (Thresholds { retention_l3: 0.91, ..default.clone() }, "L2..L3"),
+            (Thresholds { retention_l2: 0.93, ..default.clone() }, "L1"),
+            (Thresholds { retention_l2: 0.91, ..default.clone() }, "L1..L2"),
+            (Thresholds { guarantee_l3: 0.93, ..default.clone() }, "L1"),
+            (Thresholds { retention_l2: 0.93, index_l1: 0.95, ..default.clone() }, "L0"),
+        ] {
+            assert_eq!(range(r, g, i, false, &thresholds), want, "{thresholds:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_jitter() {
+        let default = Thresholds::default();
+        for (ends, want) in [
+            ((-0.2, 0.10), "L3"),
+            ((0.101, 1.0), "L2"),
+            ((1.001, 7.0), "L0"),
+            ((0.05, 0.5), "L2..L3"),
+            ((0.10, 0.5), "L2..L3"),
+            ((0.5, 1.1), "L0..L2"),
+            ((0.0, 9.0), "L0..L3"),
+        ] {
+            assert_eq!(of_jitter(&estimate(ends), &default).to_string(), want, "{ends:?}");
+        }
+        let strict = Thresholds { jitter_negligible: 0.01, jitter_low_medium: 0.04, ..default };
+        assert_eq!(of_jitter(&estimate((0.05, 0.5)), &strict).to_string(), "L0");
+    }
+
+    #[test]
+    fn the_weaker_of_two_ranges_keeps_its_open_levels() {
+        let doubt = LevelRange { worst: Level::L1, best: Level::L3 };
+        assert_eq!(doubt.weaker(LevelRange::at(Level::L2)).to_string(), "L1..L2");
+        assert_eq!(doubt.weaker(LevelRange::at(Level::L0)).to_string(), "L0");
+    }
+}
+
+#[cfg(test)]
+mod boundary_tests {
+    use gpubench_record::Ends;
+
+    use super::*;
+    use crate::figures::Systematic;
+
+    fn estimate(value: f64, lo: f64, hi: f64, unit: &str) -> Estimate {
+        Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n: 8, unit: unit.to_owned() }
+    }
+
+    #[test]
+    fn blocks_needed_follow_the_formula() {
+        // Half width 1/4, distance 1/8: four times the blocks.
+        let index = estimate(0.5, 0.25, 0.75, "index");
+        let found = blocks_needed("index", &index, 0.375, Scale::Linear).expect("it straddles");
+        let want = "index straddles 0.375: about 32 blocks are needed, 8 are there";
+        assert_eq!((found.text.as_str(), found.blocks), (want, Some(32)));
+        // On the log scale: half width ln 1.21, distance ln 1.1, again twice as far.
+        let ratio = estimate(1.1 * 0.8, 0.8 * 1.1 / 1.21, 0.8 * 1.1 * 1.21, "ratio");
+        let found = blocks_needed("retention", &ratio, 0.8, Scale::Log);
+        let blocks = found.and_then(|found| found.blocks);
+        assert!(matches!(blocks, Some(32 | 33)), "{blocks:?}");
+        let on_it = blocks_needed("index", &estimate(0.2, 0.1, 0.5, "index"), 0.2, Scale::Linear);
+        assert!(on_it.is_some_and(|found| found.blocks.is_none()));
+        assert_eq!(
+            blocks_needed("index", &estimate(0.3, 0.2, 0.5, "index"), 0.2, Scale::Linear),
+            None
+        );
+        assert_eq!(
+            blocks_needed("index", &estimate(0.1, 0.0, 0.19, "index"), 0.2, Scale::Linear),
+            None
+        );
+    }
+
+    /// Distance 1/8, of which the systematic part takes a half: the rest takes sixteen times the
+    /// blocks. A systematic part as wide as the distance leaves none.
+    #[test]
+    fn a_systematic_part_takes_more_blocks() {
+        for (up, blocks) in [(0.0, Some(32)), (0.0625, Some(128)), (0.125, None)] {
+            let index = estimate(0.5, 0.25, 0.75, "index");
+            let wide = Systematic::default().with_ends(index, 0.25, 0.75 + up);
+            let found = blocks_needed("index", &wide, 0.625, Scale::Linear);
+            assert_eq!(found.and_then(|found| found.blocks), blocks, "{up}");
+        }
+    }
 }

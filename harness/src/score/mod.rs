@@ -21,29 +21,18 @@
 //! interval over the blocks' values. That of survival is Clopper and Pearson's. Levels follow from
 //! interval ends, never from estimates.
 
-mod boundary;
-mod clock_part;
-mod controls;
 mod dose;
 mod fault;
 mod jitter;
 mod level;
 mod memory;
 mod operator;
-mod overall;
-mod pool;
 mod probe_figures;
-mod proportion;
 mod reference;
-mod requested;
-mod reservation;
 mod resource;
 mod row;
-mod second_reading;
 mod service;
-mod single_tenant;
 pub mod spread;
-mod straddling;
 mod tally;
 mod tenant_limit;
 #[cfg(test)]
@@ -57,11 +46,11 @@ use gpubench_record::{
 
 use crate::figures::{Cells, CellsError, Reading};
 use crate::gate::open_loop_doubt;
-pub use pool::{MACHINE_HASH, Pooled, pool};
-use requested::Requested;
-pub use requested::plans_jitter;
+pub use level::Straddling;
+use row::Requested;
 use row::Row;
-pub use straddling::Straddling;
+pub use row::plans_jitter;
+pub use tally::{MACHINE_HASH, Pooled, pool};
 
 /// The version of the rules, as records name it.
 pub const VERSION: &str = "scoring-v3";
@@ -115,7 +104,7 @@ pub struct Scored {
 /// When results and plan do not belong together.
 pub fn score(input: &ScoreInput<'_>) -> Result<Scored, CellsError> {
     let (context, rows) = judged_rows(input)?;
-    let overall = overall::rows(input.plan, &rows);
+    let overall = word::rows(input.plan, &rows);
     let service = service::rows(&context);
     Ok(Scored {
         matrix: rows.into_iter().map(|row| row.matrix).collect(),
@@ -147,7 +136,7 @@ pub struct Look {
 /// As [`score`].
 pub fn look(input: &ScoreInput<'_>) -> Result<Look, CellsError> {
     let (_, rows) = judged_rows(input)?;
-    let straddling = straddling::of(&rows);
+    let straddling = level::of(&rows);
     Ok(Look { matrix: rows.into_iter().map(|row| row.matrix).collect(), straddling })
 }
 
@@ -155,10 +144,10 @@ pub fn look(input: &ScoreInput<'_>) -> Result<Look, CellsError> {
 fn judged_rows<'a>(input: &'a ScoreInput<'a>) -> Result<(Context<'a>, Vec<Row>), CellsError> {
     let context = Context::new(input, Reading::Printed)?;
     let mut rows = rows(&context);
-    controls::family(&mut rows);
+    reference::family(&mut rows);
     if context.excludes_disturbed() {
         let again = Context::new(input, Reading::WithDisturbed)?;
-        second_reading::compare(&mut rows, &self::rows(&again));
+        row::compare(&mut rows, &self::rows(&again));
     }
     Ok((context, rows))
 }
@@ -174,13 +163,13 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
     let requested = Requested::of(context);
     let mut rows = reference::rows(context);
     for mechanism in context.under_test() {
-        if single_tenant::applies_to(context, mechanism) {
-            rows.extend(single_tenant::rows(context, mechanism, &requested));
+        if reference::applies_to(context, mechanism) {
+            rows.extend(reference::single_tenant_rows(context, mechanism, &requested));
             continue;
         }
         for pair in &requested.pairs {
-            rows.push(if reservation::applies_to(context, pair) {
-                reservation::row(context, mechanism, pair)
+            rows.push(if memory::applies_to(context, pair) {
+                memory::reservation_row(context, mechanism, pair)
             } else {
                 resource::row(context, mechanism, pair)
             });

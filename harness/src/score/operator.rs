@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{Cell, Condition, Estimate, OperatorRow, Plan, Role, SubAxis, TenantTime};
-use gpubench_stats::effect::Effect;
+use gpubench_stats::estimate::Effect;
 use gpubench_stats::{Confidence, NoEstimate};
 
 use super::{Context, ScoreInput};
 use crate::figures::printed;
-use crate::figures::progress::Progress;
+use crate::figures::rates::Progress;
 
 /// Fewest blocks of a t interval worth printing.
 const BLOCKS_MIN: usize = 3;

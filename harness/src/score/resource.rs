@@ -1,22 +1,18 @@
 //! Rows of the resource axes: retention and the other figures of closed-loop rates.
 
-mod index;
-mod modes;
+use gpubench_record::{Condition, Estimate, MechanismRow, SubAxis, Thresholds};
+use gpubench_stats::{Confidence, NoEstimate, ratio};
 
-use gpubench_record::{Condition, Estimate, MechanismRow, SubAxis};
-
-use super::boundary::{Scale, blocks_needed};
-use super::controls::Repetition;
-use super::level::Resource;
+use super::level::{Resource, Scale, blocks_needed, reaching};
 use super::probe_figures::bypass;
+use super::reference::Repetition;
 use super::row::Row;
 use super::word::{enforcing, with_bypass};
-use super::{Context, clock_part, controls, reference};
-use crate::figures::{Key, Pair, Pairs};
-use crate::figures::{Logs, in_words, starved as is_starved};
-
-use index::index;
-use modes::{Both, range};
+use super::{Context, reference};
+use crate::figures::{
+    Key, Logs, Pair, Pairs, Systematic, TwoModes, in_words, printed, starved as is_starved,
+};
+use crate::score::level::LevelRange;
 
 /// Shares of the peak of its resource below which an aggressor spoils its row, or is warned of.
 const AGGRESSOR_PEAK_MIN: f64 = 0.60;
@@ -61,11 +57,13 @@ impl Measured {
         if let Some(pairs) = cells.pair(contended, &solo) {
             row.matrix.requests = pairs.requests();
         }
-        clock_part::add(context, contended, &solo, row);
+        add(context, contended, &solo, row);
         reference::drift(context, &native, row);
         let unprotected = unprotected(context, contended, mechanism, row);
         let index = match (&retention, &unprotected) {
-            (Some((of_r, _)), Some((of_u, same_blocks))) => index(of_r, of_u, *same_blocks, row),
+            (Some((of_r, _)), Some((of_u, same_blocks))) => {
+                isolation_index(of_r, of_u, *same_blocks, row)
+            }
             _ => None,
         };
         let modes = retention.as_ref().and_then(|(logs, _)| logs.two_modes());
@@ -139,7 +137,7 @@ fn repetition(context: &Context<'_>, solo: &Key, row: &mut Row) {
     if let Ok(estimate) = Logs::of_rates(&pairs).ratio() {
         row.repetition = Some(Repetition {
             of: (solo.variant.clone(), solo.pair.victim.clone()),
-            fires: controls::repetition("solo", &estimate, row),
+            fires: reference::repetition("solo", &estimate, row),
         });
     }
 }
@@ -277,4 +275,132 @@ fn level(
         }
         row.matrix.word = Some(word.to_owned());
     }
+}
+
+// The isolation index with its interval.
+
+/// The isolation index `1 - ln R / ln U`, with Fieller's interval. The covariance of R and U counts
+/// where both come from the same blocks.
+fn isolation_index(of_r: &Logs, of_u: &Logs, same_blocks: bool, row: &mut Row) -> Option<Estimate> {
+    let ratio = if same_blocks {
+        let (r, u) = of_r.shared(of_u);
+        ratio::paired(&r, &u, Confidence::P95)
+    } else {
+        ratio::independent(&of_r.logs, &of_u.logs, Confidence::P95)
+    };
+    let index = ratio
+        .and_then(ratio::isolation_index)
+        .and_then(ratio::RatioSet::bounded)
+        .and_then(|index| with_systematic(printed(index, "index"), of_r, of_u));
+    match index {
+        Ok(index) => Some(index),
+        Err(error) => {
+            row.warn(format!("no isolation index: {error}"));
+            None
+        }
+    }
+}
+
+/// The index where both logarithms may lie anywhere within their systematic parts: it is monotone
+/// in each, so its ends are among the four corners. Their distances from its value are added to the
+/// ends of the statistical part.
+fn with_systematic(index: Estimate, of_r: &Logs, of_u: &Logs) -> Result<Estimate, NoEstimate> {
+    let (Some(r), Some(u)) = (of_r.mean(), of_u.mean()) else {
+        return Ok(index);
+    };
+    let (of_r, of_u) = (of_r.systematic, of_u.systematic);
+    if u + of_u.up >= 0.0 {
+        let what = "the index beyond the systematic part of the effectiveness";
+        return Err(NoEstimate::Unbounded { what });
+    }
+    let at = |r: f64, u: f64| 1.0 - r / u;
+    let corners = [
+        at(r - of_r.down, u - of_u.down),
+        at(r - of_r.down, u + of_u.up),
+        at(r + of_r.up, u - of_u.down),
+        at(r + of_r.up, u + of_u.up),
+    ];
+    let from = at(r, u);
+    let lo = index.lo - corners.iter().fold(0.0, |most, end| (from - end).max(most));
+    let hi = index.hi + corners.iter().fold(0.0, |most, end| (end - from).max(most));
+    let systematic = Systematic { known: of_r.known && of_u.known, ..Systematic::default() };
+    Ok(systematic.with_ends(index, lo, hi))
+}
+
+// The levels of a row whose blocks have two modes.
+
+/// Both modes of the logarithm of the retention.
+#[derive(Debug)]
+struct Both {
+    pub modes: TwoModes,
+    /// The mean logarithm of the effectiveness.
+    pub of_u: Option<f64>,
+}
+
+/// The levels of a row with two modes. A t interval of few blocks with two modes covers too rarely,
+/// but whatever the share of each mode, the true mean lies between them. So the row is decided
+/// where the whole range has one level, and in doubt elsewhere.
+fn range(
+    both: &Both,
+    figures: &Resource<'_>,
+    thresholds: &Thresholds,
+    row: &mut Row,
+) -> LevelRange {
+    let Both { modes, of_u } = both;
+    let text = modes.in_words(f64::exp);
+    let ends = [modes.low, modes.high];
+    let retention = reaching(figures.retention, ends.map(f64::exp));
+    let guarantee = figures.guarantee.map(|guarantee| {
+        let scale = guarantee.value / figures.retention.value;
+        reaching(guarantee, ends.map(|log| scale * log.exp()))
+    });
+    let index = figures.index.map(|index| match of_u {
+        Some(of_u) => reaching(index, ends.map(|log| 1.0 - log / of_u)),
+        None => index.clone(),
+    });
+    let range = Resource {
+        retention: &retention,
+        guarantee: guarantee.as_ref(),
+        index: index.as_ref(),
+        capped: figures.capped,
+    }
+    .range(thresholds);
+    match range.decided() {
+        Some(level) => row.warn(format!("{text}; both are at {level}")),
+        None => row.doubt(format!("{text}, which leave {range} open")),
+    }
+    range
+}
+
+// The part of the retention that the SM clock took.
+//
+// A neighbour whose power lowers the victim's clock interferes, so the retention stays a ratio of
+// rates in time and nothing is widened. The ratio of the clocks says which part of it is power:
+// the retention over the ratio of the clocks is a ratio of cycles, which is what the neighbour
+// takes of the SMs and of memory.
+
+/// A ratio of clocks below this is reported in words.
+const USUAL: f64 = 0.99;
+
+/// Adds the ratio of the clocks to a row, with a warning where it is below [`USUAL`].
+pub(super) fn add(context: &Context<'_>, contended: &Key, solo: &Key, row: &mut Row) {
+    let Some(pairs) = context.cells.pair(contended, solo) else {
+        return;
+    };
+    // Records of format 1.0, and devices that report no clock, have none.
+    let Ok(part) = Logs::of_clocks(&pairs).ratio() else {
+        return;
+    };
+    if part.hi < USUAL
+        && let Ok(time) = Logs::of_rates(&pairs).ratio()
+    {
+        row.warn(format!(
+            "clock: beside the neighbour the SMs have {} of their solo clock: retention is {:.3} \
+             in time and {:.3} in cycles",
+            in_words(&part),
+            time.value,
+            time.value / part.value
+        ));
+    }
+    row.matrix.clock_part = Some(part);
 }

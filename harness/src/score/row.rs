@@ -1,17 +1,15 @@
 //! A row of the matrix while it is filled: its figures, its doubts, and the outcome that follows.
 
-mod blocks;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{
-    Axis, BLOCKS_MIN, Estimate, Gate, MatrixRow, MechanismRow, Outcome, Parts, counted,
+    Axis, BLOCKS_MIN, BlocksLost, Estimate, Gate, LostBlock, LostKind, MatrixRow, MechanismRow,
+    Outcome, Parts, Plan, counted,
 };
 
 use super::Context;
-use super::boundary::Straddled;
-use super::controls::Repetition;
-use super::level::LevelRange;
+use super::level::{LevelRange, Straddled};
+use super::reference::Repetition;
 use super::word::not_proven;
 use crate::figures::{LeftOut, Pair, Pairs};
 use crate::gate::findings_of;
@@ -235,4 +233,134 @@ impl Row {
             );
         }
     }
+}
+
+// The blocks that the deciding figures of a row rest on, and those that they leave out.
+
+/// Blocks that a warning names.
+const NAMED_MAX: usize = 4;
+/// Share of lost blocks from which a row mentions them.
+const LOST_MENTIONED: f64 = 0.25;
+
+impl Row {
+    /// The same of a figure that decides the level. A row that lost more than half of its blocks to
+    /// cells that were not what they should be is in doubt.
+    pub(in crate::score) fn decide_by(&mut self, what: &str, pairs: &Pairs<'_>) {
+        self.count(what, pairs);
+        let measured = pairs.measured.iter().map(|(block, _, _)| *block);
+        self.planned.extend(measured.chain(pairs.left_out.keys().copied()));
+        for (block, left_out) in &pairs.left_out {
+            let known = self.left_out.get(block);
+            if known.is_none_or(|known| known.kind < left_out.kind) {
+                self.left_out.insert(*block, left_out.clone());
+            }
+        }
+        let invalid = |one: &&LeftOut| one.kind == LostKind::Validity;
+        let invalid = pairs.left_out.values().filter(invalid);
+        let (cost, all) = (invalid.clone().count(), pairs.measured.len() + pairs.left_out.len());
+        if 2 * cost > all {
+            self.failed |= pairs.any_failed;
+            let why = invalid.clone().next().map_or("", |one| one.why.as_str());
+            self.doubt(format!(
+                "{what} has {cost} of {} with a cell that is not valid ({why})",
+                counted(all, "block")
+            ));
+        }
+    }
+
+    /// Blocks that its deciding figures leave out for a disturbance, in words.
+    pub(in crate::score) fn disturbed_blocks(&self) -> Option<String> {
+        let disturbed = |(_, one): &(&u32, &LeftOut)| one.kind == LostKind::Disturbance;
+        named(self.left_out.iter().filter(disturbed))
+    }
+
+    fn name_lost_blocks(&mut self) {
+        if self.left_out.is_empty() {
+            return;
+        }
+        let (lost, planned) = (self.left_out.len(), self.planned.len());
+        if lost as f64 >= LOST_MENTIONED * planned as f64 {
+            let blocks = named(self.left_out.iter()).unwrap_or_default();
+            self.warn(format!("{lost} of {planned} blocks are left out: {blocks}"));
+        }
+        let blocks = self.left_out.iter().map(|(block, one)| LostBlock {
+            block: *block,
+            kind: one.kind,
+            reason: one.why.clone(),
+        });
+        self.matrix.blocks_lost = Some(BlocksLost {
+            planned: u32::try_from(planned).unwrap_or(u32::MAX),
+            lost: blocks.collect(),
+        });
+    }
+}
+
+/// The first of these blocks with their reasons; `None` where there is none.
+fn named<'a>(blocks: impl Iterator<Item = (&'a u32, &'a LeftOut)>) -> Option<String> {
+    let all: Vec<String> =
+        blocks.map(|(block, one)| format!("block {block}: {}", one.why)).collect();
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let first = all.into_iter().take(NAMED_MAX).collect::<Vec<_>>();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    (!first.is_empty()).then(|| format!("{}{more}", first.join("; ")))
+}
+
+// Cells that a disturbance excludes must not choose the verdict: the level is computed a second
+// time with all of them, and a row whose level differs is inconclusive.
+
+/// Compares the printed rows with those of the second reading, which are in the same order.
+pub(super) fn compare(rows: &mut [Row], again: &[Row]) {
+    for (row, again) in rows.iter_mut().zip(again) {
+        let Some(level) = row.range.filter(|range| range.decided().is_some()) else {
+            continue;
+        };
+        let other = again.of_intervals;
+        let Some(blocks) = row.disturbed_blocks().filter(|_| other != Some(level)) else {
+            continue;
+        };
+        let found = other.map_or("without a level".to_owned(), |other| format!("at {other}"));
+        let why = format!(
+            "the level {level} rests on leaving out what a disturbance moved: with {blocks} the \
+             row is {found}"
+        );
+        row.retract(&why, other.map(|other| level.with(other)));
+    }
+}
+
+// What the profile requests of the scores: its axes, of those that the plan has cells of.
+
+/// The pairs that the profile requests and the plan has cells of.
+pub(super) struct Requested {
+    pub(super) pairs: Vec<Pair>,
+    /// The pair that gives the jitter: the first of its sub-axis.
+    pub(super) jitter: Option<Pair>,
+}
+
+impl Requested {
+    pub(super) fn of(context: &Context<'_>) -> Self {
+        let planned = context.cells.pairs();
+        let plan = context.input.plan;
+        let jitter = planned
+            .iter()
+            .find(|pair| pair.sub_axis == plan.jitter_from)
+            .filter(|_| requests(plan, "jitter"))
+            .cloned();
+        let is_requested = |pair: &Pair| {
+            let axis = pair.sub_axis.axis().as_str();
+            requests(plan, axis) || requests(plan, &format!("{axis}/{}", pair.sub_axis.as_str()))
+        };
+        Self { pairs: planned.into_iter().filter(is_requested).collect(), jitter }
+    }
+}
+
+/// Whether scores have rows of jitter.
+#[must_use]
+pub fn plans_jitter(plan: &Plan) -> bool {
+    let mut pairs = plan.pairs.iter();
+    requests(plan, "jitter") && pairs.any(|pair| pair.sub_axis == plan.jitter_from)
+}
+
+/// Whether the profile requests this axis or sub-axis. A record without a list requests all.
+pub(super) fn requests(plan: &Plan, name: &str) -> bool {
+    plan.axes.is_empty() || plan.axes.iter().any(|axis| axis == "all" || axis == name)
 }

@@ -3,9 +3,9 @@
 
 use gpubench_record::{CellResult, Condition, RunRecord, Spread, VictimSpread};
 use gpubench_stats::Confidence;
-use gpubench_stats::bimodal::{Modes, modes};
-use gpubench_stats::moments::moments;
 use gpubench_stats::power::mde80_of;
+use gpubench_stats::series::{Modes, modes};
+use gpubench_stats::summary::moments;
 
 use crate::figures::{Cells, MODES_RATIO_MIN, Reading, ln_rate};
 

@@ -5,7 +5,6 @@
 
 mod link;
 mod spawn;
-mod stderr_capture;
 
 use std::time::Duration;
 

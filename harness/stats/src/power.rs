@@ -1,7 +1,10 @@
 //! What a number of blocks can show: detectable effect and blocks needed.
 
-use crate::confidence::Confidence;
-use crate::estimate::{NoEstimate, require_positive};
+use statrs::function::erf::erfc;
+use statrs::function::gamma::ln_gamma;
+
+use super::estimate::Confidence;
+use crate::estimate::{NoEstimate, require_open_unit, require_positive};
 use crate::student_t::{quantile, two_sided_quantile};
 
 /// The power of [`mde80`].
@@ -72,6 +75,121 @@ fn require_spread(what: &'static str, spread: f64) -> Result<(), NoEstimate> {
     Err(NoEstimate::OutOfRange { what, value: spread, accepted: "a finite number, 0 or above" })
 }
 
+// The power of a test that asks for two things: an interval that excludes zero, and an estimate of
+// at least a margin. The smallest effect that it finds with a given power.
+//
+// With a margin of zero this is the noncentral t (Johnson, Kotz and Balakrishnan, "Continuous
+// Univariate Distributions" 2, 1995, chapter 31), without the far tail. With a margin the standard
+// error has to be integrated over: the estimate must pass the larger of two bounds, and one of
+// them is proportional to the estimated standard error.
+
+/// Steps of the integral over the standard error.
+const STEPS: u32 = 200;
+/// Halvings of the interval in which the effect lies: to one part in 10^10.
+const HALVINGS: u32 = 34;
+
+/// A test of one effect.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Test {
+    /// Standard error of the effect.
+    pub se: f64,
+    /// Its degrees of freedom.
+    pub df: f64,
+    /// Confidence of the interval that must exclude zero.
+    pub confidence: Confidence,
+    /// The least estimate that counts; 0 for any.
+    pub margin: f64,
+}
+
+impl Test {
+    /// The probability that a true effect of this size, in its own direction, is found.
+    ///
+    /// `P(D >= max(t s, margin))` with `D ~ N(effect, se^2)` and `s^2 df / se^2 ~ chi^2(df)`,
+    /// integrated over `s` by the midpoint rule.
+    ///
+    /// # Errors
+    /// [`NoEstimate::OutOfRange`] for a bad standard error, margin, or degrees of freedom.
+    pub fn power(&self, effect: f64) -> Result<f64, NoEstimate> {
+        Ok(self.found(effect, &self.bounds(self.critical()?)))
+    }
+
+    /// The smallest effect that is found with this power.
+    ///
+    /// # Errors
+    /// As [`Test::power`], and [`NoEstimate::OutOfRange`] unless the power lies above 0 and below
+    /// 1.
+    pub fn detectable(&self, power: f64) -> Result<f64, NoEstimate> {
+        require_open_unit("power", power)?;
+        let t = self.critical()?;
+        if self.se == 0.0 {
+            return Ok(self.margin);
+        }
+        let bounds = self.bounds(t);
+        let (mut lo, mut hi) = (0.0, self.margin + self.se * (t + 10.0));
+        while self.found(hi, &bounds) < power {
+            hi *= 2.0;
+            if hi.is_infinite() {
+                return Err(NoEstimate::Unbounded { what: "the detectable effect" });
+            }
+        }
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(lo, hi);
+            if self.found(middle, &bounds) < power {
+                lo = middle;
+            } else {
+                hi = middle;
+            }
+        }
+        Ok(hi)
+    }
+
+    /// What an estimate must reach, with its weight, for each estimated standard error.
+    fn bounds(&self, t: f64) -> Vec<(f64, f64)> {
+        let (half, widest) = (self.df / 2.0, 1.0 + 8.0 / (2.0 * self.df).sqrt());
+        let constant = std::f64::consts::LN_2 + half * half.ln() - ln_gamma(half);
+        let step = widest / f64::from(STEPS);
+        let at = |index: u32| {
+            // The ratio of the estimated standard error to the true one, and its density.
+            let c = (f64::from(index) + 0.5) * step;
+            let density = (constant + (self.df - 1.0) * c.ln() - half * c * c).exp();
+            ((t * c * self.se).max(self.margin), density)
+        };
+        (0..STEPS).map(at).collect()
+    }
+
+    fn found(&self, effect: f64, bounds: &[(f64, f64)]) -> f64 {
+        if self.se == 0.0 {
+            return f64::from(effect >= self.margin && effect > 0.0);
+        }
+        let (mut mass, mut found) = (0.0, 0.0);
+        for (bound, density) in bounds {
+            mass += density;
+            found += density * upper_normal((bound - effect) / self.se);
+        }
+        // The mass is 1 up to the error of the rule; dividing removes most of that error.
+        (found / mass).clamp(0.0, 1.0)
+    }
+
+    fn critical(&self) -> Result<f64, NoEstimate> {
+        for (what, value) in [("standard error", self.se), ("margin", self.margin)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(NoEstimate::OutOfRange {
+                    what,
+                    value,
+                    accepted: "a finite number, 0 or above",
+                });
+            }
+        }
+        require_positive("degrees of freedom", self.df)?;
+        two_sided_quantile(self.confidence.alpha(), self.df)
+    }
+}
+
+/// P(Z > z) of the normal distribution.
+fn upper_normal(z: f64) -> f64 {
+    0.5 * erfc(z / std::f64::consts::SQRT_2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,4 +232,51 @@ mod tests {
         assert!(blocks_needed(0.02, 8, f64::NAN, Confidence::P95).is_err());
         assert!(blocks_needed(0.02, 1, 0.01, Confidence::P95).is_err());
     }
+
+    fn test(df: f64, rows: u32, margin: f64) -> Test {
+        Test { se: 1.0, df, confidence: Confidence::simultaneous(0.05, rows).unwrap(), margin }
+    }
+
+    /// `scipy.stats.nct.sf(t.ppf(1 - a/2, df), df, effect)`.
+    #[test]
+    fn without_a_margin_the_power_is_that_of_the_noncentral_t() {
+        for (df, rows, effect, expected) in NONCENTRAL {
+            let actual = test(df, rows, 0.0).power(effect).unwrap();
+            assert!((actual - expected).abs() < 1e-4, "df {df}: {actual}");
+        }
+    }
+
+    #[test]
+    fn the_detectable_effect_has_the_power() {
+        for (df, rows, margin) in [(6.0, 27, 0.0), (6.0, 27, 9.0), (3.2, 1, 2.0), (14.0, 27, 1.0)] {
+            let test = test(df, rows, margin);
+            let effect = test.detectable(0.8).unwrap();
+            assert!((test.power(effect).unwrap() - 0.8).abs() < 1e-6);
+            // Below a margin that decides, half of the estimates pass at the margin itself.
+            assert!(test.power(margin).unwrap() <= 0.5 + 1e-12);
+        }
+        // A margin far beyond the noise decides alone: z of 0.8 above it.
+        let effect = test(6.0, 1, 100.0).detectable(0.8).unwrap();
+        assert!((effect - 100.0 - 0.841_621).abs() < 1e-4, "{effect}");
+    }
+
+    #[test]
+    fn without_noise_the_margin_is_detectable() {
+        let exact = Test { se: 0.0, ..test(6.0, 1, 0.03) };
+        assert_eq!(exact.detectable(0.8).unwrap(), 0.03);
+        assert_eq!(exact.power(0.02).unwrap(), 0.0);
+        assert_eq!(exact.power(0.03).unwrap(), 1.0);
+        assert!(test(0.0, 1, 0.0).power(1.0).is_err());
+        assert!(test(6.0, 1, 0.0).detectable(1.0).is_err());
+    }
+
+    /// Degrees of freedom, rows of the family, effect in standard errors, power (SciPy 1.17.1).
+    const NONCENTRAL: [(f64, u32, f64, f64); 6] = [
+        (3.2, 1, 2.0, 0.299_584_788_357),
+        (6.0, 1, 3.0, 0.706_709_825_250),
+        (6.0, 27, 5.0, 0.496_279_302_683),
+        (6.0, 27, 8.0, 0.943_345_098_139),
+        (14.0, 27, 4.5, 0.727_956_896_203),
+        (14.0, 1, 2.5, 0.642_929_499_882),
+    ];
 }

@@ -9,10 +9,10 @@
 
 use statrs::function::beta::beta_reg;
 
-use crate::confidence::Confidence;
-use crate::design_effect::{BATCHES_DEFAULT, DesignEffect, design_effect};
+use super::estimate::Confidence;
+use super::quantile::smallest_n_for_upper_bound;
+use super::summary::moments;
 use crate::estimate::{Estimate, NoEstimate, require_open_unit, require_series};
-use crate::order_rank::smallest_n_for_upper_bound;
 use crate::quantile::Sorted;
 use crate::student_t;
 
@@ -181,5 +181,282 @@ fn lower_rank(n: f64, p: f64, tail: f64) -> Option<f64> {
     Some(holds)
 }
 
+// The design effect: how much serial correlation inflates the variance of a tail quantile.
+//
+// `D` is the variance of the share of exceedances by batch means over the binomial variance of
+// independent values (Kish's design effect, "Survey Sampling", 1965; batch means: Law, "Simulation
+// Modeling and Analysis", ch. 9). Queues make exceedances cluster, so D grows steeply with load.
+// Batches must be longer than the clusters: short batches give an estimate that is too small.
+
+/// The default number of batches. Schmeiser, "Batch size effects in the analysis of simulation
+/// output", Operations Research 30(3), 1982, recommends 10 to 30.
+pub const BATCHES_DEFAULT: u32 = 20;
+
+/// The design effect of the indicator "above the p quantile" in one series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DesignEffect {
+    /// Variance inflation: 1 for independent values; noise may make it slightly smaller.
+    pub d: f64,
+    /// Values used: the series less the remainder that fills no batch.
+    pub n: u32,
+    /// How many of them lie above the quantile.
+    pub exceedances: u32,
+}
+
+/// Estimates D from latencies in the order of their arrival.
+///
+/// # Errors
+/// [`NoEstimate::OutOfRange`] unless `0 < p < 1`; [`NoEstimate::TooFew`] for under two batches,
+/// for fewer values than batches, or for fewer exceedances than batches (then the variance
+/// between batches is that of a handful of events).
+pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEffect, NoEstimate> {
+    require_open_unit("a quantile's probability", p)?;
+    if batches < 2 {
+        return Err(NoEstimate::TooFew { what: "batches", have: u64::from(batches), need: 2 });
+    }
+    let total = require_series("latencies", latencies, batches)?;
+    let batch_len = total / batches;
+    let n = batch_len * batches;
+    // The remainder is left out at the start, next to the warm-up.
+    let used = &latencies[(total - n) as usize..];
+    let threshold = Sorted::new(used.to_vec())?.linear(p)?;
+    let shares: Vec<f64> = used
+        .chunks_exact(batch_len as usize)
+        .map(|batch| batch.iter().filter(|&&x| x > threshold).count() as f64 / f64::from(batch_len))
+        .collect();
+    let exceedances = used.iter().filter(|&&x| x > threshold).count();
+    if exceedances < batches as usize {
+        return Err(NoEstimate::TooFew {
+            what: "values above the quantile",
+            have: exceedances as u64,
+            need: u64::from(batches),
+        });
+    }
+    // The observed share and not 1 - p: they differ where values tie at the quantile, and both
+    // variances must be of the same share.
+    let share = exceedances as f64 / f64::from(n);
+    let between = moments(&shares)?.sd.powi(2) / f64::from(batches);
+    let independent = share * (1.0 - share) / f64::from(n);
+    Ok(DesignEffect { d: between / independent, n, exceedances: exceedances as u32 })
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::ScheduleRng;
+
+    const SEEDS: [u64; 3] = [7, 8, 9];
+    const REPLICATES: usize = 400;
+
+    /// Standard normal by Box and Muller.
+    fn normal(rng: &mut ScheduleRng) -> f64 {
+        let angle = std::f64::consts::TAU * rng.uniform();
+        (2.0 * rng.exponential()).sqrt() * angle.cos()
+    }
+
+    /// Windows whose share follows the window before: a first-order autoregression around 0.5 with
+    /// a spread of 0.05.
+    fn windows(rng: &mut ScheduleRng, n: usize, correlation: f64) -> Vec<f64> {
+        let fresh = (1.0 - correlation * correlation).sqrt();
+        let mut off = normal(rng);
+        let next = |_| {
+            off = correlation * off + fresh * normal(rng);
+            0.5 + 0.05 * off
+        };
+        (0..n).map(next).collect()
+    }
+
+    type Interval = fn(&[f64]) -> Result<Estimate, NoEstimate>;
+
+    fn correlated(series: &[f64]) -> Result<Estimate, NoEstimate> {
+        interval(series, 0.5, Confidence::P95)
+    }
+
+    /// The interval that assumes independence.
+    fn independent(series: &[f64]) -> Result<Estimate, NoEstimate> {
+        Sorted::new(series.to_vec())?.order_interval(0.5, Confidence::P95)
+    }
+
+    /// The proportion of series whose interval contains the true median.
+    fn coverage(of: Interval, seed: u64, n: usize, correlation: f64) -> f64 {
+        let mut rng = ScheduleRng::new(seed);
+        let holds = |_: &usize| of(&windows(&mut rng, n, correlation)).unwrap().contains(0.5);
+        let held = (0..REPLICATES).filter(holds).count();
+        held as f64 / REPLICATES as f64
+    }
+
+    #[test]
+    fn intervals_of_correlated_windows_cover_the_truth() {
+        for (seed, (n, correlation)) in SEEDS.into_iter().zip([(600, 0.8), (600, 0.5), (200, 0.6)])
+        {
+            let covered = coverage(correlated, seed, n, correlation);
+            assert!((0.92..=0.985).contains(&covered), "{n} windows, {correlation}: {covered}");
+            // The interval for independent values covers too rarely.
+            let claimed = coverage(independent, seed, n, correlation);
+            assert!(claimed < 0.85, "{n} windows, {correlation}: {claimed}");
+        }
+    }
+
+    #[test]
+    fn long_windows_use_the_correlation_of_the_short_ones() {
+        let mut rng = ScheduleRng::new(13);
+        let (mut claimed, mut held) = (0, 0);
+        for _ in 0..REPLICATES {
+            let fine = windows(&mut rng, 600, 0.8);
+            let means: Vec<f64> = fine.chunks(100).map(|c| c.iter().sum::<f64>() / 100.0).collect();
+            let dependence = Dependence::of(&fine, 0.5, Confidence::P95).unwrap().unwrap();
+            let long = dependence.of_means(100);
+            // Where the short windows correlate strongly, six long ones may have no interval.
+            if let Ok(found) = interval_with(&means, 0.5, long, Confidence::P95) {
+                claimed += 1;
+                held += usize::from(found.contains(0.5));
+            }
+        }
+        let covered = held as f64 / claimed as f64;
+        assert!(claimed > REPLICATES / 2, "{claimed} of {REPLICATES}");
+        assert!((0.93..=0.99).contains(&covered), "{covered} of {claimed}");
+    }
+
+    #[test]
+    fn intervals_of_independent_windows_stay_narrow() {
+        let covered = coverage(correlated, 10, 600, 0.0);
+        assert!((0.94..=0.985).contains(&covered), "{covered}");
+        let width = |of: Interval| {
+            let mut rng = ScheduleRng::new(11);
+            let all = (0..50).map(|_| {
+                let interval = of(&windows(&mut rng, 600, 0.0)).unwrap();
+                interval.hi - interval.lo
+            });
+            all.sum::<f64>()
+        };
+        let wider = width(correlated) / width(independent);
+        assert!((1.0..1.25).contains(&wider), "{wider}");
+    }
+
+    #[test]
+    fn ties_at_the_quantile_hide_no_correlation() {
+        let steps: Vec<f64> = (0..26).map(|k| f64::from(k / 2)).collect();
+        let d = Dependence::of(&steps, 0.5, Confidence::P95).unwrap().unwrap().d;
+        assert!(d > 2.0, "{d}");
+    }
+
+    #[test]
+    fn means_over_many_values_correlate_less() {
+        let fine = Dependence { d: 9.0 };
+        // A correlation of 0.8 between neighbours; means of 100 correlate by 0.022.
+        assert!((fine.of_means(100).d - 1.044).abs() < 0.001);
+        assert_eq!(fine.of_means(1).d, (80.0_f64 / 18.0 + 1.0).min(9.0));
+        assert_eq!(Dependence::NONE.of_means(7), Dependence::NONE);
+    }
+
+    #[test]
+    fn short_series_have_no_interval_and_constant_series_no_width() {
+        let six = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let with = |d| interval_with(&six, 0.5, Dependence { d }, Confidence::P95);
+        assert_eq!(with(1.0).map(|e| (e.lo, e.hi)), Ok((1.0, 6.0)));
+        // 5.32 independent values bracket a median with 95 %.
+        assert_eq!(with(1.12).map(|e| (e.lo, e.hi)), Ok((1.0, 6.0)));
+        assert!(matches!(with(1.14), Err(NoEstimate::TooFew { have: 5, .. })));
+        let still = interval(&[0.25; 100], 0.5, Confidence::P95).unwrap();
+        assert_eq!((still.value, still.lo, still.hi), (0.25, 0.25, 0.25));
+        assert_eq!(Dependence::of(&six, 0.5, Confidence::P95), Ok(None));
+    }
+
+    #[test]
+    fn fractional_ranks_lie_between_whole_ones() {
+        // Whole numbers give the ranks of `order_rank` (6 and 100, from SciPy).
+        for (n, p, expected) in [(20.0, 0.5, 6.0), (100.0, 0.9, 84.0), (6.0, 0.5, 1.0)] {
+            let rank = lower_rank(n, p, 0.025).unwrap();
+            assert!((expected..expected + 1.0).contains(&rank), "{n} {p}: {rank}");
+        }
+        assert_eq!(lower_rank(5.0, 0.5, 0.025), None);
+    }
+
+    /// Waiting plus service times of a single first-come first-served server with Poisson
+    /// arrivals and exponential service of mean 1 (Lindley's recursion).
+    fn single_server(load: f64, n: usize, seed: u64) -> Vec<f64> {
+        let mut rng = ScheduleRng::new(seed);
+        let (mut wait, mut latencies) = (0.0_f64, Vec::with_capacity(n));
+        for _ in 0..n {
+            let service = rng.exponential();
+            latencies.push(wait + service);
+            wait = (wait + service - rng.exponential() / load).max(0.0);
+        }
+        latencies
+    }
+
+    fn mean_d(series: impl Fn(u64) -> Vec<f64>) -> f64 {
+        let seeds = [11, 12, 13, 14, 15, 16, 17, 18];
+        let sum: f64 = seeds
+            .iter()
+            .map(|&seed| design_effect(&series(seed), 0.99, BATCHES_DEFAULT).unwrap().d)
+            .sum();
+        sum / seeds.len() as f64
+    }
+
+    #[test]
+    fn independent_values_have_a_design_effect_of_one() {
+        let independent = |seed| {
+            let mut rng = ScheduleRng::new(seed);
+            (0..20_000).map(|_| rng.exponential()).collect()
+        };
+        let d = mean_d(independent);
+        assert!((0.7..1.3).contains(&d), "{d}");
+    }
+
+    #[test]
+    fn queueing_makes_exceedances_cluster() {
+        // 20 000 requests: about 2.6 at load 0.3 and 8 at load 0.5, by an earlier simulation.
+        let light = mean_d(|seed| single_server(0.3, 20_000, seed));
+        let middle = mean_d(|seed| single_server(0.5, 20_000, seed));
+        assert!((1.7..4.0).contains(&light), "{light}");
+        assert!((5.0..12.0).contains(&middle), "{middle}");
+    }
+
+    #[test]
+    fn repeating_every_value_k_times_inflates_k_fold() {
+        let mut rng = ScheduleRng::new(5);
+        let base: Vec<f64> = (0..20_000).map(|_| rng.exponential()).collect();
+        let repeated: Vec<f64> = base.iter().flat_map(|&x| [x; 4]).collect();
+        let one = design_effect(&base, 0.99, 20).unwrap();
+        let four = design_effect(&repeated, 0.99, 20).unwrap();
+        assert!((four.d / one.d - 4.0).abs() < 0.05, "{} {}", four.d, one.d);
+        assert_eq!(four.n, 80_000);
+    }
+
+    #[test]
+    fn values_that_tie_at_the_quantile_do_not_change_the_effect() {
+        let in_steps = |seed| {
+            let mut rng = ScheduleRng::new(seed);
+            (0..20_000)
+                .map(|_| match rng.below(1000) {
+                    0..900 => 1.0,
+                    900..995 => 2.0,
+                    _ => 3.0,
+                })
+                .collect()
+        };
+        // The quantile is 2, and one value in 200 lies above it.
+        let d = mean_d(in_steps);
+        assert!((0.7..1.3).contains(&d), "{d}");
+    }
+
+    #[test]
+    fn a_remainder_that_fills_no_batch_is_left_out_at_the_head() {
+        let series = single_server(0.5, 20_019, 3);
+        let whole = design_effect(&series, 0.99, 20).unwrap();
+        assert_eq!(whole, design_effect(&series[19..], 0.99, 20).unwrap());
+        assert_eq!(whole.n, 20_000);
+    }
+
+    #[test]
+    fn reports_missing_batches_and_exceedances() {
+        assert_eq!(
+            design_effect(&[1.0; 4000], 0.99, 20).unwrap_err(),
+            NoEstimate::TooFew { what: "values above the quantile", have: 0, need: 20 }
+        );
+        assert!(design_effect(&[1.0; 10], 0.99, 20).is_err());
+        assert!(design_effect(&[1.0; 10], 0.99, 1).is_err());
+        assert!(design_effect(&[1.0; 100], 1.0, 20).is_err());
+    }
+}

@@ -3,9 +3,10 @@
 
 mod reference;
 
-use gpubench_stats::fieller::{self, RatioSet};
+use gpubench_stats::ratio;
+use gpubench_stats::ratio::RatioSet;
 use gpubench_stats::{
-    Confidence, Estimate, NoEstimate, ScheduleRng, Sorted, order_rank, proportion, student_t,
+    Confidence, Estimate, NoEstimate, ScheduleRng, Sorted, proportion, quantile, student_t,
     two_sample,
 };
 
@@ -77,8 +78,8 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
         // The denominator is far from zero, so that the set is an interval.
         let (x, y) = (random.series(n, -0.3, 0.05), random.series(n, -1.0, 0.02));
         for (name, found) in [
-            ("fieller-paired", fieller::paired(&x, &y, Confidence::P95)?),
-            ("fieller-independent", fieller::independent(&x, &y, Confidence::P95)?),
+            ("fieller-paired", ratio::paired(&x, &y, Confidence::P95)?),
+            ("fieller-independent", ratio::independent(&x, &y, Confidence::P95)?),
         ] {
             let RatioSet::Bounded(found) = found else {
                 continue;
@@ -98,7 +99,7 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
         all.push(job("clopper-pearson", &[&counts], answer));
 
         let (n, p) = (random.whole(1, 2_000), random.between(0.01, 0.999));
-        let found = order_rank::ranks(n, p, Confidence::P95)?;
+        let found = quantile::ranks(n, p, Confidence::P95)?;
         let answer = [found.lower, found.upper].map(|rank| rank.map(f64::from));
         all.push(job("ranks", &[&[f64::from(n), p]], answer.into()));
 

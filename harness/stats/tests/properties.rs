@@ -1,11 +1,12 @@
 //! Properties that hold for every input: containment, order independence, scaling, monotonicity.
 
-use gpubench_stats::fieller::{self, RatioSet};
-use gpubench_stats::jitter::median_absolute_deviation;
-use gpubench_stats::moments::moments;
-use gpubench_stats::multiplicity::{benjamini_hochberg, holm};
 use gpubench_stats::proportion::{clopper_pearson, lower_bound};
+use gpubench_stats::ratio;
+use gpubench_stats::ratio::RatioSet;
 use gpubench_stats::student_t;
+use gpubench_stats::summary::median_absolute_deviation;
+use gpubench_stats::summary::moments;
+use gpubench_stats::two_sample::{benjamini_hochberg, holm};
 use gpubench_stats::two_sample::{new_against_baseline, welch};
 use gpubench_stats::{Confidence, Estimate, LogRatio, ScheduleRng, Sorted, poisson_schedule_ns};
 use proptest::collection::vec;
@@ -174,8 +175,8 @@ proptest! {
     fn a_fieller_set_contains_its_estimate_and_mirrors(pairs in pairs()) {
         let (x, y) = split(&pairs);
         let negative: Vec<f64> = x.iter().map(|v| -v).collect();
-        let set = fieller::paired(&x, &y, Confidence::P95).unwrap();
-        let mirrored = fieller::paired(&negative, &y, Confidence::P95).unwrap();
+        let set = ratio::paired(&x, &y, Confidence::P95).unwrap();
+        let mirrored = ratio::paired(&negative, &y, Confidence::P95).unwrap();
         match (set, mirrored) {
             (RatioSet::Bounded(a), RatioSet::Bounded(b)) => {
                 prop_assert!(a.contains(a.value));

@@ -7,7 +7,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 
 mod edit;
-mod mps_commands;
 mod records;
 mod texts;
 

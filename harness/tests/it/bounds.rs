@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::resident::Resident;
+use super::support::guarded::Resident;
 use crate::support::{
     Error, Finished, Lab, TestResult, driver_client, finish, gpubench, program, quick_hopper,
     wait_during,

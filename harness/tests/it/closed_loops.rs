@@ -1,10 +1,11 @@
 //! Rates of closed loops against what is planted: the periods of a limiter, and an SM clock that
 //! the neighbour's power lowers.
 
-use crate::support::{Error, Lab, TestResult, finish};
 use gpubench::plan::phase_ns;
-use gpubench_record::{Condition, MatrixRow};
+use gpubench_record::{CeilingKind, Condition, MatrixRow, RunRecord, TopUpDecision};
 use serde_json::Value;
+
+use crate::support::{Error, Lab, SHORT, TestResult, finish};
 
 /// Six blocks of one resource. The closed loop is no multiple of the limiter's 120 ms.
 const PROFILE: &str = r#"
@@ -114,5 +115,231 @@ fn the_part_that_the_clock_took_is_named_in_the_row() -> TestResult {
     assert!((time / clock / uncapped - 1.0).abs() < 0.01, "{time} {clock} {uncapped}");
     let named = |row: &MatrixRow| row.warnings.iter().any(|text| text.starts_with("clock: "));
     assert!(named(&capped) && !named(&free), "{:?}", capped.warnings);
+    Ok(())
+}
+
+// The rate of an aggressor alone under a mechanism: measured, and a row of comparisons.
+
+const ALONE: &str = r#"
+version = 1
+soak = { limit = "0s", keep_warm = "0s", check = "0s" }
+mechanisms = ["mps"]
+axes = ["bandwidth/dram"]
+aggressors = ["dram-copy"]
+blocks = { min = 8, max = 8, top_up = false }
+cell = { warmup = "10ms", closed = "60ms", gap = "5ms", open = "60ms" }
+cell_min = { warmup = "10ms", closed = "60ms", gap = "5ms", open = "60ms" }
+"#;
+
+#[test]
+fn an_aggressor_runs_alone_under_each_mechanism_and_diff_compares_its_rate() -> TestResult {
+    let lab = Lab::on("hopper")?.profile(ALONE)?;
+    finish(lab.matrix("out", &[]))?.ended_with(0)?;
+    let record = lab.record("out")?;
+    let cells = record.cells.iter().filter(|one| one.cell.victim == "dram-copy");
+    let alone: Vec<_> = cells.collect();
+    assert_eq!(alone.len(), 4);
+    // It does the work that it does beside a victim, and the victims are calibrated without it.
+    let native = record.calibration.entries["dram-copy"].native_rate_per_s;
+    for one in &alone {
+        assert!(one.outcome.is_measured() && one.cell.block < 4, "{:?}", one.outcome);
+        assert_eq!((one.cell.condition, one.cell.closed_only), (Condition::S, true));
+        let rate = one.figures.closed_rate_per_s.ok_or("no rate")?;
+        assert!((rate / native - 1.0).abs() < 0.05, "{rate} alone, {native} by the calibration");
+    }
+    let basis = record.calibration.basis.as_ref().ok_or("no basis")?;
+    assert_eq!(basis.victims, ["stream"]);
+    let victims = record.matrix.iter().filter_map(|row| row.victim.as_deref());
+    assert!(victims.into_iter().all(|victim| victim == "stream"));
+
+    let diff = finish(lab.gpubench(["diff", "--format=json", "out", "--", "out"]))?.stdout;
+    let diff: Value = serde_json::from_str(&diff)?;
+    let rows = diff["rows"].as_array().ok_or("no rows")?;
+    let own: Vec<_> = rows.iter().filter(|row| row["metric"] == "aggressor-rate").collect();
+    assert_eq!(own.len(), 1, "{own:?}");
+    assert_eq!((&own[0]["variant"], &own[0]["victim"]), (&"mps".into(), &"dram-copy".into()));
+    assert_eq!((&own[0]["blocks"], &own[0]["primary"]), (&vec![4, 4].into(), &false.into()));
+    Ok(())
+}
+
+// An aggressor is held against what the hardware can do, not against a longer run of itself.
+
+#[test]
+fn an_aggressor_far_below_the_ceiling_of_the_hardware_leaves_no_level() -> TestResult {
+    let profile = SHORT.replace("compute/sm", "bandwidth/dram");
+    let whole = "dram_gb_per_s = 320.0";
+    for (rate, is_weak) in [(whole, false), ("dram_gb_per_s = 150.0", true)] {
+        let lab = Lab::changed("turing", &[(whole, rate)], "")?.profile(&profile)?;
+        let more = ["--mechanism=exclusive,time-slicing"];
+        finish(lab.matrix("out", &more))?.ended_with(0)?;
+        let record = lab.record("out")?;
+        // NVML reports the clock and the width of the machine file in both cases.
+        let peak = &record.calibration.peaks["dram-copy"];
+        let rated = 2.0 * 5001e6 * 256.0 / 8.0;
+        assert_eq!((peak.ceiling, peak.peak_per_s), (CeilingKind::Hardware, rated));
+        assert_eq!(peak.alone_per_s < 0.6 * rated, is_weak, "{peak:?}");
+        let mut rows = record.matrix.iter();
+        let row = rows.find(|row| row.mechanism == "time-slicing").ok_or("no row")?;
+        let reason = row.outcome.reason.clone().unwrap_or_default();
+        let says = "of its resource's peak (hardware: 3.201e11 bytes per s, memory clock 5001 MHz \
+                    x 256 bits x 2), 0.6 are needed";
+        assert_eq!(reason.contains(says), is_weak, "{reason}");
+        assert_eq!(row.level.is_none(), is_weak, "{row:?}");
+        let report = lab.gpubench(["report", "out", "--format", "md"]);
+        let text = finish(report)?.ended_with(0)?.stdout;
+        assert!(text.contains("| dram-copy | ") && text.contains(" | hardware | "), "{text}");
+    }
+    Ok(())
+}
+
+// Doses of the aggressor, and the rotation of doses over runs, on the virtual GPU.
+
+/// One mechanism in space; without noise the aggressor takes from the victim in proportion to its
+/// dose.
+const DOSES: &str = r#"
+version = 1
+soak = { limit = "0s", keep_warm = "0s", check = "0s" }
+decides = false
+mechanisms = ["mps"]
+axes = ["compute/sm", "bandwidth/dram"]
+doses = [0.5, 1.0]
+device_time = "60s"
+blocks = { min = 6, max = 6 }
+cell = { warmup = "10ms", closed = "100ms", gap = "5ms", open = "60ms" }
+cell_min = { warmup = "10ms", closed = "100ms", gap = "5ms", open = "60ms" }
+"#;
+
+fn run_doses(rotation: &str, more: &[&str]) -> Result<(RunRecord, String), crate::support::Error> {
+    let lab = Lab::on("hopper")?.profile(&format!("{DOSES}{rotation}"))?;
+    let printed = finish(lab.matrix("out", more))?.ended_with(0)?.text();
+    Ok((lab.record("out")?, printed))
+}
+
+#[test]
+fn retention_falls_with_the_dose_and_the_area_lies_between() -> TestResult {
+    let (record, printed) = run_doses("", &[])?;
+    assert_eq!(record.dose_curves.len(), 2, "{printed}");
+    assert!(printed.contains("Doses: retention"), "{printed}");
+    for curve in &record.dose_curves {
+        assert!(curve.outcome.is_measured(), "{curve:?}");
+        assert_eq!(curve.rises, []);
+        let [half, full] = &curve.points[..] else {
+            return Err(format!("{curve:?}").into());
+        };
+        let value = |figure: &Option<gpubench_record::Estimate>| {
+            figure.as_ref().map_or(f64::NAN, |figure| figure.value)
+        };
+        let (at_half, at_full) = (value(&half.retention), value(&full.retention));
+        let area = value(&curve.area);
+        let trapezoid = (1.0 + 2.0 * at_half + at_full) / 4.0;
+        assert!((area - trapezoid).abs() < 0.002, "{area} and {trapezoid}");
+        // Half the dose costs about half, within a duty cycle of 10 ms in a window of 100 ms.
+        let halved = (1.0 - at_half) / (1.0 - at_full);
+        assert!((0.4..0.6).contains(&halved), "{at_half} {at_full}");
+        assert!(value(&half.achieved) < 0.6 * value(&full.achieved) + 0.05);
+        let row = record.matrix.iter().find(|row| {
+            row.aggressor.as_deref() == Some(&curve.aggressor) && row.variant == curve.variant
+        });
+        let of_row = row.and_then(|row| row.retention.as_ref());
+        assert_eq!(of_row, full.retention.as_ref(), "the row is that of dose 1");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_run_of_a_rotation_has_the_doses_of_its_pairs_and_says_what_it_leaves_out() -> TestResult {
+    let (record, printed) = run_doses("[rotation]\nruns = 2\n", &["--rotation", "3"])?;
+    let rotation = record.plan.rotation.as_ref().ok_or("no rotation")?;
+    assert_eq!((rotation.run, rotation.runs), (3, 2));
+    let [curve] = &record.dose_curves[..] else {
+        return Err(format!("{:?}", record.dose_curves).into());
+    };
+    assert_eq!(curve.victim, "stream");
+    let said = "not planned: dose 0.5 of compute beside fma-hog";
+    assert!(printed.contains(said), "{printed}");
+    Ok(())
+}
+
+// The one look at undecided rows, on the virtual GPU.
+
+/// A boundary so near to the retention that 8 blocks do not decide.
+const TOP_UP: &str = r#"
+version = 1
+soak = { limit = "0s", keep_warm = "0s", check = "0s" }
+mechanisms = ["mps"]
+axes = ["compute/sm"]
+device_time = "DEVICE_TIME"
+blocks = { min = 8, max = 8, top_up = TOP_UP }
+cell = { warmup = "10ms", closed = "60ms", gap = "5ms", open = "60ms" }
+cell_min = { warmup = "10ms", closed = "60ms", gap = "5ms", open = "60ms" }
+[thresholds]
+retention_l2 = BOUNDARY
+"#;
+
+fn run_top_up(
+    time: &str,
+    top_up: &str,
+    boundary: &str,
+) -> Result<(Lab, RunRecord), crate::support::Error> {
+    let profile =
+        TOP_UP.replace("DEVICE_TIME", time).replace("TOP_UP", top_up).replace("BOUNDARY", boundary);
+    let lab = Lab::on("hopper")?.profile(&profile)?;
+    finish(lab.matrix("out", &[]))?.ended_with(0)?;
+    let record = lab.record("out")?;
+    Ok((lab, record))
+}
+
+/// The retention of a run without more blocks, and a boundary inside its interval.
+fn near_boundary() -> Result<String, crate::support::Error> {
+    let (_, record) = run_top_up("60s", "false", "0.8")?;
+    let row = record.matrix.iter().find(|row| row.aggressor.is_some());
+    let retention = row.and_then(|row| row.retention.clone()).ok_or("no row")?;
+    assert!(retention.hi - retention.value > 2e-4, "{retention:?}");
+    Ok(format!("{:.6}", retention.value + 0.8 * (retention.hi - retention.value)))
+}
+
+#[test]
+fn an_undecided_row_gets_blocks_once_and_one_seed_gives_the_same_bytes() -> TestResult {
+    let boundary = near_boundary()?;
+    let (_, without) = run_top_up("60s", "false", &boundary)?;
+    assert!(without.plan.top_up.is_none());
+    assert!(without.cells.iter().all(|cell| cell.cell.block < 8));
+    let (lab, record) = run_top_up("60s", "true", &boundary)?;
+    let top_up = record.plan.top_up.as_ref().ok_or("no top-up")?;
+    assert_eq!(top_up.rows.len(), 1, "{top_up:?}");
+    let row = &top_up.rows[0];
+    assert_eq!((row.decision, row.blocks), (TopUpDecision::Planned, 8));
+    assert!(row.wanted > 8);
+    let n = |record: &RunRecord| {
+        let row = record.matrix.iter().find(|row| row.aggressor.is_some());
+        row.and_then(|row| Some(row.retention.as_ref()?.n))
+    };
+    assert_eq!((n(&without), n(&record)), (Some(8), Some(row.wanted)));
+    assert_eq!(record.cells.len(), record.plan.cells.len());
+    // The planned blocks are those of the run without a top-up.
+    let planned = record.cells.len() - without.cells.len();
+    let more = record.plan.cells.iter().filter(|cell| cell.block >= 8);
+    assert_eq!(more.count(), planned);
+    let (again, _) = run_top_up("60s", "true", &boundary)?;
+    for file in ["samples.parquet", "latencies.hlog"] {
+        let read = |lab: &Lab| std::fs::read(lab.path("out").join(file));
+        assert_eq!(read(&lab)?, read(&again)?, "{file}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_row_that_does_not_fit_is_listed_with_its_blocks() -> TestResult {
+    let boundary = near_boundary()?;
+    // 8 blocks of 5 cells of 135 ms take 5.4 s and the aggressor alone 0.3 s: one more block fits
+    // into what is left, and the row wants several.
+    let (lab, record) = run_top_up("6.48s", "true", &boundary)?;
+    let top_up = record.plan.top_up.as_ref().ok_or("no top-up")?;
+    assert_eq!(top_up.rows[0].decision, TopUpDecision::TooLong);
+    assert!(top_up.rows[0].needs_ns > top_up.left_ns);
+    assert!(record.plan.cells.iter().all(|cell| cell.block < 8));
+    let printed =
+        finish(lab.gpubench(["report", &lab.arg("out"), "--full"]))?.ended_with(0)?.text();
+    assert!(printed.contains("too long"), "{printed}");
     Ok(())
 }

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Error, TestResult, machine_text, record, run_matrix};
 use gpubench_record::{FaultResult, Harm, Outcome, ProbeFound, RunRecord};
 use gpubench_reports::store::Record;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::machine::faults::{FaultRow, Named, Other, Reply, Under};
+use serde_json::Value;
+
+use crate::support::fault::{HOPPER, TIME_SLICING, TURING, matrix, planted, report, tally, trials};
+use crate::support::{Error, TestResult, finish, gpubench, machine_text, record, run_matrix};
 
 const RECORDS: [(Under, &str); 2] = [
     (Under::TimeSlicing, "h100_580.159.04_faults-time-slicing"),
@@ -191,5 +194,164 @@ fn h100_80_clears_memory_as_the_probes_found_it() -> TestResult {
     assert_eq!(found.collect::<Vec<_>>(), [(17_476, 0); 2]);
     let machine = Machine::load("h100-80")?;
     assert!(machine.memory.scrub);
+    Ok(())
+}
+
+// The catalogue of faults against the facts sheet. Every injector that the sheet calls safe on a
+// shared machine has a fault, and every unsafe one is left out. Faults are listed from benign to
+// severe.
+
+/// A safe row of the sheet, its fault, and the expected error codes.
+type Safe = (&'static str, &'static str, &'static [u64]);
+
+/// In the order of the list. A row with two variants has a line for each.
+const SAFE: &[Safe] = &[
+    ("bad launch params: 0 threads", "empty-launch", &[1]),
+    ("bad launch params: 2048 threads", "bad-launch", &[1, 701]),
+    ("double free", "double-free", &[1]),
+    ("printf flood", "printf-flood", &[]),
+    ("OOM", "oom", &[2]),
+    ("infinite loop", "hang", &[]),
+    ("SIGSTOP client mid-run", "sigstop", &[]),
+    ("ctx destroy, work pending", "context-destroy", &[]),
+    ("exit(0) with pending work", "exit-pending", &[]),
+    ("SIGKILL mid-kernel", "sigkill", &[]),
+    ("MPS terminate_client", "mps-terminate-client", &[810]),
+    ("HAMi lock-holder SIGKILL", "hami-lock-holder-kill", &[]),
+    ("device assert", "assert", &[710]),
+    ("trap;", "trap", &[719, 715]),
+    ("misaligned access", "misaligned", &[716]),
+    ("OOB shared memory", "shared-oob", &[719, 700]),
+    ("stack overflow", "stack-overflow", &[714, 700, 719]),
+    ("wrong address space", "wrong-address-space", &[717]),
+    ("bad PC", "bad-pc", &[718]),
+    ("illegal instruction", "illegal-instruction", &[715]),
+    ("illegal address", "illegal-address", &[700]),
+    ("CUDA IPC peer exit", "ipc-exporter-exit", &[700, 1]),
+    ("MPS server kill", "mps-server-kill", &[806, 805]),
+    ("MPS daemon kill", "mps-daemon-kill", &[806, 805]),
+];
+
+/// Rows without a fault: unsafe ones, and one for another compute capability.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("tensor-memory leak (cc 10)", "tensor-memory-leak"),
+    ("ECC", "ecc-error"),
+    ("NVLink, PCIe", "link-error"),
+    ("reset", "gpu-reset"),
+    ("managed oversubscription", "managed-oversubscription"),
+];
+
+const FROM_BENIGN_TO_SEVERE: [&str; 6] =
+    ["control", "benign", "greedy", "abrupt", "fatal", "systemic"];
+
+fn listed() -> Result<Vec<Value>, Error> {
+    let output = finish(gpubench(["list", "faults", "--format", "json"]))?.ended_with(0)?;
+    Ok(serde_json::from_str(&output.stdout)?)
+}
+
+fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
+    entry[key].as_str().unwrap_or_default()
+}
+
+#[test]
+fn every_safe_injector_is_listed_from_benign_to_severe() -> TestResult {
+    let listed = listed()?;
+    let is_out = |entry: &&Value| entry.get("left_out").is_some();
+    let included: Vec<&Value> = listed.iter().filter(|entry| !is_out(entry)).collect();
+    let severities: Vec<&str> = included.iter().map(|entry| text(entry, "severity")).collect();
+    let rank = |severity: &&str| FROM_BENIGN_TO_SEVERE.iter().position(|one| one == severity);
+    assert!(severities.iter().all(|one| rank(one).is_some()));
+    assert!(severities.is_sorted_by_key(rank), "{severities:?}");
+    // Controls come first and are not faults.
+    let faults = &included[severities.iter().filter(|one| **one == "control").count()..];
+    for (entry, (row, name, codes)) in faults.iter().zip(SAFE) {
+        assert_eq!(text(entry, "name"), *name, "at {row}");
+        let listed = entry["codes"].as_array().into_iter().flatten();
+        let listed: Vec<u64> = listed.filter_map(Value::as_u64).collect();
+        assert_eq!(listed, *codes, "{row}");
+        let measured = entry["measured"].as_array().map_or(0, Vec::len);
+        assert!(measured > 0, "no measurement: {row}");
+    }
+    assert_eq!(faults.len(), SAFE.len(), "one fault for each row");
+    let out: Vec<&str> = listed.iter().filter(is_out).map(|one| text(one, "name")).collect();
+    let expected: Vec<&str> = LEFT_OUT.iter().map(|(_, name)| *name).collect();
+    assert_eq!(out, expected);
+    Ok(())
+}
+
+#[test]
+fn planted_illegal_instructions_are_measured_and_never_read() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let run = |name: &str, defects: &[(&str, toml::Value)], faults: &str| {
+        let machine = planted(TURING, defects)?;
+        matrix(dir.path(), name, &machine, &[TIME_SLICING, faults])
+    };
+    let threads = ("illegal_instruction_threads", 100_000_000.into());
+    let (planted, clean) = (&[threads][..], &[][..]);
+    let all = run("all", planted, "--faults")?;
+    let mut trials = all.fault_trials.iter();
+    assert!(trials.all(|trial| trial.planned.fault != "illegal-instruction"));
+    let axis = Some("fault/illegal-instruction".to_owned());
+    assert!(all.plan.skips.iter().any(|skip| skip.axis == axis));
+    // By name it is injected on both, and its answer distinguishes them.
+    let named = "--faults=illegal-instruction";
+    let trial = |record: &RunRecord| {
+        let mut trials = record.fault_trials.iter();
+        let found = trials.find(|trial| trial.planned.fault == "illegal-instruction");
+        found.map(|trial| (trial.observed.injector.code, trial.outcome.is_measured()))
+    };
+    assert_eq!(trial(&run("planted", planted, named)?), Some((Some(715), true)));
+    assert_eq!(trial(&run("clean", clean, named)?), Some((None, false)));
+    Ok(())
+}
+
+// The process and MIG instance of each Xid, from the kernel log. NVML events do not contain them.
+
+#[test]
+fn the_kernel_log_names_the_process_and_instance_of_an_xid() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let more = [
+        "--mechanism=exclusive,time-slicing,mps,mig",
+        "--faults=canary,trap,illegal-address,sigkill",
+        "--allow-reconfigure",
+    ];
+    let record = matrix(dir.path(), "owned", HOPPER, &more)?;
+    let kernel_log = record.provenance.host.get("kernel_log").map(String::as_str);
+    assert_eq!(kernel_log, Some("read; it names the process of each Xid"));
+    let mut count = 0;
+    for mechanism in ["time-slicing", "mps", "mig"] {
+        for (fault, trial) in trials(&record, mechanism)? {
+            let what = format!("{fault} under {mechanism}");
+            let lines = trial.observed.xid_lines.as_ref();
+            let lines = lines.ok_or("the log was not read")?;
+            let numbers = lines.iter().map(|line| line.number).collect();
+            assert_eq!(Some(numbers), trial.observed.xids, "{what}: as in NVML events");
+            let owner = match (fault, mechanism) {
+                ("canary", _) => "victim",
+                // The memory of a dead client is the server's to remove.
+                ("sigkill", "mps") => "service",
+                _ => "neighbour-2",
+            };
+            for line in lines {
+                assert_eq!(line.ours, Some(vec![owner.to_owned()]), "{what}");
+                let has_instance = line.gpu_instance.is_some() && line.compute_instance.is_some();
+                assert_eq!(has_instance, mechanism == "mig", "{what}");
+                assert!(line.process.is_some() && !line.text.is_empty(), "{what}");
+                assert_eq!(line.pid, None, "{what}: equal runs have equal records");
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 9, "{count} lines");
+    for (mechanism, fault, owner) in [
+        ("time-slicing", "trap", "13 of the faulting process"),
+        ("mps", "illegal-address", "31 of the faulting process"),
+        ("mig", "sigkill", "45 of the faulting process"),
+    ] {
+        let owners = &tally(&record, mechanism, fault)?.xid_owners;
+        assert_eq!(*owners, [(owner.to_owned(), 1)].into(), "{fault} under {mechanism}");
+    }
+    let text = report(dir.path(), &["owned"], "md")?;
+    assert!(text.contains("31 of the faulting process"), "{text}");
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! Damaged and changed records: each is named by every verb that reads it, none silently.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use gpubench_reports::Record;
 use serde_json::Value;
 
+use super::resume::is_one_line;
 use crate::support::{Error, Finished, Lab, TestResult, finish};
 
 fn lab() -> Result<Lab, Error> {
@@ -127,5 +130,221 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format() -> Tes
         let all = done.stdout + &done.stderr;
         assert!(all.contains(said), "{args:?}: {all}");
     }
+    Ok(())
+}
+
+// Signed records: `matrix --sign-key`, `report --verify --public-key`, and what they refuse. The
+// keys in `data/signing` were made by the `minisign` crate, for these tests alone.
+
+const PASSWORD: &str = "GPUBENCH_SIGN_PASSWORD";
+const SIGNATURE: &str = "checksums.b3.minisig";
+
+fn key(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data/signing");
+    folder.join(name).display().to_string()
+}
+
+fn signed(name: &str, password: Option<&str>) -> Result<(Lab, Finished), Error> {
+    let lab = Lab::on("turing")?;
+    let more = ["--mechanism", "time-slicing", "--sign-key", &key(name)];
+    let mut command = lab.matrix("out", &more);
+    command.env_remove(PASSWORD);
+    command.envs(password.map(|password| (PASSWORD, password)));
+    let ended = finish(command)?;
+    Ok((lab, ended))
+}
+
+fn verify(lab: &Lab, public: &str) -> Result<Finished, Error> {
+    let public = key(public);
+    finish(lab.gpubench(["report", "out", "--verify", "--public-key", &public]))
+}
+
+/// Changes one byte of a file.
+fn flip(path: &Path, at: usize) -> TestResult {
+    let mut bytes = std::fs::read(path)?;
+    bytes[at] ^= 1;
+    Ok(std::fs::write(path, bytes)?)
+}
+
+fn refused(lab: &Lab, problem: &str) -> TestResult {
+    let ended = verify(lab, "open.pub")?.ended_with(4)?;
+    assert!(ended.stdout.contains(problem), "{problem}: {}", ended.stdout);
+    Ok(())
+}
+
+#[test]
+fn a_signature_holds_until_one_byte_changes() -> TestResult {
+    let (lab, ended) = signed("open.key", None)?;
+    ended.ended_with(0)?;
+    let good = verify(&lab, "open.pub")?.ended_with(0)?;
+    assert!(good.stdout.contains("signed by key A919415F7C1322D4"), "{}", good.stdout);
+    let wrong = verify(&lab, "locked.pub")?.ended_with(4)?;
+    assert!(wrong.stdout.contains("bad signature: another key made it"), "{}", wrong.stdout);
+    let unasked = finish(lab.gpubench(["report", "out", "--verify"]))?.ended_with(0)?;
+    assert!(unasked.stdout.contains("signed, unchecked (--public-key)"), "{}", unasked.stdout);
+    let out = lab.path("out");
+    let (samples, list) = (out.join("samples.parquet"), out.join("checksums.b3"));
+    // A changed sample; the same with a checksum that fits it; and the signature.
+    flip(&samples, 1000)?;
+    refused(&lab, "samples.parquet is damaged")?;
+    flip(&samples, 1000)?;
+    let text = std::fs::read_to_string(&list)?;
+    std::fs::write(&list, text.replacen('a', "b", 1))?;
+    refused(&lab, "bad signature: checksums.b3 or checksums.b3.minisig was changed")?;
+    std::fs::write(&list, &text)?;
+    let signature = std::fs::read(out.join(SIGNATURE))?;
+    let line = signature.iter().position(|&byte| byte == b'\n').ok_or("no line")?;
+    flip(&out.join(SIGNATURE), line + 40)?;
+    refused(&lab, "bad signature: ")?;
+    std::fs::write(out.join(SIGNATURE), &signature)?;
+    verify(&lab, "open.pub")?.ended_with(0)?;
+    // A file that nobody signed.
+    std::fs::create_dir_all(out.join("cells/0000"))?;
+    std::fs::write(out.join("cells/0000/victim.samples"), "")?;
+    refused(&lab, "cells/0000/victim.samples is not in checksums.b3")?;
+    std::fs::remove_dir_all(out.join("cells"))?;
+    std::fs::remove_file(out.join(SIGNATURE))?;
+    refused(&lab, "not signed: it has no checksums.b3.minisig")
+}
+
+#[test]
+fn a_key_with_a_password_is_unlocked_before_the_run_starts() -> TestResult {
+    for (password, problem) in [
+        (None, "there is no terminal to ask for it (accepted: the variable GPUBENCH_SIGN_PASSWORD"),
+        (Some("wrong"), "is wrong"),
+    ] {
+        let (lab, ended) = signed("locked.key", password)?;
+        is_one_line(&ended.ended_with(2)?, problem);
+        assert!(!lab.path("out").exists());
+    }
+    let (lab, ended) = signed("locked.key", Some("correct horse"))?;
+    ended.ended_with(0)?;
+    verify(&lab, "locked.pub")?.ended_with(0)?;
+    // The password is in no file of the record.
+    for entry in std::fs::read_dir(lab.path("out"))? {
+        let text = String::from_utf8_lossy(&std::fs::read(entry?.path())?).into_owned();
+        assert!(!text.contains("correct horse"));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_that_is_no_key_is_refused_before_anything_starts() -> TestResult {
+    let lab = Lab::on("turing")?;
+    lab.write("none", "nothing\n")?;
+    for (file, problem) in [
+        (lab.arg("none"), "is no secret key (accepted: "),
+        (key("open.pub"), "is no secret key (accepted: "),
+        (lab.arg("absent"), "cannot read secret key"),
+    ] {
+        let mut command = lab.matrix("out", &["--sign-key", &file]);
+        command.env("XDG_CACHE_HOME", lab.path("cache"));
+        is_one_line(&finish(command)?.ended_with(2)?, problem);
+        assert!(!lab.path("out").exists() && !lab.path("cache").exists(), "{file}");
+    }
+    let public = lab.arg("none");
+    let refused = finish(lab.gpubench(["report", "x", "--verify", "--public-key", &public]))?;
+    is_one_line(&refused.ended_with(2)?, "is no public key (accepted: ");
+    Ok(())
+}
+
+#[test]
+fn an_anonymized_copy_is_not_signed() -> TestResult {
+    let (lab, ended) = signed("open.key", None)?;
+    ended.ended_with(0)?;
+    let copied = finish(lab.gpubench(["report", "out", "--anonymize", "copy"]))?.ended_with(0)?;
+    assert!(copied.text().contains("the copy is not signed"), "{}", copied.text());
+    assert!(!lab.path("copy").join(SIGNATURE).exists());
+    Ok(())
+}
+
+#[test]
+fn the_program_minisign_verifies_a_record_where_it_is_installed() -> TestResult {
+    let Some(program) = installed("minisign") else {
+        return Ok(());
+    };
+    let (lab, ended) = signed("open.key", None)?;
+    ended.ended_with(0)?;
+    let list = lab.arg("out/checksums.b3");
+    let status = std::process::Command::new(program)
+        .args(["-V", "-p", &key("open.pub"), "-m", &list])
+        .status()?;
+    assert!(status.success());
+    Ok(())
+}
+
+/// The path of a program.
+fn installed(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let is_program = |file: &PathBuf| {
+        let facts = file.metadata();
+        facts.is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(is_program)
+}
+
+// `gpubench report --anonymize`: the copy reads like the record, and names nobody.
+
+/// Every file of a folder with its bytes as text, Parquet files also decoded.
+fn texts(folder: &Path) -> Result<Vec<(String, String)>, Error> {
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
+        texts.push((path.display().to_string(), text));
+    }
+    let record = Record::open(folder)?;
+    let telemetry = record.telemetry()?;
+    assert!(!telemetry.is_empty());
+    texts.push(("telemetry".to_owned(), format!("{telemetry:?}")));
+    Ok(texts)
+}
+
+#[test]
+fn an_anonymized_copy_reads_like_the_record_and_names_no_host_user_or_device() -> TestResult {
+    let lab = Lab::on("turing")?;
+    let out = lab.arg("home/alice/out");
+    let more = ["--mechanism=exclusive,time-slicing", "--label=node=rack-12"];
+    let mut command = lab.matrix(&out, &more);
+    command.env("CUDA_VISIBLE_DEVICES", "0");
+    finish(command)?.ended_with(0)?;
+    let before = lab.record(&out)?;
+    let hostname = before.provenance.host["hostname"].clone();
+    let secrets = [before.device.uuid.as_str(), "alice", "rack-12"];
+    let whole = std::fs::read_to_string(lab.path("home/alice/out/record.json"))?;
+    for secret in secrets {
+        assert!(whole.contains(secret), "{secret} is not in the record");
+    }
+
+    let copy = ["report", out.as_str(), "--anonymize=copies/one"];
+    finish(lab.gpubench(copy))?.ended_with(0)?;
+    for (name, text) in texts(&lab.path("copies/one"))? {
+        for secret in secrets {
+            assert!(!text.contains(secret), "{secret} is in {name}");
+        }
+    }
+    let after = lab.record("copies/one")?;
+    assert_ne!(after.provenance.host["hostname"], hostname);
+    assert_eq!(after.provenance.labels.len(), 0);
+    assert_eq!(after.provenance.command, ["removed"]);
+    assert_eq!((&after.matrix, &after.cells), (&before.matrix, &before.cells));
+
+    // The copy is scored again, drawn and compared, and is the same device as another copy.
+    for args in [
+        &["report", "copies/one", "--format=html"][..],
+        &["report", out.as_str(), "--anonymize=copies/two"],
+        &["diff", "--advisory", "copies/one", "--", "copies/two"],
+    ] {
+        finish(lab.gpubench(args))?.ended_with(0)?;
+    }
+    // A folder that exists is not written to, and nothing is copied of two records.
+    for args in [
+        &["report", out.as_str(), "--anonymize=copies/one"][..],
+        &["report", "copies/one", "copies/two", "--anonymize=three"],
+        &["report", "copies/one", "--anonymize=three", "--format=md"],
+    ] {
+        finish(lab.gpubench(args))?.ended_with(2)?;
+    }
+    assert!(!lab.path("three").exists());
     Ok(())
 }

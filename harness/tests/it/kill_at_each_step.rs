@@ -10,8 +10,8 @@ use gpubench::mechanism::host::mps_processes;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::BUILT_IN;
 
-use crate::support::resident::Resident;
-use crate::support::settings::Settings;
+use super::support::guarded::Resident;
+use super::support::guarded::Settings;
 use crate::support::{
     Error, Finished, Lab, SHORT, TestResult, driver_client, finish, machine_text, wait_for,
     with_changes,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::mechanism::signal;
+use super::support::fault::signal;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
 use gpubench_record::{CeilingKind, Condition, Json, OutcomeKind, RunRecord};
 

@@ -1,14 +1,16 @@
 //! Mechanisms on the virtual GPU: each is set up, proved and undone, also when the run is killed or
 //! its daemon dies.
 
-use std::process::Child;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
-use crate::support::guarded::kill_both;
-use crate::support::mechanism::{daemons, done, kill, outcome, row, signal};
-use crate::support::{Error, Lab, SHORT, TestResult, text, wait_during, wait_for};
 use gpubench::device::VirtualGpu;
 use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::TimeMode;
+
+use super::support::fault::{daemons, done, kill, mechanism_row, outcome, signal};
+use crate::support::guarded::kill_both;
+use crate::support::{Error, Lab, SHORT, TestResult, finish, text, wait_during, wait_for};
 
 /// By its own report the victim is the same in every condition, and its context spins.
 fn victims_are_the_same(record: &RunRecord) -> TestResult {
@@ -32,7 +34,7 @@ fn each_mechanism_is_proved_and_undone() -> TestResult {
     done(&output)?;
     let record = lab.record("out")?;
     for name in all {
-        let row = row(&record, name)?;
+        let row = mechanism_row(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
         assert!(!row.proof.is_empty(), "{name} is not proved");
         assert!(row.proof.iter().all(|proof| proof.holds), "{row:?}");
@@ -55,7 +57,7 @@ fn each_mechanism_is_proved_and_undone() -> TestResult {
     let gpu = VirtualGpu::start("hopper", TimeMode::Wall, 1)?;
     let library = std::fs::read(gpu.hami_library().ok_or("hopper has no stand-in")?)?;
     let hash = format!("(BLAKE3 {})", blake3::hash(&library).to_hex());
-    let mut proofs = row(&record, "hami")?.proof.iter();
+    let mut proofs = mechanism_row(&record, "hami")?.proof.iter();
     assert!(proofs.any(|proof| proof.evidence.contains(&hash)), "{hash}");
     let mut rows = record.matrix.iter();
     let single = rows.find(|row| row.mechanism == "exclusive-process");
@@ -81,7 +83,7 @@ fn memory_limits_and_an_exclusive_process_server_are_proved_and_undone() -> Test
     done(&lab.reconfigure("mps,mps-memory", "out").output()?)?;
     let record = lab.record("out")?;
     let evidence = |name: &str, check: &str| -> Result<String, String> {
-        let row = row(&record, name)?;
+        let row = mechanism_row(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
         assert!(row.variant.ends_with("exclusive-process]"), "{}", row.variant);
         assert!(row.proof.iter().all(|proof| proof.holds), "{row:?}");
@@ -253,4 +255,83 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
         }
     }
     Ok(())
+}
+
+// Planted failures that a real host does not report: the tenants run on, the proofs fail, and the
+// mechanism is not scored.
+
+/// Checks that a mechanism was not in force, by this check and evidence, and has no score.
+fn is_detected(record: &RunRecord, name: &str, check: &str, evidence: &str) -> TestResult {
+    let (kind, reason, _) = outcome(record, name)?;
+    assert_eq!(kind, OutcomeKind::Failed, "{name}: {reason}");
+    assert!(reason.contains("not in force"), "{name}: {reason}");
+    is_not_scored(record, name, check, evidence)
+}
+
+/// Checks that a mechanism has no score, and that this check and evidence are against it.
+fn is_not_scored(record: &RunRecord, name: &str, check: &str, evidence: &str) -> TestResult {
+    assert!(!outcome(record, name)?.2, "{name} is scored");
+    let proofs = &mechanism_row(record, name)?.proof;
+    let mut broken = proofs.iter().filter(|proof| !proof.holds);
+    let found = broken.any(|p| p.check.contains(check) && p.evidence.contains(evidence));
+    assert!(found, "{name}: no {check:?} with {evidence:?} in {proofs:?}");
+    Ok(())
+}
+
+/// Runs mechanisms of which one is not in force: the error names it and the exit status is 4.
+fn fails(command: Command) -> TestResult {
+    let stderr = finish(command)?.ended_with(4)?.stderr;
+    assert!(stderr.contains("failed: not in force: "), "{stderr}");
+    Ok(())
+}
+
+#[test]
+fn an_unreachable_daemon_a_limiter_without_its_process_and_shared_sms_are_detected() -> TestResult {
+    let planted = "\n[defects]\nmps_unreachable = true\nhami_pid_hidden = true\n\
+                   green_contexts_whole = true\none_stream_priority = true\n";
+    let with_hami = [("version = 1", "version = 1\nhami = true")];
+    let lab = Lab::changed("turing", &with_hami, planted)?;
+    fails(lab.reconfigure("mps,hami,green-context,stream-priority", "out"))?;
+    let record = lab.record("out")?;
+    let client = "client of our MPS daemon";
+    is_detected(&record, "mps", client, "the daemon lists []")?;
+    let limiter = "the SM limiter finds its process";
+    is_detected(&record, "hami", limiter, "SET_TASK_PID FAILED")?;
+    let sms = "SMs of its own";
+    is_detected(&record, "green-context", sms, "40 in common")?;
+    let highest = "the victim's stream has the highest priority";
+    is_not_scored(&record, "stream-priority", highest, "victim 0 in -5 to 0")
+}
+
+#[test]
+fn a_wrong_instance_an_ignored_percentage_and_a_dropped_preload_are_detected() -> TestResult {
+    let planted = "\n[defects]\nmig_instances_swapped = true\nmps_percentage_ignored = true\n";
+    let lab = Lab::changed("hopper", &[], planted)?;
+    let library = unloadable(&lab.path("libvgpu.so"))?;
+    let mut matrix = lab.reconfigure("mig,mps-quota,hami", "out");
+    matrix.arg("--hami-lib").arg(library);
+    fails(matrix)?;
+    let record = lab.record("out")?;
+    let handed = "the instance that it was handed";
+    is_detected(&record, "mig", handed, "victim was handed MIG-")?;
+    // Each tenant has an instance of its own and of the right size; only the name is wrong.
+    let others = mechanism_row(&record, "mig")?.proof.iter();
+    let others: Vec<_> = others.filter(|p| !p.check.contains(handed)).collect();
+    assert!(!others.is_empty() && others.iter().all(|p| p.holds), "{others:?}");
+    is_detected(&record, "mps-quota", "its percentage", "reported: victim 132")?;
+    is_detected(&record, "hami", "mapped into every tenant", "not into the victim")
+}
+
+/// A copy of HAMi's stand-in with every symbol, marked for another operating system. The loader
+/// skips it and reports that only on standard error.
+fn unloadable(to: &Path) -> Result<PathBuf, Error> {
+    /// `EI_OSABI`, and `ELFOSABI_FREEBSD` (elf.h).
+    const OS_ABI: usize = 7;
+    const FREEBSD: u8 = 9;
+    let gpu = VirtualGpu::start("hopper", TimeMode::Wall, 1)?;
+    let library = gpu.hami_library().ok_or("hopper has no stand-in")?;
+    let mut bytes = std::fs::read(library)?;
+    bytes[OS_ABI] = FREEBSD;
+    std::fs::write(to, bytes)?;
+    Ok(to.to_path_buf())
 }

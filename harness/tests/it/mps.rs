@@ -1,6 +1,17 @@
 //! `nvidia-cuda-mps-control` on a virtual GPU, from a shell: output, errors, exit status.
 
-use crate::support::{Error, Finished, TestResult, finish, gpubench};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use gpubench_record::{Json, OutcomeKind, RunEvent};
+use gpubench_virtual_gpu::device::Device;
+
+use super::support::fault::{daemons, signal};
+use super::support::guarded::Resident;
+use crate::support::{
+    Error, Finished, Lab, TestResult, finish, gpubench, quick_hopper, wait_during,
+};
 
 /// Runs a shell script on a virtual GPU, with MPS folders of its own.
 fn shell(machine: &str, script: &str) -> Result<Finished, Error> {
@@ -101,4 +112,191 @@ fn a_failed_start_prints_one_line_and_ends_with_one() -> TestResult {
         assert!(stderr.contains(reason) && stderr.lines().count() == 1, "{script}: {stderr}");
     }
     Ok(())
+}
+
+// How a stuck client of an MPS server is ended: `terminate_client`, SIGTERM, SIGKILL, in this
+// order. The set-up of the mechanism is undone as after any other run.
+
+const KILL: i32 = 9;
+const TERM: i32 = 15;
+/// Bit of `TERM` in the mask of pending signals (proc_pid_status(5)).
+const TERM_PENDING: u64 = 1 << (TERM - 1);
+
+/// Runs in place of the command of the MPS daemon. For each `terminate_client` it records the state
+/// and the pending signals of the client, the status of the command, and the client's state
+/// afterwards. Each client has its own file, since clients are ended at the same time.
+const RECORDER: &str = r#"#!/bin/sh
+[ $# = 0 ] || exec "$STAND_IN" "$@"
+read -r line
+case "$line" in
+terminate_client*)
+    client=${line##* }
+    record="$HERE/requests/$client"
+    echo "$line" >> "$record"
+    grep -E '^(State|ShdPnd):' "/proc/$client/status" >> "$record"
+    printf '%s\n' "$line" | "$STAND_IN"
+    status=$?
+    echo "status $status" >> "$record"
+    grep -E '^State:' "/proc/$client/status" >> "$record"
+    exit $status
+esac
+printf '%s\n' "$line" | "$STAND_IN"
+"#;
+
+/// Daemons, servers and contexts, and whether the device settings are the defaults.
+type State = (usize, usize, usize, bool);
+
+/// A device with an MPS command that records its calls.
+struct RecordedHost {
+    host: Resident,
+    device: Device,
+}
+
+impl RecordedHost {
+    fn new() -> Result<Self, Error> {
+        let mut host = Resident::start(Lab::of_machine(&quick_hopper()?)?)?;
+        std::fs::create_dir(host.lab.path("requests"))?;
+        host.shadow("nvidia-cuda-mps-control", RECORDER)?;
+        let device = host.open()?;
+        Ok(Self { host, device })
+    }
+
+    fn matrix(&self) -> std::io::Result<Child> {
+        let args = ["matrix", "--profile", "short.toml", "--out", "out"];
+        self.host.gpubench(&args).args(["--mechanism", "mps"]).spawn()
+    }
+
+    fn state(&self) -> Result<State, Error> {
+        self.device.reap_dead_processes()?;
+        Ok(self.device.shared().read(|state| {
+            let daemons = state.daemons.live().iter().filter(|row| row.live);
+            let servers = state.servers.live().iter().filter(|row| row.live);
+            let contexts = state.contexts.live().iter().filter(|row| row.live);
+            let plain = state.compute_mode as u32 == 0 && state.slice_level == 0;
+            (daemons.count(), servers.count(), contexts.count(), plain)
+        })?)
+    }
+
+    /// Checks that the changes in the journal of a run are undone and its victim has ended.
+    fn is_as_found(&self, found: State, journal: &str, victim: u32) -> TestResult {
+        assert!(journal.contains("mps-daemon"), "{journal}");
+        assert_eq!(daemons(journal), Vec::<u32>::new());
+        assert_eq!(self.host.left_in("state/gpubench"), Vec::<PathBuf>::new());
+        assert_eq!(self.host.left_in("run"), Vec::<PathBuf>::new());
+        assert_eq!(self.state()?, found);
+        assert!(!Path::new(&format!("/proc/{victim}")).exists());
+        Ok(())
+    }
+
+    /// The victim of the first cell under MPS, once it has a context and a log, and the journal.
+    fn victim(&self, run: &mut Child) -> Result<(u32, String), Error> {
+        let out = self.host.lab.path("out");
+        let has_log = |id: &str| out.join("cells").join(id).join("victim.samples").exists();
+        let first = || {
+            let events = std::fs::read_to_string(out.join("events.jsonl")).ok()?;
+            let mut victim = None;
+            for event in events.lines().filter_map(|line| RunEvent::from_json(line.as_bytes()).ok())
+            {
+                match event {
+                    RunEvent::TenantStarted { tenant, pid } if tenant == "victim" => {
+                        victim = Some(pid);
+                    }
+                    RunEvent::CellBegan { id } if id.contains("-mps-") && has_log(&id) => {
+                        return victim;
+                    }
+                    _ => {}
+                }
+            }
+            None
+        };
+        wait_during(run, "a cell under MPS", || first().is_some())?;
+        Ok((first().ok_or("no client")?, self.host.lab.journal()))
+    }
+}
+
+#[test]
+fn a_stuck_client_gets_terminate_client_sigterm_and_sigkill_in_this_order() -> TestResult {
+    let recorded = RecordedHost::new()?;
+    let found = recorded.state()?;
+    let mut run = recorded.matrix()?;
+    let (victim, journal) = recorded.victim(&mut run)?;
+    // A process in the client's group receives every signal to the group. The first one ends it,
+    // and its exit status names it.
+    let group = i32::try_from(victim)?;
+    let mut witness = Command::new("sleep").arg("3600").process_group(group).spawn()?;
+    signal(victim, "STOP")?;
+    let done = Finished::from(run.wait_with_output()?);
+    let stderr = &done.stderr;
+    let witnessed = witness.try_wait()?.and_then(|status| status.signal());
+    if witnessed.is_none() {
+        witness.kill()?;
+        witness.wait()?;
+    }
+
+    // First `terminate_client`, before any signal; the daemon accepts, and the client stays
+    // stopped. Then SIGTERM to its group, then SIGKILL.
+    assert_eq!(recorded.host.left_in("requests").len(), 1, "{stderr}");
+    let requests = recorded.host.lab.path("requests").join(victim.to_string());
+    let requests = std::fs::read_to_string(requests)?;
+    let lines: Vec<&str> = requests.lines().collect();
+    let [command, before, pending, status, after] = lines[..] else {
+        return Err(format!("not one request: {requests}{stderr}").into());
+    };
+    assert!(command.ends_with(&format!(" {victim}")), "{requests}");
+    let stopped = |line: &str| line.starts_with("State:\tT");
+    assert!(stopped(before) && stopped(after), "{requests}");
+    let pending = pending.rsplit('\t').next().unwrap_or_default();
+    assert_eq!(u64::from_str_radix(pending, 16)? & TERM_PENDING, 0, "{requests}");
+    assert_eq!(status, "status 0");
+    assert_eq!(witnessed, Some(TERM), "{stderr}");
+
+    // The cell names the death of its victim, and the run ends as one with a failed cell.
+    let record = recorded.host.lab.record("out")?;
+    assert_eq!(done.code, Some(4), "{stderr}");
+    let failed: Vec<_> =
+        record.cells.iter().filter(|cell| cell.outcome.outcome == OutcomeKind::Failed).collect();
+    let [cell] = failed[..] else {
+        return Err(format!("{} cells failed: {stderr}", failed.len()).into());
+    };
+    assert!(cell.cell.mechanism == "mps", "{cell:?}");
+    let reason = cell.outcome.reason.clone().unwrap_or_default();
+    let why = format!("and was stopped by the coordinator, killed by signal {KILL}");
+    assert!(reason.contains("victim did not answer within") && reason.contains(&why), "{reason}");
+    // A new client replaces it, and later cells are measured.
+    let after = record.cells.iter().filter(|other| other.cell.id > cell.cell.id);
+    let mut served = after.filter(|other| other.cell.mechanism == "mps");
+    let measured = served.any(|other| other.outcome.outcome != OutcomeKind::Failed);
+    assert!(measured, "nothing ran after {}", cell.cell.id);
+
+    recorded.is_as_found(found, &journal, victim)
+}
+
+#[test]
+fn an_interrupt_ends_clients_by_their_daemon_first() -> TestResult {
+    let recorded = RecordedHost::new()?;
+    let found = recorded.state()?;
+    let mut run = recorded.matrix()?;
+    let (victim, journal) = recorded.victim(&mut run)?;
+    // The cell cannot end by itself.
+    signal(victim, "STOP")?;
+    signal(run.id(), "INT")?;
+    let done = Finished::from(run.wait_with_output()?);
+    let stderr = &done.stderr;
+    assert_eq!(done.code, Some(130), "{stderr}");
+
+    let requests = recorded.host.lab.path("requests").join(victim.to_string());
+    let requests = std::fs::read_to_string(requests).unwrap_or_default();
+    let of_victim =
+        |line: &&str| line.starts_with("terminate_client") && line.ends_with(&format!(" {victim}"));
+    let mut lines = requests.lines().skip_while(|line| !of_victim(line));
+    assert!(lines.next().is_some(), "{requests}{stderr}");
+    let before = lines.next().unwrap_or_default();
+    assert!(before.starts_with("State:\tT"), "killed before: {requests}");
+    let pending = lines.next().and_then(|line| line.rsplit('\t').next());
+    let pending = u64::from_str_radix(pending.unwrap_or_default(), 16)?;
+    assert_eq!(pending & TERM_PENDING, 0, "signalled before: {requests}");
+
+    let record = recorded.host.lab.record("out")?;
+    assert!(!record.complete);
+    recorded.is_as_found(found, &journal, victim)
 }

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use crate::support::probe::{HOPPER, matrix};
-use crate::support::{Error, TestResult, with_changes};
-use gpubench_record::{Estimate, MatrixRow, ProbeFound, RunRecord};
+use gpubench_record::{Estimate, MatrixRow, ProbeFigure, ProbeFound, RunRecord};
+
+use super::support::{HOPPER, matrix};
+use crate::support::{Error, TestResult, finish, gpubench, with_changes};
 
 const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
 
@@ -237,5 +238,246 @@ fn without_the_memory_axis_and_a_flag_there_are_no_probes() -> TestResult {
         rows.iter().all(|row| row.get("overshoot").is_none()),
         "a row without an overshoot has its key"
     );
+    Ok(())
+}
+
+// `matrix --probes` against machine files: the figures and the CSV have the shares, launch times
+// and call times that a machine file plants.
+
+/// `hopper` with slower launches, and an MPS that grants a third more than its percentage.
+fn machine() -> Result<String, Error> {
+    let slower = [("launch_latency_ns = 1800", "launch_latency_ns = 101800")];
+    let text = with_changes(HOPPER, &slower)?;
+    Ok(format!("{text}\n[defects]\nmps_percentage_error = 0.34\n"))
+}
+
+struct Figures(RunRecord);
+
+impl Figures {
+    /// The first figure of a variant with this prefix.
+    fn of(&self, variant: &str, name: &str) -> Result<&Estimate, Error> {
+        let mut all = self.0.probe_figures.iter();
+        let found =
+            all.find(|one| one.variant.starts_with(variant) && one.figure.starts_with(name));
+        let missing = || format!("{variant}: no {name}: {:?}", self.0.probe_figures).into();
+        found.map(|one| &one.estimate).ok_or_else(missing)
+    }
+
+    /// Checks that a planted figure lies in the interval, or within the tolerance.
+    fn has(&self, variant: &str, name: &str, planted: f64, tolerance: f64) -> TestResult {
+        let found = self.of(variant, name)?;
+        let inside = found.lo <= planted && planted <= found.hi;
+        assert!(
+            inside || (found.value / planted - 1.0).abs() < tolerance,
+            "{variant}: {name}: {found:?} is not {planted}"
+        );
+        Ok(())
+    }
+}
+
+#[test]
+fn planted_shares_launches_and_calls_are_found() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let windows = "probe_windows = [\"10ms\", \"40ms\", \"10s\"]\n";
+    let arguments = ["--probes", "--mechanism", "exclusive,mps-quota"];
+    // A tenant has more SMs than its percentage, so the mechanism is not in force (4).
+    let record = matrix(dir.path(), "out", &machine()?, windows, &arguments, &[0, 4])?;
+    let found = Figures(record);
+
+    // Without a neighbour: 50 % and a third more, 88 of 132 SMs. Beside one with as many both are
+    // on 44 SMs, which they share evenly, and a kernel is as fast as on its slowest SM.
+    let quota = "mps-quota";
+    found.has(quota, "SMs with the victim's blocks", 88.0, 0.0)?;
+    found.has(quota, "SM share over 10 ms, alone", 88.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 40 ms, alone", 88.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 10 s, alone", 88.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 10 ms, beside", 44.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 10 s, beside", 44.0 / 132.0, 0.01)?;
+    let has_figure = |figure: &str| {
+        let mut all = found.0.probe_figures.iter();
+        all.any(|one| one.variant.starts_with(quota) && one.figure.contains(figure))
+    };
+    assert!(has_figure("0.500 is configured"), "{:?}", found.0.probe_figures);
+
+    // Under MPS no launch waits for a time slice.
+    let added = found.of(quota, "launch to start, added by a neighbour, median")?;
+    assert!(added.value.abs() < 1_000.0, "{added:?}");
+    // The time of the call and the latency of the device.
+    found.has(quota, "launch to start, alone, median", 2_200.0 + 101_800.0, 0.0)?;
+    let alone = found.of(quota, "launch to start, alone, median")?;
+    assert!(alone.value > 50_000.0, "{alone:?}");
+    found.has(quota, "context creation, alone", 120e6, 0.01)?;
+    found.has(quota, "context creation, beside kernels", 120e6, 0.01)?;
+    found.has(quota, "module load, alone", 180e3, 0.01)?;
+    let beside = found.of(quota, "module load, beside the same calls")?;
+    assert!(beside.value > 1.1 * 180e3, "calls do not wait for the driver's lock: {beside:?}");
+
+    let mut report = gpubench(["report", "--format", "csv"]);
+    report.arg(dir.path().join("out"));
+    let csv = finish(report)?.ended_with(0)?.stdout;
+    let header = csv.lines().next().unwrap_or_default();
+    assert!(
+        header.contains(",overshoot,overshoot_lo,") && header.contains(",figure,figure_value,")
+    );
+    let of_probe = |line: &&str| line.contains("mps-quota[pct=50],compute,sm,probe");
+    let placement = ",SMs with the victim's blocks,88,88,88,interval,6,SMs";
+    let lines: Vec<&str> = csv.lines().filter(of_probe).collect();
+    assert!(lines.iter().any(|line| line.ends_with(placement)), "{lines:?}");
+    Ok(())
+}
+
+// `matrix --escape` against machine files: it finds every open hole of the HAMi stand-in and no
+// closed one, and a limit that the device enforces contains every route.
+
+/// Runs the escape attempts under a mechanism.
+fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunRecord, Error> {
+    let machine = format!("{HOPPER}\n[defects]\nhami_closed = [{closed}]\n");
+    let mechanisms = format!("exclusive,{mechanism}");
+    let arguments = ["--escape", "--mechanism", &mechanisms];
+    let quota = "[mps-quota]\nmemory_pct = 50\n";
+    matrix(dir, name, &machine, quota, &arguments, &[0])
+}
+
+/// The routes with that verdict, in order.
+fn routes<'a>(record: &'a RunRecord, verdict: &str) -> Vec<&'a str> {
+    let has = |one: &&ProbeFigure| one.verdict.as_deref() == Some(verdict);
+    let all = record.probe_figures.iter().filter(has);
+    all.map(|one| one.figure.as_str()).collect()
+}
+
+/// Every route under a mechanism that limits memory and time by a preloaded library.
+const ROUTES: [&str; 24] = [
+    "cuMemAlloc",
+    "cuMemAllocPitch",
+    "cuMemAllocManaged",
+    "cuMemAllocAsync",
+    "cuMemCreate",
+    "cuArrayCreate",
+    "cuMemAllocFromPoolAsync",
+    "cuMemAllocAsync_ptsz",
+    "cuModuleLoadDataEx",
+    "cuGraphAddMemAllocNode",
+    "cuIpcOpenMemHandle",
+    "cuLaunchKernel",
+    "cuLaunchKernel_ptsz",
+    "cuGraphLaunch",
+    "cuLaunchCooperativeKernel",
+    "long launches",
+    "long launches of one block",
+    "persistent launches",
+    "cuMemAlloc, functions found by dlvsym",
+    "cuLaunchKernel, functions found by dlvsym",
+    "cuMemAlloc, functions found by path",
+    "cuLaunchKernel, functions found by path",
+    "cuMemAlloc, environment dropped",
+    "cuLaunchKernel, environment dropped",
+];
+
+/// The routes that the library limits. Its limiter of launches oscillates around its limit and
+/// exceeds it at times, so no launch is among them.
+const CONTAINED: [&str; 6] = [
+    "cuMemAlloc",
+    "cuMemAllocPitch",
+    "cuMemAllocManaged",
+    "cuMemAllocAsync",
+    "cuMemCreate",
+    "cuMemAlloc, functions found by path",
+];
+
+/// Routes that no preloaded library can close: the program drops the library or bypasses its
+/// lookup.
+const ALWAYS: [&str; 4] = [
+    "cuMemAlloc, functions found by dlvsym",
+    "cuLaunchKernel, functions found by dlvsym",
+    "cuMemAlloc, environment dropped",
+    "cuLaunchKernel, environment dropped",
+];
+
+#[test]
+fn every_documented_hole_is_found_with_its_amount() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let record = escapes(dir.path(), "open", "", "hami")?;
+    let found = record.probes.iter().find_map(|probe| match &probe.found {
+        ProbeFound::Escape { routes, .. } => Some(routes),
+        _ => None,
+    });
+    let tried = found.ok_or("no escape was tried")?.iter();
+    let names: Vec<&str> = tried.map(|one| one.route.as_str()).collect();
+    assert_eq!(names, ROUTES);
+    let escaping = |route: &&str| !CONTAINED.contains(route);
+    let escaping: Vec<&str> = ROUTES.into_iter().filter(escaping).collect();
+    assert_eq!(routes(&record, "escaped"), escaping, "{:?}", record.probes);
+    assert_eq!(routes(&record, "contained"), CONTAINED);
+    let by = |name: &str| {
+        let mut all = record.probe_figures.iter();
+        all.find(|one| one.figure == name).map(|one| one.estimate.value)
+    };
+    // Nearly 80 GiB with a limit of 40, and all of the time with a limit of half.
+    assert!(by("cuArrayCreate").is_some_and(|over| (0.95..1.0).contains(&over)));
+    assert!(by("cuGraphLaunch").is_some_and(|over| (0.97..1.03).contains(&over)));
+    Ok(())
+}
+
+/// Every documented hole of the stand-in but one.
+fn all_but(open: &str) -> String {
+    let holes = [
+        "arrays",
+        "pools",
+        "per-thread",
+        "globals",
+        "ipc",
+        "graphs",
+        "graph-memory",
+        "cooperative",
+        "durations",
+    ];
+    assert!(holes.contains(&open));
+    let closed = holes.iter().filter(|hole| **hole != open);
+    let quoted: Vec<String> = closed.map(|hole| format!("\"{hole}\"")).collect();
+    quoted.join(", ")
+}
+
+/// One hole of memory and one of compute. `hami.rs` tests that each call belongs to one hole.
+#[test]
+fn with_one_open_hole_one_route_escapes() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    for (open, route, [min, max]) in [
+        ("pools", "cuMemAllocFromPoolAsync", [0.95, 1.0]),
+        ("graphs", "cuGraphLaunch", [0.97, 1.03]),
+    ] {
+        let record = escapes(dir.path(), open, &all_but(open), "hami")?;
+        let mut expected: Vec<&str> = ALWAYS.into_iter().chain([route]).collect();
+        let mut escaped = routes(&record, "escaped");
+        expected.sort_unstable();
+        escaped.sort_unstable();
+        assert_eq!(escaped, expected, "{:?}", record.probes);
+        let mut figures = record.probe_figures.iter();
+        let over = figures.find(|one| one.figure == route).map(|one| one.estimate.value);
+        let over = over.ok_or("no figure")?;
+        assert!((min..max).contains(&over), "{open}: {over}");
+    }
+    Ok(())
+}
+
+#[test]
+fn closed_holes_and_a_limit_of_the_device_contain_every_route() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let holes = "\"arrays\", \"pools\", \"per-thread\", \"globals\", \"ipc\", \"graphs\", \
+                 \"graph-memory\", \"cooperative\", \"durations\"";
+    let record = escapes(dir.path(), "closed", holes, "hami")?;
+    assert_eq!(routes(&record, "escaped"), ALWAYS, "{:?}", record.probes);
+
+    // Exported memory counts for its owner only, so mapping it exceeds the limit. A program that is
+    // not an MPS client has the whole device.
+    let record = escapes(dir.path(), "quota", "", "mps-quota")?;
+    let expected = [
+        "cuIpcOpenMemHandle",
+        "cuMemAlloc, environment dropped",
+        "cuLaunchKernel, environment dropped",
+    ];
+    assert_eq!(routes(&record, "escaped"), expected, "{:?}", record.probes);
+    let cap = record.matrix.iter().find(|row| row.mechanism == "mps-quota");
+    let warns = cap.is_some_and(|row| row.warnings.iter().any(|w| w.contains("bypass: 1 of ")));
+    assert!(warns, "{cap:?}");
     Ok(())
 }

@@ -2,14 +2,17 @@
 //! users without rights, with libraries that enforce no limit, and because of the state of the
 //! host.
 
-mod host_state;
-
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::support::mechanism::done;
-use crate::support::{Error, Lab, SHORT, TestResult, machine_text, text};
+use gpubench_record::OutcomeKind;
 use serde_json::Value;
+
+use super::support::fault::{done, mechanism_row, outcome};
+use crate::support::{
+    Error, Lab, SHORT, TestResult, driver_client, finish, machine_text, program, text,
+};
 
 /// Reason and remedy of every mechanism that `plan` waives, by its name.
 type Waived = Vec<(String, String, String)>;
@@ -163,4 +166,265 @@ fn mapped(name: &str) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.contains(name))?;
     line.find('/').map(|at| PathBuf::from(&line[at..]))
+}
+
+// Mechanisms that are waived because of the state of the host: device modes, processes, a full MPS
+// server.
+
+/// The output of a shell script on a virtual GPU; `plan` in it is `gpubench plan`.
+fn shell(lab: &Lab, machine: &str, script: &str) -> Result<String, Error> {
+    let program = program().display();
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", machine]);
+    let plan = format!(
+        "plan() {{ {program} plan --profile {} --format json \"$@\"; }}\n",
+        lab.path("short.toml").display()
+    );
+    let output = command.args(["--", "sh", "-c", &(plan + script)]).output()?;
+    done(&output)?;
+    Ok(text(&output.stdout))
+}
+
+#[test]
+fn the_remedy_for_a_compute_mode_works() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let script = r#"
+        nvidia-smi -c EXCLUSIVE_PROCESS > /dev/null
+        plan > "$OUT/exclusive.json"
+        nvidia-smi -c PROHIBITED > /dev/null
+        plan --no-reconfigure > /dev/null 2> "$OUT/prohibited"
+        echo "prohibited $?"
+        nvidia-smi -c DEFAULT > /dev/null
+        plan > "$OUT/default.json"
+    "#;
+    let script = script.replace("$OUT", &lab.path("").display().to_string());
+    let printed = shell(&lab, "hopper", &script)?;
+    assert!(printed.contains("prohibited 3"), "{printed}");
+    let read = |name: &str| std::fs::read(lab.path(name));
+    let keeps = "EXCLUSIVE_PROCESS keeps a second process out";
+    let remedy = "nvidia-smi -c DEFAULT";
+    let found = read_skips(&read("exclusive.json")?)?;
+    check_waived(&found, &[("time-slicing", keeps, remedy), ("hami", keeps, remedy)]);
+    for available in ["mps", "exclusive-process", "green-context"] {
+        assert!(found.iter().all(|(name, _, _)| name != available), "{available}: {found:?}");
+    }
+    let prohibited = text(&read("prohibited")?);
+    assert!(prohibited.contains("PROHIBITED keeps every process out"), "{prohibited}");
+    let found = read_skips(&read("default.json")?)?;
+    assert!(found.iter().all(|(name, _, _)| name != "time-slicing"), "{found:?}");
+    Ok(())
+}
+
+#[test]
+fn a_pending_mig_mode_names_the_reset_that_it_needs() -> TestResult {
+    let lab = Lab::on("a100-80")?;
+    let script = r#"
+        plan --allow-reconfigure --mechanism mig,exclusive --rehearse > "$OUT/refused.json"
+        plan --allow-reconfigure > "$OUT/before.json"
+        nvidia-smi -mig 1 > /dev/null
+        plan --allow-reconfigure > "$OUT/pending.json"
+        nvidia-smi --gpu-reset > /dev/null
+        plan --allow-reconfigure > "$OUT/on.json"
+    "#;
+    let script = script.replace("$OUT", &lab.path("").display().to_string());
+    shell(&lab, "a100-80", &script)?;
+    let refused: Value = serde_json::from_slice(&std::fs::read(lab.path("refused.json"))?)?;
+    let mig = refused.as_array().and_then(|rows| {
+        let mut rows = rows.iter();
+        rows.find(|row| row["variant"].as_str().is_some_and(|v| v.starts_with("mig")))
+    });
+    let mig = mig.ok_or("mig was not rehearsed")?;
+    assert_eq!(mig["outcome"], "waived", "{mig}");
+    assert!(mig["remedy"].to_string().contains("--gpu-reset"), "{mig}");
+    let skips = |name: &str| read_skips(&std::fs::read(lab.path(name))?);
+    let lacks_mig = |found: &Waived| found.iter().any(|(name, _, _)| name == "mig");
+    assert!(!lacks_mig(&skips("before.json")?), "a refused change is not undone");
+    let pending = "on is pending: the GPU must be reset";
+    check_waived(&skips("pending.json")?, &[("mig", pending, "nvidia-smi --gpu-reset")]);
+    let found = skips("on.json")?;
+    assert!(!lacks_mig(&found), "{found:?}");
+    let mig_on = "MIG mode is on";
+    check_waived(
+        &found,
+        &[("mps", mig_on, "nvidia-smi -mig 0"), ("hami", mig_on, "nvidia-smi -mig 0")],
+    );
+    Ok(())
+}
+
+#[test]
+fn a_process_on_the_device_waives_mechanisms_that_need_an_idle_device() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let client = driver_client()?.display().to_string();
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
+    let script = format!(
+        "{client} hold < \"$0/held\" > \"$0/client\" & \
+         for i in $(seq 500); do grep -q holding \"$0/client\" && break; sleep 0.02; done; \
+         {} plan --profile \"$0/short.toml\" --allow-reconfigure --format json; \
+         read go",
+        program().display()
+    );
+    let made = Command::new("mkfifo").arg(lab.path("held")).status()?;
+    assert!(made.success());
+    lab.write("client", "")?;
+    let mut run =
+        command.args(["sh", "-c", &script]).arg(lab.path("")).stdin(Stdio::piped()).spawn()?;
+    let held = std::fs::OpenOptions::new().write(true).open(lab.path("held"))?;
+    let mut lines = BufReader::new(run.stdout.take().ok_or("no output")?);
+    let (mut json, mut line) = (String::new(), String::new());
+    while lines.read_line(&mut line)? > 0 {
+        json.push_str(&line);
+        if line == "}\n" {
+            break;
+        }
+        line.clear();
+    }
+    drop((held, run.stdin.take()));
+    run.wait()?;
+    let remedy = "end them, or choose another --device";
+    check_waived(
+        &read_skips(json.as_bytes())?,
+        &[
+            ("exclusive-process", "no single process can have it", remedy),
+            ("mig", "MIG mode cannot be switched", remedy),
+            ("mig-mps", "MIG mode cannot be switched", remedy),
+        ],
+    );
+    Ok(())
+}
+
+/// Every mechanism with an MPS server.
+const SERVED: [&str; 5] = ["mps", "mps-quota", "mps-static", "mps-memory", "mig-mps"];
+
+#[test]
+fn a_full_mps_server_waives_its_mechanisms_and_fails_no_cell() -> TestResult {
+    let lab = Lab::changed("hopper", &[("clients = 60", "clients = 1")], "")?;
+    let names = SERVED.join(",") + ",time-slicing";
+    // The mechanisms with a server are waived (3); the other one is measured.
+    let stderr = finish(lab.reconfigure(&names, "out"))?.ended_with(3)?.stderr;
+    let waived = "requested by --mechanism and waived: mps: ";
+    assert!(stderr.contains(waived), "{stderr}");
+    let record = lab.record("out")?;
+    for name in SERVED {
+        let (kind, reason, scored) = outcome(&record, name)?;
+        assert_eq!((kind, scored), (OutcomeKind::Waived, false), "{name}: {reason}");
+        assert!(reason.contains("takes no more clients (808"), "{name}: {reason}");
+        let remedy = mechanism_row(&record, name)?.remedy.as_deref();
+        assert_eq!(remedy, Some("fewer tenants"), "{name}");
+    }
+    let (kind, _, scored) = outcome(&record, "time-slicing")?;
+    assert_eq!((kind, scored), (OutcomeKind::Measured, true));
+    let failed = |cell: &gpubench_record::CellResult| cell.outcome.outcome == OutcomeKind::Failed;
+    assert!(!record.cells.iter().any(failed), "a cell failed");
+    Ok(())
+}
+
+// `doctor` and the record name the circumstances of a device: hypervisor, confidential computing,
+// agents, other processes on the device, and clocks that are set. No mechanism is waived for them.
+
+/// Runs `doctor` in both formats while a client holds a context and an agent runs.
+const SCRIPT: &str = r#"
+    sleep 120 > "$HERE/held" & keeper=$!
+    "$CLIENT" hold < "$HERE/held" > "$HERE/output" &
+    "$HERE/nv-hostengine" 120 & agent=$!
+    for i in $(seq 500); do grep -q holding "$HERE/output" && break; sleep 0.02; done
+    "$GPUBENCH" doctor --format json > "$HERE/doctor.json"
+    "$GPUBENCH" doctor > "$HERE/doctor.txt"
+    kill $agent $keeper
+    wait
+"#;
+
+/// The reports of `doctor` while the script runs, in JSON and as text.
+fn doctor(lab: &Lab) -> Result<(Value, String), Error> {
+    let held = lab.path("held");
+    assert!(Command::new("mkfifo").arg(held).status()?.success());
+    // An agent is recognised by its process name, which is the name of its file.
+    std::fs::copy("/bin/sleep", lab.path("nv-hostengine"))?;
+    lab.write("output", "")?;
+    let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", lab.machine()]);
+    command
+        .args(["--", "sh", "-c", SCRIPT])
+        .env("HERE", lab.path(""))
+        .env("CLIENT", driver_client()?)
+        .env("GPUBENCH", program());
+    finish(command)?.ended_with(0)?;
+    let json = std::fs::read(lab.path("doctor.json"))?;
+    let text = std::fs::read_to_string(lab.path("doctor.txt"))?;
+    Ok((serde_json::from_slice(&json)?, text))
+}
+
+/// The report of `doctor` in virtual time, where its rates do not depend on the load of the host.
+fn virtual_report(lab: &Lab) -> Result<Value, Error> {
+    let device = lab.device();
+    let args = ["doctor", "--device", &device, "--format", "json"];
+    let output = finish(lab.gpubench(args))?.ended_with(0)?;
+    Ok(serde_json::from_str(&output.stdout)?)
+}
+
+#[test]
+fn circumstances_are_named_and_waive_no_mechanism() -> TestResult {
+    let end = "\n[circumstances]\nvirtualization = \"vgpu\"\nconfidential_computing = true\n\
+               application_sm_clock_mhz = 1005\n";
+    let (report, text) = doctor(&Lab::changed("turing", &[], end)?)?;
+    let labels = report["labels"].as_array().ok_or("no labels")?;
+    let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
+    for prefix in [
+        "virtualization: vGPU: ",
+        "confidential computing: on: ",
+        "processes: on the device already: [",
+        "agent: nv-hostengine (process ",
+    ] {
+        assert!(labels.iter().any(|l| l.starts_with(prefix)), "{prefix}: {labels:?}");
+        assert!(text.contains(&format!("host: {prefix}")), "{prefix}: {text}");
+    }
+    let mechanisms = report["mechanisms"].as_array().ok_or("no mechanisms")?;
+    let mut slicing = mechanisms.iter();
+    let slicing = slicing.find(|one| one["variant"]["mechanism"] == "time-slicing");
+    assert_eq!(slicing.ok_or("none")?["availability"]["availability"], "available");
+    // The virtual GPU runs at the clock that is set.
+    let clocks = &report["clocks"];
+    assert_eq!(clocks["verdict"], "set", "{clocks}");
+    assert_eq!(clocks["sm_mhz"], serde_json::json!({"least": 1005.0, "most": 1005.0}));
+    assert_eq!(clocks["reasons"], serde_json::json!(["application clocks setting"]));
+    let set = "SM clock under full load: 1005 MHz of at most 1590, limited by application clocks \
+               setting; set: application clock 1005 MHz, default 1590 MHz (NVML does not report \
+               clock locks)";
+    assert!(text.contains(set), "{text}");
+    Ok(())
+}
+
+#[test]
+fn the_share_of_the_peak_falls_with_a_set_clock() -> TestResult {
+    let end = "\n[circumstances]\napplication_sm_clock_mhz = 1005\n";
+    let report = virtual_report(&Lab::changed("turing", &[], end)?)?;
+    let mut achieved = report["achieved"].as_array().ok_or("no rates")?.iter();
+    let fma = achieved.find(|one| one["name"] == "FMA").ok_or("no FMA")?;
+    let share = fma["share_of_peak"].as_f64().ok_or("no share")?;
+    assert!((share / (1005.0 / 1590.0) - 1.0).abs() < 0.1, "{share}");
+    Ok(())
+}
+
+#[test]
+fn a_plain_machine_has_no_labels() -> TestResult {
+    let report = virtual_report(&Lab::on("turing")?)?;
+    // Agents of the test host are named too.
+    let labels = report["labels"].as_array().ok_or("no labels")?;
+    let of_device = |label: &&Value| !label.as_str().is_some_and(|l| l.starts_with("agent: "));
+    assert_eq!(labels.iter().filter(of_device).collect::<Vec<_>>(), Vec::<&Value>::new());
+    let clocks = &report["clocks"];
+    assert_eq!(clocks["greatest_sm_mhz"], 1590, "{clocks}");
+    assert_eq!(clocks["application_sm_mhz"], 1590, "{clocks}");
+    let samples = clocks["samples"].as_u64().unwrap_or(0);
+    assert!(samples >= 10, "{clocks}");
+    assert_ne!(clocks["verdict"], "set", "{clocks}");
+    Ok(())
+}
+
+#[test]
+fn the_record_names_the_circumstances() -> TestResult {
+    let end = "\n[circumstances]\nvirtualization = \"passthrough\"\n";
+    let lab = Lab::changed("turing", &[], end)?;
+    finish(lab.reconfigure("time-slicing", "out"))?.ended_with(0)?;
+    let record = lab.record("out")?;
+    let observed = record.provenance.host.get("observed").cloned().unwrap_or_default();
+    assert!(observed.contains("virtualization: passthrough: "), "{observed:?}");
+    Ok(())
 }

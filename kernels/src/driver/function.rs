@@ -1,14 +1,14 @@
 //! Functions of a module, and their launches.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
-use std::ffi::{CString, c_int};
+use std::ffi::{CString, c_int, c_uint, c_void};
 
 use super::api::{Api, Handle};
+use super::device::Module;
 use super::error::DriverError;
-use super::launch::{Args, Grid};
-use super::module::Module;
+use super::memory::DevicePtr;
 use super::stream::Stream;
-use crate::ptx_text;
+use crate::kernel_set;
 
 /// Attributes of a function (`CUfunction_attribute` of cuda.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Module {
         let inner = &self.0;
         let no_entry =
             || DriverError::NoEntry { module: inner.name.clone(), entry: entry.to_owned() };
-        let params = ptx_text::param_bytes(&inner.ptx, entry).ok_or_else(no_entry)?;
+        let params = kernel_set::param_bytes(&inner.ptx, entry).ok_or_else(no_entry)?;
         let name = CString::new(entry).map_err(|_| DriverError::NulByte { what: "the entry" })?;
         let mut handle: Handle = std::ptr::null_mut();
         let api = self.api();
@@ -182,5 +182,231 @@ impl Function {
             expected: self.params.clone(),
             passed: args.sizes().to_vec(),
         })
+    }
+}
+
+// The shape of a launch and its arguments, checked against the kernel before the driver call.
+
+/// Maximum number of arguments of a kernel of this crate.
+pub const MAX_ARGS: usize = 12;
+
+/// One-dimensional launch shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    pub blocks: u32,
+    /// Threads of each block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory of each block.
+    pub shared_bytes: u32,
+}
+
+impl Grid {
+    /// A shape without dynamic shared memory.
+    pub const fn new(blocks: u32, threads: u32) -> Self {
+        Self { blocks, threads, shared_bytes: 0 }
+    }
+
+    /// The same shape with that much dynamic shared memory.
+    pub const fn with_shared(self, shared_bytes: u32) -> Self {
+        Self { shared_bytes, ..self }
+    }
+
+    pub const fn total_threads(&self) -> u64 {
+        self.blocks as u64 * self.threads as u64
+    }
+}
+
+/// Arguments of a launch, in order, by value.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Args {
+    values: [u64; MAX_ARGS],
+    sizes: [u8; MAX_ARGS],
+    count: usize,
+    overflowed: bool,
+}
+
+impl Args {
+    /// No arguments.
+    pub const fn new() -> Self {
+        Self { values: [0; MAX_ARGS], sizes: [0; MAX_ARGS], count: 0, overflowed: false }
+    }
+
+    /// Adds a device address.
+    pub const fn ptr(self, value: DevicePtr) -> Self {
+        self.push(value.0, 8)
+    }
+
+    /// Adds a 64-bit number.
+    pub const fn u64(self, value: u64) -> Self {
+        self.push(value, 8)
+    }
+
+    /// Adds a 32-bit number.
+    pub const fn u32(self, value: u32) -> Self {
+        self.push(value as u64, 4)
+    }
+
+    /// Adds a single-precision number.
+    pub const fn f32(self, value: f32) -> Self {
+        self.push(value.to_bits() as u64, 4)
+    }
+
+    /// Adds a double-precision number.
+    pub const fn f64(self, value: f64) -> Self {
+        self.push(value.to_bits(), 8)
+    }
+
+    /// Bytes of each argument, in order.
+    pub fn sizes(&self) -> &[u8] {
+        &self.sizes[..self.count]
+    }
+
+    /// Whether the arguments match a kernel with parameters of these sizes.
+    pub fn fit(&self, params: &[u8]) -> bool {
+        !self.overflowed && self.sizes() == params
+    }
+
+    /// Pointers to the values for the driver. On a little-endian host the low bytes come first, so
+    /// a 32-bit argument is read correctly.
+    pub(super) fn pointers(&mut self) -> [*mut c_void; MAX_ARGS] {
+        self.values.each_mut().map(|value| std::ptr::from_mut(value).cast())
+    }
+
+    const fn push(mut self, value: u64, size: u8) -> Self {
+        if self.count == MAX_ARGS {
+            self.overflowed = true;
+            return self;
+        }
+        self.values[self.count] = value;
+        self.sizes[self.count] = size;
+        self.count += 1;
+        self
+    }
+}
+
+#[cfg(target_endian = "big")]
+compile_error!("kernel arguments are laid out for little-endian hosts");
+
+// Structures of cuda.h that calls take, with their exact layout.
+
+/// `CUDA_ARRAY_DESCRIPTOR_v2`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct ArrayDescriptor {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) format: c_int,
+    pub(super) channels: c_uint,
+}
+
+/// `CUdevResource`: a tagged union; programs read only the count of SMs. The size is that of CUDA
+/// 12.4 and later.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub(super) struct DevResource {
+    pub(super) kind: c_uint,
+    _internal: [u8; 92],
+    pub(super) sm_count: c_uint,
+    _rest: [u8; 44],
+}
+
+impl DevResource {
+    pub(super) const EMPTY: Self =
+        Self { kind: 0, _internal: [0; 92], sm_count: 0, _rest: [0; 44] };
+}
+
+const _: () = assert!(size_of::<DevResource>() == 144);
+
+/// `CUmemLocation_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Location {
+    pub(super) kind: c_int,
+    pub(super) id: c_int,
+}
+
+/// `CUmemAllocationProp_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct AllocationProperties {
+    pub(super) kind: c_int,
+    pub(super) handle_types: c_int,
+    pub(super) location: Location,
+    pub(super) win32_metadata: *mut c_void,
+    pub(super) flags: [u8; 8],
+}
+
+/// `CUmemPoolProps_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct PoolProperties {
+    pub(super) kind: c_int,
+    pub(super) handle_types: c_int,
+    pub(super) location: Location,
+    pub(super) win32_attributes: *mut c_void,
+    pub(super) max_bytes: usize,
+    pub(super) reserved: [u8; 56],
+}
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct AllocNode {
+    pub(super) pool: PoolProperties,
+    pub(super) access: *const AccessDescriptor,
+    pub(super) access_count: usize,
+    pub(super) bytes: usize,
+    pub(super) pointer: u64,
+}
+
+/// `CUmemAccessDesc_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct AccessDescriptor {
+    pub(super) location: Location,
+    pub(super) flags: c_int,
+}
+
+/// `CUipcMemHandle_v1`: names device memory of one process to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct IpcHandle(pub [u8; 64]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_the_types_in_order() {
+        let args = Args::new().ptr(DevicePtr(1)).u32(2).f32(3.0).u64(4).f64(5.0);
+        assert_eq!(args.sizes(), [8, 4, 4, 8, 8]);
+        assert!(args.fit(&[8, 4, 4, 8, 8]));
+        assert!(!args.fit(&[8, 4, 4, 8]));
+        assert!(!args.fit(&[8, 4, 8, 8, 8]));
+    }
+
+    #[test]
+    fn one_argument_too_many_never_fits() {
+        let full = (0..MAX_ARGS).fold(Args::new(), |args, _| args.u32(7));
+        assert!(full.fit(&[4; MAX_ARGS]));
+        assert!(!full.u32(7).fit(&[4; MAX_ARGS]));
+    }
+
+    #[test]
+    fn a_grid_counts_its_threads_beyond_32_bits() {
+        assert_eq!(Grid::new(1 << 30, 1024).total_threads(), 1 << 40);
+    }
+
+    /// Sizes that a C compiler gives these structures on 64-bit Linux (cuda.h, CUDA 12.9).
+    #[test]
+    fn sizes_are_those_of_the_header() {
+        use cudarc::driver::sys;
+        assert_eq!(size_of::<ArrayDescriptor>(), size_of::<sys::CUDA_ARRAY_DESCRIPTOR>());
+        assert_eq!(size_of::<Location>(), size_of::<sys::CUmemLocation>());
+        assert_eq!(size_of::<AllocationProperties>(), size_of::<sys::CUmemAllocationProp>());
+        assert_eq!(size_of::<AccessDescriptor>(), size_of::<sys::CUmemAccessDesc>());
+        assert_eq!(size_of::<PoolProperties>(), size_of::<sys::CUmemPoolProps>());
+        assert_eq!(size_of::<AllocNode>(), size_of::<sys::CUDA_MEM_ALLOC_NODE_PARAMS>());
+        assert_eq!(size_of::<IpcHandle>(), size_of::<sys::CUipcMemHandle>());
     }
 }

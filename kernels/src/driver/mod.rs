@@ -7,27 +7,15 @@
 #![expect(unsafe_code, reason = "loads libcuda and calls it")]
 
 mod api;
-pub mod codes;
 mod context;
 mod device;
-mod error;
-mod event;
+pub mod error;
 mod function;
-mod graph;
-mod graph_memory;
-mod green;
-mod ipc;
-mod launch;
-mod layout;
 mod lookup;
 mod memory;
-mod module;
 mod origin;
 mod other_memory;
-mod pinned;
-mod registered;
 mod stream;
-mod virtual_memory;
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -35,23 +23,23 @@ use std::sync::OnceLock;
 use cudarc::driver::sys;
 
 use api::Api;
-pub use codes::is_sticky;
 pub use context::{Context, Limit, MemInfo, WaitMode};
+pub use device::Module;
 pub use device::{Attribute, Device, DeviceProps, Uuid};
+pub use error::is_sticky;
 pub use error::{DriverError, DropErrors, drop_errors};
-pub use event::{Event, EventKind};
+pub use function::IpcHandle;
+pub use function::{Args, Grid};
 pub use function::{FuncAttribute, Function};
-pub use graph::Graph;
-pub use ipc::IpcMapping;
-pub use launch::{Args, Grid};
-pub use layout::IpcHandle;
 pub use lookup::{LOOKUP_ENV, Lookup};
+pub use memory::PinnedBuffer;
+pub use memory::RegisteredBuffer;
 pub use memory::{DeviceBuffer, DevicePtr, Pod};
-pub use module::Module;
+pub use other_memory::IpcMapping;
 pub use other_memory::{AllocKind, OtherMemory};
-pub use pinned::PinnedBuffer;
-pub use registered::RegisteredBuffer;
+pub use stream::Graph;
 pub use stream::Stream;
+pub use stream::{Event, EventKind};
 
 /// The loaded libcuda.
 #[derive(Debug)]

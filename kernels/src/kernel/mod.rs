@@ -1,44 +1,12 @@
 //! One typed launcher per kernel, with the cost of a launch and a check of its results.
 
-pub mod atomic_add;
-pub mod block_slots;
-pub mod block_trace;
-pub mod empty;
-pub mod fault_assert;
-pub mod fault_bad_pc;
-pub mod fault_bad_space;
-pub mod fault_hang;
-pub mod fault_illegal_store;
-pub mod fault_misaligned;
-pub mod fault_printf;
-pub mod fault_shared_oob;
-pub mod fault_stack;
-pub mod fault_trap;
-pub mod fp32_chain;
-pub mod fp64_chain;
-pub mod int_chain;
-pub mod issue_mix;
-pub mod l1_stream;
-pub mod l2_chase;
-pub mod l2_stream;
-pub mod matmul;
-pub mod matvec;
-mod numeric;
-pub mod page_mark;
-pub mod page_scan;
-pub mod pattern_check;
-pub mod pattern_fill;
-pub mod rmsnorm;
-pub mod shared_stream;
-pub mod softmax;
-pub mod spin;
-pub mod stream_copy;
-pub mod stream_read;
-pub mod stream_write;
-pub mod tensor_chain;
-pub mod tick;
-pub mod tlb_stride;
-
+pub mod arithmetic;
+pub mod faults;
+pub mod inference;
+pub mod memory;
+pub mod on_chip;
+pub mod streams;
+pub mod timing;
 /// Bytes of one access of the streaming kernels.
 pub const VECTOR_BYTES: u64 = 16;
 

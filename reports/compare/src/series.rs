@@ -1,7 +1,7 @@
 //! The rows of a session: series of blocks, counts of trials, or why there is neither.
 
 use gpubench_stats::NoEstimate;
-use gpubench_stats::moments::mean;
+use gpubench_stats::summary::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

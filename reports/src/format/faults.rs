@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::tally::{Counts, Times, in_words};
+use gpubench_record::fault::{Counts, Times, in_words};
 use gpubench_record::{FaultTally, Harm, RunRecord};
 
 use super::figures::MISSING_TEXT;

@@ -3,11 +3,8 @@
 //! A pure model of the record. The terminal and the page draw the same model.
 
 mod cell;
-mod claimed;
 mod column;
 pub(crate) mod faults;
-mod label;
-mod not_run;
 mod reasons;
 mod sentences;
 #[cfg(test)]
@@ -17,7 +14,7 @@ use gpubench_record::{OutcomeKind, RunRecord};
 
 pub use cell::{Figure, MatrixCell, Standing};
 pub use column::Column;
-pub use not_run::NotRun;
+pub use faults::NotRun;
 pub use reasons::{ReasonGroup, Subject};
 
 use crate::text::clean;
@@ -121,7 +118,7 @@ impl Glance {
     #[must_use]
     pub fn of(record: &RunRecord, selection: &Selection, rows_max: usize) -> Self {
         let columns = column::columns(record, selection);
-        let labels = label::Labels::of(record);
+        let labels = column::Labels::of(record);
         let mut rows = rows(record, selection, &columns, &labels);
         if rows.len() > rows_max {
             rows = fold(rows);
@@ -133,8 +130,8 @@ impl Glance {
         let columns: Vec<Column> = kept.iter().map(|&at| columns[at].clone()).collect();
         Self {
             sentences: sentences::sentences(&sentences::standings(&columns, &rows)),
-            claims: claimed::differences(&columns, &rows),
-            not_run: not_run::not_run(record, selection, &labels),
+            claims: cell::differences(&columns, &rows),
+            not_run: faults::not_run(record, selection, &labels),
             open: reasons::open(&columns, &rows),
             reasons: reasons::reasons(record, selection, &labels),
             widest: widest(&columns, &rows),
@@ -156,7 +153,7 @@ fn rows(
     record: &RunRecord,
     selection: &Selection,
     columns: &[Column],
-    labels: &label::Labels,
+    labels: &column::Labels,
 ) -> Vec<Row> {
     let shown = record.mechanisms.iter().filter(|one| {
         one.name != record.plan.reference && selection.has_mechanism(&one.name, &one.variant)

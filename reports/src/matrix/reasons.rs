@@ -3,8 +3,8 @@
 use gpubench_record::{CellResult, Gate, GateResult, GateScope, OutcomeKind, RunRecord};
 
 use super::cell::Standing;
+use super::column::Labels;
 use super::faults::is_of_fault;
-use super::label::Labels;
 use super::{Column, Row, Selection};
 use crate::text::clean;
 

@@ -7,31 +7,20 @@
 mod anonymize;
 mod checksums;
 mod error;
-mod events;
+mod files;
 mod finish;
-mod folder;
 mod json_lines;
 mod latencies;
-mod latency_file;
-mod losses;
 mod parquet;
 mod parquet_reader;
-mod parquet_rows;
 mod rebuild;
-mod record_json;
-mod regular;
-mod reopen;
-mod replace;
-mod sample_columns;
 mod sample_file;
-mod sample_log;
 mod samples;
 #[cfg(test)]
 pub(crate) mod samples_for_tests;
 mod telemetry;
 #[cfg(test)]
 mod tests;
-mod torn_parquet;
 mod upgrade;
 
 use std::cell::OnceCell;
@@ -46,16 +35,16 @@ pub use checksums::{
     CHECKSUMS_FILE, SIGNATURE_FILE, damaged_or_unlisted, files_with_checksum, seal,
 };
 pub use error::{LogError, StoreError};
-pub use events::{EventLog, Events, TelemetryLog, parse_events, read_events};
+pub(crate) use files::to_json;
+pub use files::write_record_json;
+pub use finish::reopen;
 pub use finish::{Finished, finish, plan_of};
-use latency_file::LatencyFile;
+pub use json_lines::{EventLog, Events, TelemetryLog, parse_events, read_events};
+use latencies::LatencyFile;
 pub use rebuild::UNSCORED;
-pub(crate) use record_json::to_json;
-pub use record_json::write_record_json;
-pub use reopen::reopen;
-pub use sample_columns::SegmentKey;
 pub use sample_file::{SampleFile, Segment};
-pub use sample_log::{SampleLog, read_log};
+pub use sample_file::{SampleLog, read_log};
+pub use samples::SegmentKey;
 
 pub use telemetry::{Reading, read_telemetry, write_telemetry};
 
@@ -110,18 +99,18 @@ impl Record {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let record_json = dir.join(RECORD_FILE);
         let (run, mut warnings, rebuilt) = if record_json.exists() {
-            (record_json::read_record_json(&record_json)?, Vec::new(), false)
+            (files::read_record_json(&record_json)?, Vec::new(), false)
         } else if dir.join(EVENTS_FILE).exists() {
-            let being_written = events::is_being_written(dir);
+            let being_written = json_lines::is_being_written(dir);
             let (run, warnings) = rebuild::rebuild(dir, read_events(dir)?, being_written)?;
             (run, warnings, true)
         } else {
             return Err(StoreError::NoRecord { dir: dir.to_path_buf() });
         };
-        let losses = losses::losses(dir, &run.plan)?;
+        let losses = checksums::losses(dir, &run.plan)?;
         let is_torn = !losses.is_empty();
         let (damaged, texts): (Vec<String>, Vec<String>) =
-            losses::damages(dir, &losses)?.into_iter().unzip();
+            checksums::lost_in(dir, &losses)?.into_iter().unzip();
         warnings.extend(losses);
         warnings.extend(texts);
         Ok(Self {

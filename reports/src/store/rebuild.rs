@@ -14,7 +14,7 @@ use gpubench_record::{
 };
 
 use super::error::StoreError;
-use super::sample_log::SampleLog;
+use super::sample_file::SampleLog;
 use super::{Events, log_path};
 
 /// Value of `scoring` in an unscored record.

@@ -5,10 +5,10 @@ use std::path::Path;
 use gpubench_record::TelemetryRow;
 
 use super::error::StoreError;
+use super::files::replace;
 use super::parquet::{self, Kind, ROW_GROUP_ROWS, Table, Values};
 use super::parquet_reader::Reader;
-use super::parquet_rows::Rows;
-use super::replace::replace;
+use super::parquet_reader::Rows;
 use super::{TELEMETRY_FILE, TELEMETRY_LOG_FILE, json_lines};
 
 /// The table of readings, with the meaning of its columns.

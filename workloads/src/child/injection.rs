@@ -3,11 +3,11 @@
 
 use gpubench_kernels::Launcher;
 use gpubench_kernels::driver::{DriverError, Grid};
-use gpubench_kernels::kernel::empty::Empty;
+use gpubench_kernels::kernel::timing::Empty;
 use gpubench_record::FromTenant;
 use gpubench_record::wire::{FaultRole, Participants};
 
-use super::failure::{Failure, While};
+use super::cells::{Failure, While};
 use super::session::Session;
 use super::tenant::{Tenant, joined, usable};
 use crate::clock::{Clock, Time};

@@ -43,7 +43,7 @@ impl Session {
             _ => Context::primary(&device, wait)?,
         };
         let mut facts = facts(driver, &device)?;
-        super::evidence::add_facts(driver, &context, &mut facts)?;
+        super::tenant::add_facts(driver, &context, &mut facts)?;
         let stream = match inside {
             Some(Inside::StreamPriority { high }) => {
                 let (least_urgent, most_urgent) = context.stream_priority_range()?;

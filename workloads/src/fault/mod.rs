@@ -6,17 +6,19 @@
 //! states the documented error codes and Xids, which are hypotheses on a real GPU; the fault tables
 //! in `profiles/machines` hold what real GPUs answered.
 
+mod hang;
+mod kernel;
+mod oom;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
 use std::sync::LazyLock;
 
+use gpubench_kernels::driver::{DeviceBuffer, DriverError, error};
+
+use crate::clock::{ClockError, Time};
 use crate::load::{Gpu, LoadError};
-
-mod armed;
-mod class;
-mod left_out;
-
-pub use armed::{Armed, InjectError, Moment, afterwards};
-pub use class::{Class, Severity};
-pub use left_out::{LEFT_OUT, LeftOut};
 
 /// What a mechanism needs so that the fault can happen under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,28 +139,21 @@ const FAULT: Fault = Fault {
     victim: "compute",
     planted_only: false,
     takes_ns: 0,
-    arm: call::nothing,
+    arm: kernel::nothing,
     helper: None,
 };
 
-/// Declares the module of each group of faults and registers its `FAULTS`.
-macro_rules! catalogue {
-    ($( $module:ident, )*) => {
-        $( mod $module; )*
-        const MODULES: &[&[Fault]] = &[ $( $module::FAULTS, )* ];
-    };
-}
-
-catalogue! {
-    call,
-    printf,
-    oom,
-    hang,
-    service,
-    lock,
-    kernel,
-    peer,
-}
+/// The faults, by the file that defines them.
+const MODULES: &[&[Fault]] = &[
+    kernel::CALL_FAULTS,
+    oom::PRINTF_FAULTS,
+    oom::OOM_FAULTS,
+    hang::HANG_FAULTS,
+    oom::SERVICE_FAULTS,
+    hang::LOCK_FAULTS,
+    kernel::KERNEL_FAULTS,
+    hang::PEER_FAULTS,
+];
 
 /// Every fault, from benign to severe, then in the order of the registry. The controls come first,
 /// because no trial counts without them.
@@ -199,5 +194,210 @@ impl Fault {
     }
 }
 
+// Classes of faults, and how severe they are.
+
+/// The class of a fault: the sub-axis of its row in fault containment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Tests the benchmark itself; never scored.
+    Control,
+    /// A call that the driver refuses.
+    Api,
+    /// A process ends, or stops, while its work is on the device.
+    Process,
+    /// A process takes resources from others without an error.
+    Starvation,
+    /// A fault raised by the SMs (Xid 13).
+    Sm,
+    /// A fault raised by the MMU (Xid 31).
+    Mmu,
+    /// A process that serves every tenant ends.
+    Service,
+}
+
+impl Class {
+    /// The name used in records and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Api => "api",
+            Self::Process => "process",
+            Self::Starvation => "starvation",
+            Self::Sm => "sm",
+            Self::Mmu => "mmu",
+            Self::Service => "service",
+        }
+    }
+
+    /// The name on the command line and in profiles: the sub-axis of the fault axis.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Control => "fault/control",
+            Self::Api => "fault/api",
+            Self::Process => "fault/process",
+            Self::Starvation => "fault/starvation",
+            Self::Sm => "fault/sm",
+            Self::Mmu => "fault/mmu",
+            Self::Service => "fault/service",
+        }
+    }
+}
+
+/// The severity of a fault, whichever tenants it reaches. Trials run in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Tests the benchmark itself.
+    Control,
+    /// Refused by the driver, or harmless.
+    Benign,
+    /// Takes a resource from other tenants for a while.
+    Greedy,
+    /// A process stops or ends without releasing the device.
+    Abrupt,
+    /// An error that ends a context.
+    Fatal,
+    /// Ends a service that all tenants use.
+    Systemic,
+}
+
+impl Severity {
+    /// The name used in lists.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Benign => "benign",
+            Self::Greedy => "greedy",
+            Self::Abrupt => "abrupt",
+            Self::Fatal => "fatal",
+            Self::Systemic => "systemic",
+        }
+    }
+}
+
+// A prepared fault and its injection.
+
+/// A prepared fault. Belongs to the thread that prepared it.
+pub trait Armed {
+    /// Injects the fault and waits for the driver's result.
+    ///
+    /// # Errors
+    /// The error of the driver, which most faults cause on purpose.
+    fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError>;
+}
+
+/// The time of an injection.
+pub struct Moment<'t> {
+    /// The clock.
+    pub time: &'t dyn Time,
+    /// The latest instant at which the fault ends.
+    pub until_ns: u64,
+    /// When the driver returned, where the process does more before it reports.
+    answered_ns: Cell<Option<u64>>,
+}
+
+impl<'t> Moment<'t> {
+    /// An injection that starts now.
+    #[must_use]
+    pub fn new(time: &'t dyn Time, until_ns: u64) -> Self {
+        Self { time, until_ns, answered_ns: Cell::new(None) }
+    }
+
+    /// Records that the driver returned; the first call counts.
+    pub fn answered(&self) {
+        if self.answered_ns.get().is_none() {
+            self.answered_ns.set(Some(self.time.now_ns()));
+        }
+    }
+
+    /// When the driver returned.
+    #[must_use]
+    pub fn answered_ns(&self) -> Option<u64> {
+        self.answered_ns.get()
+    }
+}
+
+/// Why an injection returned an error, which most faults cause on purpose.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectError {
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// A clock operation failed.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+}
+
+/// The error code of harmless calls after a fault: a synchronisation and a small allocation.
+///
+/// # Errors
+/// When the call could not be made.
+pub fn afterwards(gpu: &Gpu) -> Result<i32, DriverError> {
+    let tried = gpu
+        .context
+        .synchronize()
+        .and_then(|()| DeviceBuffer::<u32>::alloc(&gpu.context, 1))
+        .map(|_| ());
+    match tried {
+        Ok(()) => Ok(error::SUCCESS),
+        Err(error) => error.code().ok_or(error),
+    }
+}
+
+// Faults from the literature that gpubench does not inject, each with the reason.
+
+/// A fault that is not in the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    pub name: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Why it is not injected.
+    pub reason: &'static str,
+}
+
+/// Every such fault; those that may be injected one day come first.
+pub const LEFT_OUT: &[LeftOut] = &[
+    LeftOut {
+        name: "tensor-memory-leak",
+        summary: "ends with tensor memory that it allocated and did not free (CUresult 721)",
+        reason: "it takes instructions of compute capability 10, and every kernel here is PTX that \
+                 devices since 7.0 take",
+    },
+    LeftOut {
+        name: "ecc-error",
+        summary: "meets an uncorrectable memory error (Xid 48)",
+        reason: "no program can cause one, and the GPU must be reset after it",
+    },
+    LeftOut {
+        name: "link-error",
+        summary: "loses a link to another GPU or to the host (Xids 74 and 79)",
+        reason: "no program can cause one, and the GPU or the host must be restarted",
+    },
+    LeftOut {
+        name: "gpu-reset",
+        summary: "has the GPU reset while others use it",
+        reason: "it ends all work of all processes on the GPU, and destroys MIG instances",
+    },
+    LeftOut {
+        name: "managed-oversubscription",
+        summary: "touches more managed memory than the device has",
+        reason: "endless page migration can hang the GPU for every process, and no deadline \
+                 in a kernel ends that",
+    },
+];
+
 #[cfg(test)]
-mod tests;
+mod left_out_tests {
+    use super::LEFT_OUT;
+    use crate::fault::find;
+
+    #[test]
+    fn left_out_faults_are_described_and_are_not_in_the_catalogue() {
+        for one in LEFT_OUT {
+            assert!(find(one.name).is_none(), "{} is held", one.name);
+            assert!(one.summary.len() > 20 && one.reason.len() > 20, "{one:?}");
+        }
+    }
+}

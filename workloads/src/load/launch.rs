@@ -1,17 +1,57 @@
-//! `launch` and `launch-sync`: bursts of the smallest kernel. Counter: each launch adds one to a
-//! word of device memory, which the check reads; on the host, calls of `cuLaunchKernel`.
-//!
-//! `launch` queues a burst without waiting; `launch-sync` waits for every launch before the next,
-//! as an eager program does. The launch path has no shares; each SM runs one block at a time.
+//! The most common request: one kernel launch, always the same.
+
+use std::any::Any;
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
-use gpubench_kernels::kernel::tick::Tick;
-use gpubench_kernels::{Kernel, Launcher};
+use gpubench_kernels::kernel::timing::Tick;
+use gpubench_kernels::{Cost, Kernel, Launcher};
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::one_launch::verify_kernel;
-use super::params::spec;
+use super::error::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
+use crate::load::launch;
+
+/// One launch per request, with its buffers.
+pub(super) struct OneLaunch<L> {
+    pub(super) launch: L,
+    work: fn(&Cost) -> u64,
+    /// Buffers of the launch; held so that they stay allocated.
+    _held: Box<dyn Any>,
+}
+
+impl<L: Launcher> OneLaunch<L> {
+    /// Loads the kernel; `work` selects the part of its cost that counts.
+    pub(super) fn new(
+        gpu: &Gpu,
+        launch: L,
+        work: fn(&Cost) -> u64,
+        held: impl Any,
+    ) -> Result<Self, LoadError> {
+        gpu.kernels.prepare(&[launch.kernel()])?;
+        Ok(Self { launch, work, _held: Box::new(held) })
+    }
+}
+
+impl<L: Launcher> Prepared for OneLaunch<L> {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        self.launch.launch(&gpu.kernels, &gpu.stream)
+    }
+
+    fn work_per_request(&self) -> f64 {
+        (self.work)(&self.launch.cost()) as f64
+    }
+}
+
+/// The kernel's own check.
+pub(super) fn verify_kernel(gpu: &Gpu, kernel: Kernel) -> Result<(), LoadError> {
+    Ok((kernel.info().verify)(&gpu.kernels)?)
+}
+
+// `launch` and `launch-sync`: bursts of the smallest kernel. Counter: each launch adds one to a
+// word of device memory, which the check reads; on the host, calls of `cuLaunchKernel`.
+//
+// `launch` queues a burst without waiting; `launch-sync` waits for every launch before the next,
+// as an eager program does. The launch path has no shares; each SM runs one block at a time.
 
 /// Request length in launches.
 pub(super) const LAUNCHES_KNOB: Knob = Knob { param: "launches", granule: 1, max: u32::MAX as u64 };
@@ -20,7 +60,7 @@ pub(super) const LAUNCHES_KNOB: Knob = Knob { param: "launches", granule: 1, max
 pub(super) const LAUNCHES_PER_S: f64 = 430e3;
 const WAITED_LAUNCHES_PER_S: f64 = 148e3;
 
-pub(super) const WORKLOADS: &[Workload] = &[
+pub(super) const LAUNCH: &[Workload] = &[
     Workload {
         name: "launch",
         summary: "bursts of the smallest kernel, queued without waiting",
@@ -128,3 +168,22 @@ pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadErro
     }
     Ok(())
 }
+
+// `launch-flood`: the smallest kernel without a pause, which keeps the launch path busy. Counter:
+// as in `launch`.
+
+pub(super) const LAUNCH_FLOOD: &[Workload] = &[Workload {
+    name: "launch-flood",
+    summary: "launches of the smallest kernel without a pause",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Launch,
+    resource: "launch path",
+    unit: "launches",
+    meets: &["launch", "launch-sync"],
+    kernel: Some(Kernel::Tick),
+    knob: Some(launch::LAUNCHES_KNOB),
+    first_guess: launch::burst_spec,
+    setup: launch::queued,
+    verify: launch::verify_burst,
+    more: More { expected: |_, _| Some(launch::LAUNCHES_PER_S), ..More::NONE },
+}];

@@ -1,75 +1,71 @@
-//! The catalogue of workloads: what a tenant can run, one file each.
+//! The catalogue of workloads: what a tenant can run.
 //!
-//! To add one, write its file with its `WORKLOADS` and add its line to `catalogue!`. All sizes come
+//! To add one, write it in the file of its resource and add its line to `MODULES`. All sizes come
 //! from the properties of the device or from the calibration on it.
 
 use std::sync::LazyLock;
 
 use gpubench_record::Role;
 
+mod arithmetic;
 mod calibrate;
-mod chains;
+mod capacity;
+mod dram;
+mod driver_calls;
 mod error;
 mod expected;
-mod l2_reads;
-mod measure;
-mod one_launch;
-mod paced_copy;
-mod params;
+mod inference;
+mod l2;
+mod launch;
+mod on_chip;
+mod pcie;
 mod pinned_copy;
-mod window_copy;
+mod power_virus;
 mod workload;
 
 pub use calibrate::{Calibrated, calibrate};
 pub use error::LoadError;
-use params::Params;
+use error::Params;
 use workload::More;
 pub use workload::{Ceiling, Gpu, Knob, LENGTHS_NS, Prepared, Throttle, Workload};
 
-/// Declares the module of each workload and registers its `WORKLOADS`.
-macro_rules! catalogue {
-    ($( $module:ident, )*) => {
-        $( mod $module; )*
-        const MODULES: &[&[Workload]] = &[ $( $module::WORKLOADS, )* ];
-    };
-}
-
-catalogue! {
-    compute,
-    stream,
-    l2,
-    pcie,
-    pcie_download,
-    fma_hog,
-    block_slots,
-    fp64,
-    int,
-    tensor,
-    shared,
-    l1,
-    issue,
-    inference,
-    launch,
-    launch_flood,
-    alloc,
-    alloc_storm,
-    context_storm,
-    module_storm,
-    pin_storm,
-    dram_copy,
-    dram_read,
-    dram_write,
-    tlb,
-    l2_stream,
-    l2_thrash,
-    atomics,
-    pcie_h2d,
-    pcie_d2h,
-    pcie_both,
-    reserve,
-    memory_hog,
-    power_virus,
-}
+/// The workloads, by the file that defines them.
+const MODULES: &[&[Workload]] = &[
+    arithmetic::COMPUTE,
+    dram::STREAM,
+    l2::L2,
+    pcie::PCIE,
+    pcie::PCIE_DOWNLOAD,
+    arithmetic::FMA_HOG,
+    on_chip::BLOCK_SLOTS,
+    arithmetic::FP64,
+    arithmetic::INT,
+    arithmetic::TENSOR,
+    on_chip::SHARED,
+    on_chip::L1,
+    arithmetic::ISSUE,
+    inference::INFERENCE,
+    launch::LAUNCH,
+    launch::LAUNCH_FLOOD,
+    driver_calls::ALLOC,
+    driver_calls::ALLOC_STORM,
+    driver_calls::CONTEXT_STORM,
+    driver_calls::MODULE_STORM,
+    driver_calls::PIN_STORM,
+    dram::DRAM_COPY,
+    dram::DRAM_READ,
+    dram::DRAM_WRITE,
+    on_chip::TLB,
+    l2::L2_STREAM,
+    l2::L2_THRASH,
+    l2::ATOMICS,
+    pcie::PCIE_H2D,
+    pcie::PCIE_D2H,
+    pcie::PCIE_BOTH,
+    capacity::RESERVE,
+    capacity::MEMORY_HOG,
+    power_virus::POWER_VIRUS,
+];
 
 /// Every workload: victims first, then aggressors, each in the order of the registry.
 pub static CATALOGUE: LazyLock<Vec<&'static Workload>> = LazyLock::new(|| {

@@ -5,7 +5,7 @@ use gpubench_kernels::driver::{
 };
 use gpubench_record::WorkloadSpec;
 
-use super::params::spec;
+use super::error::spec;
 use super::{Gpu, Knob, LoadError, Params, Prepared};
 
 /// Maximum page-locked memory of one tenant; longer requests copy it several times. The host has

@@ -8,15 +8,15 @@ use gpubench_kernels::driver::{DeviceProps, DriverError, Event, EventKind, Strea
 use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::compute::{Chain, verify_chain};
-use super::window_copy::{WindowCopy, copy_spec, verify_copy};
-use super::{Gpu, LoadError, More, Params, Prepared, Workload, compute};
+use super::arithmetic::{Chain, verify_chain};
+use super::dram::{WindowCopy, copy_spec, verify_copy};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload, arithmetic};
 
 /// Bytes that an SM copies during one iteration of the chains: about the DRAM bandwidth per SM,
 /// similar for every generation.
 const BYTES_PER_SM_AND_ITERATION: u64 = 1024;
 
-pub(super) const WORKLOADS: &[Workload] = &[Workload {
+pub(super) const POWER_VIRUS: &[Workload] = &[Workload {
     name: "power-virus",
     summary: "arithmetic on every SM and a copy through DRAM at the same time",
     role: Role::Aggressor,
@@ -25,10 +25,10 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     unit: "operations",
     meets: &["compute"],
     kernel: Some(Kernel::Fp32Chain),
-    knob: Some(compute::CHAIN_KNOB),
+    knob: Some(arithmetic::CHAIN_KNOB),
     first_guess: half_and_half,
-    setup,
-    verify,
+    setup: setup_power_virus,
+    verify: verify_power_virus,
     more: More {
         counter: Some("nvmlDeviceGetPowerUsage; nvmlDeviceGetTotalEnergyConsumption"),
         ..More::NONE
@@ -40,7 +40,7 @@ fn half_and_half(
     props: &DeviceProps,
     share: f64,
 ) -> Result<WorkloadSpec, LoadError> {
-    let blocks = props.full_grid(super::compute::THREADS).blocks / 2;
+    let blocks = props.full_grid(super::arithmetic::THREADS).blocks / 2;
     let mut spec = copy_spec(name, props, share, blocks.max(1).into())?;
     spec.params.insert("iterations".to_owned(), 1_000);
     let bytes = BYTES_PER_SM_AND_ITERATION * u64::from(props.sm_count);
@@ -78,7 +78,7 @@ impl Prepared for Virus {
     }
 }
 
-fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+fn setup_power_virus(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     let params = Params::of(spec);
     let iterations = params.get("iterations", 1..=u64::from(u32::MAX))?;
     let bytes = params.get("bytes_per_iteration", 1..=1 << 24)? * iterations;
@@ -93,7 +93,7 @@ fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>
     }))
 }
 
-fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+fn verify_power_virus(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     verify_chain(name, gpu)?;
     verify_copy(name, gpu)
 }

@@ -186,11 +186,11 @@ fn a_device_too_small_is_refused() {
 
 #[test]
 fn impossible_parameters_are_refused_with_the_accepted_values() {
-    let spec = params::spec("compute", [("blocks", 0), ("threads", 4096)]);
+    let spec = error::spec("compute", [("blocks", 0), ("threads", 4096)]);
     let params = Params::of(&spec);
     let message = params.grid(&small_device()).expect_err("no blocks").to_string();
     assert_eq!(message, "workload compute: parameter blocks is 0, accepted are 1 to 2147483647");
-    let spec = params::spec("compute", [("blocks", 1), ("threads", 4096)]);
+    let spec = error::spec("compute", [("blocks", 1), ("threads", 4096)]);
     let refused = Params::of(&spec).grid(&small_device()).expect_err("too many threads");
     assert!(refused.to_string().ends_with("is 4096, accepted are 1 to 1024"));
     let missing = Params::of(&spec).size("bytes").expect_err("no bytes").to_string();

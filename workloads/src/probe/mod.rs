@@ -6,8 +6,8 @@
 //!
 //! [`ReleaseMemory`]: gpubench_record::probe::step::ReleaseMemory
 
-mod stamps;
-
+mod memory;
+mod timing;
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind};
 use gpubench_record::probe::step::{ProbeReply, ProbeStep, Step};
 
@@ -35,32 +35,35 @@ trait RunStep: Step {
 
 /// Declares the module of each group of steps and dispatches to them.
 macro_rules! catalogue {
-    ($( $module:ident: $( $step:ident )+, )*) => {
-        $( mod $module; )*
-
+    ($( $step:ident, )*) => {
         /// Does one step.
         ///
         /// # Errors
         /// When the driver refuses a call that the step does not expect it to refuse.
         pub fn run(step: &ProbeStep, cx: &mut StepContext<'_>) -> Result<ProbeReply, ProbeError> {
             match step {
-                $( $( ProbeStep::$step(step) => step.run(cx).map(ProbeReply::$step), )+ )*
+                $( ProbeStep::$step(step) => step.run(cx).map(ProbeReply::$step), )*
             }
         }
     };
 }
 
 catalogue! {
-    marked_pages: MarkPages ScanPages,
-    allocate_to_limit: AllocateByCall AllocateAndKeep ReleaseMemory,
-    out_of_memory: ExhaustMemory,
-    memory_visibility: ReadMemoryInfo ReadAddresses,
-    time_slice_trace: TraceTimeSlices,
-    requests: RunRequests,
-    launch_latency: TimeLaunches,
-    limit_bypass: LimitBypass,
-    ipc: ExportMemory ImportMemory,
-    driver_calls: TimeDriverCalls,
+    MarkPages,
+    ScanPages,
+    AllocateByCall,
+    AllocateAndKeep,
+    ReleaseMemory,
+    ExhaustMemory,
+    ReadMemoryInfo,
+    ReadAddresses,
+    TraceTimeSlices,
+    RunRequests,
+    TimeLaunches,
+    LimitBypass,
+    ExportMemory,
+    ImportMemory,
+    TimeDriverCalls,
 }
 
 /// Events that mark the ends of this many requests; they block or spin as the tenant does.

@@ -1,11 +1,11 @@
 //! Evidence from a record: answers to two questions, figures, and contradictions to the tree.
 
 use super::tree::Leaf;
-use super::walk::{Answers, Source, Walk};
+use super::tree::{Answers, Source, Walk};
 use crate::error::PredictError;
 use crate::mig;
-use gpubench_record::outcome::OutcomeKind;
-use gpubench_record::provenance::DeviceKind;
+use gpubench_record::exit_code::OutcomeKind;
+use gpubench_record::run::DeviceKind;
 use gpubench_record::run::RunRecord;
 use gpubench_record::{Estimate, MatrixRow, Outcome, OverallRow};
 

@@ -7,11 +7,8 @@ pub mod advice;
 pub mod config;
 pub mod evidence;
 pub mod output;
-pub mod second;
-pub mod traps;
 pub mod tree;
-pub mod walk;
 
 pub use advice::{Advice, advise};
+pub use tree::{Answers, Walk, walk};
 pub use tree::{Leaf, NODES, Node};
-pub use walk::{Answers, Walk, walk};

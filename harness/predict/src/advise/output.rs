@@ -1,9 +1,9 @@
 //! Output of `advise`: text, JSON, and the path through the tree as a Mermaid flow chart.
 
 use super::advice::Advice;
-use super::second::Recommendation;
+use super::advice::Recommendation;
+use super::tree::Source;
 use super::tree::{Leaf, NODES, Next};
-use super::walk::Source;
 use crate::error::PredictError;
 use crate::text::json_text;
 

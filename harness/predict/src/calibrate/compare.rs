@@ -4,17 +4,18 @@
 //! time-slicing, a request of an idle victim waits for the rest of the neighbour's time slice, so
 //! the time slices are simulated.
 
-use super::Choices;
-use super::figures::{Native, Shared, aggressor_native_per_s, median};
-use super::link::{Copies, Neighbour};
-use super::open_loop::{REQUESTS, can_simulate, latencies_ms, open_loop_ms, poisson};
-use crate::percentile::percentiles;
-use crate::simulate::event::slicing::{TimeSlice, run_until};
-use crate::simulate::event::traffic::Request;
 use gpubench_record::condition::SubAxis;
 use gpubench_record::run::RunRecord;
 use gpubench_stats::{Confidence, Effect};
 use serde::Serialize;
+
+use super::link::{Copies, Neighbour};
+use super::{Choices, Native, Shared, aggressor_native_per_s, median};
+use crate::parallel::percentiles;
+use crate::rng::{FastRng, Stream};
+use crate::simulate::event;
+use crate::simulate::event::Request;
+use crate::simulate::event::slicing::{TimeSlice, run_until};
 
 /// Limit of the copies of a request; above it, one more makes no difference.
 const MAX_COPIES: u32 = 1000;
@@ -246,7 +247,7 @@ fn on_link_ms(
 }
 
 fn miss(predicted_ms: Option<f64>, measured_ms: &[f64]) -> Miss {
-    let mean_ms = crate::percentile::mean(measured_ms);
+    let mean_ms = crate::parallel::mean(measured_ms);
     // One block has a figure and no interval.
     let interval = Confidence::from_alpha(0.05)
         .and_then(|confidence| Effect::of_mean(measured_ms)?.interval(confidence))
@@ -260,4 +261,41 @@ fn miss(predicted_ms: Option<f64>, measured_ms: &[f64]) -> Miss {
         blocks: measured_ms.len() as u32,
         miss_percent: pair.map(|(predicted, measured)| 100.0 * (predicted / measured - 1.0)),
     }
+}
+
+// The requests of a simulated open loop.
+
+/// Requests of the simulated open loop, many more than in a measurement.
+pub(super) const REQUESTS: usize = 60_000;
+/// Steps of one simulated loop: those of every measured record are far below it.
+const STEPS_MAX: f64 = 2e8;
+
+/// Whether the time between two requests has so few steps that the loop ends. The figures are those
+/// of a record, which another person may have written.
+pub(super) fn can_simulate(gap: f64, step: f64) -> bool {
+    gap.is_finite() && step > 0.0 && gap / step * REQUESTS as f64 <= STEPS_MAX
+}
+
+/// One queue with a fixed service time.
+pub(super) fn open_loop_ms(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<f64> {
+    let requests = poisson(service_ms, offered_per_s, seed);
+    let ends_s = event::one_queue(&requests, 0.0);
+    latencies_ms(&requests, &ends_s)
+}
+
+/// Requests of one tenant at random instants.
+pub(super) fn poisson(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<Request> {
+    let mut stream = FastRng::new(seed);
+    let mut arrival_s = 0.0;
+    let request = |_| {
+        arrival_s += stream.standard_exponential() / offered_per_s;
+        Request { arrival_s, work_s: service_ms / 1000.0, tenant: 0 }
+    };
+    (0..REQUESTS).map(request).collect()
+}
+
+/// From the arrival of each request to its end.
+pub(super) fn latencies_ms(requests: &[Request], ends_s: &[f64]) -> Vec<f64> {
+    let pairs = requests.iter().zip(ends_s);
+    pairs.map(|(request, end_s)| (end_s - request.arrival_s) * 1000.0).collect()
 }

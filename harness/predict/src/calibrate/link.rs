@@ -65,7 +65,7 @@ impl Neighbour {
             };
             let ends_s = neighbour.run(copies, CLOSED_REQUESTS, &mut issue);
             cycles_s.extend(ends_s.windows(2).map(|pair| pair[1] - pair[0]));
-            let median = crate::percentile::percentiles(&mut cycles_s, [50.0]);
+            let median = crate::parallel::percentiles(&mut cycles_s, [50.0]);
             median.map_or(f64::INFINITY, |[median_s]| (median_s / contended_s - 1.0).abs())
         };
         let depths = (1..=MAX_DEPTH).map(|depth| (miss(depth), depth));

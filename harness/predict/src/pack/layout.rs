@@ -1,8 +1,8 @@
 //! MIG layouts for the tenants: every legal mix, one tenant per instance, best first.
 
 use super::bound::Shares;
-use crate::mig::placement::{mixes, place};
 use crate::mig::{Profile, Table};
+use crate::mig::{mixes, place};
 use serde::Serialize;
 
 /// A tenant that needs an instance.

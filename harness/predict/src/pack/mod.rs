@@ -4,12 +4,9 @@
 //! from the user; none is built in.
 
 pub mod bound;
-pub mod chargeback;
-pub mod cost;
 pub mod demand;
 pub mod layout;
 pub mod output;
-pub mod report;
 
 pub use demand::Demand;
-pub use report::{Report, report};
+pub use demand::{Report, report};

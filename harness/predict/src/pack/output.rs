@@ -1,8 +1,8 @@
 //! Output of `pack`: tables and JSON.
 
 use super::bound::Binding;
-use super::chargeback::Charge;
-use super::report::{Report, rounded_gb};
+use super::bound::Charge;
+use super::demand::{Report, rounded_gb};
 use crate::error::PredictError;
 use crate::text::{draw, json_text};
 use gpubench_record::counted;

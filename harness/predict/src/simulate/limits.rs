@@ -1,10 +1,10 @@
 //! What one call may simulate: the number of its steps and runs has a limit. A step is a request, a
 //! time slice, a refill of tokens or a burst.
 
+use super::event;
+use super::event::options::ArrivalKind;
 use super::event::options::EventOptions;
-use super::event::shares;
-use super::event::variates::ArrivalKind;
-use super::ranges::REQUESTS_MAX;
+use super::scenario::REQUESTS_MAX;
 use super::scenario::Scenario;
 use crate::error::PredictError;
 use std::num::NonZeroUsize;
@@ -91,7 +91,7 @@ fn event_steps(
     // Until the last request ends; a tenant without tokens waits until its work is paid for.
     let paid_s = loads
         .iter()
-        .zip(shares::buckets(options, scenario))
+        .zip(event::buckets(options, scenario))
         .map(|(load, bucket)| {
             let work_s = load.service_s * load.rate_per_s() * scenario.duration_s;
             work_s / bucket.added_s * bucket.refill_s
@@ -124,7 +124,7 @@ fn event_steps(
 mod tests {
     use super::{REPLICATIONS_MAX, check_runs, threads};
     use crate::simulate::event::EventOptions;
-    use crate::simulate::event::variates::ArrivalKind;
+    use crate::simulate::event::options::ArrivalKind;
     use crate::simulate::scenario::Scenario;
     use std::num::NonZeroUsize;
 

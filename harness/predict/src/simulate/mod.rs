@@ -6,14 +6,8 @@
 
 pub mod arrivals;
 pub mod event;
-pub mod from_text;
-pub mod hostile;
 pub mod limits;
 pub mod output;
-pub mod ranges;
-pub mod reference;
-pub mod replicate;
-pub mod report;
 pub mod scenario;
 pub mod summary;
 pub mod sweep;

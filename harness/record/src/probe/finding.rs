@@ -5,10 +5,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::compute::{CallTrials, LaunchTrials, SmPlacementPair, TracePair, WorkSeries};
-use super::escape::EscapeRoute;
-use super::memory::CapCall;
-use super::out_of_memory::ExhaustTrial;
+use super::{CallTrials, EscapeRoute, LaunchTrials, SmPlacementPair, TracePair, WorkSeries};
+use crate::figures::Estimate;
 
 /// What one probe found under one variant of a mechanism.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -172,6 +170,78 @@ impl ProbeFound {
         };
         own == sub_axis
     }
+}
+
+// Figures made from findings of probes. They explain rows and are no scores.
+
+/// A figure of a probe, which is no score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeFigure {
+    /// Canonical variant.
+    pub variant: String,
+    /// Its name: `time slice`, `switch gap`, `overlap`...
+    pub figure: String,
+    /// The sub-axis of the rows that it explains, as `axis/sub-axis`; it changes no level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explains: Option<String>,
+    /// For a route past a limit: `escaped` or `contained`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// The figure.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+}
+
+impl ProbeFigure {
+    /// Its name, with the verdict where it has one.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.verdict {
+            Some(verdict) => format!("{}: {verdict}", self.figure),
+            None => self.figure.clone(),
+        }
+    }
+}
+
+// How much memory one call allocates.
+
+/// What one call allocated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CapCall {
+    /// The call.
+    pub call: String,
+    /// Smallest and largest sum of all rounds.
+    pub bytes: (u64, u64),
+    /// How many rounds.
+    pub rounds: u32,
+    /// `CUresult` of the refusal; absent if the whole device was allocated without one.
+    pub refused_with: Option<i32>,
+}
+
+// What happens to a tenant that runs out of memory, and to its neighbour.
+
+/// One time that a tenant allocated all the memory that it could.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exhausted {
+    /// How much that was.
+    pub bytes: u64,
+    /// `CUresult` of the refusal of more; absent if more was granted.
+    pub refused_with: Option<i32>,
+    /// How long the refusal took.
+    pub refusal_ns: u64,
+    /// `CUresult` of a launch and a copy while it held all of it; 0 for success.
+    pub serves_code: i32,
+    /// `CUresult` of an allocation after all was freed; 0 for success.
+    pub recovers_code: i32,
+}
+
+/// One trial, beside a neighbour that launches kernels throughout.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExhaustTrial {
+    /// Result of the tenant; absent if its process died.
+    pub tenant: Option<Exhausted>,
+    /// The neighbour's successful launches; absent if it reported none.
+    pub neighbour_served: Option<u32>,
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::compute::{CallTimes, CompletedRequests, LaunchStamp};
-use super::escape::{BypassRun, SubmitRoute};
-use super::out_of_memory::Exhausted;
-use crate::workload::WorkloadSpec;
+use super::finding::Exhausted;
+use super::{BypassRun, SubmitRoute};
+use super::{CallTimes, CompletedRequests, LaunchStamp};
+use crate::condition::WorkloadSpec;
 
 /// A step with the type of its reply.
 pub trait Step: Sized {

@@ -6,7 +6,7 @@ use gpubench_record::{ExitCode, RunRecord, counted, excerpt};
 
 use super::child::End;
 use crate::cli::ui::table as drawn;
-use crate::error::input::{RECORD_BYTES_MAX, read_text};
+use crate::error::{RECORD_BYTES_MAX, read_text};
 use crate::judge::targets::Target;
 
 /// What stands for an unknown value.

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use gpubench_record::{Cell, Condition, Plan, TopUp, top_up::TopUpDecision};
+use gpubench_record::plan::TopUpDecision;
+use gpubench_record::{Cell, Condition, Plan, TopUp};
 
 /// Cells before the time left is estimated.
 const CELLS_MIN: u64 = 10;
@@ -155,7 +156,7 @@ mod tests {
     use std::time::Duration;
 
     use super::State;
-    use crate::plan::device_check::device_check;
+    use crate::plan::draft::device_check;
     use crate::profile::{Overrides, load};
 
     fn seconds_left(line: &str) -> Option<u64> {

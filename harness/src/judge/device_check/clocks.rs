@@ -8,7 +8,7 @@ use gpubench_record::TelemetryRow;
 use serde_json::{Value, json};
 
 use crate::device::Nvml;
-use crate::device::settings::SmClocks;
+use crate::device::identity::SmClocks;
 
 /// Reasons for reduced clocks (nvml.h, `nvmlClocksEventReasons`), by their bit. Idleness is absent:
 /// samples of an idle device do not count.
@@ -149,7 +149,7 @@ mod tests {
     use gpubench_record::TelemetryRow;
 
     use super::Clocks;
-    use crate::device::settings::SmClocks;
+    use crate::device::identity::SmClocks;
 
     const FREE: SmClocks =
         SmClocks { max_mhz: Some(1980), application_mhz: Some(1980), default_mhz: Some(1980) };

@@ -3,23 +3,29 @@
 //! equal cells differ.
 
 mod clocks;
-mod verify;
 
-use gpubench_record::{Cell, DeviceIdentity, RunRecord, Verification};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gpubench_record::wire::Participants;
+use gpubench_record::{Cell, DeviceIdentity, FromTenant, RunRecord, ToTenant, Verification};
 use gpubench_reports::Record;
-use gpubench_stats::moments::moments;
+use gpubench_stats::summary::moments;
 use tokio::sync::watch;
 
-use super::{DeviceSession, expected, provenance, ptx_hash};
+use super::{DeviceSession, provenance, ptx_hash, verdict};
 use crate::device::{Nvml, PrivateFolder};
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
 use crate::mechanism::HostFacts;
 use crate::mechanism::host::JournalLocation;
-use crate::plan::device_check::{self as planned, FULL_COPY, FULL_LOAD, PAIR_VICTIM, TENANT};
+use crate::plan::draft as planned;
+use crate::plan::draft::{FULL_COPY, FULL_LOAD, PAIR_VICTIM, TENANT};
 use crate::profile::Profile;
-use crate::run::{self, HostSetup, Setup, Silent};
-use crate::tenant::Spawner;
+use crate::run;
+use crate::run::{HostSetup, RunClock, Setup, Silent, participants_of};
+use crate::tenant::{Spawner, Tenant};
+
 pub use clocks::Clocks;
 
 /// The result of a device check.
@@ -76,9 +82,7 @@ pub fn check_device(
         .map_err(|error| ExpectedError::Internal { what: format!("event loop: {error}") })?;
     runtime.block_on(async {
         let verified = if verify {
-            verify::all_workloads(session)
-                .await
-                .map_err(|reason| ExpectedError::NothingRan { reason })?
+            all_workloads(session).await.map_err(|reason| ExpectedError::NothingRan { reason })?
         } else {
             Vec::new()
         };
@@ -90,9 +94,9 @@ pub fn check_device(
         let (_stop, stopped) = watch::channel(false);
         run::run(setup, None, stopped, &mut Silent)
             .await
-            .map_err(|error| expected::from_run(error, folder.path()))?;
+            .map_err(|error| verdict::from_run(error, folder.path()))?;
         let record = Record::open(folder.path())
-            .map_err(|error| expected::from_store(folder.path(), error))?;
+            .map_err(|error| verdict::from_store(folder.path(), error))?;
         Ok(report(&record, &session.nvml(), verified))
     })
 }
@@ -196,4 +200,68 @@ fn rate(record: &Record, cell: &Cell) -> Result<f64, String> {
         let ms = record.run().plan.durations.closed_ns / 1_000_000;
         format!("a closed loop of {ms} ms completed too few requests for a rate")
     })
+}
+
+// `doctor --verify`: one tenant without a mechanism verifies the kernels of every workload.
+
+/// Longest wait for an answer.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// Each workload with its result.
+///
+/// # Errors
+/// When the tenant does not start, cannot open the device, or gives no results.
+pub async fn all_workloads(session: &DeviceSession) -> Result<Vec<(String, Verification)>, String> {
+    let participants = participants_of(0);
+    let spawner = Spawner::new(session.environment()).map_err(|error| error.to_string())?;
+    let none = BTreeMap::new();
+    let tenant = spawner.spawn("diagnostic", participants, &none);
+    let mut diagnostic = Diagnostic {
+        tenant: tenant.await.map_err(|error| error.to_string())?,
+        participants,
+        clock: session.clock(),
+    };
+    let results = diagnostic.verify().await;
+    diagnostic.tenant.stop().await;
+    results
+}
+
+/// The diagnostic tenant and its clock.
+struct Diagnostic {
+    tenant: Tenant,
+    participants: Participants,
+    clock: RunClock,
+}
+
+impl Diagnostic {
+    async fn verify(&mut self) -> Result<Vec<(String, Verification)>, String> {
+        let open = ToTenant::Open {
+            ordinal: 0,
+            spin: false,
+            participants: self.participants,
+            inside: None,
+        };
+        self.request(&open).await?;
+        let workloads = gpubench_workloads::load::CATALOGUE
+            .iter()
+            .map(|workload| workload.name.to_owned())
+            .collect();
+        let results = match self.request(&ToTenant::Verify { workloads }).await? {
+            FromTenant::Verified { results } => results.into_iter().collect(),
+            other => return Err(format!("unexpected answer to a verification: {other:?}")),
+        };
+        self.request(&ToTenant::Close).await?;
+        Ok(results)
+    }
+
+    /// Sends a message and waits for the answer.
+    async fn request(&mut self, message: &ToTenant) -> Result<FromTenant, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        self.clock.expect(self.participants.issuer).map_err(|error| text(&error))?;
+        self.tenant.send(message).await.map_err(|error| text(&error))?;
+        let answer = self.tenant.receive("verifying kernels", ANSWER).await;
+        // A tenant that answers without a device call never joined the clock.
+        self.clock.abandon(self.participants).map_err(|error| text(&error))?;
+        answer.map_err(|error| text(&error))
+    }
 }

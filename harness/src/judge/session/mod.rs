@@ -1,15 +1,8 @@
 //! From a record to a session: what a comparison of records needs. This folder alone knows both.
 
-mod comparison;
-mod declared;
 mod facts;
 mod folders;
-mod index;
-mod kept_spread;
-mod parallel;
-mod pins;
-mod proportions;
-mod prune;
+mod nights;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -18,24 +11,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use folders::record_folders;
+use gpubench_compare::diff::{Options, diff};
+use gpubench_compare::render::{COLUMNS, Sheet, sheet};
 use gpubench_compare::session::{Doubts, Keys, Work};
 use gpubench_compare::{RowKey, Session};
 use gpubench_record::{Axis, RunRecord};
 use gpubench_reports::Record;
+use gpubench_reports::format::{Page, PageTable};
 use gpubench_reports::store::{RECORD_FILE, Reading};
 
 use super::open::{Checked, checked, checked_run};
 use super::record::score_opened;
-use super::{expected, open};
+use super::{open, verdict};
 use crate::error::ExpectedError;
 use crate::figures;
 
-pub use comparison::comparison;
-pub use declared::{declare, declared};
-use folders::record_folders;
-pub use kept_spread::kept_spread;
-pub use pins::{Pin, Pins, pin, pinned, pins, unpin};
-pub use prune::{Keep, Pruning, pruning, remove};
+pub use facts::kept_spread;
+pub use nights::{
+    Keep, Pin, Pins, Pruning, declare, declared, pin, pinned, pins, pruning, remove, unpin,
+};
 
 /// Records that were read.
 #[derive(Debug, Default)]
@@ -111,7 +106,7 @@ fn read(
     let mut found = Sessions::default();
     let folders = record_folders(arguments)?;
     let keys = Keys::default();
-    let read = parallel::map(&folders, |one| Ok(keys.shared(session(&one.path)?)));
+    let read = folders::map(&folders, |one| Ok(keys.shared(session(&one.path)?)));
     for (folder, read) in folders.iter().zip(read) {
         match read {
             Ok(session) => found.sessions.push(session),
@@ -163,16 +158,16 @@ pub fn records(
 
 /// The session of a record by the index, else by the record itself.
 fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
-    let Some(sources) = index::Sources::of(dir) else {
+    let Some(sources) = folders::Sources::of(dir) else {
         return session(dir);
     };
-    if let Some(known) = index::load(dir, &sources) {
+    if let Some(known) = folders::load(dir, &sources) {
         return Ok(known);
     }
     let session = session(dir)?;
     // A record that changed meanwhile is read again the next time.
-    if index::Sources::of(dir).as_ref() == Some(&sources) {
-        index::store(dir, sources, &session);
+    if folders::Sources::of(dir).as_ref() == Some(&sources) {
+        folders::store(dir, sources, &session);
     }
     Ok(session)
 }
@@ -213,7 +208,7 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
 fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<Reading> {
     let telemetry = record.readings(|metric| facts::METRICS.contains(&metric));
     telemetry.unwrap_or_else(|error| {
-        let error = expected::from_store(record.dir(), error);
+        let error = verdict::from_store(record.dir(), error);
         losses.push(format!("no telemetry, so no hints at clocks: {error}"));
         Vec::new()
     })
@@ -226,7 +221,7 @@ fn of_record(
     mut losses: Vec<String>,
 ) -> Session {
     let clocks = facts::Clocks::of(telemetry);
-    let mut rows = proportions::of(run);
+    let mut rows = facts::proportions_of(run);
     let mut repeats = BTreeMap::new();
     match figures::Cells::index(&run.plan, &run.cells, figures::Reading::Printed) {
         Ok(cells) => {
@@ -269,7 +264,7 @@ fn doubts(run: &RunRecord) -> Vec<Doubts> {
         texts: row
             .notes()
             .filter(|text| row.level.is_none() || Some(*text) != row.outcome.reason.as_ref())
-            .filter(|text| !figures::tails::is_part(text))
+            .filter(|text| !figures::latency::is_part(text))
             .cloned()
             .collect(),
     });
@@ -281,4 +276,29 @@ fn doubts(run: &RunRecord) -> Vec<Doubts> {
         texts: tally.doubt.clone().into_iter().collect(),
     });
     rows.chain(faults).filter(|row| !row.texts.is_empty()).collect()
+}
+
+// The comparison of one record with earlier ones, as a page for its report.
+
+/// Compares the record in `after` with those in `before`, by the margins of `gpubench diff`. A
+/// driver may differ.
+///
+/// # Errors
+/// When a record cannot be read, or a figure is not finite.
+pub fn comparison(before: &[PathBuf], after: &Path) -> Result<Page, ExpectedError> {
+    let sessions: Result<Vec<_>, _> = before.iter().map(|dir| session(dir)).collect();
+    let options = Options { vary: vec!["driver".to_owned()], ..Options::default() };
+    let report = diff(&sessions?, &[session(after)?], &options);
+    let report = report.map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    let Sheet { title, sentences, rows } = sheet(&report);
+    let table = PageTable {
+        heading: "Rows that changed or are undecided".to_owned(),
+        columns: COLUMNS.map(str::to_owned).into(),
+        rows,
+    };
+    Ok(Page {
+        title,
+        notices: sentences,
+        tables: if table.rows.is_empty() { Vec::new() } else { vec![table] },
+    })
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use gpubench_compare::session::{Bounds, Parts};
 use gpubench_compare::{Metric, Row, RowKey, Series};
 use gpubench_record::{Axis, BLOCKS_MIN, CellResult, Condition, RunRecord};
-use gpubench_stats::moments::mean;
+use gpubench_stats::summary::mean;
 
 use super::facts::Clocks;
 use crate::figures::latency::{self, Quantile};
-use crate::figures::tails::{self, Jitter, Overload};
+use crate::figures::latency::{Jitter, Overload};
 use crate::figures::{Alone, Cells, Key, LeftOut, Logs, Pairs, ln_rate};
 
 /// What the rows of one record are made from.
@@ -166,7 +166,7 @@ impl<'a> Source<'a> {
     }
 
     fn jitter(&self, key: &Key) -> Result<Found<'a>, String> {
-        let pairs = tails::pairs(self.cells, key).ok_or("a condition of it was not planned")?;
+        let pairs = latency::pairs(self.cells, key).ok_or("a condition of it was not planned")?;
         if let Some(overload) = Overload::of(&pairs) {
             let (some, all) = (overload.blocks, pairs.measured.len());
             return Err(format!("overloaded beside the aggressor in {some} of {all} blocks"));

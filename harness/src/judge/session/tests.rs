@@ -1,15 +1,21 @@
 //! The index of nights, their removal, and the sessions of runs of a rotation.
 
-mod rotations;
-
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use gpubench_compare::{Metric, Row};
-use gpubench_record::{Condition, Json};
+use gpubench_compare::diff::{DiffRow, Options, Report, Verdict, diff};
+use gpubench_compare::render::{Detail, Format};
+use gpubench_compare::{Metric, Row, render};
+use gpubench_record::{CellFigures, CellResult, Condition, Json, Outcome};
 use gpubench_reports::Record;
 use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
+use gpubench_stats::ScheduleRng;
+use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 
 use super::*;
+use crate::judge::capabilities;
+use crate::judge::tests::complete_host;
+use crate::profile::{Overrides, load};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -38,25 +44,25 @@ fn read_all(folder: &Path) -> Result<Vec<Session>, ExpectedError> {
 fn the_index_gives_what_records_give_and_is_made_again_when_they_change() -> TestResult {
     let folder = nights_of(2, 40)?;
     let by_records = sessions(&[folder.path().to_owned()])?.sessions;
-    assert!(!folder.path().join(index::FOLDER).exists());
+    assert!(!folder.path().join(folders::FOLDER).exists());
     assert_eq!(read_all(folder.path())?, by_records);
-    let entry = folder.path().join(index::FOLDER).join("n0.json");
+    let entry = folder.path().join(folders::FOLDER).join("n0.json");
     let first = std::fs::read(&entry)?;
     assert_eq!(read_all(folder.path())?, by_records);
     assert_eq!(std::fs::read(&entry)?, first);
 
     // The index is what is read while the record is as it was.
     let dir = folder.path().join("n0");
-    let sources = || index::Sources::of(&dir).ok_or("no sources");
+    let sources = || folders::Sources::of(&dir).ok_or("no sources");
     let mut planted = by_records[0].clone();
     planted.started_at = "planted".to_owned();
-    index::store(&dir, sources()?, &planted);
+    folders::store(&dir, sources()?, &planted);
     assert_eq!(read_all(folder.path())?[1].started_at, "planted");
     // Damage of the index, and a change of the record, are seen.
     let damaged = std::fs::read_to_string(&entry)?.replace("planted", "plAnted");
     std::fs::write(&entry, damaged)?;
     assert_eq!(read_all(folder.path())?, by_records);
-    index::store(&dir, sources()?, &planted);
+    folders::store(&dir, sources()?, &planted);
     let record = std::fs::read_to_string(dir.join(RECORD_FILE))?;
     let changed = record.replace("2026-01-01T00:00:00Z", "2026-01-09T00:00:00Z");
     assert_eq!(changed.len(), record.len());
@@ -64,8 +70,8 @@ fn the_index_gives_what_records_give_and_is_made_again_when_they_change() -> Tes
     assert_eq!(read_all(folder.path())?[1].started_at, "2026-01-09T00:00:00Z");
 
     // Without the index, and without a folder for it, records are read.
-    std::fs::remove_dir_all(folder.path().join(index::FOLDER))?;
-    std::fs::write(folder.path().join(index::FOLDER), "a file")?;
+    std::fs::remove_dir_all(folder.path().join(folders::FOLDER))?;
+    std::fs::write(folder.path().join(folders::FOLDER), "a file")?;
     assert_eq!(read_all(folder.path())?.len(), 2);
     Ok(())
 }
@@ -172,7 +178,7 @@ fn means_are_those_of_all_blocks() -> TestResult {
             continue;
         };
         rows += 1;
-        assert_eq!(mean.blocks, [gpubench_stats::moments::mean(&all.blocks)?]);
+        assert_eq!(mean.blocks, [gpubench_stats::summary::mean(&all.blocks)?]);
     }
     assert!(means.sessions[0].rows.len() < whole[0].rows.len());
     assert!(rows > 0);
@@ -214,6 +220,128 @@ fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
     let left: Vec<PathBuf> =
         read_all(folder.path())?.iter().map(|session| PathBuf::from(&session.name)).collect();
     assert_eq!(left, ["n1", "n3", "n4"].map(night));
-    assert!(!folder.path().join(index::FOLDER).join("n0.json").exists());
+    assert!(!folder.path().join(folders::FOLDER).join("n0.json").exists());
+    Ok(())
+}
+
+// Runs of a rotation: what they share compares, and the doses of one only are not planned.
+
+/// The session of a run of the built-in profile `nightly`, whose doses are 0.25, 0.5, 0.75 and 1:
+/// every planned cell is measured, and a victim loses 40 % beside an aggressor at full dose.
+fn night(rotation: u32) -> Result<Session, Box<dyn std::error::Error>> {
+    rotation_session("nightly", rotation)
+}
+
+/// The same of any built-in profile. Another service time has another calibration.
+fn rotation_session(name: &str, rotation: u32) -> Result<Session, Box<dyn std::error::Error>> {
+    let overrides = Overrides { rotation: Some(rotation), ..Overrides::default() };
+    let profile = load(name, &overrides)?;
+    let (path, text) =
+        BUILT_IN.iter().find(|(name, _)| *name == "h200").ok_or("no such machine")?;
+    let facts = complete_host(&Machine::parse(path, text)?);
+    let plan = crate::plan::plan(&profile, &capabilities(&facts, &profile), "ptx")?;
+    let example = "../reports/examples/h100_580.159.04_matrix";
+    let record = Record::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(example))?;
+    let mut run = record.run().clone();
+    run.provenance.started_at = format!("2026-01-{:02}T00:00:00Z", rotation + 1);
+    run.mechanisms.clear();
+    run.matrix.clear();
+    run.fault_trials.clear();
+    let mut rng = ScheduleRng::new(u64::from(rotation));
+    run.cells = plan
+        .cells
+        .iter()
+        .map(|cell| {
+            let dose = if cell.aggressor.is_some() { cell.dose } else { 0.0 };
+            let noise = 1e-3 * (rng.uniform() - 0.5);
+            let rate_per_s = 1000.0 * (1.0 - 0.4 * dose + noise);
+            CellResult {
+                cell: cell.clone(),
+                figures: CellFigures {
+                    closed_rate_per_s: Some(rate_per_s),
+                    ..CellFigures::default()
+                },
+                requests: std::collections::BTreeMap::new(),
+                outcome: Outcome::measured(),
+                gates: Vec::new(),
+                tenant_results: Vec::new(),
+            }
+        })
+        .collect();
+    run.calibration.hash = format!("for requests of {} ns", plan.service_ns);
+    run.plan = plan;
+    let name = format!("{name}-{rotation}");
+    Ok(of_record(Path::new(&name), &run, &[], Vec::new()))
+}
+
+fn compared(before: Session, after: Session) -> Result<Report, Box<dyn std::error::Error>> {
+    let report = diff(&[before], &[after], &Options::default())?;
+    assert!(report.comparable, "{:?}", report.differences);
+    Ok(report)
+}
+
+fn of(report: &Report, metric: Metric) -> impl Iterator<Item = &DiffRow> {
+    let rows = report.rows.iter();
+    rows.filter(move |row| row.key.metric == metric)
+}
+
+#[test]
+fn two_runs_of_a_rotation_compare_what_they_share_and_other_doses_are_not_planned() -> TestResult {
+    let report = compared(night(0)?, night(1)?)?;
+    for metric in [Metric::Retention, Metric::NativeRate] {
+        assert!(of(&report, metric).count() > 0);
+        for row in of(&report, metric) {
+            assert!(row.figures.is_some(), "{row:?}");
+            assert_ne!(row.verdict, Verdict::NotMeasured);
+        }
+    }
+    let reasons: BTreeSet<&str> = of(&report, Metric::DoseRetention)
+        .map(|row| {
+            assert!(!row.primary && row.verdict == Verdict::NotMeasured);
+            row.reason.as_deref().unwrap_or_default()
+        })
+        .collect();
+    let both = ["after: not planned", "before: not planned"];
+    assert_eq!(reasons, BTreeSet::from(both));
+    // Three doses below 1 of one pair for each side.
+    let one_sided = of(&report, Metric::DoseRetention).filter(|row| row.key.variant == "mps");
+    assert_eq!(one_sided.count(), 6);
+    // A row that is not primary is not missed.
+    assert_eq!(report.counts.lost, 0);
+    Ok(())
+}
+
+#[test]
+fn doses_of_the_same_run_of_a_rotation_compare() -> TestResult {
+    let report = compared(night(0)?, night(5)?)?;
+    let beside: BTreeSet<String> = of(&report, Metric::DoseRetention)
+        .map(|row| {
+            let figures = row.figures.as_ref().ok_or("a dose has no figures")?;
+            let dose = row.key.dose.ok_or("no dose")?.0;
+            let planted = 1.0 - 0.4 * dose;
+            assert!((figures.before - planted).abs() < 2e-3, "{row:?}");
+            row.key.beside().ok_or("no aggressor")
+        })
+        .collect::<Result<_, &str>>()?;
+    assert_eq!(beside.len(), 3, "{beside:?}");
+    assert!(beside.iter().all(|name| name.ends_with(" %")), "{beside:?}");
+    Ok(())
+}
+
+/// Weeks have requests of 1 ms, 0.1 ms and 10 ms in turn.
+#[test]
+fn weeks_with_other_requests_are_refused_by_the_rotation_first() -> TestResult {
+    let of = |one: u32, two: u32| -> Result<Report, Box<dyn std::error::Error>> {
+        let sides = [rotation_session("weekly", one)?, rotation_session("weekly", two)?];
+        Ok(diff(&sides[..1], &sides[1..], &Options::default())?)
+    };
+    let other = of(0, 1)?;
+    assert!(!other.comparable);
+    let facts: Vec<&str> = other.differences.iter().map(|one| &*one.fact).collect();
+    assert_eq!(facts, ["rotation", "calibration"]);
+    let text = render::diff(&other, Format::Text, Detail::Changes)?;
+    let line = "differs, and must not: rotation requests of 1 ms -> requests of 0.1 ms";
+    assert!(text.contains(line), "{text}");
+    assert!(of(0, 3)?.comparable, "both have requests of 1 ms");
     Ok(())
 }

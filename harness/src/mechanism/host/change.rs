@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::control::{Control, ControlError};
-use super::daemon::DaemonConfig;
-use crate::device::mig::{Instance, Placement};
+use super::mps_control::DaemonConfig;
+use super::{Control, ControlError};
+use crate::device::mig::{Instance, MigMode, Placement};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
@@ -110,4 +110,185 @@ impl Change {
     pub const fn is_of_device(&self) -> bool {
         !matches!(self, Self::MpsDaemon { .. } | Self::ControlGroup { .. } | Self::Folder { .. })
     }
+}
+
+// Undoes one change to the host.
+//
+// Undoing also works for a change that was never made, because the journal is written first, and
+// for a change that was undone already, because its mark may not have reached the disk.
+//
+// What was not made by the run is left alone. A MIG instance is known by its UUID and the boot, as
+// an operator can make one of the same profile at the same placement.
+
+/// When a change is undone, which decides what is known to be the run's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// While the run or its guard process has the device: an instance whose UUID did not reach the
+    /// journal is the run's.
+    InRun,
+    /// Later in the same boot.
+    Later,
+    /// After a reboot: processes, instances and volatile settings are gone.
+    AfterReboot,
+}
+
+/// How an undoing ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undone {
+    /// The change is undone, or is gone.
+    Done,
+    /// Another process has changed it since; the reason in one line.
+    LeftAlone(String),
+}
+
+impl Change {
+    /// Undoes it, as far as it was made.
+    pub(super) fn undo(&self, host: &dyn Control, when: When) -> Result<Undone, ControlError> {
+        let rebooted = when == When::AfterReboot;
+        match self {
+            // Compute mode and time slice do not survive a reboot (nvidia-smi(1), "-c"; the slice
+            // is a state of the driver), and instances do not (MIG User Guide, "Persistence").
+            Self::ComputeMode { .. }
+            | Self::Timeslice { .. }
+            | Self::MigInstance { .. }
+            | Self::MpsDaemon { .. }
+                if rebooted =>
+            {
+                return Ok(Undone::Done);
+            }
+            Self::ComputeMode { found, set } => {
+                let now = host.compute_mode()?;
+                return restore_setting("compute mode", &now, found, set, || {
+                    host.set_compute_mode(found)
+                });
+            }
+            Self::Timeslice { found, set } => {
+                let now = host.timeslice()?;
+                return restore_setting("time slice", &now, found, set, || {
+                    host.set_timeslice(found)
+                });
+            }
+            Self::MigMode { found, set } => return restore_mig_mode(host, *found, *set, when),
+            Self::MigInstance { profile_id, placement, uuids, .. } => {
+                destroy_instance(host, *profile_id, *placement, uuids, when)?
+            }
+            Self::MpsDaemon { daemon } => host.end_mps(daemon)?,
+            Self::ControlGroup { path } => host.remove_group(path)?,
+            // The limit of a removed group is gone.
+            Self::MemoryLimit { group, .. } if !group.is_dir() => {}
+            Self::MemoryLimit { group, .. } => host.limit_group(group, None)?,
+            Self::Folder { path } => host.remove_folder(path)?,
+        }
+        Ok(Undone::Done)
+    }
+
+    /// Whether the host still has the setting or instance of this change. What ends with a process
+    /// or a folder is checked where it is undone.
+    pub(super) fn remains(&self, host: &dyn Control) -> Result<bool, ControlError> {
+        Ok(match self {
+            Self::ComputeMode { found, set } => found != set && host.compute_mode()? == *set,
+            Self::Timeslice { found, set } => found != set && host.timeslice()? == *set,
+            Self::MigMode { found, set } => {
+                let has = |mode: MigMode| mode.current == *set || mode.pending == *set;
+                found != set && host.mig_mode()?.is_some_and(has)
+            }
+            Self::MigInstance { uuids, .. } => {
+                host.mig_mode()?.is_some_and(|mode| mode.current)
+                    && host.mig_instances()?.iter().any(|one| is_one_of(one, uuids))
+            }
+            Self::MpsDaemon { .. }
+            | Self::ControlGroup { .. }
+            | Self::MemoryLimit { .. }
+            | Self::Folder { .. } => false,
+        })
+    }
+}
+
+/// Whether an instance has one of these UUIDs.
+fn is_one_of(instance: &Instance, uuids: &[String]) -> bool {
+    instance.compute.iter().any(|part| uuids.contains(&part.uuid))
+}
+
+/// A change that could not be undone, in one line with the remedy.
+pub(super) fn not_undone(change: &Change, error: &ControlError) -> String {
+    let remedy = error.remedy;
+    let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
+    format!("{}: {error}{remedy}", change.describe())
+}
+
+fn restore_mig_mode(
+    host: &dyn Control,
+    found: bool,
+    set: bool,
+    when: When,
+) -> Result<Undone, ControlError> {
+    // A mode that is pending until a reset is set back too.
+    let mode = host.mig_mode()?;
+    if found == set || !mode.is_some_and(|mode| mode.current == set || mode.pending == set) {
+        return Ok(Undone::Done);
+    }
+    // With an instance left, the driver would only mark the mode as pending.
+    if !found && mode.is_some_and(|mode| mode.current) && !host.mig_instances()?.is_empty() {
+        let what = "MIG instances still exist";
+        if when == When::AfterReboot {
+            // All of them were made since the reboot.
+            return Ok(Undone::LeftAlone(format!("MIG mode is on, and {what}")));
+        }
+        return Err(ControlError::new("switching MIG mode off", what));
+    }
+    host.set_mig(found).map(|()| Undone::Done)
+}
+
+fn destroy_instance(
+    host: &dyn Control,
+    profile_id: u32,
+    placement: Placement,
+    uuids: &[String],
+    when: When,
+) -> Result<(), ControlError> {
+    // With MIG mode off there are none.
+    if !host.mig_mode()?.is_some_and(|mode| mode.current) {
+        return Ok(());
+    }
+    let instances = host.mig_instances()?;
+    let is_like_it = |one: &&Instance| one.profile_id == profile_id && one.placement == placement;
+    if !uuids.is_empty() {
+        // One that lost its compute instances in an earlier attempt has no UUID any more.
+        let half = |one: &&Instance| is_like_it(one) && one.compute.is_empty();
+        let found = instances.iter().find(|one| is_one_of(one, uuids));
+        return match found.or_else(|| instances.iter().find(half)) {
+            Some(instance) => host.destroy_instance(instance.id),
+            None => Ok(()),
+        };
+    }
+    match (instances.iter().find(is_like_it), when) {
+        (None, _) => Ok(()),
+        (Some(instance), When::InRun) => host.destroy_instance(instance.id),
+        (Some(instance), When::Later | When::AfterReboot) => Err(ControlError::new(
+            "destroying a MIG instance",
+            format!(
+                "the run died before it recorded its UUID, so instance {} at placement {} may be \
+                 of another user: destroy it with nvidia-smi mig -dci and -dgi if it is not",
+                instance.id, placement.start
+            ),
+        )),
+    }
+}
+
+/// Restores a setting that still has our value. A value that another process has set since is kept.
+fn restore_setting(
+    what: &str,
+    now: &str,
+    found: &str,
+    set: &str,
+    undo: impl FnOnce() -> Result<(), ControlError>,
+) -> Result<Undone, ControlError> {
+    if now == found {
+        return Ok(Undone::Done);
+    }
+    if now != set {
+        let text = format!("{what} was {found}, was set to {set}, and is {now} now: left alone");
+        return Ok(Undone::LeftAlone(text));
+    }
+    undo().map(|()| Undone::Done)
 }

@@ -1,5 +1,6 @@
 //! Runs one of the vendor's commands to its end, within a limit.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use gpubench_workloads::command::{Inherits, command as process};
 
-use super::control::ControlError;
-use crate::device::is_abandoned;
+use super::ControlError;
+use crate::device::{Nvml, is_abandoned};
 
 /// Longest wait for a command.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -174,12 +175,67 @@ pub fn command(program: &Path) -> Command {
     process(program, Inherits::Listed)
 }
 
+// nvidia-smi on one device.
+
+/// Lists the policies of a device.
+pub(super) const LIST_POLICIES: [&str; 1] = ["-l"];
+
+/// The time slice of a device, by the vendor's name in lower case; `None` where nvidia-smi does not
+/// say.
+#[must_use]
+pub fn found_time_slice(nvml: &Nvml) -> Option<String> {
+    let policies = smi(nvml, &policy(&LIST_POLICIES), "reading the time slice").ok()?;
+    slice_of(&policies).map(str::to_owned)
+}
+
+/// Arguments that read or set a policy.
+pub(super) fn policy<'a>(arguments: &[&'a str]) -> Vec<&'a OsStr> {
+    let all = ["compute-policy"].into_iter();
+    let all = all.chain(arguments.iter().copied());
+    all.map(OsStr::new).collect()
+}
+
+/// Runs nvidia-smi on a device. It recognises a subcommand only as its first argument.
+pub(super) fn smi(nvml: &Nvml, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
+    let program = on_path("nvidia-smi")
+        .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
+    let mut smi = command(&program);
+    smi.args(arguments).args(["-i", nvml.uuid()]);
+    run(smi, "", doing)
+}
+
+// Time slices by the names of nvidia-smi.
+
+/// Names of the time slices of `nvidia-smi compute-policy --set-timeslice`, by number.
+pub(super) const SLICES: [&str; 4] = ["default", "short", "medium", "long"];
+
+/// What the user can do if nvidia-smi does not set a time slice, by its exit status (nvidia-smi(1),
+/// "Return value": 3 is not supported, 4 is no permission).
+pub(super) const fn slice_remedy(status: i32) -> Option<&'static str> {
+    match status {
+        3 => Some("[time-slicing] slice = \"default\""),
+        4 => Some("run as root"),
+        _ => None,
+    }
+}
+
+/// The name of the time slice in the output of `nvidia-smi compute-policy -l`.
+pub(super) fn slice_of(policies: &str) -> Option<&'static str> {
+    policies.lines().find_map(|line| {
+        let line = line.to_ascii_lowercase();
+        let (_, after) = line.split_once("timeslice")?;
+        let mut words = after.split(|c: char| !c.is_ascii_alphanumeric());
+        words.find_map(|word| SLICES.into_iter().find(|known| *known == word))
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{command, run, start};
     use std::path::Path;
     use std::process::Command;
     use std::time::Duration;
+
+    use super::{command, run, slice_of, start};
 
     fn shell(script: &str) -> Command {
         let mut shell = command(Path::new("/bin/sh"));
@@ -226,5 +282,22 @@ mod tests {
         assert!(failed("echo something; exit 3").contains("something"));
         let refused = start(shell("echo taken >&2; exit 1"), "starting");
         assert!(refused.unwrap_err().to_string().contains("taken"));
+    }
+
+    #[test]
+    fn reads_the_time_slice_from_its_own_line() {
+        // As nvidia-smi 580.159.04 prints it.
+        let table = "+-------------------------------------+\n\
+                     | GPU compute policies:               |\n\
+                     | GPU     Name           Value        |\n\
+                     |=====================================|\n\
+                     |   0   Timeslice       Default       |\n\
+                     +-------------------------------------+\n";
+        assert_eq!(slice_of(table), Some("default"));
+        let table = "| GPU compute policies |\n| Name | Value |\n| Timeslice | Short |\n";
+        assert_eq!(slice_of(table), Some("short"));
+        assert_eq!(slice_of("GPU 0: Timeslice: DEFAULT"), Some("default"));
+        assert_eq!(slice_of("| Default | \n| Timeslice | N/A |"), None);
+        assert_eq!(slice_of(""), None);
     }
 }

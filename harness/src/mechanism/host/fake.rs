@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use gpubench_workloads::command::{Inherits, command as process};
 use serde::{Deserialize, Serialize};
 
-use super::control::{Control, ControlError};
-use super::daemon::DaemonConfig;
+use super::mps_control::DaemonConfig;
+use super::{Control, ControlError};
 use crate::device::mig::{ComputeInstance, Instance, MigMode, Placement};
 
 /// The state of a host.

@@ -3,15 +3,18 @@
 //! On a virtual device the process can be set to kill itself after a number of steps, so that tests
 //! cover the death at every step.
 
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::change::{Change, Made};
-use super::control::{Control, ControlError};
-use super::found::Found;
-use super::journal::{Journal, JournalError};
-use super::process::die;
-use super::undo::{Undone, When, not_undone};
+use serde::{Deserialize, Serialize};
+
+use super::change::{Change, Made, Undone, When, not_undone};
+use super::mps_control::die;
+use super::run_id::RunId;
+use super::{Control, ControlError, Found};
 
 /// A change that could not be made or undone.
 #[derive(Debug, thiserror::Error)]
@@ -171,4 +174,213 @@ impl JournalLocation {
     pub fn new(dir: &Path, gpu: &str, virtual_device: Option<PathBuf>) -> Self {
         Self { dir: dir.to_path_buf(), gpu: gpu.to_owned(), virtual_device }
     }
+}
+
+// The journal of changes to the host: one file for each GPU, one JSON object a line. A line is on
+// disk before its change is made.
+//
+// The run that writes it holds a lock on it. A journal without a lock that has changes to undo is
+// of a run that died (see `leftovers`). A journal is removed when every change is undone.
+
+/// Why the journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// It cannot be read or written.
+    #[error("journal {path}: {source}")]
+    Io {
+        /// Path of the file or folder.
+        path: String,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// A complete line in it is no entry.
+    #[error("journal {path} line {line} is no entry: {what}")]
+    Line {
+        /// Path of the file.
+        path: String,
+        /// Number of the line, from 1.
+        line: usize,
+        /// The error of the parser.
+        what: String,
+    },
+    /// There is no folder for it.
+    #[error("neither XDG_STATE_HOME nor HOME is set: there is no folder for the journal")]
+    NoFolder,
+}
+
+/// One line of a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub(super) enum Entry {
+    /// The first line.
+    Began {
+        gpu: String,
+        /// The run. A journal of version 0.1 names it by its process id alone, which is ignored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
+        /// State folder of the device, if it is virtual.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        virtual_device: Option<PathBuf>,
+        /// The state that was found.
+        found: Found,
+    },
+    /// A change that is made next.
+    Change {
+        /// Number of the change.
+        number: u64,
+        what: Change,
+    },
+    /// A MIG instance was made.
+    Made {
+        /// Number of the change.
+        number: u64,
+        /// UUIDs of its compute instances.
+        uuids: Vec<String>,
+    },
+    /// A change was undone.
+    Undone {
+        /// Number of the change.
+        number: u64,
+    },
+}
+
+/// An open journal, held by this process.
+#[derive(Debug)]
+pub struct Journal {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    pub(super) next: u64,
+}
+
+/// `$XDG_STATE_HOME/gpubench`, else `~/.local/state/gpubench`.
+///
+/// # Errors
+/// When neither variable is set.
+pub fn state_dir() -> Result<PathBuf, JournalError> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/state")));
+    Ok(state.ok_or(JournalError::NoFolder)?.join("gpubench"))
+}
+
+impl Journal {
+    /// Begins a journal for a GPU and holds its lock.
+    ///
+    /// Virtual devices of one machine share a UUID. The second of two live runs with one UUID has a
+    /// file of its own.
+    ///
+    /// # Errors
+    /// When it cannot be written, or has no folder.
+    pub fn begin(
+        dir: &Path,
+        gpu: &str,
+        virtual_device: Option<&Path>,
+        found: &Found,
+    ) -> Result<Self, JournalError> {
+        // A location without a folder would be the current one, where no later run looks.
+        if dir.as_os_str().is_empty() {
+            return Err(JournalError::NoFolder);
+        }
+        let mut builder = std::fs::DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(dir);
+        made.map_err(|source| io(dir, source))?;
+        let own = format!("{gpu}.{}.jsonl", std::process::id());
+        let path = dir.join(format!("{gpu}.jsonl"));
+        let (file, path) = match hold(&path)? {
+            Some(file) => (file, path),
+            None => {
+                let path = dir.join(own);
+                let taken = || std::io::Error::other("held by another run");
+                let file = hold(&path)?.ok_or_else(|| io(&path, taken()))?;
+                (file, path)
+            }
+        };
+        // Old content is of undone changes: a run whose GPU has changes to undo is refused before.
+        file.set_len(0).map_err(|source| io(&path, source))?;
+        let mut journal = Self { file, path, next: 1 };
+        journal.append(&Entry::Began {
+            gpu: gpu.to_owned(),
+            run: Some(RunId::own().map_err(|source| io(Path::new("/proc"), source))?),
+            virtual_device: virtual_device.map(Path::to_path_buf),
+            found: found.clone(),
+        })?;
+        // The folder holds the name of a new file, so it is synced too.
+        let folder = File::open(dir).and_then(|folder| folder.sync_all());
+        folder.map_err(|source| io(dir, source))?;
+        Ok(journal)
+    }
+
+    /// Writes a change before it is made. The line is on disk when this returns.
+    ///
+    /// # Errors
+    /// When it cannot be written; then the change must not be made.
+    pub fn write(&mut self, change: &Change) -> Result<u64, JournalError> {
+        let number = self.next;
+        self.append(&Entry::Change { number, what: change.clone() })?;
+        self.next += 1;
+        Ok(number)
+    }
+
+    /// Writes the UUIDs of an instance that a change made, by which it is known from then on.
+    ///
+    /// # Errors
+    /// When they cannot be written; the instance must then be destroyed at once.
+    pub fn made(&mut self, number: u64, uuids: &[String]) -> Result<(), JournalError> {
+        self.append(&Entry::Made { number, uuids: uuids.to_vec() })
+    }
+
+    /// Marks a change as undone.
+    ///
+    /// # Errors
+    /// When it cannot be written; undoing twice does no harm.
+    pub fn mark(&mut self, number: u64) -> Result<(), JournalError> {
+        self.append(&Entry::Undone { number })
+    }
+
+    /// Removes a journal without changes to undo.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn close(self) -> Result<(), JournalError> {
+        std::fs::remove_file(&self.path).map_err(|source| io(&self.path, source))
+    }
+
+    fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        let error = |source| io(&self.path, source);
+        let mut line =
+            serde_json::to_string(entry).map_err(std::io::Error::other).map_err(error)?;
+        line.push('\n');
+        self.file.seek(SeekFrom::End(0)).map_err(error)?;
+        self.file.write_all(line.as_bytes()).map_err(error)?;
+        self.file.sync_data().map_err(error)
+    }
+}
+
+/// Opens a file and locks it, and creates it if it is missing; `None` while another process holds
+/// the lock.
+pub(super) fn hold(path: &Path) -> Result<Option<File>, JournalError> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|source| io(path, source))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(source)) => return Err(io(path, source)),
+        }
+        // Another process may have removed the file before it was locked here.
+        let meta = file.metadata().map_err(|source| io(path, source))?;
+        if meta.nlink() > 0 {
+            return Ok(Some(file));
+        }
+    }
+}
+
+pub(super) fn io(path: &Path, source: std::io::Error) -> JournalError {
+    JournalError::Io { path: path.display().to_string(), source }
 }

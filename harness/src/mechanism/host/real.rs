@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use nvml_wrapper::error::NvmlError;
 
-use super::control::{Control, ControlError};
-use super::daemon::DaemonConfig;
+use super::command::{LIST_POLICIES, policy, smi};
+use super::command::{SLICES, slice_of, slice_remedy};
 use super::mps_control;
-use super::nvidia_smi::{LIST_POLICIES, policy, smi};
-use super::process::end_processes;
-use super::slice::{SLICES, slice_of, slice_remedy};
+use super::mps_control::DaemonConfig;
+use super::mps_control::end_processes;
+use super::{Control, ControlError};
 use crate::device::Nvml;
 use crate::device::mig::{Instance, MigMode, Placement};
 

@@ -6,7 +6,7 @@ use gpubench_record::{Cell, Condition, Plan};
 use proptest::prelude::*;
 
 use super::{TestResult, built_in, host, is_alone};
-use crate::plan::capability::{Capabilities, VariantRef};
+use crate::plan::facts::{Capabilities, VariantRef};
 use crate::plan::{PlanError, plan};
 use crate::profile::units::Span;
 use crate::profile::{Overrides, Profile, parse};

@@ -5,25 +5,28 @@
 //! at the instant, [`auxiliary`] has the processes without a slot, [`injector_end`] decides which
 //! ends of the injector are failures.
 
-mod auxiliary;
-mod host_action;
 mod injection;
-mod injector_end;
-mod reports;
 
 use std::time::Duration;
 
-use gpubench_record::{Calibration, Condition, EccCounts, FaultObservation, FaultTrial, RunEvent};
-use gpubench_workloads::fault::Class;
+use gpubench_record::{
+    Calibration, Condition, EccCounts, FaultObservation, FaultTrial, FromTenant, InjectorResult,
+    RunEvent,
+};
+use gpubench_workloads::fault;
+use gpubench_workloads::fault::{Class, HostAct};
+use injection::AuxiliaryProcesses;
 
+use super::coordinator::MechanismLedger;
 use super::host_session::{HostSession, MechanismKey};
-use super::ledger::MechanismLedger;
-use super::observe;
 use super::tenant_set::{TenantSet, name_of};
 use super::xids::XidMonitor;
-use super::{Observer, RunError, RunHandles, RunPhase};
+use super::{Observer, RunError, RunHandles, RunPhase, observe};
 use crate::device::Nvml;
-use injection::AuxiliaryProcesses;
+use crate::mechanism::InForce;
+use crate::run::fault_scheduler::{HostAction, ScheduledAction};
+use crate::run::tenant_set::note_end;
+use crate::tenant::{Tenant, TenantError};
 
 /// Longest wait for an answer, beyond the length of the trial.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -160,7 +163,7 @@ async fn one(
             tenants.renew(last(trial)).await?;
             if let Some(client) = auxiliaries.recovery_client.take() {
                 observed.new_client =
-                    auxiliary::acquire_device(&handles, client, &mut observed).await?;
+                    injection::acquire_device(&handles, client, &mut observed).await?;
             }
         }
         Err(RunError::Tenant(error)) => observed.failure = Some(error.to_string()),
@@ -168,7 +171,7 @@ async fn one(
     }
     let left = auxiliaries.helper.into_iter();
     for tenant in left.chain(auxiliaries.recovery_client) {
-        auxiliary::end(&handles, tenant).await?;
+        injection::end(&handles, tenant).await?;
     }
     tenants.renew(last(trial)).await?;
     let drained = xids.drain(id, &services).await?;
@@ -210,8 +213,151 @@ fn last(trial: &FaultTrial) -> usize {
     trial.tenants.len() - 1
 }
 
+// The reports of the injector and the helper process: what each answered, or how it ended.
+
+/// Writes how a helper process ended. Any end but the signal fails the trial.
+pub async fn helper_ended(
+    handles: &RunHandles,
+    tenant: Tenant,
+    answer: Result<FromTenant, TenantError>,
+    observed: &mut FaultObservation,
+) -> Result<(), RunError> {
+    let error = match answer {
+        Err(error @ TenantError::Ended { .. }) => error,
+        Err(error) => {
+            observed.failure = Some(error.to_string());
+            error
+        }
+        Ok(_) => {
+            let text = "the helper process outlived its signal".to_owned();
+            observed.failure = Some(text.clone());
+            TenantError::Protocol { tenant: tenant.name().to_owned(), what: text }
+        }
+    };
+    note_end(handles, tenant, &error).await.map(|_| ())
+}
+
+/// Records what the injector reported.
+pub async fn injected(
+    tenants: &mut TenantSet,
+    trial: &FaultTrial,
+    slot: usize,
+    tenant: Tenant,
+    answer: Result<FromTenant, TenantError>,
+    observed: &mut FaultObservation,
+) -> Result<InjectorResult, RunError> {
+    let error = match answer {
+        Ok(FromTenant::Injected { began_ns, detected_ns, code, later_code }) => {
+            tenants.put_back(slot, tenant);
+            return Ok(InjectorResult {
+                began_ns: Some(began_ns),
+                detected_ns: Some(detected_ns),
+                code,
+                later_code: Some(later_code),
+                ..InjectorResult::default()
+            });
+        }
+        Ok(other) => tenant.unexpected(&other),
+        Err(error) => error,
+    };
+    let act = fault::find(&trial.fault).map_or(HostAct::None, |fault| fault.act);
+    if is_failure(act, &error) {
+        observed.failure = Some(error.to_string());
+    }
+    let ended = Some(note_end(tenants.handles(), tenant, &error).await?);
+    Ok(InjectorResult { ended, ..InjectorResult::default() })
+}
+
+// Which ends of the injector come from the fault, and which are a failed trial.
+
+/// Whether an injector without a report fails the trial.
+///
+/// A fault may end the injector. Silence is a failure, unless the coordinator's action can leave
+/// the injector waiting for a killed service.
+pub fn is_failure(act: HostAct, error: &TenantError) -> bool {
+    match error {
+        TenantError::Ended { .. } => false,
+        TenantError::Silent { .. } => !act.leaves_waiting(),
+        TenantError::Refused { .. } | TenantError::Protocol { .. } => true,
+    }
+}
+
+// What the coordinator does at the instant of a fault: signals to processes, or a command to MPS.
+
+/// A signal comes this fraction of the budget after the launch of the kernel that it interrupts.
+const SIGNAL_FRACTION: u64 = 16;
+
+/// The action of a trial, if it has one, or why it is not possible. Queries the MPS daemon, so it
+/// may block.
+pub fn host_action(
+    trial: &FaultTrial,
+    set_up: &InForce,
+    pids: &[(usize, u32)],
+    t0_ns: u64,
+) -> Result<Option<ScheduledAction>, String> {
+    let Some(fault) = fault::find(&trial.fault) else {
+        return Ok(None);
+    };
+    let pid_of = |slot: usize| {
+        let found = pids.iter().find(|(of, _)| *of == slot);
+        let pid = found.map(|(_, pid)| *pid);
+        pid.ok_or_else(|| format!("slot {slot} has no process to signal"))
+    };
+    let budget_ns = trial.until_ns - trial.at_ns;
+    let at_ns = t0_ns + trial.at_ns;
+    let signal_ns = at_ns + budget_ns / SIGNAL_FRACTION;
+    let own = last(trial);
+    let (at_ns, action) = match fault.act {
+        HostAct::None => return Ok(None),
+        HostAct::Kill => (signal_ns, kill_tenant(pid_of(own)?)),
+        HostAct::Stop => {
+            let action = HostAction::StopTenant {
+                pid: pid_of(own)?,
+                // The injector sleeps until the end of its budget, so no process waits for it.
+                until_ns: at_ns + budget_ns / 2,
+            };
+            (signal_ns, action)
+        }
+        HostAct::KillVictim => (at_ns, kill_tenant(pid_of(0)?)),
+        HostAct::KillHelper => (signal_ns, kill_tenant(pid_of(own + 1)?)),
+        HostAct::TerminateClient => (signal_ns, terminate(set_up, pid_of(own)?)),
+        HostAct::KillServer => (signal_ns, kill_server(set_up)?),
+        HostAct::KillDaemon => (signal_ns, kill_daemon(set_up)?),
+    };
+    Ok(Some(ScheduledAction { at_ns, action }))
+}
+
+fn kill_tenant(pid: u32) -> HostAction {
+    HostAction::KillTenant { pid }
+}
+
+fn terminate(set_up: &InForce, pid: u32) -> HostAction {
+    let set_up = set_up.clone();
+    HostAction::Do(Box::new(move || set_up.terminate(pid)))
+}
+
+fn kill_server(set_up: &InForce) -> Result<HostAction, String> {
+    let pids = set_up.servers()?;
+    if pids.is_empty() {
+        return Err("the MPS daemon has no server to kill".to_owned());
+    }
+    let follow = Vec::new();
+    Ok(HostAction::KillService { pids, follow })
+}
+
+fn kill_daemon(set_up: &InForce) -> Result<HostAction, String> {
+    let pids = set_up.daemon_processes()?;
+    if pids.is_empty() {
+        return Err("no MPS control daemon was found to kill".to_owned());
+    }
+    let follow = set_up.servers()?;
+    Ok(HostAction::KillService { pids, follow })
+}
+
 #[cfg(test)]
 mod tests {
+    use gpubench_record::RefusalKind;
+
     use super::*;
 
     #[test]
@@ -229,6 +375,48 @@ mod tests {
             (Some(0), &[109], true),
         ] {
             assert_eq!(must_end(&observed(action, xids)).is_some(), ends, "{xids:?}");
+        }
+    }
+
+    const ACTS: [HostAct; 8] = [
+        HostAct::None,
+        HostAct::Kill,
+        HostAct::Stop,
+        HostAct::KillVictim,
+        HostAct::KillHelper,
+        HostAct::TerminateClient,
+        HostAct::KillServer,
+        HostAct::KillDaemon,
+    ];
+
+    #[test]
+    fn silence_is_a_failure_unless_a_service_was_killed() {
+        let silent = TenantError::Silent {
+            tenant: "neighbour-1".to_owned(),
+            doing: "running a fault trial",
+            seconds: 17,
+            how: "stopped".to_owned(),
+        };
+        let failing = ACTS.map(|act| is_failure(act, &silent));
+        assert_eq!(failing, [true, true, true, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn an_end_is_no_failure_and_a_wrong_answer_always_is() {
+        let (tenant, what) = ("neighbour-1".to_owned(), "replied yes".to_owned());
+        let ended =
+            TenantError::Ended { tenant: tenant.clone(), how: "killed by signal 9".to_owned() };
+        let refused = TenantError::Refused {
+            tenant: tenant.clone(),
+            doing: "injecting".to_owned(),
+            what: what.clone(),
+            kind: RefusalKind::Driver { code: 2 },
+        };
+        let protocol = TenantError::Protocol { tenant, what };
+        for act in ACTS {
+            assert!(!is_failure(act, &ended), "{act:?}");
+            assert!(is_failure(act, &refused), "{act:?}");
+            assert!(is_failure(act, &protocol), "{act:?}");
         }
     }
 }

@@ -4,24 +4,24 @@
 //! messages and takes answers, [`observations`] keeps what tenants report beside their samples, and
 //! [`auxiliary`] and [`outsider`] have processes without a slot.
 
-mod auxiliary;
-mod contexts;
-mod exchange;
-mod observations;
-mod outsider;
 mod processes;
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_record::wire::{Inside, Participants};
+use gpubench_record::{Condition, FromTenant, RefusalKind, TenantResult, ToTenant};
 
 use super::RunHandles;
-use crate::mechanism::{InForce, Mechanism, OpeningChecks, TenantEnv, TenantObservation};
-use crate::tenant::Tenant;
-pub use auxiliary::ask_auxiliary;
-pub use exchange::missing;
-pub use processes::{note_end, stop};
+use super::observe::SnapshotScope;
+use crate::mechanism::{
+    InForce, Mechanism, OpeningChecks, OverLimit, PRIORITY, TenantEnv, TenantObservation,
+};
+use crate::run::{RunError, observe};
+use crate::tenant::{Tenant, TenantError};
+
+pub use processes::{ask_auxiliary, note_end, stop};
 
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
@@ -136,5 +136,307 @@ impl TenantSet {
     pub fn program(&self) -> Option<Vec<u32>> {
         let tenant = self.slots.first()?.as_ref()?;
         tenant.program().map(|_| tenant.program_pids())
+    }
+}
+
+// Opening and closing the contexts of tenants.
+
+/// Wait for a user's program beyond the time in which it must be ready: the tenant that starts it
+/// reports itself that the program is late.
+const PROGRAM_MORE: Duration = Duration::from_secs(30);
+
+impl TenantSet {
+    /// Opens and closes contexts as a condition needs them: native cells have only the victim's.
+    pub async fn arrange(&mut self, condition: Condition) -> Result<(), RunError> {
+        self.ensure().await?;
+        if self.config.admits_one_tenant {
+            return self.attempt_access().await;
+        }
+        for slot in 0..self.slots.len() {
+            let wanted = slot == 0 || !condition.is_native();
+            self.set_open(slot, wanted).await?;
+        }
+        if self.config.refuses_outsiders && !condition.is_native() {
+            self.attempt_as_outsider().await?;
+        }
+        Ok(())
+    }
+
+    /// Opens exactly one slot's context.
+    pub async fn open_only(&mut self, slot: usize) -> Result<(), RunError> {
+        for other in 0..self.slots.len() {
+            if other != slot {
+                self.set_open(other, false).await?;
+            }
+        }
+        self.set_open(slot, true).await
+    }
+
+    /// Closes every context.
+    pub async fn close(&mut self) -> Result<(), RunError> {
+        for slot in 0..self.slots.len() {
+            self.set_open(slot, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Opens or closes a slot's context.
+    async fn set_open(&mut self, slot: usize, open: bool) -> Result<(), RunError> {
+        let Some(tenant) = &self.slots[slot] else {
+            return Ok(());
+        };
+        if tenant.is_open() == open {
+            return Ok(());
+        }
+        let message = if open {
+            ToTenant::Open {
+                ordinal: 0,
+                // The victim spins for its completions, which are measured. Neighbours block,
+                // because they would use the victim's core.
+                spin: slot == 0,
+                participants: tenant.participants(),
+                inside: self.config.inside.get(slot).copied(),
+            }
+        } else {
+            ToTenant::Close
+        };
+        let doing = "opening or closing its context";
+        let ready_ns = self.user_victim(slot).map(|program| program.ready_ns);
+        let limit = ready_ns.map_or(CONTEXT, |ns| Duration::from_nanos(ns) + PROGRAM_MORE);
+        let answer = match self.ask(slot, &message, doing, limit).await {
+            // The end of its process closes a context that cannot be closed otherwise.
+            Err(RunError::Tenant(error @ TenantError::Refused { .. })) if !open => {
+                if let Some(tenant) = self.slots[slot].take() {
+                    note_end(&self.handles, tenant, &error).await?;
+                }
+                return Ok(());
+            }
+            // A dead tenant has no context.
+            Err(RunError::Tenant(TenantError::Ended { .. })) if !open => return Ok(()),
+            answer => answer?,
+        };
+        match answer {
+            FromTenant::Opened { facts } if open => {
+                if ready_ns.is_some() {
+                    // A user's program reports nothing about the device.
+                    return Ok(());
+                }
+                // Under a mechanism a tenant may see a part of the device.
+                if self.config.mechanism.is_none() {
+                    self.handles.complete_identity(&facts);
+                }
+                self.observations[slot].facts = facts;
+                self.observations[slot].opened_at_ns = Some(self.handles.now_ns().await?);
+                self.check(slot).await
+            }
+            FromTenant::Closed if !open => Ok(()),
+            other => Err(self.unexpected(slot, &other)),
+        }
+    }
+}
+
+// Messages to tenants and their answers.
+
+impl TenantSet {
+    /// Sends a message to a slot and waits for the answer. A tenant that ends leaves its slot
+    /// empty.
+    pub async fn ask(
+        &mut self,
+        slot: usize,
+        message: &ToTenant,
+        doing: &'static str,
+        limit: Duration,
+    ) -> Result<FromTenant, RunError> {
+        let Some(mut tenant) = self.slots[slot].take() else {
+            return Err(missing(slot).into());
+        };
+        let handles = self.handles.clone();
+        let participants = tenant.participants();
+        handles.expect(vec![participants.issuer]).await?;
+        let answer = handles.waits.answer(&mut tenant, message, doing, limit).await;
+        let Some(answer) = answer else {
+            let error = TenantError::Ended {
+                tenant: name_of(slot),
+                how: "stopped by the coordinator when the user stopped the run".to_owned(),
+            };
+            note_end(&handles, tenant, &error).await?;
+            return Err(RunError::Interrupted);
+        };
+        // A tenant that answered without using the device has not joined the clock.
+        handles.abandon(participants).await?;
+        match answer {
+            Ok(answer) => {
+                self.slots[slot] = Some(tenant);
+                Ok(answer)
+            }
+            Err(error @ TenantError::Refused { .. }) => {
+                self.slots[slot] = Some(tenant);
+                Err(error.into())
+            }
+            Err(error) => {
+                note_end(&handles, tenant, &error).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The error for an answer of the wrong kind.
+    pub fn unexpected(&self, slot: usize, answer: &FromTenant) -> RunError {
+        match &self.slots[slot] {
+            Some(tenant) => tenant.unexpected(answer).into(),
+            None => missing(slot).into(),
+        }
+    }
+
+    /// Removes tenants from their slots, to wait for all of them at the same time.
+    pub fn take_slots(&mut self, slots: &[usize]) -> Vec<(usize, Tenant)> {
+        slots.iter().filter_map(|&slot| Some((slot, self.slots[slot].take()?))).collect()
+    }
+
+    /// Puts a tenant back into its slot.
+    pub fn put_back(&mut self, slot: usize, tenant: Tenant) {
+        self.slots[slot] = Some(tenant);
+    }
+
+    /// Writes a tenant's answer to a start and puts the tenant back. Any answer but `Done` ends the
+    /// tenant and is returned as an error, because only the state of a new process is known.
+    pub async fn record_answer(
+        &mut self,
+        slot: usize,
+        tenant: Tenant,
+        answer: Result<FromTenant, TenantError>,
+        result: &mut TenantResult,
+    ) -> Result<Option<TenantError>, RunError> {
+        let error = match answer {
+            Ok(FromTenant::Done { rows, unlogged, overloaded, sched, reaper_sched, cpu_gaps }) => {
+                result.rows = rows;
+                result.unlogged = unlogged;
+                result.overloaded = overloaded;
+                result.sched = Some(sched);
+                result.reaper_sched = reaper_sched;
+                result.cpu_gaps = cpu_gaps;
+                self.put_back(slot, tenant);
+                return Ok(None);
+            }
+            Ok(other) => tenant.unexpected(&other),
+            Err(error) => error,
+        };
+        result.death = Some(note_end(&self.handles, tenant, &error).await?);
+        Ok(Some(error))
+    }
+}
+
+/// The error for a slot without a tenant.
+pub fn missing(slot: usize) -> TenantError {
+    TenantError::Ended { tenant: name_of(slot), how: "before the message".to_owned() }
+}
+
+// What tenants report beside their samples: facts of each once its context is open, and the
+// answers to access attempts.
+
+impl TenantSet {
+    /// Opens the victim's context, and has every neighbour request one. A neighbour that gets one
+    /// closes it again.
+    async fn attempt_access(&mut self) -> Result<(), RunError> {
+        self.open_only(0).await?;
+        self.access_attempts.clear();
+        for slot in 1..self.slots.len() {
+            let answer = match self.set_open(slot, true).await {
+                Ok(()) => None,
+                Err(RunError::Tenant(TenantError::Refused {
+                    kind: RefusalKind::Driver { code },
+                    ..
+                })) => Some(code),
+                Err(error) => return Err(error),
+            };
+            self.set_open(slot, false).await?;
+            self.access_attempts.push((name_of(slot), answer));
+        }
+        self.attempted_at_ns = Some(self.handles.now_ns().await?);
+        Ok(())
+    }
+
+    /// Attempts to get a context beside the victim's, by name, and the answers.
+    pub fn access_attempts(&self) -> Vec<(String, Option<i32>)> {
+        self.access_attempts.clone()
+    }
+
+    /// When the last of these attempts was answered.
+    pub const fn attempted_at_ns(&self) -> Option<u64> {
+        self.attempted_at_ns
+    }
+
+    /// What a snapshot of these tenants reads. The files of a process are read only where the
+    /// mechanism preloads a library: the kernel locks the process's memory map meanwhile.
+    pub fn snapshot_scope(&self) -> SnapshotScope {
+        let preloads = |mechanism: &&dyn Mechanism| mechanism.entry().accounting_library;
+        let open = self.slots.iter().flatten().filter(|tenant| tenant.is_open());
+        let (programs, tenants): (Vec<&Tenant>, Vec<&Tenant>) =
+            open.partition(|tenant| tenant.program().is_some());
+        let (mapped_of, program_of) = if self.config.mechanism.as_ref().is_some_and(preloads) {
+            (
+                tenants.iter().map(|tenant| tenant.pid()).collect(),
+                programs.first().map(|tenant| tenant.pid()),
+            )
+        } else {
+            (Vec::new(), None)
+        };
+        SnapshotScope { set_up: self.config.set_up.clone(), mapped_of, program_of }
+    }
+
+    /// What the tenants with open contexts reported, the victim first. A user's program reports
+    /// nothing.
+    pub fn observations(&self) -> Vec<TenantObservation> {
+        let reports = |tenant: &Tenant| tenant.is_open() && tenant.program().is_none();
+        let open = |tenant: &Option<Tenant>| tenant.as_ref().is_some_and(reports);
+        let all = self.slots.iter().zip(&self.observations);
+        let all = all.zip(&self.config.environments);
+        all.filter(|((tenant, _), _)| open(tenant))
+            .map(|((tenant, observed), given)| TenantObservation {
+                library_faults: tenant.as_ref().map_or_else(Vec::new, Tenant::library_faults),
+                handed_instance: self.config.set_up.instance_id(observed.slot),
+                visible_devices: given
+                    .get(OsStr::new("CUDA_VISIBLE_DEVICES"))
+                    .map(|name| name.to_string_lossy().into_owned()),
+                priority: observe::variable(observed.pid, PRIORITY),
+                ..observed.clone()
+            })
+            .collect()
+    }
+
+    /// Does the checks of the mechanism, once for each tenant process.
+    async fn check(&mut self, slot: usize) -> Result<(), RunError> {
+        let checks = self.config.checks;
+        if checks.sm_placement && self.observations[slot].sm_placement.is_none() {
+            let message = ToTenant::FindSms;
+            let answer = self.ask(slot, &message, "counting its SMs", CONTEXT).await;
+            match answer {
+                Ok(FromTenant::FoundSms { sms }) => {
+                    self.observations[slot].sm_placement = Some(sms)
+                }
+                // The proof then rests on the other evidence.
+                Err(RunError::Tenant(error @ TenantError::Refused { .. })) => {
+                    self.handles.recorder.warning(error.to_string())?;
+                    self.observations[slot].sm_placement = Some(Vec::new());
+                }
+                Ok(other) => return Err(self.unexpected(slot, &other)),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(bytes) = checks.over_limit_bytes
+            && self.observations[slot].over_limit.is_none()
+        {
+            let message = ToTenant::TryAllocate { bytes };
+            let doing = "allocating beyond its limit";
+            match self.ask(slot, &message, doing, CONTEXT).await? {
+                FromTenant::Tried { refused_with } => {
+                    self.observations[slot].over_limit = Some(OverLimit { bytes, refused_with });
+                }
+                other => return Err(self.unexpected(slot, &other)),
+            }
+        }
+        let now_ns = self.handles.now_ns().await?;
+        self.observations[slot].checked_at_ns.get_or_insert(now_ns);
+        Ok(())
     }
 }

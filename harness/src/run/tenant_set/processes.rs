@@ -1,10 +1,12 @@
 //! Starting and ending the processes of tenants.
 
-use gpubench_record::user_victim::UserVictim;
+use std::time::Duration;
 
-use super::{TenantSet, name_of, participants_of};
-use crate::mechanism::control_groups;
-use crate::mechanism::{TenantEnv, TenantObservation};
+use gpubench_record::user_victim::UserVictim;
+use gpubench_record::{FromTenant, RefusalKind, ToTenant};
+
+use super::{CONTEXT, TenantSet, name_of, participants_of};
+use crate::mechanism::{TenantEnv, TenantObservation, memory_cap};
 use crate::run::{RunError, RunHandles};
 use crate::tenant::{PreKillHook, SpawnError, Tenant, TenantError};
 
@@ -55,7 +57,7 @@ impl TenantSet {
         let Some(group) = group.filter(|_| self.config.mechanism.is_some()) else {
             return Ok(());
         };
-        control_groups::join(group, tenant.pid()).map_err(|source| {
+        memory_cap::join(group, tenant.pid()).map_err(|source| {
             let tenant = tenant.name().to_owned();
             RunError::Spawn(SpawnError::Start { tenant, source })
         })
@@ -150,4 +152,115 @@ pub async fn note_end(
     handles.abandon(tenant.participants()).await?;
     handles.reap().await?;
     Ok(how)
+}
+
+// Processes without a slot: those of a fault trial, and the outsider.
+
+impl TenantSet {
+    /// Starts a process beside the slots, configured like the last slot. Auxiliary processes that
+    /// run at the same time have different numbers.
+    pub async fn start_auxiliary(&self, name: &str, number: usize) -> Result<Tenant, RunError> {
+        let slot = self.slots.len() + number;
+        let environment = self.config.environments.last().cloned();
+        let environment = environment.unwrap_or_default();
+        let spawner = &self.handles.setup.spawner;
+        let tenant = spawner.spawn(name, participants_of(slot), &environment);
+        let tenant = self.handles.waits.unless_stopped(tenant).await??;
+        self.join_control_group(slot, &tenant)?;
+        self.handles.started(name, tenant.pid())?;
+        Ok(tenant)
+    }
+}
+
+/// Sends a message to a process without a slot, and waits for the answer.
+pub async fn ask_auxiliary(
+    handles: &RunHandles,
+    tenant: &mut Tenant,
+    message: &ToTenant,
+    doing: &'static str,
+    limit: Duration,
+) -> Result<FromTenant, RunError> {
+    handles.expect(vec![tenant.participants().issuer]).await?;
+    let answer = handles.waits.answer(tenant, message, doing, limit).await;
+    // A process that answered without using the device has not joined the clock.
+    handles.abandon(tenant.participants()).await?;
+    match answer {
+        Some(answer) => Ok(answer?),
+        None => Err(RunError::Interrupted),
+    }
+}
+
+// The outsider: a process without the mechanism's variables that requests a context while those of
+// the tenants are open. It runs where the mechanism refuses other processes.
+
+/// Its name, in the record's events and in proofs.
+const NAME: &str = "outsider";
+/// Its number among the processes without a slot, after those of a fault trial.
+const NUMBER: usize = 7;
+/// The step, as errors name it.
+const DOING: &str = "requesting a context";
+
+impl TenantSet {
+    /// Has the outsider request a context and close it again.
+    pub(super) async fn attempt_as_outsider(&mut self) -> Result<(), RunError> {
+        self.access_attempts.clear();
+        let mut tenant = match self.outsider.take() {
+            Some(tenant) => tenant,
+            None => self.start_outsider().await?,
+        };
+        let open = ToTenant::Open {
+            ordinal: 0,
+            spin: false,
+            participants: tenant.participants(),
+            inside: None,
+        };
+        let opened = ask_auxiliary(&self.handles, &mut tenant, &open, DOING, CONTEXT).await;
+        let answer = match opened {
+            Ok(FromTenant::Opened { .. }) => close(&self.handles, &mut tenant).await,
+            Err(RunError::Tenant(TenantError::Refused {
+                kind: RefusalKind::Driver { code },
+                ..
+            })) => Ok(Some(code)),
+            Err(RunError::Tenant(error)) => Err(error),
+            Ok(other) => Err(tenant.unexpected(&other)),
+            Err(error) => return Err(error),
+        };
+        match answer {
+            Ok(code) => {
+                self.access_attempts.push((NAME.to_owned(), code));
+                self.attempted_at_ns = Some(self.handles.now_ns().await?);
+                self.outsider = Some(tenant);
+                Ok(())
+            }
+            // The end of the outsider is no evidence; the proof then reports no attempt.
+            Err(error) => note_end(&self.handles, tenant, &error).await.map(|_| ()),
+        }
+    }
+
+    async fn start_outsider(&self) -> Result<Tenant, RunError> {
+        let participants = participants_of(self.slots.len() + NUMBER);
+        let none = TenantEnv::new();
+        let tenant = self.handles.setup.spawner.spawn(NAME, participants, &none);
+        let tenant = self.handles.waits.unless_stopped(tenant).await??;
+        self.handles.started(NAME, tenant.pid())?;
+        Ok(tenant)
+    }
+
+    /// Ends the outsider.
+    pub(super) async fn dismiss_outsider(&mut self) -> Result<(), RunError> {
+        match self.outsider.take() {
+            Some(mut tenant) => stop(&self.handles, &mut tenant).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Closes the outsider's context; the answer is that it got one.
+async fn close(handles: &RunHandles, tenant: &mut Tenant) -> Result<Option<i32>, TenantError> {
+    match ask_auxiliary(handles, tenant, &ToTenant::Close, DOING, CONTEXT).await {
+        Ok(FromTenant::Closed) => Ok(None),
+        Ok(other) => Err(tenant.unexpected(&other)),
+        Err(RunError::Tenant(error)) => Err(error),
+        Err(error) => Err(TenantError::Ended { tenant: NAME.to_owned(), how: error.to_string() }),
+    }
 }

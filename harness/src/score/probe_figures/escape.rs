@@ -3,7 +3,7 @@
 use gpubench_record::{
     Ends, EscapeOutcome, EscapeRoute, Estimate, ProbeFigure, ProbeFound, ProbeResult, SubmitRoute,
 };
-use gpubench_stats::{Confidence, mover, serial};
+use gpubench_stats::{Confidence, ratio, serial};
 
 use super::Out;
 use super::share::relative;
@@ -87,7 +87,7 @@ fn compute(
     let figures = |ppm: &[u32]| -> Vec<f64> { ppm.iter().map(|&ppm| f64::from(ppm)).collect() };
     let mut found = serial::interval(&figures(share_ppm), 0.5, Confidence::P95).ok()?;
     if !native_ppm.is_empty() {
-        found = mover::ratio(found, relative(&figures(native_ppm))?).ok()?;
+        found = ratio::ratio(found, relative(&figures(native_ppm))?).ok()?;
     }
     let over = |ppm: f64| ppm / f64::from(limit_ppm.max(1)) - 1.0;
     let found = found.map_increasing(over).ok()?;

@@ -2,7 +2,7 @@
 
 use gpubench_record::WorkSeries;
 use gpubench_stats::serial::{self, Dependence};
-use gpubench_stats::{Confidence, Effect, Estimate, NoEstimate, mover};
+use gpubench_stats::{Confidence, Effect, Estimate, NoEstimate, ratio};
 
 use super::{Out, span};
 use crate::figures::printed;
@@ -80,7 +80,7 @@ pub(super) fn figures(
                 *finer = Some((depends, window_ns));
                 let found = serial::interval_with(&shares, *p, depends, Confidence::P95);
                 // The doubt of the baseline is part of every share.
-                let found = found.and_then(|found| mover::ratio(found, baseline.relative));
+                let found = found.and_then(|found| ratio::ratio(found, baseline.relative));
                 if let Ok(found) = found {
                     out.put(EXPLAINS, figure, printed(found, "of the device"));
                 }

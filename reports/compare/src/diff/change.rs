@@ -4,7 +4,7 @@
 //! With one session a side only its blocks are left, and their spread says nothing about how
 //! sessions differ; such a change is measured and cannot be attributed.
 
-use gpubench_stats::moments::mean;
+use gpubench_stats::summary::mean;
 use gpubench_stats::two_sample::{SessionSpread, new_against_baseline, one_against_one, welch};
 use gpubench_stats::{Effect, NoEstimate};
 use schemars::JsonSchema;

@@ -217,5 +217,5 @@ fn moved(
 pub(super) fn mean_level(side: &[Session], name: &str) -> Option<f64> {
     let levels: Option<Vec<f64>> =
         side.iter().map(|session| session.levels.get(name).copied()).collect();
-    gpubench_stats::moments::mean(&levels?).ok()
+    gpubench_stats::summary::mean(&levels?).ok()
 }

@@ -99,7 +99,7 @@ fn weaker_aggressor(sides: &Sides<'_>, change: &Change, margin: f64) -> bool {
         let rows = side.iter().flat_map(|session| session.rows.iter());
         let rows = rows.filter(|(key, _)| is_alone(key)).filter_map(|(_, row)| row.series());
         let logs: Result<Vec<f64>, _> = rows.map(Series::mean).collect();
-        gpubench_stats::moments::mean(&logs.ok()?).ok()
+        gpubench_stats::summary::mean(&logs.ok()?).ok()
     });
     let is_better = change.effect.value * sides.key.metric.worse() < 0.0;
     matches!(rates, [Some(before), Some(after)] if is_better && after - before <= -margin)
@@ -148,7 +148,7 @@ fn parts(series: [&[&Series]; 2], margin: f64) -> Option<Hint> {
 
 fn mean_of(side: &[&Series], of: impl Fn(&Series) -> Option<f64>) -> Option<f64> {
     let values: Option<Vec<f64>> = side.iter().map(|series| of(series)).collect();
-    gpubench_stats::moments::mean(&values?).ok()
+    gpubench_stats::summary::mean(&values?).ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_stats::proportion::lower_bound;
-use gpubench_stats::proportion_change::{Trials, difference, fisher_p};
+use gpubench_stats::proportion::{Trials, difference, fisher_p};
 use gpubench_stats::{Confidence, Effect, NoEstimate};
 
 use super::change::{Basis, Change};

@@ -6,7 +6,7 @@ mod doubts;
 use std::collections::BTreeSet;
 
 use gpubench_record::{Margins, counted};
-use gpubench_stats::moments::mean;
+use gpubench_stats::summary::mean;
 use gpubench_stats::{Confidence, NoEstimate};
 
 use super::change::{Basis, Change, unattributable};

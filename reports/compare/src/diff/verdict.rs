@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use gpubench_stats::detectable::Test;
+use gpubench_stats::power::Test;
 use gpubench_stats::{Confidence, Effect, NoEstimate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

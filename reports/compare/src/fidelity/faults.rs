@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use gpubench_record::tally::{Counts, in_words};
+use gpubench_record::fault::{Counts, in_words};
 use gpubench_record::{FaultTally, Harm, RunRecord};
 
 use super::{Check, Noticed, Row, Verdict, bounds};

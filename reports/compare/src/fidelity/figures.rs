@@ -1,6 +1,6 @@
 //! Figures of probes, and the work of a tenant that is alone on the device.
 
-use gpubench_record::tally::in_words;
+use gpubench_record::fault::in_words;
 use gpubench_record::{CalibrationEntry, Estimate, RunRecord};
 
 use super::{Check, Row, bounds};

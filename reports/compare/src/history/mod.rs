@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 
 use gpubench_record::Margins;
 use gpubench_stats::NoEstimate;
-use gpubench_stats::cusum::{self, Direction};
-use gpubench_stats::e_divisive::{Search, change_points};
-use gpubench_stats::moments::mean;
+use gpubench_stats::change_point;
+use gpubench_stats::change_point::Direction;
+use gpubench_stats::change_point::{Search, change_points};
+use gpubench_stats::summary::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -219,7 +220,7 @@ impl SeriesReport {
     fn search(&mut self, segment: &[(&str, f64)], margins: Margins) -> Result<(), NoEstimate> {
         let metric = self.key.metric;
         let values: Vec<f64> = segment.iter().map(|(_, value)| *value).collect();
-        if let Some(alarm) = cusum::first_alarm(&values)? {
+        if let Some(alarm) = change_point::first_alarm(&values)? {
             let is_up = alarm.direction == Direction::Up;
             self.alarms.push(AlarmAt {
                 session: segment[alarm.at].0.to_owned(),

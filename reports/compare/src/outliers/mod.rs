@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{DeviceKind, ExitCode};
 use gpubench_stats::NoEstimate;
-use gpubench_stats::moments::mean;
+use gpubench_stats::summary::mean;
 
 pub use report::{FORMAT, Group, Outlier, Report, RowReport};
 

@@ -6,8 +6,8 @@
 //! degrees of freedom covers the tails: in 4 million simulated values of 5 to 300 normal peers each
 //! the fitted degrees are 0.37 to 0.63 times `n - 1`.
 
-use gpubench_stats::jitter::median_absolute_deviation;
 use gpubench_stats::student_t::two_sided_quantile;
+use gpubench_stats::summary::median_absolute_deviation;
 use gpubench_stats::{NoEstimate, Sorted};
 
 const EFFICIENCY: f64 = 0.37;

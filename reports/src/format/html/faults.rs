@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::tally::in_words;
+use gpubench_record::fault::in_words;
 use gpubench_record::{FaultResult, FaultTally, Harm, RunRecord};
 use maud::{Markup, html};
 

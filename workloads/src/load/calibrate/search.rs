@@ -3,12 +3,13 @@
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
 
-use super::fit::{Point, miss, next_step, rounded, slope, with};
 use super::{
     ATTEMPTS_MAX, CLOSE, CLOSE_SHORT, DEMAND_KEPT, DEMAND_OF_SHARE, FIXED_NS, RATE, REQUESTS,
-    REQUESTS_FINAL, SHAPES_MAX, SHORT_NS_MIN, TOLERANCE, TOLERANCE_AGGRESSOR, grid,
+    REQUESTS_FINAL, SHAPES_MAX, SHORT_NS_MIN, TOLERANCE, TOLERANCE_AGGRESSOR,
 };
-use crate::load::measure::{Bench, Measured};
+use super::{Point, miss, next_step, rounded, slope, with};
+use crate::load::calibrate;
+use crate::load::expected::{Bench, Measured};
 use crate::load::{Knob, LoadError, Workload};
 
 /// The search for the parameters of one workload.
@@ -47,7 +48,7 @@ impl Search<'_> {
         }
         let tuned = self.tune(from, self.service_ns, CLOSE)?.spec;
         let value = tuned.params.get(knob.param).copied().unwrap_or(knob.granule);
-        let value = grid::nearest(value, derived.unwrap_or(knob.granule), knob);
+        let value = calibrate::nearest(value, derived.unwrap_or(knob.granule), knob);
         let spec = with(&tuned, knob.param, value);
         let found = self.bench.measure(&spec, REQUESTS_FINAL)?;
         self.accept(found.service_ns)?;
@@ -105,7 +106,7 @@ impl Search<'_> {
                 return Ok(tuned.spec);
             }
             if blocks > 1 {
-                let fewer = grid::at_most(blocks as f64 * limit / used, most).min(blocks - 1);
+                let fewer = calibrate::at_most(blocks as f64 * limit / used, most).min(blocks - 1);
                 let knob = self.knob;
                 let value = shape(&tuned.spec, knob.param) as f64 * fewer as f64 / blocks as f64;
                 let value = rounded(value, knob.granule, knob.max);
@@ -127,7 +128,7 @@ impl Search<'_> {
     ) -> Result<WorkloadSpec, LoadError> {
         let (tuned, peak_per_ns) = self.demand(with(&first, RATE, 0))?;
         // No rate comes near the limit of 64 bits.
-        let rate_per_s = (grid::link_per_s(peak_per_ns * 1e9) * share) as u64;
+        let rate_per_s = (calibrate::link_per_s(peak_per_ns * 1e9) * share) as u64;
         Ok(with(&tuned.spec, RATE, rate_per_s.max(1)))
     }
 

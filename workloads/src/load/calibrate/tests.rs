@@ -2,11 +2,11 @@
 
 use gpubench_record::RefusalKind;
 
-use super::super::measure::Measured;
 use super::super::tests::small_device;
 use super::super::{CATALOGUE, find};
-use super::fit::miss;
+use super::miss;
 use super::*;
+use crate::load::expected::Measured;
 
 const MS: u64 = 1_000_000;
 

@@ -4,18 +4,15 @@
 //! published of them, files of mig-parted, the device plugin and the DRA driver against the rules
 //! of their readers, and scripts by a shell.
 
-mod cluster;
-mod dra;
-mod exclusive;
-mod hami;
-mod mig_layout;
-mod mps;
+mod kubernetes;
+use std::ops::RangeInclusive;
+
+use kubernetes::{Sharing, operator_config_map, operator_patch, shared};
+use serde::Serialize;
 
 use super::tree::Leaf;
 use crate::error::{POSITIVE, PredictError};
 use crate::mig;
-use serde::Serialize;
-use std::ops::RangeInclusive;
 
 /// One file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -96,13 +93,13 @@ impl ConfigOptions {
 pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictError> {
     options.check()?;
     Ok(match leaf {
-        Leaf::NoSharing => vec![exclusive::pod(options), dra::of_its_own(options, None)],
-        Leaf::NoSharingNoMig => exclusive::single_tenancy(options),
-        Leaf::Mig => mig_layout::files(options)?,
-        Leaf::Mps => mps::files(options),
-        Leaf::Hami => hami::files(options),
-        Leaf::TimeSlicingOperator => cluster::operator_time_slicing(options),
-        Leaf::TimeSlicingDirect => cluster::direct_time_slicing(options),
+        Leaf::NoSharing => vec![whole_gpu_pod(options), kubernetes::of_its_own(options, None)],
+        Leaf::NoSharingNoMig => single_tenancy(options),
+        Leaf::Mig => kubernetes::files(options)?,
+        Leaf::Mps => mps_files(options),
+        Leaf::Hami => hami_files(options),
+        Leaf::TimeSlicingOperator => kubernetes::operator_time_slicing(options),
+        Leaf::TimeSlicingDirect => kubernetes::direct_time_slicing(options),
     })
 }
 
@@ -119,4 +116,170 @@ fn pod(options: &ConfigOptions, resource: &str, more_limits: &str) -> String {
 
 fn table_of(options: &ConfigOptions) -> Result<Option<&'static mig::Table>, PredictError> {
     options.gpu.as_deref().map(mig::table).transpose()
+}
+
+// One tenant per GPU: a pod with a whole GPU, and access rules that exclude other pods.
+
+/// A pod with a whole GPU.
+fn whole_gpu_pod(options: &ConfigOptions) -> ConfigFile {
+    ConfigFile {
+        name: "pod.yaml",
+        purpose: "a tenant with a whole GPU: kubectl apply -f pod.yaml".to_owned(),
+        text: pod(options, "nvidia.com/gpu", ""),
+    }
+}
+
+/// Single tenancy: hard isolation without MIG.
+fn single_tenancy(options: &ConfigOptions) -> Vec<ConfigFile> {
+    let namespace = &options.namespace;
+    let access = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {namespace}\n---\n\
+         apiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: one-gpu\n  namespace: \
+         {namespace}\nspec:\n  hard:\n    requests.nvidia.com/gpu: \"1\"\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: tenant\n  \
+         namespace: {namespace}\nrules:\n  - apiGroups: [\"\"]\n    resources: [\"pods\", \
+         \"pods/log\"]\n    verbs: [\"create\", \"delete\", \"get\", \"list\", \"watch\"]\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: tenant\n  \
+         namespace: {namespace}\nsubjects:\n  - apiGroup: rbac.authorization.k8s.io\n    kind: \
+         Group\n    name: {namespace}\nroleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: \
+         Role\n  name: tenant\n"
+    );
+    vec![
+        ConfigFile {
+            name: "taint.sh",
+            purpose: "keeps pods without a toleration off the GPU node: sh taint.sh NODE"
+                .to_owned(),
+            text: "#!/bin/sh\nset -eu\nkubectl taint nodes \"$1\" \
+                   nvidia.com/gpu=exclusive:NoSchedule\n"
+                .to_owned(),
+        },
+        ConfigFile {
+            name: "access.yaml",
+            purpose: "one GPU for the tenant's namespace, which only the tenant can use: \
+                      kubectl apply -f access.yaml"
+                .to_owned(),
+            text: access,
+        },
+        whole_gpu_pod(options),
+        kubernetes::of_its_own(options, None),
+    ]
+}
+
+// HAMi: a pod with limits in a cluster, and the same limits for a program on a host.
+
+fn hami_files(options: &ConfigOptions) -> Vec<ConfigFile> {
+    let (memory_mib, percent) = (options.memory_mib, options.percent());
+    let limits = format!(
+        "          nvidia.com/gpumem: {memory_mib}\n          nvidia.com/gpucores: {percent}\n"
+    );
+    vec![
+        ConfigFile {
+            name: "hami-values.yaml",
+            purpose:
+                "limits that hold also for a tenant alone, and one replica of the GPU for each \
+                      tenant: helm upgrade --install hami hami-charts/hami --values \
+                      hami-values.yaml"
+                    .to_owned(),
+            text: values(options),
+        },
+        ConfigFile {
+            name: "label.sh",
+            purpose: "enables HAMi's device plugin on the node: sh label.sh NODE".to_owned(),
+            text: "#!/bin/sh\nset -eu\nkubectl label nodes \"$1\" gpu=on\n".to_owned(),
+        },
+        ConfigFile {
+            name: "pod.yaml",
+            purpose: "a tenant with a memory limit in MiB and a rate limit in percent: \
+                      kubectl apply -f pod.yaml"
+                .to_owned(),
+            text: pod(options, "nvidia.com/gpu", &limits),
+        },
+        ConfigFile {
+            name: "hami-run.sh",
+            purpose: "the same limits for a program on a host: sh hami-run.sh /path/libvgpu.so \
+                      COMMAND; start one tenant after another, and no static binaries"
+                .to_owned(),
+            text: host(memory_mib, percent),
+        },
+    ]
+}
+
+/// Without `force` a tenant that is alone on the GPU is not limited. Scalings above 1 promise
+/// memory and compute that the GPU does not have.
+fn values(options: &ConfigOptions) -> String {
+    let tenants = options.tenants;
+    format!(
+        "devicePlugin:\n  deviceSplitCount: {tenants}\n  deviceMemoryScaling: 1\n  \
+         deviceCoreScaling: 1\n  disablecorelimit: \"false\"\ndevices:\n  nvidia:\n    \
+         gpuCorePolicy: force\n"
+    )
+}
+
+/// Each tenant has its own cache file: with a shared one the first process sets the limits of all.
+fn host(memory_mib: u32, percent: u32) -> String {
+    format!(
+        "#!/bin/sh\nset -eu\nlibrary=$1\nshift\nmkdir -p /tmp/vgpulock\n\
+         cache=$(mktemp -u /tmp/vgpu-XXXXXX.cache)\n\
+         trap 'rm -f \"$cache\"' EXIT\n\
+         LD_PRELOAD=\"$library\" CUDA_REDIRECT=\"$library\" \\\n\
+         CUDA_DEVICE_MEMORY_SHARED_CACHE=\"$cache\" \\\n\
+         CUDA_DEVICE_MEMORY_LIMIT={memory_mib}M CUDA_DEVICE_SM_LIMIT={percent} \\\n\
+         GPU_CORE_UTILIZATION_POLICY=FORCE \"$@\"\n"
+    )
+}
+
+// MPS: the control daemon on a host, or the device plugin in a cluster.
+
+fn mps_files(options: &ConfigOptions) -> Vec<ConfigFile> {
+    let tenants = options.tenants;
+    let plugin = format!(
+        "version: v1\nflags:\n  migStrategy: none\nsharing:\n  mps:\n    renameByDefault: \
+         false\n    failRequestsGreaterThanOne: true\n    resources:\n      - name: \
+         nvidia.com/gpu\n        replicas: {tenants}\n"
+    );
+    vec![
+        ConfigFile {
+            name: "mps-start.sh",
+            purpose: "on a host without Kubernetes: sh mps-start.sh GPU-UUID".to_owned(),
+            text: start(options),
+        },
+        ConfigFile {
+            name: "mps-tenant.sh",
+            purpose:
+                "runs a tenant in the environment of mps-start.sh, without which it has no MPS: \
+                      sh mps-tenant.sh GPU-UUID COMMAND"
+                    .to_owned(),
+            text: format!("{HEAD}shift\nexec \"$@\"\n"),
+        },
+        ConfigFile {
+            name: "mps-stop.sh",
+            purpose: "ends the daemon of mps-start.sh: sh mps-stop.sh GPU-UUID".to_owned(),
+            text: format!("{HEAD}echo quit -t 30 | nvidia-cuda-mps-control\n"),
+        },
+        operator_config_map(&plugin),
+        operator_patch(),
+        ConfigFile {
+            name: "pod.yaml",
+            purpose: "a tenant in the cluster; the device plugin limits its threads and memory to \
+                      1 / replicas: kubectl apply -f pod.yaml"
+                .to_owned(),
+            text: pod(options, "nvidia.com/gpu", ""),
+        },
+        shared(options, &Sharing::Mps(options.percent())),
+    ]
+}
+
+/// One daemon per GPU, with its own folders: a fault under a daemon of two GPUs ends both.
+const HEAD: &str = "#!/bin/sh\nset -eu\ngpu=$1\nexport CUDA_VISIBLE_DEVICES=\"$gpu\"\n\
+                    export CUDA_MPS_PIPE_DIRECTORY=\"/tmp/mps-$gpu/pipe\"\n\
+                    export CUDA_MPS_LOG_DIRECTORY=\"/tmp/mps-$gpu/log\"\n";
+
+fn start(options: &ConfigOptions) -> String {
+    let percent = options.percent();
+    format!(
+        "{HEAD}mkdir -p \"$CUDA_MPS_PIPE_DIRECTORY\" \"$CUDA_MPS_LOG_DIRECTORY\"\n\
+         nvidia-cuda-mps-control -d\n\
+         echo set_default_active_thread_percentage {percent} | nvidia-cuda-mps-control\n\
+         echo get_default_active_thread_percentage | nvidia-cuda-mps-control\n"
+    )
 }

@@ -2,7 +2,7 @@
 
 use super::svg::svg;
 use super::table::table;
-use crate::simulate::report::Report;
+use crate::simulate::summary::Report;
 
 /// The report as a page.
 pub fn html(report: &Report) -> String {

@@ -1,7 +1,7 @@
 //! What changes verdicts of rows after each is judged by itself: the number of rows, and A/A pairs.
 
 use gpubench_stats::NoEstimate;
-use gpubench_stats::multiplicity::{benjamini_hochberg, holm};
+use gpubench_stats::two_sample::{benjamini_hochberg, holm};
 
 use super::super::hint::{self, Sides};
 use super::super::options::ALPHA;

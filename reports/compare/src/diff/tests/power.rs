@@ -1,7 +1,7 @@
 //! Planted changes are found as often as the printed smallest detectable change says.
 
 use gpubench_record::Margins;
-use gpubench_stats::detectable::Test;
+use gpubench_stats::power::Test;
 use gpubench_stats::{Confidence, ScheduleRng};
 
 use super::super::{Verdict, margin_of};

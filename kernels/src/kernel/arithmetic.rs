@@ -1,0 +1,503 @@
+//! Chains of dependent arithmetic: single and double precision, integers, a mix of both, tensor
+//! cores.
+
+use crate::catalogue::Kernel;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{Cost, KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+// `fp32_chain`: independent chains of single-precision multiply-adds.
+
+/// Chains of each thread.
+const FP32_CHAINS: usize = 8;
+/// Steps of each chain in one iteration.
+const FP32_STEPS: u64 = 4;
+
+/// Runs eight chains of multiply-adds in every thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Fp32Chain {
+    /// One f32 per thread.
+    pub out: DevicePtr,
+    /// Iterations of 32 multiply-adds each.
+    pub iterations: u32,
+    /// x becomes x * mul + add.
+    pub mul: f32,
+    /// The summand of `mul`.
+    pub add: f32,
+    /// The launch shape.
+    pub grid: Grid,
+}
+
+impl Fp32Chain {
+    /// A factor and a summand that keep the values between zero and a thousand for any length.
+    pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
+        Self { out, iterations, mul: 0.999_755_86, add: 0.125, grid }
+    }
+}
+
+impl Launcher for Fp32Chain {
+    fn kernel(&self) -> Kernel {
+        Kernel::Fp32Chain
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new().ptr(self.out).u32(self.iterations).f32(self.mul).f32(self.add)
+    }
+
+    fn cost(&self) -> Cost {
+        let fmas = self.grid.total_threads()
+            * u64::from(self.iterations)
+            * FP32_STEPS
+            * FP32_CHAINS as u64;
+        Cost { fp32_flops: 2 * fmas, ..Cost::default() }
+    }
+}
+
+/// Equal to the host's bits: an FMA rounds once in IEEE 754 on any processor.
+pub fn verify_fp32_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fp32_chain", kernels)?;
+    let grid = Grid::new(3, 64);
+    for iterations in [0, 37] {
+        let out = check.zeros::<f32>(grid.total_threads() as usize)?;
+        let launch = Fp32Chain::bounded(out.device_ptr(), iterations, grid);
+        check.run(&launch)?;
+        let expected: Vec<u32> = (0..grid.total_threads() as u32)
+            .map(|thread| fp32_reference(thread % grid.threads, &launch).to_bits())
+            .collect();
+        let found: Vec<u32> = out.to_vec()?.into_iter().map(f32::to_bits).collect();
+        check.same_slice("bits of the sums", &found, &expected)?;
+    }
+    Ok(())
+}
+
+fn fp32_reference(thread_in_block: u32, launch: &Fp32Chain) -> f32 {
+    let mut chains = [0.0_f32; FP32_CHAINS];
+    for (number, chain) in (0_u32..).zip(&mut chains) {
+        *chain = (thread_in_block + number) as f32;
+        for _ in 0..u64::from(launch.iterations) * FP32_STEPS {
+            *chain = chain.mul_add(launch.mul, launch.add);
+        }
+    }
+    chains[1..].iter().fold(chains[0], |sum, chain| sum + chain)
+}
+
+// `fp64_chain`: independent chains of double-precision multiply-adds.
+
+/// Chains of each thread.
+const FP64_CHAINS: usize = 8;
+/// Steps of each chain in one iteration.
+const FP64_STEPS: u64 = 4;
+
+/// Runs eight chains of multiply-adds in every thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Fp64Chain {
+    /// One f64 per thread.
+    pub out: DevicePtr,
+    /// Iterations of 32 multiply-adds each.
+    pub iterations: u32,
+    /// x becomes x * mul + add.
+    pub mul: f64,
+    /// The summand of `mul`.
+    pub add: f64,
+    /// The launch shape.
+    pub grid: Grid,
+}
+
+impl Fp64Chain {
+    /// A factor and a summand that keep the values between zero and a thousand for any length.
+    pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
+        Self { out, iterations, mul: 0.999_755_86, add: 0.125, grid }
+    }
+}
+
+impl Launcher for Fp64Chain {
+    fn kernel(&self) -> Kernel {
+        Kernel::Fp64Chain
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new().ptr(self.out).u32(self.iterations).f64(self.mul).f64(self.add)
+    }
+
+    fn cost(&self) -> Cost {
+        let fmas = self.grid.total_threads()
+            * u64::from(self.iterations)
+            * FP64_STEPS
+            * FP64_CHAINS as u64;
+        Cost { fp64_flops: 2 * fmas, ..Cost::default() }
+    }
+}
+
+/// Equal to the host's bits: an FMA rounds once in IEEE 754 on any processor.
+pub fn verify_fp64_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fp64_chain", kernels)?;
+    let grid = Grid::new(3, 64);
+    for iterations in [0, 37] {
+        let out = check.zeros::<f64>(grid.total_threads() as usize)?;
+        let launch = Fp64Chain::bounded(out.device_ptr(), iterations, grid);
+        check.run(&launch)?;
+        let expected: Vec<u64> = (0..grid.total_threads() as u32)
+            .map(|thread| fp64_reference(thread % grid.threads, &launch).to_bits())
+            .collect();
+        let found: Vec<u64> = out.to_vec()?.into_iter().map(f64::to_bits).collect();
+        check.same_slice("bits of the sums", &found, &expected)?;
+    }
+    Ok(())
+}
+
+fn fp64_reference(thread_in_block: u32, launch: &Fp64Chain) -> f64 {
+    let mut chains = [0.0_f64; FP64_CHAINS];
+    for (number, chain) in (0_u32..).zip(&mut chains) {
+        *chain = f64::from(thread_in_block + number);
+        for _ in 0..u64::from(launch.iterations) * FP64_STEPS {
+            *chain = chain.mul_add(launch.mul, launch.add);
+        }
+    }
+    chains[1..].iter().fold(chains[0], |sum, chain| sum + chain)
+}
+
+// `int_chain`: independent chains of 32-bit integer multiply-adds.
+
+/// Chains of each thread.
+const INT_CHAINS: u32 = 8;
+/// Steps of each chain in one iteration.
+const INT_STEPS: u64 = 4;
+
+/// Runs eight chains of integer multiply-adds in every thread.
+#[derive(Debug, Clone, Copy)]
+pub struct IntChain {
+    /// One u32 per thread.
+    pub out: DevicePtr,
+    /// Iterations of 32 multiply-adds each.
+    pub iterations: u32,
+    /// x becomes x * mul + add, modulo 2^32.
+    pub mul: u32,
+    /// The summand of `mul`.
+    pub add: u32,
+    /// The launch shape.
+    pub grid: Grid,
+}
+
+impl IntChain {
+    /// The constants of a full-period generator (Numerical Recipes, 3rd edition, 7.1).
+    pub const fn full_period(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
+        Self { out, iterations, mul: 1_664_525, add: 1_013_904_223, grid }
+    }
+}
+
+impl Launcher for IntChain {
+    fn kernel(&self) -> Kernel {
+        Kernel::IntChain
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new().ptr(self.out).u32(self.iterations).u32(self.mul).u32(self.add)
+    }
+
+    fn cost(&self) -> Cost {
+        let steps = self.grid.total_threads() * u64::from(self.iterations) * INT_STEPS;
+        Cost { int_ops: 2 * steps * u64::from(INT_CHAINS), ..Cost::default() }
+    }
+}
+
+/// Equal to the host's results.
+pub fn verify_int_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("int_chain", kernels)?;
+    let grid = Grid::new(3, 64);
+    for iterations in [0, 41] {
+        let out = check.zeros::<u32>(grid.total_threads() as usize)?;
+        let launch = IntChain::full_period(out.device_ptr(), iterations, grid);
+        check.run(&launch)?;
+        let expected: Vec<u32> = (0..grid.total_threads() as u32)
+            .map(|thread| int_reference(thread % grid.threads, &launch))
+            .collect();
+        check.same_slice("results", &out.to_vec()?, &expected)?;
+    }
+    Ok(())
+}
+
+fn int_reference(thread_in_block: u32, launch: &IntChain) -> u32 {
+    let step = |x: u32| x.wrapping_mul(launch.mul).wrapping_add(launch.add);
+    let steps = u64::from(launch.iterations) * INT_STEPS;
+    let chain = |number| (0..steps).fold(thread_in_block + number, |x, _| step(x));
+    (0..INT_CHAINS).map(chain).fold(0, u32::wrapping_add)
+}
+
+// `issue_mix`: alternating floating-point and integer instructions.
+
+/// Floating-point chains of each thread.
+const REAL_CHAINS: u32 = 4;
+/// Integer chains of each thread, two instructions a step.
+const BIT_CHAINS: u32 = 2;
+/// Steps of one iteration.
+const MIX_STEPS: u64 = 4;
+
+/// Runs floating-point and integer chains side by side in every thread.
+#[derive(Debug, Clone, Copy)]
+pub struct IssueMix {
+    /// One u32 per thread.
+    pub out: DevicePtr,
+    /// Iterations of 16 multiply-adds and 16 integer instructions each.
+    pub iterations: u32,
+    /// x becomes x * mul + add.
+    pub mul: f32,
+    /// The summand of `mul`.
+    pub add: f32,
+    /// y becomes (y >> 1) ^ key.
+    pub key: u32,
+    /// The launch shape.
+    pub grid: Grid,
+}
+
+impl IssueMix {
+    /// Constants with which the values neither grow without bound nor become constant.
+    pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
+        Self { out, iterations, mul: 0.999_755_86, add: 0.125, key: 0xa5a5_5a5a, grid }
+    }
+}
+
+impl Launcher for IssueMix {
+    fn kernel(&self) -> Kernel {
+        Kernel::IssueMix
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        let args = Args::new().ptr(self.out).u32(self.iterations);
+        args.f32(self.mul).f32(self.add).u32(self.key)
+    }
+
+    fn cost(&self) -> Cost {
+        let steps = self.grid.total_threads() * u64::from(self.iterations) * MIX_STEPS;
+        Cost {
+            fp32_flops: 2 * steps * u64::from(REAL_CHAINS),
+            int_ops: 2 * steps * u64::from(BIT_CHAINS),
+            ..Cost::default()
+        }
+    }
+}
+
+/// Equal to the host's bits.
+pub fn verify_issue_mix(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("issue_mix", kernels)?;
+    let grid = Grid::new(3, 64);
+    for iterations in [0, 1, 37] {
+        let out = check.zeros::<u32>(grid.total_threads() as usize)?;
+        let launch = IssueMix::bounded(out.device_ptr(), iterations, grid);
+        check.run(&launch)?;
+        let expected: Vec<u32> = (0..grid.total_threads() as u32)
+            .map(|thread| mix_reference(thread % grid.threads, &launch))
+            .collect();
+        check.same_slice("results", &out.to_vec()?, &expected)?;
+    }
+    Ok(())
+}
+
+fn mix_reference(thread_in_block: u32, launch: &IssueMix) -> u32 {
+    let steps = u64::from(launch.iterations) * MIX_STEPS;
+    let real = |number: u32| {
+        let first = (thread_in_block + number) as f32;
+        (0..steps).fold(first, |x, _| x.mul_add(launch.mul, launch.add))
+    };
+    let bits = |number: u32| {
+        let first = thread_in_block.wrapping_mul(2_654_435_761).wrapping_add(number);
+        (0..steps).fold(first, |y, _| (y >> 1) ^ launch.key)
+    };
+    let sum = (real(0) + real(1)) + (real(2) + real(3));
+    sum.to_bits() ^ bits(0) ^ (bits(1) << 1)
+}
+
+// `tensor_chain`: chains of half-precision matrix products on the tensor cores.
+
+/// Products per warp in one iteration.
+const TENSOR_CHAINS: u64 = 4;
+/// Operations of one product of 16 by 16 by 16.
+const FLOPS: u64 = 2 * 16 * 16 * 16;
+
+/// A half-precision number by its bits (IEEE 754 binary16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Half(pub u16);
+
+impl Half {
+    /// 1.5.
+    pub const ONE_AND_A_HALF: Self = Self(0x3e00);
+    /// 0.25.
+    pub const QUARTER: Self = Self(0x3400);
+    /// 2^-14, the smallest normal number: sums stay finite for any number of iterations.
+    pub const SMALL: Self = Self(0x0400);
+
+    /// The pair of equal halves that a fragment register holds.
+    const fn pair(self) -> u32 {
+        self.0 as u32 | (self.0 as u32) << 16
+    }
+}
+
+/// Multiplies constant matrices repeatedly, four products in flight per warp.
+#[derive(Debug, Clone, Copy)]
+pub struct TensorChain {
+    /// One f32 per thread.
+    pub out: DevicePtr,
+    /// Iterations of four products per warp.
+    pub iterations: u32,
+    /// The value of the first matrix.
+    pub a: Half,
+    /// The value of the second matrix.
+    pub b: Half,
+    /// The launch shape, in whole warps.
+    pub grid: Grid,
+}
+
+impl Launcher for TensorChain {
+    fn kernel(&self) -> Kernel {
+        Kernel::TensorChain
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new().ptr(self.out).u32(self.iterations).u32(self.a.pair()).u32(self.b.pair())
+    }
+
+    fn cost(&self) -> Cost {
+        let warps = u64::from(self.grid.blocks) * u64::from(self.grid.threads / 32);
+        let tensor_flops = warps * u64::from(self.iterations) * TENSOR_CHAINS * FLOPS;
+        Cost { tensor_flops, ..Cost::default() }
+    }
+}
+
+/// Exact: every sum is a small multiple of a power of two.
+pub fn verify_tensor_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("tensor_chain", kernels)?;
+    let grid = Grid::new(2, 64);
+    let (a, b) = (Half::ONE_AND_A_HALF, Half::QUARTER);
+    for iterations in [0_u32, 5] {
+        let out = check.zeros::<f32>(grid.total_threads() as usize)?;
+        check.run(&TensorChain { out: out.device_ptr(), iterations, a, b, grid })?;
+        // A thread holds 8 cells of each chain; chain c starts at c and grows by 16 * 1.5 * 0.25.
+        let cell = |chain: u32| chain as f32 + iterations as f32 * 16.0 * 1.5 * 0.25;
+        let expected: f32 = (0..TENSOR_CHAINS as u32).map(|chain| 8.0 * cell(chain)).sum();
+        let expected = vec![expected; grid.total_threads() as usize];
+        check.same_slice("sums", &out.to_vec()?, &expected)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_counts_what_the_ptx_holds() {
+        let fmas_per_iteration = Kernel::Fp32Chain.info().ptx.matches("fma.rn.f32").count();
+        let one = Fp32Chain::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
+        assert_eq!(one.cost().fp32_flops, 2 * fmas_per_iteration as u64);
+        let many = Fp32Chain::bounded(DevicePtr::NULL, 1 << 31, Grid::new(1 << 10, 1 << 10));
+        assert_eq!(many.cost().fp32_flops, 64 << 51);
+    }
+
+    #[test]
+    fn values_stay_bounded_and_differ_between_threads_and_lengths() {
+        let short = Fp32Chain::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
+        let long = Fp32Chain { iterations: 38, ..short };
+        assert_ne!(fp32_reference(0, &short), fp32_reference(1, &short));
+        assert_ne!(fp32_reference(0, &short), fp32_reference(0, &long));
+        let forever = Fp32Chain { iterations: 100_000, ..short };
+        assert!((0.0..8_000.0).contains(&fp32_reference(63, &forever)));
+    }
+}
+
+#[cfg(test)]
+mod fp64_chain_tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_counts_what_the_ptx_holds() {
+        let fmas_per_iteration = Kernel::Fp64Chain.info().ptx.matches("fma.rn.f64").count();
+        let one = Fp64Chain::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
+        assert_eq!(one.cost().fp64_flops, 2 * fmas_per_iteration as u64);
+        assert_eq!(one.args().sizes(), [8, 4, 8, 8]);
+    }
+
+    #[test]
+    fn results_differ_between_threads_and_lengths() {
+        let short = Fp64Chain::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
+        let long = Fp64Chain { iterations: 38, ..short };
+        assert_ne!(fp64_reference(0, &short), fp64_reference(1, &short));
+        assert_ne!(fp64_reference(0, &short), fp64_reference(0, &long));
+    }
+}
+
+#[cfg(test)]
+mod int_chain_tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_counts_what_the_ptx_holds() {
+        // One more computes the index of the thread.
+        let in_loop = Kernel::IntChain.info().ptx.matches("mad.lo.s32").count() - 1;
+        let one = IntChain::full_period(DevicePtr::NULL, 1, Grid::new(1, 1));
+        assert_eq!(one.cost().int_ops, 2 * in_loop as u64);
+    }
+
+    #[test]
+    fn results_differ_between_threads_and_lengths() {
+        let short = IntChain::full_period(DevicePtr::NULL, 5, Grid::new(1, 1));
+        let long = IntChain { iterations: 6, ..short };
+        assert_ne!(int_reference(0, &short), int_reference(1, &short));
+        assert_ne!(int_reference(0, &short), int_reference(0, &long));
+    }
+}
+
+#[cfg(test)]
+mod issue_mix_tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_counts_what_the_ptx_holds() {
+        let ptx = Kernel::IssueMix.info().ptx;
+        let one = IssueMix::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
+        assert_eq!(one.cost().fp32_flops, 2 * ptx.matches("fma.rn.f32").count() as u64);
+        // Two of the exclusive ors combine the results; every right shift is in the loop.
+        assert_eq!(one.cost().int_ops, 2 * ptx.matches("shr.u32").count() as u64);
+        assert_eq!(ptx.matches("shr.u32").count() + 2, ptx.matches("xor.b32").count());
+    }
+
+    #[test]
+    fn results_differ_between_threads_and_lengths() {
+        let short = IssueMix::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
+        let long = IssueMix { iterations: 38, ..short };
+        assert_ne!(mix_reference(0, &short), mix_reference(1, &short));
+        assert_ne!(mix_reference(0, &short), mix_reference(0, &long));
+    }
+}
+
+#[cfg(test)]
+mod tensor_chain_tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_counts_what_the_ptx_holds() {
+        let in_loop = Kernel::TensorChain.info().ptx.matches("wmma.mma.sync").count() as u64;
+        let (a, b, out) = (Half::SMALL, Half::SMALL, DevicePtr::NULL);
+        let one = TensorChain { out, iterations: 1, a, b, grid: Grid::new(1, 32) };
+        assert_eq!(one.cost().tensor_flops, in_loop * FLOPS);
+        assert_eq!(Half(0x1234).pair(), 0x1234_1234);
+    }
+}

@@ -1,0 +1,390 @@
+//! Arithmetic pipes: `compute` and `fma-hog`, and the victims and aggressors of double precision,
+//! integers, issue slots and tensor cores.
+
+use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr, DriverError, Grid, Pod};
+use gpubench_kernels::kernel::arithmetic::{
+    Fp32Chain, Fp64Chain, Half, IntChain, IssueMix, TensorChain,
+};
+use gpubench_kernels::{Cost, Kernel, Launcher};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
+
+use super::error::{spec, whole_sms};
+use super::launch::{OneLaunch, verify_kernel};
+use super::{Ceiling, Gpu, Knob, LoadError, More, Params, Prepared, Workload, expected};
+
+// Shared by workloads on an arithmetic pipe: one launch of chains per request, on one block for
+// each SM of the share (victim) or with as many threads as fit (aggressor).
+
+/// Parameters of a victim before calibration: one block on each SM of the share.
+pub(super) fn on_whole_sms(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    Ok(chain_spec(name, whole_sms(name, props, share)?))
+}
+
+/// Parameters of an aggressor before calibration: as many threads as every SM holds.
+pub(super) fn on_every_sm(
+    name: &'static str,
+    props: &DeviceProps,
+    _share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    Ok(chain_spec(name, props.full_grid(THREADS).blocks.into()))
+}
+
+/// One launch per request; `launch` builds it from an output buffer, iterations and a shape.
+pub(super) fn chain<T: Pod, L: Launcher + 'static>(
+    gpu: &Gpu,
+    spec: &WorkloadSpec,
+    work: fn(&Cost) -> u64,
+    launch: impl FnOnce(DevicePtr, u32, Grid) -> L,
+) -> Result<Box<dyn Prepared>, LoadError> {
+    let params = Params::of(spec);
+    let grid = params.grid(&gpu.props)?;
+    let iterations = params.word("iterations")?;
+    // Threads of a grid are at most 2^31 blocks of 2^10.
+    let out = DeviceBuffer::<T>::alloc(&gpu.context, grid.total_threads() as usize)?;
+    let launch = launch(out.device_ptr(), iterations, grid);
+    Ok(Box::new(OneLaunch::new(gpu, launch, work, out)?))
+}
+
+// `compute`: single-precision arithmetic on whole SMs, within the share.
+
+/// Threads per block: eight warps with eight chains each hide the latency of the pipe, so one block
+/// keeps all four schedulers of its SM busy.
+pub(super) const THREADS: u32 = 256;
+
+pub(super) const COMPUTE: &[Workload] = &[Workload {
+    name: "compute",
+    summary: "multiply-adds in single precision, one block on each SM of the share",
+    role: Role::Victim,
+    sub_axis: SubAxis::Sm,
+    resource: "SMs",
+    unit: "operations",
+    meets: &[],
+    kernel: Some(Kernel::Fp32Chain),
+    knob: Some(CHAIN_KNOB),
+    first_guess: on_whole_sms,
+    setup: single_chain,
+    verify: verify_chain,
+    more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
+}];
+
+/// Request length in iterations of the chain.
+pub(super) const CHAIN_KNOB: Knob = Knob { param: "iterations", granule: 1, max: u32::MAX as u64 };
+
+/// Parameters of a chain workload before calibration.
+pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
+    // A first guess of a few microseconds on any device, which calibration adjusts.
+    spec(name, [("blocks", blocks), ("threads", THREADS.into()), ("iterations", 1_000)])
+}
+
+/// One launch of the chain per request.
+#[derive(Debug)]
+pub(super) struct Chain {
+    out: DeviceBuffer<f32>,
+    pub(super) launch: Fp32Chain,
+}
+
+impl Chain {
+    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Self, LoadError> {
+        let params = Params::of(spec);
+        let grid = params.grid(&gpu.props)?;
+        let iterations = params.word("iterations")?;
+        gpu.kernels.prepare(&[Kernel::Fp32Chain])?;
+        // Threads of a grid are at most 2^31 blocks of 2^10.
+        let out = DeviceBuffer::alloc(&gpu.context, grid.total_threads() as usize)?;
+        let launch = Fp32Chain::bounded(out.device_ptr(), iterations, grid);
+        Ok(Self { out, launch })
+    }
+}
+
+impl Prepared for Chain {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        self.launch.launch(&gpu.kernels, &gpu.stream)
+    }
+
+    fn work_per_request(&self) -> f64 {
+        let Cost { fp32_flops, .. } = self.launch.cost();
+        fp32_flops as f64
+    }
+}
+
+/// The setup of a workload that launches the chain.
+pub(super) fn single_chain(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(Chain::new(gpu, spec)?))
+}
+
+/// Checks the kernel bit for bit, and that a request writes every sum.
+pub(super) fn verify_chain(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    (Kernel::Fp32Chain.info().verify)(&gpu.kernels)?;
+    let mut small = chain_spec(workload, 2);
+    small.params.insert("iterations".to_owned(), 3);
+    let mut chain = Chain::new(gpu, &small)?;
+    chain.out.fill_bytes(0)?;
+    chain.step(gpu)?;
+    gpu.stream.synchronize()?;
+    // Every sum of these chains is above zero: they start at 0 or more and increase first.
+    match chain.out.to_vec()?.iter().position(|sum| *sum <= 0.0) {
+        None => Ok(()),
+        Some(thread) => {
+            Err(LoadError::Wrong { workload, what: format!("thread {thread} wrote no sum") })
+        }
+    }
+}
+
+// `fma-hog`: single-precision arithmetic in every thread slot of every SM.
+
+pub(super) const FMA_HOG: &[Workload] = &[Workload {
+    name: "fma-hog",
+    summary: "multiply-adds in single precision from as many threads as every SM takes",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Sm,
+    resource: "SMs",
+    unit: "operations",
+    meets: &["compute"],
+    kernel: Some(Kernel::Fp32Chain),
+    knob: Some(CHAIN_KNOB),
+    first_guess: on_every_sm,
+    setup: single_chain,
+    verify: verify_chain,
+    more: More {
+        expected: expected::SINGLE_PRECISION,
+        ceiling: Some(Ceiling::Single),
+        ..More::NONE
+    },
+}];
+
+// Double-precision arithmetic: `fp64`, the victim, and `fp64-hog`. Counter: that of `fp64_chain`.
+
+pub(super) const FP64: &[Workload] = &[
+    Workload {
+        name: "fp64",
+        summary: "multiply-adds in double precision, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "FP64 pipe",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::Fp64Chain),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_whole_sms,
+        setup: setup_fp64,
+        verify: verify_fp64,
+        more: More { expected: expected::DOUBLE_PRECISION, ..More::NONE },
+    },
+    Workload {
+        name: "fp64-hog",
+        summary: "multiply-adds in double precision from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "FP64 pipe",
+        unit: "operations",
+        meets: &["fp64"],
+        kernel: Some(Kernel::Fp64Chain),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_every_sm,
+        setup: setup_fp64,
+        verify: verify_fp64,
+        more: More {
+            expected: expected::DOUBLE_PRECISION,
+            ceiling: Some(Ceiling::Double),
+            ..More::NONE
+        },
+    },
+];
+
+fn setup_fp64(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    chain::<f64, _>(gpu, spec, fp64_operations, Fp64Chain::bounded)
+}
+
+fn fp64_operations(cost: &Cost) -> u64 {
+    cost.fp64_flops
+}
+
+fn verify_fp64(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::Fp64Chain)
+}
+
+// Integer arithmetic: `int`, the victim, and `int-hog`. Counter: that of `int_chain`.
+
+pub(super) const INT: &[Workload] = &[
+    Workload {
+        name: "int",
+        summary: "integer multiply-adds, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "integer pipe",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::IntChain),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_whole_sms,
+        setup: setup_int,
+        verify: verify_int,
+        more: More { expected: expected::INT, ..More::NONE },
+    },
+    Workload {
+        name: "int-hog",
+        summary: "integer multiply-adds from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "integer pipe",
+        unit: "operations",
+        meets: &["int"],
+        kernel: Some(Kernel::IntChain),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_every_sm,
+        setup: setup_int,
+        verify: verify_int,
+        more: More { expected: expected::INT, ceiling: Some(Ceiling::Int), ..More::NONE },
+    },
+];
+
+fn setup_int(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    chain::<u32, _>(gpu, spec, int_operations, IntChain::full_period)
+}
+
+fn int_operations(cost: &Cost) -> u64 {
+    cost.int_ops
+}
+
+fn verify_int(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::IntChain)
+}
+
+// Issue slots: `issue`, the victim, and `issue-hog`. Counter: that of `issue_mix`.
+
+pub(super) const ISSUE: &[Workload] = &[
+    Workload {
+        name: "issue",
+        summary: "alternating arithmetic of two kinds, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Issue,
+        resource: "issue slots",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::IssueMix),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_whole_sms,
+        setup: setup_issue,
+        verify: verify_issue,
+        more: More { expected: expected::ISSUE, ..More::NONE },
+    },
+    Workload {
+        name: "issue-hog",
+        summary: "alternating arithmetic of two kinds, so that every scheduler issues all the time",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Issue,
+        resource: "issue slots",
+        unit: "operations",
+        meets: &["issue"],
+        kernel: Some(Kernel::IssueMix),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_every_sm,
+        setup: setup_issue,
+        verify: verify_issue,
+        more: More { expected: expected::ISSUE, ..More::NONE },
+    },
+];
+
+fn setup_issue(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    chain::<u32, _>(gpu, spec, issue_operations, IssueMix::bounded)
+}
+
+fn issue_operations(cost: &Cost) -> u64 {
+    cost.fp32_flops + cost.int_ops
+}
+
+fn verify_issue(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::IssueMix)
+}
+
+// Tensor cores: `tensor`, the victim, and `tensor-hog`. Counter: that of `tensor_chain`.
+//
+// Waived where the architecture has no tensor cores, and where the driver rejects the
+// instructions: the check loads the kernel and does not use the device's name.
+
+/// The first architecture with tensor cores (CUDA C++ Programming Guide, "Compute capability 7.x").
+const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
+
+/// Errors of the PTX text and not of the device: CUDA_ERROR_NO_BINARY_FOR_GPU, INVALID_PTX,
+/// UNSUPPORTED_PTX_VERSION, NOT_SUPPORTED (cuda.h).
+const REFUSALS: [i32; 4] = [209, 218, 222, 801];
+
+pub(super) const TENSOR: &[Workload] = &[
+    Workload {
+        name: "tensor",
+        summary: "products of half-precision matrices, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "tensor cores",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::TensorChain),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_whole_sms,
+        setup: setup_tensor,
+        verify: verify_tensor,
+        more: More {
+            expected: expected::TENSOR,
+            needs: "tensor cores, and a driver that accepts their instructions",
+            lacks,
+            ..More::NONE
+        },
+    },
+    Workload {
+        name: "tensor-hog",
+        summary: "products of half-precision matrices from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "tensor cores",
+        unit: "operations",
+        meets: &["tensor"],
+        kernel: Some(Kernel::TensorChain),
+        knob: Some(CHAIN_KNOB),
+        first_guess: on_every_sm,
+        setup: setup_tensor,
+        verify: verify_tensor,
+        more: More {
+            expected: expected::TENSOR,
+            ceiling: Some(Ceiling::Tensor),
+            needs: "tensor cores, and a driver that accepts their instructions",
+            lacks,
+            ..More::NONE
+        },
+    },
+];
+
+fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
+    let (major, minor) = gpu.props.compute_capability;
+    if (major, minor) < FIRST_WITH_TENSOR_CORES {
+        return Ok(Some(format!("compute capability {major}.{minor} has no tensor cores")));
+    }
+    match gpu.kernels.prepare(&[Kernel::TensorChain]) {
+        Ok(()) => Ok(None),
+        Err(DriverError::Module { code, name, .. }) if REFUSALS.contains(&code) => {
+            Ok(Some(format!("the driver rejects the instructions of tensor_chain: {name}")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn setup_tensor(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    chain::<f32, _>(gpu, spec, tensor_operations, |out, iterations, grid| TensorChain {
+        out,
+        iterations,
+        a: Half::SMALL,
+        b: Half::SMALL,
+        grid,
+    })
+}
+
+fn tensor_operations(cost: &Cost) -> u64 {
+    cost.tensor_flops
+}
+
+fn verify_tensor(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::TensorChain)
+}

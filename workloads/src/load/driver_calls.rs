@@ -1,0 +1,344 @@
+//! Calls of the driver as requests, and storms of them that keep its locks busy.
+
+use gpubench_kernels::driver::{
+    Context, DeviceBuffer, DeviceProps, DriverError, Module, PinnedBuffer, WaitMode,
+};
+use gpubench_kernels::kernel::memory::TlbStride;
+use gpubench_kernels::{Kernel, KernelInfo};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
+
+use super::error::spec;
+use super::pinned_copy::PINNED_BYTES_MAX;
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
+
+// `alloc`: allocating and freeing device memory, as requests. Counter: `cuMemGetInfo` while memory
+// is held; on the host, calls of `cuMemAlloc` and `cuMemFree`.
+
+/// An allocation is this fraction of the device memory.
+const MEMORY_PART: u64 = 1024;
+
+/// Request length in allocations, each freed at once.
+pub(super) const ROUNDS_KNOB: Knob = Knob { param: "rounds", granule: 1, max: u32::MAX as u64 };
+
+/// Counters of allocating and freeing.
+pub(super) const COUNTER: &str = "cuMemGetInfo; nvmlDeviceGetMemoryInfo; calls of cuMemAlloc";
+
+pub(super) const ALLOC: &[Workload] = &[Workload {
+    name: "alloc",
+    summary: "allocates device memory and frees it, repeatedly",
+    role: Role::Victim,
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's memory management",
+    unit: "allocations",
+    meets: &[],
+    kernel: None,
+    knob: Some(ROUNDS_KNOB),
+    first_guess: rounds_spec,
+    setup: setup_alloc,
+    verify: verify_rounds,
+    more: More { counter: Some(COUNTER), ..More::NONE },
+}];
+
+/// Parameters before calibration: a thousandth of the memory at a time, in whole pages.
+pub(super) fn rounds_spec(
+    name: &'static str,
+    props: &DeviceProps,
+    _share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let page = TlbStride::PAGE_BYTES;
+    let bytes = (props.total_bytes / MEMORY_PART / page).max(1) * page;
+    Ok(spec(name, [("rounds", 1), ("bytes", bytes)]))
+}
+
+/// Rounds of allocating and freeing.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    rounds: u64,
+    len: usize,
+}
+
+impl Rounds {
+    pub(super) fn new(spec: &WorkloadSpec) -> Result<Self, LoadError> {
+        let params = Params::of(spec);
+        Ok(Self {
+            rounds: params.get("rounds", 1..=ROUNDS_KNOB.max)?,
+            // The driver refuses a size beyond its memory.
+            len: params.size("bytes")?.div_ceil(8) as usize,
+        })
+    }
+}
+
+impl Prepared for Rounds {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        for _ in 0..self.rounds {
+            DeviceBuffer::<u64>::alloc(&gpu.context, self.len)?.free()?;
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.rounds as f64
+    }
+}
+
+pub(super) fn setup_alloc(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(Rounds::new(spec)?))
+}
+
+/// Memory holds what is written to it, and a request frees all that it allocates.
+pub(super) fn verify_rounds(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    let small = spec(name, [("rounds", 3), ("bytes", 1 << 20)]);
+    let mut rounds = Rounds::new(&small)?;
+    let values: Vec<u64> = (1..=rounds.len as u64).collect();
+    let found = DeviceBuffer::from_slice(&gpu.context, &values)?.to_vec()?;
+    let before = gpu.context.mem_info()?.free_bytes;
+    rounds.step(gpu)?;
+    let after = gpu.context.mem_info()?.free_bytes;
+    let what = if found != values {
+        "device memory does not hold the written values".to_owned()
+    } else if after < before {
+        format!("{} bytes were not freed", before - after)
+    } else {
+        return Ok(());
+    };
+    Err(LoadError::Wrong { workload: name, what })
+}
+
+// `alloc-storm`: allocations and frees without a pause, which keep the driver's locks busy.
+// Counter: as in `alloc`.
+
+pub(super) const ALLOC_STORM: &[Workload] = &[Workload {
+    name: "alloc-storm",
+    summary: "allocates and frees device memory without a pause",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's memory management",
+    unit: "allocations",
+    meets: &["alloc"],
+    kernel: None,
+    knob: Some(ROUNDS_KNOB),
+    first_guess: rounds_spec,
+    setup: setup_alloc,
+    verify: verify_rounds,
+    more: More { counter: Some(COUNTER), ..More::NONE },
+}];
+
+// `context-storm`: creates contexts and destroys them. Counter: the memory of a context
+// (`nvmlDeviceGetMemoryInfo`); on the host, calls of `cuCtxCreate`.
+//
+// A request is one context; its length is not adjustable.
+
+pub(super) const CONTEXT_STORM: &[Workload] = &[Workload {
+    name: "context-storm",
+    summary: "creates contexts and destroys them without a pause",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's context management",
+    unit: "contexts",
+    meets: &["alloc"],
+    kernel: None,
+    knob: None,
+    first_guess: one,
+    setup: setup_context_storm,
+    verify: verify_context_storm,
+    more: More {
+        counter: Some("nvmlDeviceGetMemoryInfo; calls of cuCtxCreate"),
+        needs: "a compute mode that allows more than one context",
+        ..More::NONE
+    },
+}];
+
+fn one(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+    Ok(spec(name, [("contexts", 1)]))
+}
+
+#[derive(Debug)]
+struct Contexts(u64);
+
+impl Prepared for Contexts {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        for _ in 0..self.0 {
+            let made = Context::create(gpu.context.device(), WaitMode::BlockingSync);
+            drop(made?);
+            // The new context was current on this thread and no longer exists.
+            gpu.context.bind()?;
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.0 as f64
+    }
+}
+
+fn setup_context_storm(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let contexts = Params::of(spec).get("contexts", 1..=64)?;
+    Ok(Box::new(Contexts(contexts)))
+}
+
+/// A context uses memory while it exists, and frees it.
+fn verify_context_storm(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    let free = || gpu.context.mem_info().map(|info| info.free_bytes);
+    let before = free()?;
+    let other = Context::create(gpu.context.device(), WaitMode::BlockingSync)?;
+    gpu.context.bind()?;
+    let with = free()?;
+    drop(other);
+    gpu.context.bind()?;
+    let after = free()?;
+    if with < before && after > with {
+        return Ok(());
+    }
+    let what = format!("{before} bytes free, {with} beside a context and {after} after it");
+    Err(LoadError::Wrong { workload: name, what })
+}
+
+// `module-storm`: loads a module from PTX and unloads it. Counter: calls of `cuModuleLoadDataEx`.
+//
+// The driver caches compiled code on disk, so after the first request this stresses loading and
+// the driver's locks, as a starting program does, and not compilation.
+
+/// Request length in modules.
+const MODULES_KNOB: Knob = Knob { param: "modules", granule: 1, max: u32::MAX as u64 };
+
+pub(super) const MODULE_STORM: &[Workload] = &[Workload {
+    name: "module-storm",
+    summary: "loads a module and unloads it without a pause",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's module loading",
+    unit: "modules",
+    meets: &["alloc"],
+    kernel: None,
+    knob: Some(MODULES_KNOB),
+    first_guess: few,
+    setup: setup_module_storm,
+    verify: verify_module_storm,
+    more: More { counter: Some("calls of cuModuleLoadDataEx"), ..More::NONE },
+}];
+
+fn few(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+    Ok(spec(name, [("modules", 1)]))
+}
+
+#[derive(Debug)]
+struct Modules(u64);
+
+impl Modules {
+    /// A kernel of a typical size.
+    fn info() -> &'static KernelInfo {
+        Kernel::Softmax.info()
+    }
+}
+
+impl Prepared for Modules {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        let info = Self::info();
+        for _ in 0..self.0 {
+            drop(Module::load(&gpu.context, info.name, info.ptx)?);
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.0 as f64
+    }
+}
+
+fn setup_module_storm(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let modules = Params::of(spec).get("modules", 1..=MODULES_KNOB.max)?;
+    Ok(Box::new(Modules(modules)))
+}
+
+/// Every loaded module has its entry point.
+fn verify_module_storm(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    let info = Modules::info();
+    for _ in 0..2 {
+        Module::load(&gpu.context, info.name, info.ptx)?.function(info.name)?;
+    }
+    Ok(())
+}
+
+// `pin-storm`: page-locks host memory and unlocks it. Counter: calls of `cuMemHostAlloc`; on the
+// host, `VmLck` and `VmPin` of /proc/PID/status.
+
+pub(super) const PIN_STORM: &[Workload] = &[Workload {
+    name: "pin-storm",
+    summary: "page-locks host memory and unlocks it without a pause",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's page-locking",
+    unit: "allocations",
+    meets: &["alloc"],
+    kernel: None,
+    knob: Some(ROUNDS_KNOB),
+    first_guess: pinned_spec,
+    setup: setup_pin_storm,
+    verify: verify_pin_storm,
+    more: More {
+        counter: Some("calls of cuMemHostAlloc; VmPin of /proc/PID/status"),
+        ..More::NONE
+    },
+}];
+
+/// Bytes locked at a time: this fraction of the device memory, but no more than the host can spare.
+const PINNED_PART: u64 = 16_384;
+
+/// Parameters before calibration.
+fn pinned_spec(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let mut spec = rounds_spec(name, props, share)?;
+    let bytes = (props.total_bytes / PINNED_PART).clamp(4096, PINNED_BYTES_MAX);
+    spec.params.insert("bytes".to_owned(), bytes / 4096 * 4096);
+    Ok(spec)
+}
+
+#[derive(Debug)]
+struct Pins {
+    rounds: u64,
+    len: usize,
+}
+
+impl Prepared for Pins {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        for _ in 0..self.rounds {
+            PinnedBuffer::<u64>::alloc_and_free(&gpu.context, self.len)?;
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.rounds as f64
+    }
+}
+
+fn pins(spec: &WorkloadSpec) -> Result<Pins, LoadError> {
+    let params = Params::of(spec);
+    Ok(Pins {
+        rounds: params.get("rounds", 1..=ROUNDS_KNOB.max)?,
+        // The bound makes the cast exact.
+        len: params.get("bytes", 8..=PINNED_BYTES_MAX)? as usize / 8,
+    })
+}
+
+fn setup_pin_storm(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(pins(spec)?))
+}
+
+/// Locked memory holds what is written to it, and a request unlocks all of it.
+fn verify_pin_storm(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    let mut pins = pins(&spec(name, [("rounds", 3), ("bytes", 64 << 10)]))?;
+    let (sent, mut found) = ([1_u64, 2, 3], [0_u64; 3]);
+    let mut buffer = PinnedBuffer::<u64>::alloc(&gpu.context, pins.len)?;
+    buffer.write(5, &sent)?;
+    buffer.read(5, &mut found)?;
+    pins.step(gpu)?;
+    if sent == found {
+        return Ok(());
+    }
+    let what = format!("page-locked memory holds {found:?} where {sent:?} was written");
+    Err(LoadError::Wrong { workload: name, what })
+}

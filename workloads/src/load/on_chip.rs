@@ -1,0 +1,340 @@
+//! What each SM has of its own: L1, shared memory, address translation and block slots.
+
+use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr};
+use gpubench_kernels::kernel::memory::TlbStride;
+use gpubench_kernels::kernel::on_chip::{L1Stream, SharedStream};
+use gpubench_kernels::kernel::timing::BlockSlots;
+use gpubench_kernels::{Cost, Kernel};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
+
+use super::arithmetic::THREADS;
+use super::error::{SIZE_MAX, spec, whole_sms};
+use super::l2::{NO_SUCH_SUM, PASSES_KNOB};
+use super::launch::{OneLaunch, verify_kernel};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
+
+// L1: `l1`, the victim, and `l1-hog`. Counter: that of `l1_stream`.
+
+pub(super) const L1: &[Workload] = &[
+    Workload {
+        name: "l1",
+        summary: "reads of data in L1, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "L1 bandwidth and capacity",
+        unit: "bytes",
+        meets: &[],
+        kernel: Some(Kernel::L1Stream),
+        knob: Some(PASSES_KNOB),
+        first_guess: on_whole_sms,
+        setup: setup_l1,
+        verify: verify_l1,
+        more: More { expected: expected::L1, ..More::NONE },
+    },
+    Workload {
+        name: "l1-hog",
+        summary: "reads of data in L1 from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "L1 bandwidth and capacity",
+        unit: "bytes",
+        meets: &["l1"],
+        kernel: Some(Kernel::L1Stream),
+        knob: Some(PASSES_KNOB),
+        first_guess: on_every_sm,
+        setup: setup_l1,
+        verify: verify_l1,
+        more: More { expected: expected::L1, ..More::NONE },
+    },
+];
+
+fn setup_l1(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let params = Params::of(spec);
+    let grid = params.grid(&gpu.props)?;
+    // The bound makes the casts exact.
+    let part_bytes = params.get("part_bytes", 16..=u64::from(u32::MAX))?;
+    let bytes = part_bytes * u64::from(grid.blocks);
+    let src = DeviceBuffer::<u64>::alloc(&gpu.context, bytes.div_ceil(8) as usize)?;
+    src.fill_bytes(0)?;
+    let hits = DeviceBuffer::<u32>::from_slice(&gpu.context, &[0])?;
+    let launch = L1Stream {
+        src: src.device_ptr(),
+        bytes_per_block: part_bytes as u32,
+        passes: params.word("passes")?,
+        trigger: NO_SUCH_SUM,
+        hits: hits.device_ptr(),
+        grid,
+    };
+    let held = (src, hits);
+    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, held)?))
+}
+
+fn verify_l1(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::L1Stream)
+}
+
+// Shared memory: `shared`, the victim, and `shared-hog`. Counter: that of `shared_stream`.
+
+/// Shared memory that a launch may use without an opt-in, on every architecture (CUDA C++
+/// Programming Guide, "Shared memory").
+const PLAIN_BYTES_MAX: u32 = 48 << 10;
+
+pub(super) const SHARED: &[Workload] = &[
+    Workload {
+        name: "shared",
+        summary: "reads of shared memory, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "shared memory bandwidth",
+        unit: "bytes",
+        meets: &[],
+        kernel: Some(Kernel::SharedStream),
+        knob: Some(PASSES_KNOB),
+        first_guess: on_whole_sms,
+        setup: setup_shared,
+        verify: verify_shared,
+        more: More { expected: expected::SHARED, ..More::NONE },
+    },
+    Workload {
+        name: "shared-hog",
+        summary: "reads of shared memory from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "shared memory bandwidth",
+        unit: "bytes",
+        meets: &["shared"],
+        kernel: Some(Kernel::SharedStream),
+        knob: Some(PASSES_KNOB),
+        first_guess: on_every_sm,
+        setup: setup_shared,
+        verify: verify_shared,
+        more: More { expected: expected::SHARED, ..More::NONE },
+    },
+];
+
+pub(super) fn on_whole_sms(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    Ok(parts_spec(name, props, whole_sms(name, props, share)?, 1))
+}
+
+pub(super) fn on_every_sm(
+    name: &'static str,
+    props: &DeviceProps,
+    _share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let grid = props.full_grid(THREADS);
+    let on_one_sm = grid.blocks / props.sm_count.max(1);
+    Ok(parts_spec(name, props, grid.blocks.into(), on_one_sm))
+}
+
+/// Parameters of a load in which every block has its own part of the SM's memory.
+pub(super) fn parts_spec(
+    name: &str,
+    props: &DeviceProps,
+    blocks: u64,
+    on_one_sm: u32,
+) -> WorkloadSpec {
+    let part_bytes = props.l1_part_bytes(on_one_sm).min(PLAIN_BYTES_MAX);
+    spec(
+        name,
+        [
+            ("blocks", blocks),
+            ("threads", THREADS.into()),
+            ("passes", 100),
+            ("part_bytes", part_bytes.into()),
+        ],
+    )
+}
+
+fn setup_shared(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let params = Params::of(spec);
+    let grid = params.grid(&gpu.props)?;
+    let hits = DeviceBuffer::<u32>::from_slice(&gpu.context, &[0])?;
+    let launch = SharedStream {
+        // The bound makes the cast exact.
+        bytes_per_block: params.get("part_bytes", 16..=PLAIN_BYTES_MAX.into())? as u32,
+        passes: params.word("passes")?,
+        trigger: NO_SUCH_SUM,
+        hits: hits.device_ptr(),
+        blocks: grid.blocks,
+        threads: grid.threads,
+    };
+    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, hits)?))
+}
+
+/// Bytes read from the SM's memory.
+pub(super) fn bytes_of(cost: &Cost) -> u64 {
+    cost.l1_bytes
+}
+
+fn verify_shared(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::SharedStream)
+}
+
+// Address translation: `tlb`, the victim, and `tlb-stride`.
+//
+// It has no public counter (see `tlb_stride.cu`): the evidence is the time of a load compared with
+// the same loads from one page. The victim's pages are its share of the aggressor's.
+
+/// Request length in loads per thread.
+const STEPS_KNOB: Knob = Knob { param: "steps", granule: 1, max: u32::MAX as u64 };
+
+pub(super) const TLB: &[Workload] = &[
+    Workload {
+        name: "tlb",
+        summary: "loads from one page after the other in its share of memory, from few SMs",
+        role: Role::Victim,
+        sub_axis: SubAxis::Dram,
+        resource: "address translation",
+        unit: "pages",
+        meets: &[],
+        kernel: Some(Kernel::TlbStride),
+        knob: Some(STEPS_KNOB),
+        first_guess: of_share,
+        setup: setup_tlb,
+        verify: verify_tlb,
+        more: More {
+            expected: expected::PAGES,
+            saturating_sms: expected::sms_of_loads,
+            throttle: Throttle::Blocks,
+            ..More::NONE
+        },
+    },
+    Workload {
+        name: "tlb-stride",
+        summary: "loads from more pages than any TLB covers, from every SM",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Dram,
+        resource: "address translation",
+        unit: "pages",
+        meets: &["tlb"],
+        kernel: Some(Kernel::TlbStride),
+        knob: Some(STEPS_KNOB),
+        first_guess: of_all,
+        setup: setup_tlb,
+        verify: verify_tlb,
+        more: More { expected: expected::PAGES, ..More::NONE },
+    },
+];
+
+fn of_share(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let blocks = whole_sms(name, props, share)?;
+    // Truncation gives fewer pages.
+    let bytes = (props.tlb_buffer_bytes() as f64 * share) as u64;
+    Ok(pages_spec(name, blocks, bytes))
+}
+
+fn of_all(name: &'static str, props: &DeviceProps, _: f64) -> Result<WorkloadSpec, LoadError> {
+    let blocks = props.full_grid(THREADS).blocks;
+    Ok(pages_spec(name, blocks.into(), props.tlb_buffer_bytes()))
+}
+
+fn pages_spec(name: &str, blocks: u64, bytes: u64) -> WorkloadSpec {
+    spec(
+        name,
+        [
+            ("blocks", blocks),
+            ("threads", THREADS.into()),
+            ("steps", 20),
+            ("pages", (bytes / TlbStride::PAGE_BYTES).max(1)),
+        ],
+    )
+}
+
+fn setup_tlb(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let params = Params::of(spec);
+    let grid = params.grid(&gpu.props)?;
+    let pages = params.get("pages", 1..=SIZE_MAX / TlbStride::PAGE_BYTES)?;
+    let bytes = pages * TlbStride::PAGE_BYTES;
+    // The loaded values do not matter, and no page is written: a fill would take longer than a
+    // cell.
+    let buffer = DeviceBuffer::<u64>::alloc(&gpu.context, (bytes / 8) as usize)?;
+    let sums = DeviceBuffer::<u32>::alloc(&gpu.context, grid.total_threads() as usize)?;
+    let launch = TlbStride {
+        base: buffer.device_ptr(),
+        pages,
+        page_bytes: TlbStride::PAGE_BYTES,
+        steps: params.word("steps")?,
+        sums: sums.device_ptr(),
+        grid,
+    };
+    let held = (buffer, sums);
+    Ok(Box::new(OneLaunch::new(gpu, launch, touches, held)?))
+}
+
+fn touches(cost: &Cost) -> u64 {
+    cost.page_touches
+}
+
+fn verify_tlb(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::TlbStride)
+}
+
+// `block-slots`: blocks that sleep in every slot of every SM. Counter: that of `block_slots`.
+
+/// Request length: the time for which its blocks stay.
+const STAY_KNOB: Knob = Knob { param: "stay_ns", granule: 1_000, max: 1_000_000_000 };
+
+/// One sleep; short compared with any request.
+const NAP_NS: u32 = 1_000;
+
+pub(super) const BLOCK_SLOTS: &[Workload] = &[Workload {
+    name: "block-slots",
+    summary: "blocks of one warp that sleep in every block slot of every SM",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Sm,
+    resource: "block slots",
+    unit: "block nanoseconds",
+    meets: &["compute"],
+    kernel: Some(Kernel::BlockSlots),
+    knob: Some(STAY_KNOB),
+    first_guess: first_guess_block_slots,
+    setup: setup_block_slots,
+    verify: verify_block_slots,
+    more: More::NONE,
+}];
+
+fn first_guess_block_slots(
+    name: &'static str,
+    props: &DeviceProps,
+    _: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    // Slots may outnumber the warps that an SM holds.
+    let per_sm = props.blocks_per_sm.min(props.threads_per_sm / props.warp_threads.max(1));
+    Ok(spec(
+        name,
+        [
+            ("blocks", u64::from(props.sm_count) * u64::from(per_sm)),
+            ("threads", props.warp_threads.into()),
+            ("stay_ns", 100_000),
+        ],
+    ))
+}
+
+fn setup_block_slots(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let params = Params::of(spec);
+    let stay_ns = params.get("stay_ns", 1..=STAY_KNOB.max)?;
+    let launch = BlockSlots {
+        duration_ns: stay_ns,
+        budget_ns: stay_ns,
+        nap_ns: NAP_NS,
+        stamps: DevicePtr::NULL,
+        grid: params.grid(&gpu.props)?,
+    };
+    Ok(Box::new(OneLaunch::new(gpu, launch, busy_ns, ())?))
+}
+
+fn busy_ns(cost: &Cost) -> u64 {
+    cost.block_busy_ns
+}
+
+fn verify_block_slots(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::BlockSlots)
+}
