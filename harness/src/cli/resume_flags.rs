@@ -31,17 +31,21 @@ pub(super) fn check(args: &Args, run: &Interrupted) -> Result<(), ExpectedError>
     else {
         return Ok(());
     };
-    let record = record.map_or_else(
-        || format!("was started without {flag}"),
-        |value| format!("has {flag} {value}"),
-    );
+    let (record, accepted) = match record {
+        None => (format!("was started without {flag}"), format!("no {flag}")),
+        Some(value) => {
+            let of_run = format!("{flag} {value}");
+            let of_run = of_run.trim_end();
+            (format!("has {of_run}"), format!("{of_run}, or no {flag}"))
+        }
+    };
+    let given = format!("{flag} {given}");
+    let (given, dir) = (given.trim_end(), run.dir.display());
     Err(ExpectedError::Usage {
         problem: format!(
-            "{} differs from the run in {}, which {record}",
-            format!("{flag} {given}").trim_end(),
-            run.dir.display()
+            "{given} differs from the run in {dir}, which {record} (accepted: {accepted})"
         ),
-        remedy: Some(format!("leave {flag} out, or start a new run without --resume")),
+        remedy: None,
     })
 }
 

@@ -49,7 +49,7 @@ fn replace(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
     // The umask applies to a new file.
     let mode = found.map_or(0o666, |found| found.permissions().mode() & 0o7777);
     let mut file = beside(target, mode)?;
-    file.write_all(bytes)?;
+    file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(target)?;
     Ok(())
@@ -67,9 +67,10 @@ fn beside(target: &Path, mode: u32) -> std::io::Result<NamedTempFile> {
 
 /// The error of the operating system alone: the temporary file is no name of the user.
 fn without_path(error: std::io::Error) -> std::io::Error {
-    let source = error.get_ref().and_then(|error| error.source());
-    let source = source.and_then(|error| error.downcast_ref::<std::io::Error>());
-    source.and_then(std::io::Error::raw_os_error).map_or(error, std::io::Error::from_raw_os_error)
+    match error.to_string().rsplit_once(" at path ") {
+        Some((own, _)) => std::io::Error::new(error.kind(), own.to_owned()),
+        None => error,
+    }
 }
 
 #[cfg(test)]

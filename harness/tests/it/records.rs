@@ -280,7 +280,7 @@ fn a_cell_of_format_1_0_that_was_excluded_for_stolen_time_counts() -> TestResult
     let (before, after) = (of_mps(&stored)?, of_mps(&run)?);
     assert_eq!((before.level, before.retention.map(|r| r.n)), (None, Some(5)));
     assert_eq!((after.level.as_deref(), after.retention.map(|r| r.n)), (Some("L0"), Some(6)));
-    let says = "cpu-steal in 1 cells, first 0021-b04-mps-compute-C-fma-hog: 0.82 %";
+    let says = "cpu-steal in 1 cell, first 0021-b04-mps-compute-C-fma-hog: 0.82 %";
     assert!(after.warnings.iter().any(|text| text.starts_with(says)), "{:?}", after.warnings);
     Ok(())
 }

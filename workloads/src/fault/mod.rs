@@ -9,6 +9,8 @@
 mod hang;
 mod kernel;
 mod oom;
+mod printf;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -146,10 +148,10 @@ const FAULT: Fault = Fault {
 /// The faults, by the file that defines them.
 const MODULES: &[&[Fault]] = &[
     kernel::CALL_FAULTS,
-    oom::PRINTF_FAULTS,
+    printf::PRINTF_FAULTS,
     oom::OOM_FAULTS,
     hang::HANG_FAULTS,
-    oom::SERVICE_FAULTS,
+    service::SERVICE_FAULTS,
     hang::LOCK_FAULTS,
     kernel::KERNEL_FAULTS,
     hang::PEER_FAULTS,

@@ -6,6 +6,7 @@
 //!
 //! [`ReleaseMemory`]: gpubench_record::probe::step::ReleaseMemory
 
+mod limit_bypass;
 mod memory;
 mod timing;
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind};

@@ -77,8 +77,11 @@ fn refuse_flag(argument: &Path) -> Result<(), ExpectedError> {
         return Ok(());
     }
     Err(ExpectedError::Usage {
-        problem: format!("{text} stands where a record is named, and no folder has this name"),
-        remedy: Some("a flag stands before --".to_owned()),
+        problem: format!(
+            "{text} stands where a record is named, and no folder has this name (a flag stands before \
+             --)"
+        ),
+        remedy: None,
     })
 }
 

@@ -5,6 +5,7 @@
 //! `workloads/src/probe/`. Findings are written unjudged; `score` makes rows and figures from them.
 
 mod arithmetic;
+mod driver_calls;
 mod escape;
 mod memory;
 mod timing;
@@ -93,7 +94,7 @@ pub const CATALOGUE: &[Probe] = &[
     arithmetic::SHARE,
     arithmetic::ENFORCEMENT,
     timing::LAUNCH_LATENCY,
-    timing::DRIVER_CALLS,
+    driver_calls::DRIVER_CALLS,
     escape::ESCAPE,
 ];
 

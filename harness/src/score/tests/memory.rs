@@ -297,5 +297,5 @@ fn an_unprotected_form_of_few_blocks_leaves_no_level() {
     let row = reservation_row(lab, MIG, honoured);
     assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
     let reason = row.outcome.reason.unwrap_or_default();
-    assert!(reason.contains("unprotected rests on 1 blocks, 3 are needed"), "{reason}");
+    assert!(reason.contains("unprotected rests on 1 block, 3 are needed"), "{reason}");
 }
