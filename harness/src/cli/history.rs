@@ -77,9 +77,10 @@ fn refuse_unknown_action(folders: &[PathBuf]) -> Result<(), ExpectedError> {
     if !is_word {
         return Ok(());
     }
-    let command =
-        <actions::Action as clap::Subcommand>::augment_subcommands(clap::Command::new(""));
-    let known = command.get_subcommands().map(|action| action.get_name().to_owned());
+    let command = super::command();
+    let history = command.find_subcommand("history");
+    let actions = history.into_iter().flat_map(|history| history.get_subcommands());
+    let known = actions.map(|action| action.get_name().to_owned());
     Err(ExpectedError::UnknownName {
         kind: "folder or action of history",
         name: name.to_owned(),

@@ -78,8 +78,8 @@ fn refuse_flag(argument: &Path) -> Result<(), ExpectedError> {
     }
     Err(ExpectedError::Usage {
         problem: format!(
-            "{text} stands where a record is named, and no folder has this name (a flag stands before \
-             --)"
+            "{text} stands where a record is named, and no folder has this name (a flag stands \
+             before --)"
         ),
         remedy: None,
     })

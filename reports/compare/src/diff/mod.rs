@@ -12,6 +12,8 @@ mod rows;
 mod tests;
 pub mod verdict;
 
+use std::collections::BTreeSet;
+
 use gpubench_record::ExitCode;
 use gpubench_stats::NoEstimate;
 
@@ -53,7 +55,7 @@ pub fn diff(
     Ok(Report {
         diff_format: FORMAT,
         kind: first.kind,
-        product: first.facts.get("product").cloned().unwrap_or_default(),
+        product: product(before, after),
         before: before.iter().map(reference).collect(),
         after: after.iter().map(reference).collect(),
         margins,
@@ -141,4 +143,14 @@ fn attribution(
         ),
     };
     what + few
+}
+
+/// The product of the GPUs; that of each side where they differ.
+fn product(before: &[Session], after: &[Session]) -> String {
+    let [before, after] = [before, after].map(|side| {
+        let names = side.iter().filter_map(|session| session.facts.get("product"));
+        let names: BTreeSet<&str> = names.map(String::as_str).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    });
+    if before == after { before } else { format!("{before} -> {after}") }
 }

@@ -22,7 +22,7 @@ pub struct Report {
     pub diff_format: u32,
     /// Real or virtual.
     pub kind: DeviceKind,
-    /// Product name of the GPUs.
+    /// Product name of the GPUs; `BEFORE -> AFTER` where the sides differ.
     pub product: String,
     /// The side before.
     pub before: Vec<SessionRef>,
