@@ -47,7 +47,7 @@ pub(super) const INFERENCE: &[Workload] = &[Workload {
     knob: Some(SLICES_KNOB),
     first_guess: first_guess_inference,
     setup: setup_inference,
-    verify: verify,
+    verify,
     more: More { expected: |_, spec| slices_per_s(spec), ..More::NONE },
 }];
 
