@@ -243,7 +243,7 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
 
 /// The name of the machine, set for the child process.
 const CHILD: &str = "GPUBENCH_TEST_LENGTHS";
-const LENGTHS_TEST: &str = "lengths::every_victim_has_every_possible_length";
+const LENGTHS_TEST: &str = "loads::every_victim_has_every_possible_length";
 const TOLERANCE: f64 = 0.1;
 
 #[test]

@@ -1,6 +1,6 @@
 //! The catalogue of faults: what a tenant does to fail or to disturb others, from benign to severe.
 //!
-//! To add one, write its file with its `FAULTS` and add its line to `catalogue!`. A fault runs in a
+//! To add one, write its file with its `FAULTS` and add its line to `MODULES`. A fault runs in a
 //! process of its own, which ends after it. Work that it leaves on the device has a deadline. Some
 //! faults need a helper process, which passes text to the first one and is killed. Each entry
 //! states the documented error codes and Xids, which are hypotheses on a real GPU; the fault tables
@@ -148,10 +148,10 @@ const FAULT: Fault = Fault {
 /// The faults, by the file that defines them.
 const MODULES: &[&[Fault]] = &[
     kernel::CALL_FAULTS,
-    printf::PRINTF_FAULTS,
-    oom::OOM_FAULTS,
+    printf::FAULTS,
+    oom::FAULTS,
     hang::HANG_FAULTS,
-    service::SERVICE_FAULTS,
+    service::FAULTS,
     hang::LOCK_FAULTS,
     kernel::KERNEL_FAULTS,
     hang::PEER_FAULTS,

@@ -20,7 +20,7 @@ const STEP_NS: u64 = 618_034;
 const HELD_MAX: usize = 4096;
 
 /// The entries of the catalogue.
-pub(super) const OOM_FAULTS: &[Fault] = &[OOM];
+pub(super) const FAULTS: &[Fault] = &[OOM];
 
 /// OUT_OF_MEMORY (cuda.h).
 const OOM: Fault = Fault {

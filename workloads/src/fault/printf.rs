@@ -11,7 +11,7 @@ use crate::load::{Gpu, LoadError};
 const RING_BYTES: u32 = 64 << 10;
 
 /// The entries of the catalogue.
-pub(super) const PRINTF_FAULTS: &[Fault] = &[PRINTF_FLOOD];
+pub(super) const FAULTS: &[Fault] = &[PRINTF_FLOOD];
 
 /// No error: the buffer is circular (CUDA C++ Programming Guide, "Formatted output").
 const PRINTF_FLOOD: Fault = Fault {

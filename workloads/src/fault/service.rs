@@ -8,7 +8,7 @@ use super::hang::waits;
 use super::{Answer, Class, FAULT, Fault, HostAct, Needs, Severity};
 
 /// The entries of the catalogue.
-pub(super) const SERVICE_FAULTS: &[Fault] = &[TERMINATE_CLIENT, KILL_SERVER, KILL_DAEMON];
+pub(super) const FAULTS: &[Fault] = &[TERMINATE_CLIENT, KILL_SERVER, KILL_DAEMON];
 
 /// MPS_CLIENT_TERMINATED, as `terminate_client` is documented.
 const TERMINATE_CLIENT: Fault = Fault {

@@ -320,7 +320,7 @@ proptest! {
         let text = serde_json::to_string(&killed).expect("text");
         std::fs::write(dir.path().join("case.json"), text).expect("written");
         let ended = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "mechanism::host::tests::mig_restore::victim"])
+            .args(["--exact", "mechanism::host::tests::victim"])
             .env(FOLDER, dir.path())
             .output()
             .expect("started");
