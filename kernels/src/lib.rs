@@ -5,6 +5,7 @@
 //! and the meaning of a figure the scorer's.
 
 mod catalogue;
+mod cost;
 pub mod driver;
 pub mod kernel;
 mod kernel_set;
@@ -12,7 +13,7 @@ mod sizes;
 mod verify;
 
 pub use catalogue::{CATALOGUE, Kernel, KernelInfo};
-pub use kernel_set::Cost;
+pub use cost::Cost;
 pub use kernel_set::{KernelSet, Launcher};
 pub use verify::VerifyError;
 pub use verify::pattern_word;

@@ -1,12 +1,11 @@
 //! The discrete-event model against queues with known waits, and against the reference model.
 
-use gpubench_predict::simulate::arrivals;
-use gpubench_predict::simulate::arrivals::Service;
 use gpubench_predict::simulate::event::options::ServiceKind;
 use gpubench_predict::simulate::event::{self, EventOptions};
 use gpubench_predict::simulate::event::{Request, requests};
+use gpubench_predict::simulate::reference::{self, Service};
 use gpubench_predict::simulate::summary::State;
-use gpubench_predict::simulate::{Mode, Scenario};
+use gpubench_predict::simulate::{Mode, Scenario, arrivals};
 use gpubench_stats::{Confidence, Effect, Estimate};
 
 const SERVICE_S: f64 = 0.01;
@@ -124,9 +123,9 @@ fn disciplines_agree_with_the_reference_model() {
         }
     };
     let mut expected_s = Vec::new();
-    arrivals::mig(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
+    reference::mig(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
     same(Mode::Mig, std::mem::take(&mut expected_s));
-    arrivals::time_slice(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
+    reference::time_slice(&scenario, &arrivals, |service: Service| expected_s.push(service.end_s));
     same(Mode::TimeSlice, expected_s);
 }
 

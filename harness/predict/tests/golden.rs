@@ -1,8 +1,8 @@
 //! The published table of the reference model, to the digit, and the cost of a hostile tenant.
 
 use gpubench_predict::rng::RngKind;
+use gpubench_predict::simulate::report::cost_of_hostile;
 use gpubench_predict::simulate::scenario::Hostile;
-use gpubench_predict::simulate::summary::cost_of_hostile;
 use gpubench_predict::simulate::summary::{State, predict};
 use gpubench_predict::simulate::{Mode, Scenario};
 

@@ -5,7 +5,7 @@ use gpubench_predict::rng::{FastRng, RngKind, Stream};
 use gpubench_predict::simulate::event;
 use gpubench_predict::simulate::event::EventOptions;
 use gpubench_predict::simulate::event::slicing::{TimeSlice, run_sliced};
-use gpubench_predict::simulate::{Mode, Scenario, arrivals};
+use gpubench_predict::simulate::{Mode, Scenario, arrivals, reference};
 use proptest::prelude::*;
 
 fn scenario() -> impl Strategy<Value = Scenario> {
@@ -122,12 +122,12 @@ proptest! {
         let arrivals = arrivals::arrivals(&scenario, scenario.seed);
         let service_s = scenario.service_ms / 1000.0;
         let mut ends_s = Vec::new();
-        arrivals::time_slice(&scenario, &arrivals, |service| {
+        reference::time_slice(&scenario, &arrivals, |service| {
             ends_s.push(service.end_s);
             assert!(service.latency_s >= service_s * (1.0 - 1e-12));
         });
         prop_assert!(ends_s.is_sorted());
-        arrivals::mps(&scenario, &arrivals, |service| {
+        reference::mps(&scenario, &arrivals, |service| {
             assert!(service.latency_s >= service_s * (1.0 - 1e-12));
         });
     }

@@ -2,8 +2,8 @@
 
 use gpubench_predict::simulate::event::EventOptions;
 use gpubench_predict::simulate::output::{csv, html, json, svg, table};
+use gpubench_predict::simulate::report::{Report, Request, report};
 use gpubench_predict::simulate::scenario::{Hostile, Scenario};
-use gpubench_predict::simulate::summary::{Report, Request, report};
 use gpubench_predict::simulate::{Mode, event};
 use serde_json::Value;
 use std::num::NonZeroUsize;

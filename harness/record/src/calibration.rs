@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::WorkloadSpec;
-use super::run::DeviceKind;
+use crate::provenance::DeviceKind;
 
 /// The calibration of a run: one entry for each workload, what its victims do, and its device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

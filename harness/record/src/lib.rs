@@ -15,11 +15,13 @@ pub mod exit_code;
 pub mod fault;
 pub mod figures;
 pub mod gate;
+pub mod interruption;
 pub mod json;
 pub mod matrix;
 pub mod mechanism;
 pub mod plan;
 pub mod probe;
+pub mod provenance;
 pub mod run;
 pub mod sample;
 pub mod telemetry;
@@ -41,7 +43,6 @@ pub use claim::{Claim, ClaimFigure, ClaimRow, ClaimedWord, Comparison, Quantity,
 pub use condition::{Axis, Condition, Role, SubAxis};
 pub use condition::{Bursts, LoadSpec, WorkloadSpec};
 pub use event::RunEvent;
-pub use event::{Interruption, Left, RunSettings};
 pub use excerpt::{
     EXCERPT_BYTES_MAX, counted, excerpt, on_one_line, parser_error, parser_message,
     with_short_words,
@@ -57,6 +58,7 @@ pub use figures::{CellFigures, TenantFigures};
 pub use figures::{Dose, DoseCurve, DosePoint, DoseRise};
 pub use figures::{Ends, Estimate, Parts};
 pub use gate::Gate;
+pub use interruption::{Interruption, Left, RunSettings};
 pub use json::Json;
 pub use matrix::Margins;
 pub use matrix::{BLOCKS_MIN, BlocksLost, LostBlock, LostKind, MatrixRow, OverallRow};
@@ -72,7 +74,7 @@ pub use probe::{
     ExhaustTrial, Exhausted, LaunchStamp, LaunchTrials, ProbeFigure, ProbeFound, ProbeReply,
     ProbeResult, ProbeStep, SmPlacementPair, SubmitRoute, TracePair, WorkSeries,
 };
-pub use run::{DeviceIdentity, DeviceKind, Provenance};
+pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use run::{RecordLeftOut, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
 pub use telemetry::EccCounts;

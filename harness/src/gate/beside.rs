@@ -3,7 +3,8 @@
 use gpubench_record::{Gate, GateState, Phase, Role};
 
 use super::catalogue::finite;
-use super::closed::{Span, Windows, common, completed, outstanding, share};
+use super::closed::completed;
+use super::spans::{Span, Windows, common, outstanding, share};
 use super::{CellObservation, ClockKind, Findings, Tenant, samples};
 
 /// Accepted deviation of the time with work outstanding from the planned duty cycle, as a share of

@@ -3,7 +3,8 @@
 use gpubench_record::{Gaps, Gate, GateState, Phase, SampleRow};
 
 use super::catalogue::finite;
-use super::closed::{Span, Windows, completed};
+use super::closed::completed;
+use super::spans::{Span, Windows};
 use super::{CellObservation, ClockKind, Findings, Tenant, WORTH_HAVING_LN, samples};
 
 pub(super) fn judge(

@@ -6,8 +6,8 @@ use gpubench_record::{Bursts, Gaps, Gate, GateState, Phase, SampleRow, SampleSta
 use gpubench_stats::schedule_ns;
 
 use super::catalogue::finite;
-use super::closed::Span;
-use super::overload::{DurationsNs, lateness_p99_ns};
+use super::quantiles::{DurationsNs, lateness_p99_ns};
+use super::spans::Span;
 use super::{CellObservation, ClockKind, Findings, Tenant, samples};
 
 /// Largest accepted bound, as a share of the native service time or of the tail (p99 less p50),

@@ -18,7 +18,10 @@ mod late_xids;
 mod lateness;
 mod observation;
 mod overload;
+mod quantiles;
 mod samples;
+mod spans;
+mod tenant_figures;
 #[cfg(test)]
 mod tests;
 
@@ -26,12 +29,12 @@ use gpubench_record::{CellResult, GateResult, GateScope, Role};
 
 use catalogue::Findings;
 pub use catalogue::{CATALOGUE, GateEntry};
-use closed::Windows;
 pub use closed::closed_rate_per_s;
 pub use fault_trial::judge_trial;
 pub use host::Proofs;
 pub use late_xids::{CellXid, XidReading, assign_xids};
 pub use observation::{CellObservation, ClockKind, Host, Tenant};
+use spans::Windows;
 
 /// Largest bound of a disturbance with which a rate counts, as the logarithm of a ratio: 10.5 %. A
 /// wider one would say little about the rate.
@@ -105,7 +108,7 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     beside::judge(observation, victim, &windows, &mut found);
     lateness::judge(observation, victim, &mut found);
     host::judge(observation, &mut found);
-    observation::measure(observation, &windows, &mut found);
+    tenant_figures::measure(observation, &windows, &mut found);
     cpu_gaps::judge(observation, victim, &windows, &mut found);
     host::judge_surroundings(observation, &mut found);
     let tenants = observation.tenants.iter();

@@ -16,7 +16,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 use super::exclusive::{NO_OTHER, no_other_process};
 use super::host::{Change, Guard, HostError};
 use super::interface::Requirement;
-use super::labels::{device_is_partitioned, held_by_others, settings_locked, waived};
+use super::waivers::{device_is_partitioned, held_by_others, settings_locked, waived};
 use super::{
     Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
     Observation, OpeningChecks, TenantEnv, Tenants,

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::elf;
 use super::host::command::on_path;
 use super::host::found_time_slice;
 use super::host::mps_control;
 use super::labels::{self, Label};
 use super::memory_cap::ControlGroups;
-use super::user_program;
 use crate::device::Nvml;
 use crate::device::mig::{Instance, InstanceProfile};
 
@@ -166,10 +166,10 @@ impl HostFacts {
 /// The static binaries among this program, which tenants run, and the user's program.
 fn static_programs(inputs: &HostInputs) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
-    let users = inputs.program.as_deref().and_then(user_program::program_of);
+    let users = inputs.program.as_deref().and_then(elf::program_of);
     let all = own.into_iter().chain(users);
     // A file that cannot be read is left out; the proof in the tenant decides.
-    all.filter(|path| user_program::is_static(path) == Some(true)).collect()
+    all.filter(|path| elf::is_static(path) == Some(true)).collect()
 }
 
 fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
@@ -207,7 +207,7 @@ pub fn hami_needs_wall_clock(users: Option<&Path>, stands_in: bool) -> bool {
     let Ok(bytes) = std::fs::read(library) else {
         return false;
     };
-    user_program::exports(&bytes).is_ok_and(|names| !names.contains(KEEPS_VIRTUAL_TIME))
+    elf::exports(&bytes).is_ok_and(|names| !names.contains(KEEPS_VIRTUAL_TIME))
 }
 
 /// Functions that HAMi-core replaces: symbol lookup, and calls that it counts and delays
@@ -220,7 +220,7 @@ fn limits_nothing(path: &Path, bytes: &[u8]) -> Option<String> {
     if path.to_string_lossy().contains(separates) {
         return Some("its path has a space or a colon, where LD_PRELOAD ends a name".to_owned());
     }
-    let names = match user_program::exports(bytes) {
+    let names = match elf::exports(bytes) {
         Ok(names) => names,
         Err(error) => return Some(error.to_string()),
     };

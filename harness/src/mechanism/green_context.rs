@@ -14,7 +14,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
 use super::interface::Requirement;
-use super::labels::{waived, whole_device_is_closed};
+use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, TenantEnv, Tenants,

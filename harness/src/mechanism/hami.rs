@@ -20,7 +20,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, Guard, HostError};
 use super::interface::{MEMORY_PCT, Requirement};
-use super::labels::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
+use super::waivers::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
 use super::{
     Compute, ComputeLimit, Configuration, HostStage, InForce, Mechanism, MechanismContext,
     MechanismEntry, Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants,

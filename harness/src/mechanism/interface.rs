@@ -12,7 +12,7 @@ use gpubench_record::{
 };
 
 use super::host::{Guard, HostError, RunId};
-use super::labels::DEFAULT_MODE;
+use super::waivers::DEFAULT_MODE;
 use super::{HostFacts, InForce, Observation};
 use crate::plan::Availability;
 use crate::profile::Profile;

@@ -6,7 +6,7 @@
 use gpubench_predict::mig::{Profile, Table, place};
 
 use super::host::{Change, ControlError, Guard, HostError, Made};
-use super::labels::{
+use super::waivers::{
     held_by_others, needs_permission, on_this, prohibited, settings_locked, waived,
 };
 use super::{HostFacts, MechanismContext};

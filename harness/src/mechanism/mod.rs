@@ -16,6 +16,7 @@
 //! ([`MechanismProperties`](gpubench_record::MechanismProperties)), where gates and scores read
 //! them.
 
+mod elf;
 mod exclusive;
 mod exclusive_process;
 pub mod facts;
@@ -37,9 +38,10 @@ mod stream_priority;
 #[cfg(test)]
 mod tests;
 mod time_slicing;
+mod unprotected;
 mod user_program;
+mod waivers;
 
-pub use exclusive::{native_runs, unprotected_form, unprotected_profile};
 pub use facts::{HostFacts, HostInputs};
 pub use hami::LIBRARY_FAULTS;
 pub use interface::Requirement;
@@ -48,12 +50,13 @@ pub use interface::{
     TenantEnv,
 };
 pub use interface::{MechanismEntry, OptionEntry, Tenants};
-pub use labels::without_context;
 pub use mig_layout::share_of_instance;
 pub use mps_quota::PRIORITY;
 pub use observation::InForce;
 pub use observation::{Observation, OverLimit, TenantObservation};
+pub use unprotected::{native_runs, unprotected_form, unprotected_profile};
 pub use user_program::ProgramObservation;
+pub use waivers::without_context;
 
 macro_rules! listed {
     ($($module:ident::$kind:ident => $name:literal,)*) => {

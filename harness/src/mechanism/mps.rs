@@ -21,7 +21,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError};
 use super::interface::Requirement;
-use super::labels::{waived, whole_device_is_closed};
+use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants, exclusive_process, interface,

@@ -20,7 +20,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError, mps_control};
 use super::interface::{MEMORY_PCT, Requirement};
-use super::labels::{settings_locked, too_little_for_share, waived};
+use super::waivers::{settings_locked, too_little_for_share, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants, memory_cap, mps, user_program,

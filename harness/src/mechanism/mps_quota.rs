@@ -17,7 +17,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
 use super::interface::Requirement;
-use super::labels::too_little_for_share;
+use super::waivers::too_little_for_share;
 use super::{
     Compute, ComputeLimit, Configuration, InForce, Mechanism, MechanismContext, MechanismEntry,
     Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants, memory_cap,

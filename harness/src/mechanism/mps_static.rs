@@ -12,7 +12,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{ControlError, Guard, HostError, mps_control};
 use super::interface::Requirement;
-use super::labels::waived;
+use super::waivers::waived;
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants, mps, user_program,

@@ -15,7 +15,7 @@ use gpubench_record::wire::Inside;
 use super::green_context::{self, ONE_PROCESS, of_threads};
 use super::host::{Guard, HostError};
 use super::interface::Requirement;
-use super::labels::whole_device_is_closed;
+use super::waivers::whole_device_is_closed;
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation, TenantEnv,
     TenantObservation, Tenants,

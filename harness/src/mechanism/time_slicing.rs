@@ -24,7 +24,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, Guard, HostError};
 use super::interface::Requirement;
-use super::labels::{device_is_partitioned, settings_locked, sharing_is_off, waived};
+use super::waivers::{device_is_partitioned, settings_locked, sharing_is_off, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use gpubench_record::{Cell, CellTenant, Condition, Durations, Plan, Role, SubAxis};
 
 use super::block::{Purpose, derive};
-use super::extend::Turn;
 use super::facts::VariantRef;
+use super::rotation::Turn;
 use crate::axis::Pair;
 use crate::catalogue::REFERENCE;
 use crate::profile::{AGGRESSOR, PEER, Profile};

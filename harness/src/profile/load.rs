@@ -9,7 +9,8 @@ use serde_path_to_error::Segment;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::check::{Fault, ProfileError, Step, check, dotted};
+use super::check::check;
+use super::error::{Fault, ProfileError, Step, dotted};
 use super::{Profile, Span, Wanted};
 use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 
@@ -372,7 +373,7 @@ pub fn names() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{Source, lay_over};
-    use crate::profile::check::Step;
+    use crate::profile::error::Step;
 
     const TEXT: &str =
         "version = 1\naxes = [\n  \"compute\",\n  \"jitter\",\n]\n\n[blocks]\nmin = 8\n";

@@ -3,6 +3,7 @@
 //! No knowledge of a host. The room `plan` decides what runs on the host.
 
 mod check;
+mod error;
 pub mod load;
 pub mod options;
 pub mod schema;
@@ -15,9 +16,9 @@ use gpubench_record::{Bursts, Margins, Thresholds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use check::ProfileError;
 pub use check::TRIALS_MAX;
 pub use check::{AGGRESSOR, PEER};
+pub use error::ProfileError;
 pub use load::{Overrides, load, parse, restored};
 use options::{
     HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions, MpsQuotaOptions,

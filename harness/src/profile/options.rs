@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
-use super::check::Fault;
+use super::error::Fault;
 use super::units::within;
 
 /// A table of options, of a mechanism or of the user's own program.

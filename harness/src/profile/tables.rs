@@ -5,7 +5,7 @@ use gpubench_workloads::fault::Class;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Fault;
+use super::error::Fault;
 use super::options::OptionTable;
 use super::units::within;
 use super::{Profile, Span, Wanted};

@@ -13,8 +13,8 @@ use gpubench_record::{
 use gpubench_reports::store::log_path;
 use tokio::task::JoinSet;
 
-use super::coordinator::MechanismLedger;
 use super::cores::Placement;
+use super::handles::MechanismLedger;
 use super::observe::Snapshot;
 use super::sampler::{SAMPLER, Sampled, Sampler, Times};
 use super::setup::Recorder;

@@ -10,7 +10,7 @@ use gpubench_record::{CompletedRequests, Heating, RunEvent, SoakPlan, SpeedCheck
 use gpubench_stats::summary::moments;
 
 use super::calibrate::with_retries_to;
-use super::coordinator::MechanismLedger;
+use super::handles::MechanismLedger;
 use super::host_session::{HostSession, MechanismKey};
 use super::tenant_set::TenantSet;
 use super::{Observer, RunError, RunHandles, RunPhase, probe};

@@ -2,7 +2,7 @@
 //! row of the matrix is that of dose 1.
 
 use gpubench_record::{DoseCurve, DosePoint, DoseRise, Estimate, MechanismRow, Outcome};
-use gpubench_stats::estimate::Effect;
+use gpubench_stats::effect::Effect;
 use gpubench_stats::summary::dose_area;
 use gpubench_stats::{Confidence, LogRatio, NoEstimate};
 

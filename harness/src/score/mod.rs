@@ -46,9 +46,9 @@ use gpubench_record::{
 
 use crate::figures::{Cells, CellsError, Reading};
 use crate::gate::open_loop_doubt;
-pub use level::Straddling;
 use row::Requested;
 use row::Row;
+pub use row::Straddling;
 pub use row::plans_jitter;
 pub use tally::{MACHINE_HASH, Pooled, pool};
 
@@ -136,7 +136,7 @@ pub struct Look {
 /// As [`score`].
 pub fn look(input: &ScoreInput<'_>) -> Result<Look, CellsError> {
     let (_, rows) = judged_rows(input)?;
-    let straddling = level::of(&rows);
+    let straddling = row::of(&rows);
     Ok(Look { matrix: rows.into_iter().map(|row| row.matrix).collect(), straddling })
 }
 

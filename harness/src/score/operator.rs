@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{Cell, Condition, Estimate, OperatorRow, Plan, Role, SubAxis, TenantTime};
-use gpubench_stats::estimate::Effect;
+use gpubench_stats::effect::Effect;
 use gpubench_stats::{Confidence, NoEstimate};
 
 use super::{Context, ScoreInput};

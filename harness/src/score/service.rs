@@ -8,7 +8,7 @@ use gpubench_record::{
     BLOCKS_MIN, CellResult, Condition, Ends, Estimate, Outcome, ServiceRow, SubAxis, counted,
 };
 use gpubench_stats::Confidence;
-use gpubench_stats::estimate::Effect;
+use gpubench_stats::effect::Effect;
 use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
 
 use super::Context;

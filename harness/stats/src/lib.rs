@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 pub mod change_point;
+pub mod effect;
 pub mod estimate;
 pub mod power;
 pub mod proportion;
@@ -21,8 +22,8 @@ pub mod student_t;
 pub mod summary;
 pub mod two_sample;
 
+pub use effect::Effect;
 pub use estimate::Confidence;
-pub use estimate::Effect;
 pub use estimate::{Estimate, NoEstimate};
 pub use quantile::Sorted;
 pub use ratio::LogRatio;

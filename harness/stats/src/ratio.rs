@@ -1,7 +1,8 @@
 //! Intervals for a ratio: of paired measurements, of two means, of two independent estimates.
 
-use super::estimate::{Confidence, Effect};
+use super::estimate::Confidence;
 use super::summary::{Moments, covariance, moments};
+use crate::effect::Effect;
 use crate::estimate::{
     Estimate, NoEstimate, require_equal_lengths, require_finite_result, require_positive_series,
     require_series,
@@ -363,7 +364,8 @@ mod tests {
 #[cfg(test)]
 mod mover_tests {
     use super::ratio;
-    use crate::estimate::{Confidence, Effect, Estimate};
+    use crate::effect::Effect;
+    use crate::estimate::{Confidence, Estimate};
 
     const A: [f64; 6] = [0.61, 0.59, 0.60, 0.64, 0.62, 0.58];
     const B: [f64; 6] = [1.02, 0.97, 1.01, 1.05, 0.96, 0.99];

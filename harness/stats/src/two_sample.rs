@@ -3,8 +3,8 @@
 //! Every effect is "second minus first" on the scale of the input; comparisons use the session mean
 //! of block logs. The caller decides how many sessions suffice to attribute a change.
 
-use super::estimate::Effect;
 use super::summary::moments;
+use crate::effect::Effect;
 use crate::estimate::{NoEstimate, require_finite_result, require_series};
 
 /// Welch's t for two groups of sessions (Welch, Biometrika 34, 1947): unequal variances, degrees

@@ -8,7 +8,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::error::{DriverError, check};
-use super::function::{
+use super::layout::{
     AccessDescriptor, AllocNode, AllocationProperties, ArrayDescriptor, DevResource, IpcHandle,
 };
 

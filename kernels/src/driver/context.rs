@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::api::{Api, Handle};
 use super::device::Device;
 use super::error::{DriverError, note_drop};
-use super::function::DevResource;
+use super::layout::DevResource;
 
 /// How a host thread waits for the device (`CUctx_flags` of cuda.h).
 ///

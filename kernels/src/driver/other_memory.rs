@@ -5,9 +5,7 @@ use super::api::{Api, Handle};
 use super::context::Context;
 use super::device::Module;
 use super::error::{DriverError, note_drop};
-use super::function::{
-    AccessDescriptor, AllocationProperties, ArrayDescriptor, IpcHandle, Location,
-};
+use super::layout::{AccessDescriptor, AllocationProperties, ArrayDescriptor, IpcHandle, Location};
 use super::memory::{DeviceBuffer, DevicePtr, Pod};
 use super::stream::GraphMemory;
 

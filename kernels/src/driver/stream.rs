@@ -5,7 +5,7 @@ use super::api::{Api, Handle};
 use super::context::Context;
 use super::error;
 use super::error::{DriverError, note_drop};
-use super::function::{AllocNode, Location, PoolProperties};
+use super::layout::{AllocNode, Location, PoolProperties};
 
 /// Does not wait for the legacy default stream (`CU_STREAM_NON_BLOCKING`).
 const NON_BLOCKING: u32 = 1;

@@ -2,8 +2,9 @@
 //! cores.
 
 use crate::catalogue::Kernel;
+use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel_set::{Cost, KernelSet, Launcher};
+use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
 // `fp32_chain`: independent chains of single-precision multiply-adds.

@@ -2,8 +2,9 @@
 //! stack or ring, or by never ending.
 
 use crate::catalogue::Kernel;
+use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel_set::{Cost, KernelSet, Launcher};
+use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
 // `fault_illegal_store`: stores one word at a given address.

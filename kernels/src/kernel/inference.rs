@@ -1,8 +1,9 @@
 //! The kernels of a decode step, with a reference on the host for each.
 
 use crate::catalogue::Kernel;
+use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel_set::{Cost, KernelSet, Launcher};
+use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError, pattern_word};
 
 // `matvec`: a matrix times a vector, one row in every block.

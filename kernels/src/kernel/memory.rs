@@ -1,8 +1,9 @@
 //! Patterns and marks in device memory, strides through the TLB, and atomic additions.
 
 use crate::catalogue::Kernel;
+use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel_set::{Cost, KernelSet, Launcher};
+use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError, pattern_word};
 
 // `pattern_fill`: sets every word to a value derived from its index and a seed.

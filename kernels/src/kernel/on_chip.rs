@@ -2,9 +2,10 @@
 
 use super::streams::pattern_halves;
 use crate::catalogue::Kernel;
+use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel::{VECTOR_BYTES, elements_of};
-use crate::kernel_set::{Cost, KernelSet, Launcher};
+use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
 // `l1_stream`: every block reads its own small part of a buffer repeatedly.

@@ -1,8 +1,9 @@
 //! Kernels around time: launches, spins, clock traces and occupied slots.
 
 use crate::catalogue::Kernel;
+use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel_set::{Cost, KernelSet, Launcher};
+use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
 // `empty`: a kernel that does nothing.

@@ -14,11 +14,12 @@ use gpubench_record::sample::{
 };
 use gpubench_record::{Json, Plan, RunEvent, SampleRow, TelemetryRow};
 
-use super::checksums::{CHECKSUMS_FILE, PAGE_FILE, SIGNATURE_FILE};
+use super::checksums::{CHECKSUMS_FILE, SIGNATURE_FILE};
 use super::error::StoreError;
 use super::files::{files_below, replace, sync_folder_of};
 use super::json_lines::{lock_events, parse, read_bytes, read_events};
 use super::latencies::write_latencies;
+use super::losses::PAGE_FILE;
 use super::sample_file::{SampleLog, read_log};
 use super::samples::{SegmentKey, StoredLog, write_samples};
 use super::telemetry::write_telemetry;

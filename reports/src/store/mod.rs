@@ -11,9 +11,11 @@ mod files;
 mod finish;
 mod json_lines;
 mod latencies;
+mod losses;
 mod parquet;
 mod parquet_reader;
 mod rebuild;
+mod record_json;
 mod sample_file;
 mod samples;
 #[cfg(test)]
@@ -35,13 +37,13 @@ pub use checksums::{
     CHECKSUMS_FILE, SIGNATURE_FILE, damaged_or_unlisted, files_with_checksum, seal,
 };
 pub use error::{LogError, StoreError};
-pub(crate) use files::to_json;
-pub use files::write_record_json;
 pub use finish::reopen;
 pub use finish::{Finished, finish, plan_of};
 pub use json_lines::{EventLog, Events, TelemetryLog, parse_events, read_events};
 use latencies::LatencyFile;
 pub use rebuild::UNSCORED;
+pub(crate) use record_json::to_json;
+pub use record_json::write_record_json;
 pub use sample_file::{SampleFile, Segment};
 pub use sample_file::{SampleLog, read_log};
 pub use samples::SegmentKey;
@@ -99,7 +101,7 @@ impl Record {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let record_json = dir.join(RECORD_FILE);
         let (run, mut warnings, rebuilt) = if record_json.exists() {
-            (files::read_record_json(&record_json)?, Vec::new(), false)
+            (record_json::read_record_json(&record_json)?, Vec::new(), false)
         } else if dir.join(EVENTS_FILE).exists() {
             let being_written = json_lines::is_being_written(dir);
             let (run, warnings) = rebuild::rebuild(dir, read_events(dir)?, being_written)?;
@@ -107,10 +109,10 @@ impl Record {
         } else {
             return Err(StoreError::NoRecord { dir: dir.to_path_buf() });
         };
-        let losses = checksums::losses(dir, &run.plan)?;
+        let losses = losses::losses(dir, &run.plan)?;
         let is_torn = !losses.is_empty();
         let (damaged, texts): (Vec<String>, Vec<String>) =
-            checksums::lost_in(dir, &losses)?.into_iter().unzip();
+            losses::damages(dir, &losses)?.into_iter().unzip();
         warnings.extend(losses);
         warnings.extend(texts);
         Ok(Self {

@@ -5,7 +5,7 @@ use super::tree::{Answers, Source, Walk};
 use crate::error::PredictError;
 use crate::mig;
 use gpubench_record::exit_code::OutcomeKind;
-use gpubench_record::run::DeviceKind;
+use gpubench_record::provenance::DeviceKind;
 use gpubench_record::run::RunRecord;
 use gpubench_record::{Estimate, MatrixRow, Outcome, OverallRow};
 

@@ -8,6 +8,8 @@ pub mod arrivals;
 pub mod event;
 pub mod limits;
 pub mod output;
+pub mod reference;
+pub mod report;
 pub mod scenario;
 pub mod summary;
 pub mod sweep;

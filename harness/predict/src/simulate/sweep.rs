@@ -1,7 +1,7 @@
 //! Latency against load: the same scenario at several loads, and the knee of each mode.
 
-use super::arrivals::{Intervals, ReplicatedMode, one, summarize};
 use super::limits;
+use super::reference::{Intervals, ReplicatedMode, one, summarize};
 use super::scenario::Scenario;
 use super::summary::{Mode, Prediction};
 use crate::error::{POSITIVE, PredictError};

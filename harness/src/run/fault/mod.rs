@@ -17,7 +17,7 @@ use gpubench_workloads::fault;
 use gpubench_workloads::fault::{Class, HostAct};
 use injection::AuxiliaryProcesses;
 
-use super::coordinator::MechanismLedger;
+use super::handles::MechanismLedger;
 use super::host_session::{HostSession, MechanismKey};
 use super::tenant_set::{TenantSet, name_of};
 use super::xids::XidMonitor;

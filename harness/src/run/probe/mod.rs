@@ -21,7 +21,7 @@ use gpubench_record::{
 };
 
 use super::RunError;
-use super::coordinator::MechanismLedger;
+use super::handles::MechanismLedger;
 use super::tenant_set::TenantSet;
 use crate::axis;
 use crate::run::host_session::{HostSession, MechanismKey};

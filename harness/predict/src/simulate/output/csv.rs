@@ -1,7 +1,7 @@
 //! The report as CSV: one row per mode, or per load and mode for a sweep.
 
-use crate::simulate::arrivals::{Interval, ReplicatedMode};
-use crate::simulate::summary::Report;
+use crate::simulate::reference::{Interval, ReplicatedMode};
+use crate::simulate::report::Report;
 use crate::simulate::summary::State;
 
 /// The report as CSV with a header line. No value needs quoting.

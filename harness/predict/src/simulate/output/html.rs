@@ -2,7 +2,7 @@
 
 use super::svg::svg;
 use super::table::table;
-use crate::simulate::summary::Report;
+use crate::simulate::report::Report;
 
 /// The report as a page.
 pub fn html(report: &Report) -> String {

@@ -10,7 +10,7 @@ pub use html::html;
 pub use svg::svg;
 pub use table::table;
 
-use super::summary::Report;
+use super::report::Report;
 use crate::error::PredictError;
 use crate::text::json_text;
 

@@ -3,7 +3,7 @@
 //! The line of a mode ends at its overload. A cross at the top marks each overloaded load, because
 //! it has no latency, only a growth rate.
 
-use crate::simulate::arrivals::{Interval, ReplicatedMode};
+use crate::simulate::reference::{Interval, ReplicatedMode};
 use crate::simulate::summary::Mode;
 use crate::simulate::sweep::{Point, Sweep};
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! The report as text: one table for each part.
 
 use super::figure;
-use crate::simulate::arrivals::{Interval, ReplicatedMode};
-use crate::simulate::summary::Report;
+use crate::simulate::reference::{Interval, ReplicatedMode};
+use crate::simulate::report::Report;
 use crate::simulate::summary::State;
 use crate::simulate::sweep::Sweep;
 use crate::text::draw;
