@@ -126,7 +126,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::kernel_set::param_bytes;
+    use crate::ptx_text::param_bytes;
 
     #[test]
     fn numbers_and_names_are_unique_and_in_order() {

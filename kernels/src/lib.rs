@@ -9,6 +9,7 @@ mod cost;
 pub mod driver;
 pub mod kernel;
 mod kernel_set;
+mod ptx_text;
 mod sizes;
 mod verify;
 

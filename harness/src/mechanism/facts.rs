@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::control_groups::ControlGroups;
 use super::elf;
 use super::host::command::on_path;
 use super::host::found_time_slice;
 use super::host::mps_control;
 use super::labels::{self, Label};
-use super::memory_cap::ControlGroups;
 use crate::device::Nvml;
 use crate::device::mig::{Instance, InstanceProfile};
 

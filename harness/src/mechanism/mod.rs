@@ -16,6 +16,7 @@
 //! ([`MechanismProperties`](gpubench_record::MechanismProperties)), where gates and scores read
 //! them.
 
+pub mod control_groups;
 mod elf;
 mod exclusive;
 mod exclusive_process;
@@ -23,9 +24,10 @@ pub mod facts;
 mod green_context;
 mod hami;
 pub mod host;
+mod in_force;
 pub mod interface;
 pub mod labels;
-pub mod memory_cap;
+mod memory_cap;
 mod mig;
 mod mig_layout;
 mod mig_mps;
@@ -44,6 +46,7 @@ mod waivers;
 
 pub use facts::{HostFacts, HostInputs};
 pub use hami::LIBRARY_FAULTS;
+pub use in_force::InForce;
 pub use interface::Requirement;
 pub use interface::{
     Compute, ComputeLimit, Configuration, HostStage, Mechanism, MechanismContext, OpeningChecks,
@@ -52,7 +55,6 @@ pub use interface::{
 pub use interface::{MechanismEntry, OptionEntry, Tenants};
 pub use mig_layout::share_of_instance;
 pub use mps_quota::PRIORITY;
-pub use observation::InForce;
 pub use observation::{Observation, OverLimit, TenantObservation};
 pub use unprotected::{native_runs, unprotected_form, unprotected_profile};
 pub use user_program::ProgramObservation;

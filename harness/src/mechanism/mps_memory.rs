@@ -217,7 +217,7 @@ fn limited_group(
 #[cfg(test)]
 mod tests {
     use super::MpsMemory;
-    use crate::mechanism::memory_cap::ControlGroups;
+    use crate::mechanism::control_groups::ControlGroups;
     use crate::mechanism::{HostFacts, Mechanism, MechanismContext};
     use crate::plan::Availability;
     use crate::profile::options::LimitBy;

@@ -1,13 +1,10 @@
 //! Observations of a cell, on which proofs rest. Unobserved values are `None`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use gpubench_record::{Condition, ProofTime};
 
 use super::ProgramObservation;
-use super::host::{DaemonConfig, mps_control, mps_processes};
-use crate::device::mig::Instance;
 
 /// One observation of a cell.
 #[derive(Debug, Clone)]
@@ -147,85 +144,6 @@ impl TenantObservation {
     #[must_use]
     pub fn name(&self) -> String {
         if self.slot == 0 { "victim".to_owned() } else { format!("neighbour-{}", self.slot) }
-    }
-}
-
-// The result of setting up a host stage: daemon, instances, control groups, folder.
-
-/// What a mechanism set up.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct InForce {
-    /// Our MPS daemon.
-    pub daemon: Option<DaemonConfig>,
-    /// SM partition of each slot, under static partitioning.
-    pub partitions: Vec<String>,
-    /// MIG instance of each slot, the victim's first.
-    pub instances: Vec<Instance>,
-    /// Control group of each slot, the victim's first; empty if tenants are in none.
-    pub groups: Vec<PathBuf>,
-    /// The private folder.
-    pub folder: Option<PathBuf>,
-}
-
-impl InForce {
-    /// The MIG instance of a slot; the last serves every further one.
-    #[must_use]
-    pub fn instance_id(&self, slot: usize) -> Option<u32> {
-        let instance = self.instances.get(slot).or(self.instances.last());
-        instance.map(|instance| instance.id)
-    }
-
-    /// Servers of the daemon, by process id.
-    ///
-    /// # Errors
-    /// When the daemon does not answer.
-    pub fn servers(&self) -> Result<Vec<u32>, String> {
-        match &self.daemon {
-            Some(daemon) => mps_control::servers(daemon).map_err(|error| error.to_string()),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Clients of these servers, by process id; `None` without a daemon.
-    #[must_use]
-    pub fn clients(&self, servers: &[u32]) -> Option<Result<Vec<u32>, String>> {
-        let daemon = self.daemon.as_ref()?;
-        let listed = mps_control::clients(daemon, servers);
-        Some(listed.map_err(|error| error.to_string()).map(|mut all| {
-            all.sort_unstable();
-            all
-        }))
-    }
-
-    /// Our control daemons, by process id: the processes of its folder that are no servers.
-    ///
-    /// # Errors
-    /// When the daemon does not answer.
-    pub fn daemon_processes(&self) -> Result<Vec<u32>, String> {
-        let Some(daemon) = &self.daemon else {
-            return Ok(Vec::new());
-        };
-        let servers = self.servers()?;
-        let mut pids = mps_processes(&daemon.pipes);
-        pids.retain(|pid| !servers.contains(pid));
-        Ok(pids)
-    }
-
-    /// Disconnects a client through the daemon.
-    ///
-    /// # Errors
-    /// When there is no daemon, or it cannot be reached.
-    pub fn terminate(&self, pid: u32) -> Result<(), String> {
-        let daemon = self.daemon.as_ref();
-        let daemon = daemon.ok_or("there is no MPS daemon to disconnect a client")?;
-        mps_control::terminate_client(daemon, pid).map_err(|error| error.to_string())
-    }
-
-    /// The pre-kill hook of a tenant. A failure is ignored: the tenant is killed in any case.
-    pub fn before_kill(&self, pid: u32) {
-        if self.daemon.is_some() {
-            let _ = self.terminate(pid);
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::device::Module;
 use super::error::DriverError;
 use super::memory::DevicePtr;
 use super::stream::Stream;
-use crate::kernel_set;
+use crate::ptx_text;
 
 /// Attributes of a function (`CUfunction_attribute` of cuda.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Module {
         let inner = &self.0;
         let no_entry =
             || DriverError::NoEntry { module: inner.name.clone(), entry: entry.to_owned() };
-        let params = kernel_set::param_bytes(&inner.ptx, entry).ok_or_else(no_entry)?;
+        let params = ptx_text::param_bytes(&inner.ptx, entry).ok_or_else(no_entry)?;
         let name = CString::new(entry).map_err(|_| DriverError::NulByte { what: "the entry" })?;
         let mut handle: Handle = std::ptr::null_mut();
         let api = self.api();

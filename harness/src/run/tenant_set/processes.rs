@@ -6,7 +6,7 @@ use gpubench_record::user_victim::UserVictim;
 use gpubench_record::{FromTenant, RefusalKind, ToTenant};
 
 use super::{CONTEXT, TenantSet, name_of, participants_of};
-use crate::mechanism::{TenantEnv, TenantObservation, memory_cap};
+use crate::mechanism::{TenantEnv, TenantObservation, control_groups};
 use crate::run::{RunError, RunHandles};
 use crate::tenant::{PreKillHook, SpawnError, Tenant, TenantError};
 
@@ -57,7 +57,7 @@ impl TenantSet {
         let Some(group) = group.filter(|_| self.config.mechanism.is_some()) else {
             return Ok(());
         };
-        memory_cap::join(group, tenant.pid()).map_err(|source| {
+        control_groups::join(group, tenant.pid()).map_err(|source| {
             let tenant = tenant.name().to_owned();
             RunError::Spawn(SpawnError::Start { tenant, source })
         })
