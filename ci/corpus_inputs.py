@@ -50,6 +50,8 @@ RULES: dict[str, list[tuple[bytes, bytes]]] = {
         (rb"((?:NVML lists|no process but the victim|MPS clients|lists all of|tenants are in"
          rb"|services are|MPS server) )\[[\d, ]+\]", rb"\1[1]"),
         (rb"\b\d+( handed \d)", rb"1\1"),
+        # On a busy host the coordinator may see the connection of a stopped tenant close later.
+        (rb'"stopped by the coordinator, (exit status 0")', rb'"\1'),
         # The folder of the virtual GPU, and the hash of a library that is built with the binary.
         (rb'[^\s"\[]*/virtual-gpu-\w{6}/', b""),
         (rb"BLAKE3 [0-9a-f]{64}", b"BLAKE3 0"),
