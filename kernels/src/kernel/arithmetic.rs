@@ -7,8 +7,6 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-// `fp32_chain`: independent chains of single-precision multiply-adds.
-
 /// Chains of each thread.
 const FP32_CHAINS: usize = 8;
 /// Steps of each chain in one iteration.
@@ -85,8 +83,6 @@ fn fp32_reference(thread_in_block: u32, launch: &Fp32Chain) -> f32 {
     }
     chains[1..].iter().fold(chains[0], |sum, chain| sum + chain)
 }
-
-// `fp64_chain`: independent chains of double-precision multiply-adds.
 
 /// Chains of each thread.
 const FP64_CHAINS: usize = 8;
@@ -165,8 +161,6 @@ fn fp64_reference(thread_in_block: u32, launch: &Fp64Chain) -> f64 {
     chains[1..].iter().fold(chains[0], |sum, chain| sum + chain)
 }
 
-// `int_chain`: independent chains of 32-bit integer multiply-adds.
-
 /// Chains of each thread.
 const INT_CHAINS: u32 = 8;
 /// Steps of each chain in one iteration.
@@ -235,8 +229,6 @@ fn int_reference(thread_in_block: u32, launch: &IntChain) -> u32 {
     let chain = |number| (0..steps).fold(thread_in_block + number, |x, _| step(x));
     (0..INT_CHAINS).map(chain).fold(0, u32::wrapping_add)
 }
-
-// `issue_mix`: alternating floating-point and integer instructions.
 
 /// Floating-point chains of each thread.
 const REAL_CHAINS: u32 = 4;
@@ -322,8 +314,6 @@ fn mix_reference(thread_in_block: u32, launch: &IssueMix) -> u32 {
     let sum = (real(0) + real(1)) + (real(2) + real(3));
     sum.to_bits() ^ bits(0) ^ (bits(1) << 1)
 }
-
-// `tensor_chain`: chains of half-precision matrix products on the tensor cores.
 
 /// Products per warp in one iteration.
 const TENSOR_CHAINS: u64 = 4;
