@@ -2,16 +2,17 @@
 
 use std::ffi::OsString;
 
-use gpubench::cli::{self, guard_entry, panic_report, stand_in, tenant_entry};
+use gpubench::cli;
+use gpubench::cli::{entry, signals};
 
 fn main() -> std::process::ExitCode {
-    panic_report::install();
+    signals::install();
     let argv: Vec<OsString> = std::env::args_os().collect();
     let run = || {
-        tenant_entry::run(&argv)
-            .or_else(|| guard_entry::run(&argv))
-            .or_else(|| stand_in::run(&argv))
+        entry::run_tenant(&argv)
+            .or_else(|| entry::run_guard(&argv))
+            .or_else(|| entry::run_stand_in(&argv))
             .unwrap_or_else(|| cli::run(&argv))
     };
-    panic_report::guard(run).into()
+    signals::guard(run).into()
 }

@@ -12,7 +12,7 @@ pub mod matrix;
 #[cfg(test)]
 mod sample_records;
 pub mod store;
-mod text;
+
 pub mod timeline;
 
 pub use format::{CATALOGUE, Format, RenderError, RenderOptions, View};

@@ -32,9 +32,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Exports the same symbols as the virtual GPU, so it must not link it.
     ("gpubench-virtual-gpu-hami", &[]),
     ("gpubench-virtual-gpu-hami-so", &["gpubench-virtual-gpu-hami"]),
-    ("gpubench-compare", &["gpubench-record", "gpubench-stats"]),
-    ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
-    ("gpubench-reports", &["gpubench-record", "gpubench-stats"]),
+    ("gpubench-show", &[]),
+    ("gpubench-compare", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
+    ("gpubench-predict", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
+    ("gpubench-reports", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
     ("gpubench-workloads", &["gpubench-kernels", "gpubench-record", "gpubench-stats"]),
     (
         "gpubench",
@@ -44,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "gpubench-predict",
             "gpubench-record",
             "gpubench-reports",
+            "gpubench-show",
             "gpubench-stats",
             "gpubench-virtual-gpu",
             "gpubench-virtual-gpu-hami-so",
@@ -194,7 +196,7 @@ mod tests {
         let manifest =
             package("gpubench-reports", "[dependencies]\ngpubench-kernels.workspace = true");
         let expected = "p/Cargo.toml:4: gpubench-reports may not use gpubench-kernels (may use: \
-                        gpubench-record, gpubench-stats)";
+                        gpubench-record, gpubench-show, gpubench-stats)";
         assert_eq!(findings(&manifest), [expected]);
     }
 

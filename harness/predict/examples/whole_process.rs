@@ -5,12 +5,11 @@
 //! prints the output of `ci/oracle_numpy.py table --format json --duration-s 11905`, equal to the
 //! last bit. With a second argument it sweeps loads on this number of threads.
 
-use gpubench_predict::PredictError;
 use gpubench_predict::rng::RngKind;
 use gpubench_predict::simulate::Scenario;
 use gpubench_predict::simulate::summary::predict;
 use gpubench_predict::simulate::sweep::{SweepPlan, sweep};
-use gpubench_predict::text::json_text;
+use gpubench_show::json as json_text;
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 
@@ -43,11 +42,11 @@ fn table(scenario: &Scenario) -> Value {
     json!({ "offered": found.offered, "modes": rows.collect::<Vec<_>>() })
 }
 
-fn swept(scenario: &Scenario, threads: NonZeroUsize) -> Result<String, PredictError> {
+fn swept(scenario: &Scenario, threads: NonZeroUsize) -> Result<String, Box<dyn std::error::Error>> {
     let plan = SweepPlan {
         loads: (1..=24).map(|step| f64::from(step) * 0.04).collect(),
         replications: 2,
         coverage: 0.95,
     };
-    json_text(&sweep(scenario, &plan, threads)?)
+    Ok(json_text(&sweep(scenario, &plan, threads)?)?)
 }

@@ -12,6 +12,5 @@ pub mod pack;
 pub mod parallel;
 pub mod rng;
 pub mod simulate;
-pub mod text;
 
 pub use error::PredictError;

@@ -2,10 +2,11 @@
 //! known answers, and the second tree.
 
 use gpubench_predict::advise::advice::{Kind, SecondAnswers};
-use gpubench_predict::advise::output::{json, mermaid, text};
+use gpubench_predict::advise::output::{mermaid, page};
 use gpubench_predict::advise::tree::{End, Source};
 use gpubench_predict::advise::tree::{NODES, Next};
 use gpubench_predict::advise::{Advice, Answers, Leaf, advise, walk};
+use gpubench_show::{Look, json};
 use std::collections::HashSet;
 
 /// Answers in the order isolation, mig, workload, memory, driver, sm-bound, soft compute, fault;
@@ -184,7 +185,7 @@ fn each_trap_is_printed_at_its_question() {
 #[test]
 fn text_json_and_mermaid_show_the_same_path() {
     let advice = advice("shared yes latency yes . . no .", SecondAnswers::default());
-    let printed = text(&advice);
+    let printed = page(&advice).text(Look::PIPED);
     for part in ["\n7. ", "MIG: profile sizes are fixed", "mixed policy", "the second tree agrees"]
     {
         assert!(printed.contains(part), "{part}: {printed}");

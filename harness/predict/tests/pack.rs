@@ -1,7 +1,8 @@
 //! The packing rule: a worked case, layouts against counts by hand, and refused input.
 
-use gpubench_predict::pack::output::{json, table};
+use gpubench_predict::pack::output::page;
 use gpubench_predict::pack::{Demand, report};
+use gpubench_show::{Look, json};
 use proptest::prelude::*;
 
 const WORKED: &str = r#"
@@ -36,19 +37,19 @@ fn the_worked_case_has_its_published_figures() {
     let cost = found.cost.expect("a price was given");
     assert!((cost.fleet_per_year - 2.5 * 8760.0 * 17.0).abs() < 1e-6);
     assert!((cost.idle_per_year - 2.5 * 8760.0 * 5.0).abs() < 1e-6);
-    let text = table(&found);
+    let text = page(&found).text(Look::PIPED);
     assert!(text.contains("MIG holds 7; 1 more fit under MPS or time-slicing"), "{text}");
     assert!(json(&found).is_ok_and(|text| text.contains("\"binding\": \"compute\"")));
 }
 
 #[test]
 fn what_mig_holds_fits_the_whole_gpu() {
-    // An instance of half an H200 has 69.5 GiB, which is 74.6 GB.
+    // An instance of half an H200 has 69.75 GiB, which is 74.9 GB.
     let text = "gpu = \"H200-141\"\n[[tenant]]\nname = \"x\"\nmemory_gb = 74\ncompute = 0.4\n";
     let found = report(&demand(text)).expect("a report");
     let kind = &found.kinds[0];
     assert_eq!((kind.bound.by_memory, kind.by_mps, kind.by_mig), (2, 2, Some(2)));
-    assert!((found.gpu_memory_gb - 149.25).abs() < 0.01, "{found:?}");
+    assert!((found.gpu_memory_gb - 150.32).abs() < 0.01, "{found:?}");
     for table in gpubench_predict::mig::tables() {
         for mix in gpubench_predict::mig::mixes(table) {
             let held_gb: f64 = mix.iter().map(|profile| profile.memory_gb()).sum();
@@ -94,11 +95,11 @@ fn a_tenant_larger_than_the_gpu_fits_nowhere() {
         refused.to_string(),
         "memory_gb of x is 30: accepted is at most the 24 GB of the GPU"
     );
-    let text = text.replace("A30", "H200-141").replace("= 20", "= 150");
+    let text = text.replace("A30", "H200-141").replace("= 20", "= 151");
     let refused = report(&demand(&text)).expect_err("too large");
     assert_eq!(
         refused.to_string(),
-        "memory_gb of x is 150: accepted is at most the 149.25 GB of the GPU"
+        "memory_gb of x is 151: accepted is at most the 150.32 GB of the GPU"
     );
 }
 

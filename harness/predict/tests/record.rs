@@ -8,6 +8,7 @@ use gpubench_predict::calibrate::{Calibrated, Choices, calibrate, output};
 use gpubench_predict::pack::demand::kinds_of_record;
 use gpubench_predict::simulate::Scenario;
 use gpubench_record::{Json, RunRecord};
+use gpubench_show::{Look, Page};
 use serde_json::{Value, json};
 
 /// A record with the given cells, matrix and mechanisms.
@@ -111,7 +112,8 @@ fn under_time_slicing_a_request_waits_for_the_rest_of_a_slice() {
     near(row.p50.predicted_ms, 3.1, 0.03);
     near(row.p99.predicted_ms, 4.08, 0.03);
     near(row.p50.miss_percent, 0.0, 1.0);
-    let text = output::table(&found);
+    let page = Page { blocks: output::blocks(&found), ..Page::default() };
+    let text = page.text(Look::PIPED);
     assert!(text.contains("switch_ms") && text.contains("time-slicing[x]"), "{text}");
 }
 

@@ -1,10 +1,12 @@
 //! Output of `simulate` in each format, sweeps, threads, and refused input.
 
+use gpubench_predict::simulate::chart::chart;
 use gpubench_predict::simulate::event::EventOptions;
-use gpubench_predict::simulate::output::{csv, html, json, svg, table};
+use gpubench_predict::simulate::output::{csv, page};
 use gpubench_predict::simulate::report::{Report, Request, report};
 use gpubench_predict::simulate::scenario::{Hostile, Scenario};
 use gpubench_predict::simulate::{Mode, event};
+use gpubench_show::Look;
 use serde_json::Value;
 use std::num::NonZeroUsize;
 
@@ -18,6 +20,10 @@ fn request() -> Request {
     }
 }
 
+fn text(report: &Report) -> String {
+    page(report, Vec::new()).text(Look::PIPED)
+}
+
 fn swept() -> Report {
     report(&request()).expect("a report")
 }
@@ -27,7 +33,7 @@ fn replications_are_counted_if_a_mode_is_overloaded() {
     let mut request = request();
     // MIG, the first mode, has no interval at this rate.
     (request.scenario.rate_per_s, request.loads) = (15.0, Vec::new());
-    let text = table(&report(&request).expect("a report"));
+    let text = text(&report(&request).expect("a report"));
     assert!(text.contains("mean over 4 replications"), "{text}");
     assert!(text.contains("overloaded"), "{text}");
 }
@@ -44,7 +50,7 @@ fn the_result_does_not_depend_on_threads() {
 
 #[test]
 fn json_has_its_documented_keys() {
-    let text = json(&swept()).expect("json");
+    let text = gpubench_show::json(&swept()).expect("json");
     let value: Value = serde_json::from_str(&text).expect("json");
     assert_eq!(value["kind"], "prediction");
     assert!(value["offered"].as_u64().is_some_and(|offered| offered > 3000));
@@ -97,7 +103,7 @@ fn csv_has_a_row_for_each_load_and_mode() {
 fn plot_and_page_are_well_formed_and_mark_the_knee() {
     let report = swept();
     let sweep = report.sweep.as_ref().expect("a sweep");
-    let plot = svg(sweep);
+    let plot = chart(sweep).svg;
     assert_eq!(plot.matches("class=\"knee\"").count(), sweep.knees.len());
     assert!(!sweep.knees.is_empty());
     assert_eq!(plot.matches("<polyline").count(), 6);
@@ -105,15 +111,15 @@ fn plot_and_page_are_well_formed_and_mark_the_knee() {
     assert!(!plot.contains("NaN") && !plot.contains("inf"), "{plot}");
     let opened = plot.matches("<text").count();
     assert_eq!(opened, plot.matches("</text>").count());
-    let page = html(&report);
-    assert!(page.contains(&plot) && page.ends_with("</html>\n"));
+    let html = page(&report, Vec::new()).html();
+    assert!(html.contains(&plot) && html.ends_with("</html>\n"));
 }
 
 #[test]
 fn the_table_names_prediction_intervals_and_overload() {
     let mut request = request();
     request.scenario.hostile = Some(Hostile::default());
-    let text = table(&report(&request).expect("a report"));
+    let text = text(&report(&request).expect("a report"));
     for part in ["prediction of the reference model", "t interval", "gap to MIG ms", "overloaded"] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }

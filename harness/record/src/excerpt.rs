@@ -58,8 +58,18 @@ pub fn parser_message(message: &str) -> String {
 #[must_use]
 pub fn counted(n: impl std::fmt::Display, noun: &str) -> String {
     let n = n.to_string();
-    let ending = if n == "1" { "" } else { "s" };
-    format!("{n} {noun}{ending}")
+    if n == "1" {
+        return format!("{n} {noun}");
+    }
+    let vowel_before_y = || ["ay", "ey", "oy"].iter().any(|end| noun.ends_with(end));
+    match noun.strip_suffix('y') {
+        _ if noun.ends_with("series") => format!("{n} {noun}"),
+        Some(stem) if !vowel_before_y() => format!("{n} {stem}ies"),
+        None if ["x", "ch", "sh", "ss"].iter().any(|end| noun.ends_with(end)) => {
+            format!("{n} {noun}es")
+        }
+        _ => format!("{n} {noun}s"),
+    }
 }
 
 /// The error of a parser, as its message.
@@ -104,7 +114,7 @@ fn escaped(chars: impl Iterator<Item = char>, bytes_max: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EXCERPT_BYTES_MAX, excerpt, parser_message, with_short_words};
+    use super::{EXCERPT_BYTES_MAX, counted, excerpt, parser_message, with_short_words};
 
     #[test]
     fn a_short_text_is_kept_on_one_line() {
@@ -149,5 +159,13 @@ mod tests {
         let shown = with_short_words(&format!("no {} here", "x".repeat(999)));
         assert!(shown.starts_with("no xxx") && shown.ends_with(" here"), "{shown}");
         assert!(shown.len() < 230, "{shown}");
+    }
+
+    #[test]
+    fn counts_read_as_english() {
+        assert_eq!([counted(1, "row"), counted(0, "row")], ["1 row", "0 rows"]);
+        let many = ["primary row", "mismatch", "entry", "key", "series"].map(|one| counted(2, one));
+        let expected = ["2 primary rows", "2 mismatches", "2 entries", "2 keys", "2 series"];
+        assert_eq!(many, expected);
     }
 }

@@ -1,7 +1,8 @@
 //! The pages of `gpubench claims`: the ledger, its recipes, and the verdicts of records.
 
+use gpubench_record::counted;
 use gpubench_record::{Claim, ClaimRow, DeviceKind, RunRecord, Verdict};
-use gpubench_reports::format::{Page, PageTable, VIRTUAL_TITLE};
+use gpubench_show::{Cell, Page, Paint, Table, VIRTUAL_TITLE};
 use serde_json::{Value, json};
 
 use super::figures::NO_RECORD;
@@ -16,12 +17,26 @@ pub struct Judged<'a> {
     pub run: &'a RunRecord,
 }
 
-fn table(heading: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> PageTable {
-    PageTable {
-        heading: heading.to_owned(),
-        columns: columns.iter().map(|&name| name.to_owned()).collect(),
-        rows: rows.collect(),
-    }
+fn table(heading: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Table {
+    let rows = rows.map(|row| row.iter().map(Cell::text).collect());
+    Table::new("", heading, columns.iter().copied(), rows)
+}
+
+fn page(title: String, tables: impl IntoIterator<Item = Table>) -> Page {
+    let mut page = Page::new(title);
+    tables.into_iter().for_each(|table| page.push(table));
+    page
+}
+
+/// The verdict in its colour.
+fn painted(verdict: Verdict) -> Cell {
+    let paint = match verdict {
+        Verdict::Supported => Paint::Good,
+        Verdict::Refuted => Paint::Bad,
+        Verdict::Inconclusive => Paint::Weak,
+        Verdict::Untested => Paint::Faint,
+    };
+    Cell::text(verdict.as_str()).painted(paint, "")
 }
 
 /// The claims of the ledger with their tests.
@@ -38,11 +53,8 @@ pub fn ledger(ledger: &Ledger) -> Page {
         ]
     });
     let columns = ["claim", "mechanism", "axis", "says", "source", "test"];
-    Page {
-        title: format!("Claims ledger: {} claims", ledger.claims.len()),
-        notices: Vec::new(),
-        tables: vec![table("Claims of the literature", &columns, rows)],
-    }
+    let title = format!("Claims ledger: {}", counted(ledger.claims.len(), "claim"));
+    page(title, [table("Claims of the literature", &columns, rows)])
 }
 
 fn test(claim: &Claim) -> String {
@@ -64,10 +76,9 @@ pub fn recipes(ledger: &Ledger) -> Page {
         let texts = [&one.mechanism, &one.phrase, &one.truth, &claims];
         texts.map(String::clone).into()
     });
-    Page {
-        title: "Recipes and phrases in circulation".to_owned(),
-        notices: Vec::new(),
-        tables: vec![
+    page(
+        "Recipes and phrases in circulation".to_owned(),
+        [
             table(
                 "Recipes that do not work",
                 &["mechanism", "recipe", "what is wrong", "working form"],
@@ -79,7 +90,7 @@ pub fn recipes(ledger: &Ledger) -> Page {
                 misleading,
             ),
         ],
-    }
+    )
 }
 
 /// The verdicts of each record, and of all of them together.
@@ -88,27 +99,23 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
     let mut tables = Vec::new();
     if records.len() > 1 {
         let rows = together(records).into_iter().map(|(id, verdict, each)| {
-            let mut row = vec![id, verdict.as_str().to_owned()];
-            row.extend(each.map(|one| one.map_or("-", Verdict::as_str).to_owned()));
-            row
+            let each = each.map(|one| one.map_or_else(|| Cell::text(""), painted));
+            [Cell::text(id), painted(verdict)].into_iter().chain(each).collect()
         });
         let mut columns = vec!["claim", "together"];
         columns.extend(records.iter().map(|one| one.name.as_str()));
-        tables.push(table("All records", &columns, rows));
+        tables.push(Table::new("", "All records", columns, rows));
     }
     let columns = ["claim", "verdict", "says", "test", "figures"];
     for one in records {
         let rows = one.run.claims.iter().map(|row| {
-            vec![
-                row.id.clone(),
-                row.verdict.as_str().to_owned(),
-                format!("{} ({})", row.statement, row.source),
-                row.test.clone(),
-                row.evidence.clone(),
-            ]
+            let says = format!("{} ({})", row.statement, row.source);
+            let [id, says, test, evidence] =
+                [&row.id, &says, &row.test, &row.evidence].map(Cell::text);
+            vec![id, painted(row.verdict), says, test, evidence]
         });
         let heading = format!("{}: {}", one.name, counts(&one.run.claims));
-        tables.push(table(&heading, &columns, rows));
+        tables.push(Table::new("", &heading, columns, rows));
     }
     let without = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
     let without = records.iter().filter(without).map(|one| {
@@ -116,7 +123,10 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
     });
     let mut titles: Vec<String> = records.iter().map(|one| title(one.run)).collect();
     titles.dedup();
-    Page { title: format!("Claims: {}", titles.join("; ")), notices: without.collect(), tables }
+    let mut all = Page::new(format!("Claims: {}", titles.join("; ")));
+    without.for_each(|notice| all.notice(notice));
+    tables.into_iter().for_each(|table| all.push(table));
+    all
 }
 
 /// The same as one table, for CSV.
@@ -137,20 +147,20 @@ pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
         })
     });
     let columns = ["record", "claim", "verdict", "says", "source", "test", "figures"];
-    Page { tables: vec![table("", &columns, lines)], ..Page::default() }
+    page(String::new(), [table("", &columns, lines)])
 }
 
 /// Recipes and phrases as one table, for CSV.
 #[must_use]
 pub fn recipe_lines(ledger: &Ledger) -> Page {
-    let both = recipes(ledger).tables.into_iter();
-    let kinds = both.zip(["recipe", "phrase"]);
+    let both = recipes(ledger);
+    let kinds = both.tables().zip(["recipe", "phrase"]);
     let rows = kinds.flat_map(|(table, kind)| {
-        let rows = table.rows.into_iter();
-        rows.map(move |row| std::iter::once(kind.to_owned()).chain(row).collect())
+        let rows = table.rows.iter().cloned();
+        rows.map(move |row| std::iter::once(Cell::text(kind)).chain(row).collect())
     });
     let columns = ["kind", "mechanism", "text", "truth", "answer"];
-    Page { tables: vec![table("", &columns, rows)], ..Page::default() }
+    page(String::new(), [Table::new("", "", columns, rows)])
 }
 
 fn title(run: &RunRecord) -> String {

@@ -11,12 +11,12 @@ use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, TENANTS, files
 use gpubench_predict::advise::evidence;
 use gpubench_predict::advise::tree::{End, Source};
 use gpubench_predict::advise::{Advice, Answers, NODES, Node, advise, output, walk};
-use gpubench_predict::text::json_text;
 use gpubench_record::{ExitCode, RunRecord};
+use gpubench_show::{Look, Page};
 
-use super::common::{OutputFlag, exit_codes_help, whole};
+use super::common::{OutputFlag, exit_codes_help, pretty_json, whole};
 use super::predicting::{one_of, read_record};
-use super::simulate_models::set;
+use super::simulate::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -179,7 +179,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let text = match args.format {
         Format::Json => json(&advice, &files)?,
         Format::Mermaid => output::mermaid(&advice),
-        Format::Text => output::text(&advice) + &config_text(&files),
+        Format::Text => {
+            let look = args.output.look(ui);
+            output::page(&advice).text(look) + &config_text(&files, look)
+        }
     };
     args.output.write(&text, ui)?;
     Ok(ExitCode::Done)
@@ -213,17 +216,21 @@ fn ask(node: &Node, input: &mut impl BufRead, ui: &Ui) -> Result<Option<String>,
     Ok((read > 0).then(|| line.trim().to_owned()))
 }
 
-fn config_text(files: &[ConfigFile]) -> String {
-    let section =
-        |file: &ConfigFile| format!("\n--- {}\n{}\n\n{}", file.name, file.purpose, file.text);
+/// The files as they are, each below its name and purpose.
+fn config_text(files: &[ConfigFile], look: Look) -> String {
+    let section = |file: &ConfigFile| {
+        let mut head = Page::new(format!("--- {}", file.name));
+        head.say(file.purpose.as_str());
+        format!("\n{}\n{}", head.text(look), file.text)
+    };
     files.iter().map(section).collect()
 }
 
 fn json(advice: &Advice, files: &[ConfigFile]) -> Result<String, ExpectedError> {
     if files.is_empty() {
-        return Ok(output::json(advice)?);
+        return pretty_json(advice);
     }
-    Ok(json_text(&serde_json::json!({ "advice": advice, "files": files }))?)
+    pretty_json(&serde_json::json!({ "advice": advice, "files": files }))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a matrix does after its cells, probes and fault trials: the flags, and the lines of a plan.
 
 use clap::builder::PossibleValuesParser;
-use gpubench_record::Plan;
+use gpubench_record::{Plan, counted};
 use gpubench_workloads::fault;
 
 use super::common::whole;
@@ -109,10 +109,10 @@ impl AfterCellsFlags {
 }
 
 /// The probes and fault trials after the cells; empty without both.
-pub(super) fn in_words(plan: &Plan) -> String {
-    let mut lines = String::new();
+pub(super) fn in_words(plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
     if !plan.probes.is_empty() {
-        lines += &format!("then probes of each mechanism: {}\n", plan.probes.join(", "));
+        lines.push(format!("then probes of each mechanism: {}", plan.probes.join(", ")));
     }
     if let Some(first) = plan.fault_trials.first() {
         let windows = plan.fault_trials.iter().map(|trial| trial.window_ns);
@@ -120,12 +120,12 @@ pub(super) fn in_words(plan: &Plan) -> String {
             .fault_trials
             .iter()
             .filter(|trial| (&trial.variant, &trial.fault) == (&first.variant, &first.fault));
-        lines += &format!(
-            "then {} fault trials, {} of each fault under each mechanism, {}\n",
-            plan.fault_trials.len(),
+        lines.push(format!(
+            "then {}, {} of each fault under each mechanism, {}",
+            counted(plan.fault_trials.len(), "fault trial"),
             of_first.count(),
             in_minutes(windows.fold(0, u64::saturating_add)),
-        );
+        ));
     }
     lines
 }

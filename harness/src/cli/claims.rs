@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use gpubench_record::ExitCode;
-use gpubench_reports::format::Page;
-use gpubench_reports::{RenderError, RenderOptions};
+use gpubench_show::Page;
 use serde_json::{Value, json};
 
 use super::common::{OutputFlag, exit_codes_help, pretty_json};
@@ -41,7 +40,7 @@ pub struct Args {
     #[arg(long)]
     recipes: bool,
     /// Output format
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "text")]
     format: ClaimsFormat,
     #[command(flatten)]
     output: OutputFlag,
@@ -51,7 +50,8 @@ pub struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClaimsFormat {
     /// Text for people; may change between versions
-    Table,
+    #[value(alias = "table")]
+    Text,
     /// Markdown tables
     Md,
     /// Data for programs
@@ -90,19 +90,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 
 impl Args {
     fn text(&self, page: &Page, json: &Value, ui: &Ui) -> Result<String, ExpectedError> {
-        let options = RenderOptions {
-            width: ui.width_of_stdout().filter(|_| !self.output.is_file()),
-            ..RenderOptions::default()
-        };
-        let mut text = Vec::new();
-        let drawn = match self.format {
-            ClaimsFormat::Json => return pretty_json(json),
-            ClaimsFormat::Table => page.text(&options, &mut text),
-            ClaimsFormat::Md => page.markdown(&mut text),
-            ClaimsFormat::Csv => page.csv(&mut text),
-        };
-        let internal = |what: String| ExpectedError::Internal { what };
-        drawn.map_err(|error: RenderError| internal(error.to_string()))?;
-        String::from_utf8(text).map_err(|error| internal(error.to_string()))
+        Ok(match self.format {
+            ClaimsFormat::Json => pretty_json(json)?,
+            ClaimsFormat::Text => page.text(ui.look_of(self.output.is_file())),
+            ClaimsFormat::Md => page.markdown(),
+            ClaimsFormat::Csv => page.csv(),
+        })
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use gpubench_record::ExitCode;
 use gpubench_record::user_victim::Reports;
+use gpubench_show::Look;
 use serde::Serialize;
 
 use super::ui::Ui;
@@ -180,6 +181,12 @@ impl OutputFlag {
         self.output.is_some()
     }
 
+    /// Width and colour of where the output goes.
+    #[must_use]
+    pub fn look(&self, ui: &Ui) -> Look {
+        ui.look_of(self.is_file())
+    }
+
     /// Writes the file, or prints without one.
     ///
     /// # Errors
@@ -196,7 +203,8 @@ impl OutputFlag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum TextFormat {
     /// Text for people; may change between versions.
-    Table,
+    #[value(alias = "table")]
+    Text,
     /// Data for programs.
     Json,
 }
@@ -216,9 +224,7 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
 /// # Errors
 /// When the value has no JSON form, which is a bug.
 pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
-    Ok(text + "\n")
+    gpubench_show::json(value).map_err(|error| ExpectedError::Internal { what: error.to_string() })
 }
 
 #[cfg(test)]

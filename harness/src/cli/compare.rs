@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gpubench_compare::render::{self, SideBySideFormat};
+use gpubench_compare::render::{self, FORMATS};
 use gpubench_compare::side_by_side::SideBySide;
 use gpubench_record::ExitCode;
 
@@ -27,7 +27,7 @@ pub struct Args {
         long,
         value_name = "FORMAT",
         default_value = "text",
-        value_parser = formats(SideBySideFormat::ALL),
+        value_parser = formats(FORMATS),
     )]
     format: String,
     #[command(flatten)]
@@ -46,8 +46,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     for line in &found.notes {
         ui.note(&format!("warning: {line}"));
     }
-    let format = format_of(&args.format, SideBySideFormat::ALL)?;
-    let text = render::side_by_side(&SideBySide::of(&found.records), format).map_err(internal)?;
+    let format = format_of(&args.format, FORMATS)?;
+    let text = render::side_by_side(&SideBySide::of(&found.records), format, args.output.look(ui))
+        .map_err(internal)?;
     args.output.write(&text, ui)?;
     Ok(of_records(ExitCode::Done, found.is_doubtful))
 }

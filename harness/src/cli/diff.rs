@@ -7,7 +7,7 @@ use gpubench_compare::Session;
 use gpubench_compare::diff::comparability::{is_known, known};
 use gpubench_compare::diff::{FailOn, MarginsWish, Options, diff};
 use gpubench_compare::history::Baseline;
-use gpubench_compare::render::{self, Detail, Format};
+use gpubench_compare::render::{self, DIFF_FORMATS, Detail};
 use gpubench_record::ExitCode;
 
 use super::common::{OutputFlag, exit_codes_help};
@@ -89,7 +89,7 @@ pub struct Args {
         long,
         value_name = "FORMAT",
         default_value = "text",
-        value_parser = formats(Format::ALL),
+        value_parser = formats(DIFF_FORMATS),
     )]
     format: String,
     #[command(flatten)]
@@ -114,9 +114,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         }
     };
     let report = diff(&before, &after, &options).map_err(internal)?;
-    let format = format_of(&args.format, Format::ALL)?;
+    let format = format_of(&args.format, DIFF_FORMATS)?;
     let detail = if args.full { Detail::Full } else { Detail::Changes };
-    let text = render::diff(&report, format, detail).map_err(internal)?;
+    let text = render::diff(&report, format, detail, args.output.look(ui)).map_err(internal)?;
     args.output.write(&text, ui)?;
     let doubtful = [&before, &after].map(|side| say_problems(side, ui));
     Ok(of_records(report.exit_code(), doubtful.contains(&true)))

@@ -1,15 +1,24 @@
 //! `gpubench doctor`: checks of this host before a measurement.
 
-use gpubench_record::{ExitCode, Verification};
+use gpubench_record::{Axis, ExitCode, Spread, Verification, counted};
+use gpubench_show::{Block, Line, Page, Table};
 use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality, Stops};
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, whole};
-use super::spread;
-use super::ui::{Ui, table};
+use super::signals::run_until_signal;
+use super::ui::Ui;
+use crate::catalogue::REFERENCE;
+use crate::device::PrivateFolder;
 use crate::error::ExpectedError;
 use crate::judge::device_check::Achieved;
 use crate::judge::host_report::{HostReport, TimerTest, check_host, to_json};
 use crate::judge::verdict::mechanism_row;
+use crate::judge::{
+    AfterCells, DeviceSession, FaultRequest, MatrixRequest, calibration, conclude, host_facts,
+    matrix_setup,
+};
+use crate::profile::{OpenLoops, Profile, Wanted};
+use crate::run::{RunEnd, Silent};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -53,7 +62,7 @@ pub struct Args {
     )]
     pub(super) sessions: u32,
     /// Output format
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "text")]
     format: TextFormat,
 }
 
@@ -64,10 +73,10 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.calibrate {
-        let found = spread::run(args, &profile, ui)?;
+        let found = measure_spread(args, &profile, ui)?;
         match args.format {
             TextFormat::Json => ui.print(&pretty_json(&found)?)?,
-            TextFormat::Table => ui.print_text(&spread::as_text(&found))?,
+            TextFormat::Text => ui.page(&spread_page(&found))?,
         }
         return Ok(ExitCode::Done);
     }
@@ -75,7 +84,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let (report, limit) = check_host(device, &options, &profile, args.verify)?;
     match args.format {
         TextFormat::Json => ui.print(&pretty_json(&to_json(&report))?)?,
-        TextFormat::Table => ui.print_text(&as_text(&report))?,
+        TextFormat::Text => ui.page(&page(&report))?,
     }
     if report.verified.iter().any(|(_, found)| matches!(found, Verification::Failed { .. })) {
         return Err(ExpectedError::NothingRan {
@@ -86,7 +95,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 }
 
 /// The device and its facts.
-fn device_text(report: &HostReport) -> String {
+fn device(report: &HostReport) -> Block {
     match &report.device {
         Ok(device) => {
             let mut rows = vec![
@@ -101,9 +110,9 @@ fn device_text(report: &HostReport) -> String {
                 ["L2".to_owned(), or_unknown(device.l2_kib, " KiB")],
             ];
             rows.extend(device.facts.iter().map(|(name, fact)| [name.clone(), fact.clone()]));
-            table(["device", ""], &rows)
+            Table::plain(["device", ""], rows).into()
         }
-        Err(reason) => format!("device: none ({reason})\n"),
+        Err(reason) => Line::new(format!("device: none ({reason})")).into(),
     }
 }
 
@@ -115,64 +124,57 @@ fn or_unknown(figure: u64, unit: &str) -> String {
     }
 }
 
-fn as_text(report: &HostReport) -> String {
-    let mut out = device_text(report);
+fn page(report: &HostReport) -> Page {
+    let mut page = Page::default();
+    page.push(device(report));
+    page.push(Block::Gap);
     let user = if report.root { "root" } else { "not root: device settings cannot be changed" };
-    out.push_str(&format!("\nuser: {user}\n\n"));
-    for line in report.planted.iter().chain(&report.noise) {
-        out.push_str(&format!("planted: {line}\n"));
-    }
-    for label in &report.labels {
-        out.push_str(&format!("host: {label}\n"));
-    }
+    page.say(format!("user: {user}"));
+    page.push(Block::Gap);
+    let planted = report.planted.iter().chain(&report.noise);
+    planted.for_each(|line| page.say(format!("planted: {line}")));
+    report.labels.iter().for_each(|label| page.say(format!("host: {label}")));
     if !report.kernel_log.is_empty() {
-        out.push_str(&format!("kernel log: {}\n", report.kernel_log));
+        page.say(format!("kernel log: {}", report.kernel_log));
     }
-    let rows: Vec<[String; 3]> = report.mechanisms.iter().map(mechanism_row).collect();
-    if !rows.is_empty() {
-        out.push_str(&table(["mechanism", "verdict", "remedy"], &rows));
-        out.push('\n');
-    }
-    let rows: Vec<[String; 6]> = report.timer.iter().map(timer_row).collect();
-    let header = ["timer lateness at 1 kHz", "p50", "p99", "p99.9", "max", "wakes"];
-    out.push_str(&table(header, &rows));
+    let rows = report.mechanisms.iter().map(mechanism_row);
+    add(&mut page, Table::plain(["mechanism", "verdict", "remedy"], rows));
+    let header = ["lateness at 1 kHz", "p50", "p99", "p99.9", "max", "wakes"];
+    let rows = report.timer.iter().filter_map(timer_row);
+    add(&mut page, Table::plain(header, rows).numbers(&header[1..]));
     for (class, tested) in &report.timer {
-        if let Ok((stops, found)) = tested {
-            out.push_str(&stops_line(class, stops, found));
+        match tested {
+            Ok((stops, found)) => page.say(stops_line(class, stops, found)),
+            Err(reason) => page.say(format!("{class}: {reason}")),
         }
     }
-    let rows: Vec<[String; 4]> = report.achieved.iter().map(achieved_row).collect();
-    if !rows.is_empty() {
-        let header = [report.scope, "achieved", "the device's peak by clock and width", "share"];
-        out.push('\n');
-        out.push_str(&table(header, &rows));
-    }
-    match &report.clocks {
-        Ok(clocks) => out.push_str(&format!("\n{}\n", clocks.as_text())),
-        Err(reason) => out.push_str(&format!("\nSM clock under full load: unknown ({reason})\n")),
-    }
-    out.push_str(&effect_line(report));
-    if !report.verified.is_empty() {
-        let rows: Vec<[String; 2]> =
-            report.verified.iter().map(|(name, found)| [name.clone(), found.to_string()]).collect();
-        out.push('\n');
-        out.push_str(&table(["kernel check", "result"], &rows));
-    }
-    out
+    let header = [report.scope, "achieved", "the device's peak by clock and width", "share"];
+    add(&mut page, Table::plain(header, report.achieved.iter().map(achieved_row)));
+    page.push(Block::Gap);
+    page.say(match &report.clocks {
+        Ok(clocks) => clocks.as_text(),
+        Err(reason) => format!("SM clock under full load: unknown ({reason})"),
+    });
+    page.push(Block::Gap);
+    page.say(effect_line(report));
+    let verified = report.verified.iter().map(|(name, found)| [name.clone(), found.to_string()]);
+    add(&mut page, Table::plain(["kernel check", "result"], verified));
+    page
 }
 
-fn timer_row((class, tested): &(&'static str, TimerTest)) -> [String; 6] {
-    let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
-    let name = format!("scheduling class {class}");
-    match tested {
-        Ok((_, p)) => {
-            [name, us(p.p50_ns), us(p.p99_ns), us(p.p999_ns), us(p.max_ns), p.wakes.to_string()]
-        }
-        Err(reason) => {
-            let dash = || "-".to_owned();
-            [format!("{name}: {reason}"), dash(), dash(), dash(), dash(), dash()]
-        }
+/// Adds a table that has rows, apart from what stands above it.
+fn add(page: &mut Page, table: Table) {
+    if !table.rows.is_empty() {
+        page.push(Block::Gap);
+        page.push(table);
     }
+}
+
+fn timer_row((class, tested): &(&'static str, TimerTest)) -> Option<[String; 6]> {
+    let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
+    let (_, p) = tested.as_ref().ok()?;
+    let class = format!("class {class}");
+    Some([class, us(p.p50_ns), us(p.p99_ns), us(p.p999_ns), us(p.max_ns), p.wakes.to_string()])
 }
 
 /// The causes of lateness. A thread that the host stops while it spins is always late.
@@ -180,7 +182,7 @@ fn stops_line(class: &str, stops: &Stops, found: &Punctuality) -> String {
     format!(
         "{class}: wake-ups are set {:.0} us early; of {} wake-ups {} overslept and {} were stopped \
          while spinning, for more than {} us; this host stops a spinning thread {:.0} times a \
-         second, {:.2} % of the time, {:.0} us at most\n",
+         second, {:.2} % of the time, {:.0} us at most",
         found.guard_ns as f64 / 1e3,
         found.wakes,
         found.overslept,
@@ -195,9 +197,9 @@ fn stops_line(class: &str, stops: &Stops, found: &Punctuality) -> String {
 fn effect_line(report: &HostReport) -> String {
     match report.detectable_effect() {
         Ok((spread, effect_log)) => format!(
-            "\nsmallest detectable effect: {:.2} % of a rate with the {} blocks of the profile (80 \
+            "smallest detectable effect: {:.2} % of a rate with the {} blocks of the profile (80 \
              % power, 95 % interval), if cells differ as {} pairs of equal {} ms loops of {} do: \
-             sd {:.2} %\n",
+             sd {:.2} %",
             100.0 * (effect_log.exp() - 1.0),
             report.blocks,
             spread.pairs,
@@ -205,7 +207,7 @@ fn effect_line(report: &HostReport) -> String {
             spread.victim,
             100.0 * spread.sd_log,
         ),
-        Err(reason) => format!("\nsmallest detectable effect: unknown ({reason})\n"),
+        Err(reason) => format!("smallest detectable effect: unknown ({reason})"),
     }
 }
 
@@ -219,4 +221,108 @@ fn achieved_row(one: &Achieved) -> [String; 4] {
         _ => "-".to_owned(),
     };
     [one.name.to_owned(), rate(&one.per_s), rate(&one.peak_per_s), share]
+}
+
+// `gpubench doctor --calibrate`: A/A sessions, and the spread that they show.
+
+/// Runs the sessions: the native cells of the profile and their repetitions, with the calibration
+/// of the first one. Returns the spread with those of earlier sessions, and its file as text.
+///
+/// # Errors
+/// When a session cannot run, is interrupted, or the file cannot be written.
+pub(super) fn measure_spread(
+    args: &Args,
+    profile: &Profile,
+    ui: &Ui,
+) -> Result<Spread, ExpectedError> {
+    let folder = PrivateFolder::temporary();
+    let folder = folder.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))?;
+    let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
+    let mut calibration = None;
+    let mut found = None;
+    for session in 0..args.sessions {
+        let profile = of_session(profile, session);
+        let time = host_facts::time_mode(device, &options, &profile);
+        let device = DeviceSession::open(device, profile.seed, time)?;
+        let out = folder.path().join(session.to_string());
+        let request = MatrixRequest {
+            calibration: calibration.clone(),
+            recalibrate: false,
+            after_cells: AfterCells { faults: FaultRequest::Off, ..AfterCells::default() },
+            ..MatrixRequest::default()
+        };
+        ui.note(&format!("A/A session {} of {}", session + 1, args.sessions));
+        let run = matrix_setup(&device, &options, profile, &request, &out)?;
+        if run_until_signal(run.setup, run.kernel_log, &mut Silent)? == RunEnd::Interrupted {
+            return Err(ExpectedError::Interrupted { record: out });
+        }
+        let record = conclude(&out)?.opened.run;
+        calibration.get_or_insert(out);
+        found = Some(calibration::add(&record)?);
+    }
+    let (spread, path) = found
+        .ok_or_else(|| ExpectedError::Internal { what: "no session was requested".to_owned() })?;
+    ui.note(&format!("kept in {}", path.display()));
+    Ok(spread)
+}
+
+/// Only native cells, without open loops; each session with orders and schedules of its own.
+fn of_session(profile: &Profile, session: u32) -> Profile {
+    let mut of_session = profile.clone();
+    of_session.seed = profile.seed.wrapping_add(u64::from(session));
+    of_session.mechanisms = Wanted::Names(vec![REFERENCE.to_owned()]);
+    of_session.axes = axes_of_cells(&profile.axes);
+    of_session.blocks.top_up = false;
+    if profile.slo.ns == 0 {
+        of_session.open_loops = OpenLoops::Jitter;
+    }
+    of_session
+}
+
+/// The axes without those that only probes and fault trials measure.
+fn axes_of_cells(wanted: &Wanted) -> Wanted {
+    let probed = [Axis::Memory, Axis::Fault].map(Axis::as_str);
+    let has_cells = |name: &str| !probed.contains(&name.split('/').next().unwrap_or(name));
+    let names: Vec<String> = match wanted {
+        Wanted::All => [Axis::Compute, Axis::Bandwidth, Axis::Jitter]
+            .map(|axis| axis.as_str().to_owned())
+            .to_vec(),
+        Wanted::Names(names) => names.iter().filter(|name| has_cells(name)).cloned().collect(),
+    };
+    Wanted::Names(names)
+}
+
+/// The spread for people.
+pub(super) fn spread_page(spread: &Spread) -> Page {
+    let percent = |log: f64| format!("{:.2} %", 100.0 * log.exp_m1());
+    let optional = |log: Option<f64>| log.map_or_else(|| "-".to_owned(), percent);
+    let rows = spread.victims.iter().map(|(victim, of_victim)| {
+        [
+            victim.clone(),
+            percent(of_victim.between_blocks),
+            optional(of_victim.between_sessions),
+            optional(of_victim.difference_p95),
+            optional(of_victim.smallest_detectable.map(f64::ln_1p)),
+            of_victim.bimodal_sessions.to_string(),
+        ]
+    });
+    let header = [
+        "victim",
+        "between blocks",
+        "between sessions",
+        "95 % of differences",
+        "detectable (1 session a side)",
+        "bimodal sessions",
+    ];
+    let mut page = Page::default();
+    page.say(format!(
+        "{} {}, driver {}: spread of equal cells in {}",
+        spread.name,
+        spread.device,
+        spread.driver,
+        counted(spread.sessions.len(), "session"),
+    ));
+    page.push(Block::Gap);
+    page.push(Table::plain(header, rows).numbers(&header[1..]));
+    page
 }

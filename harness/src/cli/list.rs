@@ -2,19 +2,18 @@
 
 use clap::ValueEnum;
 use gpubench_record::ExitCode;
+use gpubench_show::{Block, Line, Look, Page, Table};
 use serde_json::Value;
 
 use super::common::{TextFormat, exit_codes_help, pretty_json};
-use super::ui::{Ui, natural_table};
+use super::ui::Ui;
 use crate::catalogue;
 use crate::error::ExpectedError;
 use crate::judge::fault_answers::{self, ASSUMED, MEASURED};
 use crate::judge::listing::{self as catalogues, Row};
 
-/// Columns without a terminal.
-const WIDTH: usize = 120;
 /// The indentation of a paragraph, and the separator within its lines.
-const INDENT: &str = "    ";
+const INDENT: usize = 4;
 const BETWEEN: &str = " · ";
 
 /// The exit codes of this verb.
@@ -28,7 +27,7 @@ pub struct Args {
     /// Catalogue to list
     what: What,
     /// Output format
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "text")]
     format: TextFormat,
 }
 
@@ -64,10 +63,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             rows.extend(left_out);
             ui.print(&render_json(&rows)?)?;
         }
-        TextFormat::Table => {
-            let below = below(args.what, &left_out);
-            let text = render(&rows, ui.width_of_stdout().unwrap_or(WIDTH)) + &below;
-            ui.print_text(&text)?;
+        TextFormat::Text => {
+            let mut page = entries(&rows, ui.look().width);
+            page.push(Block::Gap);
+            below(args.what, &left_out).into_iter().for_each(|line| page.say(line));
+            ui.page(&page)?;
         }
     }
     Ok(ExitCode::Done)
@@ -95,8 +95,8 @@ fn left_out(what: What) -> Vec<Row> {
     }
 }
 
-/// The lines below a table.
-fn below(what: What, left_out: &[Row]) -> String {
+/// The lines below the entries.
+fn below(what: What, left_out: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
     if what == What::Faults {
         for (mechanism, reason) in catalogues::without_faults() {
@@ -109,7 +109,7 @@ fn below(what: What, left_out: &[Row]) -> String {
         let reason = reason.and_then(|(_, reason)| reason.as_str()).unwrap_or_default();
         lines.push(format!("left out: {} ({}): {reason}", row.name, row.summary));
     }
-    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
+    lines
 }
 
 fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
@@ -117,23 +117,32 @@ fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
 }
 
 /// A table if every row fits on a line, else a paragraph for each row.
-fn render(rows: &[Row], width: usize) -> String {
+fn entries(rows: &[Row], width: usize) -> Page {
+    let mut page = Page::default();
     if rows.is_empty() {
-        return "none in this version\n".to_owned();
+        page.say("none in this version");
+        return page;
     }
-    let cells: Vec<[String; 3]> = rows
-        .iter()
-        .map(|row| {
-            let details = [details(row), answers(row)].concat();
-            [row.name.clone(), row.summary.clone(), details.join(", ")]
-        })
-        .collect();
-    let drawn = natural_table(["name", "what it is", "details"], &cells);
-    if drawn.lines().all(|line| line.chars().count() <= width) {
-        return drawn;
+    let cells = rows.iter().map(|row| {
+        let details = [details(row), answers(row)].concat();
+        [row.name.clone(), row.summary.clone(), details.join(", ")]
+    });
+    let table = Table::plain(["name", "what it is", "details"], cells);
+    let unlimited = table.text(Look { width: usize::MAX, color: false });
+    if unlimited.lines().all(|line| line.chars().count() <= width) {
+        page.push(table);
+        return page;
     }
-    let paragraphs: Vec<String> = rows.iter().map(|row| paragraph(row, width)).collect();
-    paragraphs.join("\n")
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 {
+            page.push(Block::Gap);
+        }
+        page.say(row.name.as_str());
+        for line in paragraph(row, width) {
+            page.push(Line::new(line).indented(INDENT, INDENT + 2));
+        }
+    }
+    page
 }
 
 /// The details of a row for tables and paragraphs.
@@ -154,10 +163,9 @@ fn answers(row: &Row) -> Vec<String> {
     lines.map(|(on, line)| format!("{on} {line}")).collect()
 }
 
-/// The name on its own line, and the details below in lines of this width. In a pipe without
-/// `COLUMNS` a longer detail is not wrapped, so a search finds it.
-fn paragraph(row: &Row, width: usize) -> String {
-    let columns = width.saturating_sub(INDENT.len());
+/// The lines below the name, with as many details in each as fit.
+fn paragraph(row: &Row, width: usize) -> Vec<String> {
+    let columns = width.saturating_sub(INDENT);
     let mut lines = vec![row.summary.clone(), String::new()];
     for one in details(row) {
         match lines.last_mut() {
@@ -171,7 +179,7 @@ fn paragraph(row: &Row, width: usize) -> String {
     }
     lines.retain(|line| !line.is_empty());
     lines.extend(answers(row));
-    format!("{}\n{INDENT}{}\n", row.name, lines.join(&format!("\n{INDENT}")))
+    lines
 }
 
 fn detail((key, value): &(&'static str, Value)) -> Option<String> {
@@ -202,11 +210,17 @@ mod tests {
 
     use clap::ValueEnum;
 
-    use super::{INDENT, WIDTH, What, below, left_out, render, render_json, rows};
+    use gpubench_show::{Look, PIPED_WIDTH as WIDTH};
+
+    use super::{Row, What, below, entries, left_out, render_json, rows};
+
+    fn render(rows: &[Row], width: usize) -> String {
+        entries(rows, width).text(Look { width, color: false })
+    }
 
     #[test]
     fn absent_faults_and_probes_are_listed_with_their_reason() {
-        let text = |what| below(what, &left_out(what));
+        let text = |what| below(what, &left_out(what)).join("\n");
         let faults = text(What::Faults);
         for line in [
             "no fault under green-context: its tenants are threads of one process",
@@ -245,7 +259,7 @@ mod tests {
         let workloads = rows(What::Workloads);
         let text = render(&workloads, WIDTH);
         for row in &workloads {
-            assert!(text.contains(&format!("{}\n{INDENT}{}", row.name, row.summary)));
+            assert!(text.contains(&format!("{}\n    {}", row.name, row.summary)));
         }
         assert!(text.contains("role victim · axis compute · sub axis sm · resource SMs"));
         assert!(text.contains("meets fma-hog block-slots power-virus · under every mechanism\n"));

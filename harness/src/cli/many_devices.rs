@@ -3,12 +3,14 @@
 //! with it when it dies. This process opens no device.
 
 mod child;
-mod part;
 mod summary;
 
 use std::path::{Path, PathBuf};
 
+use child::{Beside, End, Started};
 use gpubench_record::ExitCode;
+use gpubench_workloads::command::PART_OF;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -19,8 +21,6 @@ use crate::error::ExpectedError;
 use crate::judge::run_folder;
 use crate::judge::targets::{Target, targets};
 use crate::run::core_shares;
-use child::{Beside, End, Started};
-pub use part::Part;
 
 /// Which GPUs, and how.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -99,7 +99,8 @@ impl Several<'_> {
         }
         let runs = Runs { targets, out, ui };
         let ends = if self.parallel { runs.side_by_side() } else { runs.in_turn() }?;
-        ui.print_text(&summary::table(&runs.targets, &ends, out))?;
+        ui.print("\n")?;
+        ui.page(&summary::page(&runs.targets, &ends, out))?;
         let code = ends.iter().map(End::code).fold(ExitCode::Done, worse);
         if code == ExitCode::Interrupted {
             return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
@@ -180,8 +181,8 @@ impl Runs<'_> {
                 let names = measured.iter().filter(|other| **other != target);
                 let beside = Beside {
                     others: names.map(|other| other.device.clone()).collect(),
-                    width: self.ui.width_of_stdout(),
-                    color: self.ui.color_on_stdout(),
+                    width: self.ui.look().width,
+                    color: self.ui.look().color,
                     cores: shares.next(),
                 };
                 match Started::beside(target, &self.folder(target), &beside) {
@@ -254,4 +255,46 @@ fn event_loop(
         waits.abort();
         ends
     })
+}
+
+// A run that is one of several: what its parent says to it.
+
+/// What a run knows of the runs beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Devices that are measured at the same time; empty in a run of one, and of one after the
+    /// other.
+    pub others: Vec<String>,
+}
+
+impl Part {
+    /// Reads it from the environment, and asks for a SIGTERM when the parent dies, which ends this
+    /// run as the user's signal does. A run that no parent started is alone.
+    ///
+    /// # Errors
+    /// When the parent has died.
+    pub fn of_environment() -> Result<Self, ExpectedError> {
+        let Some(text) = std::env::var(PART_OF).ok() else {
+            return Ok(Self::default());
+        };
+        let (parent, others) = text.split_once(' ').unwrap_or((&text, ""));
+        // It is refused on no kernel that runs this program.
+        let _refused = set_parent_process_death_signal(Some(Signal::TERM));
+        let lives = getppid().is_some_and(|pid| pid.as_raw_nonzero().to_string() == parent);
+        if !lives {
+            return Err(ExpectedError::NothingRan {
+                reason: format!("process {parent}, which started this run, has ended"),
+            });
+        }
+        Ok(Self {
+            others: others.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect(),
+        })
+    }
+
+    /// The value for a run beside `others`.
+    #[must_use]
+    pub fn value(others: &[String]) -> String {
+        let own = std::process::id().to_string();
+        format!("{own} {}", others.join(",")).trim_end().to_owned()
+    }
 }

@@ -1,23 +1,24 @@
 //! `gpubench matrix`: plans, runs, scores and reports.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{Cell, ExitCode};
 use gpubench_reports::store::seal;
 use gpubench_reports::{RenderOptions, View, format};
+use gpubench_workloads::command::SIGN_PASSWORD;
 
 use super::after_cells::AfterCellsFlags;
 use super::common::{OutFlag, ProfileFlags, exit_codes_help};
 use super::many_devices::{DevicesFlags, Part};
 use super::progress::Progress;
 use super::resume_flags;
-use super::sign_key;
 use super::signals::run_until_signal;
 use super::ui::Ui;
 use crate::device::DeviceSelector;
-use crate::error::ExpectedError;
 use crate::error::output::write_whole;
+use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 use crate::judge::signing::SigningKey;
 use crate::judge::{
     Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, matrix_setup,
@@ -108,7 +109,7 @@ pub struct Args {
 /// # Errors
 /// When nothing could run or be written. The record has all measurements until then.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let key = args.sign_key.as_deref().map(sign_key::read).transpose()?;
+    let key = args.sign_key.as_deref().map(read).transpose()?;
     let (session, out, setup) = match &args.resume {
         None => {
             let new = NewRun::of(args)?;
@@ -216,14 +217,11 @@ fn present(
         ui.note(&format!("warning: {warning}"));
     }
     let view = if args.full { View::Full } else { View::Screen };
-    for (name, to_file) in [("terminal", None), ("html", Some("report.html"))] {
+    for (name, to_file) in [("text", None), ("html", Some("report.html"))] {
         let mut text = Vec::new();
         if let Some(format) = format::find(name) {
-            let options = RenderOptions {
-                color: ui.color_on_stdout(),
-                width: ui.width_of_stdout(),
-                ..report_options(opened, format, view, &[])
-            };
+            let options =
+                RenderOptions { look: ui.look(), ..report_options(opened, format, view, &[]) };
             format.render(&opened.run, &options, &mut text).map_err(|error| {
                 ExpectedError::Internal { what: format!("{name} report: {error}") }
             })?;
@@ -261,4 +259,39 @@ impl Observer for ProgressObserver {
     fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>) {
         self.progress.cell_ends(cell, failure);
     }
+}
+
+// `--sign-key`: reads the key before a run starts, and asks for its password.
+
+/// Reads a secret key. Its password is that of the environment, else the terminal is asked.
+///
+/// # Errors
+/// When it is no key, or its password is wrong or cannot be asked for.
+pub(super) fn read(path: &Path) -> Result<SigningKey, ExpectedError> {
+    let text = read_text("secret key", path, WRITTEN_BYTES_MAX)?;
+    let name = path.display().to_string();
+    SigningKey::of_text(&name, &text, || password(&name))
+}
+
+fn password(name: &str) -> Result<String, ExpectedError> {
+    match std::env::var(SIGN_PASSWORD) {
+        Ok(password) => return Ok(password),
+        Err(std::env::VarError::NotPresent) => {}
+        Err(std::env::VarError::NotUnicode(_)) => {
+            return Err(usage(format!("{SIGN_PASSWORD} is not UTF-8")));
+        }
+    }
+    // Without a terminal a question would wait for ever.
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Err(usage(format!(
+            "the secret key {name} has a password, and there is no terminal to ask for it \
+             (accepted: the variable {SIGN_PASSWORD}, or a key without a password)"
+        )));
+    }
+    let asked = rpassword::prompt_password(format!("password of the secret key {name}: "));
+    asked.map_err(|error| usage(format!("the password cannot be read: {error}")))
+}
+
+fn usage(problem: String) -> ExpectedError {
+    ExpectedError::Usage { problem, remedy: None }
 }

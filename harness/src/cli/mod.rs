@@ -5,18 +5,16 @@
 
 pub mod advise;
 mod after_cells;
-mod anonymize;
 pub mod claims;
 pub mod cleanup;
 pub mod common;
 pub mod compare;
 mod comparing;
 pub mod completions;
-mod detectable;
 pub mod diff;
 pub mod doctor;
+pub mod entry;
 mod freed_memory;
-pub mod guard_entry;
 pub mod history;
 pub mod list;
 pub mod man;
@@ -24,22 +22,15 @@ mod many_devices;
 pub mod matrix;
 pub mod outliers;
 pub mod pack;
-pub mod panic_report;
 pub mod plan;
 mod predicting;
 mod progress;
-mod rehearsal;
 pub mod report;
 mod resume_flags;
 #[cfg(test)]
 mod schemas;
-mod sign_key;
-mod signals;
+pub mod signals;
 pub mod simulate;
-mod simulate_models;
-mod spread;
-pub mod stand_in;
-pub mod tenant_entry;
 pub mod ui;
 pub mod virtual_gpu;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpubench_compare::outliers::{Options, is_compared, outliers};
-use gpubench_compare::render::{self, OutliersFormat};
+use gpubench_compare::render::{self, FORMATS};
 use gpubench_record::ExitCode;
 
 use super::common::{OutputFlag, exit_codes_help};
@@ -44,7 +44,7 @@ pub struct Args {
         long,
         value_name = "FORMAT",
         default_value = "text",
-        value_parser = formats(OutliersFormat::ALL),
+        value_parser = formats(FORMATS),
     )]
     format: String,
     #[command(flatten)]
@@ -56,11 +56,11 @@ pub struct Args {
 /// # Errors
 /// When no record can be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let format = format_of(&args.format, OutliersFormat::ALL)?;
+    let format = format_of(&args.format, FORMATS)?;
     let found = night_means(&args.folders, is_compared)?;
     let options = Options { by: args.by.clone(), margin: args.margin };
     let report = outliers(&found.sessions, found.left_out, &options).map_err(internal)?;
-    let text = render::outliers(&report, format).map_err(internal)?;
+    let text = render::outliers(&report, format, args.output.look(ui)).map_err(internal)?;
     args.output.write(&text, ui)?;
     let code = ExitCode::BY_PRECEDENCE
         .into_iter()

@@ -7,11 +7,12 @@ use gpubench_predict::pack::bound::Price;
 use gpubench_predict::pack::bound::{Bill, Charge, Used, chargeback};
 use gpubench_predict::pack::demand::{Kind, MAX_TENANTS, kinds_of_record};
 use gpubench_predict::pack::{Demand, output, report};
-use gpubench_predict::text::json_text;
 use gpubench_record::ExitCode;
 use gpubench_reports::Record;
+use gpubench_show::Page;
+use serde::Serialize;
 
-use super::common::{OutputFlag, TextFormat, exit_codes_help, whole};
+use super::common::{OutputFlag, TextFormat, exit_codes_help, pretty_json, whole};
 use super::predicting::{
     mig_gpu, not_negative, positive, read_record, read_text, say_damage, share,
 };
@@ -82,7 +83,7 @@ pub struct Args {
     #[command(flatten)]
     price: PriceArgs,
     /// Output format
-    #[arg(long, value_enum, default_value = "table", help_heading = "Output")]
+    #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
     format: TextFormat,
     #[command(flatten, next_help_heading = "Output")]
     output: OutputFlag,
@@ -134,19 +135,26 @@ impl PriceArgs {
 /// # Errors
 /// When an input is wrong, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let is_json = args.format == TextFormat::Json;
-    let text = if args.chargeback {
+    if args.chargeback {
         let bill = args.bill(ui)?;
-        if is_json { json_text(&Bill::of(bill))? } else { output::bill(&bill) }
+        let page = output::bill(&bill);
+        args.write(&Bill::of(bill), page, ui)?;
     } else {
         let found = report(&args.demand(ui)?)?;
-        if is_json { output::json(&found)? } else { output::table(&found) }
-    };
-    args.output.write(&text, ui)?;
+        args.write(&found, output::page(&found), ui)?;
+    }
     Ok(ExitCode::Done)
 }
 
 impl Args {
+    fn write(&self, found: &impl Serialize, page: Page, ui: &Ui) -> Result<(), ExpectedError> {
+        let text = match self.format {
+            TextFormat::Text => page.text(self.output.look(ui)),
+            TextFormat::Json => pretty_json(found)?,
+        };
+        self.output.write(&text, ui)
+    }
+
     /// The file or the defaults, with the flags applied.
     fn demand(&self, ui: &Ui) -> Result<Demand, ExpectedError> {
         let mut demand = match &self.config {

@@ -1,20 +1,24 @@
 //! `gpubench plan`: the cells of a run, their order and duration, and the changes on the host. Runs
 //! no cell; `--rehearse` makes and undoes the changes.
 
-use gpubench_record::{Cell, ExitCode, Plan};
+use gpubench_record::{Cell, ExitCode, Plan, counted};
+use gpubench_show::{Block, Page, Table};
 use gpubench_virtual_gpu::session::TimeMode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::after_cells;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
-use super::detectable::as_text as detectable_text;
-use super::rehearsal;
-use super::ui::{Ui, table};
+use super::ui::Ui;
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
-use crate::judge::{AfterCells, add_after_cells, calibration, capabilities, host_facts, ptx_hash};
-use crate::plan::{self, Detectable, detectable, notes};
+use crate::judge::{
+    AfterCells, DeviceSession, RehearsalOutcome, Rehearsed, add_after_cells, calibration,
+    capabilities, host_facts, ptx_hash, rehearse,
+};
+use crate::plan;
+use crate::plan::{Detectable, notes};
+use crate::profile::Profile;
 use crate::profile::units::Span;
 use crate::run::shortage;
 
@@ -44,7 +48,7 @@ pub struct Args {
     #[arg(long)]
     rehearse: bool,
     /// Output format
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "text")]
     pub(super) format: TextFormat,
 }
 
@@ -55,7 +59,7 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.rehearse {
-        return rehearsal::run(args, &profile, ui);
+        return run_rehearsal(args, &profile, ui);
     }
     let options = args.profile.host_options();
     let device = args.device.device.as_ref();
@@ -71,10 +75,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             what: format!("the cores of this process are unknown: {error}"),
         })?);
     }
-    let rows = detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
+    let rows = plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
     match args.format {
         TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
-        TextFormat::Table => ui.print_text(&render_text(&plan, &rows, &notes))?,
+        TextFormat::Text => ui.page(&page(&plan, &rows, &notes))?,
     }
     Ok(ExitCode::Done)
 }
@@ -101,20 +105,20 @@ pub(super) struct AsJson<'a> {
     notes: &'a [String],
 }
 
-fn render_text(plan: &Plan, rows: &[Detectable], notes: &[String]) -> String {
-    let sections = [
-        summary(plan) + &after_cells::in_words(plan),
-        mechanisms(plan),
-        detectable_text(rows),
-        first_block(plan),
-        skips(plan),
-        notes.iter().map(|note| format!("note: {note}\n")).collect(),
-    ];
-    let texts: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
-    texts.join("\n")
+fn page(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
+    let mut page = Page::default();
+    summary(plan).into_iter().chain(after_cells::in_words(plan)).for_each(|line| page.say(line));
+    let tables = [mechanisms(plan), detectable_table(rows), first_block(plan), skips(plan)];
+    for table in tables.into_iter().filter(|table| !table.rows.is_empty()) {
+        page.push(Block::Gap);
+        page.push(table);
+    }
+    page.push(Block::Gap);
+    notes.iter().for_each(|note| page.say(format!("note: {note}")));
+    page
 }
 
-fn summary(plan: &Plan) -> String {
+fn summary(plan: &Plan) -> Vec<String> {
     let d = &plan.durations;
     let span = |ns| Span::from_ns(in_round_figures(ns));
     let is_alone = |cell: &&Cell| plan.pairs.iter().all(|pair| pair.victim != cell.victim);
@@ -124,11 +128,11 @@ fn summary(plan: &Plan) -> String {
         0 => String::new(),
         n => format!("; {n} more of aggressors alone, in the first blocks"),
     };
-    let victim = plan.user_victim.as_ref().map_or_else(String::new, |victim| {
+    let victim = plan.user_victim.as_ref().map(|victim| {
         let (command, reports) = (&victim.command, victim.reports.as_str());
         let ready = span(victim.ready_ns);
         format!(
-            "\nvictim: {command} (measured by its {reports}), restarted for most cells, ready \
+            "victim: {command} (measured by its {reports}), restarted for most cells, ready \
              within {ready}"
         )
     });
@@ -138,31 +142,30 @@ fn summary(plan: &Plan) -> String {
     } else {
         format!(" (only in the {open} cells for jitter)")
     };
-    format!(
-        "profile {} ({}), seed {}, {} tenants{}\n\
-         {cells} cells: {} blocks of {per_block}, each block in a random order and the next one \
-         reversed{alone}\n\
-         each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}{where_open}\n\
-         device time {}{}\n",
+    let mut lines = vec![format!(
+        "profile {} ({}), seed {}, {} tenants",
         plan.profile,
         &plan.profile_hash[..plan.profile_hash.len().min(12)],
         plan.seed,
         plan.tenants,
-        victim,
-        plan.blocks,
+    )];
+    lines.extend(victim);
+    lines.push(format!(
+        "{}: {} of {per_block}, each block in a random order and the next one reversed{alone}",
+        counted(cells, "cell"),
+        counted(plan.blocks, "block"),
+    ));
+    lines.push(format!(
+        "each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}{where_open}",
         span(d.cell_ns()),
         span(d.warmup_ns),
         span(d.closed_ns),
         span(d.gap_ns),
         span(d.open_ns),
-        in_minutes(plan.device_time_ns()),
-        rotation(plan),
-    )
-}
-
-/// The run of the rotation, as a line.
-fn rotation(plan: &Plan) -> String {
-    plan.rotation.as_ref().map_or_else(String::new, |rotation| format!("\nrotation: {rotation}"))
+    ));
+    lines.push(format!("device time {}", in_minutes(plan.device_time_ns())));
+    lines.extend(plan.rotation.as_ref().map(|rotation| format!("rotation: {rotation}")));
+    lines
 }
 
 /// Minutes and seconds, rounded up.
@@ -172,7 +175,7 @@ pub(super) fn in_minutes(ns: u64) -> String {
     if minutes == 0 { format!("{rest} s") } else { format!("{minutes} min {rest} s") }
 }
 
-fn mechanisms(plan: &Plan) -> String {
+fn mechanisms(plan: &Plan) -> Table {
     let count = |variant: &str| plan.cells.iter().filter(|cell| cell.variant == variant).count();
     let mut rows: Vec<[String; 3]> = plan
         .mechanisms
@@ -191,13 +194,12 @@ fn mechanisms(plan: &Plan) -> String {
         let native = count(&plan.reference).to_string();
         rows.insert(0, [format!("({}, as reference)", plan.reference), native, "none".to_owned()]);
     }
-    table(["mechanism", "cells", "changes on the host"], &rows)
+    Table::plain(["mechanism", "cells", "changes on the host"], rows).numbers(&["cells"])
 }
 
-fn first_block(plan: &Plan) -> String {
+fn first_block(plan: &Plan) -> Table {
     let first = plan.cells.iter().filter(|cell| cell.block == 0);
-    let rows: Vec<[String; 5]> = first.map(row).collect();
-    table(["first block", "mechanism", "condition", "victim", "aggressor"], &rows)
+    Table::plain(["first block", "mechanism", "condition", "victim", "aggressor"], first.map(row))
 }
 
 /// Lengths that follow from a budget have digits that tell a reader nothing: whole milliseconds
@@ -227,16 +229,71 @@ fn row(cell: &Cell) -> [String; 5] {
     ]
 }
 
-fn skips(plan: &Plan) -> String {
-    let rows: Vec<[String; 3]> = plan
-        .skips
-        .iter()
-        .map(|skip| {
-            let remedy = skip.remedy.clone().unwrap_or_else(|| "-".to_owned());
-            [skip.variant.clone(), skip.reason.clone(), remedy]
-        })
-        .collect();
-    if rows.is_empty() { String::new() } else { table(["will not run", "reason", "remedy"], &rows) }
+fn skips(plan: &Plan) -> Table {
+    let rows = plan.skips.iter().map(|skip| {
+        let remedy = skip.remedy.clone().unwrap_or_else(|| "-".to_owned());
+        [skip.variant.clone(), skip.reason.clone(), remedy]
+    });
+    Table::plain(["will not run", "reason", "remedy"], rows)
+}
+
+// The table of the smallest change that each row of a plan detects.
+
+/// The table.
+pub(super) fn detectable_table(rows: &[Detectable]) -> Table {
+    let line = |row: &Detectable| {
+        let size = |value: f64| match row.figure {
+            "retention" => format!("{:.1} %", 100.0 * value),
+            _ => format!("{value:.2} medians"),
+        };
+        let smallest = row.smallest.map_or_else(|| "-".to_owned(), size);
+        [
+            row.axis.clone(),
+            format!("{} beside {}", row.victim, row.aggressor),
+            row.blocks.to_string(),
+            format!("{smallest} of {}", row.figure),
+            format!("{} {}", size(row.spread), row.source),
+        ]
+    };
+    let header = ["row", "cells", "blocks", "detects (80 % power)", "spread of blocks"];
+    Table::plain(header, rows.iter().map(line)).numbers(&header[2..3])
+}
+
+// `gpubench plan --rehearse`: sets up and undoes each mechanism, without measuring.
+
+/// Sets up and undoes each mechanism, and prints how that ended.
+///
+/// # Errors
+/// When no mechanism can run, or the host is not restored.
+pub(super) fn run_rehearsal(
+    args: &Args,
+    profile: &Profile,
+    ui: &Ui,
+) -> Result<ExitCode, ExpectedError> {
+    let device = args.device.device.as_ref();
+    let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
+    let (rehearsed, notes) = rehearse(&session, &args.profile.host_options(), profile)?;
+    for note in notes {
+        ui.note(&note);
+    }
+    ui.print(&match args.format {
+        TextFormat::Json => pretty_json(&rehearsed)?,
+        TextFormat::Text => rehearsed_table(&rehearsed).text(ui.look()),
+    })?;
+    let failed = |one: &Rehearsed| one.outcome == RehearsalOutcome::Failed;
+    Ok(if rehearsed.iter().any(failed) { ExitCode::TrialFailed } else { ExitCode::Done })
+}
+
+fn rehearsed_table(rehearsed: &[Rehearsed]) -> Table {
+    let rows = rehearsed.iter().map(|one| {
+        let outcome = match &one.reason {
+            Some(reason) => format!("{}: {reason}", one.outcome.as_str()),
+            None => one.outcome.as_str().to_owned(),
+        };
+        let remedy = one.remedy.clone().unwrap_or_else(|| "-".to_owned());
+        [one.variant.clone(), outcome, remedy]
+    });
+    Table::plain(["mechanism", "rehearsal", "remedy"], rows)
 }
 
 #[cfg(test)]

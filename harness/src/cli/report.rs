@@ -1,18 +1,19 @@
 //! `gpubench report`: renders a record, also an incomplete one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use gpubench_record::{ExitCode, RunRecord};
+use gpubench_reports::format::{TEXT, TEXT_ALIAS};
+use gpubench_reports::store::{SIGNATURE_FILE, write_anonymized};
 use gpubench_reports::{RenderOptions, Selection, View, format};
 
-use super::anonymize::anonymize;
 use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{of_records, say_warnings};
 use super::ui::Ui;
 use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{Repair, newest, report_options, signing, verified};
+use crate::judge::{Repair, newest, open_scored, report_options, signing, verdict, verified};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -60,8 +61,8 @@ pub struct Args {
     #[arg(
         long,
         value_name = "FORMAT",
-        default_value = "terminal",
-        value_parser = PossibleValuesParser::new(format_names()),
+        default_value = "text",
+        value_parser = PossibleValuesParser::new(formats()),
     )]
     format: String,
     /// Print every table with intervals and counts, not only the matrix on one screen
@@ -125,10 +126,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let earlier: Vec<PathBuf> =
         args.records.iter().filter(|dir| **dir != opened.dir).cloned().collect();
-    let to_terminal = !args.output.is_file();
     let options = RenderOptions {
-        color: to_terminal && ui.color_on_stdout(),
-        width: ui.width_of_stdout().filter(|_| to_terminal),
+        look: args.output.look(ui),
         selection,
         ..report_options(&opened, format, view, &earlier)
     };
@@ -160,14 +159,14 @@ fn verify(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 }
 
 impl Args {
-    /// Refuses flags of the terminal format with another one.
+    /// Refuses flags of the text format with another one.
     fn check_format(&self) -> Result<(), ExpectedError> {
         let narrows = !self.mechanism.is_empty() || !self.axis.is_empty();
         let is_used = self.full || self.why.is_some() || narrows;
-        if is_used && self.format != "terminal" {
+        if is_used && ![TEXT, TEXT_ALIAS].contains(&self.format.as_str()) {
             return Err(ExpectedError::Usage {
                 problem: format!(
-                    "--full, --why, --mechanism and --axis need --format terminal, and the format \
+                    "--full, --why, --mechanism and --axis need --format text, and the format \
                      is {}",
                     self.format
                 ),
@@ -211,6 +210,45 @@ impl Args {
     }
 }
 
+/// The formats, the first of them also by its former name.
+fn formats() -> impl Iterator<Item = PossibleValue> {
+    format_names().into_iter().map(|name| {
+        let value = PossibleValue::new(name);
+        if name == TEXT { value.alias(TEXT_ALIAS) } else { value }
+    })
+}
+
 fn format_names() -> Vec<&'static str> {
     format::CATALOGUE.iter().map(|format| format.name()).collect()
+}
+
+// `gpubench report --anonymize`: a copy of a record to be passed on.
+
+/// Writes an anonymized copy of one record to a new folder.
+///
+/// # Errors
+/// When several records are named, the folder exists, or a file cannot be read or written.
+pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let [record] = records else {
+        return Err(ExpectedError::Usage {
+            problem: format!("--anonymize copies one record, and {} are named", records.len()),
+            remedy: Some("copy each to a folder of its own".to_owned()),
+        });
+    };
+    let opened = open_scored(record, Repair::No)?;
+    // A folder that exists may have files with the names that the copy lacks.
+    if target.exists() {
+        return Err(ExpectedError::Usage {
+            problem: format!("--anonymize: {} exists", target.display()),
+            remedy: Some("name a folder that does not exist".to_owned()),
+        });
+    }
+    std::fs::create_dir_all(target).map_err(|error| ExpectedError::from_write(target, error))?;
+    let copied = write_anonymized(&opened.record, &opened.run, target);
+    copied.map_err(|error| verdict::from_store(target, error))?;
+    ui.note(&format!("anonymized copy: {}", target.display()));
+    if record.join(SIGNATURE_FILE).exists() {
+        ui.note("the copy is not signed: a signature covers the files of the original alone");
+    }
+    Ok(ExitCode::Done)
 }

@@ -6,20 +6,23 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpubench_predict::calibrate::{self, Choices};
+use gpubench_predict::calibrate;
+use gpubench_predict::calibrate::Choices;
 use gpubench_predict::rng::RngKind;
+use gpubench_predict::simulate::chart::chart;
+use gpubench_predict::simulate::event::EventOptions;
+use gpubench_predict::simulate::event::options::{ArrivalKind, ServiceKind};
 use gpubench_predict::simulate::limits::{REPLICATIONS_MAX, THREADS_MAX};
-use gpubench_predict::simulate::output::{csv, html, json, svg, table};
+use gpubench_predict::simulate::output::{csv, page};
 use gpubench_predict::simulate::report::{Report, Request, report};
-use gpubench_predict::simulate::scenario::Loads;
-use gpubench_predict::simulate::scenario::{MAX_TENANTS, Scenario, TenantOverride};
+use gpubench_predict::simulate::scenario::{Hostile, Loads, MAX_TENANTS, Scenario, TenantOverride};
 use gpubench_predict::simulate::sweep::default_loads;
-use gpubench_predict::text;
 use gpubench_record::ExitCode;
 
-use super::common::{OutputFlag, exit_codes_help, whole};
-use super::predicting::{confidence, not_negative, one_of, positive, read_record, read_text};
-use super::simulate_models::{EventArgs, HostileArgs, set};
+use super::common::{OutputFlag, exit_codes_help, pretty_json, whole};
+use super::predicting::{
+    confidence, mig_gpu, not_negative, one_of, percent, positive, read_record, read_text, share,
+};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -103,7 +106,7 @@ struct RunArgs {
     #[arg(long, value_name = "NAME", requires = "calibrate")]
     victim: Option<String>,
     /// Output format; svg and html plot a sweep
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, value_enum, default_value = "text")]
     format: Format,
     #[command(flatten)]
     output: OutputFlag,
@@ -115,7 +118,8 @@ const RNGS: &[(&str, RngKind)] = &[("fast", RngKind::Fast), ("numpy", RngKind::N
 /// The output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    Table,
+    #[value(alias = "table")]
+    Text,
     Json,
     Csv,
     Svg,
@@ -140,21 +144,20 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         Some(calibrated) => args.apply(calibrated.applied(&with_flags)),
     };
     let found = report(&args.request(scenario))?;
+    let parameters = || calibrated.as_ref().map(calibrate::output::blocks).unwrap_or_default();
+    let document = || page(&found, parameters());
     let text = match args.run.format {
         Format::Json => match &calibrated {
-            None => json(&found)?,
+            None => pretty_json(&found)?,
             Some(calibrated) => {
                 let both = serde_json::json!({ "calibrated": calibrated });
                 merged_json(&found, both)?
             }
         },
         Format::Csv => csv(&found),
-        Format::Svg => found.sweep.as_ref().map(svg).unwrap_or_default(),
-        Format::Html => html(&found),
-        Format::Table => {
-            let above = calibrated.as_ref().map(calibrate::output::table);
-            above.map(|text| text + "\n").unwrap_or_default() + &table(&found)
-        }
+        Format::Svg => found.sweep.as_ref().map(|sweep| chart(sweep).svg).unwrap_or_default(),
+        Format::Html => document().html(),
+        Format::Text => document().text(args.run.output.look(ui)),
     };
     args.run.output.write(&text, ui)?;
     Ok(ExitCode::Done)
@@ -166,7 +169,7 @@ fn merged_json(found: &Report, more: serde_json::Value) -> Result<String, Expect
     if let (Some(object), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
         object.extend(more);
     }
-    Ok(text::json_text(&value)?)
+    pretty_json(&value)
 }
 
 impl Args {
@@ -229,6 +232,100 @@ impl Args {
             loads,
             threads: self.run.threads.and_then(NonZeroUsize::new).unwrap_or(cores),
         }
+    }
+}
+
+// Flags of `simulate` that describe a hostile tenant or select the discrete-event model.
+
+/// A tenant that exceeds its share.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Hostile tenant (each flag adds one)")]
+pub(super) struct HostileArgs {
+    /// One tenant exceeds its share
+    #[arg(long)]
+    hostile: bool,
+    /// Index of the hostile tenant, from 0 [default: 0]
+    #[arg(long, value_name = "INDEX")]
+    hostile_tenant: Option<u32>,
+    /// Factor on its service time, above 0 [default: 10]
+    #[arg(long, value_name = "X", value_parser = positive)]
+    hostile_service: Option<f64>,
+    /// Factor on its request rate, above 0 [default: 2]
+    #[arg(long, value_name = "X", value_parser = positive)]
+    hostile_rate: Option<f64>,
+    /// MPS: contention factor of the other tenants while it is busy [default: 1.8]
+    #[arg(long, value_name = "X", value_parser = not_negative)]
+    hostile_contention: Option<f64>,
+}
+
+impl HostileArgs {
+    /// Applies the flags to the hostile tenant of a scenario.
+    pub(super) fn apply(&self, hostile: &mut Hostile) {
+        set(&mut hostile.tenant, self.hostile_tenant);
+        set(&mut hostile.service_factor, self.hostile_service);
+        set(&mut hostile.rate_factor, self.hostile_rate);
+        set(&mut hostile.contention, self.hostile_contention);
+    }
+}
+
+/// Options of the discrete-event model.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Discrete-event model (each flag selects it)")]
+pub(super) struct EventArgs {
+    /// Use the discrete-event model
+    #[arg(long)]
+    event: bool,
+    /// Service times: deterministic, exponential, erlang:STAGES, log-normal:CV,
+    /// hyper-exponential:CV (CV: deviation / mean) [default: deterministic]
+    #[arg(long, value_name = "LAW")]
+    service: Option<ServiceKind>,
+    /// Arrivals in bursts, with the mean lengths of bursts and pauses
+    #[arg(long, value_name = "ON_MS:OFF_MS", value_parser = ArrivalKind::bursts)]
+    bursts: Option<ArrivalKind>,
+    /// Time-slicing and HAMi: longest time slice [default: until the request ends]
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    pub(super) quantum_ms: Option<f64>,
+    /// Warm-up time, excluded from the figures [default: 0]
+    #[arg(long, value_name = "S", value_parser = not_negative)]
+    warmup_s: Option<f64>,
+    /// GPU that defines the MIG profiles, for example A100-80
+    #[arg(long, value_name = "GPU", value_parser = mig_gpu)]
+    gpu: Option<String>,
+    /// MIG profile of each tenant (separate by commas) [default: equal slices]
+    #[arg(long, value_name = "PROFILE", value_delimiter = ',')]
+    mig: Vec<String>,
+    /// MPS: share of the SMs that one request occupies, up to 1 [default: 1 / tenants]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    width: Option<f64>,
+    /// MPS: active-thread percentage of each tenant, up to 100 [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    mps_percent: Option<f64>,
+    /// HAMi: share of device time of each tenant, up to 100 [default: 100 / tenants]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    hami_percent: Option<f64>,
+}
+
+impl EventArgs {
+    /// Applies the flags to the discrete-event options of a scenario.
+    pub(super) fn apply(&self, event: &mut EventOptions) {
+        set(&mut event.service, self.service);
+        set(&mut event.arrivals, self.bursts);
+        set(&mut event.warmup_s, self.warmup_s);
+        set(&mut event.mps_percent, self.mps_percent);
+        event.quantum_ms = self.quantum_ms.or(event.quantum_ms);
+        event.width = self.width.or(event.width);
+        event.hami_percent = self.hami_percent.or(event.hami_percent);
+        event.gpu = self.gpu.clone().or(event.gpu.take());
+        if !self.mig.is_empty() {
+            event.mig.clone_from(&self.mig);
+        }
+    }
+}
+
+/// Replaces a value by that of a flag that was passed.
+pub(super) fn set<T>(value: &mut T, flag: Option<T>) {
+    if let Some(flag) = flag {
+        *value = flag;
     }
 }
 

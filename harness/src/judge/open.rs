@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{CellFigures, CellResult, Condition, RunRecord, counted};
-use gpubench_reports::format::Page;
 use gpubench_reports::latency::PERCENTILES;
 use gpubench_reports::store::{
     CHECKSUMS_FILE, RECORD_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
@@ -13,6 +12,7 @@ use gpubench_reports::store::{
 use gpubench_reports::{
     CurveOf, Format, LatencyChart, LatencyCurve, Record, RenderOptions, Timeline, View,
 };
+use gpubench_show::Page;
 
 use super::integrity::score_again;
 use super::record::{JudgeError, rescore, score_folder, score_opened};
@@ -347,7 +347,7 @@ pub fn report_options(
     let record_dir = Some(opened.dir.display().to_string());
     let mut options = RenderOptions { view, record_dir, ..RenderOptions::default() };
     // Of the views of a terminal only the full one shows latencies.
-    let has_latencies = view == View::Full || format.name() != "terminal";
+    let has_latencies = view == View::Full || format.name() != "text";
     if format.is_for_people() && has_latencies {
         options.latency = latency_charts(&opened.record, &opened.run, &mut warnings);
     }
@@ -375,10 +375,10 @@ fn diff(opened: &Opened, earlier: &[PathBuf]) -> Option<Page> {
     if earlier.is_empty() {
         return None;
     }
-    Some(comparison(earlier, &opened.dir).unwrap_or_else(|error| Page {
-        title: "The earlier records cannot be compared with this one".to_owned(),
-        notices: vec![error.to_string()],
-        ..Page::default()
+    Some(comparison(earlier, &opened.dir).unwrap_or_else(|error| {
+        let mut page = Page::new("The earlier records cannot be compared with this one");
+        page.notice(error.to_string());
+        page
     }))
 }
 

@@ -266,7 +266,7 @@ fn trials_stop_when_the_device_needs_a_reset() -> TestResult {
             stderr.contains(&stopped) && stderr.contains("2 of 6 trials did not run"),
             "{stderr}"
         );
-        let tables = report(dir.path(), &[name], "terminal")?;
+        let tables = report(dir.path(), &[name], "text")?;
         for notice in [
             format!("FAULT TRIALS STOPPED: {why}"),
             "NOT RUN: 2 of 6 planned fault trials; time-slicing[slice=default]: \

@@ -241,10 +241,10 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
         let mut cells = record.cells.iter().filter(|cell| cell.cell.mechanism == name);
         assert!(cells.all(|cell| cell.outcome.is_measured()), "{name}");
     }
-    for format in ["terminal", "html", "md", "json", "csv", "junit"] {
+    for format in ["text", "html", "md", "json", "csv", "junit"] {
         let folder = lab.path("out");
         let mut report = lab.gpubench(["report", "--format", format]);
-        if format == "terminal" {
+        if format == "text" {
             report.arg("--full");
         }
         let output = report.arg(folder).output()?;

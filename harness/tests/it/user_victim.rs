@@ -282,7 +282,7 @@ fn options_that_conflict_with_a_program_are_refused_before_the_run() -> TestResu
         assert!(text.contains("need built-in victims"), "{option}: {text}");
     }
     let mut command = gpubench(["plan", "--victim-cmd", "./serve --model m"]);
-    command.args(device);
+    command.args(device).env("COLUMNS", "400");
     let text = finish(command)?.text();
     assert!(
         text.contains(

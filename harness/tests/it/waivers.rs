@@ -344,6 +344,7 @@ fn doctor(lab: &Lab) -> Result<(Value, String), Error> {
         .args(["--", "sh", "-c", SCRIPT])
         .env("HERE", lab.path(""))
         .env("CLIENT", driver_client()?)
+        .env("COLUMNS", "400")
         .env("GPUBENCH", program());
     finish(command)?.ended_with(0)?;
     let json = std::fs::read(lab.path("doctor.json"))?;

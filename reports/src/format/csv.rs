@@ -7,7 +7,7 @@ use gpubench_record::{
 };
 
 use super::rfc4180::{Terminator, WriterBuilder};
-use super::{Format, RenderError, RenderOptions, dose};
+use super::{Format, RenderError, RenderOptions, curves};
 
 /// The CSV format.
 pub(super) struct Csv;
@@ -121,7 +121,7 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
 /// The lines of figures that are in no row of the matrix, with `columns` fields each.
 fn further_lines(record: &RunRecord, columns: usize) -> Vec<Vec<String>> {
     let doses = record.dose_curves.iter().flat_map(|curve| {
-        let figures = dose::figures(curve).into_iter();
+        let figures = curves::figures(curve).into_iter();
         let lines = figures.map(|(name, figure)| dose_line(record, curve, columns, &name, figure));
         lines.collect::<Vec<_>>()
     });

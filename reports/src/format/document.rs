@@ -2,15 +2,13 @@
 //!
 //! Formats differ in how they draw a document, not in its content.
 
-use gpubench_record::calibration::ObservationCost;
-use gpubench_record::{DeviceKind, Provenance, RunRecord};
-
 use super::figures::MISSING_TEXT;
-use super::parts::{Notes, Table, clean};
-use super::{
-    RenderOptions, VIRTUAL_TITLE, claims, dose, faults, latency, matrix, not_asked, nothing,
-    operator, service, tables,
-};
+use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, tables};
+use crate::matrix::Selection;
+use gpubench_record::calibration::ObservationCost;
+use gpubench_record::{Axis, DeviceKind, Provenance, RunRecord};
+use gpubench_show::{Block, Notes, Page, Table, clean};
+use std::borrow::Cow;
 
 /// A report as text and tables, before it is drawn.
 #[derive(Debug)]
@@ -39,22 +37,52 @@ pub(super) fn title(record: &RunRecord) -> String {
 }
 
 impl Document {
+    /// The document of the selected mechanisms and axes; notices, counts and origin are those of
+    /// the whole record.
+    pub(super) fn of_selection(record: &RunRecord, options: &RenderOptions) -> Self {
+        let whole = Self::of(record, options);
+        let part = selected_options(record, options);
+        Self {
+            notices: whole.notices,
+            cells: whole.cells,
+            footer: whole.footer,
+            ..Self::of(&selected(record, &options.selection), &part)
+        }
+    }
+
+    /// The document as it is written; its notes follow the last table that refers to them.
+    pub(super) fn page(self) -> Page {
+        let mut page = Page::new(self.title);
+        self.notices.into_iter().for_each(|notice| page.notice(notice));
+        page.say(self.cells);
+        let last = self.tables.iter().rposition(Table::refers_to_notes);
+        let mut notes = Some(self.notes);
+        for (at, table) in self.tables.into_iter().enumerate() {
+            page.push(table);
+            if last == Some(at) {
+                page.push(Block::Notes(notes.take().unwrap_or_default()));
+            }
+        }
+        page.push(Block::Facts(self.footer));
+        page
+    }
+
     /// The document of a record.
     pub(super) fn of(record: &RunRecord, options: &RenderOptions) -> Self {
         let mut notes = Notes::default();
-        let mut tables = if nothing::has_figures(record) {
+        let mut tables = if matrix::has_figures(record) {
             vec![
                 matrix::matrix(record, &mut notes),
-                operator::operator(record),
-                latency::percentiles(&options.latency),
-                service::service(record, &mut notes),
-                service::tenant_limits(record, &mut notes),
-                dose::curves(record, &mut notes),
+                tables::operator(record),
+                curves::percentiles(&options.latency),
+                tables::service(record, &mut notes),
+                tables::tenant_limits(record, &mut notes),
+                curves::curves(record, &mut notes),
                 matrix::more_figures(record),
                 tables::mechanisms(record, &mut notes),
             ]
         } else {
-            vec![nothing::reasons(record)]
+            vec![matrix::reasons(record)]
         };
         tables.extend([
             faults::faults(record),
@@ -63,13 +91,10 @@ impl Document {
             tables::skips(record),
             tables::cells(record),
             tables::proof(record),
-            claims::tested(record),
-            claims::untested(record),
+            tables::tested(record),
+            tables::untested(record),
         ]);
         tables.retain(|table| !table.rows.is_empty());
-        if let Some(last) = tables.iter_mut().rfind(|table| table.refers_to_notes()) {
-            last.last_with_notes = true;
-        }
         Self {
             title: title(record),
             notices: notices(record, options),
@@ -91,8 +116,8 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
                 .to_owned(),
         );
     }
-    notices.extend(claims::notice(record));
-    notices.extend(not_asked::not_asked(record));
+    notices.extend(tables::notice(record));
+    notices.extend(not_asked(record));
     notices.extend(left_out(record, options));
     notices
 }
@@ -236,4 +261,114 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
         footer.push(("record", dir.clone()));
     }
     footer.into_iter().map(|(name, text)| (name, clean(&text))).collect()
+}
+
+/// The flag without which no device setting changes.
+const RECONFIGURE: &str = "--allow-reconfigure";
+
+/// The sentences.
+pub(super) fn not_asked(record: &RunRecord) -> Vec<String> {
+    [user_victim(record), faults(record), reconfigure(record)].into_iter().flatten().collect()
+}
+
+/// Whether the profile includes this axis. A record without a list includes all.
+fn includes(record: &RunRecord, axis: Axis) -> bool {
+    let axes = &record.plan.axes;
+    axes.is_empty() || axes.iter().any(|name| name == "all" || name == axis.as_str())
+}
+
+fn user_victim(record: &RunRecord) -> Option<String> {
+    record.plan.user_victim.as_ref()?;
+    let needs = includes(record, Axis::Memory) || includes(record, Axis::Fault);
+    needs.then(|| {
+        "NOT MEASURED: the axes memory and fault need built-in victims, and the victim is the \
+         user's own program"
+            .to_owned()
+    })
+}
+
+fn faults(record: &RunRecord) -> Option<String> {
+    let plan = &record.plan;
+    let is_missing = includes(record, Axis::Fault)
+        && plan.fault_trials.is_empty()
+        && record.fault_tallies.is_empty()
+        && plan.user_victim.is_none();
+    is_missing.then(|| "NOT ASKED FOR: the fault axis; --faults injects faults".to_owned())
+}
+
+fn reconfigure(record: &RunRecord) -> Option<String> {
+    let whole = record.plan.skips.iter().filter(|skip| skip.axis.is_none());
+    let wanting = whole.filter(|skip| {
+        let remedy = skip.remedy.as_deref().unwrap_or_default();
+        remedy.contains(RECONFIGURE)
+    });
+    let names: Vec<String> = wanting.map(|skip| clean(&skip.name)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "NOT ASKED FOR: {}; {RECONFIGURE} lets the run change device settings for them",
+            names.join(", ")
+        )
+    })
+}
+
+/// The options with only the latency curves of the selected mechanisms, where jitter is selected.
+fn selected_options(record: &RunRecord, options: &RenderOptions) -> RenderOptions {
+    let selection = &options.selection;
+    let mut part = options.clone();
+    let hidden: Vec<&str> = record
+        .mechanisms
+        .iter()
+        .filter(|one| !selection.has_mechanism(&one.name, &one.variant))
+        .map(|one| one.variant.as_str())
+        .collect();
+    for chart in &mut part.latency {
+        chart.curves.retain(|curve| {
+            let of = |variant: &&str| curve.of.variant == **variant;
+            selection.has_axis("jitter", None) && !hidden.iter().any(of)
+        });
+    }
+    part.latency.retain(|chart| !chart.curves.is_empty());
+    part
+}
+
+/// The record itself where all of it is selected.
+fn selected<'a>(record: &'a RunRecord, selection: &Selection) -> Cow<'a, RunRecord> {
+    if *selection == Selection::default() {
+        return Cow::Borrowed(record);
+    }
+    let mut part = record.clone();
+    let variants: Vec<String> = record
+        .mechanisms
+        .iter()
+        .filter(|one| selection.has_mechanism(&one.name, &one.variant))
+        .map(|one| one.variant.clone())
+        .collect();
+    let has = |variant: &String| selection.mechanisms.is_empty() || variants.contains(variant);
+    let has_axis = |axis: &str, sub_axis: Option<&str>| selection.has_axis(axis, sub_axis);
+    part.mechanisms.retain(|one| has(&one.variant));
+    part.overall.retain(|row| has(&row.variant));
+    part.matrix.retain(|row| has(&row.variant) && has_axis(&row.axis, row.sub_axis.as_deref()));
+    let of_cell = |variant: &String, sub_axis: gpubench_record::SubAxis| {
+        let axis = sub_axis.axis();
+        has(variant) && has_axis(axis.as_str(), Some(sub_axis.as_str()))
+    };
+    part.cells.retain(|one| of_cell(&one.cell.variant, one.cell.sub_axis));
+    part.plan.cells.retain(|cell| of_cell(&cell.variant, cell.sub_axis));
+    part.plan.skips.retain(|skip| {
+        let is = selection.has_mechanism(&skip.name, &skip.variant);
+        let axis = skip.axis.as_deref().map(|axis| axis.split_once('/').unwrap_or((axis, "")));
+        is && axis.is_none_or(|(axis, sub_axis)| has_axis(axis, Some(sub_axis)))
+    });
+    part.operator.retain(|row| has(&row.variant));
+    part.service.retain(|row| has(&row.variant));
+    part.dose_curves.retain(|curve| has(&curve.variant));
+    part.probe_figures.retain(|one| has(&one.variant));
+    let with_faults = has_axis("fault", None);
+    part.fault_tallies.retain(|tally| with_faults && has(&tally.variant));
+    part.claims.retain(|claim| {
+        let of_mechanism = selection.mechanisms.is_empty()
+            || claim.mechanisms.iter().any(|one| selection.has_mechanism(one, one));
+        of_mechanism && selection.axes.is_empty()
+    });
+    Cow::Owned(part)
 }

@@ -7,7 +7,7 @@ use gpubench_record::fault::{Counts, Times, in_words};
 use gpubench_record::{FaultTally, Harm, RunRecord};
 
 use super::figures::MISSING_TEXT;
-use super::parts::{Cell, Table, clean};
+use gpubench_show::{Cell, Table, clean};
 
 /// Columns of the table.
 const COLUMNS: [&str; 10] = [
@@ -39,8 +39,8 @@ pub(super) fn faults(record: &RunRecord) -> Table {
             device_left(tally),
         ]
     });
-    let columns = COLUMNS.map(str::to_owned).into();
-    Table::new("faults", "Faults: trials, and times as median / longest", columns, rows)
+    let columns = COLUMNS;
+    Table::new("faults", "Faults: trials, and times as median / longest", columns, rows).grouped()
 }
 
 /// The planned trials that did not run. Without this notice a missing row looks like one that was

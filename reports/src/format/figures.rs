@@ -1,9 +1,36 @@
 //! Figures as text: value, interval and unit, and `-` for a missing figure.
 
-use gpubench_record::{Ends, Estimate};
+use gpubench_record::{Ends, Estimate, OutcomeKind};
+pub(super) use gpubench_show::MISSING_TEXT;
+use gpubench_show::{Cell, Paint};
 
-/// The text of a missing figure; never zero.
-pub(super) const MISSING_TEXT: &str = "-";
+/// A level and its word, in the colour of the level.
+pub(super) fn level_cell(level: Option<&str>, word: Option<&str>) -> Cell {
+    let (paint, class) = match level {
+        Some("L3") => (Paint::Good, "level L3"),
+        Some("L2") => (Paint::Fair, "level L2"),
+        Some("L1") => (Paint::Weak, "level L1"),
+        Some("L0") => (Paint::Bad, "level L0"),
+        _ => (Paint::Plain, "level open"),
+    };
+    Cell::lines([level, word].into_iter().flatten()).painted(paint, class)
+}
+
+/// A figure, with its unit if the heading does not name it; `-` without a figure.
+pub(super) fn figure(estimate: Option<&Estimate>, unit: Option<&str>) -> Cell {
+    Cell::lines(estimate.map_or_else(Vec::new, |estimate| parts(estimate, unit)))
+}
+
+/// An outcome with the numbers of the notes that explain it.
+pub(super) fn outcome(kind: OutcomeKind, notes: Vec<usize>) -> Cell {
+    let paint = match kind {
+        OutcomeKind::Measured => Paint::Plain,
+        OutcomeKind::Waived => Paint::Faint,
+        OutcomeKind::Failed => Paint::Bad,
+        OutcomeKind::Inconclusive => Paint::Weak,
+    };
+    Cell::text(kind.as_str()).painted(paint, kind.as_str()).with_notes(notes)
+}
 
 /// The value, to three decimals or three digits, whichever is more precise.
 pub(super) fn value(figure: f64) -> String {

@@ -1,19 +1,12 @@
 //! The report as one self-contained HTML page, without scripts, fonts or network.
 
-mod axis;
-mod baseline;
-mod chart;
+mod charts;
 mod choice;
+mod curves;
 mod details;
-mod dose;
 mod faults;
 mod forest;
 mod head;
-mod heat_map;
-mod latency;
-mod slices;
-mod style;
-mod table;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -24,15 +17,13 @@ use gpubench_record::RunRecord;
 use maud::{Markup, PreEscaped, html};
 
 use super::document::Document;
-use super::{Format, RenderError, RenderOptions, glossary};
+use gpubench_show::html::{HEAD, allowed};
+
+use super::{Format, RenderError, RenderOptions};
 use crate::matrix::{Glance, Selection};
-use style::Variants;
+use charts::Variants;
 
 const STYLE: &str = include_str!("html/style.css");
-const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-    <link rel=\"icon\" href=\"data:,\"/>\n";
-
 /// The HTML format.
 pub(super) struct Html;
 
@@ -97,7 +88,7 @@ fn page(record: &RunRecord, options: &RenderOptions) -> Markup {
         (PreEscaped("</head>\n<body>\n"))
         header {
             (head::head(record, &glance, &document))
-            (heat_map::heat_map(record, &glance))
+            (head::heat_map(record, &glance))
             nav class="toc" aria-label="Contents" {
                 @for section in &sections { a href={ "#" (section.id) } { (section.title) } }
                 a href="#glossary" { "Glossary" }
@@ -112,7 +103,7 @@ fn page(record: &RunRecord, options: &RenderOptions) -> Markup {
                 }
                 "\n"
             }
-            (glossary::section())
+            (glossary())
         }
         (PreEscaped("</body>\n</html>\n"))
     }
@@ -130,23 +121,51 @@ fn sections(
     [
         section("choice", "What to use when", choice::choice(record, variants)),
         section("forest", "Intervals", forest::forest(record, variants)),
-        section("latency", "Latency", latency::latency(record, &options.latency, variants)),
-        section("dose", "Dose and tenants", dose::dose(record, variants)),
+        section("latency", "Latency", curves::latency(record, &options.latency, variants)),
+        section("dose", "Dose and tenants", curves::dose(record, variants)),
         section("time", "Over time", time::time(record, &options.retention, timeline, variants)),
         section("faults", "Faults and escapes", faults::faults(record, variants)),
-        section("slices", "Time slices and SMs", slices::slices(record, variants)),
-        section("baseline", "Against a baseline", options.diff.as_ref().map(baseline::baseline)),
+        section("slices", "Time slices and SMs", time::slices(record, variants)),
+        section("baseline", "Against a baseline", options.diff.as_ref().map(details::baseline)),
         section("details", "Details", Some(details::details(document, record, glance))),
     ]
 }
 
-/// The text without characters that HTML and XML do not allow, whatever a record holds.
-pub(super) fn allowed(text: &str) -> String {
-    let replace = |c: char| match c {
-        '\n' => c,
-        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    };
-    text.chars().map(replace).collect()
+const GLOSSARY: &str = include_str!("../../../harness/GLOSSARY.md");
+
+/// The words and the meaning of each entry, from the table in the glossary.
+fn entries() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = GLOSSARY.lines().filter(|line| line.starts_with("| "));
+    rows.skip(1).filter_map(|row| row.trim_matches(['|', ' ']).split_once(" | "))
+}
+
+/// A collapsed section with every entry.
+pub(super) fn glossary() -> Markup {
+    html! {
+        details id="glossary" {
+            summary { "Glossary" }
+            dl {
+                @for (words, meaning) in entries() {
+                    dt { (words) } dd { (meaning.replace('`', "")) } "\n"
+                }
+            }
+        }
+        "\n"
+    }
+}
+
+#[cfg(test)]
+mod glossary_tests {
+    use super::{entries, glossary};
+
+    #[test]
+    fn holds_every_row_of_the_glossary() {
+        let rows = super::GLOSSARY.lines().filter(|line| line.starts_with('|'));
+        assert_eq!(entries().count(), rows.count() - 2);
+        assert!(entries().all(|(_, meaning)| !meaning.contains('|')));
+        assert_eq!(glossary().into_string().matches("<dt>").count(), entries().count());
+        for word in ["abiding victim", "retention", "workload"] {
+            assert!(glossary().into_string().contains(&format!("<dt>{word}</dt>")), "{word}");
+        }
+    }
 }

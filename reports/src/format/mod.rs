@@ -2,35 +2,19 @@
 //!
 //! A format is a pure function of the record and the options. It reads no clock, device or file.
 
-mod claims;
 mod csv;
+mod curves;
 mod document;
-mod dose;
-mod draw;
 mod faults;
 mod figures;
-mod glossary;
 mod html;
-mod json;
-mod junit;
-mod latency;
-mod layout;
-mod markdown;
 mod matrix;
-mod not_asked;
-mod nothing;
-mod openmetrics;
-mod operator;
-mod page;
-mod parts;
+mod programs;
 mod screen;
-mod selected;
-mod service;
 mod tables;
-mod terminal;
 #[cfg(test)]
 mod tests;
-mod why;
+mod text;
 
 use std::io::{self, Write};
 
@@ -38,16 +22,13 @@ use std::io::{self, Write};
 use ::csv as rfc4180;
 
 use gpubench_record::RunRecord;
+use gpubench_show::{Look, Page};
 
 use crate::latency::LatencyChart;
 use crate::matrix::Selection;
 use crate::timeline::{RetentionChart, Timeline};
 
-pub use page::{Page, PageTable};
-
-/// Title of a report for people about a virtual GPU.
-pub const VIRTUAL_TITLE: &str =
-    "VIRTUAL GPU: predictions of a model, not measurements of NVIDIA hardware";
+pub use gpubench_show::VIRTUAL_TITLE;
 
 /// A report format.
 pub trait Format: Sync {
@@ -85,22 +66,29 @@ pub trait Format: Sync {
 
 /// Every format, in listing order.
 pub static CATALOGUE: &[&dyn Format] = &[
-    &terminal::Terminal,
+    &text::Text,
     &html::Html,
-    &markdown::Markdown,
-    &json::Json,
+    &text::Markdown,
+    &programs::Json,
     &csv::Csv,
-    &junit::Junit,
-    &openmetrics::OpenMetrics,
+    &programs::Junit,
+    &programs::OpenMetrics,
 ];
+
+/// The format without `--format`.
+pub const TEXT: &str = "text";
+
+/// Its former name.
+pub const TEXT_ALIAS: &str = "terminal";
 
 /// The format with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Format> {
+    let name = if name == TEXT_ALIAS { TEXT } else { name };
     CATALOGUE.iter().copied().find(|format| format.name() == name)
 }
 
-/// What the terminal format shows.
+/// What the text format shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum View {
     /// The matrix on one screen.
@@ -115,13 +103,11 @@ pub enum View {
 /// What a format uses besides the record.
 #[derive(Debug, Clone, Default)]
 pub struct RenderOptions {
-    /// Whether to colour; only the terminal format does.
-    pub color: bool,
-    /// Columns of the terminal; without it the screen has 80, and tables their natural width.
-    pub width: Option<usize>,
-    /// What the terminal format shows.
+    /// Width and colour of the text format.
+    pub look: Look,
+    /// What the text format shows.
     pub view: View,
-    /// The mechanisms and axes that the terminal format shows.
+    /// The mechanisms and axes that the text format shows.
     pub selection: Selection,
     /// The folder of the record, for the footer.
     pub record_dir: Option<String>,

@@ -3,23 +3,18 @@
 mod facts;
 mod grid;
 
-use std::io::Write;
-
 use gpubench_record::{DeviceKind, RunRecord};
 
-use super::claims::counts;
 use super::document::{left_out, urgent};
-use super::layout::wrap_words;
-use super::terminal::bold;
-use super::{RenderError, RenderOptions, VIRTUAL_TITLE};
+use super::tables::counts;
+use super::{RenderOptions, VIRTUAL_TITLE};
 use crate::matrix::{Glance, NotRun, ReasonGroup, Standing};
-use crate::text::{clean, counted, list};
+use gpubench_record::counted;
+use gpubench_show::fit::wrap_words;
+use gpubench_show::{bold, clean, list};
 
 /// Rows of the matrix; with more variants each mechanism has one row.
 pub(super) const ROWS_MAX: usize = 12;
-
-/// Columns of a terminal of unknown width.
-pub(super) const WIDTH: usize = 80;
 
 /// Lines of the screen.
 const LINES_MAX: usize = 40;
@@ -27,18 +22,11 @@ const LINES_MAX: usize = 40;
 /// Lines of the sentences. They lead, so they are cut last.
 const SENTENCES_MAX: usize = 7;
 
-/// Writes the screen.
-pub(super) fn write(
-    record: &RunRecord,
-    options: &RenderOptions,
-    out: &mut dyn Write,
-) -> Result<(), RenderError> {
+/// The screen.
+pub(super) fn text(record: &RunRecord, options: &RenderOptions) -> String {
     let glance = Glance::of(record, &options.selection, ROWS_MAX);
-    let width = options.width.unwrap_or(WIDTH);
-    for line in (Screen { width, options }).lines(record, &glance) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let screen = Screen { width: options.look.width, options };
+    screen.lines(record, &glance).into_iter().map(|line| line + "\n").collect()
 }
 
 /// Lines that may be cut, and the flag that shows all.
@@ -103,7 +91,7 @@ impl Screen<'_> {
             return head;
         };
         let bold = |lines: &[String]| -> Vec<String> {
-            lines.iter().map(|line| bold(line, self.options)).collect()
+            lines.iter().map(|line| bold(line, self.options.look)).collect()
         };
         let empty = vec![String::new()];
         let all = [
@@ -131,7 +119,7 @@ impl Screen<'_> {
         }
         let mut lines = wrap_words(&facts::figures(record, glance), self.width, ["", ""]);
         lines.push(String::new());
-        lines.extend(grid::lines(glance, self.width, self.options.color));
+        lines.extend(grid::lines(glance, self.width, self.options.look));
         lines
     }
 

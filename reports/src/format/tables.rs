@@ -1,11 +1,11 @@
 //! The tables about mechanisms, cells, proofs and probes.
 
+use super::figures::{MISSING_TEXT, figure, level_cell, one_line, outcome, readable};
+use gpubench_record::{
+    ClaimRow, Condition, Estimate, OperatorRow, OutcomeKind, Proof, RunRecord, TenantTime, Verdict,
+};
+use gpubench_show::{Cell, Column, Notes, Table};
 use std::collections::BTreeMap;
-
-use gpubench_record::{OutcomeKind, Proof, RunRecord};
-
-use super::figures::{MISSING_TEXT, readable};
-use super::parts::{Cell, Notes, Table};
 
 /// Figures of probes, which are no scores.
 pub(super) fn probe_figures(record: &RunRecord) -> Table {
@@ -13,13 +13,13 @@ pub(super) fn probe_figures(record: &RunRecord) -> Table {
     let rows = record.probe_figures.iter().map(|one| {
         let explains = one.explains.as_deref().unwrap_or_default();
         let estimate = readable(&one.estimate);
-        let figure = Cell::Figure { unit: Some(estimate.unit.clone()), estimate: Some(estimate) };
+        let figure = figure(Some(&estimate), Some(&estimate.unit));
         let n = Cell::text(one.estimate.n.to_string());
         let variant = Cell::text(&one.variant);
         let (explains, what) = (Cell::text(explains), Cell::text(one.title()));
         vec![variant, explains, what, figure, n]
     });
-    Table::new("probe-figures", "Probes", columns.into(), rows)
+    Table::new("probe-figures", "Probes", columns, rows).numbers(&["figure", "n"])
 }
 
 /// The variant, with the name of the mechanism if the variant does not begin with it.
@@ -43,15 +43,14 @@ pub(super) fn mechanisms(record: &RunRecord, notes: &mut Notes) -> Table {
         let notes = row.outcome.reason.iter().map(|reason| notes.number(reason)).collect();
         vec![
             mechanism(&row.name, &row.variant),
-            Cell::level(level, None),
+            level_cell(level, None),
             Cell::text(weakest.unwrap_or_default()),
             Cell::text(axes.unwrap_or_default()),
             Cell::text(unmeasured.unwrap_or_default()),
             Cell::text(proof_summary(&row.proof)),
-            Cell::Outcome { kind: row.outcome.outcome, notes },
+            outcome(row.outcome.outcome, notes),
         ]
     });
-    let columns = columns.map(str::to_owned).into();
     Table::new(
         "mechanisms",
         "Mechanisms: the overall level is that of the weakest axis",
@@ -86,7 +85,9 @@ pub(super) fn aggressors(record: &RunRecord) -> Table {
     });
     let columns = ["aggressor", "rate", "of ceiling", "ceiling", "kind", "source"];
     let heading = "Aggressors without a neighbour, and the peaks of their resources";
-    Table::new("aggressors", heading, columns.map(str::to_owned).into(), rows).in_detail()
+    Table::new("aggressors", heading, columns, rows)
+        .numbers(&["rate", "of ceiling", "ceiling"])
+        .in_detail()
 }
 
 /// Requested mechanisms and axes that did not run, with reason and remedy.
@@ -105,7 +106,7 @@ pub(super) fn skips(record: &RunRecord) -> Table {
         let remedy = skip.remedy.as_ref().unwrap_or(&none);
         add(&mut rows, &skip.variant, [axis, &skip.reason, remedy]);
     }
-    let columns = ["mechanism", "axis", "reason", "remedy"].map(str::to_owned).into();
+    let columns = ["mechanism", "axis", "reason", "remedy"];
     Table::new(
         "skips",
         "Did not run",
@@ -144,7 +145,7 @@ pub(super) fn cells(record: &RunRecord) -> Table {
         let first = &record.cells[first];
         let reason = first.outcome.reason.as_deref().unwrap_or_default();
         vec![
-            Cell::Outcome { kind: first.outcome.outcome, notes: Vec::new() },
+            outcome(first.outcome.outcome, Vec::new()),
             Cell::text(count.to_string()),
             Cell::text(variant),
             Cell::text(condition),
@@ -153,8 +154,7 @@ pub(super) fn cells(record: &RunRecord) -> Table {
         ]
     });
     let columns = ["outcome", "cells", "mechanism", "condition", "first cell", "its reason"];
-    let columns = columns.map(str::to_owned).into();
-    Table::new("cells", "Cells without a measurement", columns, rows)
+    Table::new("cells", "Cells without a measurement", columns, rows).numbers(&["cells"])
 }
 
 /// The number of cells by outcome, as a sentence.
@@ -188,6 +188,161 @@ pub(super) fn proof(record: &RunRecord) -> Table {
         })
     });
     let columns = ["mechanism", "when", "check", "verdict", "shows", "evidence"];
-    let columns = columns.map(str::to_owned).into();
     Table::new("proof", "Proof that the mechanisms were in force", columns, rows).in_detail()
+}
+
+/// Progress of the tenants that shared the device.
+pub(super) fn operator(record: &RunRecord) -> Table {
+    let columns = [
+        "mechanism",
+        "tenants",
+        "ANTT",
+        "STP (devices)",
+        "min and max progress",
+        "Jain",
+        "utilisation",
+        "GPU time",
+        "n",
+    ];
+    let rows = record.operator.iter().map(|row| {
+        let of = |estimate: &Estimate| figure(Some(estimate), None);
+        let progress = [&row.progress_min, &row.progress_max].map(|one| one_line(one, None));
+        vec![
+            mechanism(&row.mechanism, &row.variant),
+            tenants(row),
+            of(&row.antt),
+            of(&row.stp),
+            Cell::lines(progress),
+            of(&row.jain),
+            of(&row.utilisation),
+            Cell::lines(row.gpu_time.iter().map(time)),
+            Cell::text(row.stp.n.to_string()),
+        ]
+    });
+    Table::new(
+        "operator",
+        "Operator's view: progress of each tenant, its rate over its rate alone; decides no level. \
+         Read Jain with the smallest progress: two tenants at two to one still have 0.9",
+        columns,
+        rows,
+    )
+    .numbers(&["ANTT", "STP (devices)", "Jain", "utilisation", "n"])
+    .grouped()
+}
+
+fn tenants(row: &OperatorRow) -> Cell {
+    let pair = format!("{} beside {}", row.victim, row.aggressor);
+    Cell::lines([format!("{} tenants", row.tenants), pair])
+}
+
+fn time(of: &TenantTime) -> String {
+    let TenantTime { tenant, share, .. } = of;
+    let seconds = of.gpu_time_ns as f64 / 1e9;
+    format!("{tenant} {seconds:.2} s ({:.0} %)", 100.0 * share)
+}
+
+/// Requests within the promised latency, and retention by number of tenants.
+pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
+    let slo = record.plan.slo_ns;
+    let mut columns = ["mechanism", "victim"].map(Column::text).to_vec();
+    columns.extend(["tenants", "retention (ratio)"].map(Column::number));
+    columns.extend(
+        slo.map(|slo_ns| Column::number(format!("within {} ms (ratio)", slo_ns as f64 / 1e6))),
+    );
+    columns.extend(["n", "outcome"].map(Column::text));
+    let or_missing = |estimate: &Option<Estimate>| figure(estimate.as_ref(), None);
+    let rows = record.service.iter().map(|row| {
+        let beside = match (&row.aggressor, row.condition) {
+            (Some(aggressor), _) => format!("beside {aggressor}"),
+            (None, Condition::N) => "native".to_owned(),
+            (None, _) => "solo".to_owned(),
+        };
+        let mut cells = vec![
+            mechanism(&row.mechanism, &row.variant),
+            Cell::lines([&row.victim, &beside]),
+            Cell::text(row.tenants.to_string()),
+            or_missing(&row.retention),
+        ];
+        cells.extend(slo.map(|_| or_missing(&row.within_slo)));
+        let n = [&row.within_slo, &row.retention].into_iter().flatten().next();
+        cells.push(Cell::lines([
+            n.map_or_else(String::new, |figure| figure.n.to_string()),
+            slo.map_or_else(String::new, |_| format!("{} requests", row.requests)),
+        ]));
+        let reason = row.outcome.reason.iter();
+        cells.push(outcome(row.outcome.outcome, reason.map(|text| notes.number(text)).collect()));
+        cells
+    });
+    let heading = match slo {
+        Some(_) => "Service: rate over solo, and requests within the promised latency",
+        None => "Service: rate over solo by number of active tenants",
+    };
+    Table::new("service", heading, columns, rows)
+}
+
+/// The maximum number of tenants that keep the promised latency.
+pub(super) fn tenant_limits(record: &RunRecord, notes: &mut Notes) -> Table {
+    let columns = ["mechanism", "victim", "max tenants", "tested", "n", "outcome"];
+    let rows = record.tenant_limits.iter().map(|row| {
+        let tried: Vec<String> = row.tried.iter().map(u32::to_string).collect();
+        let n = row.tenants.as_ref().map(|tenants| tenants.n.to_string());
+        let reason = row.outcome.reason.iter();
+        vec![
+            mechanism(&row.mechanism, &row.variant),
+            Cell::lines([&row.victim, &format!("beside {}", row.aggressor)]),
+            figure(row.tenants.as_ref(), None),
+            Cell::text(tried.join(", ")),
+            Cell::text(n.unwrap_or_default()),
+            outcome(row.outcome.outcome, reason.map(|text| notes.number(text)).collect()),
+        ]
+    });
+    let pct = record.tenant_limits.first().map_or(0.0, |row| row.share * 100.0);
+    let slo_ms = record.plan.slo_ns.map_or(0.0, |slo_ns| slo_ns as f64 / 1e6);
+    let heading =
+        format!("Maximum number of active tenants with {pct} % of requests within {slo_ms} ms");
+    Table::new("tenant-limits", &heading, columns, rows).numbers(&["max tenants", "n"])
+}
+
+/// The claims that the record decides or leaves inconclusive.
+pub(super) fn tested(record: &RunRecord) -> Table {
+    let columns = ["claim", "verdict", "says", "test", "figures"];
+    let rows = record.claims.iter();
+    let rows = rows.filter(|row| row.verdict != Verdict::Untested);
+    let heading = format!("Claims of the literature: {}", counts(&record.claims));
+    let rows = rows.map(|row| {
+        let id = Cell::lines([row.id.clone(), row.mechanisms.join(", ")]);
+        let says = Cell::lines([row.statement.clone(), format!("({})", row.source)]);
+        let [verdict, test, evidence] =
+            [row.verdict.as_str(), &row.test, &row.evidence].map(Cell::text);
+        vec![id, verdict, says, test, evidence]
+    });
+    Table::new("claims", &heading, columns, rows)
+}
+
+/// The claims that the record cannot test.
+pub(super) fn untested(record: &RunRecord) -> Table {
+    let columns = ["claim", "says", "source", "reason"];
+    let rows = record.claims.iter();
+    let rows = rows.filter(|row| row.verdict == Verdict::Untested);
+    let rows = rows
+        .map(|row| [&row.id, &row.statement, &row.source, &row.evidence].map(Cell::text).into());
+    Table::new("claims-untested", "Claims without a test in this record", columns, rows).in_detail()
+}
+
+/// How many claims have each verdict.
+pub(super) fn counts(rows: &[ClaimRow]) -> String {
+    let count = |verdict: Verdict| {
+        let n = rows.iter().filter(|row| row.verdict == verdict).count();
+        format!("{n} {}", verdict.as_str())
+    };
+    Verdict::ALL.map(count).join(", ")
+}
+
+/// Where the ledger comes from, if not from the record.
+pub(super) fn notice(record: &RunRecord) -> Option<String> {
+    let foreign = record.plan.claims.is_empty() && !record.claims.is_empty();
+    foreign.then(|| {
+        "CLAIMS: this record holds no claims ledger; it is compared with that of this version"
+            .to_owned()
+    })
 }

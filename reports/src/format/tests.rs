@@ -1,9 +1,8 @@
 //! Renders every sample record in every format and compares the texts with the golden files.
 
-mod axes;
 mod content;
 mod data;
-mod doses;
+
 mod screen;
 
 use std::collections::BTreeSet;
@@ -12,13 +11,15 @@ use std::io::{self, Write};
 use gpubench_record::{Condition, DeviceKind, Ends, Estimate, RunRecord, SampleRow};
 use proptest::prelude::*;
 
+use gpubench_show::Look;
+
 use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, View, find};
 use crate::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 use crate::sample_records;
 use crate::store::samples_for_tests::row;
 
 /// The formats for people.
-const FOR_PEOPLE: [&str; 3] = ["terminal", "html", "md"];
+const FOR_PEOPLE: [&str; 3] = ["text", "html", "md"];
 
 fn render(format: &str, record: &RunRecord, options: &RenderOptions) -> String {
     let mut out = Vec::new();
@@ -44,7 +45,7 @@ fn options() -> RenderOptions {
         curve("time-slicing[slice=default]", Condition::C, &slow_rows),
     ];
     RenderOptions {
-        width: Some(130),
+        look: Look { width: 130, color: false },
         view: View::Full,
         record_dir: Some("target/gpubench/run-1".to_owned()),
         warnings: vec!["the last event (line 9) is incomplete and is left out".to_owned()],
@@ -62,7 +63,7 @@ fn every_record_in_every_format_equals_its_golden_file() {
         for format in CATALOGUE {
             let text = render(format.name(), &record, &options());
             // Golden files do not change with the glossary.
-            let text = text.replace(&super::glossary::section().into_string(), "(glossary)\n");
+            let text = text.replace(&super::html::glossary().into_string(), "(glossary)\n");
             let mut settings = insta::Settings::clone_current();
             settings.set_snapshot_path("../../golden");
             settings.set_prepend_module_to_snapshot(false);
@@ -94,7 +95,7 @@ fn a_virtual_record_says_so_in_every_title_and_a_real_one_never_does() {
             let text = render(format, &record, &options());
             assert_eq!(text.contains(VIRTUAL_TITLE), is_virtual, "{format}");
         }
-        let terminal = render("terminal", &record, &options());
+        let terminal = render("text", &record, &options());
         assert_eq!(terminal.starts_with(VIRTUAL_TITLE), is_virtual);
         let html = render("html", &record, &options());
         assert_eq!(html.contains(&format!("<title>{VIRTUAL_TITLE}")), is_virtual);
@@ -107,8 +108,8 @@ fn colour_is_optional_and_changes_nothing_else() {
     for view in [View::Screen, View::Full, View::Why] {
         let render = |color| {
             let options = options();
-            let options = RenderOptions { color, view, ..options };
-            render("terminal", &record, &options)
+            let options = RenderOptions { look: Look { color, ..options.look }, view, ..options };
+            render("text", &record, &options)
         };
         let (plain, colored) = (render(false), render(true));
         assert!(!plain.contains('\u{1b}'), "an escape sequence of the record is in the output");
@@ -126,8 +127,9 @@ fn every_line_fits_the_width_of_the_terminal() {
     for (name, record) in sample_records::all() {
         for width in [60, 80, 100, 120, 160] {
             for view in [View::Screen, View::Full, View::Why] {
-                let options = RenderOptions { width: Some(width), view, ..options() };
-                let text = render("terminal", &record, &options);
+                let options =
+                    RenderOptions { look: Look { width, color: false }, view, ..options() };
+                let text = render("text", &record, &options);
                 let widest = text.lines().max_by_key(|line| line.chars().count());
                 let widest = widest.unwrap_or_default();
                 let columns = widest.chars().count();

@@ -5,7 +5,7 @@ use gpubench_record::{Estimate, MatrixRow, OutcomeKind, RunRecord};
 use super::Row;
 use super::column::Column;
 use super::faults::{is_of_fault, summary};
-use crate::text::{clean, list};
+use gpubench_show::{clean, list};
 
 /// What is known about the isolation, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

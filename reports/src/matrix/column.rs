@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{Axis, MatrixRow, RunRecord};
 
 use super::{Row, Selection};
-use crate::text::clean;
+use gpubench_show::clean;
 
 /// Axes in the order of the columns.
 const ORDER: [Axis; 6] =

@@ -6,7 +6,7 @@ use gpubench_record::{Axis, FaultTally, MatrixRow, OutcomeKind, RunRecord};
 
 use super::Selection;
 use super::column::Labels;
-use crate::text::clean;
+use gpubench_show::clean;
 
 /// All faults of one variant.
 pub(crate) struct FaultSummary {
@@ -66,7 +66,9 @@ fn each(trials: impl Iterator<Item = u32>) -> Option<String> {
     let trials: BTreeSet<u32> = trials.collect();
     Some(match (trials.first()?, trials.last()?) {
         (1, 1) => "1 trial each".to_owned(),
-        (least, most) if least == most => format!("{} each", crate::text::counted(most, "trial")),
+        (least, most) if least == most => {
+            format!("{} each", gpubench_record::counted(most, "trial"))
+        }
         (least, most) => format!("{least} to {most} trials each"),
     })
 }

@@ -17,7 +17,7 @@ pub use column::Column;
 pub use faults::NotRun;
 pub use reasons::{ReasonGroup, Subject};
 
-use crate::text::clean;
+use gpubench_show::clean;
 
 /// What part of a record is shown. An empty list selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::cell::Standing;
 use super::column::Labels;
 use super::faults::is_of_fault;
 use super::{Column, Row, Selection};
-use crate::text::clean;
+use gpubench_show::clean;
 
 /// What a reason is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::cell::Standing;
 use super::{Column, Row};
-use crate::text::list;
+use gpubench_show::list;
 
 /// The levels of one mechanism: for each column its noun and its standing, if it has a cell.
 pub(super) type Standings = (String, Vec<(String, Option<Standing>)>);

@@ -1,45 +1,44 @@
-//! Output of `advise`: text, JSON, and the path through the tree as a Mermaid flow chart.
+//! Output of `advise`: a document, and the path through the tree as a Mermaid flow chart.
+
+use gpubench_show::{Block, Line, Page, Paint, list};
 
 use super::advice::Advice;
 use super::advice::Recommendation;
 use super::tree::Source;
 use super::tree::{Leaf, NODES, Next};
-use crate::error::PredictError;
-use crate::text::json_text;
 
-/// The advice as JSON.
-pub fn json(advice: &Advice) -> Result<String, PredictError> {
-    json_text(advice)
-}
-
-/// The advice as text.
-pub fn text(advice: &Advice) -> String {
-    let mut lines = Vec::new();
+/// The advice for people.
+pub fn page(advice: &Advice) -> Page {
+    let mut page = Page::default();
     for step in &advice.path {
         let source = match step.source {
             Source::User => "",
             Source::Record => " (from the record)",
         };
-        lines.push(format!("{}. {}", step.node, step.question));
-        lines.push(format!("   {}: {}{source}", step.answer, step.meaning));
-        lines.extend(step.measured.iter().map(|line| format!("   {line}")));
-        lines.extend(step.traps.iter().map(|trap| format!("   trap: {trap}")));
+        let below = |text: String| Line::new(text).indented(3, 5);
+        page.push(Line::new(format!("{}. {}", step.node, step.question)).indented(0, 3));
+        page.push(below(format!("{}: {}{source}", step.answer, step.meaning)));
+        step.measured.iter().for_each(|line| page.push(below(line.clone())));
+        for trap in &step.traps {
+            page.push(below((*trap).to_owned()).marked("trap:", Paint::Weak));
+        }
     }
-    lines.push(String::new());
-    lines.push(format!("{}: {}", advice.leaf.name(), advice.trade_off));
-    lines.extend(advice.mixed_policy.map(|policy| format!("mixed policy: {policy}")));
+    page.push(Block::Gap);
+    page.notice(format!("{}: {}", advice.leaf.name(), advice.trade_off));
+    if let Some(policy) = advice.mixed_policy {
+        page.say(format!("mixed policy: {policy}"));
+    }
     for answer in &advice.second {
         let names: Vec<&str> = answer.recommendations.iter().map(|one| name(*one)).collect();
-        let verdict = if answer.agrees { "agrees" } else { "disagrees" };
-        lines.push(format!(
-            "the second tree {verdict} ({}): {}",
-            answer.because,
-            names.join(" or ")
-        ));
+        let (verdict, paint) =
+            if answer.agrees { ("agrees", Paint::Good) } else { ("disagrees", Paint::Weak) };
+        let text = format!("({}): {}", answer.because, list(&names, "or"));
+        page.push(Line::new(text).marked(format!("the second tree {verdict}"), paint));
     }
-    let contradictions = advice.contradictions.iter();
-    lines.extend(contradictions.map(|one| format!("measurement contradicts the tree: {one}")));
-    lines.join("\n") + "\n"
+    for one in &advice.contradictions {
+        page.push(Line::new(one).marked("measurement contradicts the tree:", Paint::Bad));
+    }
+    page
 }
 
 fn name(recommendation: Recommendation) -> &'static str {

@@ -258,9 +258,9 @@ mod tests {
     fn names_and_products_find_a_table() {
         assert_eq!(table("nvidia h200").map(|table| &table.name), Ok(&"H200-141".to_owned()));
         assert_eq!(table("h200").map(|table| table.memory_gb), Ok(141.0));
-        // Two instances of 69.5 GiB.
+        // The instance of the whole GPU.
         let usable_gb = table("h200").map(Table::usable_gb);
-        assert_eq!(usable_gb, Ok(2.0 * 69.5 * GB_PER_GIB));
+        assert_eq!(usable_gb, Ok(140.0 * GB_PER_GIB));
         assert_eq!(table("A100-80").map(Table::usable_gb), Ok(80.0));
         for ambiguous in ["A100", "H1", "", "H200-"] {
             assert!(table(ambiguous).is_err(), "{ambiguous}");

@@ -5,6 +5,7 @@
 //! NumPy program pin it to the last bit. Refinements go into `event`.
 
 pub mod arrivals;
+pub mod chart;
 pub mod event;
 pub mod limits;
 pub mod output;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::watch;
 
-use super::part::Part;
+use super::Part;
 use crate::judge::targets::Target;
 
 /// The cores of one run.
@@ -25,7 +25,7 @@ pub struct Beside {
     /// The values of `--device` of the others.
     pub others: Vec<String>,
     /// Columns for what it prints.
-    pub width: Option<usize>,
+    pub width: usize,
     /// Whether what it prints may be coloured.
     pub color: bool,
     /// Its cores.
@@ -105,9 +105,7 @@ impl Started {
     pub fn beside(target: &Target, out: &Path, beside: &Beside) -> std::io::Result<Self> {
         let mut command = prepared(target, out, &beside.others);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(width) = beside.width {
-            command.env("COLUMNS", width.to_string());
-        }
+        command.env("COLUMNS", beside.width.to_string());
         if beside.color {
             command.env("CLICOLOR_FORCE", "1");
         }

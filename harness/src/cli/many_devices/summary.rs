@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use gpubench_record::{ExitCode, RunRecord, counted, excerpt};
+use gpubench_show::{Page, Table};
 
 use super::child::End;
-use crate::cli::ui::table as drawn;
 use crate::error::{RECORD_BYTES_MAX, read_text};
 use crate::judge::targets::Target;
 
@@ -13,24 +13,24 @@ use crate::judge::targets::Target;
 const UNKNOWN: &str = "-";
 
 /// The table, which fits into 80 columns, and below it the reasons of devices that did not run.
-pub fn table(targets: &[Target], ends: &[End], out: &Path) -> String {
+pub fn page(targets: &[Target], ends: &[End], out: &Path) -> Page {
     let ended = || targets.iter().zip(ends);
-    let rows: Vec<[String; 5]> =
-        ended().map(|(target, end)| row(target, end, &out.join(&target.folder))).collect();
+    let rows = ended().map(|(target, end)| row(target, end, &out.join(&target.folder)));
     let done = ends.iter().filter(|end| end.code() == ExitCode::Done);
-    let mut text = format!(
-        "\n{} of {} done; records in {}\n",
+    let mut page = Page::default();
+    page.say(format!(
+        "{} of {} done; records in {}",
         done.count(),
         counted(targets.len(), "GPU"),
         out.display()
-    );
-    text += &drawn(["GPU", "name", "status", "worst", "record"], &rows);
+    ));
+    page.push(Table::plain(["GPU", "name", "status", "worst", "record"], rows));
     for (target, end) in ended() {
         if let End::Lost(reason) | End::Unstartable(reason) = end {
-            text += &format!("{}: {}\n", target.folder, excerpt(reason));
+            page.say(format!("{}: {}", target.folder, excerpt(reason)));
         }
     }
-    text
+    page
 }
 
 fn row(target: &Target, end: &End, folder: &Path) -> [String; 5] {
@@ -87,7 +87,9 @@ mod tests {
 
     use gpubench_record::ExitCode;
 
-    use super::{Target, status, table};
+    use gpubench_show::Look;
+
+    use super::{Target, page, status};
     use crate::cli::many_devices::child::End;
 
     #[test]
@@ -101,12 +103,13 @@ mod tests {
         };
         let targets = [target(0, "GPU-1a2b3c4d"), target(1, "index-1")];
         let ends = [End::Killed(9), End::Lost("the GPU is lost".to_owned())];
-        let text = table(&targets, &ends, Path::new("/nowhere"));
+        let look = Look::new(Some(80), false);
+        let text = page(&targets, &ends, Path::new("/nowhere")).text(look);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "0 of 2 GPUs done; records in /nowhere");
-        assert!(lines[3].contains("H100 80GB HBM3") && lines[3].contains("killed by signal 9"));
-        assert!(lines[4].contains("no answer (3)"), "{text}");
-        assert_eq!(lines[5], "index-1: the GPU is lost");
+        assert_eq!(lines[0], "0 of 2 GPUs done; records in /nowhere");
+        assert!(lines[2].contains("H100 80GB HBM3") && lines[2].contains("killed by signal 9"));
+        assert!(lines[3].contains("no answer (3)"), "{text}");
+        assert_eq!(lines[4], "index-1: the GPU is lost");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     }
 

@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use folders::record_folders;
 use gpubench_compare::diff::{Options, diff};
-use gpubench_compare::render::{COLUMNS, Sheet, sheet};
+use gpubench_compare::render::{Detail, diff_page};
 use gpubench_compare::session::{Doubts, Keys, Work};
 use gpubench_compare::{RowKey, Session};
 use gpubench_record::{Axis, RunRecord};
 use gpubench_reports::Record;
-use gpubench_reports::format::{Page, PageTable};
 use gpubench_reports::store::{RECORD_FILE, Reading};
+use gpubench_show::Page;
 
 use super::open::{Checked, checked, checked_run};
 use super::record::score_opened;
@@ -290,15 +290,5 @@ pub fn comparison(before: &[PathBuf], after: &Path) -> Result<Page, ExpectedErro
     let options = Options { vary: vec!["driver".to_owned()], ..Options::default() };
     let report = diff(&sessions?, &[session(after)?], &options);
     let report = report.map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
-    let Sheet { title, sentences, rows } = sheet(&report);
-    let table = PageTable {
-        heading: "Rows that changed or are undecided".to_owned(),
-        columns: COLUMNS.map(str::to_owned).into(),
-        rows,
-    };
-    Ok(Page {
-        title,
-        notices: sentences,
-        tables: if table.rows.is_empty() { Vec::new() } else { vec![table] },
-    })
+    Ok(diff_page(&report, Detail::Changes))
 }

@@ -339,7 +339,7 @@ fn weeks_with_other_requests_are_refused_by_the_rotation_first() -> TestResult {
     assert!(!other.comparable);
     let facts: Vec<&str> = other.differences.iter().map(|one| &*one.fact).collect();
     assert_eq!(facts, ["rotation", "calibration"]);
-    let text = render::diff(&other, Format::Text, Detail::Changes)?;
+    let text = render::diff(&other, Format::Text, Detail::Changes, gpubench_show::Look::PIPED)?;
     let line = "differs, and must not: rotation requests of 1 ms -> requests of 0.1 ms";
     assert!(text.contains(line), "{text}");
     assert!(of(0, 3)?.comparable, "both have requests of 1 ms");

@@ -102,7 +102,7 @@ pub fn tally<'a>(
 /// The output of `gpubench report` for these records.
 pub fn report(dir: &Path, names: &[&str], format: &str) -> Result<String, Error> {
     let mut command = gpubench(["report", &format!("--format={format}")]);
-    if format == "terminal" {
+    if format == "text" {
         command.arg("--full");
     }
     command.args(names.iter().map(|name| dir.join(name)));

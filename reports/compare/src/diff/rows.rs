@@ -1,21 +1,20 @@
 //! Every row of both sides: paired by key, judged, and corrected for their number.
 
-mod correct;
-mod doubts;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{Margins, counted};
 use gpubench_stats::summary::mean;
+use gpubench_stats::two_sample::{benjamini_hochberg, holm};
 use gpubench_stats::{Confidence, NoEstimate};
 
 use super::change::{Basis, Change, unattributable};
+use super::hint::Sides;
 use super::options::{ALPHA, Options, margin_of};
-use super::proportions;
 use super::report::{DiffRow, Family, Figures};
 use super::verdict::{Judged, Rule, Verdict};
+use super::{hint, proportions};
+use crate::diff::Doubt;
 use crate::session::{Count, Row, RowKey, Series, Session};
-use correct::Correction;
 
 /// Why a row of bounds has no verdict.
 const BOUNDS: &str = "the victim starved on both sides: both figures are the most that they can be";
@@ -62,7 +61,7 @@ pub(super) fn all(
         drafts.collect::<Result<Vec<_>, NoEstimate>>()
     };
     let mut drafts = drafts_of(&|key| key.metric.is_primary(), confidence)?;
-    correct::adjust(&mut drafts, Correction::Holm, groups.len())?;
+    adjust(&mut drafts, Correction::Holm, groups.len())?;
     for key in keys.iter().filter(|key| key.metric.is_proportion()) {
         let rows = groups.get(&proportions::group_of(key)).copied().unwrap_or(1);
         let confidence = Confidence::from_alpha(alpha / f64::from(rows))?;
@@ -70,11 +69,11 @@ pub(super) fn all(
     }
     let is_other = |key: &RowKey| !key.metric.is_primary() && !key.metric.is_proportion();
     let mut others = drafts_of(&is_other, Confidence::P95)?;
-    correct::adjust(&mut others, Correction::BenjaminiHochberg, 0)?;
+    adjust(&mut others, Correction::BenjaminiHochberg, 0)?;
     drafts.extend(others);
     for draft in &mut drafts {
-        correct::explain(draft, sides, uncalibrated);
-        draft.row.doubts = doubts::of(&draft.row.key, sides);
+        explain(draft, sides, uncalibrated);
+        draft.row.doubts = of(&draft.row.key, sides);
     }
     let family = Family { rows: parts, alpha: ALPHA, coverage: confidence.coverage() };
     Ok((drafts.into_iter().map(|draft| draft.row).collect(), family))
@@ -259,4 +258,99 @@ fn figures(
         p: judged.p,
         p_adjusted: judged.p,
     }
+}
+
+// What changes verdicts of rows after each is judged by itself: the number of rows, and A/A pairs.
+
+/// How p values are corrected for their number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Correction {
+    /// Of primary rows, whose verdicts rest on intervals.
+    Holm,
+    /// Of the others.
+    BenjaminiHochberg,
+}
+
+/// Corrects p values for their number, with `further` ones that are corrected elsewhere; these and
+/// rows without one count as p = 1. A change of a row that is not primary needs an adjusted p below
+/// 5 %.
+fn adjust(
+    drafts: &mut [Draft<'_>],
+    correction: Correction,
+    further: usize,
+) -> Result<(), NoEstimate> {
+    let p_of = |draft: &Draft<'_>| draft.judged.as_ref().map_or(1.0, |(judged, ..)| judged.p);
+    let further = std::iter::repeat_n(1.0, further);
+    let p_values: Vec<f64> = drafts.iter().map(p_of).chain(further).collect();
+    let adjusted = match correction {
+        Correction::Holm => holm(&p_values)?,
+        Correction::BenjaminiHochberg => benjamini_hochberg(&p_values)?,
+    };
+    for (draft, p) in drafts.iter_mut().zip(adjusted) {
+        let Some(figures) = &mut draft.row.figures else {
+            continue;
+        };
+        figures.p_adjusted = p;
+        let row = &mut draft.row;
+        let is_change = matches!(row.verdict, Verdict::Regressed | Verdict::Improved);
+        if correction == Correction::BenjaminiHochberg && is_change && p >= ALPHA {
+            (row.verdict, row.confirmed) = (Verdict::Inconclusive, false);
+            row.reason = Some("may be chance among so many rows".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Adds a hint to a change of rates, and takes the change back where repeated cells raise false
+/// alarms.
+fn explain(draft: &mut Draft<'_>, sessions: [&[Session]; 2], uncalibrated: Option<&str>) {
+    let row = &mut draft.row;
+    let Some((judged, change, margin)) = &draft.judged else {
+        return;
+    };
+    if row.key.metric.is_proportion() || row.bounds {
+        return;
+    }
+    let moved = match row.verdict {
+        Verdict::Regressed | Verdict::Improved => true,
+        // Where the interval holds no change, no cause of one is named.
+        Verdict::Inconclusive => {
+            let [lo, hi] = judged.family;
+            change.effect.value.abs() >= *margin && (lo > 0.0 || hi < 0.0)
+        }
+        _ => false,
+    };
+    if moved {
+        let sides = Sides {
+            sessions,
+            series: [&draft.series[0], &draft.series[1]],
+            key: &row.key,
+            is_rate: !row.key.metric.is_latency(),
+        };
+        row.hint = hint::of(&sides, change, *margin);
+    }
+    let is_change = matches!(row.verdict, Verdict::Regressed | Verdict::Improved);
+    if let (true, Some(why)) = (is_change, uncalibrated) {
+        (row.verdict, row.confirmed) = (Verdict::Inconclusive, false);
+        row.reason = Some(format!("uncalibrated: {why}"));
+    }
+}
+
+// What the reports of both sides print beside a row.
+
+/// Each kind of text once, in alphabetical order, with the sessions of each side that have it.
+fn of(key: &RowKey, sides: [&[Session]; 2]) -> Vec<Doubt> {
+    let mut found: BTreeMap<&str, Doubt> = BTreeMap::new();
+    for (side, sessions) in sides.into_iter().enumerate() {
+        for session in sessions {
+            let mut counted = BTreeSet::new();
+            for text in session.doubts_of(key) {
+                let kind = Doubt::kind(text);
+                let first = || Doubt { text: text.to_owned(), sessions: [0, 0] };
+                let doubt = found.entry(kind).or_insert_with(first);
+                doubt.sessions[side] += u32::from(counted.insert(kind));
+            }
+        }
+    }
+    found.into_values().collect()
 }

@@ -3,18 +3,17 @@
 //! A session has one value of its own for each row, and blocks around it. The generator is seeded:
 //! every figure here is the same on every run.
 
-mod alarms;
-mod doses;
 mod doubts;
-mod power;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{DeviceKind, ExitCode};
-use gpubench_stats::ScheduleRng;
+use gpubench_record::{DeviceKind, ExitCode, Margins};
+use gpubench_stats::power::Test;
+use gpubench_stats::{Confidence, ScheduleRng};
 
-use super::{DiffRow, FailOn, Options, Report, Verdict, diff};
-use crate::session::{Bounds, Metric, Parts, Row, RowKey, Series, Session};
+use super::{DiffRow, FailOn, Options, Report, Verdict, diff, margin_of};
+use crate::history::Baseline;
+use crate::session::{Bounds, Dose, Metric, Parts, Row, RowKey, Series, Session};
 
 /// Rows of three metrics under nine mechanisms: a family of 27.
 const MECHANISMS: u32 = 9;
@@ -222,4 +221,184 @@ fn virtual_sessions_are_never_compared_with_real_ones() {
     assert_eq!(report.exit, 20);
     assert!(report.rows.is_empty());
     assert!(report.attribution.contains("device"), "{}", report.attribution);
+}
+
+// How often nights without a change fail: sides of four sessions, and one against a baseline.
+
+/// A spread beside which the margins are small, so that they hide no alarm.
+const NOISY: World = World { sd: 0.05, ..WORLD };
+
+/// The share of nights that fail, of `nights`.
+fn failures(nights: u32, mut night: impl FnMut() -> Report) -> f64 {
+    let mut failed = 0;
+    for _ in 0..nights {
+        let report = night();
+        assert_eq!(report.family.rows, 27);
+        failed += u32::from(report.exit_code() == ExitCode::Regression);
+    }
+    f64::from(failed) / f64::from(nights)
+}
+
+/// A night after `sessions` nights, as `diff --against-history` compares it.
+fn tonight(sessions: u32, worse: f64, rng: &mut ScheduleRng) -> Report {
+    let before = World { sessions, ..NOISY };
+    let history = side("a", before, rng);
+    let sessions = 1;
+    let after = side("b", World { sessions, worse, ..NOISY }, rng);
+    let baseline = Baseline::of(&history, &[], &after[0]).unwrap();
+    let options =
+        Options { history: baseline.repeatability, nights: baseline.nights, ..Options::default() };
+    diff(&baseline.sessions, &after, &options).unwrap()
+}
+
+#[test]
+fn without_a_change_fewer_than_one_night_in_twenty_fails() {
+    let mut rng = ScheduleRng::new(3);
+    let failed =
+        failures(400, || compared(&side("a", NOISY, &mut rng), &side("b", NOISY, &mut rng)));
+    assert!(failed < 0.05, "{failed}");
+}
+
+#[test]
+fn one_night_against_a_baseline_fails_as_rarely_and_finds_a_change() {
+    for sessions in [10, 20] {
+        let mut rng = ScheduleRng::new(u64::from(sessions));
+        let quiet = failures(300, || tonight(sessions, 0.0, &mut rng));
+        // Half of the 5 % that the intervals of the family allow for: those of rows that got worse.
+        assert!((0.01..0.05).contains(&quiet), "1 against {sessions}: {quiet}");
+        let found = failures(20, || tonight(sessions, 0.5, &mut rng));
+        assert!(found > 0.9, "1 against {sessions}: {found} of the changes");
+    }
+}
+
+// Rows of doses below 1: secondary, and planned by some runs of a rotation only.
+
+fn dose_key(dose: f64) -> RowKey {
+    RowKey { dose: Some(Dose(dose)), ..key(0, Metric::DoseRetention) }
+}
+
+/// The sessions with these doses of the first mechanism too.
+fn with_doses(mut side: Vec<Session>, doses: &[f64]) -> Vec<Session> {
+    for session in &mut side {
+        let row = session.rows[&key(0, Metric::Retention)].clone();
+        let rows = doses.iter().map(|dose| (dose_key(*dose).into(), row.clone()));
+        session.rows.extend(rows);
+    }
+    side
+}
+
+#[test]
+fn a_dose_that_one_side_lacks_is_not_planned_and_fails_nothing() {
+    let mut rng = ScheduleRng::new(23);
+    let world = World { sd: 0.001, ..WORLD };
+    let sides = [side("a", world, &mut rng), side("b", world, &mut rng)];
+    let whole = compared(&sides[0], &sides[1]);
+    let [before, after] = sides;
+    let before = with_doses(before, &[0.25, 0.5]);
+    let after = with_doses(after, &[0.5, 0.75]);
+    let report = compared(&before, &after);
+    let found = |dose: f64| {
+        let wanted = dose_key(dose);
+        report.rows.iter().find(|row| row.key == wanted).unwrap()
+    };
+    for (dose, reason) in [(0.25, "after: not planned"), (0.75, "before: not planned")] {
+        let row = found(dose);
+        assert_eq!((row.verdict, row.primary), (Verdict::NotMeasured, false));
+        assert_eq!(row.reason.as_deref(), Some(reason));
+    }
+    assert_eq!(found(0.5).verdict, Verdict::Unchanged);
+    assert_eq!(report.counts, whole.counts);
+    assert_eq!((report.family, report.exit), (whole.family, whole.exit));
+}
+
+// Planted changes are found as often as the printed smallest detectable change says.
+
+const REPLICATES: u32 = 1000;
+
+#[test]
+fn planted_changes_are_found_with_the_power_that_is_promised() {
+    // One mechanism, so three rows: the family is that of the plan, whatever its size.
+    for (sessions, worse, sd) in [
+        (4, 0.05, 0.02),
+        (4, 0.10, 0.015),
+        (8, 0.05, 0.03),
+        (8, 0.10, 0.03),
+        // At the margin of the 99th percentile.
+        (8, 0.11, 0.01),
+    ] {
+        let world = World { sessions, mechanisms: 1, sd, worse: 0.0 };
+        let mut found = [0_u32; 3];
+        let mut promised = [0.0; 3];
+        let mut rng = ScheduleRng::new(u64::from(sessions));
+        for _ in 0..REPLICATES {
+            let before = side("a", world, &mut rng);
+            let after = side("b", World { worse, ..world }, &mut rng);
+            let report = compared(&before, &after);
+            for (at, metric) in PRIMARY.into_iter().enumerate() {
+                let row = row(&report, 0, metric);
+                found[at] += u32::from(row.verdict == Verdict::Regressed);
+                // Welch's degrees of freedom follow from the two deviations: 3 to 6 for 4 + 4
+                // sessions. The promise is that of the printed ones, by the true spread.
+                let test =
+                    Test { df: row.figures.as_ref().unwrap().df, ..test(sessions, sd, metric) };
+                promised[at] += test.power(worse).unwrap() / f64::from(REPLICATES);
+            }
+        }
+        for (at, metric) in PRIMARY.into_iter().enumerate() {
+            let (actual, promised) = (f64::from(found[at]) / f64::from(REPLICATES), promised[at]);
+            assert!(
+                (actual - promised).abs() < 0.05,
+                "{metric:?}, {sessions} sessions, {worse}: {actual}, promised {promised}"
+            );
+        }
+    }
+}
+
+/// The test of one row by the true spread.
+fn test(sessions: u32, sd: f64, metric: Metric) -> Test {
+    let n = f64::from(sessions);
+    Test {
+        se: sd * (2.0 / n).sqrt(),
+        df: 2.0 * n - 2.0,
+        confidence: Confidence::simultaneous(0.05, 3).unwrap(),
+        margin: margin_of(Margins::default(), metric, 0.0),
+    }
+}
+
+#[test]
+fn the_printed_detectable_change_is_found_in_four_of_five_comparisons() {
+    for sessions in [4, 8] {
+        let world = World { sessions, mechanisms: 1, sd: 0.02, worse: 0.0 };
+        let mut rng = ScheduleRng::new(7);
+        // What a reader sees: the median of what single comparisons print.
+        let mut printed: Vec<f64> = (0..200)
+            .map(|_| {
+                let report = compared(&side("a", world, &mut rng), &side("b", world, &mut rng));
+                let figures = row(&report, 0, Metric::Retention).figures.as_ref();
+                figures.unwrap().detectable.unwrap().ln_1p()
+            })
+            .collect();
+        printed.sort_by(f64::total_cmp);
+        let power = test(sessions, world.sd, Metric::Retention).power(printed[100]).unwrap();
+        assert!((power - 0.8).abs() < 0.08, "{sessions} sessions: {power}");
+    }
+}
+
+#[test]
+fn changes_below_the_margin_are_no_regression() {
+    for (sessions, worse) in [(4, 0.01), (4, 0.02), (8, 0.01), (8, 0.02)] {
+        let world = World { sessions, mechanisms: 1, sd: 0.003, worse: 0.0 };
+        let mut rng = ScheduleRng::new(11);
+        for _ in 0..REPLICATES {
+            let before = side("a", world, &mut rng);
+            let report = compared(&before, &side("b", World { worse, ..world }, &mut rng));
+            for metric in PRIMARY {
+                let verdict = row(&report, 0, metric).verdict;
+                assert!(
+                    matches!(verdict, Verdict::Unchanged | Verdict::Inconclusive),
+                    "{verdict:?} for {worse}"
+                );
+            }
+        }
+    }
 }

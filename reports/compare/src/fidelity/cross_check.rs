@@ -189,7 +189,8 @@ fn resident(spec: &WorkloadSpec, sms: u32, size: DeviceSize) -> Option<f64> {
 }
 
 /// The SMs of the first neighbour, where a proof of the record counts them: text such as
-/// `neighbour-1: 64 SMs` or `neighbour-1 66 (blocks ran on 66)`.
+/// `neighbour-1: 64 SMs` or `neighbour-1 66 (blocks ran on 66)`. A number of 0 is no count of SMs:
+/// proofs of stream priorities have `neighbour-1 0 in -5 to 0`.
 fn neighbour_sms(real: &RunRecord, variant: &str) -> Option<u32> {
     const NEIGHBOUR: &str = "neighbour-1";
     let mechanism = real.mechanisms.iter().find(|one| one.variant == variant)?;
@@ -198,6 +199,6 @@ fn neighbour_sms(real: &RunRecord, variant: &str) -> Option<u32> {
         let (_, after) = text.split_once(NEIGHBOUR)?;
         let number = after.trim_start_matches([':', ' ']);
         let end = number.find(|c: char| !c.is_ascii_digit());
-        number[..end.unwrap_or(number.len())].parse().ok()
+        number[..end.unwrap_or(number.len())].parse().ok().filter(|&sms| sms > 0)
     })
 }

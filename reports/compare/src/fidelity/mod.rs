@@ -8,8 +8,6 @@ mod bounds;
 mod cross_check;
 mod faults;
 mod figures;
-mod matrix;
-mod reasons;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +17,8 @@ use gpubench_record::RunRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use bounds::{KnownDifference, Reasons};
 pub use cross_check::{CrossCheck, CrossRow, DeviceSize};
-pub use reasons::{KnownDifference, Reasons};
 
 /// Version of the JSON of this table.
 pub const FORMAT: u32 = 1;
@@ -150,7 +148,7 @@ impl Compared {
     #[must_use]
     pub fn of(pair: &Pair<'_>) -> Self {
         let (real, model) = (pair.real, pair.model);
-        let mut rows = matrix::rows(real, model);
+        let mut rows = figures::rows(real, model);
         rows.extend(faults::rows(real, model, pair.noticed));
         rows.extend(figures::probes(real, model));
         rows.extend(figures::native_work(real, model));

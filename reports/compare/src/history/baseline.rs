@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use gpubench_stats::NoEstimate;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::identity::{IDENTITY, identity};
-use super::segments::{Declared, starts};
 use crate::diff::{BASELINE_MIN, Repeatability};
 use crate::session::{RowKey, Session};
 
@@ -119,4 +119,88 @@ fn repeatability(segment: &[&Session]) -> Result<BTreeMap<RowKey, Repeatability>
         repeatability.insert(key.clone(), Repeatability::of_sessions(&means)?);
     }
     Ok(repeatability)
+}
+
+// What makes sessions comparable over nights.
+
+/// Facts that begin a new series when they change: figures before and after do not compare.
+pub const IDENTITY: [&str; 7] =
+    ["device", "uuid", "profile", "calibration", "scoring", "gpubench", "clock"];
+
+/// The part of an identity that is a label.
+pub(crate) const LABEL: &str = "label ";
+
+/// What makes sessions comparable, with their values.
+pub(super) type Identity = BTreeMap<String, String>;
+
+/// Sessions with the same label and identity, in the order of their start.
+pub(super) fn by_identity<'a>(
+    ordered: &[&'a Session],
+    by: Option<&str>,
+) -> impl Iterator<Item = (Identity, Vec<&'a Session>)> {
+    let mut groups: BTreeMap<(Option<String>, Identity), Vec<&Session>> = BTreeMap::new();
+    for session in ordered {
+        let mut identity = identity(session);
+        let label = by.map(|name| {
+            let value = session.labels.get(name);
+            let value = value.map_or_else(|| "none".to_owned(), Clone::clone);
+            identity.insert(format!("{LABEL}{name}"), value.clone());
+            value
+        });
+        groups.entry((label, identity)).or_default().push(session);
+    }
+    groups.into_iter().map(|((_, identity), nights)| (identity, nights))
+}
+
+/// What makes sessions comparable.
+pub(super) fn identity(session: &Session) -> Identity {
+    let known = IDENTITY.iter().filter_map(|name| {
+        let value = session.facts.get(*name)?;
+        Some(((*name).to_owned(), value.clone()))
+    });
+    known.collect()
+}
+
+// Events between nights: what changed on purpose begins a new segment.
+
+/// Facts whose change is an event.
+const EVENTS: [&str; 3] = ["driver", "vbios", "kernel"];
+
+/// A change that a person declared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Declared {
+    /// RFC 3339 time in UTC; nights from then on are after it.
+    pub at: String,
+    /// What changed.
+    pub what: String,
+}
+
+/// An event before a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Position of the first session after it.
+    pub before: usize,
+    pub what: String,
+}
+
+/// The events between these sessions, which are in the order of their start.
+pub(super) fn starts(sessions: &[&Session], declared: &[Declared]) -> Vec<Event> {
+    let mut found = Vec::new();
+    for (at, pair) in sessions.windows(2).enumerate() {
+        let (one, two) = (pair[0], pair[1]);
+        let before = at + 1;
+        for name in EVENTS {
+            let values = [one, two].map(|session| session.facts.get(name));
+            if let [Some(old), Some(new)] = values
+                && old != new
+            {
+                let what = format!("{name} {old} -> {new}");
+                found.push(Event { before, what });
+            }
+        }
+        let between =
+            declared.iter().filter(|event| one.started_at < event.at && event.at <= two.started_at);
+        found.extend(between.map(|event| Event { before, what: event.what.clone() }));
+    }
+    found
 }

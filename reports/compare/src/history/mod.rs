@@ -4,8 +4,6 @@
 //! Change points are computed from all nights on every call; nothing is kept between calls.
 
 mod baseline;
-mod identity;
-mod segments;
 #[cfg(test)]
 mod tests;
 
@@ -20,15 +18,15 @@ use gpubench_stats::summary::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use baseline::Declared;
+pub use baseline::IDENTITY;
+pub(crate) use baseline::LABEL;
 pub use baseline::{Baseline, NoBaseline};
-pub use identity::IDENTITY;
-pub(crate) use identity::LABEL;
-pub use segments::Declared;
 
 use crate::diff::{MarginsWish, margin_of};
 use crate::session::{RowKey, Session};
-use identity::by_identity;
-use segments::{Event, starts};
+use baseline::by_identity;
+use baseline::{Event, starts};
 
 /// Version of the JSON of a history.
 pub const FORMAT: u32 = 1;

@@ -2,7 +2,6 @@
 //! median of all.
 
 mod report;
-mod robust;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +14,7 @@ use gpubench_stats::summary::mean;
 pub use report::{FORMAT, Group, Outlier, Report, RowReport};
 
 use crate::session::{Metric, RowKey, Session};
-use robust::Peers;
+use report::Peers;
 
 /// Fewest devices of a group: the median deviation of fewer says little.
 pub const PEERS_MIN: usize = 5;

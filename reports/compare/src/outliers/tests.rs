@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use gpubench_stats::ScheduleRng;
 
-use super::robust::Peers;
+use super::report::Peers;
 use super::*;
 use crate::session::{Row, Series, Work};
 

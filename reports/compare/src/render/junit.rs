@@ -2,6 +2,7 @@
 //! undecided row is skipped and never a pass. The first case stands for the comparison.
 
 use gpubench_record::DeviceKind;
+use gpubench_show::clean;
 use quick_junit::{NonSuccessKind, Report as Suites, TestCase, TestCaseStatus, TestSuite};
 
 use super::{RenderError, VIRTUAL_TITLE};
@@ -19,17 +20,7 @@ pub(super) fn diff(report: &Report) -> Result<String, RenderError> {
     suite.add_test_cases(report.rows.iter().filter(|row| row.primary).map(case));
     let mut suites = Suites::new(&name);
     suites.add_test_suite(suite);
-    let text = suites
-        .to_string()
-        .map_err(|error| RenderError { format: "junit", reason: error.to_string() })?;
-    Ok(without_skips_of_root(&text))
-}
-
-/// The schema of Jenkins has no count of skipped cases at the root, where the library writes one.
-fn without_skips_of_root(text: &str) -> String {
-    let parts = text.split_once(" skipped=\"");
-    let parts = parts.and_then(|(head, tail)| Some((head, tail.split_once('"')?.1)));
-    parts.map_or_else(|| text.to_owned(), |(head, tail)| format!("{head}{tail}"))
+    gpubench_show::junit(&suites).map_err(|reason| RenderError { format: "junit", reason })
 }
 
 fn whole(report: &Report) -> TestCase {
@@ -85,9 +76,4 @@ fn case(row: &DiffRow) -> TestCase {
 fn with_message(mut status: TestCaseStatus, message: &str) -> TestCaseStatus {
     status.set_message(clean(message));
     status
-}
-
-/// Without characters that XML does not have.
-fn clean(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }

@@ -1,38 +1,31 @@
-//! A comparison as text, Markdown, HTML, JUnit or JSON. Pure functions of the report.
+//! Comparisons as documents, and in the format that a verb asks for. Pure functions of the report.
 
+mod diff;
 mod fidelity;
 mod history;
-mod html;
 mod junit;
-mod markdown;
 mod outliers;
-mod sheet;
 mod side_by_side;
 mod summary;
-pub mod table;
 #[cfg(test)]
 mod tests;
-mod text;
-mod words;
 
+use gpubench_show::{Look, Page};
 use schemars::Schema;
 
-pub use fidelity::{FidelityFormat, fidelity, fidelity_schema};
-pub use history::{HistoryFormat, history, history_schema};
-pub use outliers::{OutliersFormat, outliers, outliers_schema};
-pub use sheet::{COLUMNS, Sheet, sheet};
-pub use side_by_side::{SideBySideFormat, side_by_side, side_by_side_schema};
+pub use diff::{diff, page as diff_page};
+pub use fidelity::fidelity;
+pub use gpubench_show::VIRTUAL_TITLE;
+pub use history::history;
+pub use outliers::outliers;
+pub use side_by_side::side_by_side;
 
 use crate::diff::Report;
-
-/// First line of every report about virtual GPUs, as in reports of one record.
-pub const VIRTUAL_TITLE: &str =
-    "VIRTUAL GPU: predictions of a model, not measurements of NVIDIA hardware";
 
 /// A form of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For a terminal of 80 columns.
+    /// For a terminal.
     Text,
     /// Tables for a pull request or a job summary.
     Markdown,
@@ -44,16 +37,22 @@ pub enum Format {
     Json,
 }
 
-impl Format {
-    /// Every format by name.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("text", Self::Text),
-        ("md", Self::Markdown),
-        ("html", Self::Html),
-        ("junit", Self::Junit),
-        ("json", Self::Json),
-    ];
-}
+/// The formats of a comparison of two sides by name.
+pub const DIFF_FORMATS: [(&str, Format); 5] = [
+    ("text", Format::Text),
+    ("md", Format::Markdown),
+    ("html", Format::Html),
+    ("junit", Format::Junit),
+    ("json", Format::Json),
+];
+
+/// The formats of a history by name.
+pub const HISTORY_FORMATS: [(&str, Format); 3] =
+    [("text", Format::Text), ("html", Format::Html), ("json", Format::Json)];
+
+/// The formats of the other comparisons by name.
+pub const FORMATS: [(&str, Format); 3] =
+    [("text", Format::Text), ("md", Format::Markdown), ("json", Format::Json)];
 
 /// Which rows a report for people lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,29 +71,52 @@ pub struct RenderError {
     reason: String,
 }
 
-/// The comparison in one of the formats.
-///
-/// # Errors
-/// When JSON or XML cannot represent it.
-pub fn diff(report: &Report, format: Format, detail: Detail) -> Result<String, RenderError> {
+/// The document in a format for people, or the value as JSON.
+fn written(
+    page: impl FnOnce(Format) -> Page,
+    value: &impl serde::Serialize,
+    format: Format,
+    look: Look,
+) -> Result<String, RenderError> {
     match format {
-        Format::Text => Ok(text::diff(&words::Document::of(report, detail))),
-        Format::Markdown => Ok(markdown::diff(&words::Document::of(report, detail))),
-        Format::Html => Ok(html::diff(&words::Document::of(report, Detail::Full))),
-        Format::Junit => junit::diff(report),
-        Format::Json => json(report),
+        Format::Text => Ok(page(format).text(look)),
+        Format::Markdown => Ok(page(format).markdown()),
+        Format::Html => Ok(page(format).html()),
+        Format::Json => gpubench_show::json(value)
+            .map_err(|error| RenderError { format: "json", reason: error.to_string() }),
+        Format::Junit => {
+            let reason = "it is for comparisons of two sides".to_owned();
+            Err(RenderError { format: "junit", reason })
+        }
     }
-}
-
-/// Indented JSON with a final line feed.
-pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, RenderError> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| RenderError { format: "json", reason: error.to_string() })?;
-    Ok(text + "\n")
 }
 
 /// The schema of the JSON of a comparison.
 #[must_use]
 pub fn diff_schema() -> Schema {
     schemars::schema_for!(Report)
+}
+
+/// The schema of the JSON of a history.
+#[must_use]
+pub fn history_schema() -> Schema {
+    schemars::schema_for!(crate::history::History)
+}
+
+/// The schema of the JSON of outliers.
+#[must_use]
+pub fn outliers_schema() -> Schema {
+    schemars::schema_for!(crate::outliers::Report)
+}
+
+/// The schema of the JSON of records side by side.
+#[must_use]
+pub fn side_by_side_schema() -> Schema {
+    schemars::schema_for!(crate::side_by_side::SideBySide)
+}
+
+/// The schema of the JSON of a model beside hardware.
+#[must_use]
+pub fn fidelity_schema() -> Schema {
+    schemars::schema_for!(crate::fidelity::Fidelity)
 }

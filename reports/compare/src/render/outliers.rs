@@ -1,83 +1,34 @@
 //! Devices that differ from their peers, as text, Markdown or JSON.
 
-use super::markdown::escape;
-use super::table::wrap;
-use super::{RenderError, VIRTUAL_TITLE, json};
+use gpubench_record::counted;
+use gpubench_show::{Block, Cell, Look, Page, Paint, Table};
+
+use super::{Format, RenderError, VIRTUAL_TITLE, written};
 use crate::outliers::{Group, Outlier, PEERS_MIN, Report};
-
-/// Form of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutliersFormat {
-    /// For a terminal of 80 columns.
-    Text,
-    /// A table for a job summary.
-    Markdown,
-    /// Everything, for programs.
-    Json,
-}
-
-impl OutliersFormat {
-    /// Every format by name.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("text", Self::Text), ("md", Self::Markdown), ("json", Self::Json)];
-}
 
 /// The report in one of the formats.
 ///
 /// # Errors
 /// When JSON cannot represent it.
-pub fn outliers(report: &Report, format: OutliersFormat) -> Result<String, RenderError> {
-    match format {
-        OutliersFormat::Text => Ok(text(report)),
-        OutliersFormat::Markdown => Ok(markdown(report)),
-        OutliersFormat::Json => json(report),
-    }
+pub fn outliers(report: &Report, format: Format, look: Look) -> Result<String, RenderError> {
+    written(|_| page(report), report, format, look)
 }
 
-/// The schema of its JSON.
-#[must_use]
-pub fn outliers_schema() -> schemars::Schema {
-    schemars::schema_for!(Report)
-}
-
-fn text(report: &Report) -> String {
-    let mut text = wrap(&title(report), 2) + "\n";
-    for notice in notices(report) {
-        text += &(wrap(&notice, 2) + "\n");
-    }
+fn page(report: &Report) -> Page {
+    let mut page = Page::new(title(report));
+    notices(report).into_iter().for_each(|notice| page.notice(notice));
     for group in &report.groups {
-        text += &format!("\n{}\n", wrap(&head(group), 2));
-        for one in &group.outliers {
-            let line = columns(one).map(|(_, cell)| cell).join(", ");
-            text += &(wrap(&format!("  {line}"), 4) + "\n");
+        page.push(Block::Gap);
+        page.say(head(group));
+        if !group.outliers.is_empty() {
+            let rows = group.outliers.iter().map(cells);
+            page.push(Table::new("", "", COLUMNS, rows).numbers(&["deviation", "z", "limit"]));
         }
-        text += &(wrap(&format!("  {}", power(group)), 4) + "\n");
+        page.say(power(group));
     }
-    text += &format!("\n{}\n", wrap(&last(report), 2));
-    text
-}
-
-fn markdown(report: &Report) -> String {
-    let mut text = format!("## {}\n", escape(&title(report)));
-    for notice in notices(report) {
-        text += &format!("\n- {}", escape(&notice));
-    }
-    text += "\n";
-    for group in &report.groups {
-        text += &format!("\n{}\n\n", escape(&head(group)));
-        for (at, one) in group.outliers.iter().enumerate() {
-            let (names, cells): (Vec<_>, Vec<_>) =
-                columns(one).into_iter().map(|(name, cell)| (name, escape(&cell))).unzip();
-            if at == 0 {
-                let rule = "---|".repeat(names.len());
-                text += &format!("| {} |\n|{rule}\n", names.join(" | "));
-            }
-            text += &format!("| {} |\n", cells.join(" | "));
-        }
-        text += &format!("\n{}\n", escape(&power(group)));
-    }
-    text += &format!("\n{}\n", escape(&last(report)));
-    text
+    page.push(Block::Gap);
+    page.say(last(report));
+    page
 }
 
 fn found(report: &Report) -> usize {
@@ -87,10 +38,14 @@ fn found(report: &Report) -> usize {
 fn title(report: &Report) -> String {
     let devices: u32 = report.groups.iter().map(|group| group.devices).sum();
     format!(
-        "{devices} devices by {}, {} groups: {} rows differ from their peers",
+        "{} by {}, {}: {} from their peers",
+        counted(devices as usize, "device"),
         report.by,
-        report.groups.len(),
-        found(report)
+        counted(report.groups.len(), "group"),
+        match found(report) {
+            1 => "1 row differs".to_owned(),
+            n => format!("{n} rows differ"),
+        }
     )
 }
 
@@ -121,34 +76,37 @@ fn head(group: &Group) -> String {
     let of = |name: &str| group.facts.get(name).map_or("-", String::as_str);
     let short = |name: &str| of(name).chars().take(12).collect::<String>();
     format!(
-        "{}, driver {}, profile {}, calibration {}: {} devices, {} sessions",
+        "{}, driver {}, profile {}, calibration {}: {}, {}",
         of("product"),
         of("driver"),
         short("profile"),
         short("calibration"),
-        group.devices,
-        group.sessions
+        counted(group.devices as usize, "device"),
+        counted(group.sessions as usize, "session")
     )
 }
 
-fn columns(one: &Outlier) -> [(&'static str, String); 5] {
+const COLUMNS: [&str; 6] = ["device", "row", "deviation", "figure", "z", "limit"];
+
+fn cells(one: &Outlier) -> Vec<Cell> {
     let key = &one.key;
     let beside = key.aggressor.as_ref();
     let beside = beside.map_or_else(String::new, |name| format!(" beside {name}"));
-    let word = if one.worse { "worse" } else { "better" };
+    let row =
+        format!("{} {} {}, {}{beside}", key.variant, key.axis, key.metric.as_str(), key.victim);
+    let (word, paint) = if one.worse { ("worse", Paint::Bad) } else { ("better", Paint::Good) };
     let figure = |value: f64| match one.unit.as_str() {
         "ratio" => format!("{value:.3}"),
         unit => format!("{value:.4e} {unit}"),
     };
-    [
-        ("device", one.device.clone()),
-        (
-            "row",
-            format!("{} {} {}, {}{beside}", key.variant, key.axis, key.metric.as_str(), key.victim),
-        ),
-        ("deviation", format!("{:+.1} % ({word})", 100.0 * one.deviation)),
-        ("figure", format!("{} against a median of {}", figure(one.value), figure(one.median))),
-        ("z", format!("z {:+.1}, limit {:.1}", one.z, one.limit)),
+    let deviation = [format!("{:+.1} %", 100.0 * one.deviation), word.to_owned()];
+    vec![
+        Cell::text(&one.device),
+        Cell::text(row),
+        Cell::lines(deviation).painted(paint, ""),
+        Cell::text(format!("{} against a median of {}", figure(one.value), figure(one.median))),
+        Cell::text(format!("{:+.1}", one.z)),
+        Cell::text(format!("{:.1}", one.limit)),
     ]
 }
 
@@ -163,8 +121,8 @@ fn power(group: &Group) -> String {
         return format!("no row that {PEERS_MIN} devices have: nothing is compared");
     }
     format!(
-        "{} rows; spread between devices {}; deviations found with 80 % power: {} by row",
-        group.rows.len(),
+        "{}; spread between devices {}; deviations found with 80 % power: {} by row",
+        counted(group.rows.len(), "row"),
         range(|row| row.spread),
         range(|row| row.detectable)
     )

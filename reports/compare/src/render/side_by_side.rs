@@ -2,77 +2,39 @@
 
 use gpubench_record::{DeviceKind, Estimate};
 
-use super::markdown::escape;
-use super::table::wrap;
-use super::{RenderError, VIRTUAL_TITLE, json};
+use gpubench_show::{Block, Cell, Look, Page, Paint, Table};
+
+use super::{Format, RenderError, VIRTUAL_TITLE, written};
 use crate::side_by_side::{Column, Entry, Line, SideBySide};
-
-/// Form of a table of records side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SideBySideFormat {
-    /// For a terminal of 80 columns.
-    Text,
-    /// One table.
-    Markdown,
-    /// Everything, for programs.
-    Json,
-}
-
-impl SideBySideFormat {
-    /// Every format by name.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("text", Self::Text), ("md", Self::Markdown), ("json", Self::Json)];
-}
 
 /// The records in one of the formats.
 ///
 /// # Errors
 /// When JSON cannot represent them.
-pub fn side_by_side(table: &SideBySide, format: SideBySideFormat) -> Result<String, RenderError> {
-    match format {
-        SideBySideFormat::Text => Ok(text(table)),
-        SideBySideFormat::Markdown => Ok(markdown(table)),
-        SideBySideFormat::Json => json(table),
-    }
+pub fn side_by_side(table: &SideBySide, format: Format, look: Look) -> Result<String, RenderError> {
+    written(|_| page(table), table, format, look)
 }
 
-/// The schema of their JSON.
-#[must_use]
-pub fn side_by_side_schema() -> schemars::Schema {
-    schemars::schema_for!(SideBySide)
-}
-
-fn text(table: &SideBySide) -> String {
-    let mut text = String::new();
-    for notice in notices(table) {
-        text += &(wrap(&notice, 2) + "\n");
+/// The records by number, and a column for each.
+fn page(table: &SideBySide) -> Page {
+    let mut page = Page::default();
+    notices(table).into_iter().for_each(|notice| page.notice(notice));
+    for (one, number) in table.records.iter().zip(1..) {
+        page.push(
+            gpubench_show::Line::new(record(one))
+                .indented(0, 3)
+                .marked(number.to_string(), Paint::Plain),
+        );
     }
-    for (at, column) in table.records.iter().enumerate() {
-        text += &(wrap(&format!("{}  {}", at + 1, record(column)), 3) + "\n");
-    }
-    for line in &table.rows {
-        text += &format!("\n{}\n", wrap(&head(line), 2));
-        for (at, one) in line.entries.iter().enumerate() {
-            text += &(wrap(&format!("  {}  {}", at + 1, entry(one.as_ref())), 5) + "\n");
-        }
-    }
-    text
-}
-
-fn markdown(table: &SideBySide) -> String {
-    let mut text = String::new();
-    for notice in notices(table) {
-        text += &format!("- {}\n", escape(&notice));
-    }
-    let columns: Vec<String> = table.records.iter().map(|one| escape(&record(one))).collect();
-    text += &format!("\n| row | {} |\n|---|", columns.join(" | "));
-    text += &("---|".repeat(columns.len()) + "\n");
-    for line in &table.rows {
-        let cells: Vec<String> =
-            line.entries.iter().map(|one| escape(&entry(one.as_ref()))).collect();
-        text += &format!("| {} | {} |\n", escape(&head(line)), cells.join(" | "));
-    }
-    text
+    let numbers = (1..=table.records.len()).map(|number| number.to_string());
+    let columns: Vec<String> = std::iter::once("row".to_owned()).chain(numbers).collect();
+    let rows = table.rows.iter().map(|line| {
+        let entries = line.entries.iter().map(|one| entry(one.as_ref()));
+        std::iter::once(Cell::text(head(line))).chain(entries).collect()
+    });
+    page.push(Block::Gap);
+    page.push(Table::new("", "", columns, rows));
+    page
 }
 
 fn notices(table: &SideBySide) -> Vec<String> {
@@ -112,16 +74,17 @@ fn head(line: &Line) -> String {
     text
 }
 
-fn entry(entry: Option<&Entry>) -> String {
+/// The level and its word, then a line for each figure.
+fn entry(entry: Option<&Entry>) -> Cell {
     let Some(entry) = entry else {
-        return "-".to_owned();
+        return Cell::text("");
     };
-    let mut parts = vec![entry.level.clone().unwrap_or_else(|| entry.outcome.as_str().to_owned())];
-    parts.extend(entry.word.clone());
+    let level = entry.level.clone().unwrap_or_else(|| entry.outcome.as_str().to_owned());
+    let level = std::iter::once(level).chain(entry.word.clone()).collect::<Vec<_>>().join(", ");
     let figures = entry.figures.iter();
-    parts
-        .extend(figures.map(|(name, figure)| format!("{} {}", name.replace('_', " "), of(figure))));
-    parts.join(", ")
+    let figures =
+        figures.map(|(name, figure)| format!("{} {}", name.replace('_', " "), of(figure)));
+    Cell::lines(std::iter::once(level).chain(figures))
 }
 
 fn of(figure: &Estimate) -> String {

@@ -1,5 +1,7 @@
 //! The last lines of a comparison: counts, margins, what it detects, A/A pairs, the conclusion.
 
+use gpubench_record::counted;
+
 use crate::diff::{Counts, DiffRow, Report};
 
 /// One sentence each.
@@ -14,9 +16,12 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     let Counts { regressed, improved, unchanged, inconclusive, invalid, not_measured, lost } =
         report.counts;
     let mut lines = vec![format!(
-        "{} primary rows: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
+        "{}: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
          {unchanged} unchanged (shown to be equivalent within the margin)",
-        regressed + improved + inconclusive + unchanged + invalid + not_measured
+        counted(
+            (regressed + improved + inconclusive + unchanged + invalid + not_measured) as usize,
+            "primary row"
+        )
     )];
     let margins = report.margins;
     lines.push(format!(
@@ -46,8 +51,10 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         "A/A false alarms: no session repeats its solo cells".to_owned()
     } else {
         format!(
-            "A/A false alarms, last {} nights: {} of {} rows (nominal 5 %)",
-            repetition.sessions, repetition.alarms, repetition.pairs
+            "A/A false alarms, last {}: {} of {} (nominal 5 %)",
+            counted(repetition.sessions as usize, "night"),
+            repetition.alarms,
+            counted(repetition.pairs as usize, "row")
         )
     });
     lines.push(format!("{}.  exit {}", conclusion(&report.counts), report.exit));

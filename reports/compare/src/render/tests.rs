@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use gpubench_record::DeviceKind;
 
-use super::words::Document;
+use gpubench_show::Look;
+
+use super::diff::Document;
 use super::{Detail, Format, VIRTUAL_TITLE, diff};
 use crate::diff::report::{DiffRow, Family, Figures, Report};
 use crate::diff::{Counts, Difference, Treatment, Verdict};
@@ -26,7 +28,7 @@ fn the_published_schemas_are_up_to_date() -> TestResult {
         let mut value = schema.to_value();
         // With some features of serde_json maps keep the order of insertion.
         value.sort_all_objects();
-        let text = serde_json::to_string_pretty(&value)? + "\n";
+        let text = gpubench_show::json(&value)?;
         if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
             std::fs::write(&path, &text)?;
         }
@@ -109,14 +111,15 @@ fn every_format_has_the_figures_and_escapes_names() -> TestResult {
         (Format::Junit, ["&lt;mps|quota&gt;", "failures=\"1\""]),
         (Format::Json, ["\"<mps|quota>\"", "\"change\": -0.118"]),
     ] {
-        let text = diff(&report(), format, Detail::Changes)?;
+        let text = diff(&report(), format, Detail::Changes, Look::PIPED)?;
         for wanted in wanted {
             assert!(text.contains(wanted), "{format:?}: {text}");
         }
         let is_marked = text.contains(VIRTUAL_TITLE) || text.contains("\"virtual\"");
         assert!(is_marked, "{format:?}");
     }
-    let back: Report = serde_json::from_str(&diff(&report(), Format::Json, Detail::Full)?)?;
+    let back: Report =
+        serde_json::from_str(&diff(&report(), Format::Json, Detail::Full, Look::PIPED)?)?;
     assert_eq!(back, report());
     Ok(())
 }
@@ -129,7 +132,7 @@ fn what_is_not_counted_is_said() {
     assert!(summary.contains("1 invalid and 0 not measured"), "{summary}");
     assert!(summary.ends_with("1 regression.  exit 30"), "{summary}");
     let real = Report { kind: DeviceKind::Real, ..report() };
-    let text = diff(&real, Format::Text, Detail::Full).unwrap_or_default();
+    let text = diff(&real, Format::Text, Detail::Full, Look::PIPED).unwrap_or_default();
     assert!(!text.contains("VIRTUAL") && !text.is_empty());
 }
 

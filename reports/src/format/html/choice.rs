@@ -4,7 +4,7 @@ use gpubench_record::claim::Verdict;
 use gpubench_record::{Estimate, MatrixRow, OutcomeKind, RunRecord};
 use maud::{Markup, html};
 
-use super::style::Variants;
+use super::charts::Variants;
 use crate::matrix::faults::{is_of_fault, summary};
 
 /// The names of axes and sub-axes by what the record says of them.

@@ -1,17 +1,14 @@
 //! What a reader opens to check a figure: every row, gates, proofs, provenance.
 
-use std::collections::BTreeMap;
-
-use gpubench_record::{GateKind, GateState, RunRecord};
-use maud::{Markup, html};
-
-use super::heat_map::reason;
-use super::table::table;
+use super::head::reason;
 use crate::format::document::Document;
 use crate::format::figures::value;
-use crate::format::parts::{Cell, Table};
 use crate::matrix::{Glance, Subject};
-use crate::text::clean;
+use gpubench_record::{GateKind, GateState, RunRecord};
+use gpubench_show::clean;
+use gpubench_show::{Block, Cell, Page, Table};
+use maud::{Markup, html};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Groups of tables by id, with the heading of each group.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -142,7 +139,7 @@ fn gates(record: &RunRecord) -> Table {
         ]
     });
     let heading = "Gates that failed; a disturbance within its limit widens an interval instead";
-    Table::new("gates", heading, columns.map(str::to_owned).into(), rows)
+    Table::new("gates", heading, columns, rows)
 }
 
 /// Cells that failed the same gate.
@@ -153,4 +150,45 @@ struct Group<'a> {
     limit: Option<f64>,
     unit: &'a str,
     example: &'a str,
+}
+
+/// A table with its caption; rows of the matrix have ids.
+fn table(of: &Table, notes: &[String]) -> Markup {
+    gpubench_show::html::table(of, notes, &row_ids(of))
+}
+
+/// The ids that the heat map links to: of the rows of the matrix, the first of each axis.
+fn row_ids(of: &Table) -> Vec<Option<String>> {
+    let mut seen = BTreeSet::new();
+    let ids = of.rows.iter().map(|row| {
+        let id = row_id(row);
+        (of.id == "matrix" && seen.insert(id.clone())).then_some(id)
+    });
+    ids.collect()
+}
+
+/// The id of a row of the matrix, from its mechanism and axis.
+fn row_id(row: &[Cell]) -> String {
+    let first =
+        |cell: Option<&Cell>| cell.and_then(|cell| cell.lines.first()).cloned().unwrap_or_default();
+    anchor(&first(row.first()), &first(row.get(1)))
+}
+
+/// The id of the row of a variant and an axis.
+pub(super) fn anchor(variant: &str, axis: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    format!("r-{variant}-{axis}").chars().map(plain).collect()
+}
+
+/// The comparison with an earlier record.
+pub(super) fn baseline(page: &Page) -> Markup {
+    let notices = page.blocks.iter().filter_map(|block| match block {
+        Block::Notice(text) => Some(text),
+        _ => None,
+    });
+    html! {
+        p { b { (page.title) } }
+        @for notice in notices { p { (notice) } }
+        @for one in page.tables() { (table(one, &[])) }
+    }
 }

@@ -6,9 +6,9 @@ use gpubench_record::fault::in_words;
 use gpubench_record::{FaultResult, FaultTally, Harm, RunRecord};
 use maud::{Markup, html};
 
-use super::axis::Axis;
-use super::chart::{Chart, line, px, text_at};
-use super::style::Variants;
+use super::charts::Axis;
+use super::charts::Variants;
+use super::charts::{Chart, line, px, text_at};
 
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 24.0;

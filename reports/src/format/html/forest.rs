@@ -4,9 +4,9 @@
 use gpubench_record::{Estimate, MatrixRow, RunRecord};
 use maud::{Markup, html};
 
-use super::axis::{Axis, Scale};
-use super::chart::{Chart, line, px, text_at};
-use super::style::Variants;
+use super::charts::Variants;
+use super::charts::{Axis, Scale};
+use super::charts::{Chart, line, px, text_at};
 use crate::format::figures::{one_line, value};
 
 const ROW_HEIGHT: f64 = 22.0;

@@ -1,10 +1,14 @@
 //! The head: what was measured where, the verdict in words, and what a reader must know first.
 
-use gpubench_record::RunRecord;
-use maud::{Markup, html};
-
+use super::details::anchor;
 use crate::format::document::Document;
-use crate::matrix::{CellCounts, Glance};
+use crate::format::figures::value;
+use crate::format::matrix;
+use crate::matrix::{
+    CellCounts, Column, Figure, Glance, MatrixCell, NotRun, ReasonGroup, Row, Standing,
+};
+use gpubench_record::{Ends, Estimate, RunRecord};
+use maud::{Markup, html};
 
 /// The begin of notices without which a figure would be misread. Others are for a second look.
 const FIRST: [&str; 5] =
@@ -57,4 +61,157 @@ fn cells(counts: CellCounts) -> String {
         }
     }
     text
+}
+
+/// The heat map with its key, and what is not in it.
+pub(super) fn heat_map(record: &RunRecord, glance: &Glance) -> Markup {
+    if glance.rows.is_empty() {
+        return html! { (not_run(&glance.not_run)) };
+    }
+    html! {
+        table class="heat" {
+            caption {
+                "What a tenant keeps of its own performance beside the worst neighbour "
+                span class="soft" { "(1 = unaffected; jitter in native medians; 95 % intervals)" }
+            }
+            thead {
+                tr {
+                    th scope="col" { "mechanism" }
+                    @for column in &glance.columns { th scope="col" { (column.heading) } }
+                    th scope="col" { "overall" }
+                }
+            }
+            tbody { @for row in &glance.rows { (drawn(record, glance, row)) } }
+        }
+        p class="key" {
+            @for standing in Standing::LEGEND {
+                span class=(class(standing)) { (standing.sign()) " " (standing.word()) }
+            }
+            @if !glance.claims.is_empty() { span { "* differs from what is published" } }
+        }
+        (doubts(&glance.open))
+        @if !glance.claims.is_empty() {
+            p { @for line in &glance.claims { "* " (line) ". " } }
+        }
+        (not_run(&glance.not_run))
+    }
+}
+
+fn drawn(record: &RunRecord, glance: &Glance, row: &Row) -> Markup {
+    let overall = row.overall.as_deref().unwrap_or("open");
+    html! {
+        tr {
+            th scope="row" {
+                (row.label)
+                @if row.more > 0 { span class="soft" { " weakest of " (row.more + 1) " variants" } }
+            }
+            @for (column, cell) in glance.columns.iter().zip(&row.cells) {
+                @match cell {
+                    Some(cell) if cell.standing != Standing::Waived => {
+                        (filled(record, row, column, cell))
+                    }
+                    _ => td class="none" data-axis=(column.heading) { },
+                }
+            }
+            td class=(class(Standing::of_level(row.overall.as_deref()))) data-axis="overall" {
+                b { (overall) }
+            }
+        }
+        "\n"
+    }
+}
+
+fn filled(record: &RunRecord, row: &Row, column: &Column, cell: &MatrixCell) -> Markup {
+    let (figure, ends) = match &cell.figure {
+        Some(Figure::Estimate(of)) => (brief(of.value), ends(of)),
+        Some(Figure::HeldOf([held, all])) => (format!("{held} of {all}"), "held".to_owned()),
+        None => (String::new(), cell.level.clone().unwrap_or_default()),
+    };
+    let target = cell.deciding.or_else(|| cell.rows.first().copied());
+    let axis = target.and_then(|at| record.matrix.get(at)).map_or_else(
+        || column.axis.clone(),
+        |of| match &of.sub_axis {
+            Some(sub_axis) if of.axis != "fault" => format!("{}/{sub_axis}", of.axis),
+            _ => of.axis.clone(),
+        },
+    );
+    let star = if cell.differs_from_claims() { "*" } else { "" };
+    // Without any figure the page has no row to link to.
+    let target = matrix::has_figures(record).then(|| format!("#{}", anchor(&row.variant, &axis)));
+    html! {
+        td class=(class(cell.standing)) data-axis=(column.heading) title=(cell.standing.word()) {
+            a href=[target] {
+                b { (figure) " " (cell.standing.sign()) (star) }
+                span class="interval" { (ends) }
+            }
+        }
+    }
+}
+
+/// Three decimals; the row has all digits.
+fn brief(figure: f64) -> String {
+    let text = format!("{figure:.3}");
+    if text == "-0.000" { "0.000".to_owned() } else { text }
+}
+
+/// The ends, rounded outwards, so that one just below a boundary does not read as the boundary.
+fn ends(of: &Estimate) -> String {
+    let (lo, hi) = ((of.lo * 1e3).floor() / 1e3, (of.hi * 1e3).ceil() / 1e3);
+    match of.ends {
+        Ends::AtLeast => format!(">= {lo:.3}"),
+        Ends::Interval | Ends::Range => format!("[{lo:.3}, {hi:.3}]"),
+    }
+}
+
+/// The class of the colour of a standing.
+pub(super) const fn class(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Strong => "L3",
+        Standing::Bounded => "L2",
+        Standing::Partial => "L1",
+        Standing::None | Standing::Failed => "L0",
+        Standing::Open | Standing::Waived => "open",
+    }
+}
+
+/// Why cells have no level, one line for each reason.
+fn doubts(open: &[ReasonGroup]) -> Markup {
+    html! { @for group in open { p { "? " (reason(group)) } } }
+}
+
+/// A group of doubts in one line.
+pub(super) fn reason(group: &ReasonGroup) -> Markup {
+    let places =
+        group.places.iter().map(|(place, labels)| format!("{place} of {}", labels.join(", ")));
+    let places: Vec<String> = places.collect();
+    html! {
+        (places.join("; ")) ": " (group.reason)
+        @if group.differs { " (the others with other numbers)" }
+        @if let Some(worst) = &group.worst {
+            "; worst " (value(worst.value)) " " (worst.unit) ", limit " (value(worst.limit))
+        }
+        @if let Some(cure) = group.cure {
+            span class="soft" { " \u{2013} " (cure.replace('`', "")) }
+        }
+    }
+}
+
+fn not_run(groups: &[NotRun]) -> Markup {
+    let text = |group: &NotRun| {
+        let mut what = group.mechanisms.join(", ");
+        if let Some(axis) = &group.axis {
+            what = if what.is_empty() { axis.clone() } else { format!("{axis} of {what}") };
+        }
+        match &group.remedy {
+            Some(remedy) => format!("{what} ({}: {remedy})", group.reason),
+            None => format!("{what} ({})", group.reason),
+        }
+    };
+    html! {
+        @if !groups.is_empty() {
+            p class="soft" {
+                "Not run: " (groups.iter().map(text).collect::<Vec<_>>().join("; ")) "."
+            }
+        }
+    }
 }

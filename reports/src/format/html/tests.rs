@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use gpubench_record::{Condition, RunRecord};
+use gpubench_show::{Cell, Page, Paint, Table};
 
-use super::style::Variants;
-use super::{latency, page};
-use crate::format::{Page, PageTable, RenderOptions};
+use super::charts::Variants;
+use super::{curves, page};
+use crate::format::RenderOptions;
 use crate::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 use crate::matrix::{Glance, Selection};
 use crate::sample_records;
@@ -51,7 +52,7 @@ fn twelve_mechanisms_have_twelve_styles_and_each_curve_its_name() {
     let charts = [chart(&names)];
     let glance = Glance::of(&record, &Selection::default(), usize::MAX);
     let variants = Variants::of(&record, &glance);
-    let section = latency::latency(&record, &charts, &variants).unwrap().into_string();
+    let section = curves::latency(&record, &charts, &variants).unwrap().into_string();
     let overview = section.split("</svg>").next().unwrap();
     let styles: Vec<&str> =
         values(overview, "class").into_iter().filter(|class| class.starts_with("line c")).collect();
@@ -101,23 +102,15 @@ fn a_victim_of_closed_loops_is_said_to_have_no_latencies_and_not_no_answers() {
 #[test]
 fn a_comparison_is_on_the_page_where_one_was_made() {
     let record = sample_records::real();
-    let table = PageTable {
-        heading: "Rows that changed or are undecided".to_owned(),
-        columns: vec!["verdict".to_owned(), "mechanism".to_owned()],
-        rows: vec![vec!["REGRESSED*".to_owned(), "mps-quota".to_owned()]],
-    };
-    let options = RenderOptions {
-        diff: Some(Page {
-            title: "driver 570 -> 575".to_owned(),
-            notices: vec!["1 regression".to_owned()],
-            tables: vec![table],
-        }),
-        ..RenderOptions::default()
-    };
+    let row =
+        vec![Cell::text("REGRESSED*").painted(Paint::Bad, "regressed"), Cell::text("mps-quota")];
+    let mut diff = Page::new("driver 570 -> 575");
+    diff.notice("1 regression");
+    diff.push(Table::new("", "Rows that changed", ["verdict", "mechanism"], [row]));
+    let options = RenderOptions { diff: Some(diff), ..RenderOptions::default() };
     let page = html(&record, &options);
-    assert!(
-        page.contains("driver 570 -&gt; 575") && page.contains("<tr class=\"L0\"><td>REGRESSED*")
-    );
+    assert!(page.contains("driver 570 -&gt; 575") && page.contains("1 regression"));
+    assert!(page.contains("<td class=\"regressed\">REGRESSED*"));
     assert!(!html(&record, &RenderOptions::default()).contains("id=\"baseline\""));
 }
 

@@ -5,7 +5,8 @@ use gpubench_record::RunRecord;
 use crate::format::figures::two_decimals;
 use crate::matrix::faults::trials_each;
 use crate::matrix::{Column, Glance};
-use crate::text::{clean, counted, list};
+use gpubench_record::counted;
+use gpubench_show::{clean, list};
 
 /// Device, driver, tenants, profile, length and date.
 pub(super) fn run(record: &RunRecord) -> String {

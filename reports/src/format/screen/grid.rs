@@ -1,8 +1,9 @@
 //! The grid of the screen: a line for each mechanism, a figure and a sign for each axis.
 
 use crate::format::figures::two_decimals;
-use crate::format::layout::width;
 use crate::matrix::{Figure, Glance, MatrixCell, Row, Standing};
+use gpubench_show::fit::width;
+use gpubench_show::{Look, Paint, painted};
 
 /// Most spaces between two columns; fewer where the terminal is narrow.
 const GAP_MAX: usize = 3;
@@ -13,7 +14,7 @@ const LABEL_MAX: usize = 15;
 const OVERALL: &str = "overall";
 
 /// Header and rows; in a narrow terminal the columns are in several grids, one below the other.
-pub(super) fn lines(glance: &Glance, limit: usize, color: bool) -> Vec<String> {
+pub(super) fn lines(glance: &Glance, limit: usize, look: Look) -> Vec<String> {
     let labels: Vec<String> = glance.rows.iter().map(label).collect();
     let margin = labels.iter().map(|label| width(label)).max().unwrap_or(0);
     let mut lines = Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn lines(glance: &Glance, limit: usize, color: bool) -> Vec<String> {
             for &at in &part {
                 let text = text_of(glance, row, at);
                 let padding = padded(&text, gap + widths[at]);
-                line += &colored(&padding, &text, row, at, color);
+                line += &colored(&padding, &text, row, at, look);
             }
             lines.push(line.trim_end().to_owned());
         }
@@ -123,20 +124,20 @@ fn padded_to(text: &str, columns: usize) -> String {
 }
 
 /// The padded text with its figure and sign in the colour of the level.
-fn colored(padded: &str, text: &str, row: &Row, at: usize, color: bool) -> String {
+fn colored(padded: &str, text: &str, row: &Row, at: usize, look: Look) -> String {
     let standing = match row.cells.get(at) {
         Some(cell) => cell.as_ref().map(|cell| cell.standing),
         None => Some(Standing::of_level(row.overall.as_deref())),
     };
-    let code = match standing {
-        Some(Standing::Strong) => "32",
-        Some(Standing::Bounded) => "36",
-        Some(Standing::Partial | Standing::Open) => "33",
-        Some(Standing::None | Standing::Failed) => "31",
-        Some(Standing::Waived) | None => return padded.to_owned(),
+    let paint = match standing {
+        Some(Standing::Strong) => Paint::Good,
+        Some(Standing::Bounded) => Paint::Fair,
+        Some(Standing::Partial | Standing::Open) => Paint::Weak,
+        Some(Standing::None | Standing::Failed) => Paint::Bad,
+        Some(Standing::Waived) | None => Paint::Plain,
     };
-    match (color, padded.strip_suffix(text)) {
-        (true, Some(spaces)) => format!("{spaces}\u{1b}[{code}m{text}\u{1b}[0m"),
+    match padded.strip_suffix(text) {
+        Some(spaces) if !text.is_empty() => format!("{spaces}{}", painted(text, paint, look)),
         _ => padded.to_owned(),
     }
 }

@@ -1,12 +1,15 @@
 //! The content of formats for people: notices, reasons and missing figures.
 
-use gpubench_record::{
-    ExpectedAnswer, FaultFacts, FaultTrial, Json, MatrixRow, Outcome, RecordLeftOut, RunRecord,
-};
-
-use super::{FOR_PEOPLE, options, render};
-use crate::format::RenderOptions;
+use super::{FOR_PEOPLE, RenderOptions, options, render};
 use crate::sample_records;
+use gpubench_record::{
+    DoseCurve, DosePoint, DoseRise, Estimate, ExpectedAnswer, FaultFacts, FaultTally, FaultTrial,
+    Json, MatrixRow, Outcome, RecordLeftOut, RunRecord, Skip, SubAxis,
+};
+use gpubench_show::Look;
+
+/// No text of a table wraps.
+const WIDE: Look = Look { width: 1_000, color: false };
 
 #[test]
 fn incomplete_undecided_and_empty_records_begin_with_a_notice() {
@@ -104,7 +107,7 @@ fn stopped_fault_trials_are_listed_and_fail_in_junit() {
     }];
     let missing = format!("NOT RUN: 3 of 3 planned fault trials; {}: oom (2x), trap", cell.variant);
     for format in FOR_PEOPLE {
-        let options = RenderOptions { width: None, ..options() };
+        let options = RenderOptions { look: WIDE, ..options() };
         // Markdown has a backslash before each bracket.
         let text = render(format, &record, &options).replace('\\', "");
         for notice in [
@@ -134,7 +137,7 @@ fn a_missing_figure_is_never_a_zero() {
 
 #[test]
 fn every_reason_and_remedy_is_readable_in_every_format() {
-    let options = RenderOptions { width: None, ..options() };
+    let options = RenderOptions { look: WIDE, ..options() };
     for (name, record) in sample_records::all() {
         let mut texts: Vec<&String> = record.plan.skips.iter().map(|skip| &skip.reason).collect();
         texts.extend(record.matrix.iter().filter_map(|row| row.outcome.reason.as_ref()));
@@ -145,8 +148,8 @@ fn every_reason_and_remedy_is_readable_in_every_format() {
             let text = render(format, &record, &options).replace('\\', "");
             for wanted in &texts {
                 let wanted = match format {
-                    "terminal" => (*wanted).clone(),
-                    "html" => crate::format::html::allowed(
+                    "text" => (*wanted).clone(),
+                    "html" => gpubench_show::html::allowed(
                         &wanted
                             .replace('&', "&amp;")
                             .replace('<', "&lt;")
@@ -159,4 +162,154 @@ fn every_reason_and_remedy_is_readable_in_every_format() {
             }
         }
     }
+}
+
+/// A record in which each fault of one mechanism has that many contained trials of one.
+fn with_faults(contained: &[u32]) -> RunRecord {
+    let mut record = sample_records::real();
+    let row = record.matrix.iter().find(|row| row.axis == "fault").cloned();
+    let row = row.expect("a fault row");
+    record.matrix.retain(|row| row.axis != "fault");
+    let mut tally = record.fault_tallies.remove(0);
+    record.fault_tallies = contained
+        .iter()
+        .enumerate()
+        .map(|(number, &contained)| {
+            let mut own = row.clone();
+            tally.fault = format!("fault-{number}");
+            own.aggressor = Some(tally.fault.clone());
+            (own.level, own.word) = (Some("L1..L3".to_owned()), None);
+            own.outcome = Outcome::inconclusive("L1..L3");
+            if contained == 0 {
+                own.level = Some("L0".to_owned());
+                own.outcome = Outcome::measured();
+            }
+            record.matrix.push(own);
+            FaultTally {
+                trials: 1,
+                contained,
+                more_for_l2: (contained == 1).then_some(13),
+                ..tally.clone()
+            }
+        })
+        .collect();
+    record
+}
+
+fn wide(record: &RunRecord) -> String {
+    render("md", record, &RenderOptions::default())
+}
+
+#[test]
+fn the_faults_of_a_mechanism_share_a_row_with_a_level_only_where_one_is_refuted() {
+    for (contained, cells, note) in [
+        (
+            &[1, 0, 1][..],
+            "fault<br>2/3 held, 1 trial each | L1<br>Partial",
+            "a victim was harmed by: fault-1",
+        ),
+        (
+            &[1, 1],
+            "fault<br>2/2 held, 1 trial each | -",
+            "no victim was harmed; 13 more trials of each fault would show L2",
+        ),
+        (
+            &[0, 0],
+            "fault<br>0/2 held, 1 trial each | L0",
+            "a victim was harmed by: fault-0, fault-1",
+        ),
+    ] {
+        let text = wide(&with_faults(contained));
+        assert!(text.contains(cells), "{contained:?}: {text}");
+        assert!(text.contains(note), "{contained:?}: {text}");
+        assert_eq!(text.matches(" held, 1 trial each").count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn what_was_not_asked_for_is_one_sentence_with_its_flag() {
+    const FAULTS: &str = "NOT ASKED FOR: the fault axis; --faults injects faults";
+    const MIG: &str = "NOT ASKED FOR: mig, mig-mps; --allow-reconfigure lets the run change device";
+    let mut record = sample_records::real();
+    assert!(!wide(&record).contains(FAULTS), "it has trials");
+    record.fault_tallies.clear();
+    record.plan.skips = ["mig", "mig-mps"]
+        .map(|name| Skip {
+            name: name.to_owned(),
+            variant: name.to_owned(),
+            axis: None,
+            reason: "it would change device settings (MIG mode)".to_owned(),
+            remedy: Some("--allow-reconfigure".to_owned()),
+        })
+        .into();
+    for text in [FAULTS, MIG] {
+        assert!(wide(&record).contains(text), "{text}: {}", wide(&record));
+    }
+    record.plan.axes = vec!["compute".to_owned()];
+    assert!(!wide(&record).contains(FAULTS), "the profile leaves the axis out");
+}
+
+#[test]
+fn an_overall_level_names_the_axes_that_it_rests_on() {
+    let text = wide(&sample_records::real());
+    assert!(text.contains("| L0 | compute | compute, jitter | "), "{text}");
+}
+
+fn estimate(value: f64) -> Estimate {
+    let known = sample_records::real().matrix[1].retention.clone().unwrap();
+    Estimate { value, lo: value - 0.015, hi: value + 0.015, ..known }
+}
+
+fn with_curve() -> RunRecord {
+    let mut record = sample_records::real();
+    let row = record.matrix[1].clone();
+    let point = |offered, achieved, retention| DosePoint {
+        offered,
+        achieved: Some(estimate(achieved)),
+        retention: Some(estimate(retention)),
+        left_out: None,
+    };
+    record.dose_curves.push(DoseCurve {
+        mechanism: row.mechanism,
+        variant: row.variant,
+        sub_axis: SubAxis::Sm,
+        victim: "fma".to_owned(),
+        aggressor: "fma-hog".to_owned(),
+        outcome: Outcome::measured(),
+        points: vec![point(0.5, 0.437, 0.613), point(1.0, 0.529, 0.721)],
+        area: Some(estimate(0.777)),
+        rises: vec![DoseRise { from: 0.5, to: 1.0, ratio: estimate(1.176) }],
+    });
+    record
+}
+
+#[test]
+fn doses_area_and_a_rise_are_in_every_format() {
+    let record = with_curve();
+    for format in FOR_PEOPLE {
+        let text = render(format, &record, &options());
+        for wanted in ["0.437", "0.613", "0.529", "0.721", "0.777", "not monotone"] {
+            assert!(text.contains(wanted), "{format} lacks {wanted}: {text}");
+        }
+        let without = render(format, &sample_records::real(), &options());
+        assert!(!without.contains("Doses: "), "{format}");
+    }
+    let csv = render("csv", &record, &options());
+    let mut reader = ::csv::Reader::from_reader(csv.as_bytes());
+    let columns = reader.headers().unwrap().clone();
+    let at = |name: &str| columns.iter().position(|one| one == name).unwrap();
+    let lines: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let of = |figure: &str| {
+        let mut found = lines.iter().filter(|line| &line[at("figure")] == figure);
+        let line = found.next().unwrap();
+        assert_eq!(&line[at("aggressor")], "fma-hog");
+        line[at("figure_value")].to_owned()
+    };
+    assert_eq!(of("retention at dose 0.5"), "0.613");
+    assert_eq!(of("achieved dose at dose 1"), "0.529");
+    assert_eq!(of("dose area"), "0.777");
+    assert_eq!(of("not monotone: dose 1 over dose 0.5"), "1.176");
+    let json = render("json", &record, &options());
+    let json = RunRecord::from_json(json.as_bytes()).unwrap();
+    assert_eq!(json.dose_curves, record.dose_curves);
 }

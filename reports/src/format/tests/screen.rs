@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use gpubench_record::RunRecord;
+use gpubench_show::Look;
 
 use super::super::{RenderOptions, View};
 use super::{options, render};
@@ -21,11 +22,11 @@ fn h100() -> RunRecord {
 
 fn screen(record: &RunRecord, width: usize) -> String {
     let options = RenderOptions {
-        width: Some(width),
+        look: Look { width, color: false },
         record_dir: Some("out/h100".to_owned()),
         ..RenderOptions::default()
     };
-    render("terminal", record, &options)
+    render("text", record, &options)
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn a_selection_narrows_every_view_of_the_terminal() {
             },
             ..options()
         };
-        let text = render("terminal", &record, &options);
+        let text = render("text", &record, &options);
         assert!(!text.contains("time-slicing"), "{view:?}\n{text}");
     }
 }
@@ -122,7 +123,7 @@ fn a_selection_narrows_every_view_of_the_terminal() {
 #[test]
 fn the_reasons_for_doubt_are_counted_with_their_cure() {
     let options = RenderOptions { view: View::Why, ..options() };
-    let text = render("terminal", &h100(), &options);
+    let text = render("text", &h100(), &options);
     for wanted in ["Rows without a level", "28 blocks are needed", "cure: more blocks"] {
         assert!(text.contains(wanted), "{text}");
     }

@@ -187,8 +187,8 @@ impl Machine {
     /// fitted to one record of an H100 (`reports/examples/h100_580.159.04_matrix`): the first to
     /// four rows (`mps`, `mps-quota`, `green-context`, `stream-priority`), within 3 % by this law
     /// alone (81 KiB) and 7 % in whole runs (85, `h100-80`), the second to the same, within 6 %.
-    /// They say nothing about other devices. The limit of an SM holds for each kernel: a victim
-    /// with one block between seven blocks of its neighbour had all of its requests in flight.
+    /// Unchanged, they give those rows of an H200 within 9 % (`h200`). The limit of an SM holds for
+    /// each kernel: one block of a victim between seven others had all of its requests in flight.
     #[must_use]
     pub fn in_flight(&self, resident: &Resident) -> InFlight {
         let kib = |kib: u32| f64::from(kib) * 1024.0;

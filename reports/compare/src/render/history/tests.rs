@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::chart::chart;
-use super::{HistoryFormat, history};
+use super::chart;
+use gpubench_show::Look;
+
+use super::history;
 use crate::history::{AlarmAt, ChangePoint, EventAt, History, Night, SeriesReport};
+use crate::render::Format;
 use crate::session::{Metric, RowKey};
 
 /// Twenty nights in two segments: another driver and kernel before the tenth, a change before the
@@ -115,7 +118,7 @@ fn the_page_has_what_got_worse_first_and_no_chart_of_one_night() {
         series: vec![quiet, single, series()],
         alerts: Vec::new(),
     };
-    let page = history(&all, HistoryFormat::Html).unwrap();
+    let page = history(&all, Format::Html, Look::PIPED).unwrap();
     let captions = page.split("<figcaption>").skip(1);
     let variants: Vec<&str> = captions.map(|text| text.split(' ').next().unwrap()).collect();
     assert_eq!(variants, ["mps", "mig"]);

@@ -1,0 +1,387 @@
+//! The words of a comparison of two sides, and its documents: lines for a terminal, a table for
+//! pages.
+
+use gpubench_record::DeviceKind;
+
+use gpubench_show::{Block, Cell, Line, Look, Page, Paint, Table};
+
+use super::{Detail, Format, RenderError, VIRTUAL_TITLE, junit, summary, written};
+use crate::diff::{DiffRow, Doubt, Figures, Report, Treatment, Verdict};
+use crate::session::Metric;
+
+/// A comparison as words.
+pub(super) struct Document {
+    pub title: String,
+    /// What a reader needs before any figure, one sentence each.
+    pub notices: Vec<String>,
+    pub rows: Vec<RowWords>,
+    /// What reports print beside these rows, numbered as in their notes.
+    pub doubts: Vec<String>,
+    /// Counts and what was left out, one sentence each.
+    pub summary: Vec<String>,
+}
+
+/// One row.
+pub(super) struct RowWords {
+    pub verdict: String,
+    pub mechanism: String,
+    pub axis: String,
+    pub metric: &'static str,
+    /// Before and after.
+    pub figures: [String; 2],
+    /// With its interval.
+    pub change: String,
+    pub margin: String,
+    pub detectable: String,
+    pub sessions: String,
+    /// Hint or reason.
+    pub note: String,
+}
+
+/// The headings of a table of rows.
+const COLUMNS: [&str; 11] = [
+    "verdict",
+    "mechanism",
+    "axis",
+    "metric",
+    "before",
+    "after",
+    "change [interval]",
+    "margin",
+    "detectable",
+    "sessions",
+    "hint or reason",
+];
+
+impl RowWords {
+    fn paint(&self) -> Paint {
+        match self.verdict.trim_end_matches('*') {
+            "REGRESSED" => Paint::Bad,
+            "improved" => Paint::Good,
+            "inconclusive" => Paint::Weak,
+            "unchanged" => Paint::Plain,
+            _ => Paint::Faint,
+        }
+    }
+
+    /// The row of a table.
+    fn cells(&self) -> Vec<Cell> {
+        let class = match self.paint() {
+            Paint::Bad => "regressed",
+            Paint::Good => "improved",
+            _ => "",
+        };
+        let [before, after] = &self.figures;
+        let texts: [&str; COLUMNS.len() - 1] = [
+            &self.mechanism,
+            &self.axis,
+            self.metric,
+            before,
+            after,
+            &self.change,
+            &self.margin,
+            &self.detectable,
+            &self.sessions,
+            &self.note,
+        ];
+        let verdict = Cell::text(&self.verdict).painted(self.paint(), class);
+        std::iter::once(verdict).chain(texts.map(Cell::text)).collect()
+    }
+
+    /// Three lines at most, whatever the lengths of the names.
+    fn lines(&self) -> Vec<Line> {
+        let what = format!("{} {}, {}", self.mechanism, self.metric, self.axis);
+        let mut lines =
+            vec![Line::new(what).indented(0, VERDICT).marked(&self.verdict, self.paint())];
+        let mut below = |text: String| lines.push(Line::new(text).indented(VERDICT, VERDICT));
+        let [before, after] = &self.figures;
+        if self.change != "-" {
+            below(format!(
+                "{before} -> {after}, {}; margin {}, detectable {}, {} sessions",
+                self.change, self.margin, self.detectable, self.sessions
+            ));
+        }
+        if !self.note.is_empty() {
+            below(self.note.clone());
+        }
+        lines
+    }
+}
+
+/// Width of the column of verdicts.
+const VERDICT: usize = 14;
+
+/// The comparison in one of the formats.
+///
+/// # Errors
+/// When JSON or XML cannot represent it.
+pub fn diff(
+    report: &Report,
+    format: Format,
+    detail: Detail,
+    look: Look,
+) -> Result<String, RenderError> {
+    let document = |format| match format {
+        Format::Text => Document::of(report, detail).lines(),
+        Format::Html => page(report, Detail::Full),
+        _ => page(report, detail),
+    };
+    match format {
+        Format::Junit => junit::diff(report),
+        _ => written(document, report, format, look),
+    }
+}
+
+/// The comparison with one table.
+#[must_use]
+pub fn page(report: &Report, detail: Detail) -> Page {
+    let document = Document::of(report, detail);
+    let heading = match detail {
+        Detail::Changes => "Rows that changed or are undecided",
+        Detail::Full => "Every row, primary ones first",
+    };
+    let rows = document.rows.iter().map(RowWords::cells);
+    let numbers = ["before", "after", "margin", "detectable", "sessions"];
+    let table = Table::new("", heading, COLUMNS, rows).numbers(&numbers);
+    let mut page = Page::new(document.title);
+    document.notices.into_iter().for_each(|notice| page.notice(notice));
+    if !table.rows.is_empty() {
+        page.push(table);
+    }
+    document.doubts.into_iter().chain(document.summary).for_each(|line| page.say(line));
+    page
+}
+
+impl Document {
+    /// The document for a terminal.
+    fn lines(self) -> Page {
+        let mut page = Page::new(self.title);
+        self.notices.into_iter().for_each(|notice| page.notice(notice));
+        page.push(Block::Gap);
+        self.rows.iter().flat_map(RowWords::lines).for_each(|line| page.push(line));
+        page.push(Block::Gap);
+        self.doubts.into_iter().for_each(|text| page.push(Line::new(text).indented(0, 4)));
+        page.push(Block::Gap);
+        self.summary.into_iter().for_each(|text| page.say(text));
+        page
+    }
+
+    pub(super) fn of(report: &Report, detail: Detail) -> Self {
+        let shown = |row: &&DiffRow| match row.verdict {
+            _ if detail == Detail::Full => true,
+            Verdict::Regressed | Verdict::Improved => true,
+            Verdict::Unchanged => false,
+            Verdict::Inconclusive => row.primary,
+            Verdict::Invalid | Verdict::NotMeasured => {
+                row.primary && row.sessions.iter().any(|n| *n > 0)
+            }
+        };
+        let mut rows: Vec<&DiffRow> = report.rows.iter().filter(shown).collect();
+        let order = |row: &&DiffRow| {
+            let rank = Verdict::ALL.iter().position(|one| *one == row.verdict);
+            (!row.primary, rank)
+        };
+        rows.sort_by_key(order);
+        let mut numbers = Numbers::default();
+        Self {
+            title: title(report),
+            notices: notices(report),
+            rows: rows.into_iter().map(|row| row_words(row, &mut numbers)).collect(),
+            doubts: numbers.lines(),
+            summary: summary::lines(report),
+        }
+    }
+}
+
+fn title(report: &Report) -> String {
+    let varied: Vec<String> = report
+        .differences
+        .iter()
+        .filter(|one| one.treatment == Treatment::Varied)
+        .map(|one| format!("{} {}", one.fact, arrow(&one.before, &one.after)))
+        .collect();
+    let varied = if varied.is_empty() { "sessions".to_owned() } else { varied.join(", ") };
+    format!(
+        "{varied}   {}   {} + {} sessions",
+        report.product,
+        report.before.len(),
+        report.after.len()
+    )
+}
+
+fn arrow(before: &[String], after: &[String]) -> String {
+    let side = |values: &[String]| match values {
+        [] => "(not recorded)".to_owned(),
+        [one, two, _, ..] => format!("{} different ({one}, {two}...)", values.len()),
+        values => values.join(", "),
+    };
+    let [before, after] = [before, after].map(|values| {
+        let short: Vec<String> = values.iter().map(|value| shortened(value)).collect();
+        side(&short)
+    });
+    format!("{before} -> {after}")
+}
+
+/// Characters of a hash that tell it from others of one comparison; formats for programs have all.
+const HASH_CHARS: usize = 12;
+
+/// The value, with a hash cut to its first characters.
+fn shortened(value: &str) -> String {
+    let is_hash = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { value[..HASH_CHARS].to_owned() } else { value.to_owned() }
+}
+
+fn notices(report: &Report) -> Vec<String> {
+    let mut notices = Vec::new();
+    if report.kind == DeviceKind::Virtual {
+        notices.push(VIRTUAL_TITLE.to_owned());
+    }
+    notices.push(report.attribution.clone());
+    let listed = |treatment| match treatment {
+        Treatment::Varied => None,
+        Treatment::Refused => Some("differs, and must not"),
+        Treatment::Forced => Some("differs, compared by force"),
+        Treatment::Confounds => Some("also differs"),
+        Treatment::Noted => Some("noted"),
+    };
+    notices.extend(report.differences.iter().filter_map(|one| {
+        let what = listed(one.treatment)?;
+        Some(format!("{what}: {} {}", one.fact, arrow(&one.before, &one.after)))
+    }));
+    let sessions = report.before.iter().chain(&report.after);
+    notices.extend(sessions.flat_map(|session| {
+        let losses = session.losses.iter();
+        losses.map(|loss| format!("{}: {loss}", session.name))
+    }));
+    if let Some(why) = &report.repetition.uncalibrated {
+        notices.push(format!("uncalibrated, so no change is a verdict: {why}"));
+    }
+    notices
+}
+
+/// The texts that reports print beside rows, each kind once.
+#[derive(Default)]
+struct Numbers(Vec<String>);
+
+impl Numbers {
+    /// The number of a text, from 1.
+    fn of(&mut self, text: &str) -> usize {
+        let same = |known: &String| Doubt::kind(known) == Doubt::kind(text);
+        let known = self.0.iter().position(same);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(text.to_owned());
+            self.0.len() - 1
+        });
+        at + 1
+    }
+
+    fn lines(self) -> Vec<String> {
+        let numbered = self.0.into_iter().zip(1..);
+        numbered.map(|(text, number)| format!("[{number}] {text}")).collect()
+    }
+}
+
+/// The numbers of what reports print beside a row: `doubts: [1] [2] on both sides, [4] after`.
+fn doubts(row: &DiffRow, numbers: &mut Numbers) -> Option<String> {
+    let places =
+        [("on both sides", [true, true]), ("before", [true, false]), ("after", [false, true])];
+    let found: Vec<([bool; 2], usize)> =
+        row.doubts.iter().map(|one| (one.sessions.map(|n| n > 0), numbers.of(&one.text))).collect();
+    let of_place = |(name, sides): (&str, [bool; 2])| {
+        let here = found.iter().filter(|(of, _)| *of == sides);
+        let here: Vec<String> = here.map(|(_, number)| format!("[{number}]")).collect();
+        (!here.is_empty()).then(|| format!("{} {name}", here.join(" ")))
+    };
+    let parts: Vec<String> = places.into_iter().filter_map(of_place).collect();
+    (!parts.is_empty()).then(|| format!("doubts: {}", parts.join(", ")))
+}
+
+fn row_words(row: &DiffRow, numbers: &mut Numbers) -> RowWords {
+    let name = row.verdict.as_str();
+    let verdict = match row.verdict {
+        Verdict::Regressed if row.confirmed => "REGRESSED*".to_owned(),
+        Verdict::Regressed => "REGRESSED".to_owned(),
+        Verdict::Improved if row.confirmed => format!("{name}*"),
+        _ => name.to_owned(),
+    };
+    let metric = row.key.metric;
+    let none = || "-".to_owned();
+    let figures = row.figures.as_ref();
+    let text =
+        |f: fn(&Figures) -> f64| figures.map_or_else(none, |figures| of_change(metric, f(figures)));
+    let mut note: Vec<String> = Vec::new();
+    note.extend(row.hint.map(|hint| hint.text().to_owned()));
+    note.extend(row.reason.clone());
+    if row.verdict == Verdict::Inconclusive && row.reason.is_none() {
+        note.push(match figures.and_then(|figures| figures.sessions_needed) {
+            Some(needed) => format!("about {needed} sessions a side decide"),
+            None => "more than 1,000 sessions a side are needed".to_owned(),
+        });
+    }
+    note.extend(doubts(row, numbers));
+    let victim = row.key.beside().map_or_else(
+        || format!("{}, {}", row.key.axis, row.key.victim),
+        |beside| format!("{}, {} beside {beside}", row.key.axis, row.key.victim),
+    );
+    RowWords {
+        verdict,
+        mechanism: row.key.variant.clone(),
+        axis: victim,
+        metric: metric.as_str(),
+        figures: shown(row),
+        change: figures.map_or_else(none, |f| {
+            if row.bounds {
+                return "both are bounds".to_owned();
+            }
+            format!(
+                "{} [{}, {}]",
+                of_change(metric, f.change),
+                of_change(metric, f.lo),
+                of_change(metric, f.hi)
+            )
+        }),
+        margin: text(|f| f.margin).replace('+', ""),
+        detectable: figures
+            .and_then(|figures| figures.detectable)
+            .map_or_else(none, |change| of_change(metric, change).replace('+', "")),
+        sessions: format!("{}+{}", row.sessions[0], row.sessions[1]),
+        note: note.join("; "),
+    }
+}
+
+/// The figures before and after.
+fn shown(row: &DiffRow) -> [String; 2] {
+    if let Some(sides) = row.trials {
+        return sides.map(|side| format!("{} of {}", side.good, side.trials));
+    }
+    let of = |value: fn(&Figures) -> f64| {
+        let figures = row.figures.as_ref();
+        figures.map_or_else(|| "-".to_owned(), |f| figure(row.key.metric, value(f)))
+    };
+    [of(|f| f.before), of(|f| f.after)]
+}
+
+/// A change in the unit of its row.
+fn of_change(metric: Metric, change: f64) -> String {
+    match metric {
+        Metric::Jitter => format!("{change:+.2}"),
+        Metric::Survival => format!("{:+.1} points", 100.0 * change),
+        _ => format!("{:+.1} %", 100.0 * change),
+    }
+}
+
+/// A figure in the unit of its row: latencies are kept in ns.
+pub(super) fn figure(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::P99 | Metric::P50 => format!("{:.3} ms", value / 1e6),
+        Metric::ContendedRate | Metric::SoloRate | Metric::NativeRate | Metric::AggressorRate => {
+            format!("{value:.1} /s")
+        }
+        Metric::Jitter => format!("{value:.2} medians"),
+        Metric::Retention
+        | Metric::DoseRetention
+        | Metric::Guarantee
+        | Metric::Efficiency
+        | Metric::Survival => format!("{value:.3}"),
+    }
+}

@@ -1,0 +1,49 @@
+//! Writers for programs: CSV, JSON and JUnit.
+
+use csv::{Terminator, WriterBuilder};
+use quick_junit::Report;
+use serde::Serialize;
+
+use crate::model::{Cell, MISSING_TEXT, Table};
+
+/// The tables as CSV (RFC 4180), one after the other, each with its header. Lines of a cell are
+/// separated by spaces, and a missing figure is an empty field.
+#[must_use]
+pub fn csv<'a>(tables: impl Iterator<Item = &'a Table>) -> String {
+    let mut lines =
+        WriterBuilder::new().terminator(Terminator::CRLF).flexible(true).from_writer(Vec::new());
+    for table in tables {
+        let header = lines.write_record(table.columns.iter().map(|one| &one.name));
+        let rows = table.rows.iter().try_for_each(|row| lines.write_record(row.iter().map(field)));
+        // Memory accepts every byte.
+        debug_assert!(header.is_ok() && rows.is_ok());
+    }
+    let bytes = lines.into_inner().unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// A missing figure is an empty field.
+fn field(cell: &Cell) -> String {
+    let text = cell.lines.join(" ");
+    if text == MISSING_TEXT { String::new() } else { text }
+}
+
+/// A value as indented JSON that ends in a line feed.
+///
+/// # Errors
+/// When JSON cannot represent it.
+pub fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// The test cases as JUnit XML.
+///
+/// # Errors
+/// When XML cannot represent them.
+pub fn junit(report: &Report) -> Result<String, String> {
+    let text = report.to_string().map_err(|error| error.to_string())?;
+    // The schema of Jenkins has no count of skipped cases at the root, and the library writes one.
+    let parts = text.split_once(" skipped=\"");
+    let parts = parts.and_then(|(head, tail)| Some((head, tail.split_once('"')?.1)));
+    Ok(parts.map_or_else(|| text.clone(), |(head, tail)| format!("{head}{tail}")))
+}

@@ -1,0 +1,147 @@
+//! The document as one HTML page: no script, no fonts, no network. `maud` escapes every text.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::model::{Block, Cell, Kind, Page, Table};
+
+/// What every page begins with.
+pub const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+    <link rel=\"icon\" href=\"data:,\"/>\n";
+
+const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:80rem;\
+padding:0 1rem;color:#1a1a1a;background:#fff}table{border-collapse:collapse;width:100%}\
+th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid #ccc;vertical-align:top}\
+.figure{text-align:right;white-space:nowrap}.figure i{color:#555;font-style:normal}\
+.regressed{color:#a40000;font-weight:700}.improved{color:#05620e}\
+.scroll{overflow-x:auto}caption{text-align:left;padding:.5rem 0;font-weight:600}\
+h2{font-size:1rem;overflow-wrap:anywhere}.charts{display:grid;gap:1rem;\
+grid-template-columns:repeat(auto-fill,minmax(min(21rem,100%),1fr))}figure{margin:0}\
+figcaption{font-size:.85rem}svg{width:100%;height:auto;max-width:32rem;font-size:11px}\
+svg path{fill:none}svg .grid{stroke:#ddd}svg .line{stroke:#7d9cc0}\
+svg .level{stroke:#c9d8ea;stroke-width:6}\
+svg .dots{stroke:#1f4e86;stroke-width:3.5;stroke-linecap:round}\
+svg .event{stroke:#444;stroke-dasharray:4 3}svg .worse{stroke:#a40000}\
+svg .better{stroke:#05620e}svg .alarm{fill:none;stroke:#a40000}\
+svg text{fill:#444;paint-order:stroke}\
+svg text[class]{stroke:#fff;stroke-width:3px;stroke-dasharray:none}\
+svg text.worse{fill:#a40000}svg text.better{fill:#05620e}";
+
+pub(crate) fn page(page: &Page) -> String {
+    let notes = page.blocks.iter().find_map(|block| match block {
+        Block::Notes(notes) => Some(notes.as_slice()),
+        _ => None,
+    });
+    let notes = notes.unwrap_or_default();
+    let is_chart = |block: &Block| matches!(block, Block::Chart(_));
+    let groups = page.blocks.chunk_by(|one, next| is_chart(one) && is_chart(next));
+    let body = html! {
+        title { (page.title) }
+        style { (PreEscaped(STYLE)) }
+        (PreEscaped("</head>\n<body>\n"))
+        main {
+            h1 { (page.title) } "\n"
+            @for group in groups {
+                @if is_chart(&group[0]) {
+                    div class="charts" { @for one in group { (block(one, notes)) } }
+                } @else {
+                    (block(&group[0], notes))
+                }
+            }
+        }
+        (PreEscaped("</body>\n</html>\n"))
+    };
+    HEAD.to_owned() + &allowed(&body.into_string())
+}
+
+fn block(block: &Block, notes: &[String]) -> Markup {
+    html! {
+        @match block {
+            Block::Heading(text) => h2 { (text) },
+            Block::Notice(text) => p { strong { (text) } },
+            Block::Text(line) => p {
+                @if let Some((mark, _)) = &line.mark { strong { (mark) } " " }
+                (line.text)
+            },
+            Block::Table(of) => (table(of, notes, &[])),
+            Block::Notes(notes) => ol { @for note in notes { li { (note) } } },
+            Block::Facts(facts) => dl {
+                @for (name, text) in facts { dt { (name) } dd { (text) } }
+            },
+            Block::Chart(chart) => figure {
+                figcaption { (chart.caption) } "\n" (PreEscaped(&chart.svg))
+            },
+            Block::Gap => {},
+        }
+        @if !matches!(block, Block::Gap) { "\n" }
+    }
+}
+
+/// A table with its caption, inside a box that scrolls where the page is narrower. A row has the id
+/// that stands at its place in `ids`, if there is one.
+#[must_use]
+pub fn table(of: &Table, notes: &[String], ids: &[Option<String>]) -> Markup {
+    let id = (!of.id.is_empty()).then(|| format!("t-{}", of.id));
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label=(of.heading) {
+            table id=[id] {
+                @if !of.heading.is_empty() { caption { (of.heading) } }
+                thead { tr { @for column in &of.columns { th scope="col" { (column.name) } } } }
+                tbody {
+                    @for (at, row) in of.rows.iter().enumerate() {
+                        tr id=[ids.get(at).and_then(Option::as_ref)] {
+                            @for (one, column) in row.iter().zip(&of.columns) {
+                                (cell(one, column.kind, notes))
+                            }
+                        }
+                        "\n"
+                    }
+                }
+            }
+        }
+        "\n"
+    }
+}
+
+fn cell(of: &Cell, kind: Kind, notes: &[String]) -> Markup {
+    let class = match kind {
+        Kind::Number => Some("figure"),
+        Kind::Text => Some(of.class).filter(|class| !class.is_empty()),
+    };
+    let (first, soft) = of.lines.split_at(1);
+    html! {
+        td class=[class] {
+            @match kind {
+                Kind::Number => {
+                    (first.concat())
+                    @if !soft.is_empty() { " " i { (soft.join(" ")) } }
+                },
+                Kind::Text => @for (index, line) in of.lines.iter().enumerate() {
+                    @if index > 0 { (PreEscaped("<br/>")) }
+                    (line)
+                },
+            }
+            @for note in of.notes.iter().filter_map(|number| notes.get(number - 1)) {
+                span class="reason" { (note) }
+            }
+        }
+    }
+}
+
+/// The text without characters that HTML and XML do not allow, whatever a record holds.
+#[must_use]
+pub fn allowed(text: &str) -> String {
+    let replace = |c: char| match c {
+        '\n' => c,
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(replace).collect()
+}
+
+/// The text with markup escaped, for SVG that is written without `maud`.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    allowed(&html! { (text) }.into_string())
+}

@@ -1,0 +1,356 @@
+//! The record as JSON: the contract for programs.
+
+use super::document::{calibration, notices, title};
+use super::figures::one_line;
+use super::{Format, RenderError, RenderOptions};
+use crate::store::to_json;
+use gpubench_record::{Condition, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
+use gpubench_show::clean;
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::time::Duration;
+
+/// The JSON format.
+pub(super) struct Json;
+
+impl Format for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the whole record, for programs; its schema is published and versioned"
+    }
+
+    fn render(
+        &self,
+        record: &RunRecord,
+        _options: &RenderOptions,
+        out: &mut dyn Write,
+    ) -> Result<(), RenderError> {
+        let json = to_json(record).map_err(|reason| RenderError::NotJson { reason })?;
+        Ok(out.write_all(json.as_bytes())?)
+    }
+}
+
+/// The OpenMetrics format.
+pub(super) struct OpenMetrics;
+
+/// The metric of each figure of [`MatrixRow::FIGURES`], with its help text.
+const METRICS: [(&str, &str); MatrixRow::FIGURES.len()] = [
+    ("retention_ratio", "Rate beside the aggressor over solo rate under the mechanism."),
+    ("guarantee_ratio", "Rate beside the aggressor over native rate."),
+    ("efficiency_ratio", "Solo rate under the mechanism over native rate."),
+    ("effectiveness_ratio", "Unprotected rate over native rate."),
+    ("isolation_index", "1 is unaffected by the aggressor, 0 is as unprotected."),
+    ("jitter_native_medians", "Growth of the latency tail beside the aggressor."),
+    ("survival_ratio", "Share of trials or requests with the promised result."),
+    ("overshoot_ratio", "Memory beyond the limit over the limit."),
+];
+
+impl Format for OpenMetrics {
+    fn name(&self) -> &'static str {
+        "openmetrics"
+    }
+
+    fn extension(&self) -> &'static str {
+        "prom"
+    }
+
+    fn summary(&self) -> &'static str {
+        "gauges of every row with the ends of its interval, for Prometheus"
+    }
+
+    fn render(
+        &self,
+        record: &RunRecord,
+        _options: &RenderOptions,
+        out: &mut dyn Write,
+    ) -> Result<(), RenderError> {
+        let mut text = Lines::default();
+        of_record(record, &mut text);
+        let rows: Vec<(String, &MatrixRow)> =
+            record.matrix.iter().map(|row| (labels_of(row), row)).collect();
+        for (at, (name, help)) in METRICS.iter().enumerate() {
+            for (suffix, what, end) in ENDS {
+                let values = rows.iter().filter_map(|(labels, row)| {
+                    let estimate = row.figures()[at]?;
+                    Some((labels.clone(), end([estimate.lo, estimate.value, estimate.hi])))
+                });
+                text.gauge(&format!("{name}{suffix}"), &format!("{help}{what}"), values);
+            }
+        }
+        let levels = rows.iter().filter_map(|(labels, row)| {
+            let level = row.level.as_deref()?.strip_prefix('L')?;
+            Some((labels.clone(), level.parse().ok()?))
+        });
+        text.gauge(
+            "level",
+            "Level of isolation, 0 none to 3 strong; undecided rows have none.",
+            levels,
+        );
+        Ok(writeln!(out, "{}# EOF", text.0)?)
+    }
+}
+
+/// Suffix of a metric, addition to its help, and which of lower end, value and upper end it is.
+type End = (&'static str, &'static str, fn([f64; 3]) -> f64);
+
+const ENDS: [End; 3] = [
+    ("", "", |[_, value, _]| value),
+    ("_lower", " Lower end of its interval.", |[lower, _, _]| lower),
+    ("_upper", " Upper end of its interval.", |[_, _, upper]| upper),
+];
+
+fn of_record(record: &RunRecord, text: &mut Lines) {
+    let seed = record.seed.to_string();
+    let about = labels(&[
+        ("device", &record.device.name),
+        ("device_kind", record.device.kind.as_str()),
+        ("driver", &record.device.driver),
+        ("profile", &record.profile.name),
+        ("scoring", &record.scoring),
+        ("seed", &seed),
+        ("started_at", &record.provenance.started_at),
+        ("uuid", &record.device.uuid),
+    ]);
+    text.gauge("record", "What was measured, as labels.", [(about, 1.0)]);
+    for (name, help, is) in [
+        ("complete", "1 if the run did everything it planned.", record.complete),
+        ("decides", "1 if the profile's results may be relied upon.", record.plan.decides),
+        (
+            "virtual",
+            "1 for a virtual GPU: predictions of a model, not measurements of NVIDIA hardware.",
+            record.device.kind == gpubench_record::DeviceKind::Virtual,
+        ),
+    ] {
+        text.gauge(name, help, [(String::new(), f64::from(u8::from(is)))]);
+    }
+    text.gauge(
+        "record_problems",
+        "Damaged files of the record, and scores that do not follow from its cells.",
+        [(String::new(), record.problems.len() as f64)],
+    );
+    let outcomes = [
+        OutcomeKind::Measured,
+        OutcomeKind::Waived,
+        OutcomeKind::Failed,
+        OutcomeKind::Inconclusive,
+    ];
+    let counts = outcomes.map(|outcome| {
+        let rows = record.matrix.iter();
+        let count = rows.filter(|row| row.outcome.outcome == outcome).count();
+        (labels(&[("outcome", outcome.as_str())]), count as f64)
+    });
+    text.gauge("rows", "Rows of the matrix by outcome.", counts);
+}
+
+fn labels_of(row: &MatrixRow) -> String {
+    let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
+    labels(&[
+        ("mechanism", &row.mechanism),
+        ("variant", &row.variant),
+        ("axis", &row.axis),
+        ("sub_axis", &or_empty(&row.sub_axis)),
+        ("victim", &or_empty(&row.victim)),
+        ("aggressor", &or_empty(&row.aggressor)),
+    ])
+}
+
+/// Labels in braces; empty ones are left out, which means the same.
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            format!("{name}=\"{}\"", value.replace('\n', "\\n"))
+        })
+        .collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    /// A gauge with its values by labels; none without values.
+    fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_some() {
+            let _ = writeln!(self.0, "# HELP gpubench_{name} {help}\n# TYPE gpubench_{name} gauge");
+        }
+        for (labels, value) in values {
+            let _ = writeln!(self.0, "gpubench_{name}{labels} {value}");
+        }
+    }
+}
+
+/// The JUnit format.
+pub(super) struct Junit;
+
+/// Name of the suite: the same for every record, since CI systems follow a case by suite, class and
+/// name.
+const SUITE: &str = "gpubench matrix";
+
+impl Format for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn extension(&self) -> &'static str {
+        "xml"
+    }
+
+    fn summary(&self) -> &'static str {
+        "JUnit XML for CI: one case per row; waived and inconclusive are skipped, not passed"
+    }
+
+    fn render(
+        &self,
+        record: &RunRecord,
+        options: &RenderOptions,
+        out: &mut dyn Write,
+    ) -> Result<(), RenderError> {
+        let title = title(record);
+        let mut suite = TestSuite::new(SUITE);
+        set_times(&mut suite, record);
+        suite.add_properties(properties(record));
+        suite.add_test_case(record_case(record, options));
+        suite.add_test_cases(record.matrix.iter().map(|row| row_case(record, row)));
+        suite.add_test_cases(record.plan.skips.iter().map(skip_case));
+        let mut report = Report::new(&title);
+        report.add_test_suite(suite);
+        let text =
+            gpubench_show::junit(&report).map_err(|reason| RenderError::NotJunit { reason })?;
+        Ok(out.write_all(text.as_bytes())?)
+    }
+}
+
+/// When the run began, and how long it took.
+fn set_times(suite: &mut TestSuite, record: &RunRecord) {
+    let ended_at = record.provenance.ended_at.as_deref();
+    suite.timestamp = ended_at.and_then(|text| text.parse().ok());
+    let end = suite.timestamp;
+    suite.timestamp = record.provenance.started_at.parse().ok();
+    let span = end.zip(suite.timestamp);
+    suite.time = span.and_then(|(end, start)| (end - start).to_std().ok());
+}
+
+/// Device time of the cells of a row beside its aggressor; rows of probes and faults have none.
+fn device_time(record: &RunRecord, row: &MatrixRow) -> Option<Duration> {
+    let cells = record.cells.iter().map(|one| &one.cell).filter(|cell| {
+        cell.variant == row.variant
+            && Some(&cell.victim) == row.victim.as_ref()
+            && cell.aggressor == row.aggressor
+            && cell.condition == Condition::C
+    });
+    let ns: u64 = cells.map(|cell| record.plan.durations_of(cell).cell_ns()).sum();
+    (ns > 0).then(|| Duration::from_nanos(ns))
+}
+
+/// A test case with its status and the lines of its output.
+fn case(class: &str, name: &str, status: TestCaseStatus, output: &[String]) -> TestCase {
+    let mut case = TestCase::new(clean(name), status);
+    case.set_classname(clean(class));
+    if !output.is_empty() {
+        let lines: Vec<String> = output.iter().map(|line| clean(line)).collect();
+        case.set_system_out(lines.join("\n"));
+    }
+    case
+}
+
+fn with_message(mut status: TestCaseStatus, message: &str) -> TestCaseStatus {
+    status.set_message(clean(message));
+    status
+}
+
+/// Whether the record as a whole is complete and carries verdicts.
+fn record_case(record: &RunRecord, options: &RenderOptions) -> TestCase {
+    let notices = notices(record, options);
+    let measured = record.matrix.iter().any(|row| row.outcome.is_measured());
+    let complete = record.complete && record.fault_trials_stopped.is_none();
+    let first = notices.first().map_or("", String::as_str);
+    let problem = record.problems.first();
+    let status = match (complete && problem.is_none(), measured && record.plan.decides) {
+        (false, _) => {
+            let message = problem.map_or(first, String::as_str);
+            with_message(TestCaseStatus::non_success(NonSuccessKind::Error), message)
+        }
+        (true, false) => with_message(TestCaseStatus::skipped(), first),
+        (true, true) => TestCaseStatus::success(),
+    };
+    case("record", "complete and decisive", status, &notices)
+}
+
+fn row_case(record: &RunRecord, row: &MatrixRow) -> TestCase {
+    let mut name = row.axis.clone();
+    if let Some(sub_axis) = &row.sub_axis {
+        name = format!("{name}/{sub_axis}");
+    }
+    if let Some(victim) = &row.victim {
+        name = format!("{name} {victim}");
+    }
+    if let Some(aggressor) = &row.aggressor {
+        name = format!("{name} beside {aggressor}");
+    }
+    let outcome = &row.outcome;
+    let message =
+        format!("{}: {}", outcome.outcome.as_str(), outcome.reason.as_deref().unwrap_or("-"));
+    let status = match outcome.outcome {
+        OutcomeKind::Measured => TestCaseStatus::success(),
+        OutcomeKind::Failed => {
+            with_message(TestCaseStatus::non_success(NonSuccessKind::Failure), &message)
+        }
+        OutcomeKind::Waived | OutcomeKind::Inconclusive => {
+            with_message(TestCaseStatus::skipped(), &message)
+        }
+    };
+    let or_missing = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
+    let mut output = vec![
+        format!("level {}", or_missing(&row.level)),
+        format!("word {}", or_missing(&row.word)),
+        format!("requests {}", row.requests),
+    ];
+    output.extend(row.claimed.iter().map(|claim| format!("claimed {claim}")));
+    let figures = MatrixRow::FIGURES.into_iter().zip(row.figures());
+    output.extend(figures.filter_map(|(name, e)| Some(figure(&name.replace('_', " "), e?))));
+    let warnings = row.warnings.iter();
+    output.extend(warnings.map(|warning| format!("warning: {warning}")));
+    let mut case = case(&row.variant, &name, status, &output);
+    case.time = device_time(record, row);
+    case
+}
+
+fn figure(name: &str, estimate: &Estimate) -> String {
+    format!("{name} {} n={}", one_line(estimate, Some(&estimate.unit)), estimate.n)
+}
+
+fn skip_case(skip: &Skip) -> TestCase {
+    let remedy =
+        skip.remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})")).unwrap_or_default();
+    let message = format!("waived: {}{remedy}", skip.reason);
+    let axis = skip.axis.as_deref().unwrap_or("every axis");
+    let status = with_message(TestCaseStatus::skipped(), &message);
+    let mut case = case(&skip.variant, axis, status, &[]);
+    case.set_time(Duration::ZERO);
+    case
+}
+
+fn properties(record: &RunRecord) -> [Property; 6] {
+    let kind = record.device.kind.as_str();
+    [
+        ("device.kind", kind.to_owned()),
+        ("device.uuid", record.device.uuid.clone()),
+        ("driver", record.device.driver.clone()),
+        ("profile", record.profile.name.clone()),
+        ("seed", record.seed.to_string()),
+        ("calibration", calibration(record)),
+    ]
+    .map(|(name, value)| Property::new(name, clean(&value)))
+}
