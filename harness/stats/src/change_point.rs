@@ -381,28 +381,6 @@ mod tests {
     }
 
     #[test]
-    fn the_energy_is_that_of_the_definition() {
-        let mut rng = ScheduleRng::new(5);
-        let values: Vec<f64> = (0..20).map(|_| normal(&mut rng)).collect();
-        let sum = |one: &[f64], two: &[f64]| -> f64 {
-            one.iter().flat_map(|a| two.iter().map(move |b| (a - b).abs())).sum()
-        };
-        let of_definition = |split: usize| {
-            let (x, y) = values.split_at(split);
-            // Sums over ordered pairs count each pair twice.
-            energy(sum(x, x) / 2.0, sum(x, y), sum(y, y) / 2.0, x.len(), y.len())
-        };
-        let best = (5..=15)
-            .map(|split| (split, of_definition(split)))
-            .reduce(|a, b| if b.1 > a.1 { b } else { a })
-            .unwrap();
-        let found = best_split(&Ranked::of(&values), 5);
-        let (split, energy) = found.unwrap_or((best.0, best.1.min(0.0)));
-        assert_eq!(split, best.0);
-        assert!((energy - best.1).abs() < 1e-12);
-    }
-
-    #[test]
     fn a_step_of_three_deviations_is_located_within_one_value() {
         const SEEDS: u64 = 1000;
         let is_located = |seed: u64| {

@@ -257,14 +257,6 @@ mod tests {
     }
 
     #[test]
-    fn one_value_is_every_quantile() {
-        let one = Sorted::new(vec![3.0]).unwrap();
-        for p in [0.0, 0.5, 0.99, 1.0] {
-            assert_eq!((one.linear(p).unwrap(), one.nearest_rank(p).unwrap()), (3.0, 3.0));
-        }
-    }
-
-    #[test]
     fn refuses_empty_series_bad_probabilities_and_long_durations() {
         assert!(Sorted::new(vec![]).is_err());
         assert!(Sorted::new(vec![1.0, f64::NAN]).is_err());

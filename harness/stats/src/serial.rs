@@ -395,25 +395,6 @@ mod tests {
     }
 
     #[test]
-    fn independent_values_have_a_design_effect_of_one() {
-        let independent = |seed| {
-            let mut rng = ScheduleRng::new(seed);
-            (0..20_000).map(|_| rng.exponential()).collect()
-        };
-        let d = mean_d(independent);
-        assert!((0.7..1.3).contains(&d), "{d}");
-    }
-
-    #[test]
-    fn queueing_makes_exceedances_cluster() {
-        // 20 000 requests: about 2.6 at load 0.3 and 8 at load 0.5, by an earlier simulation.
-        let light = mean_d(|seed| single_server(0.3, 20_000, seed));
-        let middle = mean_d(|seed| single_server(0.5, 20_000, seed));
-        assert!((1.7..4.0).contains(&light), "{light}");
-        assert!((5.0..12.0).contains(&middle), "{middle}");
-    }
-
-    #[test]
     fn repeating_every_value_k_times_inflates_k_fold() {
         let mut rng = ScheduleRng::new(5);
         let base: Vec<f64> = (0..20_000).map(|_| rng.exponential()).collect();

@@ -195,12 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn identical_values_have_a_deviation_of_zero() {
-        let actual = moments(&[0.1; 7]).unwrap();
-        assert_eq!((actual.mean, actual.sd), (0.1, 0.0));
-    }
-
-    #[test]
     fn a_small_spread_on_a_large_mean_survives() {
         let actual = moments(&[1e9, 1e9 + 1.0, 1e9 + 2.0]).unwrap();
         assert_eq!((actual.mean, actual.sd), (1e9 + 1.0, 1.0));
@@ -223,16 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn two_equal_halves_are_fair_but_slow() {
-        let actual = fairness(&[2.0, 4.0], &[1.0, 2.0]).unwrap();
-        let expected = Fairness { antt: 2.0, stp: 1.0, min_over_max: 1.0, jain: 1.0, tenants: 2 };
-        assert_eq!(actual, expected);
-    }
-
-    #[test]
     fn one_tenant_at_full_speed_and_one_at_a_quarter() {
-        let actual = fairness(&[1.0, 4.0], &[1.0, 1.0]).unwrap();
+        let actual = fairness(&[2.0, 4.0], &[2.0, 1.0]).unwrap();
         assert_eq!((actual.antt, actual.stp, actual.min_over_max), (2.5, 1.25, 0.25));
+        assert_eq!(actual.tenants, 2);
         // 1.25^2 / (2 * 1.0625)
         assert!((actual.jain - 0.735_294_117_647_058_8).abs() < 1e-15);
     }

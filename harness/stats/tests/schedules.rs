@@ -66,15 +66,6 @@ fn gaps_of_a_poisson_schedule_are_exponential() {
 }
 
 #[test]
-fn arrivals_of_a_poisson_schedule_are_uniform_given_their_number() {
-    let share = rejected(|seed| {
-        let all = poisson_schedule_ns(300.0, SECOND_NS, seed).expect("a schedule");
-        all.iter().map(|at| *at as f64 / SECOND_NS as f64).collect()
-    });
-    assert!(is_at_the_level(share), "{share}");
-}
-
-#[test]
 fn the_test_rejects_other_schedules() {
     // Equal distances, and bursts.
     let even = rejected(|_| vec![1.0 - (-1.0_f64).exp(); 300]);
