@@ -392,103 +392,56 @@ pub fn verify_tensor_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Debug;
+
     use super::*;
 
+    const NULL: DevicePtr = DevicePtr::NULL;
+
+    /// How often the PTX of a kernel has an instruction.
+    fn count(kernel: Kernel, instruction: &str) -> u64 {
+        kernel.info().ptx.matches(instruction).count() as u64
+    }
+
     #[test]
-    fn the_cost_counts_what_the_ptx_holds() {
-        let fmas_per_iteration = Kernel::Fp32Chain.info().ptx.matches("fma.rn.f32").count();
-        let one = Fp32Chain::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
-        assert_eq!(one.cost().fp32_flops, 2 * fmas_per_iteration as u64);
-        let many = Fp32Chain::bounded(DevicePtr::NULL, 1 << 31, Grid::new(1 << 10, 1 << 10));
+    fn the_costs_count_what_the_ptx_holds() {
+        let one = Grid::new(1, 1);
+        let fp32 = Fp32Chain::bounded(NULL, 1, one);
+        assert_eq!(fp32.cost().fp32_flops, 2 * count(Kernel::Fp32Chain, "fma.rn.f32"));
+        let many = Fp32Chain::bounded(NULL, 1 << 31, Grid::new(1 << 10, 1 << 10));
         assert_eq!(many.cost().fp32_flops, 64 << 51);
-    }
-
-    #[test]
-    fn values_stay_bounded_and_differ_between_threads_and_lengths() {
-        let short = Fp32Chain::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
-        let long = Fp32Chain { iterations: 38, ..short };
-        assert_ne!(fp32_reference(0, &short), fp32_reference(1, &short));
-        assert_ne!(fp32_reference(0, &short), fp32_reference(0, &long));
-        let forever = Fp32Chain { iterations: 100_000, ..short };
-        assert!((0.0..8_000.0).contains(&fp32_reference(63, &forever)));
-    }
-}
-
-#[cfg(test)]
-mod fp64_chain_tests {
-    use super::*;
-
-    #[test]
-    fn the_cost_counts_what_the_ptx_holds() {
-        let fmas_per_iteration = Kernel::Fp64Chain.info().ptx.matches("fma.rn.f64").count();
-        let one = Fp64Chain::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
-        assert_eq!(one.cost().fp64_flops, 2 * fmas_per_iteration as u64);
-        assert_eq!(one.args().sizes(), [8, 4, 8, 8]);
-    }
-
-    #[test]
-    fn results_differ_between_threads_and_lengths() {
-        let short = Fp64Chain::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
-        let long = Fp64Chain { iterations: 38, ..short };
-        assert_ne!(fp64_reference(0, &short), fp64_reference(1, &short));
-        assert_ne!(fp64_reference(0, &short), fp64_reference(0, &long));
-    }
-}
-
-#[cfg(test)]
-mod int_chain_tests {
-    use super::*;
-
-    #[test]
-    fn the_cost_counts_what_the_ptx_holds() {
+        let fp64 = Fp64Chain::bounded(NULL, 1, one);
+        assert_eq!(fp64.cost().fp64_flops, 2 * count(Kernel::Fp64Chain, "fma.rn.f64"));
+        assert_eq!(fp64.args().sizes(), [8, 4, 8, 8]);
         // One more computes the index of the thread.
-        let in_loop = Kernel::IntChain.info().ptx.matches("mad.lo.s32").count() - 1;
-        let one = IntChain::full_period(DevicePtr::NULL, 1, Grid::new(1, 1));
-        assert_eq!(one.cost().int_ops, 2 * in_loop as u64);
-    }
-
-    #[test]
-    fn results_differ_between_threads_and_lengths() {
-        let short = IntChain::full_period(DevicePtr::NULL, 5, Grid::new(1, 1));
-        let long = IntChain { iterations: 6, ..short };
-        assert_ne!(int_reference(0, &short), int_reference(1, &short));
-        assert_ne!(int_reference(0, &short), int_reference(0, &long));
-    }
-}
-
-#[cfg(test)]
-mod issue_mix_tests {
-    use super::*;
-
-    #[test]
-    fn the_cost_counts_what_the_ptx_holds() {
-        let ptx = Kernel::IssueMix.info().ptx;
-        let one = IssueMix::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
-        assert_eq!(one.cost().fp32_flops, 2 * ptx.matches("fma.rn.f32").count() as u64);
+        let int = IntChain::full_period(NULL, 1, one);
+        assert_eq!(int.cost().int_ops, 2 * (count(Kernel::IntChain, "mad.lo.s32") - 1));
         // Two of the exclusive ors combine the results; every right shift is in the loop.
-        assert_eq!(one.cost().int_ops, 2 * ptx.matches("shr.u32").count() as u64);
-        assert_eq!(ptx.matches("shr.u32").count() + 2, ptx.matches("xor.b32").count());
+        let (mix, shifts) = (IssueMix::bounded(NULL, 1, one), count(Kernel::IssueMix, "shr.u32"));
+        assert_eq!(mix.cost().fp32_flops, 2 * count(Kernel::IssueMix, "fma.rn.f32"));
+        assert_eq!(mix.cost().int_ops, 2 * shifts);
+        assert_eq!(shifts + 2, count(Kernel::IssueMix, "xor.b32"));
+        let (a, b, grid) = (Half::SMALL, Half::SMALL, Grid::new(1, 32));
+        let tensor = TensorChain { out: NULL, iterations: 1, a, b, grid };
+        let in_loop = count(Kernel::TensorChain, "wmma.mma.sync");
+        assert_eq!(tensor.cost().tensor_flops, in_loop * FLOPS);
+        assert_eq!(Half(0x1234).pair(), 0x1234_1234);
+    }
+
+    /// Two threads, and one thread with another iteration.
+    fn differ<T: PartialEq + Debug>(result: impl Fn(u32, u32) -> T) {
+        assert_ne!(result(0, 37), result(1, 37));
+        assert_ne!(result(0, 37), result(0, 38));
     }
 
     #[test]
     fn results_differ_between_threads_and_lengths() {
-        let short = IssueMix::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
-        let long = IssueMix { iterations: 38, ..short };
-        assert_ne!(mix_reference(0, &short), mix_reference(1, &short));
-        assert_ne!(mix_reference(0, &short), mix_reference(0, &long));
-    }
-}
-
-#[cfg(test)]
-mod tensor_chain_tests {
-    use super::*;
-
-    #[test]
-    fn the_cost_counts_what_the_ptx_holds() {
-        let in_loop = Kernel::TensorChain.info().ptx.matches("wmma.mma.sync").count() as u64;
-        let (a, b, out) = (Half::SMALL, Half::SMALL, DevicePtr::NULL);
-        let one = TensorChain { out, iterations: 1, a, b, grid: Grid::new(1, 32) };
-        assert_eq!(one.cost().tensor_flops, in_loop * FLOPS);
-        assert_eq!(Half(0x1234).pair(), 0x1234_1234);
+        let grid = Grid::new(1, 1);
+        differ(|thread, length| fp32_reference(thread, &Fp32Chain::bounded(NULL, length, grid)));
+        differ(|thread, length| fp64_reference(thread, &Fp64Chain::bounded(NULL, length, grid)));
+        differ(|thread, length| int_reference(thread, &IntChain::full_period(NULL, length, grid)));
+        differ(|thread, length| mix_reference(thread, &IssueMix::bounded(NULL, length, grid)));
+        let forever = Fp32Chain::bounded(NULL, 100_000, grid);
+        assert!((0.0..8_000.0).contains(&fp32_reference(63, &forever)));
     }
 }

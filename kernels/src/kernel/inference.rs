@@ -368,12 +368,6 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_adds_every_part_once() {
-        let parts = std::array::from_fn(|at| at as f32);
-        assert_eq!(tree_sum(parts), 8128.0);
-    }
-
-    #[test]
     fn numbers_are_in_range_and_follow_the_seed() {
         let row = numbers(1000, 3);
         assert!(row.iter().all(|x| (-1.0..1.0).contains(x)));
