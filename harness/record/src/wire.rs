@@ -439,15 +439,6 @@ mod tests {
     }
 
     #[test]
-    fn separates_two_messages_of_one_read() -> Result<(), Box<dyn std::error::Error>> {
-        let text = to_line(&ToTenant::Close)? + &to_line(&ToTenant::Go { t0_ns: 5 })?;
-        let lines = text.split_inclusive('\n').map(from_line);
-        let read = lines.collect::<Result<Vec<ToTenant>, _>>()?;
-        assert_eq!(read, [ToTenant::Close, ToTenant::Go { t0_ns: 5 }]);
-        Ok(())
-    }
-
-    #[test]
     fn names_the_beginning_of_a_torn_line() -> Result<(), Box<dyn std::error::Error>> {
         let participants = Participants { issuer: 4, reaper: 5 };
         let line = to_line(&ToTenant::Open { ordinal: 0, spin: true, participants, inside: None })?;
