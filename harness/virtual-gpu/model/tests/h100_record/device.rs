@@ -1,4 +1,4 @@
-//! A device with a victim and its neighbours, simulated by the model.
+//! A device with a victim and its neighbour, simulated by the model.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -131,13 +131,12 @@ fn submit(state: &mut State, memory: &mut Memory, stream: usize, op: Op) {
     state.streams.rows[stream].submitted += 1;
 }
 
-/// A device with a victim and some neighbours, in one group.
-fn device(machine: &Machine, mechanism: Mechanism, tenants: usize) -> Box<State> {
+/// A device with a victim and its neighbour, in one group.
+fn device(machine: &Machine, mechanism: Mechanism) -> Box<State> {
     let mut state = State::new(1, 0);
     mig::undivided(&mut state, machine);
     let all = machine.gpu.sm_count;
-    for tenant in 0..tenants {
-        let (sm_first, sm_count) = mechanism.sms()[tenant.min(1)];
+    for (tenant, (sm_first, sm_count)) in mechanism.sms().into_iter().enumerate() {
         let mut context = Context {
             live: true,
             space: tenant as u32,
@@ -158,7 +157,7 @@ fn device(machine: &Machine, mechanism: Mechanism, tenants: usize) -> Box<State>
             ..Stream::default()
         };
     }
-    (state.contexts.used, state.streams.used) = (tenants as u32, tenants as u32);
+    (state.contexts.used, state.streams.used) = (2, 2);
     state.instances.used = 1;
     state.engines.used = 1;
     state
@@ -185,7 +184,7 @@ fn kernel(machine: &Machine, axis: Axis, share: f64, blocks: u64, sms: u64) -> O
 }
 
 /// The kernels of the victim and of a neighbour.
-pub fn kernels(machine: &Machine, pair: &Pair, mechanism: Mechanism) -> [Op; 2] {
+fn kernels(machine: &Machine, pair: &Pair, mechanism: Mechanism) -> [Op; 2] {
     let all = u64::from(machine.gpu.sm_count);
     let sms = match mechanism.sms()[1].1 {
         0 => all,
@@ -203,34 +202,20 @@ pub fn kernels(machine: &Machine, pair: &Pair, mechanism: Mechanism) -> [Op; 2] 
     ]
 }
 
-/// The rate that the victim keeps beside neighbours that always work.
-pub fn retention(machine: &Machine, pair: &Pair, mechanism: Mechanism, neighbours: usize) -> f64 {
+/// The rate that the victim keeps beside a neighbour that always works.
+pub fn retention(machine: &Machine, pair: &Pair, mechanism: Mechanism) -> f64 {
     let [victim, hog] = kernels(machine, pair, mechanism);
-    let always = Op { alone_ns: NEVER / ONE / 2, ..hog };
-    let alone_ns = 1_000_000;
-    let victim = Op { alone_ns, ..victim };
-    let loads = vec![vec![always]; neighbours];
-    alone_ns as f64 / end_ns(machine, mechanism, victim, &loads) as f64
-}
-
-/// When the victim's kernel ends beside the queues of its neighbours.
-pub fn end_ns(machine: &Machine, mechanism: Mechanism, victim: Op, loads: &[Vec<Op>]) -> u64 {
-    let mut state = device(machine, mechanism, 1 + loads.len());
-    let mut memory = Memory::default();
-    let (rules, done) = (machine.rules(), 1);
+    let (mut state, mut memory) = (device(machine, mechanism), Memory::default());
+    let (rules, done, alone_ns) = (machine.rules(), 1, 1_000_000);
     let rules = Rules { power_cap_mw: u64::MAX, ..rules };
-    submit(&mut state, &mut memory, 0, victim);
+    submit(&mut state, &mut memory, 0, Op { alone_ns, ..victim });
     let record = Op { kind: OpKind::Record, target: done, ..Op::default() };
     submit(&mut state, &mut memory, 0, record);
-    for (at, queue) in loads.iter().enumerate() {
-        for op in queue {
-            submit(&mut state, &mut memory, at + 1, *op);
-        }
-    }
+    submit(&mut state, &mut memory, 1, Op { alone_ns: NEVER / ONE / 2, ..hog });
     loop {
         settle(&mut state, &memory, &rules);
         if let Some(&at) = memory.events.borrow().get(&done) {
-            return at;
+            return alone_ns as f64 / at as f64;
         }
         let next = next_event_ns(&state, &memory);
         assert!(next < NEVER, "the victim never ends");

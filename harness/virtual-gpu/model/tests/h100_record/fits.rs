@@ -25,7 +25,7 @@ fn fit(
         let mut sum = 0.0;
         for &row in rows {
             let real = record.retention(row.name(), axis.name())?;
-            sum += (device::retention(&machine, &pair, row, 1) / real).ln().powi(2);
+            sum += (device::retention(&machine, &pair, row) / real).ln().powi(2);
         }
         if best.as_ref().is_none_or(|(least, _)| sum < *least) {
             best = Some((sum, machine));
@@ -46,7 +46,7 @@ fn check(
     let pair = record.pair(axis)?;
     for row in Mechanism::ALL {
         let real = record.retention(row.name(), axis.name())?;
-        let model = device::retention(&machine, &pair, row, 1);
+        let model = device::retention(&machine, &pair, row);
         let kind = if to.contains(&row) { "fitted" } else { "predicted" };
         print_row(&format!("{kind} {} {}", row.name(), axis.name()), real, model);
         assert!((model / real - 1.0).abs() < 0.15, "{row:?} {axis:?}");

@@ -1,12 +1,10 @@
-//! The laws of contention against a record of an H100: every row of concurrent tenants, fits to
-//! some rows that predict the others, and what the laws say about other doses and numbers of
-//! tenants.
+//! The laws of contention against a record of an H100: every row of concurrent tenants, and fits to
+//! some rows that predict the others.
 //!
 //! `cargo nextest run -p gpubench-virtual-gpu-model --no-capture h100_record` prints the tables.
 #![expect(clippy::print_stdout, reason = "the tables are quoted in reports/examples")]
 
 mod device;
-mod extrapolated;
 mod fits;
 mod record;
 
@@ -25,7 +23,7 @@ fn every_row_of_concurrent_tenants_is_within_ten_percent() -> Result<(), Error> 
     for axis in device::Axis::ALL {
         for mechanism in device::Mechanism::ALL {
             let real = record.retention(mechanism.name(), axis.name())?;
-            let model = device::retention(&machine, &record.pair(axis)?, mechanism, 1);
+            let model = device::retention(&machine, &record.pair(axis)?, mechanism);
             print_row(&format!("{} {}", mechanism.name(), axis.name()), real, model);
             assert!((model / real - 1.0).abs() < 0.1, "{mechanism:?} {axis:?}");
         }

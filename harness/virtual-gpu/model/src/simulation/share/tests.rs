@@ -45,13 +45,6 @@ fn capacity_that_a_bottleneck_leaves_is_used() {
 }
 
 #[test]
-fn weights_divide_a_full_capacity() {
-    // One in flight against four: a fifth of the capacity, which is half of what the first asks.
-    let users = [weighted(0, 0.4, 0.1), weighted(1, 1.0, 0.4)];
-    close(&[limit(1.0, &users)], &[0.5, 0.8]);
-}
-
-#[test]
 fn a_user_that_asks_for_less_than_its_part_keeps_what_it_asks_for() {
     // Its part would be 0.8; it asks for 0.3 and leaves 0.7.
     let users = [weighted(0, 0.3, 0.4), weighted(1, 1.0, 0.1)];
@@ -60,18 +53,6 @@ fn a_user_that_asks_for_less_than_its_part_keeps_what_it_asks_for() {
     let slow = limit(0.25, &[user(0, 1.0)]);
     let users = [weighted(0, 0.8, 0.9), weighted(1, 1.0, 0.1)];
     close(&[limit(1.0, &users), slow], &[0.25, 0.8]);
-}
-
-#[test]
-fn a_limit_slows_only_its_users() {
-    let limits = [limit(0.25, &[user(0, 1.0)]), limit(0.75, &[user(1, 1.0)])];
-    close(&limits, &[0.25, 0.75]);
-}
-
-#[test]
-fn a_lower_order_is_served_first() {
-    let first = User { order: -1, ..user(1, 0.6) };
-    close(&[limit(1.0, &[user(0, 1.0), first])], &[0.4, 1.0]);
 }
 
 #[test]

@@ -39,13 +39,6 @@ fn near(found: &[u64], want_ns: &[u64]) {
 }
 
 #[test]
-fn kernels_that_fit_beside_each_other_do_not_meet() {
-    let (mut state, mut memory) = shared(2);
-    let both = [on_sms(1_000_000, 40, 1.0), on_sms(1_000_000, 60, 1.0)];
-    near(&ends(&mut state, &mut memory, &both), &[1_000_000; 2]);
-}
-
-#[test]
 fn a_small_kernel_beside_one_on_every_sm_gets_half_of_its_own_sms() {
     // The small one uses 40 % of the device, so all of the device would give it its full speed. It
     // has the issue slots of its 40 SMs and divides them with the other: both run at half speed.
@@ -53,6 +46,11 @@ fn a_small_kernel_beside_one_on_every_sm_gets_half_of_its_own_sms() {
     let (mut state, mut memory) = shared(2);
     let both = [on_sms(1_000_000, 40, 1.0), on_sms(2_000_000, 100, 1.0)];
     near(&ends(&mut state, &mut memory, &both), &[2_000_000, 3_000_000]);
+    // Beside two large ones it gets a third.
+    let (mut state, mut memory) = shared(3);
+    let large = on_sms(9_000_000, 100, 1.0);
+    let three = [on_sms(1_000_000, 40, 1.0), large, large];
+    near(&ends(&mut state, &mut memory, &three)[..1], &[3_000_000]);
 }
 
 #[test]
@@ -111,6 +109,11 @@ fn dram_is_divided_by_what_is_in_flight() {
     let (wants, hog) = (1.0 / 3.0, in_flight(90_000_000, 1.0, 5_000));
     let both = [in_flight(1_000_000, wants, 1_000), hog];
     near(&ends(&mut state, &mut memory, &both)[..1], &[2_000_000]);
+    // The same beside two that keep as much in flight together.
+    let (mut state, mut memory) = shared(3);
+    let half = in_flight(90_000_000, 1.0, 2_500);
+    let three = [in_flight(1_000_000, wants, 1_000), half, half];
+    near(&ends(&mut state, &mut memory, &three)[..1], &[2_000_000]);
 }
 
 #[test]
