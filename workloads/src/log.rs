@@ -319,19 +319,34 @@ mod tests {
         Ok(())
     }
 
-    #[test]
-    fn a_row_behind_the_count_is_ignored() -> Checked {
+    /// What is read of a log of eight rows whose bytes have changed.
+    fn changed(
+        change: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Result<LogContents, LogError>, Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
-        let mut log = LogWriter::create(&log_in(&folder), 8)?;
-        for seq in 0..4 {
-            log.push(&row(seq));
-        }
+        let path = log_in(&folder);
+        let mut log = LogWriter::create(&path, 8)?;
+        (0..8).for_each(|seq| assert!(log.push(&row(seq))));
         drop(log);
-        let mut bytes = std::fs::read(log_in(&folder))?;
-        bytes[COMMITTED_OFFSET] = 3;
-        bytes[HEADER_BYTES + 3 * ROW_BYTES..].fill(0xff);
-        std::fs::write(log_in(&folder), &bytes)?;
-        assert_eq!(read_log(&log_in(&folder))?.rows, [row(0), row(1), row(2)]);
+        let mut bytes = std::fs::read(&path)?;
+        change(&mut bytes);
+        std::fs::write(&path, &bytes)?;
+        Ok(read_log(&path))
+    }
+
+    #[test]
+    fn rows_behind_the_count_are_ignored_and_damaged_ones_are_named() -> Checked {
+        let behind = changed(|bytes| {
+            bytes[COMMITTED_OFFSET] = 3;
+            bytes[HEADER_BYTES + 3 * ROW_BYTES..].fill(0xff);
+        })??;
+        assert_eq!(behind.rows, [row(0), row(1), row(2)]);
+        let damaged = changed(|bytes| bytes[HEADER_BYTES + 2 * ROW_BYTES + 52] = 99)?;
+        assert!(matches!(damaged, Err(LogError::Row { row: 2, .. })), "{damaged:?}");
+        let truncated = changed(|bytes| bytes.truncate(HEADER_BYTES + 5 * ROW_BYTES + 17))?;
+        let is_named =
+            matches!(truncated, Err(LogError::Truncated { committed: 8, present: 5, .. }));
+        assert!(is_named, "{truncated:?}");
         Ok(())
     }
 
@@ -355,40 +370,6 @@ mod tests {
             assert!(matches!(read_log(&path), Err(LogError::OtherFormat { .. })));
         }
         assert!(matches!(read_log(&folder.path().join("none")), Err(LogError::Io { .. })));
-        Ok(())
-    }
-
-    #[test]
-    fn a_truncated_log_reports_its_size() -> Checked {
-        let folder = tempfile::tempdir()?;
-        let path = log_in(&folder);
-        let mut log = LogWriter::create(&path, 8)?;
-        for seq in 0..8 {
-            log.push(&row(seq));
-        }
-        drop(log);
-        let bytes = std::fs::read(&path)?;
-        std::fs::write(&path, &bytes[..HEADER_BYTES + 5 * ROW_BYTES + 17])?;
-        assert!(matches!(
-            read_log(&path),
-            Err(LogError::Truncated { committed: 8, present: 5, .. })
-        ));
-        Ok(())
-    }
-
-    #[test]
-    fn a_damaged_row_is_named() -> Checked {
-        let folder = tempfile::tempdir()?;
-        let path = log_in(&folder);
-        let mut log = LogWriter::create(&path, 4)?;
-        for seq in 0..4 {
-            log.push(&row(seq));
-        }
-        drop(log);
-        let mut bytes = std::fs::read(&path)?;
-        bytes[HEADER_BYTES + 2 * ROW_BYTES + 52] = 99;
-        std::fs::write(&path, &bytes)?;
-        assert!(matches!(read_log(&path), Err(LogError::Row { row: 2, .. })));
         Ok(())
     }
 

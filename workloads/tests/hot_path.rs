@@ -92,26 +92,6 @@ fn writing_rows_makes_no_system_call() -> Checked {
     Ok(())
 }
 
-#[test]
-fn rows_survive_a_killed_writer() -> Checked {
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("log");
-    let mut log = LogWriter::create(&path, 1_000)?;
-    let killed = in_strict_mode(|| {
-        for seq in 0..321 {
-            log.push(&row(seq));
-        }
-        // At any system call the kernel sends SIGKILL.
-        // SAFETY: takes nothing and returns a number.
-        unsafe { libc::syscall(libc::SYS_getppid) };
-    })?;
-    assert!(killed);
-    // This process still maps the file, so the rows come from the file itself.
-    let rows = read_log(&path)?.rows;
-    assert_eq!(rows, (0..321).map(row).collect::<Vec<_>>());
-    Ok(())
-}
-
 /// Runs `work` in a child that may only compute and exit; returns whether it was killed.
 fn in_strict_mode(work: impl FnOnce()) -> Result<bool, std::io::Error> {
     // SAFETY: the child calls nothing but prctl, `work` (which allocates nothing) and exit.

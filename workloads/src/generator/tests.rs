@@ -173,19 +173,6 @@ fn too_many_outstanding_requests_end_the_loop() -> Checked {
     Ok(())
 }
 
-#[test]
-fn the_schedule_is_issued_in_full_and_deterministically() -> Checked {
-    let arrivals = gpubench_stats::poisson_schedule_ns(400.0, 30 * MS, 9)?;
-    let script = Script { service_ns: |n| 500_000 + n % 7 * 90_000, ..Script::PLAIN };
-    let first = play_with(victim(64), arrivals.clone(), script, 64)?;
-    let second = play_with(victim(64), arrivals.clone(), script, 64)?;
-    assert_eq!(first.rows, second.rows);
-    let sched: Vec<_> =
-        of(&first.rows, Phase::Open).iter().map(|row| row.t_sched_ns - 30 * MS).collect();
-    assert_eq!(sched, arrivals);
-    Ok(())
-}
-
 // Aggressors, idle tenants, and impossible loads.
 
 #[test]

@@ -135,25 +135,6 @@ fn a_program_reports_its_requests() {
 }
 
 #[test]
-fn an_invalid_line_is_reported_with_its_number() {
-    let program = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true}' >&8
-        echo 'took 3 ms' >&8
-        sleep 5
-    "#;
-    let folder = tempfile::tempdir().expect("a folder");
-    let [prepare, go] = cell(&folder.path().join("log"));
-    let replies = answers(program, Reports::Requests, &[OPEN, prepare, go]);
-    let what = error(&replies[2]);
-    assert!(
-        what.starts_with("line 2 of the program, \"took 3 ms\": it is no JSON object")
-            && what.contains("(accepted: {\"ready\":true}"),
-        "{what}"
-    );
-}
-
-#[test]
 fn a_program_that_ends_or_violates_the_protocol_is_reported() {
     for (program, expected) in [
         ("exit 3", "the program ended: exit status 3"),
@@ -280,7 +261,7 @@ fn a_program_that_reports_too_fast_is_stopped() {
     "#;
     let cases = [
         (requests, Reports::Requests, "more than 100000 requests a second"),
-        (early, Reports::Requests, "line 2 of the program, \"step\": it is no JSON object"),
+        (early, Reports::Requests, "\"step\": it is no JSON object (accepted: {\"ready\":true}"),
         (endless, Reports::Requests, "line 2 of the program, \"yyyyyyyyyyyyy"),
         ("yes", Reports::Lines, "more than 100000 requests a second"),
     ];
