@@ -58,6 +58,7 @@ fn a_fault_has_its_location() {
     let line = kernel("", body).lines().position(|line| line.contains("trap")).expect("is there");
     assert_eq!(fault.line as usize, line + 1);
     assert_eq!(fault.counts.blocks, 2, "work before the fault is counted");
+    assert_eq!(kind("brkpt;"), FaultKind::Breakpoint);
 }
 
 #[test]
@@ -78,12 +79,6 @@ fn misaligned_accesses_of_every_kind() {
     let fault = fault_in("", in_one_lane);
     assert_eq!(fault.kind, FaultKind::Misaligned { addr: address(0) + 13, bytes: 4 });
     assert_eq!(fault.thread, [3, 0, 0]);
-}
-
-#[test]
-fn traps_and_breakpoints() {
-    assert_eq!(kind("trap;"), FaultKind::Trap);
-    assert_eq!(kind("brkpt;"), FaultKind::Breakpoint);
 }
 
 #[test]
@@ -234,6 +229,7 @@ fn unsupported_forms_are_refused_with_their_line() {
         ("add.f32 %f1, %f2, 1;", "constant of the right type"),
         ("add.s32 5, %x2, %x3;", "a destination must be a register"),
         ("add.s32 %x99, %x2, %x3;", "not a declared register"),
+        ("add.s32 %x01, %x2, %x3;", "not a declared register"),
         ("@%x1 add.s32 %x1, %x2, %x3;", "is not a predicate"),
         ("mov.u32 %x1, %nosuch;", "`%nosuch` is not declared"),
         ("mov.u32 %x1, %clock64;", "moved as 64 bits"),

@@ -381,3 +381,25 @@ fn contiguous_adds_return_the_old_value_of_each_lane() {
         }
     }
 }
+
+/// `o[t] = s[255 - t]` as NVRTC 13.5 compiles it for sm_100: the sum of base and offset is an
+/// address only after it has wrapped around 32 bits. Compilers address shared memory so.
+const REVERSE: &str = ".shared .align 4 .b8 s[1024];
+    mul.lo.s32 %r2, %t, 3; shl.b32 %r3, %t, 2; mov.u32 %r4, s; add.s32 %r5, %r4, %r3;
+    st.shared.b32 [%r5], %r2;
+    bar.sync 0;
+    sub.s32 %r6, %r4, %r3;
+    ld.shared.b32 %r7, [%r6+1020];
+    mul.wide.u32 %d3, %t, 4; add.s64 %d4, %a, %d3;
+    st.global.b32 [%d4], %r7;";
+
+#[test]
+fn a_32_bit_address_and_its_offset_wrap_at_32_bits() {
+    let expected: Vec<u32> = (0..256).map(|t| 3 * (255 - t)).collect();
+    assert_eq!(as_words(&run(REVERSE, 256, vec![0; 1024])), expected);
+    // The same for a store, an atomic and a negative offset.
+    let body = ".shared .align 4 .b8 s[8]; mov.u32 %r1, s; sub.u32 %r2, %r1, 4; \
+        st.shared.u32 [%r2+4], 7; atom.shared.add.u32 %r3, [%r2+4], 1; add.u32 %r4, %r1, 4; \
+        ld.shared.u32 %r5, [%r4+-4]; st.global.u32 [%a], %r5;";
+    assert_eq!(as_words(&run(body, 1, vec![0; 4])), [8]);
+}

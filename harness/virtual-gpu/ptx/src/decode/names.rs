@@ -139,29 +139,3 @@ fn numbered(name: &str) -> Option<(&str, u64)> {
     }
     Some((prefix, number.parse().ok()?))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_and_scopes_resolve_as_declared() {
-        let mut names = Names::new();
-        assert!(names.declare_reg("%r", Some(3), Ty::B32));
-        let mut next = 0;
-        let mut allocate = |_| {
-            next += 1;
-            Some(Reg::R32(next))
-        };
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
-        assert_eq!(names.reg("%r3", &mut allocate), None);
-        assert_eq!(names.reg("%r02", &mut allocate), None);
-        names.open();
-        assert!(names.declare_reg("%r2", None, Ty::B32));
-        assert!(!names.declare_reg("%r2", None, Ty::B32));
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(2), Ty::B32)));
-        names.close();
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
-    }
-}
