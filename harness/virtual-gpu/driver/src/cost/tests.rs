@@ -10,79 +10,59 @@ fn share(demand: &[u32], resource: Resource) -> f64 {
 }
 
 #[test]
-fn a_copy_over_all_sms_takes_bytes_over_bandwidth() -> Result<(), Box<dyn std::error::Error>> {
+fn each_resource_has_its_time_and_share() -> Result<(), Box<dyn std::error::Error>> {
+    use Resource::{Atomics, Dram, Fp32, L2, Shared, SmSlots, Tlb};
     let machine = Machine::load("turing")?;
-    let counts = Counts {
-        load_sector_bytes: 160_000_000,
-        store_sector_bytes: 160_000_000,
-        ..Counts::default()
-    };
-    let shape = Shape { blocks: 160, blocks_per_sm: 4, footprint_bytes: 320 << 20 };
-    let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
-    // 320 MB at 320 GB/s.
-    assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
-    assert!((share(&result.demand, Resource::Dram) - 1.0).abs() < 1e-5);
-    assert!((share(&result.demand, Resource::SmSlots) - 1.0).abs() < 1e-5);
-    Ok(())
-}
-
-#[test]
-fn a_footprint_within_l2_does_not_use_dram() -> Result<(), Box<dyn std::error::Error>> {
-    let machine = Machine::load("turing")?;
-    let counts = Counts { load_sector_bytes: 1 << 30, ..Counts::default() };
-    let shape = Shape { blocks: 160, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
-    let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
-    assert!((result.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0, "{}", result.alone_ns);
-    assert_eq!(result.demand[Resource::Dram as usize], 0);
-    Ok(())
-}
-
-#[test]
-fn l1_hits_use_the_l1_path_and_not_l2() -> Result<(), Box<dyn std::error::Error>> {
-    let machine = Machine::load("turing")?;
+    let loads = |load_sector_bytes| Counts { load_sector_bytes, ..Counts::default() };
     // 40 SMs of 64 bytes a clock at 1.59 GHz move this in a millisecond.
     let bytes = 40 * 64 * 1_590_000;
-    let shape = Shape { blocks: 40, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
-    let hits = Counts { load_sector_bytes: bytes, l1_hit_bytes: bytes, ..Counts::default() };
-    let shared = Counts { shared_bytes: bytes, ..Counts::default() };
-    for counts in [hits, shared] {
-        let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
-        assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
-        assert!((share(&result.demand, Resource::Shared) - 1.0).abs() < 1e-5);
-        assert_eq!(result.demand[Resource::L2 as usize], 0);
-    }
-    Ok(())
-}
-
-#[test]
-fn atomics_on_one_word_take_a_clock_each() -> Result<(), Box<dyn std::error::Error>> {
-    let machine = Machine::load("turing")?;
-    let shape = Shape { blocks: 40, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
-    let atomics = 1_590_000;
-    let cost_of = |hottest| {
-        let hot_word = HotWord { address: 64, atomics: hottest };
-        let counts = Counts { device_atomics: atomics, hot_word, ..Counts::default() };
-        cost(&machine, &Part::whole(&machine), &counts, &shape)
+    // Of as many atomics as there are clocks in a millisecond.
+    let atomics = |atomics| Counts {
+        device_atomics: 1_590_000,
+        hot_word: HotWord { address: 64, atomics },
+        ..Counts::default()
     };
-    let (spread, one_word) = (cost_of(1), cost_of(atomics));
-    // One word: a clock each at 1.59 GHz. Spread over words: 40 in a clock.
-    assert!((one_word.alone_ns - 1e6).abs() < 1.0, "{}", one_word.alone_ns);
-    assert!((spread.alone_ns - 1e6 / 40.0).abs() < 1.0, "{}", spread.alone_ns);
-    assert!((share(&spread.demand, Resource::Atomics) - 1.0).abs() < 1e-5);
-    assert!((share(&one_word.demand, Resource::Atomics) - 1.0 / 40.0).abs() < 1e-5);
-    Ok(())
-}
-
-#[test]
-fn translations_are_bound_by_the_sms_and_by_the_device() -> Result<(), Box<dyn std::error::Error>> {
-    let machine = Machine::load("turing")?;
-    let counts = Counts { translations: 1_600_000, ..Counts::default() };
     // 1600 a microsecond for the device, 80 for an SM.
-    for (blocks, alone_ns, part) in [(40, 1e6, 1.0), (10, 2e6, 0.5)] {
-        let shape = Shape { blocks, blocks_per_sm: 4, footprint_bytes: 1 << 20 };
+    let translations = Counts { translations: 1_600_000, ..Counts::default() };
+    // 17 blocks, each 64 lanes for 1.59 M clocks: one millisecond on its SM.
+    let mut lanes = Counts::default();
+    lanes.lane_instructions[Class::Fp32 as usize] = 17 * 64 * 1_590_000;
+    let copy = Counts { store_sector_bytes: 160_000_000, ..loads(160_000_000) };
+    let in_l2_ns = (1_u64 << 30) as f64 / 1270.0;
+    let cases: [(&str, Counts, (u64, u64), f64, &[(Resource, f64)]); 9] = [
+        // 320 MB at 320 GB/s.
+        ("a copy", copy, (160, 320 << 20), 1e6, &[(Dram, 1.0), (SmSlots, 1.0)]),
+        ("a footprint within L2", loads(1 << 30), (160, 1 << 20), in_l2_ns, &[(Dram, 0.0)]),
+        (
+            "L1 hits",
+            Counts { l1_hit_bytes: bytes, ..loads(bytes) },
+            (40, 1 << 20),
+            1e6,
+            &[(Shared, 1.0), (L2, 0.0)],
+        ),
+        (
+            "shared memory",
+            Counts { shared_bytes: bytes, ..Counts::default() },
+            (40, 1 << 20),
+            1e6,
+            &[(Shared, 1.0), (L2, 0.0)],
+        ),
+        // One word: a clock each. Spread over words: 40 in a clock.
+        ("atomics on one word", atomics(1_590_000), (40, 1 << 20), 1e6, &[(Atomics, 1.0 / 40.0)]),
+        ("atomics on many words", atomics(1), (40, 1 << 20), 1e6 / 40.0, &[(Atomics, 1.0)]),
+        ("translations", translations.clone(), (40, 1 << 20), 1e6, &[(Tlb, 1.0)]),
+        ("translations of ten SMs", translations, (10, 1 << 20), 2e6, &[(Tlb, 0.5)]),
+        ("a small grid", lanes, (17, 0), 1e6, &[(Fp32, 17.0 / 40.0)]),
+    ];
+    for (what, counts, (blocks, footprint_bytes), alone_ns, shares) in cases {
+        let shape = Shape { blocks, blocks_per_sm: 4, footprint_bytes };
         let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
-        assert!((result.alone_ns - alone_ns).abs() < 1.0, "{}", result.alone_ns);
-        assert!((share(&result.demand, Resource::Tlb) - part).abs() < 1e-5);
+        assert!((result.alone_ns - alone_ns).abs() < 1.0, "{what}: {}", result.alone_ns);
+        for &(resource, wanted) in shares {
+            let found = share(&result.demand, resource);
+            assert!((found - wanted).abs() < 1e-5, "{what}: {found} of {resource:?}");
+            assert_eq!(found == 0.0, wanted == 0.0, "{what}: {resource:?}");
+        }
     }
     Ok(())
 }
@@ -97,19 +77,6 @@ fn only_short_kernels_keep_the_front_end_busy() -> Result<(), Box<dyn std::error
     counts.longest_warp_cycles = 1_590_000;
     let long = cost(&machine, &Part::whole(&machine), &counts, &shape);
     assert!((share(&long.demand, Resource::FrontEnd) - 0.0009).abs() < 1e-5);
-    Ok(())
-}
-
-#[test]
-fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::Error>> {
-    let machine = Machine::load("turing")?;
-    let mut counts = Counts::default();
-    // 17 blocks, each 64 lanes for 1.59 M clocks: one millisecond on its SM.
-    counts.lane_instructions[Class::Fp32 as usize] = 17 * 64 * 1_590_000;
-    let shape = Shape { blocks: 17, blocks_per_sm: 4, footprint_bytes: 0 };
-    let result = cost(&machine, &Part::whole(&machine), &counts, &shape);
-    assert!((result.alone_ns - 1e6).abs() < 1.0, "{}", result.alone_ns);
-    assert!((share(&result.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
     Ok(())
 }
 
