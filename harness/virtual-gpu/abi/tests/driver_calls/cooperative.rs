@@ -65,33 +65,41 @@ DONE:
 }
 ";
 
-pub(super) const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 3;
 pub(super) const THREADS: u32 = 64;
 
-/// A relay over that many blocks by a cooperative launch: the code, and the cells of the last
-/// round.
-fn relay(kernel: Handle, blocks: u32, waits: bool) -> Result<(i32, Vec<u32>), Error> {
+/// A relay over that many blocks: the codes of the launch and of the wait for it, and the cells of
+/// the last round if the wait succeeds. `goal` is the last parameter of the kernel.
+pub(super) fn relay(
+    blocks: u32,
+    goal: u32,
+    launch: impl FnOnce(&mut [u64]) -> i32,
+) -> Result<([i32; 2], Vec<u32>), Error> {
     let count = blocks as usize;
     let cells = alloc(4 * count * (ROUNDS as usize + 1))?;
     let arrived = alloc(4)?;
     let start: Vec<u32> = (0..blocks).map(|block| 1000 * block).collect();
-    let goal = if waits { blocks } else { 0 };
-    let mut args = [cells, arrived, ROUNDS.into(), goal.into()];
-    let mut list = params(&mut args);
-    // SAFETY: memory of that size, one pointer for each parameter.
+    // SAFETY: memory of that size.
     unsafe {
         ok(cuMemsetD32_v2(cells, 0, count * (ROUNDS as usize + 1)))?;
         ok(cuMemsetD32_v2(arrived, 0, 1))?;
         ok(cuMemcpyHtoD_v2(cells, start.as_ptr().cast(), 4 * count))?;
-        let list = list.as_mut_ptr();
-        let code =
-            cuLaunchCooperativeKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, null_mut(), list);
-        ok(cuCtxSynchronize())?;
+        let launched = launch(&mut [cells, arrived, ROUNDS.into(), goal.into()]);
+        let waited = cuCtxSynchronize();
+        if waited != 0 {
+            return Ok(([launched, waited], Vec::new()));
+        }
         let last = words(cells + 4 * u64::from(blocks * ROUNDS), count)?;
         ok(cuMemFree_v2(cells))?;
         ok(cuMemFree_v2(arrived))?;
-        Ok((code, last))
+        Ok(([launched, waited], last))
     }
+}
+
+/// The cells of the last round of blocks that waited for each other.
+pub(super) fn in_order(blocks: u32) -> Vec<u32> {
+    let from = |block| 1000 * ((block + ROUNDS) % blocks) + ROUNDS;
+    (0..blocks).map(from).collect()
 }
 
 #[test]
@@ -107,19 +115,24 @@ fn blocks_of_a_cooperative_launch_can_wait_for_each_other() -> Result<(), Error>
         }
         let room = (per_sm * sms) as u32;
         assert_eq!(room, 640, "16 blocks on each of 40 SMs");
-        let right = |blocks: u32| -> Vec<u32> {
-            let from = |block| 1000 * ((block + ROUNDS) % blocks) + ROUNDS;
-            (0..blocks).map(from).collect()
+        let together = |blocks, goal| {
+            relay(blocks, goal, |args| {
+                let (mut list, none) = (params(args), null_mut());
+                let list = list.as_mut_ptr();
+                // SAFETY: a valid handle, one pointer for each parameter.
+                unsafe {
+                    cuLaunchCooperativeKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, none, list)
+                }
+            })
         };
         for blocks in [1, 2, 41, room] {
-            let found = relay(kernel, blocks, true)?;
-            assert_eq!(found, (0, right(blocks)), "{blocks} blocks");
+            assert_eq!(together(blocks, blocks)?, ([0; 2], in_order(blocks)), "{blocks} blocks");
         }
-        let (code, found) = relay(kernel, 41, false)?;
-        assert_eq!(code, 0);
-        assert_ne!(found, right(41), "the result is wrong without the barrier");
-        let (code, found) = relay(kernel, room + 1, true)?;
-        assert_eq!((code, found), (720, vec![0; room as usize + 1]), "one too many");
+        let (codes, found) = together(41, 0)?;
+        assert_eq!(codes, [0; 2]);
+        assert_ne!(found, in_order(41), "the result is wrong without the barrier");
+        let refused = together(room + 1, room + 1)?;
+        assert_eq!(refused, ([720, 0], vec![0; room as usize + 1]), "one too many");
         Ok(())
     })
 }
@@ -142,13 +155,7 @@ fn a_cooperative_grid_must_fit_on_the_device() -> Result<(), Error> {
             ok(cuOccupancyMaxPotentialBlockSize(grid_at, block_at, copy, None, 0, 0))?;
             assert_eq!((grid, block), (40, 1024));
             let room = (per_sm * sms) as u32;
-            for (blocks, expected) in [(room, 0), (room + 1, 720)] {
-                let list = list.as_mut_ptr();
-                let code =
-                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, null_mut(), list);
-                assert_eq!(code, expected, "{blocks} blocks");
-            }
-            // The same through an attribute, and an invalid attribute.
+            // A cooperative launch by an attribute, and an invalid attribute.
             for (id, value, expected) in
                 [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)]
             {

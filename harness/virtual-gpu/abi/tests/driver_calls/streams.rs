@@ -1,4 +1,4 @@
-//! Streams: priorities, order between them, each thread's own default stream.
+//! Streams: priorities, queries and the order between them.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
@@ -50,27 +50,6 @@ fn a_stream_waits_for_an_event_of_another() -> Result<(), Error> {
         // SAFETY: a buffer of that size.
         unsafe { ok(cuMemcpyDtoH_v2(times.as_mut_ptr().cast(), stamps, 32)) }?;
         assert!(times[2] >= times[1], "{times:?}");
-        Ok(())
-    })
-}
-
-#[test]
-fn a_thread_has_its_own_default_stream() -> Result<(), Error> {
-    with_context(|| {
-        let spin = function(SPIN, "spin")?;
-        let stamps = alloc(16)?;
-        // SAFETY: valid pointers and handles.
-        unsafe {
-            let mut args = [1_000_000, 9_000_000, stamps];
-            ok(launch(spin, 1, 32, 2 as Handle, &mut args))?;
-            assert_eq!(cuStreamQuery_ptsz(null_mut()), 600);
-            assert_eq!(
-                cuStreamQuery(null_mut()),
-                600,
-                "the legacy stream waits for it, as it is blocking"
-            );
-            ok(cuStreamSynchronize_ptsz(null_mut()))?;
-        }
         Ok(())
     })
 }

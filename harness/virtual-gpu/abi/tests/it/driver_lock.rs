@@ -55,15 +55,6 @@ fn close(found_ns: u64, wanted_ns: u64) -> bool {
 }
 
 #[test]
-fn without_contention_calls_take_their_own_time() -> Result<(), Error> {
-    for lock_share in [0.0, 0.6, 1.0] {
-        let ends = ends_ns(lock_share, &[(100, 100_000)])?;
-        assert!(ends[0].abs_diff(10_000_000) <= 100, "{lock_share}: {ends:?}");
-    }
-    Ok(())
-}
-
-#[test]
 fn callers_wait_for_each_other_only_in_the_locked_share() -> Result<(), Error> {
     let two = [(100, 100_000); 2];
     // Two shares of 0.4 fit side by side, two of 0.6 need 1.2 times as long, two of 1 need 2.

@@ -1,72 +1,27 @@
 //! Green contexts: SMs of their own, one address space, common faults.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ptr::null_mut;
-
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
 
+use crate::mps_support::recreate;
 use crate::nvml_support::{Error, alloc, function, in_virtual_time, launch_on, ok, quiet};
 
 const FMA: &str = ptx!("fp32_chain");
 const TRACE: &str = ptx!("block_trace");
 
-/// A resource as programs declare it: opaque except for its size.
-#[repr(C, align(8))]
-#[derive(Clone, Copy)]
-struct Opaque([u8; 144]);
-
-impl Opaque {
-    fn sm_count(&self) -> u32 {
-        u32::from_ne_bytes([self.0[96], self.0[97], self.0[98], self.0[99]])
-    }
-}
-
-/// Runs the body with two streams.
+/// Runs the body with two green contexts of 64 SMs each and a stream of each.
 fn with_streams(
     test: &str,
     body: fn([Handle; 2], [Handle; 2]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     in_virtual_time(test, &quiet("hopper")?, |_| {
-        let (greens, streams) = two_streams()?;
-        body(greens, streams)
+        let greens = recreate::green(64)?;
+        // The first one is current again.
+        let [second, first] = recreate::streams_of([greens[1], greens[0]])?;
+        body(greens, [first, second])
     })
-}
-
-/// Two green contexts of 64 SMs each, with a stream each.
-fn two_streams() -> Result<([Handle; 2], [Handle; 2]), Error> {
-    let mut whole = Opaque([0; 144]);
-    let mut halves = [whole; 2];
-    let (mut count, mut rest) = (2, whole);
-    let (mut greens, mut streams) = ([null_mut(); 2], [null_mut(); 2]);
-    // SAFETY: valid pointers throughout.
-    unsafe {
-        ok(cuInit(0))?;
-        ok(cuDeviceGetDevResource(0, (&raw mut whole).cast(), 1))?;
-        ok(cuDevSmResourceSplitByCount(
-            halves.as_mut_ptr().cast(),
-            &raw mut count,
-            (&raw const whole).cast(),
-            (&raw mut rest).cast(),
-            0,
-            64,
-        ))?;
-        assert_eq!((count, whole.sm_count(), rest.sm_count()), (2, 132, 4));
-        for (half, (green, stream)) in halves.iter().zip(greens.iter_mut().zip(&mut streams)) {
-            let mut descriptor = null_mut();
-            ok(cuDevResourceGenerateDesc(&raw mut descriptor, std::ptr::from_ref(half).cast(), 1))?;
-            ok(cuGreenCtxCreate(green, descriptor, 0, 1))?;
-            let mut context = null_mut();
-            ok(cuCtxFromGreenCtx(&raw mut context, *green))?;
-            ok(cuCtxSetCurrent(context))?;
-            ok(cuStreamCreate(stream, 1))?;
-        }
-        let mut context = null_mut();
-        ok(cuCtxFromGreenCtx(&raw mut context, greens[0]))?;
-        ok(cuCtxSetCurrent(context))?;
-    }
-    Ok((greens, streams))
 }
 
 /// Virtual time of the body.

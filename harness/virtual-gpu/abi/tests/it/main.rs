@@ -52,7 +52,6 @@ mod planted;
 mod process_exit;
 mod run_time_limit;
 mod virtual_time;
-mod wall_time;
 
 /// The filter that runs one test of this program, whose crate's name filters leave out.
 fn filter_of(test: &str) -> &str {

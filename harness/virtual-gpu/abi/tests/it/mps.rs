@@ -2,9 +2,8 @@
 //! time; the expected figures are those of the machine file.
 
 use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
-use gpubench_virtual_gpu_model::machine::Machine;
 
-use crate::mps_support::{Error, Stage, near, quiet, scene, scenes};
+use crate::mps_support::{Error, Stage, quiet, scene, scenes};
 
 #[test]
 fn a_client_is_listed_until_the_daemon_quits() -> Result<(), Error> {
@@ -237,30 +236,6 @@ fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> 
         let first = clients.remove(0).finish()?;
         assert_eq!(first, ["719", "0", "0", "700", "0"]);
         assert_eq!(second, ["0", "0", "700", "0"], "the memory fault reaches it");
-        Ok(())
-    })
-}
-
-#[test]
-fn without_a_daemon_clients_are_time_sliced() -> Result<(), Error> {
-    let machine = quiet("hopper")?;
-    let turn = |machine: &Machine| {
-        let scheduler = &machine.scheduler;
-        (scheduler.slice_us, scheduler.slice_us + 2 * scheduler.switch_gap_us)
-    };
-    let (there_us, away_us) = turn(&machine);
-    let test = test_name!("without_a_daemon_clients_are_time_sliced");
-    scene(test, Virtual, &machine, |stage| {
-        let watch = |from| format!("open; at {from}; gaps 20; close");
-        let fill = |from| format!("open; at {from}; spin 50; close");
-        let solo = stage.play(&[&watch(1000), &fill(1000)])?;
-        let figures: Vec<u64> = solo[0][1].split(' ').map(str::parse).collect::<Result<_, _>>()?;
-        assert!(figures[0] >= 4, "{figures:?}");
-        near(figures[1] as f64, away_us as f64, "time away");
-        near(figures[2] as f64, there_us as f64, "time there");
-        let _daemon = stage.daemon("", &[])?;
-        let joined = stage.play(&[&watch(3000), &fill(3000)])?;
-        assert_eq!(joined[0][1], "0 0 0", "clients of one server are not time-sliced");
         Ok(())
     })
 }

@@ -1,58 +1,9 @@
-//! Limits of MPS clients: SMs, memory, and number of clients. Virtual time; the expected figures
-//! are those of the machine file.
+//! MPS clients: the memory that they get, kernels side by side, the number of clients. Virtual time;
+//! the expected figures are those of the machine file.
 
 use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
 
 use crate::mps_support::{Error, near, number, quiet, scene, scenes};
-
-/// Blocks that keep every SM of the machine busy for about a millisecond.
-const FULL: &str = "21120";
-/// SMs of the machine.
-const SMS: f64 = 132.0;
-
-#[test]
-fn a_percentage_limits_sms_and_throughput() -> Result<(), Error> {
-    let plain = quiet("hopper")?;
-    let (mut more, mut ignored) = (plain.clone(), plain.clone());
-    more.defects.mps_percentage_error = 0.2;
-    ignored.defects.mps_percentage_ignored = true;
-    let test = test_name!("a_percentage_limits_sms_and_throughput");
-    scenes(test, Virtual, &[plain, more, ignored], |stage, index| {
-        // 50 % of 132; 60 %, rounded down; all of them.
-        let sms = [66.0, 79.0, 132.0][index];
-        let _daemon = stage.daemon("", &[])?;
-        let env: &[_] = &[("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50")];
-        let script = |from: u32, to: u32| format!("open; sms; at {from}; work {FULL} {to}");
-        let run = |env: &[(&str, &str)], from, to| -> Result<Vec<String>, Error> {
-            let mut clients = stage.clients(&[(env, &script(from, to))])?;
-            clients.remove(0).finish()
-        };
-        let half = run(env, 1_000, 1_600)?;
-        let whole = run(&[], 3_000, 3_600)?;
-        assert_eq!((number(&half[1])?, number(&whole[1])?), (sms, SMS));
-        let share = number(&half[2])? / number(&whole[2])?;
-        near(share, sms / SMS, "share of the work");
-        Ok(())
-    })
-}
-
-#[test]
-fn memory_limits_hold_up_to_the_planted_overshoot() -> Result<(), Error> {
-    let plain = quiet("hopper")?;
-    let mut loose = plain.clone();
-    loose.defects.mps_memory_overshoot = 0.25;
-    let test = test_name!("memory_limits_hold_up_to_the_planted_overshoot");
-    scenes(test, Virtual, &[plain, loose], |stage, index| {
-        let _daemon = stage.daemon("", &[])?;
-        let env: &[_] = &[("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=4G")];
-        let mut clients = stage.clients(&[(env, "open; fill; alloc 2; close; open; alloc 2")])?;
-        // 4 GiB, or a quarter more, of which the context uses 512 MiB.
-        let fits = ["3584", "4608"][index];
-        let output = clients.remove(0).finish()?;
-        assert_eq!(output, ["0", fits, "2", "0", "0", "0"]);
-        Ok(())
-    })
-}
 
 #[test]
 fn memory_under_mps_is_that_of_an_h100() -> Result<(), Error> {

@@ -2,7 +2,7 @@
 //! runs.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use crate::nvml_support::{Error, figure, machine, nvml_device, observed_on, ok};
+use crate::nvml_support::{Error, figure, machine, no_tenant, nvml_device, observed_on, ok};
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::ConfComputeSystemState;
 use gpubench_virtual_gpu_driver::cost::cycle_model;
@@ -46,27 +46,6 @@ fn report() -> Result<Report, Error> {
     })
 }
 
-fn holds(test: &str, machine: &Machine, want: &Report) -> Result<(), Error> {
-    let session = Session::new(TimeMode::Wall, 1);
-    observed_on(
-        test,
-        &session,
-        machine,
-        || Ok(()),
-        || {
-            assert_eq!(report()?, *want);
-            Ok(())
-        },
-    )
-}
-
-#[test]
-fn a_device_has_no_circumstances_by_default() -> Result<(), Error> {
-    let want = Report { virtualization: 0, confidential: Err(3), sm_clocks_mhz: [MAX_MHZ; 4] };
-    let test = test_name!("a_device_has_no_circumstances_by_default");
-    holds(test, &machine()?, &want)
-}
-
 #[test]
 fn circumstances_are_reported() -> Result<(), Error> {
     let mut machine = machine()?;
@@ -80,7 +59,12 @@ fn circumstances_are_reported() -> Result<(), Error> {
         confidential: Ok((2, 1)),
         sm_clocks_mhz: [SET_MHZ, SET_MHZ, MAX_MHZ, MAX_MHZ],
     };
-    holds(test_name!("circumstances_are_reported"), &machine, &want)
+    let (test, session) =
+        (test_name!("circumstances_are_reported"), Session::new(TimeMode::Wall, 1));
+    observed_on(test, &session, &machine, no_tenant, || {
+        assert_eq!(report()?, want);
+        Ok(())
+    })
 }
 
 #[test]

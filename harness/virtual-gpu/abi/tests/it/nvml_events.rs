@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::nvml_support::{
-    Error, Tenant, context, function, launch, nvml_device, observed, ok, ready, wait_for_go,
+    Error, Tenant, context, function, launch, no_tenant, nvml_device, observed, ok, ready,
+    wait_for_go,
 };
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
@@ -119,44 +120,39 @@ fn wrong_sets_and_types_are_refused(device: DeviceHandle, set: Handle) -> Result
 #[test]
 fn a_waiter_in_virtual_time_gets_the_xid_at_its_instant() -> Result<(), Error> {
     const TEST: &str = test_name!("a_waiter_in_virtual_time_gets_the_xid_at_its_instant");
-    observed(
-        TEST,
-        TimeMode::Virtual,
-        || Ok(()),
-        || {
-            let device = process::device().map_err(|code| format!("{code:?}"))?;
-            device.expect(0)?;
-            device.expect(1)?;
-            let tenant = Arc::clone(&device);
-            let thread = std::thread::spawn(move || -> Result<u64, Error> {
-                tenant.join(1)?;
-                tenant.sleep_until(200_000_000)?;
-                assert_eq!(fault(STORE, "fault_illegal_store", &mut [16, 1])?, 700);
-                let fault_ns = tenant.now_ns();
-                tenant.leave()?;
-                Ok(fault_ns)
-            });
-            device.join(0)?;
-            let handle = nvml_device()?;
-            let set = set_for(handle, XID)?;
-            let began = device.now_ns();
-            let nothing = wait(set, 100);
-            let waited_ns = device.now_ns() - began;
-            let event = wait(set, 60_000).map_err(|code| format!("code {code}"))?;
-            let (seen_ns, mut kib) = (device.now_ns(), 1);
-            // SAFETY: a valid pointer.
-            ok(unsafe { nvmlDeviceGetPcieThroughput(handle, 0, &raw mut kib) })?;
-            let window_ns = device.now_ns() - seen_ns;
-            device.leave()?;
-            let raised_ns = thread.join().map_err(|_| "the tenant panicked")??;
-            assert_eq!(nothing.err(), Some(TIMEOUT));
-            assert!((100_000_000..100_010_000).contains(&waited_ns), "{waited_ns}");
-            assert_eq!(event.event_data, 31);
-            // The waiter polls every millisecond; the tenant's call took some time to return.
-            assert!(seen_ns.abs_diff(raised_ns) <= 1_000_000, "{seen_ns} against {raised_ns}");
-            assert!((20_000_000..20_010_000).contains(&window_ns), "{window_ns}");
-            assert_eq!(kib, 0);
-            Ok(())
-        },
-    )
+    observed(TEST, TimeMode::Virtual, no_tenant, || {
+        let device = process::device().map_err(|code| format!("{code:?}"))?;
+        device.expect(0)?;
+        device.expect(1)?;
+        let tenant = Arc::clone(&device);
+        let thread = std::thread::spawn(move || -> Result<u64, Error> {
+            tenant.join(1)?;
+            tenant.sleep_until(200_000_000)?;
+            assert_eq!(fault(STORE, "fault_illegal_store", &mut [16, 1])?, 700);
+            let fault_ns = tenant.now_ns();
+            tenant.leave()?;
+            Ok(fault_ns)
+        });
+        device.join(0)?;
+        let handle = nvml_device()?;
+        let set = set_for(handle, XID)?;
+        let began = device.now_ns();
+        let nothing = wait(set, 100);
+        let waited_ns = device.now_ns() - began;
+        let event = wait(set, 60_000).map_err(|code| format!("code {code}"))?;
+        let (seen_ns, mut kib) = (device.now_ns(), 1);
+        // SAFETY: a valid pointer.
+        ok(unsafe { nvmlDeviceGetPcieThroughput(handle, 0, &raw mut kib) })?;
+        let window_ns = device.now_ns() - seen_ns;
+        device.leave()?;
+        let raised_ns = thread.join().map_err(|_| "the tenant panicked")??;
+        assert_eq!(nothing.err(), Some(TIMEOUT));
+        assert!((100_000_000..100_010_000).contains(&waited_ns), "{waited_ns}");
+        assert_eq!(event.event_data, 31);
+        // The waiter polls every millisecond; the tenant's call took some time to return.
+        assert!(seen_ns.abs_diff(raised_ns) <= 1_000_000, "{seen_ns} against {raised_ns}");
+        assert!((20_000_000..20_010_000).contains(&window_ns), "{window_ns}");
+        assert_eq!(kib, 0);
+        Ok(())
+    })
 }

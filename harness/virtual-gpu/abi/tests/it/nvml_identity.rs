@@ -4,7 +4,9 @@
 use std::ffi::CString;
 use std::ptr::null_mut;
 
-use crate::nvml_support::{Error, NUMBERS, figure, machine, nvml_device, observed, ok, text};
+use crate::nvml_support::{
+    Error, NUMBERS, figure, machine, no_tenant, nvml_device, observed, ok, text,
+};
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::PciInfo;
@@ -16,28 +18,23 @@ const NOT_FOUND: i32 = 6;
 #[test]
 fn identity_is_the_machine_files() -> Result<(), Error> {
     let test = test_name!("identity_is_the_machine_files");
-    observed(
-        test,
-        TimeMode::Wall,
-        || Ok(()),
-        || {
-            let device = nvml_device()?;
-            for (index, (getter, expected)) in NUMBERS.iter().enumerate() {
-                assert_eq!(figure(*getter, device)?, *expected, "number {index} of the list");
-            }
-            names_are_the_machine_files(device)?;
-            clocks_are_the_machine_files(device)?;
-            let (mut major, mut minor, mut cuda) = (0, 0, 0);
-            // SAFETY: valid pointers.
-            unsafe {
-                let capability = nvmlDeviceGetCudaComputeCapability;
-                ok(capability(device, &raw mut major, &raw mut minor))?;
-                ok(nvmlSystemGetCudaDriverVersion_v2(&raw mut cuda))?;
-            }
-            assert_eq!((major, minor, cuda), (7, 5, 13_000));
-            Ok(())
-        },
-    )
+    observed(test, TimeMode::Wall, no_tenant, || {
+        let device = nvml_device()?;
+        for (index, (getter, expected)) in NUMBERS.iter().enumerate() {
+            assert_eq!(figure(*getter, device)?, *expected, "number {index} of the list");
+        }
+        names_are_the_machine_files(device)?;
+        clocks_are_the_machine_files(device)?;
+        let (mut major, mut minor, mut cuda) = (0, 0, 0);
+        // SAFETY: valid pointers.
+        unsafe {
+            let capability = nvmlDeviceGetCudaComputeCapability;
+            ok(capability(device, &raw mut major, &raw mut minor))?;
+            ok(nvmlSystemGetCudaDriverVersion_v2(&raw mut cuda))?;
+        }
+        assert_eq!((major, minor, cuda), (7, 5, 13_000));
+        Ok(())
+    })
 }
 
 fn names_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
@@ -78,37 +75,32 @@ fn clocks_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
 #[test]
 fn a_device_is_found_by_every_identifier() -> Result<(), Error> {
     let test = test_name!("a_device_is_found_by_every_identifier");
-    observed(
-        test,
-        TimeMode::Wall,
-        || Ok(()),
-        || {
-            let device = nvml_device()?;
-            let uuid = machine()?.uuid();
-            let wrong = uuid.replace(&uuid[4..8], "0000");
-            let by_uuid = |uuid: &str| {
-                let (uuid, mut found) = (CString::new(uuid)?, null_mut());
-                // SAFETY: a valid text and pointer.
-                let code = unsafe { nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut found) };
-                Ok::<_, Error>((code, found == device))
-            };
-            assert_eq!(by_uuid(&uuid)?, (0, true));
-            assert_eq!(by_uuid(&wrong)?, (NOT_FOUND, false));
-            assert_eq!(by_uuid("Tesla")?, (INVALID_ARGUMENT, false));
-            let by_bus = |id: &str| {
-                let (id, mut found) = (CString::new(id)?, null_mut());
-                // SAFETY: a valid text and pointer.
-                let code = unsafe { nvmlDeviceGetHandleByPciBusId_v2(id.as_ptr(), &raw mut found) };
-                Ok::<_, Error>((code, found == device))
-            };
-            for id in ["00000000:01:00.0", "0000:01:00.0", "0:1:0", "01:00.0"] {
-                assert_eq!(by_bus(id)?, (0, true), "{id}");
-            }
-            assert_eq!(by_bus("0000:02:00.0")?, (NOT_FOUND, false));
-            assert_eq!(by_bus("nowhere")?, (INVALID_ARGUMENT, false));
-            pci_info_is_complete(device)
-        },
-    )
+    observed(test, TimeMode::Wall, no_tenant, || {
+        let device = nvml_device()?;
+        let uuid = machine()?.uuid();
+        let wrong = uuid.replace(&uuid[4..8], "0000");
+        let by_uuid = |uuid: &str| {
+            let (uuid, mut found) = (CString::new(uuid)?, null_mut());
+            // SAFETY: a valid text and pointer.
+            let code = unsafe { nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut found) };
+            Ok::<_, Error>((code, found == device))
+        };
+        assert_eq!(by_uuid(&uuid)?, (0, true));
+        assert_eq!(by_uuid(&wrong)?, (NOT_FOUND, false));
+        assert_eq!(by_uuid("Tesla")?, (INVALID_ARGUMENT, false));
+        let by_bus = |id: &str| {
+            let (id, mut found) = (CString::new(id)?, null_mut());
+            // SAFETY: a valid text and pointer.
+            let code = unsafe { nvmlDeviceGetHandleByPciBusId_v2(id.as_ptr(), &raw mut found) };
+            Ok::<_, Error>((code, found == device))
+        };
+        for id in ["00000000:01:00.0", "0000:01:00.0", "0:1:0", "01:00.0"] {
+            assert_eq!(by_bus(id)?, (0, true), "{id}");
+        }
+        assert_eq!(by_bus("0000:02:00.0")?, (NOT_FOUND, false));
+        assert_eq!(by_bus("nowhere")?, (INVALID_ARGUMENT, false));
+        pci_info_is_complete(device)
+    })
 }
 
 fn pci_info_is_complete(device: DeviceHandle) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use crate::nvml_support::mig::{
     THREE, create, create_compute, describe_compute, divided, filled, mode, out, set_mode,
 };
 use crate::nvml_support::{
-    Error, as_root, as_user, figure, no_tenant, nvml_device, observed_on, ok, quiet,
+    Error, as_root, as_user, figure, in_virtual_time, no_tenant, nvml_device, ok, quiet,
 };
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
@@ -18,7 +18,6 @@ use gpubench_virtual_gpu_abi::nvml::mig::types::{
 };
 use gpubench_virtual_gpu_abi::nvml::types::{FieldValue, version_of};
 use gpubench_virtual_gpu_driver::process;
-use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
@@ -264,31 +263,20 @@ fn without_privilege_only_the_mode_can_be_read() -> Result<(), Error> {
 #[test]
 fn creating_an_instance_takes_time() -> Result<(), Error> {
     const TEST: &str = test_name!("creating_an_instance_takes_time");
-    let session = Session::new(TimeMode::Virtual, 1);
     let mut machine = quiet("hopper")?;
     machine.mig.as_mut().ok_or("no MIG")?.instance_ms = 250;
-    observed_on(
-        TEST,
-        &session,
-        &machine,
-        || Ok(()),
-        || {
-            let device = process::device().map_err(|code| format!("{code:?}"))?;
-            device.expect(0)?;
-            device.join(0)?;
-            let handle = divided()?;
-            let began = device.now_ns();
-            let made = filled(handle)?;
-            let passed_ms = (device.now_ns() - began) / 1_000_000;
-            assert_eq!(passed_ms, 500, "a GPU instance and a compute instance");
-            // SAFETY: valid handles.
-            unsafe {
-                ok(nvmlComputeInstanceDestroy(made.compute))?;
-                ok(nvmlGpuInstanceDestroy(made.gpu))?;
-            }
-            assert_eq!((device.now_ns() - began) / 1_000_000, 1000);
-            device.leave()?;
-            Ok(())
-        },
-    )
+    in_virtual_time(TEST, &machine, |device| {
+        let handle = divided()?;
+        let began = device.now_ns();
+        let made = filled(handle)?;
+        let passed_ms = (device.now_ns() - began) / 1_000_000;
+        assert_eq!(passed_ms, 500, "a GPU instance and a compute instance");
+        // SAFETY: valid handles.
+        unsafe {
+            ok(nvmlComputeInstanceDestroy(made.compute))?;
+            ok(nvmlGpuInstanceDestroy(made.gpu))?;
+        }
+        assert_eq!((device.now_ns() - began) / 1_000_000, 1000);
+        Ok(())
+    })
 }

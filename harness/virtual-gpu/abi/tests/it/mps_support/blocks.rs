@@ -9,9 +9,9 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
-use super::client::ok;
 use super::work::Work;
 use super::{Error, recreate};
+use crate::driver_support::ok;
 
 /// Interval between blocks, and from the start of a block to its second phase. Queued work
 /// continues for a while and must be over when the next block begins.

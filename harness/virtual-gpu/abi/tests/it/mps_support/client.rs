@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::collections::BTreeSet;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::c_int;
 use std::io::{BufRead, Write};
 use std::ptr::null_mut;
 
@@ -10,6 +10,8 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
+
+use crate::driver_support::{self, ok};
 
 use super::blocks::{self, Blocks};
 use super::{Error, peaks, recreate, seeds};
@@ -164,10 +166,6 @@ impl Client {
     }
 }
 
-pub(super) fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 { Ok(()) } else { Err(format!("CUresult {code}").into()) }
-}
-
 fn attribute(number: c_int) -> Result<String, Error> {
     let mut value = 0;
     // SAFETY: a valid pointer.
@@ -214,14 +212,7 @@ pub(super) fn fill() -> u64 {
 }
 
 pub(super) fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
-    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
-    let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid texts and pointers.
-    unsafe {
-        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
-    }
-    Ok(function)
+    driver_support::function(text, name)
 }
 
 pub(super) fn launch(
@@ -231,11 +222,7 @@ pub(super) fn launch(
     stream: Handle,
     args: &mut [u64],
 ) -> i32 {
-    let mut params: Vec<*mut c_void> =
-        args.iter_mut().map(|arg| std::ptr::from_mut(arg).cast()).collect();
-    let params = params.as_mut_ptr();
-    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    unsafe { cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params, null_mut()) }
+    driver_support::launch_on(function, (grid, block, 0), stream, args)
 }
 
 /// Launches and waits; the first code that is not success.

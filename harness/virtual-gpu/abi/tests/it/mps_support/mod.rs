@@ -7,7 +7,7 @@ pub mod client;
 pub mod mechanisms;
 mod peaks;
 mod processes;
-mod recreate;
+pub mod recreate;
 mod seeds;
 pub mod sharing;
 mod work;

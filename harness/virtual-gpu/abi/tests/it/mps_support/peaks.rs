@@ -6,9 +6,11 @@ use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 
+use crate::driver_support::ok;
+
 use super::Error;
 use super::blocks::device_ns;
-use super::client::{CHAIN, alloc, kernel, launch, ok};
+use super::client::{CHAIN, alloc, kernel, launch};
 
 const COPY_TEXT: &str = ptx!("stream_copy");
 const ITERATIONS: u64 = 200;

@@ -8,8 +8,10 @@ use std::ptr::null_mut;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
+use crate::driver_support::ok;
+
 use super::Error;
-use super::client::{CHAIN, kernel, ok};
+use super::client::{CHAIN, kernel};
 
 /// Half a millisecond of arithmetic in which each thread writes a word; a sample of the blocks is
 /// executed.
@@ -98,20 +100,24 @@ unsafe fn stream_of(green: Handle, stream: *mut Handle) -> i32 {
 /// with different priorities.
 pub fn two_streams(words: &[&str]) -> Result<[Handle; 2], Error> {
     let mut streams = [null_mut(); 2];
-    let parts = match words {
-        ["green", sms] => Some(green(sms.parse()?)?),
-        ["open"] => None,
+    match words {
+        ["green", sms] => return streams_of(green(sms.parse()?)?),
+        ["open"] => {}
         other => return Err(format!("unknown streams {other:?}").into()),
-    };
+    }
     for (at, stream) in streams.iter_mut().enumerate() {
-        let place = &raw mut *stream;
-        // SAFETY: a valid pointer, and live contexts.
-        ok(unsafe {
-            match parts {
-                Some(parts) => stream_of(parts[at], place),
-                None => cuStreamCreateWithPriority(place, 1, at as i32 - 1),
-            }
-        })?;
+        // SAFETY: a valid pointer.
+        ok(unsafe { cuStreamCreateWithPriority(&raw mut *stream, 1, at as i32 - 1) })?;
+    }
+    Ok(streams)
+}
+
+/// A stream of each green context, of which the last becomes current.
+pub fn streams_of(greens: [Handle; 2]) -> Result<[Handle; 2], Error> {
+    let mut streams = [null_mut(); 2];
+    for (green, stream) in greens.into_iter().zip(&mut streams) {
+        // SAFETY: a live context and a valid pointer.
+        ok(unsafe { stream_of(green, &raw mut *stream) })?;
     }
     Ok(streams)
 }

@@ -8,9 +8,11 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
+use crate::driver_support::ok;
+
 use super::Error;
 use super::blocks::reseed;
-use super::client::{CHAIN, STORE, TRAP, Tracer, alloc, fault, fill, kernel, launch, ok};
+use super::client::{CHAIN, STORE, TRAP, Tracer, alloc, fault, fill, kernel, launch};
 
 /// Figures of one kind per seed.
 pub const EACH: usize = 8;

@@ -7,8 +7,10 @@ use std::ptr::null_mut;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
+use crate::driver_support::ok;
+
 use super::Error;
-use super::client::{CHAIN, alloc, kernel, launch, ok};
+use super::client::{CHAIN, alloc, kernel, launch};
 
 const L2: (&str, &str) = (ptx!("l2_stream"), "l2_stream");
 

@@ -20,16 +20,17 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
-use gpubench_virtual_gpu_model::machine::{Machine, Noise};
+use gpubench_virtual_gpu_model::machine::Machine;
 
 #[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use crate::driver_support::{Error, alloc, context, function, launch_on, ok, stream};
+pub use crate::mps_support::eventually;
 
 const ROLE: &str = "NVML_TEST_ROLE";
 /// File that the observer leaves in the device's folder: a name of no test would run nothing.
 const OBSERVED: &str = "observed";
 
-/// Time limit of every wait.
+/// Time limit of the start of a tenant.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a test with the roles `tenant` and `observer`.
@@ -120,11 +121,10 @@ pub fn machine() -> Result<Machine, Error> {
 
 /// A machine without noise and with instant creation of MIG instances.
 pub fn quiet(name: &str) -> Result<Machine, Error> {
-    let mut machine = Machine::load(name)?;
+    let mut machine = crate::mps_support::quiet(name)?;
     if let Some(mig) = &mut machine.mig {
         mig.instance_ms = 0;
     }
-    machine.noise = Noise::default();
     Ok(machine)
 }
 
@@ -259,16 +259,4 @@ pub fn text(room: u32, call: impl FnOnce(*mut c_char, u32) -> i32) -> Result<Str
 /// Launches, with an error for a code.
 pub fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> Result<(), Error> {
     ok(crate::driver_support::launch(function, grid, block, args))
-}
-
-/// Waits until the closure returns true; fails after the time limit.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
-    let began = Instant::now();
-    while !holds()? {
-        if began.elapsed() > WAIT_LIMIT {
-            return Err(format!("never happened: {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
 }
