@@ -2,7 +2,7 @@
 
 use super::super::answer::{Answer, Answers, FaultRules};
 use super::super::{Rules, fault, run_until};
-use super::{FAULTS, Memory, RULES, device, kernel, record, submit};
+use super::{FAULTS, Memory, RULES, device, drain, kernel, record, submit};
 use crate::lifecycle;
 use crate::state::{CAUSES, Cause, NONE, Op, Process, ServerState, State};
 
@@ -29,6 +29,21 @@ const REACHING: Answer = Answer {
 /// A kernel of 1 us that ends in a fault.
 fn failing(cause: Cause) -> Op {
     Op { cause: Some(cause), ..kernel(0, 1_000, 0.1) }
+}
+
+#[test]
+fn a_fault_is_sticky_in_its_context_only() {
+    let (mut state, mut memory) = device(&[0, 1]);
+    let broken = failing(Cause::IllegalAddress);
+    submit(&mut state, &mut memory, 0, broken);
+    submit(&mut state, &mut memory, 0, kernel(0, 9_000_000, 0.1));
+    submit(&mut state, &mut memory, 1, kernel(0, 1_000_000, 0.1));
+    submit(&mut state, &mut memory, 1, record(0, 1));
+    drain(&mut state, &memory);
+    assert_eq!(state.contexts.rows[0].sticky, 700);
+    assert_eq!(state.contexts.rows[1].sticky, 0);
+    assert_eq!(state.xids.live().iter().map(|x| x.number).collect::<Vec<_>>(), [31]);
+    assert_eq!(memory.events.borrow()[&1], 1_000 + 50_000 + 1_000_000);
 }
 
 /// Three clients of one MPS server, the first two in a partition each, and an outsider.
