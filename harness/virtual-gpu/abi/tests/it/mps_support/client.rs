@@ -94,10 +94,6 @@ impl Client {
                 device.sleep_until(ms.parse::<u64>()? * 1_000_000)?;
                 return Ok(None);
             }
-            ["nap", ms] => {
-                std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
-                return Ok(None);
-            }
             ["open"] => self.open(),
             // SAFETY: a handle, or null, which is refused.
             ["close"] => unsafe { cuCtxDestroy_v2(self.context as Handle) },
