@@ -3,11 +3,7 @@
 use gpubench_stats::proportion::{clopper_pearson, lower_bound};
 use gpubench_stats::ratio;
 use gpubench_stats::ratio::RatioSet;
-use gpubench_stats::student_t;
-use gpubench_stats::summary::median_absolute_deviation;
-use gpubench_stats::summary::moments;
-use gpubench_stats::two_sample::{benjamini_hochberg, holm};
-use gpubench_stats::two_sample::{new_against_baseline, welch};
+use gpubench_stats::two_sample::{benjamini_hochberg, holm, welch};
 use gpubench_stats::{Confidence, Estimate, LogRatio, ScheduleRng, Sorted, poisson_schedule_ns};
 use proptest::collection::vec;
 use proptest::prelude::*;
