@@ -34,7 +34,7 @@ const GRACE_NS: u64 = 2_000_000_000;
 /// How often a silent program is checked, and how long its last lines may take to arrive after its
 /// end.
 const LOOK_NS: u64 = 50_000_000;
-const LAST_NS: u64 = 20_000_000;
+const LAST_NS: u64 = 200_000_000;
 /// How often its end is checked.
 const POLL_NS: u64 = 5_000_000;
 

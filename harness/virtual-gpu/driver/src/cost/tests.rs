@@ -29,7 +29,8 @@ fn each_resource_has_its_time_and_share() -> Result<(), Box<dyn std::error::Erro
     lanes.lane_instructions[Class::Fp32 as usize] = 17 * 64 * 1_590_000;
     let copy = Counts { store_sector_bytes: 160_000_000, ..loads(160_000_000) };
     let in_l2_ns = (1_u64 << 30) as f64 / 1270.0;
-    let cases: [(&str, Counts, (u64, u64), f64, &[(Resource, f64)]); 9] = [
+    type Case = (&'static str, Counts, (u64, u64), f64, &'static [(Resource, f64)]);
+    let cases: [Case; 9] = [
         // 320 MB at 320 GB/s.
         ("a copy", copy, (160, 320 << 20), 1e6, &[(Dram, 1.0), (SmSlots, 1.0)]),
         ("a footprint within L2", loads(1 << 30), (160, 1 << 20), in_l2_ns, &[(Dram, 0.0)]),
