@@ -85,9 +85,43 @@ pub(super) struct AccessDescriptor {
 #[repr(C)]
 pub struct IpcHandle(pub [u8; 64]);
 
+impl IpcHandle {
+    /// The handle as hexadecimal digits, to hand it to another process.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The handle of these digits; `None` unless there are two for each byte.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; 64];
+        if text.len() != 2 * bytes.len() || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_handle_is_unchanged_after_text_conversion() {
+        let mut handle = IpcHandle([0; 64]);
+        for (index, byte) in handle.0.iter_mut().enumerate() {
+            *byte = (index * 37 % 256) as u8;
+        }
+        assert_eq!(IpcHandle::from_hex(&handle.to_hex()), Some(handle));
+        let signs = "+f".repeat(64);
+        for wrong in ["", "00", &"0".repeat(127), &"g".repeat(128), &"é".repeat(64), &signs] {
+            assert_eq!(IpcHandle::from_hex(wrong), None, "{wrong}");
+        }
+    }
 
     /// Sizes that a C compiler gives these structures on 64-bit Linux (cuda.h, CUDA 12.9).
     #[test]

@@ -252,7 +252,7 @@ const EXPORTER_EXIT: Fault = Fault {
     arm: |gpu, how| Ok(Box::new(Importer::new(gpu, how)?)),
     helper: Some(|gpu| {
         let words = DeviceBuffer::from_slice(&gpu.context, &[1_u32; PEER_WORDS])?;
-        let handle = to_text(&words.ipc_handle()?);
+        let handle = words.ipc_handle()?.to_hex();
         Ok((Box::new(Exporter { _words: words }), Some(handle)))
     }),
     ..FAULT
@@ -284,7 +284,7 @@ struct Importer {
 
 impl Importer {
     fn new(gpu: &Gpu, how: &Arming<'_>) -> Result<Self, LoadError> {
-        let handle = how.from_helper.and_then(from_text);
+        let handle = how.from_helper.and_then(IpcHandle::from_hex);
         let handle = handle.ok_or(LoadError::Fault {
             fault: NAME,
             what: "the exporter sent no handle of 64 bytes",
@@ -305,38 +305,5 @@ impl Armed for Importer {
     fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
-    }
-}
-
-/// A handle as hexadecimal digits.
-fn to_text(handle: &IpcHandle) -> String {
-    handle.0.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_text(text: &str) -> Option<IpcHandle> {
-    let mut bytes = [0; 64];
-    if text.len() != 2 * bytes.len() || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
-    }
-    Some(IpcHandle(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{IpcHandle, from_text, to_text};
-
-    #[test]
-    fn a_handle_is_unchanged_after_text_conversion() {
-        let mut handle = IpcHandle([0; 64]);
-        for (index, byte) in handle.0.iter_mut().enumerate() {
-            *byte = (index * 37 % 256) as u8;
-        }
-        assert_eq!(from_text(&to_text(&handle)), Some(handle));
-        for wrong in ["", "00", &"0".repeat(127), &"g".repeat(128), &"é".repeat(64)] {
-            assert_eq!(from_text(wrong), None, "{wrong}");
-        }
     }
 }

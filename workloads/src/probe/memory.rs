@@ -310,23 +310,20 @@ impl RunStep for ReadAddresses {
 
 // Memory of another tenant, through an IPC handle that it exports.
 
-const HANDLE_BYTES: usize = 64;
-
 impl RunStep for ExportMemory {
     fn run(&self, cx: &mut StepContext<'_>) -> Result<ExportedMemory, ProbeError> {
         let words = usize::try_from(self.bytes / 4).map_err(ProbeError::parameter)?;
         let memory = DeviceBuffer::<u32>::alloc(&cx.gpu.context, words)?;
         let handle = memory.ipc_handle()?;
         cx.kept.push(memory);
-        let handle = handle.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(ExportedMemory { handle })
+        Ok(ExportedMemory { handle: handle.to_hex() })
     }
 }
 
 impl RunStep for ImportMemory {
     fn run(&self, cx: &mut StepContext<'_>) -> Result<ImportedMemory, ProbeError> {
-        let handle = parse(&self.handle).ok_or_else(|| {
-            let (found, accepted) = (self.handle.len(), 2 * HANDLE_BYTES);
+        let handle = IpcHandle::from_hex(&self.handle).ok_or_else(|| {
+            let (found, accepted) = (self.handle.len(), 2 * size_of::<IpcHandle>());
             ProbeError::parameter(format!(
                 "a handle of {found} characters (accepted: {accepted} hexadecimal digits)"
             ))
@@ -340,17 +337,6 @@ impl RunStep for ImportMemory {
         };
         Ok(ImportedMemory { refused_with })
     }
-}
-
-fn parse(text: &str) -> Option<IpcHandle> {
-    let mut bytes = [0; HANDLE_BYTES];
-    if text.len() != 2 * HANDLE_BYTES {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(IpcHandle(bytes))
 }
 
 // Running out of memory: the refusal, its duration, and whether the context still works.
@@ -391,7 +377,7 @@ impl RunStep for ExhaustMemory {
 mod tests {
     use gpubench_kernels::driver::{DriverError, error};
 
-    use super::{LAUNCH_PAGES, Mark, PIECE_MIN_BYTES, launches, parse, until_refused};
+    use super::{LAUNCH_PAGES, Mark, PIECE_MIN_BYTES, launches, until_refused};
 
     /// Allocates from a driver that has `free` bytes and then refuses with `code`.
     fn allocated(free: u64, max_bytes: u64, code: i32) -> (u64, Option<i32>) {
@@ -447,15 +433,6 @@ mod tests {
         assert!(Mark::new(4096, 1024).is_ok());
         for (bytes, seed) in [(4096, 1023), (4098, 4096), (32, 4096), (0, 4096)] {
             assert!(Mark::new(bytes, seed).is_err(), "{bytes} {seed}");
-        }
-    }
-
-    #[test]
-    fn reads_a_handle_with_all_of_its_digits_only() {
-        let text: String = (0..64).map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(parse(&text).map(|handle| handle.0[63]), Some(63));
-        for wrong in [&text[1..], &text.replace('0', "g"), ""] {
-            assert!(parse(wrong).is_none(), "{wrong:?}");
         }
     }
 }

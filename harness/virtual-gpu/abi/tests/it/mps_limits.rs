@@ -1,5 +1,5 @@
-//! MPS clients: the memory that they get, kernels side by side, the number of clients. Virtual time;
-//! the expected figures are those of the machine file.
+//! MPS clients: the memory that they get, kernels side by side, the number of clients. Virtual
+//! time; the expected figures are those of the machine file.
 
 use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
 
