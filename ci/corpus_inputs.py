@@ -68,7 +68,7 @@ RULES: dict[str, list[tuple[bytes, bytes]]] = {
         # The user, and the table and lines about the lateness of timers on this host.
         (rb"(?m)^user: .*$", b"user: USER"),
         # As a table, or as a list of its rows where it is too wide.
-        (rb"(?ms)^ ?(?:\x1b\[[0-9;]*m)*(?:lateness at|class (?:fifo|other)).*?\n\n", b"TIMERS\n\n"),
+        (rb"(?ms)^ ?(?:\x1b\[[0-9;]*m)*(?:lateness|class (?:fifo|other)).*?\n\n", b"TIMERS\n\n"),
         (rb'(?m)^  "root": \w+,$', b'  "root": ROOT,'),
         (rb'(?ms)^  "timer_lateness_at_1_khz": \[.*?^  \]', b'  "timer_lateness_at_1_khz": TIMERS'),
     ],

@@ -261,3 +261,24 @@ fn loads(object: &Path) -> bool {
     // SAFETY: our own library, whose initialisers are those of Rust's standard library.
     unsafe { libloading::Library::new(object) }.is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{fill, loads};
+
+    /// Rust's standard library runs destructors at the end of a thread. In a library that is gone by
+    /// then, they end the process: the thread that listens to Xids may be the last to close it.
+    #[test]
+    fn a_closed_library_stays_mapped() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let object = fill(dir.path())?;
+        let is_mapped = || -> std::io::Result<bool> {
+            let maps = std::fs::read_to_string("/proc/self/maps")?;
+            Ok(maps.lines().any(|line| object.to_str().is_some_and(|path| line.ends_with(path))))
+        };
+        assert!(!is_mapped()?);
+        assert!(loads(&object));
+        assert!(is_mapped()?);
+        Ok(())
+    }
+}
