@@ -266,8 +266,8 @@ fn loads(object: &Path) -> bool {
 mod tests {
     use super::{fill, loads};
 
-    /// Rust's standard library runs destructors at the end of a thread. In a library that is gone by
-    /// then, they end the process: the thread that listens to Xids may be the last to close it.
+    /// Rust's standard library runs destructors at the end of a thread. In a library that is gone
+    /// by then they end the process: the thread that listens to Xids may be the last to close it.
     #[test]
     fn a_closed_library_stays_mapped() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
