@@ -8,7 +8,7 @@ const HEAD_BYTES: usize = 110;
 const TAIL_BYTES: usize = 50;
 
 /// What a parser writes behind the part of the input that it quotes.
-const EXPECTED: &str = ", expected";
+const EXPECTED: &str = ", expected ";
 
 /// The text on one line; of a long text its beginning, its end, and its length.
 #[must_use]
@@ -44,14 +44,26 @@ pub fn on_one_line(text: &str) -> String {
 /// The message of a parser, in which the part that it quotes from the input is an excerpt.
 #[must_use]
 pub fn parser_message(message: &str) -> String {
-    let Some(begin) = message.find(['`', '"']) else {
-        return excerpt(message);
-    };
     // The input may contain the same words; the parser's own come last.
-    let end = message.rfind(EXPECTED).filter(|end| *end > begin);
-    let end = end.unwrap_or(message.len());
+    let end = message.rfind(EXPECTED).unwrap_or(message.len());
+    let begin = message[..end].find(['`', '"']).unwrap_or(0);
     let (own, rest) = (on_one_line(&message[..begin]), &message[end..]);
-    own + &excerpt(&message[begin..end]) + &on_one_line(rest)
+    let expected = rest.strip_prefix(EXPECTED).map(|what| format!("{EXPECTED}{}", in_words(what)));
+    own + &excerpt(&message[begin..end]) + &on_one_line(&expected.unwrap_or_default())
+}
+
+/// What serde expected, without the names of our types.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        text if text.starts_with("struct ") => "an object",
+        "map" | "a map" => "an object",
+        "u32" | "u64" => "a whole number, not negative",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "string or map" => "a text or an object",
+        text => text,
+    }
 }
 
 /// A count with its noun: `1 row`, `2 rows`.
@@ -150,6 +162,18 @@ mod tests {
             let shown = parser_message(&format!("duplicate key \"{input}\""));
             assert!(shown.len() < 270, "{shown}");
         }
+    }
+
+    #[test]
+    fn a_parser_s_types_are_named_in_words() {
+        let shown = parser_message("invalid length 0, expected struct VersionOnly with 1 element");
+        assert_eq!(shown, "invalid length 0, expected an object");
+        let shown = parser_message("invalid type: string \", expected map\", expected u32");
+        assert_eq!(
+            shown,
+            "invalid type: string \", expected map\", expected a whole number, not negative"
+        );
+        assert_eq!(parser_message("no end of line"), "no end of line");
     }
 
     #[test]

@@ -241,12 +241,26 @@ mod tests {
 
     use tokio::sync::watch;
 
-    use super::{RunError, Waits, rfc3339};
+    use super::{RunClock, RunError, Waits, rfc3339};
+    use crate::device::VirtualGpu;
+    use gpubench_virtual_gpu::session::TimeMode;
 
     const LIMIT: Duration = Duration::from_secs(600);
 
     fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
         tokio::runtime::Builder::new_current_thread().enable_all().build()
+    }
+
+    #[test]
+    fn a_refusal_of_the_clock_says_what_was_asked() -> Result<(), Box<dyn std::error::Error>> {
+        let gpu = VirtualGpu::start("turing", TimeMode::Virtual, 1)?;
+        let clock = RunClock::Virtual(std::sync::Arc::new(gpu.open()?));
+        clock.expect(3)?;
+        let twice = clock.expect(3).map_err(|error| error.to_string());
+        let text = twice.err().unwrap_or_default();
+        let begin = "the virtual GPU's clock: announcing participant 3: ";
+        assert!(text.starts_with(begin), "{text}");
+        Ok(())
     }
 
     #[test]

@@ -229,7 +229,8 @@ pub struct Bill {
 impl Bill {
     /// The bill of these lines.
     pub fn of(tenants: Vec<Charge>) -> Self {
-        let gpu_time_s = tenants.iter().map(|line| line.gpu_time_s).sum();
+        // The sum of no lines is -0.0, which would be printed with its sign.
+        let gpu_time_s = tenants.iter().map(|line| line.gpu_time_s).sum::<f64>() + 0.0;
         Self { kind: "measurement", gpu_time_s, tenants }
     }
 }
