@@ -12,6 +12,15 @@ import sys
 WAIVED = ("green-context", "stream-priority")
 REASON = "its tenants are threads of one process, and the victim is a program"
 
+# One mechanism of each kind of proof, and what must be proved of it.
+PROOFS = {
+    "exclusive-process": ["a second process is refused with 46"],
+    "mps-static": ["the program was started with the variables of its mechanism"],
+    "mig-mps": ["every tenant is a client of our MPS daemon",
+                "NVML lists each tenant in the instance that it was handed"],
+    "hami": ["the library is mapped into every tenant"],
+}
+
 
 def wrong(record, mechanisms=()):
     """The problems of a record.
@@ -24,7 +33,8 @@ def wrong(record, mechanisms=()):
     ...         "tenant_results": [{"rows": 1, "schedule_hash": "x"}],
     ...         "outcome": "measured", "mechanism": "hami"}
     >>> wrong({"plan": {"user_victim": {}}, "cells": [cell], "mechanisms": [row]}, ["hami", "mps"])
-    ['hami: failed, not in force', 'hami: mapped: not into 7', 'mps has no row', 'mps has no cell']
+    ['hami: failed, not in force', 'hami: mapped: not into 7', 'hami: no proof that the library is \
+mapped into every tenant', 'mps has no row', 'mps has no cell']
     """
     found = []
     for name in mechanisms:
@@ -58,6 +68,9 @@ def in_force(record, name):
             found.append(f"{name} has no proof")
         failed = [proof for proof in row["proof"] if not proof["holds"]]
         found += [f"{name}: {proof['check']}: {proof['evidence']}" for proof in failed]
+        checks = [proof["check"] for proof in row["proof"]]
+        missing = [check for check in PROOFS.get(name, []) if check not in checks]
+        found += [f"{name}: no proof that {check}" for check in missing]
     return found
 
 

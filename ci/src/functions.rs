@@ -122,8 +122,6 @@ pub fn uncalled<'a>(packages: &[Package<'a>]) -> Vec<(&'a SourceFile, Function<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::packages;
-    use crate::tree::Tree;
 
     #[test]
     fn functions_have_the_callers_that_their_visibility_allows() {
@@ -146,20 +144,5 @@ mod tests {
             ]
         );
         assert!(found[0].names.contains("b"));
-    }
-
-    #[test]
-    fn imports_and_tests_do_not_count_as_callers() {
-        let tree = Tree::of(&[
-            ("p/Cargo.toml", "[package]\nname = \"p\""),
-            (
-                "p/src/lib.rs",
-                "pub fn a() {} pub fn b() {} const C: fn() = b; pub use x::a; \
-                 #[cfg(test)] mod t { fn d() { a() } }",
-            ),
-        ]);
-        let found = packages(&tree);
-        let names: Vec<&str> = uncalled(&found).iter().map(|(_, one)| one.name).collect();
-        assert_eq!(names, ["a"]);
     }
 }

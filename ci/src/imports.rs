@@ -280,10 +280,11 @@ mod tests {
 
     #[test]
     fn paths_lead_to_files() {
-        let cases: [(&str, &[&str]); 9] = [
+        let cases: [(&str, &[&str]); 10] = [
             ("use crate::b::X;", &["b.rs"]),
             ("use super::b::X;", &["b.rs"]),
             ("fn f() { use crate::b::g; }", &["b.rs"]),
+            ("mod m { use super::super::b::X; use super::Y; }", &["b.rs"]),
             ("use crate::{b::{X, Y}, c::d::Z};", &["b.rs", "c/d.rs"]),
             ("use crate::c::Z;", &["c/d.rs"]),
             ("use crate::c::Own;", &["c/mod.rs"]),
@@ -301,12 +302,6 @@ mod tests {
             ];
             assert_eq!(imports(&files), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn inline_modules_count_as_levels() {
-        let text = "mod m { use super::super::b::X; use super::Y; }";
-        assert_eq!(imports(&[("p/src/a.rs", text), ("p/src/b.rs", "")]), ["b.rs"]);
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
         let long = "\n".repeat(301);
         let tree = Tree::of(&[
             ("p/Cargo.toml", "[package]\nname = \"p\""),
-            ("p/src/a.rs", "use crate::b::X;\npub fn unused() {}"),
+            ("p/src/a.rs", "use crate::b::X;\npub fn unused() {} pub fn used() { used() }"),
             ("p/src/b.rs", "use crate::a::X;"),
             ("p/src/lib.rs", &long),
         ]);

@@ -125,16 +125,15 @@ mod tests {
 
     #[test]
     fn rust_comments_join_and_tokens_do_not() {
-        let source = "// old\n// phrase\nfn old() {} let phrase = \"old\";";
-        let found = texts("a.rs", source).join(" ");
-        assert_eq!(found, "a  rs  old phrase  fn  old  let  phrase  old");
-    }
-
-    #[test]
-    fn an_alias_may_keep_an_old_name() {
-        assert_eq!(
-            texts("a.rs", "#[serde(alias = \"wagon\")] b").join(" "),
-            "a  rs  serde  alias  b"
-        );
+        for (source, expected) in [
+            (
+                "// old\n// phrase\nfn old() {} let phrase = \"old\";",
+                "a  rs  old phrase  fn  old  let  phrase  old",
+            ),
+            // An alias may keep an old name.
+            ("#[serde(alias = \"wagon\")] b", "a  rs  serde  alias  b"),
+        ] {
+            assert_eq!(texts("a.rs", source).join(" "), expected);
+        }
     }
 }

@@ -178,10 +178,4 @@ mod tests {
             assert!(others.all(|other| other.name != rule.name));
         }
     }
-
-    #[test]
-    fn a_finding_has_its_path_and_line() {
-        let finding = Finding::new("a.rs", 3, "too long");
-        assert_eq!(finding.to_string(), "a.rs:3: too long");
-    }
 }

@@ -161,14 +161,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repository_lists_its_own_manifest() {
-        let tree = Tree::read(&repository_root()).unwrap();
-        assert!(tree.get("Cargo.toml").unwrap().text.contains("[workspace]"));
-        assert!(tree.rust().any(|file| file.path == "ci/src/tree.rs"));
-        assert!(tree.get("no/such/file").is_none());
-    }
-
-    #[test]
     fn a_failing_command_reports_its_status() {
         let mut command = Command::new("git");
         command.arg("no-such-command");

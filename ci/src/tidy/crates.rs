@@ -199,9 +199,4 @@ mod tests {
                         gpubench-record, gpubench-show, gpubench-stats)";
         assert_eq!(findings(&manifest), [expected]);
     }
-
-    #[test]
-    fn the_workspace_root_is_not_a_package() {
-        assert!(findings("[workspace]\nmembers = []\n").is_empty());
-    }
 }

@@ -224,6 +224,7 @@ mod tests {
     fn functions_with_a_caller_pass() {
         for (stats, user) in [
             ("pub fn a() {}", "fn f() { s::a() }"),
+            ("pub fn a() {}", "const F: fn() = s::a;"),
             ("pub fn a() { b() } pub fn b() {}", "fn f() { s::a() }"),
             ("fn a() {}", ""),
             ("#[cfg(test)] mod t { pub fn a() {} }", ""),

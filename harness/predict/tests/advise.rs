@@ -1,10 +1,9 @@
-//! The decision tree: every combination of answers against a table written by hand, scenarios with
-//! known answers, and the second tree.
+//! The decision tree: every combination of answers against a table written by hand, and the second
+//! tree.
 
 use gpubench_predict::advise::advice::{Kind, SecondAnswers};
 use gpubench_predict::advise::output::{mermaid, page};
-use gpubench_predict::advise::tree::{End, Source};
-use gpubench_predict::advise::tree::{NODES, Next};
+use gpubench_predict::advise::tree::{End, NODES, Source};
 use gpubench_predict::advise::{Advice, Answers, Leaf, advise, walk};
 use gpubench_show::{Look, json};
 use std::collections::HashSet;
@@ -66,47 +65,6 @@ fn every_combination_agrees_with_the_table() {
         reached.insert(leaf);
     }
     assert_eq!(reached.len(), Leaf::ALL.len());
-}
-
-#[test]
-fn every_path_ends_at_a_leaf() {
-    for node in &NODES {
-        assert_eq!(NODES[usize::from(node.number) - 1], *node);
-        let others = node.choices.iter().filter_map(|choice| match choice.next {
-            Next::Node(number) => Some(number),
-            Next::Leaf(_) => None,
-        });
-        for number in others {
-            assert!((1..=8).contains(&number), "{node:?}");
-        }
-    }
-    // A path visits no question twice, so it ends after at most eight steps.
-    for values in combinations() {
-        let path = walk(&answers(&values)).path;
-        let visited: HashSet<u8> = path.iter().map(|step| step.node.number).collect();
-        assert_eq!(visited.len(), path.len(), "{values:?}");
-    }
-}
-
-#[test]
-fn scenarios_with_known_answers() {
-    let cases = [
-        ("paying customers, untrusted models, a promised p99", "hard yes . . . . . .", Leaf::Mig),
-        (
-            "twelve replicas of one model, for throughput",
-            "shared . throughput . platform yes . yes",
-            Leaf::Mps,
-        ),
-        (
-            "oversubscribed V100s of a lab, jitter is acceptable",
-            "shared no throughput . platform no . .",
-            Leaf::TimeSlicingOperator,
-        ),
-    ];
-    for (scenario, values, leaf) in cases {
-        let values: Vec<&str> = values.split(' ').collect();
-        assert_eq!(walk(&answers(&values)).end, End::Leaf(leaf), "{scenario}");
-    }
 }
 
 fn advice(values: &str, second: SecondAnswers) -> Advice {

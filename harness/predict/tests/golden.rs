@@ -1,10 +1,8 @@
-//! The published table of the reference model, to the digit, and the cost of a hostile tenant.
+//! The published table of the reference model, to the digit, and its overload.
 
 use gpubench_predict::rng::RngKind;
-use gpubench_predict::simulate::report::cost_of_hostile;
-use gpubench_predict::simulate::scenario::Hostile;
+use gpubench_predict::simulate::Scenario;
 use gpubench_predict::simulate::summary::{State, predict};
-use gpubench_predict::simulate::{Mode, Scenario};
 
 fn published() -> Scenario {
     Scenario { rng: RngKind::Numpy, seed: 7, ..Scenario::default() }
@@ -49,14 +47,4 @@ fn overload_is_reported_with_its_growth() {
     assert!((growth_per_s - 7.0 * (20.0 - 1.0 / 0.07)).abs() < 1e-6, "{growth_per_s}");
     assert!((delay_growth_ms_per_s - 400.0).abs() < 1e-6, "{delay_growth_ms_per_s}");
     assert_eq!(found.modes[1].state, State::Stable);
-}
-
-#[test]
-fn a_hostile_tenant_costs_nothing_under_mig() {
-    let report = cost_of_hostile(&published(), &Hostile::default());
-    let gap = |index: usize| report[index].gap_to_mig_ms.unwrap_or(f64::NAN);
-    assert_eq!(report.iter().map(|row| row.mode).collect::<Vec<_>>(), Mode::REFERENCE);
-    assert_eq!(gap(0), 0.0);
-    assert!(gap(1) > 100.0, "MPS {report:?}");
-    assert!(gap(2) > gap(1), "the hostile tenant overloads the queue: {report:?}");
 }

@@ -1,9 +1,10 @@
 //! Properties that must hold for any load, any tenants, any seed.
 
 use gpubench_predict::parallel::percentiles;
-use gpubench_predict::rng::{FastRng, RngKind, Stream};
+use gpubench_predict::rng::RngKind;
 use gpubench_predict::simulate::event;
 use gpubench_predict::simulate::event::EventOptions;
+use gpubench_predict::simulate::event::options::ServiceKind;
 use gpubench_predict::simulate::event::slicing::{TimeSlice, run_sliced};
 use gpubench_predict::simulate::{Mode, Scenario, arrivals, reference};
 use proptest::prelude::*;
@@ -57,40 +58,12 @@ fn simulated_waits(one: &Scenario, requests: &[event::Request]) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Common random numbers, one first-come server, a fixed number of requests: more load never
-    /// lowers the wait of a request.
-    #[test]
-    fn more_load_never_lowers_waiting(
-        seed in any::<u64>(),
-        low in 0.05..2.0_f64,
-        more in 1.0001..3.0_f64,
-        count in 1_usize..400,
-    ) {
-        let mut gaps = FastRng::stream(seed, 0, 0);
-        let mut works = FastRng::stream(seed, 0, 1);
-        let unit_gaps: Vec<f64> = (0..count).map(|_| gaps.standard_exponential()).collect();
-        let works_s: Vec<f64> = (0..count).map(|_| works.standard_exponential()).collect();
-        let one = Scenario { tenants: 1, slices: Some(1), ..Scenario::default() };
-        let waits_s = |load: f64| {
-            let mut arrival_s = 0.0;
-            let request = |(gap, work_s): (&f64, &f64)| {
-                arrival_s += gap / load;
-                event::Request { arrival_s, work_s: *work_s, tenant: 0 }
-            };
-            let requests: Vec<_> = unit_gaps.iter().zip(&works_s).map(request).collect();
-            simulated_waits(&one, &requests)
-        };
-        for (calm_s, busy_s) in waits_s(low).iter().zip(waits_s(low * more)) {
-            // Times of some thousand seconds are rounded.
-            prop_assert!(*calm_s <= busy_s + 1e-9, "{calm_s} > {busy_s}");
-        }
-    }
-
     /// The recursion gives the waits of the simulated queue.
     #[test]
     fn recursion_equals_the_queue(scenario in scenario(), replication in 0_u64..1000) {
         let one = Scenario { tenants: 1, slices: Some(1), ..scenario };
-        let options = EventOptions::default();
+        let options =
+            EventOptions { service: ServiceKind::Exponential, ..EventOptions::default() };
         let requests = event::requests(&one, &options, replication);
         let mut last_s = 0.0;
         let gap = |request: &event::Request| {

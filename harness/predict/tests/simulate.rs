@@ -1,13 +1,11 @@
-//! Output of `simulate` in each format, sweeps, threads, and refused input.
+//! Output of `simulate`, sweeps, and refused input.
 
-use gpubench_predict::simulate::chart::chart;
 use gpubench_predict::simulate::event::EventOptions;
 use gpubench_predict::simulate::output::{csv, page};
 use gpubench_predict::simulate::report::{Report, Request, report};
-use gpubench_predict::simulate::scenario::{Hostile, Scenario};
+use gpubench_predict::simulate::scenario::Scenario;
 use gpubench_predict::simulate::{Mode, event};
 use gpubench_show::Look;
-use serde_json::Value;
 use std::num::NonZeroUsize;
 
 fn request() -> Request {
@@ -39,36 +37,6 @@ fn replications_are_counted_if_a_mode_is_overloaded() {
 }
 
 #[test]
-fn the_result_does_not_depend_on_threads() {
-    let one = Request { threads: NonZeroUsize::MIN, ..request() };
-    assert_eq!(report(&one).expect("a report"), swept());
-    let mut discrete = request();
-    discrete.scenario.event = Some(EventOptions::default());
-    let alone = Request { threads: NonZeroUsize::MIN, ..discrete.clone() };
-    assert_eq!(report(&alone), report(&discrete));
-}
-
-#[test]
-fn json_has_its_documented_keys() {
-    let text = gpubench_show::json(&swept()).expect("json");
-    let value: Value = serde_json::from_str(&text).expect("json");
-    assert_eq!(value["kind"], "prediction");
-    assert!(value["offered"].as_u64().is_some_and(|offered| offered > 3000));
-    let names: Vec<&str> = value["modes"]
-        .as_array()
-        .expect("modes")
-        .iter()
-        .map(|mode| {
-            for key in ["served", "served_percent", "p50_ms", "p99_ms"] {
-                assert!(mode[key].is_number(), "{key} of {mode}");
-            }
-            mode["mode"].as_str().expect("a name")
-        })
-        .collect();
-    assert_eq!(names, ["MIG", "MPS", "time-slice"]);
-}
-
-#[test]
 fn a_sweep_rises_and_reports_overload() {
     let report = swept();
     let sweep = report.sweep.as_ref().expect("a sweep");
@@ -97,32 +65,6 @@ fn csv_has_a_row_for_each_load_and_mode() {
     let plain = Request { loads: Vec::new(), replications: 1, ..request() };
     let text = csv(&report(&plain).expect("a report"));
     assert_eq!(text.lines().count(), 4, "{text}");
-}
-
-#[test]
-fn plot_and_page_are_well_formed_and_mark_the_knee() {
-    let report = swept();
-    let sweep = report.sweep.as_ref().expect("a sweep");
-    let plot = chart(sweep).svg;
-    assert_eq!(plot.matches("class=\"knee\"").count(), sweep.knees.len());
-    assert!(!sweep.knees.is_empty());
-    assert_eq!(plot.matches("<polyline").count(), 6);
-    assert!(plot.contains('×'), "the overload has a mark");
-    assert!(!plot.contains("NaN") && !plot.contains("inf"), "{plot}");
-    let opened = plot.matches("<text").count();
-    assert_eq!(opened, plot.matches("</text>").count());
-    let html = page(&report, Vec::new()).html();
-    assert!(html.contains(&plot) && html.ends_with("</html>\n"));
-}
-
-#[test]
-fn the_table_names_prediction_intervals_and_overload() {
-    let mut request = request();
-    request.scenario.hostile = Some(Hostile::default());
-    let text = text(&report(&request).expect("a report"));
-    for part in ["prediction of the reference model", "t interval", "gap to MIG ms", "overloaded"] {
-        assert!(text.contains(part), "{part} is not in:\n{text}");
-    }
 }
 
 #[test]

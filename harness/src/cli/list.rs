@@ -212,31 +212,7 @@ mod tests {
 
     use gpubench_show::{Look, PIPED_WIDTH as WIDTH};
 
-    use super::{Row, What, below, entries, left_out, render_json, rows};
-
-    fn render(rows: &[Row], width: usize) -> String {
-        entries(rows, width).text(Look { width, color: false })
-    }
-
-    #[test]
-    fn absent_faults_and_probes_are_listed_with_their_reason() {
-        let text = |what| below(what, &left_out(what)).join("\n");
-        let faults = text(What::Faults);
-        for line in [
-            "no fault under green-context: its tenants are threads of one process",
-            "left out: tensor-memory-leak (",
-            "left out: managed-oversubscription (",
-        ] {
-            assert!(faults.contains(line), "{faults}");
-        }
-        let probes = text(What::Probes);
-        assert!(probes.contains("left out: static-program ("), "{probes}");
-        assert_eq!(text(What::Axes), "");
-        for what in [What::Faults, What::Probes] {
-            let known: Vec<String> = rows(what).into_iter().map(|row| row.name).collect();
-            assert!(left_out(what).iter().all(|row| !known.contains(&row.name)));
-        }
-    }
+    use super::{What, entries, render_json, rows};
 
     #[test]
     fn every_catalogue_prints_an_array_of_unique_names() -> Result<(), Box<dyn std::error::Error>> {
@@ -248,28 +224,9 @@ mod tests {
                 read.iter().filter_map(|row| row["name"].as_str()).collect();
             assert_eq!(names.len(), rows.len(), "{what:?}: names are unique");
             assert!(read.iter().all(|row| row["summary"].as_str().is_some_and(|s| !s.is_empty())));
-            let text = render(&rows, WIDTH);
+            let text = entries(&rows, WIDTH).text(Look { width: WIDTH, color: false });
             assert!(rows.iter().all(|row| text.contains(&row.name)), "{what:?}");
         }
         Ok(())
-    }
-
-    #[test]
-    fn a_row_that_does_not_fit_on_a_line_becomes_a_paragraph() {
-        let workloads = rows(What::Workloads);
-        let text = render(&workloads, WIDTH);
-        for row in &workloads {
-            assert!(text.contains(&format!("{}\n    {}", row.name, row.summary)));
-        }
-        assert!(text.contains("role victim · axis compute · sub axis sm · resource SMs"));
-        assert!(text.contains("meets fma-hog block-slots power-virus · under every mechanism\n"));
-        // Only a single detail is longer than a line.
-        let long = text.lines().filter(|line| line.chars().count() > WIDTH);
-        assert_eq!(long.filter(|line| line.contains(" · ")).count(), 0);
-        let formats = render(&rows(What::Formats), WIDTH);
-        assert!(formats.lines().all(|line| line.chars().count() <= WIDTH));
-        assert!(formats.starts_with(" name"), "{formats}");
-        // A wide terminal gets the table.
-        assert!(render(&workloads, usize::MAX).starts_with(" name"));
     }
 }

@@ -217,16 +217,9 @@ fn print_usage(error: &clap::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use gpubench_record::ExitCode;
 
-    use super::{command, parse};
-
-    fn try_parse(line: &str) -> Result<(), String> {
-        let argv: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        parse(&argv).map(|_| ()).map_err(|error| error.to_string())
-    }
+    use super::command;
 
     #[test]
     fn the_command_is_consistent() {
@@ -254,11 +247,5 @@ mod tests {
             let help = verb.render_long_help().to_string();
             assert!(help.contains("Exit codes:"), "{}", verb.get_name());
         }
-    }
-
-    #[test]
-    fn an_unknown_value_lists_the_accepted_ones() {
-        let result = try_parse("gpubench list gadgets");
-        assert!(result.is_err_and(|text| text.contains("mechanisms") && text.contains("axes")));
     }
 }

@@ -119,16 +119,4 @@ mod tests {
         }
         Ok(())
     }
-
-    #[test]
-    fn a_write_that_fails_leaves_the_old_file() -> std::io::Result<()> {
-        let dir = tempfile::tempdir()?;
-        let file = dir.path().join("none/file");
-        let refused = write_whole(&file, b"new").map_err(|error| error.exit_code().code());
-        assert_eq!(refused, Err(5));
-        let said = write_whole(&file, b"new").expect_err("written").to_string();
-        assert!(said.ends_with("none/file: No such file or directory (os error 2)"), "{said}");
-        assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
-        Ok(())
-    }
 }

@@ -120,15 +120,6 @@ fn every_error_is_one_lowercase_line_with_its_code() {
 }
 
 #[test]
-fn a_profile_error_names_file_line_key_and_what_is_accepted() {
-    let text = one_of_each()[0].0.to_string();
-    assert_eq!(
-        text,
-        "profile mine.toml:3: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth)"
-    );
-}
-
-#[test]
 fn a_full_disk_and_a_forbidden_folder_are_different_errors() {
     let full = ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull));
     assert!(matches!(full, ExpectedError::DiskFull { .. }));

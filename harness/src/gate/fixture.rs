@@ -289,6 +289,11 @@ pub(super) fn stop_aggressor(world: &mut World, at_ms: u64) {
     world.rows[1].retain(|row| row.t_sched_ns < at_ms * MS);
 }
 
+pub(super) fn start_aggressor(world: &mut World, at_ms: u64) {
+    world.rows[1].retain(|row| row.t_sched_ns >= at_ms * MS);
+    (0..).zip(&mut world.rows[1]).for_each(|(seq, row)| row.seq = seq);
+}
+
 /// The issuer blocks in a driver call for a fifth of the open loop.
 pub(super) fn block_issuer(world: &mut World) {
     let (from_ns, to_ns) = (1_500 * MS, 1_900 * MS);

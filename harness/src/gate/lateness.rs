@@ -269,12 +269,6 @@ mod tests {
     }
 
     #[test]
-    fn a_punctual_harness_has_no_bound() {
-        let rows = served(7, |_| 0);
-        assert_eq!(punctual_ns(&rows), latencies(&rows));
-    }
-
-    #[test]
     fn a_request_behind_a_late_one_is_late_too_until_the_queue_is_empty() {
         let at = |seq, due_ns, issue_ns, done_ns| SampleRow {
             t_issue_ns: issue_ns,

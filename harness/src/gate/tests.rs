@@ -159,14 +159,6 @@ fn the_order_of_rows_does_not_matter() {
     assert_eq!(world.judge(), before);
 }
 
-#[test]
-fn the_gates_follow_the_thresholds_of_the_profile() {
-    let mut world = World::new(Condition::C, MS);
-    stop_aggressor(&mut world, 2_720);
-    world.thresholds.overlap_min = 0.97;
-    assert_eq!(world.judge().gate_state(&Gate::CoResidencyOpen), Some(Failed));
-}
-
 // A table of changes to a valid cell: the gate that each change decides, and the outcome.
 
 /// A change to a valid cell of one condition, and what must follow.
@@ -281,8 +273,14 @@ const CASES: &[Case] = &[
     spoils_open_loop(N, Gate::Lateness, |w| late(w, 250_000)),
     not_evaluated(N, Gate::Lateness, late_but_busy),
     fails(C, Gate::CoResidencyClosed, |w| stop_aggressor(w, 900)),
+    // It begins when the closed loop has ended.
+    fails(C, Gate::CoResidencyClosed, |w| start_aggressor(w, 951)),
     fails(C, Gate::CoResidencyOpen, |w| stop_aggressor(w, 2_700)),
     passes(C, Gate::CoResidencyOpen, |w| stop_aggressor(w, 2_720)),
+    fails(C, Gate::CoResidencyOpen, |w| {
+        w.thresholds.overlap_min = 0.97;
+        stop_aggressor(w, 2_720);
+    }),
     fails(C, Gate::AggressorAlive, |w| w.rows[1].clear()),
     fails(C, Gate::VictimInEveryTenth, block_issuer),
     passes(C, Gate::Dose, |w| duty(w, 5)),

@@ -236,36 +236,6 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_differ_from_the_documents_are_marked() {
-        let of = |name| find(name).map(measured_of).unwrap_or_default();
-        assert_eq!(
-            keys(&of("shared-oob")),
-            [
-                "under time-slicing: code 715, NVML's Xids 13, the log's 13 13 13, victim no error \
-             (1 trial) ≠ documented code",
-                "under mps: code 719, NVML's Xids 43, the log's 13 13 43, victim code 715 \
-             (1 trial) ≠ documented nvml xids, log xids",
-            ]
-        );
-        assert_eq!(
-            keys(&of("illegal-address")),
-            [
-                "under time-slicing: code 700, NVML's Xids 31, the log's 31, victim no error \
-             (1 trial)",
-                "under mps: code 700, NVML's Xids 31, the log's 31, victim code 700 (1 trial)",
-            ]
-        );
-        let unlike = |name, at: usize| of(name)[at]["unlike_documents"].clone();
-        assert_eq!(unlike("placebo", 0), json!([]));
-        assert_eq!(unlike("assert", 1), json!(["nvml_xids", "log_xids"]));
-        assert_eq!(unlike("misaligned", 0), json!(["nvml_xids", "log_xids"]));
-        let all = json!(["code", "nvml_xids", "log_xids"]);
-        assert_eq!(unlike("mps-server-kill", 0), all, "only under MPS");
-        let none = of("illegal-instruction");
-        assert!(none.len() == 1 && keys(&none)[0].starts_with("none on NVIDIA H100"), "{none:?}");
-    }
-
-    #[test]
     fn every_entry_says_what_it_rests_on() {
         for fault in CATALOGUE.iter() {
             let entries = measured_of(fault);

@@ -381,32 +381,3 @@ fn diff(opened: &Opened, earlier: &[PathBuf]) -> Option<Page> {
         page
     }))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::open;
-    use crate::error::ExpectedError;
-
-    #[test]
-    fn a_folder_without_a_record_is_refused() -> Result<(), Box<dyn std::error::Error>> {
-        let folder = tempfile::tempdir()?;
-        let Err(error) = open(folder.path()) else {
-            return Err("an empty folder was taken for a record".into());
-        };
-        assert!(matches!(error, ExpectedError::RecordUnreadable { .. }));
-        assert_eq!(error.exit_code().code(), 2);
-        Ok(())
-    }
-
-    #[test]
-    fn another_format_version_and_damage_are_different_errors()
-    -> Result<(), Box<dyn std::error::Error>> {
-        let folder = tempfile::tempdir()?;
-        let json = folder.path().join("record.json");
-        std::fs::write(&json, r#"{"format_version": {"major": 99, "minor": 0}}"#)?;
-        assert!(matches!(open(folder.path()), Err(ExpectedError::IncompatibleVersion { .. })));
-        std::fs::write(&json, "{\"format_version\": ")?;
-        assert!(matches!(open(folder.path()), Err(ExpectedError::RecordUnreadable { .. })));
-        Ok(())
-    }
-}

@@ -116,13 +116,4 @@ mod tests {
             assert_eq!(prove(&observed).map(|proof| proof.holds), expected, "{observed:?}");
         }
     }
-
-    #[test]
-    fn our_mps_server_is_no_other_process() {
-        let observed =
-            Observation { listed: Some(vec![7, 9]), ..Observation::new(Condition::N, vec![7]) };
-        assert_eq!(prove(&observed).map(|proof| proof.holds), Some(false));
-        let served = Observation { services: vec![9], ..observed };
-        assert_eq!(prove(&served).map(|proof| proof.holds), Some(true));
-    }
 }

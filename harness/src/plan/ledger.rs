@@ -114,27 +114,6 @@ mod tests {
     use crate::catalogue;
 
     #[test]
-    fn words_are_those_of_the_mechanism_and_the_axis() -> Result<(), PlanError> {
-        // Two sources that differ, one that rates the axis, none that does, and no source at all.
-        let table: &[(&str, Axis, &[&str])] = &[
-            ("mps", Axis::Compute, &["S0: None", "S1: Partial"]),
-            ("mps-quota", Axis::Jitter, &["S0: Low-Medium"]),
-            ("mig", Axis::Bandwidth, &["S1: Hardware"]),
-            ("mig", Axis::Power, &[]),
-            ("exclusive", Axis::Compute, &[]),
-        ];
-        for (mechanism, axis, want) in table {
-            let words = ledger()?.words(&[mechanism]);
-            assert!(words.iter().all(|one| one.mechanism == *mechanism));
-            let of_axis = words.iter().filter(|one| one.axis == *axis);
-            let texts: Vec<String> =
-                of_axis.map(|one| format!("{}: {}", one.source, one.word)).collect();
-            assert_eq!(texts, *want, "{mechanism} {axis:?}");
-        }
-        Ok(())
-    }
-
-    #[test]
     fn every_claim_has_either_a_whole_test_or_the_reason_why_not() -> Result<(), PlanError> {
         let ledger = ledger()?;
         let ids: BTreeSet<&str> = ledger.claims.iter().map(|one| one.id.as_str()).collect();

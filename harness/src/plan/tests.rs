@@ -144,17 +144,6 @@ fn four_tenants_are_a_victim_and_three_neighbours_of_one_kind() -> TestResult {
 }
 
 #[test]
-fn doses_multiply_only_contended_cells_and_show_in_ids() -> TestResult {
-    let profile = Profile { doses: vec![0.25, 1.0], ..built_in("smoke")? };
-    let plan = plan(&profile, &host(&[0]), "ptx")?;
-    let block: Vec<&Cell> = plan.cells.iter().filter(|cell| cell.block == 0).collect();
-    let contended = block.iter().filter(|cell| cell.condition == Condition::C).count();
-    assert_eq!((block.len(), contended), (12, 4));
-    assert!(block.iter().any(|cell| cell.id.ends_with("-stream-C-dram-copy-dose0.25")));
-    Ok(())
-}
-
-#[test]
 fn an_unprotected_form_has_u_cells_only_where_it_is_not_under_test() -> TestResult {
     let slicing = VariantRef::new("m1", "m1");
     let unlimited = VariantRef::new("mps", "mps");
@@ -183,21 +172,6 @@ fn a_group_without_native_cells_still_runs() -> TestResult {
     };
     assert!(native("g0") && !native("g1"));
     assert!(plan.cells.iter().any(|cell| cell.group == "g1"));
-    Ok(())
-}
-
-#[test]
-fn a_mechanism_that_cannot_run_is_skipped_with_its_reason() -> TestResult {
-    let mut host = host(&[0, 1]);
-    host.mechanisms[2].availability = Availability::Waived {
-        reason: "MIG mode is off".to_owned(),
-        remedy: Some("--allow-reconfigure as root".to_owned()),
-    };
-    let plan = plan(&built_in("smoke")?, &host, "ptx")?;
-    assert_eq!(plan.skips.len(), 1);
-    assert_eq!(plan.skips[0].reason, "MIG mode is off");
-    assert_eq!(plan.mechanisms.len(), 2);
-    assert!(plan.cells.iter().all(|cell| cell.group != "g1"));
     Ok(())
 }
 

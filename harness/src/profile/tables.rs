@@ -263,32 +263,3 @@ impl Profile {
         classes
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use gpubench_record::SubAxis;
-
-    use super::*;
-    use crate::profile::{Overrides, parse};
-
-    #[test]
-    fn axes_select_probes_and_classes_of_faults() -> Result<(), crate::profile::ProfileError> {
-        let with = |axes: &str| parse("p", &format!("version = 1\n{axes}"), &Overrides::default());
-        let all = with("")?;
-        assert_eq!(all.fault_classes(), axis::fault_classes());
-        let needs = |profile: &Profile, sub_axis| profile.selects(|one| one.needs(sub_axis));
-        assert!(needs(&all, SubAxis::Residue) && needs(&all, SubAxis::Capacity));
-        for (axes, residue, cap, faults) in [
-            ("axes = [\"memory\"]", true, true, 0),
-            ("axes = [\"memory/cap\", \"fault/sm\"]", false, true, 1),
-            ("axes = [\"fault\"]", false, false, axis::fault_classes().len()),
-            ("axes = [\"compute\", \"jitter\"]", false, false, 0),
-        ] {
-            let profile = with(axes)?;
-            assert_eq!(needs(&profile, SubAxis::Residue), residue, "{axes}");
-            assert_eq!(needs(&profile, SubAxis::Cap), cap, "{axes}");
-            assert_eq!(profile.fault_classes().len(), faults, "{axes}");
-        }
-        Ok(())
-    }
-}

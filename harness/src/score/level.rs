@@ -332,23 +332,6 @@ mod tests {
     }
 
     #[test]
-    fn levels_follow_the_thresholds_of_the_profile() {
-        let (r, g, i) = ((0.90, 0.92), Some((0.90, 0.92)), Some((0.85, 0.9)));
-        let default = Thresholds::default();
-        assert_eq!(range(r, g, i, false, &default), "L2");
-        for (thresholds, want) in [
-            (Thresholds { retention_l3: 0.90, ..default.clone() }, "L3"),
-            (Thresholds { retention_l3: 0.91, ..default.clone() }, "L2..L3"),
-            (Thresholds { retention_l2: 0.93, ..default.clone() }, "L1"),
-            (Thresholds { retention_l2: 0.91, ..default.clone() }, "L1..L2"),
-            (Thresholds { guarantee_l3: 0.93, ..default.clone() }, "L1"),
-            (Thresholds { retention_l2: 0.93, index_l1: 0.95, ..default.clone() }, "L0"),
-        ] {
-            assert_eq!(range(r, g, i, false, &thresholds), want, "{thresholds:?}");
-        }
-    }
-
-    #[test]
     fn the_table_of_jitter() {
         let default = Thresholds::default();
         for (ends, want) in [

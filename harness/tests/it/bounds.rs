@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::support::fault::signal;
 use super::support::guarded::Resident;
 use crate::support::{
     Error, Finished, Lab, TestResult, driver_client, finish, gpubench, program, quick_hopper,
@@ -221,6 +222,10 @@ fn a_gpu_with_other_work_is_refused_with_its_processes() -> TestResult {
     assert!(!host.lab.path("out").exists(), "the run began");
     drop(other.stdin.take());
     other.wait()?;
-    finish(host.gpubench(&[&matrix[..], &["--mechanism=time-slicing"]].concat()))?.ended_with(0)?;
+    let mut run = host.gpubench(&matrix).spawn()?;
+    let events = host.lab.path("out/events.jsonl");
+    wait_during(&mut run, "the run begins", || events.exists())?;
+    signal(run.id(), "TERM")?;
+    Finished::from(run.wait_with_output()?).ended_with(130)?;
     Ok(())
 }

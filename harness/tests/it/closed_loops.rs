@@ -325,12 +325,7 @@ fn an_undecided_row_gets_blocks_once_and_one_seed_gives_the_same_bytes() -> Test
         let read = |lab: &Lab| std::fs::read(lab.path("out").join(file));
         assert_eq!(read(&lab)?, read(&again)?, "{file}");
     }
-    Ok(())
-}
 
-#[test]
-fn a_row_that_does_not_fit_is_listed_with_its_blocks() -> TestResult {
-    let boundary = near_boundary()?;
     // 8 blocks of 5 cells of 135 ms take 5.4 s and the aggressor alone 0.3 s: one more block fits
     // into what is left, and the row wants several.
     let (lab, record) = run_top_up("6.48s", "true", &boundary)?;
@@ -338,8 +333,8 @@ fn a_row_that_does_not_fit_is_listed_with_its_blocks() -> TestResult {
     assert_eq!(top_up.rows[0].decision, TopUpDecision::TooLong);
     assert!(top_up.rows[0].needs_ns > top_up.left_ns);
     assert!(record.plan.cells.iter().all(|cell| cell.block < 8));
-    let printed =
-        finish(lab.gpubench(["report", &lab.arg("out"), "--full"]))?.ended_with(0)?.text();
+    let report = lab.gpubench(["report", "out", "--full"]);
+    let printed = finish(report)?.ended_with(0)?.text();
     assert!(printed.contains("too long"), "{printed}");
     Ok(())
 }

@@ -80,9 +80,9 @@ impl Drop for Hogs {
     }
 }
 
-/// A run on the wall clock beside hogs.
-fn beside_hogs(busy: Duration) -> Result<RunRecord, Error> {
-    let lab = Lab::on("hopper")?.profile(NATIVE)?;
+/// A run of this profile on the wall clock beside hogs.
+fn beside_hogs(profile: &str, busy: Duration) -> Result<RunRecord, Error> {
+    let lab = Lab::on("hopper")?.profile(profile)?;
     let hogs = Hogs::start(busy)?;
     let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
     let matrix = ["matrix", "--profile", "short.toml", "--out", "out"];
@@ -92,7 +92,6 @@ fn beside_hogs(busy: Duration) -> Result<RunRecord, Error> {
     assert!(matches!(run.code, Some(0 | 3)), "{:?}: {}", run.code, run.text());
     let record = lab.record("out")?;
     assert_eq!(record.provenance.clock, "wall");
-    assert_eq!(record.cells.len(), 12, "{}", run.text());
     Ok(record)
 }
 
@@ -114,22 +113,9 @@ fn gates_follow_the_bound(record: &RunRecord) {
 }
 
 #[test]
-fn a_process_that_takes_some_time_widens_the_interval() -> TestResult {
-    let record = beside_hogs(Duration::from_micros(400))?;
-    gates_follow_the_bound(&record);
-    // A victim that loses 4 % of a core notices at least a part of it.
-    let mean = record.cells.iter().map(bound).sum::<f64>() / 12.0;
-    assert!(mean > 0.005, "the bounds are {mean} on average");
-    let row = record.matrix.first().ok_or("no row")?;
-    if let Some(found) = &row.retention {
-        assert!(found.lo <= 1.0 && 1.0 <= found.hi, "{found:?}");
-    }
-    Ok(())
-}
-
-#[test]
 fn a_process_that_takes_half_of_the_time_excludes_the_cell() -> TestResult {
-    let record = beside_hogs(Duration::from_millis(10))?;
+    let record = beside_hogs(NATIVE, Duration::from_millis(10))?;
+    assert_eq!(record.cells.len(), 12);
     gates_follow_the_bound(&record);
     let excluded = record.cells.iter().filter(|cell| bound(cell) > BOUND_MAX);
     assert!(excluded.count() >= 6, "{:#?}", record.cells);
@@ -157,16 +143,11 @@ fn taken_pct() -> Result<Vec<u64>, Error> {
 #[expect(clippy::print_stdout, reason = "the rows are the result of the long run")]
 fn no_decided_row_is_wrong_beside_another_process() -> TestResult {
     for pct in taken_pct()? {
-        let lab = Lab::on("hopper")?.profile(&with_a_neighbour())?;
-        let hogs = Hogs::start(Duration::from_micros(100 * pct))?;
-        let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", "hopper", "--"]);
-        let matrix = ["matrix", "--profile", "short.toml", "--out", "out"];
-        command.arg(program()).args(matrix);
-        let run = finish(command)?;
-        drop(hogs);
-        assert!(matches!(run.code, Some(0 | 3)), "{}", run.text());
-        let record = lab.record("out")?;
+        let record = beside_hogs(&with_a_neighbour(), Duration::from_micros(100 * pct))?;
         gates_follow_the_bound(&record);
+        // A victim that loses a part of a core notices at least a part of that.
+        let mean = record.cells.iter().map(bound).sum::<f64>() / record.cells.len() as f64;
+        assert!(mean > 0.001 * pct as f64, "the bounds are {mean} on average");
         for row in &record.matrix {
             // Native against native, solo against native: nothing but the other process acts.
             let native = row.retention.as_ref().filter(|_| row.mechanism == "exclusive");

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use gpubench_compare::diff::{DiffRow, Report, Verdict};
-use gpubench_compare::history::History;
 use gpubench_record::Condition;
 
 use super::support::{Nights, scale};
@@ -34,7 +33,8 @@ gap = "5ms"
 open = "200ms"
 "#;
 
-const SESSIONS: usize = 4;
+/// The fewest a side that a change is attributed from.
+const SESSIONS: usize = 3;
 const DRIVER: (&str, &str) = ("driver = \"615.00.virtual\"", "driver = \"620.00.virtual\"");
 
 /// A folder with a side of sessions for each machine, all with one calibration.
@@ -116,36 +116,20 @@ fn hints(report: &Report) -> Vec<&'static str> {
     hints
 }
 
-/// The page of the newer record has the comparison with the older one.
-fn page_has_the_comparison(sides: &Sides, variant: &str) -> TestResult {
-    let args = ["report", "before/1", "leak/1", "--format", "html"];
-    let page = finish(sides.lab.gpubench(args))?.ended_with(0)?.stdout;
-    let (_, section) = page.split_once("Against a baseline").ok_or("no comparison")?;
-    for figure in [variant, "bandwidth/dram", "615.00.virtual"] {
-        assert!(section.contains(figure), "no {figure} in {section}");
-    }
-    Ok(())
-}
-
 #[test]
 fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResult {
-    let sides = Sides::new(&["exclusive", "mps", "mig"])?;
+    // MIG has the fewest cells, and what changes the whole device changes any mechanism.
+    let sides = Sides::new(&["exclusive", "mig"])?;
     // A bandwidth that one mechanism no longer protects.
     sides.side("leak", &[DRIVER], "\n[defects]\nmig_dram_leak = 0.5\n")?;
     let report = sides.report("leak", &[], 30)?;
     let mig = "mig[3g+3g] bandwidth/dram retention";
     assert_eq!(rows(&report, Verdict::Regressed), [mig]);
     assert_eq!(hints(&report), ["interference"]);
-    assert_eq!(report.family.rows, 8);
+    assert_eq!(report.family.rows, 4);
     let text = sides.diff(&["--vary=driver", "before", "--", "leak"])?.ended_with(30)?.stdout;
     assert!(text.contains("driver 615.00.virtual -> 620.00.virtual"), "{text}");
     assert!(text.contains("REGRESSED") && text.contains("VIRTUAL GPU"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
-    // The other way round it is an improvement.
-    let back = sides.diff(&["--vary=driver", "--format=json", "leak", "--", "before"])?;
-    let back: Report = serde_json::from_str(&back.stdout)?;
-    assert_eq!(rows(&back, Verdict::Improved), [mig]);
-    assert_ne!(back.exit, 30);
 
     // One session a side: the same row differs, and nothing is attributed.
     let one = sides.diff(&["--vary=driver", "--format=json", "before/1", "--", "leak/1"])?;
@@ -155,44 +139,12 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
     let reason = row.reason.as_deref().ok_or("no reason")?;
     assert!(reason.starts_with("the sessions differ; not attributable"), "{reason}");
 
-    page_has_the_comparison(&sides, &row.key.variant)?;
-
-    // Sides that cannot be compared.
-    let refused = sides.diff(&["before", "--", "leak"])?.ended_with(20)?;
-    assert!(refused.stdout.contains("differs, and must not: driver"), "{}", refused.stdout);
+    // Sides that cannot be compared, and too few nights.
     let seeds = sides.diff(&["--vary=driver", "before", "--", "leak/1"])?.ended_with(20)?;
     assert!(seeds.stdout.contains("must not: profile"), "{}", seeds.stdout);
-    let advisory = ["--vary=driver", "--advisory", "before", "--", "leak"];
-    sides.diff(&advisory)?.ended_with(0)?;
     sides.diff(&["--vary=colour", "before", "--", "leak"])?.ended_with(2)?;
-    formats(&sides)
-}
-
-/// Every format is well formed and has the regression.
-fn formats(sides: &Sides) -> TestResult {
-    for (format, wanted) in [
-        ("md", "| REGRESSED\\* | mig\\[3g+3g\\] |"),
-        ("html", "<td class=\"regressed\">REGRESSED"),
-        ("junit", "failures=\"1\""),
-        ("json", "\"verdict\": \"regressed\""),
-    ] {
-        let format = format!("--format={format}");
-        let args = ["--vary=driver", &format, "--output=out", "before", "--", "leak"];
-        sides.diff(&args)?.ended_with(30)?;
-        let text = std::fs::read_to_string(sides.lab.path("out"))?;
-        assert!(text.contains(wanted), "{format}: {text}");
-        assert!(text.contains("VIRTUAL GPU") || format.ends_with("json"), "{format}");
-    }
-    Ok(())
-}
-
-#[test]
-fn changes_of_the_whole_device_are_no_matter_of_isolation() -> TestResult {
-    // What changes the whole device changes the rows of any mechanism; MIG has the fewest cells.
-    let sides = Sides::new(&["exclusive", "mig"])?;
-    sides.side("equal", &[DRIVER], "")?;
-    let report = sides.report("equal", &[], 0)?;
-    assert_eq!(report.counts.unchanged, 4, "{report:?}");
+    let done = sides.diff(&["--against-history=before", "--", "leak/1"])?.ended_with(20)?;
+    assert!(done.stderr.contains("no segment of the history has 10 sessions"), "{}", done.stderr);
 
     let clock = "\n[circumstances]\napplication_sm_clock_mhz = 1485\n";
     sides.side("clock", &[DRIVER], clock)?;
@@ -209,23 +161,6 @@ fn changes_of_the_whole_device_are_no_matter_of_isolation() -> TestResult {
     sides.side("all", &slower, "")?;
     let report = sides.report("all", &[], 30)?;
     assert_eq!(hints(&report), ["device-wide"], "{report:?}");
-    history(&sides)
-}
-
-/// The sessions of the test above as a history, and side by side.
-fn history(sides: &Sides) -> TestResult {
-    let declare = ["history", "declare", "before", "new cooler", "--at=2999-01-01T00:00:00Z"];
-    finish(sides.lab.gpubench(declare))?.ended_with(0)?;
-    let done = finish(sides.lab.gpubench(["history", "before", "equal"]))?.ended_with(0)?;
-    let sessions = format!("{} sessions", 2 * SESSIONS);
-    assert!(done.stdout.contains(&sessions), "{}", done.stdout);
-    assert!(done.stdout.lines().all(|line| line.chars().count() <= 120 || !line.contains(' ')));
-    // Ten nights are needed.
-    let done = sides.diff(&["--against-history=before", "--", "equal/1"])?.ended_with(20)?;
-    assert!(done.stderr.contains("no segment of the history has 10 sessions"), "{}", done.stderr);
-    let done = finish(sides.lab.gpubench(["compare", "before/1", "all/1"]))?.ended_with(0)?;
-    assert!(done.stdout.contains("no verdict"), "{}", done.stdout);
-    assert!(!done.stdout.to_lowercase().contains("regress"), "{}", done.stdout);
     Ok(())
 }
 
@@ -282,19 +217,7 @@ fn two_sides_that_cannot_be_read_are_both_named() -> TestResult {
     Ok(())
 }
 
-// `gpubench diff` as a gate: each exit status, what --fail-on and --force change, and an expected
-// change that is declared.
-
-/// Two months: nights of January as they were, and of February with the rates under contention
-/// times a factor.
-fn month(nights: &Nights, month: u32, days: u32, factor: f64) -> TestResult {
-    for day in 1..=days {
-        let noise = 1.0 + 0.001 * f64::from(day % 3);
-        let at = format!("2026-{month:02}-{day:02}T02:00:00Z");
-        night(nights, &format!("nights/m{month}n{day:02}"), &at, factor * noise)?;
-    }
-    Ok(())
-}
+// `gpubench diff` as a gate: each exit status, and what --fail-on and --force change.
 
 /// A night with the rates under contention times a factor.
 fn night(nights: &Nights, name: &str, at: &str, factor: f64) -> TestResult {
@@ -307,9 +230,18 @@ fn night(nights: &Nights, name: &str, at: &str, factor: f64) -> TestResult {
 const LATER: &str = "2026-03-01T02:00:00Z";
 
 #[test]
-fn a_gate_ends_as_the_flags_say_and_a_declared_change_moves_its_baseline() -> TestResult {
+fn a_gate_ends_as_the_flags_say() -> TestResult {
     let nights = Nights::new()?;
-    month(&nights, 1, 12, 1.0)?;
+    // Labels of flags replace those of the environment.
+    let labels = &nights.run.provenance.labels;
+    let labels: Vec<&str> = labels.iter().flat_map(|(key, value)| [key.as_str(), value]).collect();
+    assert_eq!(labels, ["cluster", "a", "node", "n0", "pool", "b"]);
+    assert_eq!(nights.run.plan.margins, Some(Default::default()));
+    for day in 1..=12 {
+        let noise = 1.0 + 0.001 * f64::from(day % 3);
+        let at = format!("2026-01-{day:02}T02:00:00Z");
+        night(&nights, &format!("nights/m1n{day:02}"), &at, noise)?;
+    }
     for (name, factor) in [("equal", 1.0), ("worse", 0.8), ("better", 1.2)] {
         night(&nights, name, LATER, factor)?;
     }
@@ -323,8 +255,7 @@ fn a_gate_ends_as_the_flags_say_and_a_declared_change_moves_its_baseline() -> Te
         Ok(())
     })?;
     statuses(&nights)?;
-    refusals(&nights)?;
-    declared(&nights)
+    refusals(&nights)
 }
 
 /// Each line of `diff` with its exit status.
@@ -348,6 +279,7 @@ fn statuses(nights: &Nights) -> TestResult {
         ("--against-history=nights --fail-on=regression --fail-on=improved", "better", 10),
         ("--fail-on=regression nights/m1n01", "equal", 0),
         ("--advisory nights/m1n01", "equal", 0),
+        ("--advisory --against-history=nights", "worse", 0),
         // Sides that cannot be compared fail whatever is named, unless they are forced.
         ("--advisory nights/m1n01", "moved", 20),
         ("--fail-on=regression nights/m1n01", "moved", 20),
@@ -384,40 +316,5 @@ fn refusals(nights: &Nights) -> TestResult {
             assert!(done.stderr.contains(name), "{flag}: no {name} in {}", done.stderr);
         }
     }
-    Ok(())
-}
-
-/// What a night against the history ends with, and with how many sessions it is compared.
-fn against(nights: &Nights, after: &str, code: i32) -> Result<usize, Error> {
-    let args = ["diff", "--against-history=nights", "--format=json", "--", after];
-    let report: Report = serde_json::from_str(&nights.run(&args, code)?.stdout)?;
-    Ok(report.before.len())
-}
-
-/// Ten nights with a fifth less: undeclared they spoil the baseline, declared they are the new one.
-fn declared(nights: &Nights) -> TestResult {
-    month(nights, 2, 10, 0.8)?;
-    night(nights, "same", LATER, 0.8)?;
-    night(nights, "lower", LATER, 0.72)?;
-    let history = || -> Result<History, Error> {
-        let args = ["history", "nights", "--format=json"];
-        Ok(serde_json::from_str(&nights.run(&args, 0)?.stdout)?)
-    };
-    for night in ["same", "lower"] {
-        assert_eq!(against(nights, night, 10)?, 22, "{night}");
-    }
-    assert_eq!(history()?.alerts.len(), 1);
-    nights.run(&["history", "declare", "nights", "power cap", "--at=2026-02-01T00:00:00Z"], 0)?;
-    assert_eq!(against(nights, "same", 0)?, 10);
-    assert_eq!(against(nights, "lower", 30)?, 10);
-    let found = history()?;
-    assert!(found.alerts.is_empty(), "{:?}", found.alerts);
-    let mut events = found.series.iter().flat_map(|series| &series.events);
-    assert!(events.all(|event| event.what == "power cap"), "{:?}", found.series);
-    let page = nights.run(&["history", "nights", "--format=html"], 0)?.stdout;
-    assert!(page.contains(">power cap</text>"), "{page}");
-    // With nine nights after it the nights before it are the baseline still.
-    std::fs::remove_dir_all(nights.lab.path("nights/m2n10"))?;
-    assert_eq!(against(nights, "same", 30)?, 12);
     Ok(())
 }

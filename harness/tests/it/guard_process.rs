@@ -89,11 +89,6 @@ fn a_killed_run_of_mps_leaves_nothing() -> TestResult {
 }
 
 #[test]
-fn a_killed_run_of_time_slicing_leaves_nothing() -> TestResult {
-    kill_at_instants("time-slicing")
-}
-
-#[test]
 fn a_killed_run_of_mig_leaves_nothing() -> TestResult {
     kill_at_instants("mig")
 }

@@ -49,6 +49,22 @@ fn every_file_has_a_checksum_and_a_changed_byte_is_named() -> TestResult {
         std::fs::write(&path, &bytes)?;
     }
     run(&lab, &["report", "run", "--verify"])?.ended_with(0)?;
+    without_events(&lab)
+}
+
+/// The events are gone together with their line in the checksums: each verb still names them.
+fn without_events(lab: &Lab) -> TestResult {
+    let list = lab.path("run").join("checksums.b3");
+    let lines = std::fs::read_to_string(&list)?;
+    let others = lines.lines().filter(|line| !line.ends_with("events.jsonl"));
+    let others: Vec<&str> = others.collect();
+    std::fs::write(&list, others.join("\n") + "\n")?;
+    std::fs::remove_file(lab.path("run").join("events.jsonl"))?;
+    for verb in [&["report", "run"][..], &["compare", "run", "run"]] {
+        let said = run(lab, verb)?.stderr;
+        let loss = "events.jsonl is missing, and checksums.b3 does not list it";
+        assert!(said.contains(loss), "{verb:?}: {said}");
+    }
     Ok(())
 }
 
@@ -75,24 +91,6 @@ fn named(lab: &Lab, path: &Path, place: &str) -> TestResult {
     let problems = record["problems"].as_array().ok_or("no problems")?;
     let is_named = |one: &Value| one.as_str().is_some_and(|one| one.contains(name));
     assert!(problems.iter().any(is_named), "{place}: {problems:?}");
-    Ok(())
-}
-
-/// The events are gone together with their line in the checksums: each verb still names them.
-#[test]
-fn events_removed_together_with_their_checksum_are_named() -> TestResult {
-    let lab = lab()?;
-    let list = lab.path("run").join("checksums.b3");
-    let lines = std::fs::read_to_string(&list)?;
-    let others = lines.lines().filter(|line| !line.ends_with("events.jsonl"));
-    let others: Vec<&str> = others.collect();
-    std::fs::write(&list, others.join("\n") + "\n")?;
-    std::fs::remove_file(lab.path("run").join("events.jsonl"))?;
-    for verb in [&["report", "run"][..], &["compare", "run", "run"]] {
-        let said = run(&lab, verb)?.stderr;
-        let loss = "events.jsonl is missing, and checksums.b3 does not list it";
-        assert!(said.contains(loss), "{verb:?}: {said}");
-    }
     Ok(())
 }
 
@@ -184,6 +182,14 @@ fn a_signature_holds_until_one_byte_changes() -> TestResult {
     assert!(unasked.stdout.contains("signed, unchecked (--public-key)"), "{}", unasked.stdout);
     let out = lab.path("out");
     let (samples, list) = (out.join("samples.parquet"), out.join("checksums.b3"));
+    if let Some(program) = installed("minisign") {
+        let mut minisign = std::process::Command::new(program);
+        minisign.args(["-V", "-p", &key("open.pub"), "-m"]).arg(&list);
+        assert!(minisign.status()?.success());
+    }
+    let copied = finish(lab.gpubench(["report", "out", "--anonymize", "copy"]))?.ended_with(0)?;
+    assert!(copied.text().contains("the copy is not signed"), "{}", copied.text());
+    assert!(!lab.path("copy").join(SIGNATURE).exists());
     // A changed sample; the same with a checksum that fits it; and the signature.
     flip(&samples, 1000)?;
     refused(&lab, "samples.parquet is damaged")?;
@@ -245,31 +251,6 @@ fn a_file_that_is_no_key_is_refused_before_anything_starts() -> TestResult {
     let public = lab.arg("none");
     let refused = finish(lab.gpubench(["report", "x", "--verify", "--public-key", &public]))?;
     is_one_line(&refused.ended_with(2)?, "is no public key (accepted: ");
-    Ok(())
-}
-
-#[test]
-fn an_anonymized_copy_is_not_signed() -> TestResult {
-    let (lab, ended) = signed("open.key", None)?;
-    ended.ended_with(0)?;
-    let copied = finish(lab.gpubench(["report", "out", "--anonymize", "copy"]))?.ended_with(0)?;
-    assert!(copied.text().contains("the copy is not signed"), "{}", copied.text());
-    assert!(!lab.path("copy").join(SIGNATURE).exists());
-    Ok(())
-}
-
-#[test]
-fn the_program_minisign_verifies_a_record_where_it_is_installed() -> TestResult {
-    let Some(program) = installed("minisign") else {
-        return Ok(());
-    };
-    let (lab, ended) = signed("open.key", None)?;
-    ended.ended_with(0)?;
-    let list = lab.arg("out/checksums.b3");
-    let status = std::process::Command::new(program)
-        .args(["-V", "-p", &key("open.pub"), "-m", &list])
-        .status()?;
-    assert!(status.success());
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::support::fault::signal;
-use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during, wait_for};
-use gpubench_record::{CeilingKind, Condition, Json, OutcomeKind, RunRecord};
+use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during};
+use gpubench_record::OutcomeKind;
 
 /// The shortest profile, with two mechanisms.
 const PROFILE: &str =
@@ -63,51 +63,6 @@ fn one_seed_gives_the_same_bytes_and_the_same_matrix() -> TestResult {
 }
 
 #[test]
-fn time_slicing_costs_what_the_machine_file_plants() -> TestResult {
-    let lab = turing()?;
-    finish(lab.matrix("out", &[]))?.ended_with(0)?;
-    let record = lab.record("out")?;
-    // The record has figures that need a context, although its first event precedes every context.
-    assert_eq!((record.device.sm_count, record.device.l2_kib), (40, 4_096));
-    let row = record
-        .matrix
-        .iter()
-        .find(|row| row.mechanism == "time-slicing" && row.sub_axis.as_deref() == Some("sm"))
-        .ok_or("no row for time-slicing on compute/sm")?;
-    let retention = row.retention.as_ref().ok_or("no retention")?;
-    // The victim's request of about 1 ms ends within its time slice. The next one waits for two
-    // switches of 50 us and one time slice of 2 ms, so retention is about 1/3.1.
-    let service_ms = record.calibration.entries["compute"].service_ns as f64 / 1e6;
-    let expected = service_ms / (service_ms + 2.0 + 0.1);
-    assert!(
-        (retention.value / expected - 1.0).abs() < 0.02,
-        "{} is not about {expected}",
-        retention.value
-    );
-    let cells =
-        |condition| record.cells.iter().filter(move |cell| cell.cell.condition == condition);
-    assert_eq!(cells(Condition::C).count(), 6);
-    // Without a neighbour the aggressor reaches nearly the device's peak: it is not a weak one.
-    let peak = &record.calibration.peaks["fma-hog"];
-    let share = peak.alone_per_s / peak.peak_per_s;
-    assert!((0.95..=1.01).contains(&share), "{peak:?}");
-    let rated = 40.0 * 64.0 * 2.0 * 1_590e6;
-    assert_eq!((peak.ceiling, peak.peak_per_s), (CeilingKind::Hardware, rated));
-    let unknown = row.warnings.iter().find(|text| text.contains("peak"));
-    assert_eq!(unknown, None);
-    for cell in &record.cells {
-        assert_eq!(
-            cell.outcome.outcome,
-            OutcomeKind::Measured,
-            "{}: {:?}",
-            cell.cell.id,
-            cell.outcome
-        );
-    }
-    Ok(())
-}
-
-#[test]
 fn the_binary_needs_no_other_file() -> TestResult {
     let lab = turing()?;
     let copy = lab.path("elsewhere");
@@ -146,45 +101,6 @@ fn tenants(lab: &Lab) -> Result<Vec<u32>, Error> {
         }
     }
     Ok(pids)
-}
-
-fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.is_empty() && !stat.contains(") Z ")
-}
-
-#[test]
-fn an_interrupt_stops_the_tenants_and_leaves_a_readable_record() -> TestResult {
-    let lab = turing()?;
-    let run = started(&lab)?;
-    let pids = tenants(&lab)?;
-    signal(run.id(), "INT")?;
-    Finished::from(run.wait_with_output()?).ended_with(130)?;
-    assert!(!pids.iter().any(|&pid| alive(pid)), "a tenant still runs");
-    let record = lab.record("out")?;
-    assert!(!record.complete && record.cells.len() >= 2);
-    assert!(lab.path("out/samples.parquet").is_file());
-    Ok(())
-}
-
-#[test]
-fn a_killed_coordinator_leaves_everything_until_then_readable_and_no_tenant() -> TestResult {
-    let lab = turing()?;
-    let mut run = started(&lab)?;
-    let pids = tenants(&lab)?;
-    run.kill()?;
-    run.wait()?;
-    wait_for("the end of the tenants", || pids.iter().all(|&pid| !alive(pid)))?;
-    let report =
-        finish(lab.gpubench(["report", "out", "--format=json", "--repair"]))?.ended_with(0)?;
-    let record = RunRecord::from_json(report.stdout.as_bytes())?;
-    assert!(!record.complete, "a killed run is incomplete");
-    assert!(record.cells.len() >= 2, "{} cells", record.cells.len());
-    assert!(record.cells.iter().any(|cell| cell.outcome.is_measured()), "no cell is judged");
-    let kept = lab.record("out")?;
-    assert!(!kept.complete && kept.incomplete_reason.is_some());
-    assert!(lab.path("out/samples.parquet").is_file() && !lab.path("out/cells").exists());
-    Ok(())
 }
 
 #[test]
@@ -291,14 +207,5 @@ fn a_missing_driver_is_one_error_line_and_status_three() -> TestResult {
     assert!(stderr.contains("--device virtual"), "{stderr}");
     assert!(!stderr.contains("panic"), "{stderr}");
     assert!(!Path::new(&out).exists(), "the output folder was created");
-    Ok(())
-}
-
-#[test]
-fn an_unwritable_output_folder_is_named() -> TestResult {
-    let lab = turing()?;
-    lab.write("file", "not a folder")?;
-    let refused = finish(lab.matrix("file/out", &[]))?.ended_with(5)?;
-    assert!(refused.stderr.contains("file/out"), "{}", refused.stderr);
     Ok(())
 }

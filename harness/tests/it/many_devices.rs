@@ -60,7 +60,8 @@ fn devices_in_turn_have_records_of_their_own_that_other_verbs_read() -> TestResu
         assert!(nights.stdout.contains(&record?.device.uuid[..12]), "{}", nights.stdout);
     }
     // Two devices are no fleet.
-    finish(lab.gpubench(["outliers", "all"]))?.ended_with(10)?;
+    let few = finish(lab.gpubench(["outliers", "all"]))?.ended_with(10)?;
+    assert!(few.stdout.contains("VIRTUAL GPU"), "{}", few.stdout);
     let again = finish(matrix(&lab, TWO, &[]))?.ended_with(2)?;
     let is_refused = again.stderr.contains("already holds a record");
     // No heading: the list is refused as a whole, before anything runs.

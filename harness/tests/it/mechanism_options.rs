@@ -156,46 +156,22 @@ fn a_time_slice_that_others_set_is_measured_as_it_is_and_named() -> TestResult {
     Ok(())
 }
 
-/// Runs two mechanisms, of which time-slicing is waived. Returns the reason and the remedy.
-fn waived(lab: &Lab, allow: bool) -> Result<(String, Option<String>), Error> {
-    let mut run = if allow {
-        lab.reconfigure("time-slicing,mps", "out")
-    } else {
-        lab.matrix("out", &["--no-reconfigure", "--mechanism", "time-slicing,mps"])
-    };
-    // A named mechanism is waived (3); the other one is measured.
-    let output = run.output()?;
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    let record = lab.record("out")?;
-    let (kind, reason, scored) = outcome(&record, "time-slicing")?;
-    assert_eq!((kind, scored), (OutcomeKind::Waived, false), "{reason}");
-    let (kind, _, scored) = outcome(&record, "mps")?;
-    assert_eq!((kind, scored), (OutcomeKind::Measured, true));
-    assert_eq!(lab.journal(), "");
-    let remedy = mechanism_row(&record, "time-slicing")?.remedy.clone();
-    Ok((reason, remedy))
-}
-
 #[test]
 fn a_time_slice_that_cannot_be_set_is_waived_with_a_remedy() -> TestResult {
-    let of = |lab: &Lab, allow| -> Result<(String, String), Error> {
-        let (reason, remedy) = waived(lab, allow)?;
-        Ok((reason, remedy.ok_or("no remedy")?))
-    };
-    let (reason, remedy) = of(&lab(&[], &time_slice("medium"))?, false)?;
-    assert!(reason.contains("it would change device settings (time slice)"), "{reason}");
-    assert_eq!(remedy, "--allow-reconfigure");
-    let ordinary = [("version = 1", "version = 1\nprivileged = false")];
-    let (reason, remedy) = of(&lab(&ordinary, &time_slice("long"))?, true)?;
-    let missing = "changing the time slice takes CAP_SYS_ADMIN, which this user does not have";
-    assert!(reason.contains(missing), "{reason}");
-    assert_eq!(remedy, "run as root");
     // This device has a fixed time slice.
     let fixed = Lab::on("a100-80")?;
     add(&fixed, &time_slice("short"))?;
-    let (reason, remedy) = of(&fixed, true)?;
+    // A named mechanism is waived (3); the other one is measured.
+    finish(fixed.reconfigure("time-slicing,mps", "out"))?.ended_with(3)?;
+    let record = fixed.record("out")?;
+    let (kind, reason, scored) = outcome(&record, "time-slicing")?;
+    assert_eq!((kind, scored), (OutcomeKind::Waived, false), "{reason}");
     assert!(reason.contains("Timeslice: Not Supported"), "{reason}");
-    assert_eq!(remedy, "[time-slicing] slice = \"default\"");
+    let (kind, _, scored) = outcome(&record, "mps")?;
+    assert_eq!((kind, scored), (OutcomeKind::Measured, true));
+    assert_eq!(fixed.journal(), "");
+    let remedy = mechanism_row(&record, "time-slicing")?.remedy.as_deref();
+    assert_eq!(remedy, Some("[time-slicing] slice = \"default\""));
     // The remedy works.
     let profile = std::fs::read_to_string(fixed.path("short.toml"))?;
     let profile = profile.replace("slice = \"short\"", "slice = \"default\"");

@@ -160,14 +160,6 @@ fn a_later_run_on_the_wall_clock_uses_the_kept_calibration_and_finds_drift() -> 
     Ok(())
 }
 
-#[test]
-fn in_virtual_time_nothing_is_kept() -> TestResult {
-    let lab = Lab::on("turing")?.profile(SHORT)?;
-    finish(lab.matrix("out", &[]))?.ended_with(0)?;
-    assert!(!lab.path("state/gpubench/calibrations").exists());
-    Ok(())
-}
-
 // `matrix --calibration`: a calibration belongs to one device, its hash to a model of GPU.
 
 const MECHANISMS: &str = "--mechanism=exclusive,time-slicing";
@@ -188,6 +180,8 @@ fn a_calibration_is_reused_on_its_own_device_only() -> TestResult {
     let bound = made.calibration.binding.as_ref().ok_or("a binding")?;
     assert_eq!((&bound.uuid, bound.kind), (&made.device.uuid, DeviceKind::Virtual));
     assert_eq!(bound.peaks["memory_bytes_per_s"], 2.0 * 5001e6 * 256.0 / 8.0);
+    // In virtual time nothing is kept.
+    assert!(!one.path("state/gpubench/calibrations").exists());
 
     let reuse = |out: &str, path: &str| {
         let more = [MECHANISMS, "--calibration", path];
@@ -210,21 +204,16 @@ fn a_calibration_is_reused_on_its_own_device_only() -> TestResult {
     real.binding.iter_mut().for_each(|bound| bound.kind = DeviceKind::Real);
     one.write("real.json", &serde_json::to_string(&real)?)?;
     refused("real.json", &["(real, ", "(virtual, "])?;
-    Ok(())
-}
 
-#[test]
-fn a_calibration_of_an_old_record_has_no_binding_and_the_run_says_so() -> TestResult {
-    let lab = measured("one")?;
-    let mut old = lab.record("made")?.calibration;
+    // A calibration of an old record has no binding, and the run says so.
+    let mut old = made.calibration;
     (old.basis, old.binding) = (None, None);
     // In format 1.0 the hash covered the entries.
     let entries = serde_json::to_string(&old.entries)?;
     old.hash = blake3::hash(entries.as_bytes()).to_hex().to_string();
-    lab.write("old.json", &serde_json::to_string(&old)?)?;
-    let more = [MECHANISMS, "--calibration", "old.json"];
-    let done = finish(lab.matrix("again", &more))?.ended_with(0)?;
+    one.write("old.json", &serde_json::to_string(&old)?)?;
+    let done = reuse("of-old", "old.json")?.ended_with(0)?;
     assert!(done.text().contains("the reused calibration has no binding"), "{}", done.text());
-    assert_eq!(lab.record("again")?.calibration, old);
+    assert_eq!(one.record("of-old")?.calibration, old);
     Ok(())
 }

@@ -224,23 +224,6 @@ fn a_tenant_at_its_cap_keeps_working(plain: &RunRecord) -> TestResult {
     Ok(())
 }
 
-#[test]
-fn without_the_memory_axis_and_a_flag_there_are_no_probes() -> TestResult {
-    let dir = tempfile::tempdir()?;
-    let arguments = ["--mechanism", "exclusive,time-slicing"];
-    let record = matrix(dir.path(), "out", HOPPER, "", &arguments, &[0])?;
-    let text = std::fs::read_to_string(dir.path().join("out/record.json"))?;
-    assert!(record.probes.is_empty() && record.probe_figures.is_empty());
-    let json: serde_json::Value = serde_json::from_str(&text)?;
-    let rows = json["matrix"].as_array().ok_or("no rows")?;
-    assert!(!rows.is_empty());
-    assert!(
-        rows.iter().all(|row| row.get("overshoot").is_none()),
-        "a row without an overshoot has its key"
-    );
-    Ok(())
-}
-
 // `matrix --probes` against machine files: the figures and the CSV have the shares, launch times
 // and call times that a machine file plants.
 

@@ -124,23 +124,20 @@ fn a_victim_in_another_time_namespace_is_not_compared() -> TestResult {
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-o", &built, &source, "-ldl"]);
     finish(compiler)?.ended_with(0)?;
-    let command = format!("exec {} {built}", unshare.join(" "));
-    for (victim, state) in [(&built, GateState::Passed), (&command, GateState::Failed)] {
-        let out = format!("{state:?}");
-        let more = ["--mechanism", "exclusive", "--victim-cmd", victim];
-        finish(lab.matrix(&out, &more))?;
-        let record = lab.record(&out)?;
-        assert!(!record.cells.is_empty());
-        // A plan without jitter needs no timer floor, and the run does not wait for one.
-        assert!(record.provenance.timer_floor_ns.is_empty());
-        let why = &record.provenance.host["timer_self_test"];
-        assert_eq!(why, "not measured: no jitter is planned");
-        for cell in &record.cells {
-            assert_eq!(cell.gate_state(&Gate::TimeNamespace), Some(state), "{cell:?}");
-        }
-        let recorded = record.provenance.victim_environment.as_deref();
-        assert!(recorded.is_some_and(|text| text.starts_with("the user's")), "{recorded:?}");
+    let victim = format!("exec {} {built}", unshare.join(" "));
+    finish(lab.matrix("out", &["--mechanism", "exclusive", "--victim-cmd", &victim]))?;
+    let record = lab.record("out")?;
+    assert!(!record.cells.is_empty());
+    // A plan without jitter needs no timer floor, and the run does not wait for one.
+    assert!(record.provenance.timer_floor_ns.is_empty());
+    let why = &record.provenance.host["timer_self_test"];
+    assert_eq!(why, "not measured: no jitter is planned");
+    for cell in &record.cells {
+        let state = cell.gate_state(&Gate::TimeNamespace);
+        assert_eq!(state, Some(GateState::Failed), "{cell:?}");
     }
+    let recorded = record.provenance.victim_environment.as_deref();
+    assert!(recorded.is_some_and(|text| text.starts_with("the user's")), "{recorded:?}");
     Ok(())
 }
 
@@ -161,7 +158,8 @@ fn without_a_list_of_processes_no_compute_mode_is_changed() -> TestResult {
 #[test]
 fn a_failed_list_of_processes_is_named_by_its_gate() -> TestResult {
     let host = Resident::start(Lab::on("hopper")?.profile(PROFILE)?)?;
-    let mut run = host.gpubench(&["matrix", "--profile", "short.toml", "--out", "out"]).spawn()?;
+    let matrix = ["matrix", "--profile", "short.toml", "--out", "out", "--mechanism", "exclusive"];
+    let mut run = host.gpubench(&matrix).spawn()?;
     let events = host.lab.path("out/events.jsonl");
     wait_during(&mut run, "a proof", || {
         let text = std::fs::read_to_string(&events);

@@ -75,6 +75,7 @@ fn a_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
         assert!(victim.rows > 0 && victim.schedule_hash.is_none(), "{cell:?}");
         let state = |gate| cell.gate_state(&gate);
         assert_eq!(state(Gate::ForeignProcess), Some(GateState::Passed), "{cell:?}");
+        assert_eq!(state(Gate::TimeNamespace), Some(GateState::Passed), "{cell:?}");
         assert_eq!(state(Gate::Schedule), Some(GateState::NotEvaluated));
     }
     for row in &record.mechanisms {
@@ -96,47 +97,6 @@ fn proved<'a>(
     let row = row.ok_or_else(|| format!("{name} has no row"))?;
     let failed = row.proof.iter().filter(|proof| !proof.holds);
     Ok((row, failed.map(|proof| proof.check.as_str()).collect()))
-}
-
-/// One mechanism of each kind of proof; `ci/check_victim.py` checks every mechanism.
-#[test]
-fn process_mechanisms_measure_a_program_and_others_are_waived() -> TestResult {
-    let lab = lab(SHORTER)?;
-    let victim = victim_program(&lab)?;
-    let with_variables = "the program was started with the variables of its mechanism";
-    let in_instance = "NVML lists each tenant in the instance that it was handed";
-    let clients = "every tenant is a client of our MPS daemon";
-    let all = [
-        ("exclusive-process", "a second process is refused with 46"),
-        ("mps-static", with_variables),
-        ("mig-mps", clients),
-        ("mig-mps", in_instance),
-        ("hami", "the library is mapped into every tenant"),
-    ];
-    let inside = ["green-context", "stream-priority"];
-    let mut names: Vec<&str> = all.iter().map(|(name, _)| *name).chain(inside).collect();
-    names.dedup();
-    let names = format!("exclusive,{}", names.join(","));
-    let more = ["--allow-reconfigure", "--mechanism", &names];
-    // Two named mechanisms are waived (3); the others are measured.
-    let text = matrix(&lab, &victim, &more)?.ended_with(3)?.text();
-    let missing = "requested by --mechanism and waived: green-context";
-    assert!(text.contains(missing), "{text}");
-    let record = lab.record("out")?;
-    for (name, check) in all {
-        let (row, failed) = proved(&record, name)?;
-        assert!(row.outcome.is_measured() && failed.is_empty(), "{row:?}");
-        let has = row.proof.iter().any(|proof| proof.check == check);
-        assert!(has, "{row:?}");
-    }
-    for name in inside {
-        let (row, _) = proved(&record, name)?;
-        assert_eq!(row.outcome.outcome, OutcomeKind::Waived, "{row:?}");
-        let reason = row.outcome.reason.as_deref().unwrap_or_default();
-        assert!(reason.ends_with("and the victim is a program"), "{reason}");
-    }
-    assert_eq!(left_behind(&lab), [] as [String; 0]);
-    Ok(())
 }
 
 #[test]
@@ -165,13 +125,12 @@ fn a_program_that_drops_its_variables_is_not_under_its_mechanism() -> TestResult
 }
 
 /// Commands that cannot be measured, their arguments, and the error.
-const NO_VICTIMS: [(&str, &[&str], &str); 8] = [
+const NO_VICTIMS: [(&str, &[&str], &str); 7] = [
     (
         "/no/such/program --serve",
         &[],
         "exit status 127, which is the shell's for a command not found",
     ),
-    ("exit 1", &[], "the program ended: exit status 1"),
     ("true", &["--victim-reports", "lines"], "exit status 0"),
     (
         "while :; do echo garbage >&$GPUBENCH_VICTIM_FD; done",

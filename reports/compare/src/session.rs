@@ -215,6 +215,28 @@ mod as_list {
 }
 
 #[cfg(test)]
+impl Session {
+    /// A session of the virtual GPU without facts and rows.
+    pub(crate) fn empty(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            started_at: name.to_owned(),
+            kind: DeviceKind::Virtual,
+            facts: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            margins: None,
+            levels: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            doubts: Vec::new(),
+            repeats: BTreeMap::new(),
+            work: BTreeMap::new(),
+            losses: Vec::new(),
+            is_doubtful: false,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::{Dose, Metric, RowKey};
 

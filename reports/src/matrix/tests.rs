@@ -1,33 +1,9 @@
 //! Cells, rows and reasons of sample records.
 
-use super::{Figure, Glance, Selection, Subject};
+use super::{Glance, Selection};
 use crate::matrix::cell::Standing;
 use crate::matrix::sentences::sentences;
 use crate::sample_records;
-
-#[test]
-fn a_record_becomes_rows_with_figures_levels_and_reasons() {
-    let record = sample_records::real();
-    let glance = Glance::of(&record, &Selection::default(), 12);
-    let headings: Vec<&str> = glance.columns.iter().map(|one| one.heading.as_str()).collect();
-    assert_eq!(headings, ["compute", "dram", "jitter", "memory", "faults"]);
-    let labels: Vec<&str> = glance.rows.iter().map(|row| row.label.as_str()).collect();
-    assert_eq!(labels, ["time-slicing", "mig 3g+3g"]);
-    let signs = |at: usize| -> String {
-        let cells = glance.rows[at].cells.iter();
-        cells.map(|one| one.as_ref().map_or(' ', |one| one.standing.sign())).collect()
-    };
-    assert_eq!([signs(0), signs(1)], ["!!!  ", " ? x#"]);
-    let Some(Figure::Estimate(figure)) = glance.rows[0].cells[0].as_ref().unwrap().figure.clone()
-    else {
-        panic!("no retention")
-    };
-    assert!((figure.value - 0.497).abs() < 1e-9);
-    let not_run: Vec<_> = glance.not_run.iter().map(|one| one.mechanisms.join(", ")).collect();
-    assert_eq!(not_run, ["hami 50%", "mps"]);
-    assert!(glance.open.iter().all(|group| group.subject == Subject::Row));
-    assert_eq!(glance.cells.planned, record.plan.cells.len());
-}
 
 #[test]
 fn a_selection_narrows_rows_and_splits_the_axis_into_its_sub_axes() {

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn ignores_an_uncommitted_row() {
-        let rows = vec![crate::store::samples_for_tests::row(0), row_with_seq(1)];
+        let rows = vec![row(0), row(1)];
         let mut bytes = log_bytes(&rows, 4);
         bytes[COMMITTED_OFFSET] = 1;
         assert_eq!(read(&bytes).unwrap(), rows[..1]);
@@ -306,11 +306,11 @@ mod tests {
 
     #[test]
     fn each_kind_of_damage_has_its_own_error() {
-        let bytes = log_bytes(&[row_with_seq(0), row_with_seq(1)], 2);
+        let bytes = log_bytes(&[row(0), row(1)], 2);
         assert!(matches!(read(&bytes[..10]), Err(LogError::NoHeader { bytes: 10 })));
         assert!(matches!(read(&[0; 256]), Err(LogError::Magic)));
         let torn = &bytes[..bytes.len() - ROW_BYTES / 2];
-        assert_eq!(read(torn).unwrap(), [row_with_seq(0)]);
+        assert_eq!(read(torn).unwrap(), [row(0)]);
         let log = SampleLog::new(torn, torn.len() as u64).unwrap();
         let loss = log.loss("the log").unwrap();
         assert_eq!(loss, "the log is torn: 1 of 2 committed rows are read");
@@ -321,10 +321,6 @@ mod tests {
         later[64 + ROW_BYTES + 52] = 77;
         let text = read(&later).unwrap_err().to_string();
         assert_eq!(text, "row 1: phase 77 is not one of 0 to 3");
-    }
-
-    fn row_with_seq(seq: u64) -> gpubench_record::SampleRow {
-        crate::store::samples_for_tests::row(seq)
     }
 
     proptest! {

@@ -6,7 +6,6 @@ use gpubench_record::{Condition, Plan, Role, TopUpDecision, TopUpReason};
 
 use super::{built_in, host};
 use crate::plan::{MoreBlocks, VariantRef, extend, notes, plan};
-use crate::profile::units::Span;
 use crate::profile::{Profile, Wanted};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -103,25 +102,6 @@ fn a_sweep_adds_contended_cells_with_fewer_tenants() -> TestResult {
     assert_eq!(found, expected);
     let has = |end: &str| plan.cells.iter().any(|cell| cell.id.ends_with(end));
     assert!(has("-C-fma-hog") && has("-C-fma-hog-tenants4"));
-    Ok(())
-}
-
-#[test]
-fn built_in_profiles_keep_their_budgets_with_up_to_six_mechanisms() -> TestResult {
-    for (name, budget, fewest) in
-        [("smoke", Span::from_s(40), 6), ("default", Span::from_s(600), 8)]
-    {
-        let profile = built_in(name)?;
-        assert_eq!(profile.device_time, budget);
-        for under_test in 0..=6 {
-            // All in one group; then the longest plan, with native cells for each mechanism.
-            for groups in [vec![0; under_test], (1..=under_test).collect()] {
-                let plan = plan(&profile, &host(&groups), "ptx")?;
-                assert!(plan.device_time_ns() <= budget.ns, "{name}, {groups:?}");
-                assert!(plan.blocks >= fewest, "{name}, {groups:?}");
-            }
-        }
-    }
     Ok(())
 }
 

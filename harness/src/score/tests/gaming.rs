@@ -47,19 +47,6 @@ fn the_honest_run_is_at_l2() {
     assert_eq!((row.level.as_deref(), row.word.as_deref()), (Some("L2"), Some("Software")));
 }
 
-/// The ratio to the solo rate alone is won by a slow solo run.
-#[test]
-fn a_slow_solo_run_forfeits_capacity() {
-    let mut lab = honest();
-    for condition in [Condition::S, Condition::SAgain] {
-        set(&mut lab, condition, |of| &mut of.closed_rate_per_s, 700.0);
-    }
-    set(&mut lab, Condition::C, |of| &mut of.closed_rate_per_s, 700.0);
-    let row = row(&lab);
-    assert_eq!(row.level.as_deref(), Some("L1"));
-    assert!(text(&row).contains("capacity forfeited"), "{}", text(&row));
-}
-
 /// A solo run that lost CPU time: the bound lowers the lower end, and the level with it.
 #[test]
 fn a_solo_run_slowed_by_the_host_is_no_better() {

@@ -256,22 +256,25 @@ fn different_blocks_widen_the_interval() {
 }
 
 #[test]
-fn a_hog_that_takes_nothing_unprotected_leaves_no_level() {
-    let row = reservation_row(protected(MIG), MIG, |_, _| ANSWERED);
-    assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
-    let reason = row.outcome.reason.unwrap_or_default();
-    assert!(reason.contains("too weak to show anything"), "{reason}");
-}
-
-#[test]
-fn a_victim_that_is_refused_without_the_hog_leaves_no_level() {
-    let row = reservation_row(protected(MIG), MIG, |condition, _| match condition {
-        Condition::U => 0,
-        _ => ANSWERED / 2,
-    });
-    assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
-    let reason = row.outcome.reason.unwrap_or_default();
-    assert!(reason.contains("refused without the hog as well"), "{reason}");
+fn cells_that_show_nothing_leave_no_level() {
+    // Honoured under U and in the other cells, valid blocks of U, and the reason.
+    for (unprotected, others, blocks, says) in [
+        (ANSWERED, ANSWERED, 8, "too weak to show anything"),
+        (0, ANSWERED / 2, 8, "refused without the hog as well"),
+        (0, ANSWERED, 1, "unprotected rests on 1 block, 3 are needed"),
+    ] {
+        let mut lab = protected(MIG);
+        for result in lab.each(Condition::U).skip(blocks) {
+            result.outcome = Outcome::inconclusive("xid: 13");
+        }
+        let row = reservation_row(lab, MIG, |condition, _| match condition {
+            Condition::U => unprotected,
+            _ => others,
+        });
+        assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
+        let reason = row.outcome.reason.unwrap_or_default();
+        assert!(reason.contains(says), "{reason}");
+    }
 }
 
 #[test]
@@ -282,20 +285,4 @@ fn without_an_unprotected_form_l2_is_the_best_level() {
     }
     let row = reservation_row(lab, MIG, |_, _| ANSWERED);
     assert_eq!(row.level.as_deref(), Some("L2"), "{row:?}");
-}
-
-#[test]
-fn an_unprotected_form_of_few_blocks_leaves_no_level() {
-    let honoured = |condition: Condition, _| match condition {
-        Condition::U => 0,
-        _ => ANSWERED,
-    };
-    let mut lab = protected(MIG);
-    for result in lab.each(Condition::U).skip(1) {
-        result.outcome = Outcome::inconclusive("xid: 13");
-    }
-    let row = reservation_row(lab, MIG, honoured);
-    assert_eq!(row.outcome.outcome, OutcomeKind::Inconclusive, "{row:?}");
-    let reason = row.outcome.reason.unwrap_or_default();
-    assert!(reason.contains("unprotected rests on 1 block, 3 are needed"), "{reason}");
 }

@@ -68,29 +68,6 @@ fn isolation_that_forfeits_capacity_is_partial() {
     assert_eq!(row.warnings, ["isolated, but capacity forfeited"]);
 }
 
-#[test]
-fn levels_and_words_follow_rates_and_evidence() {
-    /// Rates of N, S, C, U; hardware, limiter; level, word.
-    type Case = ([f64; 4], (bool, bool), &'static str, &'static str);
-    let table: &[Case] = &[
-        ([1e3, 1e3, 990.0, 500.0], (true, true), "L3", "Hardware"),
-        ([1e3, 1e3, 990.0, 500.0], (false, true), "L3", "Software"),
-        ([1e3, 1e3, 990.0, 500.0], (false, false), "L3", "Partial"),
-        ([1e3, 1e3, 900.0, 500.0], (true, false), "L2", "Software"),
-        ([1e3, 1e3, 900.0, 500.0], (false, false), "L2", "Partial"),
-        ([1e3, 1e3, 700.0, 500.0], (true, true), "L1", "Partial"),
-        ([1e3, 1e3, 520.0, 500.0], (true, true), "L0", "None"),
-        ([1e3, 1e3, 400.0, 500.0], (true, true), "L0", "None"),
-    ];
-    for (rates, (hardware, limiter), level, word) in table {
-        let mut lab = Lab::protected(QUOTA, *rates);
-        lab.prove(QUOTA, *hardware, *limiter);
-        let row = lab.row(QUOTA, "compute");
-        assert_eq!(verdict(&row), (Some(*level), Some(*word)), "{rates:?}: {row:?}");
-        assert!(row.outcome.is_measured(), "{:?}", row.outcome);
-    }
-}
-
 /// Retention alternates between 0.93 and 0.97: its interval contains 0.95.
 #[test]
 fn a_straddling_interval_prints_both_levels_and_the_blocks_needed() {

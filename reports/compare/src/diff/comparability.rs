@@ -227,22 +227,13 @@ mod tests {
 
     fn side(facts: &[&[(&str, &str)]]) -> Vec<Session> {
         let session = |facts: &&[(&str, &str)]| Session {
-            name: String::new(),
-            started_at: String::new(),
             kind: DeviceKind::Real,
             facts: facts
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
-            labels: BTreeMap::new(),
-            margins: None,
             levels: BTreeMap::from([("sm_clock_mhz".to_owned(), 1980.0)]),
-            rows: BTreeMap::new(),
-            doubts: Vec::new(),
-            repeats: BTreeMap::new(),
-            work: BTreeMap::new(),
-            losses: Vec::new(),
-            is_doubtful: false,
+            ..Session::empty("")
         };
         facts.iter().map(session).collect()
     }

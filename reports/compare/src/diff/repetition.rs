@@ -129,29 +129,16 @@ fn doubtful(sessions: &[&Session]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubench_record::DeviceKind;
-    use std::collections::BTreeMap;
 
     fn session(name: &str, offsets: &[f64]) -> Session {
         let logs = |offset: &f64| [-0.004, 0.003, 0.001, 0.0].map(|x| x + offset).to_vec();
         Session {
-            name: name.to_owned(),
-            started_at: name.to_owned(),
-            kind: DeviceKind::Virtual,
-            facts: BTreeMap::new(),
-            labels: BTreeMap::new(),
-            margins: None,
-            levels: BTreeMap::new(),
-            rows: BTreeMap::new(),
-            doubts: Vec::new(),
             repeats: offsets
                 .iter()
                 .enumerate()
                 .map(|(at, offset)| (format!("mps{at}"), logs(offset)))
                 .collect(),
-            work: BTreeMap::new(),
-            losses: Vec::new(),
-            is_doubtful: false,
+            ..Session::empty(name)
         }
     }
 

@@ -7,7 +7,7 @@ mod doubts;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{DeviceKind, ExitCode, Margins};
+use gpubench_record::{ExitCode, Margins};
 use gpubench_stats::power::Test;
 use gpubench_stats::{Confidence, ScheduleRng};
 
@@ -46,7 +46,7 @@ fn key(mechanism: u32, metric: Metric) -> RowKey {
     }
 }
 
-fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
+fn session(name: &str, world: World, rng: &mut ScheduleRng) -> Session {
     let mut rows = BTreeMap::new();
     for mechanism in 0..world.mechanisms {
         for metric in PRIMARY.into_iter().chain([Metric::Guarantee]) {
@@ -64,26 +64,16 @@ fn session(name: String, world: World, rng: &mut ScheduleRng) -> Session {
         }
     }
     Session {
-        started_at: name.clone(),
-        name,
-        kind: DeviceKind::Virtual,
         facts: ["driver", "profile", "calibration", "device"]
             .map(|name| (name.to_owned(), "one".to_owned()))
             .into(),
-        labels: BTreeMap::new(),
-        margins: None,
-        levels: BTreeMap::new(),
         rows,
-        doubts: Vec::new(),
-        repeats: BTreeMap::new(),
-        work: BTreeMap::new(),
-        losses: Vec::new(),
-        is_doubtful: false,
+        ..Session::empty(name)
     }
 }
 
 fn side(name: &str, world: World, rng: &mut ScheduleRng) -> Vec<Session> {
-    (0..world.sessions).map(|n| session(format!("{name}{n}"), world, rng)).collect()
+    (0..world.sessions).map(|n| session(&format!("{name}{n}"), world, rng)).collect()
 }
 
 fn compared(before: &[Session], after: &[Session]) -> Report {

@@ -1,8 +1,5 @@
 //! Histories of simulated nights.
 
-use std::collections::BTreeMap;
-
-use gpubench_record::DeviceKind;
 use gpubench_stats::ScheduleRng;
 
 use super::{Baseline, Declared, History, NoBaseline};
@@ -26,23 +23,14 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
     };
     let facts = [("driver", driver), ("uuid", "GPU-1"), ("profile", "p")];
     Session {
-        name: format!("n{at:03}"),
         started_at: format!("2026-01-01T00:00:{at:03}"),
-        kind: DeviceKind::Virtual,
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        labels: BTreeMap::new(),
-        margins: None,
-        levels: BTreeMap::new(),
         rows: [
             (key(Metric::Retention).into(), row(centre + 0.01 * normal)),
             (key(Metric::Guarantee).into(), row(centre)),
         ]
         .into(),
-        doubts: Vec::new(),
-        repeats: BTreeMap::new(),
-        work: BTreeMap::new(),
-        losses: Vec::new(),
-        is_doubtful: false,
+        ..Session::empty(&format!("n{at:03}"))
     }
 }
 

@@ -108,26 +108,18 @@ fn session(device: usize, slow: f64, rng: &mut ScheduleRng) -> Session {
     let work = Work { amount: 1e6, unit: "bytes".to_owned() };
     let rate = 1000.0_f64.ln() + slow + 0.005 * normal(rng);
     Session {
-        name: format!("n{device}"),
-        started_at: String::new(),
-        kind: DeviceKind::Virtual,
         facts: [("uuid", format!("GPU-{device}")), ("driver", "1".to_owned())]
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
         labels: BTreeMap::from([("node".to_owned(), format!("node{}", device / 2))]),
-        margins: None,
-        levels: BTreeMap::new(),
         rows: [
             (key(Metric::NativeRate).into(), row(rate)),
             (key(Metric::Retention).into(), row(0.005 * normal(rng))),
             (key(Metric::P99).into(), row(100.0 * normal(rng))),
         ]
         .into(),
-        doubts: Vec::new(),
-        repeats: BTreeMap::new(),
         work: BTreeMap::from([("stream".to_owned(), work)]),
-        losses: Vec::new(),
-        is_doubtful: false,
+        ..Session::empty(&format!("n{device}"))
     }
 }
 

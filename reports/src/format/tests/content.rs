@@ -1,4 +1,4 @@
-//! The content of formats for people: notices, reasons and missing figures.
+//! The content of formats for people: notices, reasons and tables.
 
 use super::{FOR_PEOPLE, RenderOptions, options, render};
 use crate::sample_records;
@@ -10,21 +10,6 @@ use gpubench_show::Look;
 
 /// No text of a table wraps.
 const WIDE: Look = Look { width: 1_000, color: false };
-
-#[test]
-fn incomplete_undecided_and_empty_records_begin_with_a_notice() {
-    for (record, word) in [
-        (sample_records::incomplete(), "INCOMPLETE"),
-        (sample_records::on_the_virtual_gpu(), "DECIDES NOTHING"),
-        (sample_records::all_waived(), "NOTHING MEASURED"),
-    ] {
-        for format in FOR_PEOPLE {
-            let text = render(format, &record, &options());
-            assert!(text.contains(word), "{format} lacks {word}");
-            assert!(!render(format, &sample_records::real(), &options()).contains(word));
-        }
-    }
-}
 
 #[test]
 fn reasons_replace_a_matrix_without_figures() {
@@ -123,16 +108,6 @@ fn stopped_fault_trials_are_listed_and_fail_in_junit() {
     let json = render("json", &record, &options());
     let json = RunRecord::from_json(json.as_bytes()).expect("json that can be read");
     assert_eq!(json.records_left_out, record.records_left_out);
-}
-
-#[test]
-fn a_missing_figure_is_never_a_zero() {
-    let mut record = sample_records::real();
-    record.matrix.retain(|row| row.axis == "memory");
-    for format in FOR_PEOPLE {
-        let text = render(format, &record, &options());
-        assert!(!text.contains("0.000") && !text.contains("NaN"), "{format}: {text}");
-    }
 }
 
 #[test]
@@ -247,12 +222,6 @@ fn what_was_not_asked_for_is_one_sentence_with_its_flag() {
     }
     record.plan.axes = vec!["compute".to_owned()];
     assert!(!wide(&record).contains(FAULTS), "the profile leaves the axis out");
-}
-
-#[test]
-fn an_overall_level_names_the_axes_that_it_rests_on() {
-    let text = wide(&sample_records::real());
-    assert!(text.contains("| L0 | compute | compute, jitter | "), "{text}");
 }
 
 fn estimate(value: f64) -> Estimate {

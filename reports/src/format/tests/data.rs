@@ -2,20 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use gpubench_record::{Ends, Estimate, Json, RunRecord};
+use gpubench_record::{Ends, Estimate};
 
 use super::{options, render};
 use crate::format::{RenderError, find};
 use crate::sample_records;
-
-#[test]
-fn json_parses_back_to_the_same_record() {
-    for (name, record) in sample_records::all() {
-        let text = render("json", &record, &options());
-        let parsed = RunRecord::from_json(text.as_bytes()).unwrap();
-        assert_eq!(parsed, record, "{name}");
-    }
-}
 
 #[test]
 fn json_refuses_an_infinite_figure() {

@@ -304,30 +304,21 @@ mod tests {
         let found = ends_ms(&requests, TimeSlice::new(f64::INFINITY, 0.0), Some(vec![bucket; 2]));
         assert_eq!(found, [120.0, 210.0]);
     }
-}
 
-#[cfg(test)]
-mod sharing_tests {
-    use super::*;
-
-    fn ends_ms(requests: &[Request], widths: &[Width], contention: f64) -> Vec<f64> {
+    fn shared_ends_ms(requests: &[Request], widths: &[Width], contention: f64) -> Vec<f64> {
         let scenario = Scenario { contention, ..Scenario::default() };
         let ends_s = run_shared(requests, widths, &scenario);
         ends_s.into_iter().map(|end_s| (end_s * 1e6).round() / 1000.0).collect()
-    }
-
-    fn request(arrival_ms: f64, work_ms: f64, tenant: usize) -> Request {
-        Request { arrival_s: arrival_ms / 1000.0, work_s: work_ms / 1000.0, tenant }
     }
 
     #[test]
     fn narrow_requests_contend_and_wide_ones_share_the_sms() {
         let requests = [request(0.0, 10.0, 0), request(0.0, 10.0, 1)];
         let width = |wanted: f64, granted: f64| vec![Width { wanted, granted }; 2];
-        assert_eq!(ends_ms(&requests, &width(0.5, 0.5), 0.0), [10.0, 10.0]);
-        assert_eq!(ends_ms(&requests, &width(0.5, 0.5), 0.2), [12.0, 12.0]);
-        assert_eq!(ends_ms(&requests, &width(1.0, 1.0), 0.0), [20.0, 20.0]);
-        assert_eq!(ends_ms(&requests, &width(1.0, 0.25), 0.0), [40.0, 40.0]);
+        assert_eq!(shared_ends_ms(&requests, &width(0.5, 0.5), 0.0), [10.0, 10.0]);
+        assert_eq!(shared_ends_ms(&requests, &width(0.5, 0.5), 0.2), [12.0, 12.0]);
+        assert_eq!(shared_ends_ms(&requests, &width(1.0, 1.0), 0.0), [20.0, 20.0]);
+        assert_eq!(shared_ends_ms(&requests, &width(1.0, 0.25), 0.0), [40.0, 40.0]);
     }
 
     #[test]
@@ -335,6 +326,6 @@ mod sharing_tests {
         // Half speed from 5 to 15 ms, while the second tenant runs its 5 ms.
         let requests = [request(0.0, 20.0, 0), request(5.0, 5.0, 1), request(6.0, 1.0, 1)];
         let wide = vec![Width { wanted: 1.0, granted: 1.0 }; 2];
-        assert_eq!(ends_ms(&requests, &wide, 0.0), [26.0, 15.0, 17.0]);
+        assert_eq!(shared_ends_ms(&requests, &wide, 0.0), [26.0, 15.0, 17.0]);
     }
 }

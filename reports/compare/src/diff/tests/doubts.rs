@@ -134,19 +134,3 @@ fn no_cause_is_named_where_no_difference_was_found() {
     }
     assert!(large > 0, "no row changed by more than its margin");
 }
-
-/// Sides of two products name both.
-#[test]
-fn the_product_of_each_side_is_named_where_they_differ() {
-    let mut rng = ScheduleRng::new(53);
-    let mut of = |product: &str| {
-        let mut side = side("s", WORLD, &mut rng);
-        for session in &mut side {
-            session.facts.insert("product".to_owned(), product.to_owned());
-        }
-        side
-    };
-    let (one, two) = (of("A"), of("B"));
-    assert_eq!(compared(&one, &one).product, "A");
-    assert_eq!(compared(&one, &two).product, "A -> B");
-}
