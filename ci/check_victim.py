@@ -64,11 +64,12 @@ def in_force(record, name):
     for row in rows:
         if row["outcome"] != "measured":
             found.append(f"{name}: {row['outcome']}, {row.get('reason')}")
-        if not row["proof"]:
+        proofs = row.get("proof", [])
+        if not proofs:
             found.append(f"{name} has no proof")
-        failed = [proof for proof in row["proof"] if not proof["holds"]]
+        failed = [proof for proof in proofs if not proof["holds"]]
         found += [f"{name}: {proof['check']}: {proof['evidence']}" for proof in failed]
-        checks = [proof["check"] for proof in row["proof"]]
+        checks = [proof["check"] for proof in proofs]
         missing = [check for check in PROOFS.get(name, []) if check not in checks]
         found += [f"{name}: no proof that {check}" for check in missing]
     return found

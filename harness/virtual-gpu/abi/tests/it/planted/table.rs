@@ -71,10 +71,7 @@ const fn of_harness(figure: Figure) -> &'static [&'static str] {
     match figure {
         Figure::Launch => &["a_launch_costs_what_the_machine_says"],
         Figure::SmCap => &["a_limiter_gives_the_share_that_is_planted"],
-        Figure::MemoryCap => &[
-            "a_planted_overshoot_is_what_gets_through",
-            "noise_changes_nothing_about_what_gets_through",
-        ],
+        Figure::MemoryCap => &["noise_changes_nothing_about_what_gets_through"],
         Figure::Quantum | Figure::Gap => {
             &["time_slices_and_the_pauses_between_them_are_as_long_as_planted"]
         }
